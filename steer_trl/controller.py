@@ -1,0 +1,79 @@
+"""STARE's closed loop: a gate on the policy entropy, and the schedule that moves W and M with it."""
+
+import math
+from typing import Any
+
+from steer_trl.validation import amplitude_complaints, controller_complaints, refuse
+
+
+class TargetEntropyController:
+    """Open STARE's gate while the policy entropy is below a target, and adapt W and M if asked to.
+
+    Once per rollout, before any update, with the token mean H of the rollout's entropies (arXiv 2606.19236, as in the
+    released controller):
+
+        gate = H < target                                                  (strict: equality closes)
+        if adaptive:  W <- clip(W + step * sign(target - H), 1, amplify_max)
+                      M <- clip(M - step * sign(target - H), attenuate_min, 1)
+
+    The updated values are the ones used for this rollout. The paper prints W_{k+1} = clip(W_k + ...), one rollout
+    later; we follow the code. A non-finite H changes nothing. The gate starts open.
+
+    Args:
+        target_entropy (`float`): nats per token, positive.
+        amplify (`float`): W at the start, at least 1.
+        attenuate (`float`): M at the start, in (0, 1].
+        adaptive (`bool`): whether W and M move.
+        step (`float`): how much they move at each update, at least 0.
+        amplify_max (`float`): upper bound of W.
+        attenuate_min (`float`): lower bound of M, in (0, `attenuate`].
+
+    Attributes:
+        gate (`bool`), amplify (`float`), attenuate (`float`): the values for the present rollout.
+
+    Raises:
+        `ValueError`: a setting outside its range.
+    """
+
+    def __init__(
+        self,
+        target_entropy: float,
+        amplify: float,
+        attenuate: float,
+        adaptive: bool = False,
+        step: float = 0.01,
+        amplify_max: float = 1.5,
+        attenuate_min: float = 0.5,
+    ) -> None:
+        complaints = amplitude_complaints(amplify, attenuate)
+        complaints += controller_complaints(
+            target_entropy, amplify, attenuate, adaptive, step, amplify_max, attenuate_min
+        )
+        refuse(complaints, "TargetEntropyController")
+        self.target_entropy = target_entropy
+        self.gate = True
+        self.amplify = amplify
+        self.attenuate = attenuate
+        self.adaptive = adaptive
+        self.step = step
+        self.amplify_max = amplify_max
+        self.attenuate_min = attenuate_min
+
+    def update(self, entropy: float) -> None:
+        """Take the entropy of a new rollout, in nats per token."""
+        if not math.isfinite(entropy):
+            return
+        self.gate = entropy < self.target_entropy
+        if self.adaptive:
+            direction = (entropy < self.target_entropy) - (entropy > self.target_entropy)
+            self.amplify = min(max(self.amplify + self.step * direction, 1.0), self.amplify_max)
+            self.attenuate = min(max(self.attenuate - self.step * direction, self.attenuate_min), 1.0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what moves during training, as plain numbers for a JSON file."""
+        names = ("target_entropy", "gate", "amplify", "attenuate")
+        return {name: getattr(self, name) for name in names}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a [`state_dict`]."""
+        vars(self).update(state)

@@ -1,0 +1,203 @@
+r"""The papers' equations: tensors in, tensors out.
+
+Notation. B sequences on this process, T response tokens, V vocabulary. For token t of sequence i:
+
+    lp, lq   log-probability of the sampled token under the current and the old policy, nats    logps, old_logps [B, T]
+    pi, r    exp(lp) and exp(lp - lq)
+    H        entropy of the next-token distribution, nats                                       entropies [B, T]
+    A        advantage                                                                         advantages [B] or [B, T]
+    m        1 for a token that is trained on, 0 for prompt, padding and tool tokens            mask [B, T]
+
+STEER is arXiv 2510.10150, STARE is arXiv 2606.19236. A method gives each token a weight w > 0 that multiplies its
+advantage; because w does not depend on the parameters, w * clipped_loss(A) = clipped_loss(w * A), so any GRPO loss
+takes the weights as they are. Everything is computed in float32 and detached. A token whose log-probability or entropy
+is not finite gets weight 1 and is not counted in any statistic.
+"""
+
+import torch
+from torch import Tensor
+
+from steer_trl import statistics
+from steer_trl.controller import TargetEntropyController
+from steer_trl.validation import STEER_FORMS, one_of, refuse, stare_complaints, steer_complaints
+
+__all__ = ["TargetEntropyController", "entropy_change", "entropy_sensitivity", "stare_weights", "steer_weights"]
+
+
+def entropy_change(
+    logps: Tensor,
+    old_logps: Tensor,
+    entropies: Tensor,
+    advantages: Tensor,
+    *,
+    form: str = "paper",
+    epsilon_low: float = 0.2,
+    epsilon_high: float = 0.2,
+) -> Tensor:
+    r"""Estimate the entropy change that one gradient step on each token causes, with the learning rate dropped.
+
+    `form="paper"` is STEER's Eq. 9 in its single-sample form, with the clip indicator of Eq. 6:
+
+        Omega = - I_clip r A (1 - pi)^2 (ln pi + H)
+        I_clip = 0 where (A > 0 and r > 1 + epsilon_high) or (A < 0 and r < 1 - epsilon_low), else 1
+
+    `form="released"` is the authors' code: one factor (1 - pi) instead of two, no indicator, pi and the old
+    probability not below 1e-8.
+
+        Omega = - (A / q) pi (1 - pi) (ln pi + H)
+
+    Args:
+        logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
+        old_logps (`torch.Tensor` of shape `[B, T]`): log-probabilities at rollout time, nats.
+        entropies (`torch.Tensor` of shape `[B, T]`): next-token entropies, nats.
+        advantages (`torch.Tensor` of shape `[B]` or `[B, T]`).
+        form (`str`): `"paper"` or `"released"`.
+        epsilon_low (`float`), epsilon_high (`float`): clip range of the surrogate loss; `inf` for a loss that does
+            not clip. Only the paper's form reads them.
+
+    Returns:
+        `torch.Tensor` of shape `[B, T]`: Omega, float32; NaN where an input is not finite.
+
+    Raises:
+        `ValueError`: unknown `form`.
+    """
+    refuse(one_of("form", form, STEER_FORMS), "entropy_change")
+    lp, lq, entropy, advantage = (x.detach().float() for x in (logps, old_logps, entropies, advantages))
+    advantage = advantage.unsqueeze(1) if advantage.dim() == 1 else advantage
+    if form == "paper":
+        ratio = torch.exp(lp - lq)
+        clipped = ((advantage > 0) & (ratio > 1 + epsilon_high)) | ((advantage < 0) & (ratio < 1 - epsilon_low))
+        omega = -ratio * advantage * torch.expm1(lp).square() * (lp + entropy)
+        omega = torch.where(clipped, 0.0, omega)
+    else:
+        pi, q = lp.exp().clamp(min=1e-8), lq.exp().clamp(1e-8, 1.0)
+        omega = -(advantage / q) * pi * (1 - pi) * (pi.log() + entropy)
+    finite = lp.isfinite() & lq.isfinite() & entropy.isfinite()
+    return torch.where(finite, omega, torch.nan)
+
+
+def steer_weights(
+    omega: Tensor,
+    mask: Tensor,
+    *,
+    lambda_min: float = 0.8,
+    mapping: str = "exponential",
+    lambda_max: float = 1.2,
+    quantile: float = 0.8,
+    signed: bool = False,
+    floor: float = 0.0,
+) -> Tensor:
+    r"""Map entropy changes to STEER's token weights lambda: the larger the change, the smaller the weight.
+
+        exponential   lambda = exp(-k |Omega|), k = -ln(lambda_min) / max |Omega|                         (Eq. 10)
+        linear        lambda = lambda_max - (lambda_max - lambda_min) (x - min x) / (max x - min x)       (sec. 5)
+        binary        lambda = lambda_min where x > Q_quantile(x), else 1                                 (sec. 5)
+
+    with x = |Omega|, or Omega itself if `signed`. The token with the largest |Omega| gets exactly `lambda_min` in the
+    exponential mapping. Where all x are equal the linear mapping gives its midpoint, as the authors' code does.
+
+    Args:
+        omega (`torch.Tensor` of shape `[B, T]`): see [`entropy_change`].
+        mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that count.
+        lambda_min (`float`): smallest weight, in (0, 1]. The paper recommends 0.6 to 0.8; 1 is exactly GRPO.
+        mapping (`str`): `"exponential"`, `"linear"` or `"binary"`.
+        lambda_max (`float`): largest weight of the linear mapping, at least `lambda_min`.
+        quantile (`float`): share of tokens that the binary mapping leaves alone, in [0, 1].
+        signed (`bool`): let linear and binary read Omega with its sign, as the paper prints them; the authors' code
+            takes |Omega|.
+        floor (`float`): lower bound on max |Omega| in the exponential mapping; 0 in the paper, 0.02 in the code.
+
+    Returns:
+        `torch.Tensor` of shape `[B, T]`: weights, float32; 1 off the mask and where Omega is not finite.
+
+    Raises:
+        `ValueError`: a setting outside its range.
+    """
+    refuse(steer_complaints(lambda_min, mapping, lambda_max, quantile, signed, floor), "steer_weights")
+    omega = omega.detach().float()
+    valid = mask.bool() & omega.isfinite()
+    x = omega if signed else omega.abs()
+    if mapping == "exponential":
+        scale = statistics.largest(x, valid).clamp(min=floor)
+        # lambda_min ** share is exp(-k |Omega|), and it is exact at share = 1.
+        weights = lambda_min ** torch.where(scale > 0, x / scale, 0.0)
+        weights = weights.clamp(lambda_min, 1.0)
+    elif mapping == "linear":
+        low, high = statistics.smallest(x, valid), statistics.largest(x, valid)
+        share = torch.where(high > low, (x - low) / (high - low), 0.5)
+        weights = (lambda_max - (lambda_max - lambda_min) * share).clamp(lambda_min, lambda_max)
+    else:
+        weights = torch.where(x > statistics.quantile(x, valid, quantile), lambda_min, 1.0)
+    return torch.where(valid, weights, 1.0)
+
+
+def stare_weights(
+    logps: Tensor,
+    advantages: Tensor,
+    mask: Tensor,
+    *,
+    variant: str = "O1",
+    top_fraction: float = 0.1,
+    amplify: float = 1.1,
+    attenuate: float = 0.9,
+) -> Tensor:
+    r"""Weight the most surprising tokens, STARE's omega with an open gate.
+
+    T+ and T- are the tokens with A > 0 and A < 0. L+ and L- are the `top_fraction` of each with the largest surprisal
+    -ln pi. Raising a surprising token raises the entropy and lowering it lowers the entropy, so
+
+        O1   amplify L+ by W
+        C2   amplify L+ by W and attenuate L- by M
+
+    Args:
+        logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
+        advantages (`torch.Tensor` of shape `[B]` or `[B, T]`): only the sign is read; 0 is in neither set.
+        mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that count.
+        variant (`str`): `"O1"` or `"C2"`.
+        top_fraction (`float`): P in [0, 1], rounded up to whole tokens and at least one; 0 selects none.
+        amplify (`float`): W, at least 1.
+        attenuate (`float`): M, in (0, 1].
+
+    Returns:
+        `torch.Tensor` of shape `[B, T]`: weights, float32; 1 off the mask and where the log-probability is not finite.
+
+    Raises:
+        `ValueError`: a setting outside its range.
+    """
+    refuse(stare_complaints(variant, top_fraction, amplify, attenuate), "stare_weights")
+    surprisal = -logps.detach().float()
+    advantage = advantages.detach()
+    advantage = advantage.unsqueeze(1) if advantage.dim() == 1 else advantage
+    valid = mask.bool() & surprisal.isfinite()
+    weights = torch.ones_like(surprisal)
+    surprising_good = statistics.top_fraction(surprisal, valid & (advantage > 0), top_fraction)
+    weights = torch.where(surprising_good, amplify, weights)
+    if variant == "C2":
+        surprising_bad = statistics.top_fraction(surprisal, valid & (advantage < 0), top_fraction)
+        weights = torch.where(surprising_bad, attenuate, weights)
+    return weights
+
+
+def entropy_sensitivity(logits: Tensor, token_ids: Tensor) -> Tensor:
+    r"""Return the exact first-order effect of a token's update on the entropy of its own distribution.
+
+        Phi(a) = pi_a (ln pi_a + H) - sum_v pi_v^2 (ln pi_v + H)
+
+    A policy-gradient step of size epsilon with advantage A on token a changes H by -epsilon A Phi(a) to first order
+    (STARE, section 3; STEER's Omega estimates the same quantity from the sampled token alone), and
+    `sum_a pi_a Phi(a) = 0`.
+
+    Args:
+        logits (`torch.Tensor` of shape `[..., V]`): next-token logits, already divided by the temperature.
+        token_ids (`torch.Tensor` of shape `[...]`): the token whose update is considered.
+
+    Returns:
+        `torch.Tensor` of shape `[...]`: Phi in nats per unit of logit, float32.
+    """
+    logps = logits.detach().float().log_softmax(-1)
+    probs = logps.exp()
+    entropy = torch.special.entr(probs).sum(-1, keepdim=True)
+    # A token of probability 0 has ln pi = -inf and no effect.
+    slope = torch.where(probs > 0, probs * (logps + entropy), 0.0)
+    chosen = slope.gather(-1, token_ids.unsqueeze(-1)).squeeze(-1)
+    return chosen - (probs * slope).sum(-1)

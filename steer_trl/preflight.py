@@ -1,0 +1,88 @@
+"""What can be found wrong with a trainer's arguments before a model is loaded."""
+
+import inspect
+import os
+from typing import Any
+
+from datasets import Dataset
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id
+from torch import nn
+
+from steer_trl.config import SteerGRPOConfig
+from steer_trl.validation import refuse
+
+# What TRL passes to every reward function besides the columns of the data set.
+REWARD_ARGUMENTS = {
+    "prompts",
+    "completions",
+    "completion_ids",
+    "trainer_state",
+    "log_extra",
+    "log_metric",
+    "environments",
+}
+
+
+def check_trainer_arguments(arguments: dict[str, Any]) -> None:
+    """Refuse the bound arguments of a [`~trl.GRPOTrainer`] that cannot work; see [`~steer_trl.SteerGRPOTrainer`]."""
+    args = arguments.get("args")
+    if args is not None and not isinstance(args, SteerGRPOConfig):
+        raise TypeError(
+            f"args is a {type(args).__name__}, which does not say which method to use. Pass a SteerGRPOConfig; it "
+            "takes every argument of GRPOConfig."
+        )
+    check_model_path(arguments["model"])
+    if arguments.get("environment_factory") is not None or arguments.get("rollout_func") is not None:
+        return  # these may bring prompts and columns of their own
+    complaints = _dataset_complaints("train_dataset", arguments.get("train_dataset"), arguments.get("reward_funcs"))
+    eval_dataset = arguments.get("eval_dataset")
+    named = eval_dataset if isinstance(eval_dataset, dict) else {"": eval_dataset}
+    for name, dataset in named.items():
+        label = f"eval_dataset[{name!r}]" if name else "eval_dataset"
+        complaints += _dataset_complaints(label, dataset, arguments.get("reward_funcs"))
+    refuse(complaints, "SteerGRPOTrainer")
+
+
+def check_model_path(model: Any) -> None:
+    """Raise `FileNotFoundError` if `model` is a string that is neither a folder nor a possible Hub name."""
+    if not isinstance(model, str) or os.path.isdir(model):
+        return
+    try:
+        validate_repo_id(model)
+    except HFValidationError as error:
+        raise FileNotFoundError(
+            f"model={model!r} is refused: there is no such folder, and it cannot be a name on the Hub. Give the "
+            "folder of a saved model or a name such as 'Qwen/Qwen2.5-Math-1.5B'."
+        ) from error
+
+
+def _dataset_complaints(label: str, dataset: Any, reward_funcs: Any) -> list[str]:
+    # A streamed data set cannot be looked at without starting the stream; TRL judges it as it comes.
+    if not isinstance(dataset, Dataset):
+        return []
+    if len(dataset) == 0:
+        return [f"{label} is refused: it has no rows. Check the file, the split and any filter."]
+    columns = set(dataset.column_names)
+    needed = {"prompt": "the trainer"} | _columns_of_rewards(reward_funcs)
+    return [
+        f"{label} is refused: {who} needs a column {column!r}, and the columns are {sorted(columns)}. Add or rename it "
+        "in the data set."
+        for column, who in needed.items()
+        if column not in columns
+    ]
+
+
+def _columns_of_rewards(reward_funcs: Any) -> dict[str, str]:
+    """The columns that reward functions ask for by name without a default, and who asks."""
+    functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
+    needed = {}
+    for function in functions:
+        if not callable(function) or isinstance(function, nn.Module):
+            continue
+        for parameter in inspect.signature(function).parameters.values():
+            by_name = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+            if by_name and parameter.default is parameter.empty and parameter.name not in REWARD_ARGUMENTS:
+                name = getattr(function, "__name__", type(function).__name__)
+                needed[parameter.name] = f"the reward function {name}"
+    return needed

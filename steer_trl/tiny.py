@@ -1,0 +1,74 @@
+"""Models made from scratch: a Qwen2 small enough for a laptop, with a tokenizer of single characters.
+
+For the quickstart, for tests, and to try a whole pipeline before a real model is downloaded:
+
+    python -m steer_trl.tiny OUT_DIR
+"""
+
+import argparse
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+PAD, EOS = "<pad>", "<eos>"
+ROLE_START, ROLE_END = "<start>", "<end>"
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<start>{{ message['role'] }}<end>{{ message['content'] }}<eos>{% endfor %}"
+    "{% if add_generation_prompt %}<start>assistant<end>{% endif %}"
+)
+
+
+def tiny_tokenizer(characters: str | None = None) -> PreTrainedTokenizerFast:
+    """Make a tokenizer with one token per character: of the ASCII `characters`, or of all 256 bytes if `None`."""
+    specials = [PAD, EOS, ROLE_START, ROLE_END]
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet() if characters is None else set(characters))
+    vocabulary = {token: i for i, token in enumerate(specials + alphabet)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=EOS,
+        additional_special_tokens=[ROLE_START, ROLE_END],
+        padding_side="left",
+        chat_template=CHAT_TEMPLATE,
+    )
+
+
+def tiny_qwen2(tokenizer: PreTrainedTokenizerFast, seed: int = 0, **config: Any) -> Qwen2ForCausalLM:
+    """Make a Qwen2 with random weights for `tokenizer`; `config` overrides fields of [`~transformers.Qwen2Config`]."""
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 4096,
+        "tie_word_embeddings": True,
+    }
+    tokens = {
+        "vocab_size": len(tokenizer),
+        "pad_token_id": tokenizer.pad_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "bos_token_id": None,
+    }
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Qwen2ForCausalLM(Qwen2Config(**sizes | tokens | config))
+
+
+def main() -> None:
+    """Save a model and its tokenizer to a folder."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("output_dir")
+    output_dir = parser.parse_args().output_dir
+    tokenizer = tiny_tokenizer()
+    tiny_qwen2(tokenizer).save_pretrained(output_dir)
+    tokenizer.save_pretrained(output_dir)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""`SteerGRPOTrainer`: TRL's trainer with the papers' token weights put on the advantages. Glue, no mathematics.
+
+TRL's loss runs the model's forward pass first and reads `inputs["advantages"]` afterwards, and takes them per token.
+So the loss is computed on a copy of the inputs, and the moment the forward pass has returned log-probabilities and
+entropies, the weighted advantages are written into that copy. No second forward pass, no copied line of TRL's loss.
+The copy matters: TRL hands the same dictionary out again when a rollout is used more than once.
+"""
+
+import inspect
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl import GRPOTrainer
+from trl.models.utils import disable_gradient_checkpointing
+from trl.trainer.utils import get_config_model_id
+
+from steer_trl.config import SteerGRPOConfig
+from steer_trl.metrics import WeightSummary, append_all, masked_mean_over_ranks
+from steer_trl.preflight import check_trainer_arguments
+from steer_trl.shaping import TokenBatch, combined_weights, make_shapers
+
+STATE_FILE = "shaping_state.json"
+OLD_ENTROPIES = "old_per_token_entropies"
+# The losses of TRL in which a clipped token has no gradient; the others bound the ratio in their own ways.
+CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
+
+
+class SteerGRPOTrainer(GRPOTrainer):
+    """
+    [`~trl.GRPOTrainer`] with STEER's (https://huggingface.co/papers/2510.10150) and STARE's
+    (https://huggingface.co/papers/2606.19236) token weights.
+
+    Example:
+
+    ```python
+    from datasets import load_dataset
+    from trl.rewards import accuracy_reward
+
+    from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+
+    trainer = SteerGRPOTrainer(
+        model="Qwen/Qwen2.5-Math-1.5B",
+        reward_funcs=accuracy_reward,
+        args=SteerGRPOConfig(output_dir="out", advantage_shaping="steer"),
+        train_dataset=load_dataset("trl-lib/DeepMath-103K", split="train"),
+    )
+    trainer.train()
+    ```
+
+    Args:
+        model, reward_funcs, train_dataset, *others, **named: as in [`~trl.GRPOTrainer`].
+        args ([`SteerGRPOConfig`], *optional*): configuration; the defaults of [`SteerGRPOConfig`] if `None`.
+
+    Raises:
+        `TypeError`: `args` is a plain `GRPOConfig`.
+        `ValueError`: an empty data set, or one without a column that the trainer or a reward function needs.
+        `FileNotFoundError`: `model` is a path that does not exist.
+    """
+
+    _tag_names = ["trl", "grpo"]
+
+    def __init__(
+        self,
+        model: Any,
+        reward_funcs: Any = None,
+        args: SteerGRPOConfig | None = None,
+        train_dataset: Any = None,
+        *others: Any,
+        **named: Any,
+    ) -> None:
+        arguments = inspect.signature(GRPOTrainer).bind(model, reward_funcs, args, train_dataset, *others, **named)
+        check_trainer_arguments(arguments.arguments)
+        if args is None:
+            model_name = model if isinstance(model, str) else get_config_model_id(model.config)
+            args = SteerGRPOConfig(f"{model_name.split('/')[-1]}-SteerGRPO")
+        self.shapers = make_shapers(args)
+        self._weight_summary = WeightSummary()
+        self._loss_inputs: dict[str, Any] | None = None
+        self._rollout_passes: list[tuple[Tensor, Tensor]] | None = None
+        self._set_card_data()
+        super().__init__(model, reward_funcs, args, train_dataset, *others, **named)
+
+    def _set_card_data(self) -> None:
+        papers = [shaper.paper for shaper in self.shapers.values()]
+        if papers:
+            self._tag_names = [*self._tag_names, *self.shapers]
+            self._name = " and ".join(name.upper() for name in self.shapers)
+            self._paper = papers[0] | {"citation": "\n\n".join(paper["citation"] for paper in papers)}
+
+    # The loss.
+
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Tensor:
+        """Compute TRL's loss on shaped advantages; `inputs` is left as it is."""
+        self._loss_inputs = dict(inputs)
+        try:
+            return super().compute_loss(model, self._loss_inputs, return_outputs, num_items_in_batch)
+        finally:
+            self._loss_inputs = None
+
+    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None, Any]:
+        if self._rollout_passes is not None:
+            kwargs["compute_entropy"] = True  # the head has computed them anyway
+        outputs = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        logps, entropies, _ = outputs
+        if self._rollout_passes is not None:
+            self._rollout_passes.append((logps, entropies))
+        if self._loss_inputs is not None and self.shapers:
+            self._shape_advantages(self._loss_inputs, logps.detach(), entropies.detach())
+        return outputs
+
+    @torch.no_grad()
+    def _shape_advantages(self, inputs: dict[str, Any], logps: Tensor, entropies: Tensor) -> None:
+        batch = self._token_batch(inputs, logps, entropies)
+        weights = combined_weights(list(self.shapers.values()), batch)
+        if weights is not None:
+            inputs["advantages"] = batch.advantages * weights
+        self._log_weights(torch.ones_like(logps, dtype=torch.float32) if weights is None else weights, batch.mask)
+
+    def _token_batch(self, inputs: dict[str, Any], logps: Tensor, entropies: Tensor) -> TokenBatch:
+        mask = loss_mask(inputs)
+        old_logps = inputs.get("old_per_token_logps", logps)
+        if self.importance_sampling_level == "sequence":
+            # One ratio per sequence, as the loss uses: the mean log-ratio of its tokens.
+            log_ratio = torch.where(mask.bool(), logps - old_logps, 0.0).sum(1, keepdim=True)
+            old_logps = logps - log_ratio / mask.sum(1, keepdim=True).clamp(min=1)
+        advantages = inputs["advantages"]
+        clips = self.loss_type in CLIPPED_LOSSES
+        return TokenBatch(
+            logps=logps,
+            old_logps=old_logps,
+            entropies=entropies,
+            old_entropies=inputs.get(OLD_ENTROPIES, entropies),
+            advantages=advantages.unsqueeze(1) if advantages.dim() == 1 else advantages,
+            mask=mask,
+            epsilon_low=self.epsilon_low if clips else float("inf"),
+            epsilon_high=self.epsilon_high if clips else float("inf"),
+        )
+
+    def _log_weights(self, weights: Tensor, mask: Tensor) -> None:
+        self._weight_summary.add(weights, mask)
+        if self.accelerator.sync_gradients:  # the last micro-batch of an optimizer step; every batch in evaluation
+            log = self._metrics["train" if self.model.training else "eval"]
+            append_all(log, self._weight_summary.pop(self.accelerator))
+            for shaper in self.shapers.values():
+                append_all(log, shaper.metrics())
+
+    # The rollout.
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        if not self.model.training or not self.shapers:  # evaluation never moves a method's state
+            return super()._generate_and_score_completions(inputs)
+        with self._recording_passes() as passes:
+            rollout = super()._generate_and_score_completions(inputs)
+        # The pass under the old policy, if TRL made one, is the one whose log-probabilities it kept.
+        entropies = next((h for logps, h in passes if logps is rollout.get("old_per_token_logps")), None)
+        if entropies is None and any(shaper.needs_rollout_entropy for shaper in self.shapers.values()):
+            entropies = self._score_rollout(rollout)
+        if entropies is not None:
+            self._on_rollout(masked_mean_over_ranks(self.accelerator, entropies, loss_mask(rollout)))
+            rollout[OLD_ENTROPIES] = entropies
+        return rollout
+
+    def _on_rollout(self, entropy: float) -> None:
+        self._metrics["train"]["rollout_entropy"].append(entropy)
+        for shaper in self.shapers.values():
+            shaper.on_rollout(entropy)
+
+    @contextmanager
+    def _recording_passes(self) -> Iterator[list[tuple[Tensor, Tensor]]]:
+        self._rollout_passes = []
+        try:
+            yield self._rollout_passes
+        finally:
+            self._rollout_passes = None
+
+    @torch.no_grad()
+    def _score_rollout(self, rollout: dict[str, Any]) -> Tensor:
+        """Entropies `[B, T]` of the present policy on its rollout: one forward pass that draws no random number."""
+        # Whatever else the model eats (images, token types) is in the rollout under the forward pass's own names.
+        wanted = inspect.signature(super()._get_per_token_logps_and_entropies).parameters
+        others = {name: rollout[name] for name in wanted if name in rollout}
+        device = self.accelerator.device
+        devices = [] if device.type == "cpu" else [device]
+        with (
+            torch.random.fork_rng(devices, device_type=device.type),
+            disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs),
+        ):
+            _, entropies, _ = super()._get_per_token_logps_and_entropies(
+                self.model,
+                input_ids=torch.cat([rollout["prompt_ids"], rollout["completion_ids"]], dim=1),
+                attention_mask=torch.cat([rollout["prompt_mask"], rollout["completion_mask"]], dim=1),
+                logits_to_keep=rollout["completion_ids"].size(1),
+                batch_size=self.args.per_device_train_batch_size,
+                compute_entropy=True,
+                **others,
+            )
+        return entropies
+
+    # The checkpoint: the methods' state lies next to TRL's own controller file.
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        super()._save_checkpoint(model, trial)
+        state = {name: state for name, shaper in self.shapers.items() if (state := shaper.state_dict())}
+        if state and self.args.should_save:
+            folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+            path = Path(self._get_output_dir(trial=trial), folder, STATE_FILE)
+            partial = path.with_suffix(".partial")
+            partial.write_text(json.dumps(state, indent=2))
+            os.replace(partial, path)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        path = Path(checkpoint or "", STATE_FILE)
+        if checkpoint is None or not path.exists():
+            return
+        for name, state in json.loads(path.read_text()).items():
+            if name in self.shapers:
+                self.shapers[name].load_state_dict(state)
+
+
+def loss_mask(inputs: dict[str, Any]) -> Tensor:
+    """The `[B, T]` mask of the tokens that TRL trains on: completion tokens, less those a tool wrote."""
+    mask = inputs["completion_mask"]
+    return mask * inputs["tool_mask"] if "tool_mask" in inputs else mask
