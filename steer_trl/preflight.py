@@ -66,8 +66,8 @@ def _dataset_complaints(label: str, dataset: Any, reward_funcs: Any) -> list[str
     columns = set(dataset.column_names)
     needed = {"prompt": "the trainer"} | _columns_of_rewards(reward_funcs)
     return [
-        f"{label} is refused: {who} needs a column {column!r}, and the columns are {sorted(columns)}. Add or rename it "
-        "in the data set."
+        f"{label} is refused: {who} needs a column {column!r}, and the columns are {sorted(columns)}. Add it, or "
+        "rename the column that holds it."
         for column, who in needed.items()
         if column not in columns
     ]

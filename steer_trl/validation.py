@@ -78,8 +78,8 @@ def steer_complaints(
         )
     if mapping != "exponential" and floor:
         complaints.append(
-            f"{prefix}floor={floor!r} is refused with {prefix}mapping={mapping!r}: only the exponential mapping divides "
-            f"by the largest |Omega|, so the floor would be ignored. Leave {prefix}floor unset."
+            f"{prefix}floor={floor!r} is refused with {prefix}mapping={mapping!r}: only the exponential mapping "
+            f"divides by the largest |Omega|, so the floor would be ignored. Leave {prefix}floor unset."
         )
     return complaints
 

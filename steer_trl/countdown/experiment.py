@@ -1,0 +1,155 @@
+"""The same start trained with several methods: same data in the same order, side by side, one torch thread each."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset, disable_progress_bars
+from tqdm import tqdm
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback, TrainerControl, TrainerState
+from transformers.utils import logging as transformers_logging
+
+from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl.countdown.evaluation import Sampling, evaluate
+from steer_trl.countdown.model import supervised_start
+from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, split_problems
+
+# Loss of entropy alone lifts accuracy at temperature 1, so the papers' sampling (top-p 0.7) and greedy stand beside it.
+SAMPLINGS = {"T=1": Sampling(16), "top-p 0.7": Sampling(16, top_p=0.7), "greedy": Sampling(1, temperature=0.0)}
+START = "start"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Sizes of a comparison. `methods` maps a name to fields of [`~steer_trl.SteerGRPOConfig`]."""
+
+    methods: dict[str, dict[str, Any]]
+    output_dir: Path
+    supervised_steps: int = 1100
+    steps: int = 240
+    held_out: int = 400
+    eval_every: int = 40
+    batch_size: int = 128
+    seed: int = 0
+    processes: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+
+
+def run(experiment: Experiment) -> dict[str, dict[str, Any]]:
+    """Make the start, train every method from it, and return what each measured, by name; `START` comes first.
+
+    Everything is also written to `output_dir`: the models, and one `measured.json` each.
+    """
+    jobs: list[tuple[str, Callable[..., None], int]] = [(START, _make_start, experiment.supervised_steps)]
+    _run_side_by_side(experiment, jobs)
+    _run_side_by_side(experiment, [(name, _train, experiment.steps) for name in experiment.methods])
+    names = [START, *experiment.methods]
+    return {name: json.loads((experiment.output_dir / name / "measured.json").read_text()) for name in names}
+
+
+def _run_side_by_side(experiment: Experiment, jobs: Sequence[tuple[str, Callable[..., None], int]]) -> None:
+    context = get_context("spawn")  # a forked torch can hang
+    with context.Manager() as manager, ProcessPoolExecutor(experiment.processes, context, _one_thread) as pool:
+        progress = manager.Queue()
+        bars = {name: tqdm(total=total, desc=name, unit="step", position=i) for i, (name, _, total) in enumerate(jobs)}
+        futures = [pool.submit(work, experiment, name, progress) for name, work, _ in jobs]
+        for future in futures:
+            future.add_done_callback(lambda _: progress.put(None))
+        for _ in futures:
+            while (message := progress.get()) is not None:
+                name, steps, postfix = message
+                bars[name].n = steps
+                bars[name].set_postfix_str(postfix)
+        for bar in bars.values():
+            bar.close()
+        for future in futures:
+            future.result()
+
+
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+    disable_progress_bars()
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+
+
+class _Progress(TrainerCallback):
+    def __init__(self, name: str, queue: Any) -> None:
+        self.name, self.queue = name, queue
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        last = state.log_history[-1] if state.log_history else {}
+        postfix = f"entropy {last['entropy']:.3f}" if "entropy" in last else ""
+        self.queue.put((self.name, state.global_step, postfix))
+
+
+class _HeldOut(TrainerCallback):
+    """Evaluates at temperature 1 every few steps."""
+
+    def __init__(self, experiment: Experiment, prompts: list[str]) -> None:
+        self.experiment, self.prompts = experiment, prompts
+        self.measured: list[dict[str, Any]] = []
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if state.global_step % self.experiment.eval_every == 0:
+            metrics = evaluate(kwargs["model"], kwargs["processing_class"], self.prompts, SAMPLINGS["T=1"])
+            self.measured.append({"step": state.global_step} | metrics)
+
+
+def _make_start(experiment: Experiment, name: str, progress: Any) -> None:
+    held_out, prompts = split_problems(experiment.held_out)
+    folder = experiment.output_dir / name
+    supervised_start(folder, experiment.supervised_steps, prompts, [_Progress(name, progress)], experiment.seed)
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    _save(folder, final={key: evaluate(model, tokenizer, held_out, how) for key, how in SAMPLINGS.items()})
+
+
+def _train(experiment: Experiment, name: str, progress: Any) -> None:
+    began = time.perf_counter()
+    held_out, prompts = split_problems(experiment.held_out)
+    folder = experiment.output_dir / name
+    on_held_out = _HeldOut(experiment, held_out)
+    trainer = SteerGRPOTrainer(
+        model=str(experiment.output_dir / START),
+        reward_funcs=countdown_reward,
+        args=SteerGRPOConfig(**_settings(experiment) | {"output_dir": str(folder)} | experiment.methods[name]),
+        train_dataset=Dataset.from_dict({"prompt": prompts}),
+        callbacks=[_Progress(name, progress), on_held_out],
+    )
+    trainer.train()
+    trainer.save_model()
+    tokenizer = trainer.processing_class
+    final = {key: evaluate(trainer.model, tokenizer, held_out, how) for key, how in SAMPLINGS.items()}
+    seconds = time.perf_counter() - began
+    _save(folder, final=final, held_out=on_held_out.measured, log=trainer.state.log_history, seconds=seconds)
+
+
+def _settings(experiment: Experiment) -> dict[str, Any]:
+    return {
+        "max_steps": experiment.steps,
+        "per_device_train_batch_size": experiment.batch_size,
+        "steps_per_generation": 4,
+        "num_generations": 8,
+        "max_completion_length": MAX_COMPLETION_TOKENS,
+        "learning_rate": 2e-4,
+        "lr_scheduler_type": "constant",
+        "epsilon_high": 0.28,
+        "gradient_checkpointing": False,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "use_cpu": True,
+        "bf16": False,
+        "seed": experiment.seed,
+    }
+
+
+def _save(folder: Path, **measured: Any) -> None:
+    (folder / "measured.json").write_text(json.dumps(measured, indent=1))

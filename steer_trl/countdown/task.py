@@ -1,0 +1,90 @@
+"""Problems such as `3 5 7>26:`, solved by steps such as `3*7=21;21+5=26`.
+
+Three numbers from 1 to 12, each used once; `+`, `-` and `*`; every value between 0 and 99.
+"""
+
+import operator
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from itertools import combinations_with_replacement, permutations
+from typing import Any
+
+LARGEST_NUMBER, LARGEST_VALUE = 12, 99
+OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+CHARACTERS = "0123456789+-*=;>: "
+MAX_COMPLETION_TOKENS = 18
+_STEP = re.compile(r"(\d{1,2})([+*-])(\d{1,2})=(\d{1,2})", re.ASCII)
+
+
+def walks(values: tuple[int, ...]) -> Iterator[tuple[str, int]]:
+    """All right step sequences from `values` to a single number, each with the number it reaches."""
+    if len(values) == 1:
+        yield "", values[0]
+    for i, j in permutations(range(len(values)), 2):
+        rest = tuple(value for k, value in enumerate(values) if k not in (i, j))
+        for symbol, operate in OPERATORS.items():
+            result = operate(values[i], values[j])
+            if 0 <= result <= LARGEST_VALUE:
+                for steps, target in walks((*rest, result)):
+                    yield f"{values[i]}{symbol}{values[j]}={result};{steps}".rstrip(";"), target
+
+
+@cache
+def all_problems() -> dict[str, list[str]]:
+    """All 4,165 problems, as prompts with the numbers in ascending order, with their distinct right solutions."""
+    problems: dict[str, dict[str, None]] = {}
+    for numbers in combinations_with_replacement(range(1, LARGEST_NUMBER + 1), 3):
+        for steps, target in walks(numbers):
+            problems.setdefault(f"{' '.join(map(str, numbers))}>{target}:", {})[steps] = None
+    return {prompt: list(solutions) for prompt, solutions in problems.items()}
+
+
+def is_right(prompt: str, completion: str) -> bool:
+    """Check every step of a completion: numbers available, arithmetic right, all used, target reached."""
+    numbers, target = prompt.rstrip(":").split(">")
+    available = Counter(map(int, numbers.split()))
+    for text in completion.split(";"):
+        step = _STEP.fullmatch(text)
+        if step is None:
+            return False
+        left, right, result = int(step[1]), int(step[3]), int(step[4])
+        available.subtract([left, right])
+        if min(available.values()) < 0 or OPERATORS[step[2]](left, right) != result:
+            return False
+        available[result] += 1
+    return +available == Counter([int(target)])
+
+
+def countdown_reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
+    """Reward function for TRL: 1 for a right completion, 0 for a wrong one."""
+    return [float(is_right(prompt, text)) for prompt, text in zip(prompts, completions, strict=True)]
+
+
+def split_problems(num_held_out: int, seed: int = 0) -> tuple[list[str], list[str]]:
+    """Split the problems at random into held-out and training prompts, the numbers of each in random order."""
+    rng = random.Random(seed)
+    prompts = list(all_problems())
+    rng.shuffle(prompts)
+    prompts = [_reordered(prompt, rng) for prompt in prompts]
+    return prompts[:num_held_out], prompts[num_held_out:]
+
+
+def solved_examples(count: int, prompts: list[str], seed: int = 1) -> list[dict[str, str]]:
+    """Draw `count` random right solutions of `prompts`, reordered at random, as `{"prompt", "completion"}`."""
+    rng = random.Random(seed)
+    drawn = rng.choices(prompts, k=count)
+    return [{"prompt": _reordered(prompt, rng), "completion": rng.choice(solutions(prompt))} for prompt in drawn]
+
+
+def solutions(prompt: str) -> list[str]:
+    """All distinct right solutions of a prompt."""
+    numbers, target = prompt.split(">")
+    return all_problems()[f"{' '.join(sorted(numbers.split(), key=int))}>{target}"]
+
+
+def _reordered(prompt: str, rng: random.Random) -> str:
+    numbers, target = prompt.split(">")
+    return f"{' '.join(rng.sample(numbers.split(), 3))}>{target}"
