@@ -20,8 +20,8 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
     """
     if not (1 <= k <= num_samples and 0 <= num_correct <= num_samples):
         raise ValueError(
-            f"k={k}, num_correct={num_correct}, num_samples={num_samples} is refused: pass@k needs 1 <= k <= num_samples "
-            "and 0 <= num_correct <= num_samples. Draw more samples or lower k."
+            f"k={k}, num_correct={num_correct}, num_samples={num_samples} is refused: pass@k needs "
+            "1 <= k <= num_samples and 0 <= num_correct <= num_samples. Draw more samples or lower k."
         )
     return 1 - math.comb(num_samples - num_correct, k) / math.comb(num_samples, k)
 

@@ -1,7 +1,6 @@
 """Held-out problems, sampled many times: accuracy, pass@k and the number of different right solutions."""
 
-import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerFast
@@ -48,7 +47,9 @@ def evaluate(
     `distinct` is the number of different right solutions among the samples of a problem.
     """
     samples = sample(model, tokenizer, prompts, how)
-    right = [[text for text in texts if is_right(prompt, text)] for prompt, texts in zip(prompts, samples, strict=True)]
+    right = [
+        [text for text in texts if is_right(prompt, text)] for prompt, texts in zip(prompts, samples, strict=True)
+    ]
     metrics = {"accuracy": [len(texts) / how.num_samples for texts in right]}
     for k in (4, 16, 64):
         if k <= how.num_samples:

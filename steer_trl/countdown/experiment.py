@@ -13,7 +13,14 @@ from typing import Any
 import torch
 from datasets import Dataset, disable_progress_bars
 from tqdm import tqdm
-from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback, TrainerControl, TrainerState
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PrinterCallback,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+)
 from transformers.utils import logging as transformers_logging
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
@@ -21,7 +28,7 @@ from steer_trl.countdown.evaluation import Sampling, evaluate
 from steer_trl.countdown.model import supervised_start
 from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, split_problems
 
-# Loss of entropy alone lifts accuracy at temperature 1, so the papers' sampling (top-p 0.7) and greedy stand beside it.
+# Loss of entropy alone lifts accuracy at temperature 1, so the papers' top-p 0.7 and greedy stand beside it.
 SAMPLINGS = {"T=1": Sampling(16), "top-p 0.7": Sampling(16, top_p=0.7), "greedy": Sampling(1, temperature=0.0)}
 START = "start"
 
@@ -122,6 +129,7 @@ def _train(experiment: Experiment, name: str, progress: Any) -> None:
         train_dataset=Dataset.from_dict({"prompt": prompts}),
         callbacks=[_Progress(name, progress), on_held_out],
     )
+    trainer.remove_callback(PrinterCallback)
     trainer.train()
     trainer.save_model()
     tokenizer = trainer.processing_class

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from datasets import Dataset
-from transformers import TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
 from steer_trl.countdown.task import CHARACTERS, solved_examples
@@ -14,10 +14,12 @@ from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 def supervised_start(
     output_dir: str | Path, steps: int, prompts: list[str], callbacks: Sequence[TrainerCallback] = (), seed: int = 0
 ) -> None:
-    """Train the model for `steps` batches of 64 solved examples of `prompts` and save it with its tokenizer to `output_dir`."""
+    """Train the model for `steps` batches of 64 solved examples of `prompts` and save it, with its tokenizer."""
     batch_size = 64
     tokenizer = tiny_tokenizer(CHARACTERS)
-    model = tiny_qwen2(tokenizer, seed, hidden_size=96, intermediate_size=288, num_hidden_layers=3, num_key_value_heads=4)
+    model = tiny_qwen2(
+        tokenizer, seed, hidden_size=96, intermediate_size=288, num_hidden_layers=3, num_key_value_heads=4
+    )
     trainer = SFTTrainer(
         model,
         SFTConfig(
@@ -39,5 +41,6 @@ def supervised_start(
         processing_class=tokenizer,
         callbacks=list(callbacks),
     )
+    trainer.remove_callback(PrinterCallback)
     trainer.train()
     trainer.save_model()

@@ -1,6 +1,7 @@
 """Problems such as `3 5 7>26:`, solved by steps such as `3*7=21;21+5=26`.
 
-Three numbers from 1 to 12, each used once; `+`, `-` and `*`; every value between 0 and 99.
+Three numbers from 1 to 12, each used once; `+`, `-` and `*`; every value between 0 and 99; at least four different
+right solutions, so that there is diversity to lose.
 """
 
 import operator
@@ -12,7 +13,7 @@ from functools import cache
 from itertools import combinations_with_replacement, permutations
 from typing import Any
 
-LARGEST_NUMBER, LARGEST_VALUE = 12, 99
+LARGEST_NUMBER, LARGEST_VALUE, FEWEST_SOLUTIONS = 12, 99, 4
 OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 CHARACTERS = "0123456789+-*=;>: "
 MAX_COMPLETION_TOKENS = 18
@@ -34,12 +35,12 @@ def walks(values: tuple[int, ...]) -> Iterator[tuple[str, int]]:
 
 @cache
 def all_problems() -> dict[str, list[str]]:
-    """All 4,165 problems, as prompts with the numbers in ascending order, with their distinct right solutions."""
+    """All 2,466 problems, as prompts with the numbers in ascending order, with their distinct right solutions."""
     problems: dict[str, dict[str, None]] = {}
     for numbers in combinations_with_replacement(range(1, LARGEST_NUMBER + 1), 3):
         for steps, target in walks(numbers):
             problems.setdefault(f"{' '.join(map(str, numbers))}>{target}:", {})[steps] = None
-    return {prompt: list(solutions) for prompt, solutions in problems.items()}
+    return {prompt: list(found) for prompt, found in problems.items() if len(found) >= FEWEST_SOLUTIONS}
 
 
 def is_right(prompt: str, completion: str) -> bool:

@@ -1,0 +1,52 @@
+"""Watch a small model's entropy collapse under GRPO, and what STEER and STARE do about it. No download, no GPU.
+
+    make quickstart
+
+A Qwen2 of 0.36 million parameters is made from scratch, taught a number puzzle with several right solutions per
+problem by supervised learning, and then trained from that same start by each method. Prints one table and writes a
+picture.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+from steer_trl.countdown.experiment import Experiment, run
+from steer_trl.countdown.report import picture, table, undecided
+
+# 0.3 nats, the papers' target, lies above this model's first entropy; 80 % of that is held instead.
+STARE = {
+    "advantage_shaping": "stare",
+    "stare_variant": "C2",
+    "stare_target_entropy": 0.8,
+    "stare_target_entropy_unit": "initial",
+}
+METHODS = {
+    "GRPO": {"advantage_shaping": "none"},
+    "STEER": {"advantage_shaping": "steer"},
+    "STARE C2": STARE,
+    "STARE C2, 5x the paper's strength": STARE | {"stare_amplify": 1.5, "stare_attenuate": 0.5},
+}
+
+
+def main() -> None:
+    """Run the comparison."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output_dir", type=Path, default=Path("runs/quickstart"))
+    parser.add_argument("--supervised_steps", type=int, default=1100)
+    parser.add_argument("--steps", type=int, default=240, help="optimizer steps of each method")
+    parser.add_argument("--held_out", type=int, default=400, help="problems to judge on")
+    parser.add_argument("--eval_every", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    began = time.perf_counter()
+    results = run(Experiment(METHODS, **vars(arguments)))
+    picture(results, arguments.output_dir / "curves.png")
+    minutes = (time.perf_counter() - began) / 60
+    summary = f"{table(results, arguments.held_out)}\n\n{undecided(results, 'GRPO')}\n"
+    (arguments.output_dir / "table.txt").write_text(summary)
+    print(f"\n{summary}\n{minutes:.1f} minutes. Picture: {arguments.output_dir / 'curves.png'}")
+
+
+if __name__ == "__main__":
+    main()

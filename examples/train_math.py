@@ -1,0 +1,58 @@
+"""Train a language model on math problems with STEER or STARE.
+
+    accelerate launch --config_file configs/accelerate/zero3.yaml examples/train_math.py \\
+        --config configs/recipes/steer_qwen2.5_math_7b.yaml
+
+A recipe holds the fields of `SteerGRPOConfig` (all of TRL's `GRPOConfig` and the two methods' own), of TRL's
+`ModelConfig` (model, LoRA, quantization) and of `MathArguments` below; a key that none of them knows is refused. The
+same fields on the command line override it.
+"""
+
+from dataclasses import dataclass, field
+
+from accelerate import PartialState
+from trl import ModelConfig, TrlParser, get_peft_config, get_quantization_config
+from trl.rewards import accuracy_reward
+
+from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl.data import load_math_dataset
+from steer_trl.preflight import check_model_path
+
+
+@dataclass
+class MathArguments:
+    """The data set: a Hub name, or a local parquet or JSON file, in verl's or TRL's schema."""
+
+    dataset_name: str = field(metadata={"help": "Hub name, or path of a .parquet, .json or .jsonl file."})
+    dataset_config: str | None = field(
+        default=None, metadata={"help": "Configuration of a Hub data set with several."}
+    )
+    dataset_split: str = field(default="train", metadata={"help": "Split to train on."})
+
+
+def main(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
+    """Load, train, save."""
+    check_model_path(model_args.model_name_or_path)
+    with PartialState().local_main_process_first():  # the others find its work in the cache
+        dataset = load_math_dataset(math_args.dataset_name, math_args.dataset_split, math_args.dataset_config)
+    loading = {
+        "revision": model_args.model_revision,
+        "attn_implementation": model_args.attn_implementation,
+        "dtype": model_args.dtype,
+    }
+    training_args.model_init_kwargs = loading | (training_args.model_init_kwargs or {})
+    trainer = SteerGRPOTrainer(
+        model=model_args.model_name_or_path,
+        reward_funcs=accuracy_reward,
+        args=training_args,
+        train_dataset=dataset,
+        quantization_config=get_quantization_config(model_args),
+        peft_config=get_peft_config(model_args),
+    )
+    trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
+    trainer.save_model()
+    trainer.accelerator.print(f"Saved to {training_args.output_dir}")
+
+
+if __name__ == "__main__":
+    main(*TrlParser((MathArguments, SteerGRPOConfig, ModelConfig)).parse_args_and_config())

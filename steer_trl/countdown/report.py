@@ -1,0 +1,103 @@
+"""The table and the picture of a comparison, and plain words on what did not differ."""
+
+from pathlib import Path
+from typing import Any
+
+from steer_trl.countdown.experiment import SAMPLINGS, START
+
+COLUMNS = [
+    ("T=1", "accuracy"),
+    ("top-p 0.7", "accuracy"),
+    ("greedy", "accuracy"),
+    ("T=1", "pass@16"),
+    ("top-p 0.7", "pass@16"),
+    ("T=1", "distinct"),
+]
+
+
+def entropies(measured: dict[str, Any]) -> list[tuple[int, float]]:
+    """(step, mean entropy in nats per token) of a run, in order."""
+    return [(entry["step"], entry["entropy"]) for entry in measured["log"] if "entropy" in entry]
+
+
+def ends(measured: dict[str, Any], window: int = 10) -> tuple[float, float]:
+    """Mean entropy of the first and of the last steps of a run; a single step is noisy."""
+    values = [entropy for _, entropy in entropies(measured)]
+    window = min(window, len(values))
+    return values[0], sum(values[-window:]) / window
+
+
+def table(results: dict[str, dict[str, Any]], problems: int) -> str:
+    """One row per run: entropy at start and end, and each metric with the half width of its 95 % interval."""
+    headers = ["", "entropy", *(f"{metric} {sampling}" for sampling, metric in COLUMNS)]
+    rows = []
+    for name, measured in results.items():
+        entropy = "" if name == START else "{:.3f} -> {:.3f}".format(*ends(measured))
+        final = measured["final"]
+        cells = ["{:.3f} ±{:.3f}".format(*final[sampling][metric]) for sampling, metric in COLUMNS]
+        rows.append([name, entropy, *cells])
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [headers, *rows]]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    drawn = ", ".join(f"{how.num_samples} at {name}" for name, how in SAMPLINGS.items())
+    note = (
+        f"{problems} held-out problems; samples each: {drawn}. Entropy in nats per token: first step, and mean of the "
+        "last ten.\n± is the half width of the 95 % interval over problems; it does not count the luck of a training "
+        "seed."
+    )
+    return "\n".join([*lines, "", note])
+
+
+def undecided(results: dict[str, dict[str, Any]], baseline: str) -> str:
+    """Name, for each method, the metrics whose interval overlaps that of the baseline."""
+    lines = []
+    for name, measured in results.items():
+        if name in (START, baseline):
+            continue
+        same = [
+            f"{metric} {sampling}"
+            for sampling, metric in COLUMNS
+            if _overlap(measured["final"][sampling][metric], results[baseline]["final"][sampling][metric])
+        ]
+        lines.append(f"{name}: not told apart from {baseline} in {', '.join(same) or 'nothing'}.")
+    return "\n".join(lines)
+
+
+def _overlap(one: list[float], other: list[float]) -> bool:
+    return abs(one[0] - other[0]) <= one[1] + other[1]
+
+
+def picture(results: dict[str, dict[str, Any]], path: Path) -> None:
+    """Draw entropy, accuracy and pass@16 over the steps, one line per run, and save it as PNG."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    start = results[START]["final"]["T=1"]
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
+    for color, (name, measured) in enumerate((name, run) for name, run in results.items() if name != START):
+        style = {"color": f"C{color}", "label": name}
+        steps, values = zip(*_smooth(entropies(measured)), strict=True)
+        axes[0].plot(steps, values, **style)
+        for axis, metric in zip(axes[1:], ("accuracy", "pass@16"), strict=True):
+            points = [(0, *start[metric]), *((entry["step"], *entry[metric]) for entry in measured["held_out"])]
+            steps, values, half_widths = zip(*points, strict=True)
+            axis.errorbar(steps, values, half_widths, capsize=2, marker="o", markersize=3, **style)
+    axes[0].set(title="Policy entropy", ylabel="nats per token", ylim=(0, None))
+    axes[1].set(title="Accuracy of one sample, held-out problems", ylabel="share right (temperature 1)")
+    axes[2].set(title="Solved by at least one of 16 samples", ylabel="share of held-out problems")
+    for axis in axes:
+        axis.set_xlabel("optimizer step")
+        axis.grid(alpha=0.3)
+    axes[0].legend(fontsize="small")
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def _smooth(points: list[tuple[int, float]], window: int = 8) -> list[tuple[int, float]]:
+    smoothed = []
+    for i, (step, _) in enumerate(points):
+        recent = [value for _, value in points[max(0, i - window + 1) : i + 1]]
+        smoothed.append((step, sum(recent) / len(recent)))
+    return smoothed

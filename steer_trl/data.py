@@ -1,0 +1,96 @@
+"""Math problems for training: a Hub data set or a local file, in verl's or TRL's schema, in one shape out.
+
+| schema | question | answer |
+|---|---|---|
+| verl | `prompt`: list of messages | `reward_model`: `{"ground_truth": ...}` |
+| TRL | `prompt`: text or list of messages | `solution` |
+
+Out come `prompt`, a list of messages, and `solution`, the answer in `\\boxed{}`: math-verify reads the raw answers of
+some data sets wrongly, and boxed ones rightly.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, load_dataset
+from math_verify import parse, verify
+from tqdm import tqdm
+
+from steer_trl.validation import refuse
+
+FILE_BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json"}
+
+
+def load_math_dataset(name_or_path: str, split: str = "train", config: str | None = None) -> Dataset:
+    """Load problems with `prompt` (messages) and `solution` (boxed), after checking that every answer can be scored.
+
+    Args:
+        name_or_path (`str`): a `.parquet`, `.json` or `.jsonl` file, or the name of a data set on the Hub.
+        split (`str`): split to load; a local file is all in `"train"`.
+        config (`str`, *optional*): configuration of a data set on the Hub that has several.
+
+    Raises:
+        `FileNotFoundError`: the name ends like a file and there is none.
+        `ValueError`: no rows, neither schema, or answers that math-verify cannot parse.
+    """
+    path = Path(name_or_path).expanduser()
+    builder = FILE_BUILDERS.get(path.suffix)
+    if builder and not path.is_file():
+        raise FileNotFoundError(f"data set {name_or_path!r} is refused: there is no such file. Check the path.")
+    if builder:
+        raw = load_dataset(builder, data_files=str(path), split=split)
+    else:
+        raw = load_dataset(name_or_path, config, split=split)
+    convert = _converter(name_or_path, raw)
+    dataset = raw.map(convert, remove_columns=raw.column_names, desc="Reading problems")
+    _check_answers(name_or_path, dataset)
+    return dataset
+
+
+def boxed(answer: str) -> str:
+    r"""Put an answer into `\boxed{}`, unless it has one; dollar signs around it go."""
+    answer = str(answer).strip()
+    return answer if r"\boxed{" in answer else rf"\boxed{{{answer.strip('$').strip()}}}"
+
+
+def _converter(name: str, raw: Dataset) -> Any:
+    columns = set(raw.column_names)
+    if len(raw) == 0:
+        raise ValueError(f"data set {name!r} is refused: it has no rows. Check the file and the split.")
+    if "prompt" not in columns or not columns & {"reward_model", "solution"}:
+        raise ValueError(
+            f"data set {name!r} is refused: its columns are {sorted(columns)}. Give verl's schema ('prompt', "
+            "'reward_model' with 'ground_truth') or TRL's ('prompt', 'solution')."
+        )
+    return _from_trl if "solution" in columns else _from_verl
+
+
+def _from_verl(row: dict[str, Any]) -> dict[str, Any]:
+    return {"prompt": _messages(row["prompt"]), "solution": boxed(row["reward_model"]["ground_truth"])}
+
+
+def _from_trl(row: dict[str, Any]) -> dict[str, Any]:
+    return {"prompt": _messages(row["prompt"]), "solution": boxed(row["solution"])}
+
+
+def _messages(prompt: str | list[dict[str, str]]) -> list[dict[str, str]]:
+    return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+
+
+def _check_answers(name: str, dataset: Dataset) -> None:
+    rows: dict[str, list[int]] = {}
+    for row, solution in enumerate(dataset["solution"]):
+        rows.setdefault(solution, []).append(row)
+    bad = [solution for solution in tqdm(rows, desc="Checking answers", leave=False) if not _scores_itself(solution)]
+    if bad:
+        count = sum(len(rows[solution]) for solution in bad)
+        examples = "; ".join(f"row {rows[solution][0]}: {solution!r}" for solution in bad[:3])
+        complaint = (
+            f"{count} of {len(dataset)} gold answers cannot be parsed ({examples}). Correct or remove the rows."
+        )
+        refuse([complaint], f"data set {name!r}")
+
+
+def _scores_itself(solution: str) -> bool:
+    gold = parse(solution)
+    return bool(gold) and verify(gold, gold)
