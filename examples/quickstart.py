@@ -25,7 +25,7 @@ METHODS = {
     "GRPO": {"advantage_shaping": "none"},
     "STEER": {"advantage_shaping": "steer"},
     "STARE C2": STARE,
-    "STARE C2, 5x the paper's strength": STARE | {"stare_amplify": 1.5, "stare_attenuate": 0.5},
+    "STARE C2, 5x the paper's W and M": STARE | {"stare_amplify": 1.5, "stare_attenuate": 0.5},
 }
 
 
@@ -34,9 +34,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output_dir", type=Path, default=Path("runs/quickstart"))
     parser.add_argument("--supervised_steps", type=int, default=1100)
-    parser.add_argument("--steps", type=int, default=240, help="optimizer steps of each method")
+    parser.add_argument("--steps", type=int, default=400, help="optimizer steps of each method")
     parser.add_argument("--held_out", type=int, default=400, help="problems to judge on")
-    parser.add_argument("--eval_every", type=int, default=40)
+    parser.add_argument("--eval_every", type=int, default=80)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     began = time.perf_counter()

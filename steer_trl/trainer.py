@@ -100,21 +100,25 @@ class SteerGRPOTrainer(GRPOTrainer):
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
         """Compute TRL's loss on shaped advantages; `inputs` is left as it is."""
-        self._loss_inputs = dict(inputs)
+        self._loss_inputs = copy = dict(inputs)
         try:
-            return super().compute_loss(model, self._loss_inputs, return_outputs, num_items_in_batch)
+            return super().compute_loss(model, copy, return_outputs, num_items_in_batch)
         finally:
             self._loss_inputs = None
 
-    def _get_per_token_logps_and_entropies(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None, Any]:
-        if self._rollout_passes is not None:
-            kwargs["compute_entropy"] = True  # the head has computed them anyway
-        outputs = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+    def _get_per_token_logps_and_entropies(
+        self, model: nn.Module, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        scores_rollout = self._rollout_passes is not None and model is self.model
+        if scores_rollout:
+            kwargs["compute_entropy"] = True  # the policy's head computes them anyway; a reference model's cannot
+        outputs = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
         logps, entropies, _ = outputs
-        if self._rollout_passes is not None:
+        if scores_rollout:
             self._rollout_passes.append((logps, entropies))
         if self._loss_inputs is not None and self.shapers:
-            self._shape_advantages(self._loss_inputs, logps.detach(), entropies.detach())
+            inputs, self._loss_inputs = self._loss_inputs, None  # the loss's forward pass is the first one only
+            self._shape_advantages(inputs, logps.detach(), entropies.detach())
         return outputs
 
     @torch.no_grad()

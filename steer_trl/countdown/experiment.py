@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -40,12 +41,16 @@ class Experiment:
     methods: dict[str, dict[str, Any]]
     output_dir: Path
     supervised_steps: int = 1100
-    steps: int = 240
+    steps: int = 400
     held_out: int = 400
-    eval_every: int = 40
+    eval_every: int = 80
     batch_size: int = 128
     seed: int = 0
     processes: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+
+    def folder(self, name: str) -> Path:
+        """Where a method leaves its model and its `measured.json`."""
+        return self.output_dir / re.sub(r"\W+", "_", name).strip("_").lower()
 
 
 def run(experiment: Experiment) -> dict[str, dict[str, Any]]:
@@ -57,7 +62,7 @@ def run(experiment: Experiment) -> dict[str, dict[str, Any]]:
     _run_side_by_side(experiment, jobs)
     _run_side_by_side(experiment, [(name, _train, experiment.steps) for name in experiment.methods])
     names = [START, *experiment.methods]
-    return {name: json.loads((experiment.output_dir / name / "measured.json").read_text()) for name in names}
+    return {name: json.loads((experiment.folder(name) / "measured.json").read_text()) for name in names}
 
 
 def _run_side_by_side(experiment: Experiment, jobs: Sequence[tuple[str, Callable[..., None], int]]) -> None:
@@ -111,7 +116,7 @@ class _HeldOut(TrainerCallback):
 
 def _make_start(experiment: Experiment, name: str, progress: Any) -> None:
     held_out, prompts = split_problems(experiment.held_out)
-    folder = experiment.output_dir / name
+    folder = experiment.folder(name)
     supervised_start(folder, experiment.supervised_steps, prompts, [_Progress(name, progress)], experiment.seed)
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     _save(folder, final={key: evaluate(model, tokenizer, held_out, how) for key, how in SAMPLINGS.items()})
@@ -120,10 +125,10 @@ def _make_start(experiment: Experiment, name: str, progress: Any) -> None:
 def _train(experiment: Experiment, name: str, progress: Any) -> None:
     began = time.perf_counter()
     held_out, prompts = split_problems(experiment.held_out)
-    folder = experiment.output_dir / name
+    folder = experiment.folder(name)
     on_held_out = _HeldOut(experiment, held_out)
     trainer = SteerGRPOTrainer(
-        model=str(experiment.output_dir / START),
+        model=str(experiment.folder(START)),
         reward_funcs=countdown_reward,
         args=SteerGRPOConfig(**_settings(experiment) | {"output_dir": str(folder)} | experiment.methods[name]),
         train_dataset=Dataset.from_dict({"prompt": prompts}),
@@ -145,7 +150,7 @@ def _settings(experiment: Experiment) -> dict[str, Any]:
         "steps_per_generation": 4,
         "num_generations": 8,
         "max_completion_length": MAX_COMPLETION_TOKENS,
-        "learning_rate": 2e-4,
+        "learning_rate": 2.5e-4,
         "lr_scheduler_type": "constant",
         "epsilon_high": 0.28,
         "gradient_checkpointing": False,

@@ -84,6 +84,9 @@ def picture(results: dict[str, dict[str, Any]], path: Path) -> None:
             points = [(0, *start[metric]), *((entry["step"], *entry[metric]) for entry in measured["held_out"])]
             steps, values, half_widths = zip(*points, strict=True)
             axis.errorbar(steps, values, half_widths, capsize=2, marker="o", markersize=3, **style)
+    figure.suptitle(
+        "One start, one order of the data, several ways to weight the tokens: Countdown, 0.36 M parameters"
+    )
     axes[0].set(title="Policy entropy", ylabel="nats per token", ylim=(0, None))
     axes[1].set(title="Accuracy of one sample, held-out problems", ylabel="share right (temperature 1)")
     axes[2].set(title="Solved by at least one of 16 samples", ylabel="share of held-out problems")

@@ -1,0 +1,300 @@
+"""Identities and properties of the pure functions, over random inputs."""
+
+import inspect
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from steer_trl import functional
+from steer_trl.functional import entropy_change, entropy_sensitivity, stare_weights, steer_weights
+
+MAPPINGS = ("exponential", "linear", "binary")
+
+
+@st.composite
+def batches(draw):
+    """Random log-probs, old log-probs, entropies, advantages [B] and a mask with at least one token."""
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
+    shape = draw(st.integers(1, 5)), draw(st.integers(1, 12))
+    logps = -torch.rand(shape, generator=generator) * draw(st.sampled_from([1e-3, 1.0, 15.0]))
+    old_logps = (logps + 0.3 * torch.randn(shape, generator=generator)).clamp(max=0)
+    entropies = torch.rand(shape, generator=generator) * 3
+    advantages = torch.randn(shape[0], generator=generator).round(decimals=draw(st.sampled_from([0, 3])))
+    mask = (torch.rand(shape, generator=generator) < 0.7).long()
+    mask[0, 0] = 1
+    return (logps, old_logps, entropies, advantages), mask
+
+
+def test_public_signatures_stay():
+    """Names and signatures are public: a change here breaks somebody's code."""
+    expected = {
+        "entropy_change": "(logps, old_logps, entropies, advantages, *, form='paper', epsilon_low=0.2, epsilon_high=0.2)",
+        "steer_weights": "(omega, mask, *, lambda_min=0.8, mapping='exponential', lambda_max=1.2, quantile=0.8, "
+        "signed=False, floor=0.0)",
+        "stare_weights": "(logps, advantages, mask, *, variant='O1', top_fraction=0.1, amplify=1.1, attenuate=0.9)",
+        "entropy_sensitivity": "(logits, token_ids)",
+        "TargetEntropyController": "(target_entropy, amplify, attenuate, adaptive=False, step=0.01, amplify_max=1.5, "
+        "attenuate_min=0.5)",
+    }
+    for name, wanted in expected.items():
+        signature = inspect.signature(getattr(functional, name))
+        plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+        assert str(inspect.Signature(plain)) == wanted
+
+
+class TestEntropyChange:
+    def test_by_hand(self):
+        # pi = 0.5, r = 0.5 / 0.4 = 1.25, H = 1, A = 2:
+        # -1.25 * 2 * 0.5^2 * (ln 0.5 + 1) = -0.625 * 0.30685282 = -0.19178301
+        logps, old = torch.tensor([[0.5]]).log(), torch.tensor([[0.4]]).log()
+        omega = entropy_change(logps, old, torch.ones(1, 1), torch.tensor([2.0]), epsilon_high=0.28)
+        assert omega.item() == pytest.approx(-0.19178301, rel=1e-6)
+        # released: -(2 / 0.4) * 0.5 * 0.5 * 0.30685282 = -0.38356602
+        omega = entropy_change(logps, old, torch.ones(1, 1), torch.tensor([2.0]), form="released")
+        assert omega.item() == pytest.approx(-0.38356602, rel=1e-6)
+
+    @pytest.mark.parametrize(
+        ("ratio", "advantage", "clipped"),
+        [(1.25, 1.0, True), (1.25, -1.0, False), (0.75, -1.0, True), (0.75, 1.0, False), (1.1, 1.0, False)],
+    )
+    def test_clipped_tokens_have_no_gradient_and_so_no_effect(self, ratio, advantage, clipped):
+        logps = torch.tensor([[math.log(0.3)]])
+        arguments = logps, logps - math.log(ratio), torch.ones(1, 1), torch.tensor([advantage])
+        assert (entropy_change(*arguments).item() == 0) is clipped
+        assert entropy_change(*arguments, form="released").item() != 0
+        assert entropy_change(*arguments, epsilon_low=math.inf, epsilon_high=math.inf).item() != 0
+
+    @given(batches())
+    def test_per_sequence_and_per_token_advantages_agree(self, batch):
+        (logps, old, entropies, advantages), _ = batch
+        per_token = advantages.unsqueeze(1).expand_as(logps)
+        assert torch.equal(
+            entropy_change(logps, old, entropies, advantages), entropy_change(logps, old, entropies, per_token)
+        )
+
+    def test_unknown_form(self):
+        one = torch.zeros(1, 1)
+        with pytest.raises(ValueError, match=r"form='papr' is unknown. Use one of 'paper', 'released'"):
+            entropy_change(one, one, one, one, form="papr")
+
+
+class TestSteerWeights:
+    @given(batches(), st.floats(0.05, 1.0))
+    def test_largest_change_gets_exactly_lambda_min(self, batch, lambda_min):
+        arguments, mask = batch
+        omega = entropy_change(*arguments)
+        weights = steer_weights(omega, mask, lambda_min=lambda_min)
+        magnitudes = torch.where(mask.bool(), omega.abs(), -1.0)
+        if magnitudes.max() > 0:
+            largest = magnitudes == magnitudes.max()
+            assert (weights[largest] == torch.tensor(lambda_min, dtype=torch.float32)).all()
+        assert (weights >= torch.tensor(lambda_min, dtype=torch.float32)).all() and (weights <= 1).all()
+
+    @given(batches(), st.sampled_from(MAPPINGS), st.floats(1e-3, 1e3))
+    def test_scaling_all_advantages_changes_nothing(self, batch, mapping, scale):
+        (*arguments, advantages), mask = batch
+        # A ratio rounded to either side of its bound would decide differently; scaling does not touch the ratio.
+        weights = [
+            steer_weights(entropy_change(*arguments, a), mask, mapping=mapping)
+            for a in (advantages, scale * advantages)
+        ]
+        if mapping == "binary":  # a threshold can fall between two values that rounding has swapped
+            assert (weights[0] != weights[1]).sum() <= 1
+        else:
+            torch.testing.assert_close(*weights, atol=1e-5, rtol=0)
+
+    @given(batches(), st.sampled_from(MAPPINGS))
+    def test_powers_of_two_change_nothing_exactly(self, batch, mapping):
+        (*arguments, advantages), mask = batch
+        ones, fours = (
+            steer_weights(entropy_change(*arguments, a), mask, mapping=mapping) for a in (advantages, 4 * advantages)
+        )
+        assert torch.equal(ones, fours)
+
+    @given(batches(), st.sampled_from(["exponential", "binary"]))
+    def test_lambda_min_of_one_is_off(self, batch, mapping):
+        arguments, mask = batch
+        assert (steer_weights(entropy_change(*arguments), mask, lambda_min=1.0, mapping=mapping) == 1).all()
+
+    @given(batches(), st.sampled_from(MAPPINGS), st.randoms(use_true_random=False))
+    def test_order_and_padding_do_not_matter(self, batch, mapping, random):
+        arguments, mask = batch
+        omega = entropy_change(*arguments)
+        weights = steer_weights(omega, mask, mapping=mapping)
+        rows = list(range(len(mask)))
+        random.shuffle(rows)
+        assert torch.equal(steer_weights(omega[rows], mask[rows], mapping=mapping), weights[rows])
+        padded = [torch.nn.functional.pad(x, (0, 3), value=value) for x, value in ((omega, 1e9), (mask, 0))]
+        assert torch.equal(steer_weights(*padded, mapping=mapping)[:, :-3], weights)
+
+    def test_linear_by_hand(self):
+        # |Omega| 0, 1, 4 of 0..4: 1.2 - 0.4 * (0, 1/4, 1) = 1.2, 1.1, 0.8; signed: -4..1 -> 1.2 - 0.4 * (4/5, 1, 0)
+        omega, mask = torch.tensor([[0.0, 1.0, -4.0]]), torch.ones(1, 3)
+        torch.testing.assert_close(steer_weights(omega, mask, mapping="linear"), torch.tensor([[1.2, 1.1, 0.8]]))
+        signed = steer_weights(omega, mask, mapping="linear", signed=True)
+        torch.testing.assert_close(signed, torch.tensor([[0.88, 0.8, 1.2]]))
+
+    def test_linear_gives_its_midpoint_where_all_are_equal(self):
+        assert (steer_weights(torch.full((2, 2), 3.0), torch.ones(2, 2), mapping="linear") == 1).all()
+
+    def test_binary_by_hand(self):
+        # Five values: the 0.6-quantile is the one at position 2.4, between 3 and 4; only what is above gets 0.7.
+        omega = torch.tensor([[1.0, 2.0, -3.0, 4.0, 5.0]])
+        weights = steer_weights(omega, torch.ones(1, 5), mapping="binary", quantile=0.6, lambda_min=0.7)
+        torch.testing.assert_close(weights, torch.tensor([[1.0, 1.0, 1.0, 0.7, 0.7]]))
+
+    def test_floor_keeps_small_changes_from_being_damped(self):
+        omega = torch.tensor([[0.01, 0.005]])
+        weights = steer_weights(omega, torch.ones(1, 2), floor=0.02)
+        torch.testing.assert_close(weights, torch.tensor([[0.8**0.5, 0.8**0.25]]))
+
+    @pytest.mark.parametrize("mapping", MAPPINGS)
+    def test_all_masked(self, mapping):
+        assert (steer_weights(torch.randn(2, 3), torch.zeros(2, 3), mapping=mapping) == 1).all()
+
+    @pytest.mark.parametrize(
+        ("bad", "message"),
+        [
+            ({"lambda_min": 0.0}, "lambda_min=0.0 is refused"),
+            ({"lambda_min": 1.1}, "lambda_min=1.1 is refused"),
+            ({"lambda_min": math.nan}, "lambda_min=nan is refused"),
+            ({"mapping": "sigmoid"}, "mapping='sigmoid' is unknown"),
+            ({"mapping": "linear", "lambda_max": 0.5}, "lambda_max=0.5 is refused"),
+            ({"mapping": "binary", "quantile": 1.5}, "quantile=1.5 is refused"),
+            ({"signed": True}, "signed=True is refused with mapping='exponential'"),
+            ({"mapping": "linear", "floor": 0.1}, "floor=0.1 is refused with mapping='linear'"),
+            ({"floor": -1.0}, "floor=-1.0 is refused"),
+        ],
+    )
+    def test_refusals(self, bad, message):
+        with pytest.raises(ValueError, match=message):
+            steer_weights(torch.ones(1, 1), torch.ones(1, 1), **bad)
+
+
+class TestStareWeights:
+    @given(batches(), st.floats(0.0, 1.0), st.sampled_from(["O1", "C2"]))
+    def test_selects_the_right_number_of_the_right_tokens(self, batch, top_fraction, variant):
+        (logps, _, _, advantages), mask = batch
+        weights = stare_weights(
+            logps, advantages, mask, variant=variant, top_fraction=top_fraction, amplify=2.0, attenuate=0.5
+        )
+        surprisals = (-logps).tolist()
+        for sign, weight in ((1, 2.0), (-1, 0.5)):
+            side = [
+                (surprisals[i][t], i, t)
+                for i in range(len(mask))
+                for t in range(mask.size(1))
+                if mask[i, t] and sign * advantages[i] > 0
+            ]
+            share = top_fraction if sign > 0 or variant == "C2" else 0.0
+            count = min(len(side), max(1, math.floor(len(side) * share + 0.999999))) if share and side else 0
+            expected = {(i, t) for _, i, t in sorted(side, reverse=True)[:count]}
+            assert {tuple(place) for place in (weights == weight).nonzero().tolist()} == expected
+
+    def test_ties_at_the_threshold_are_all_in(self):
+        weights = stare_weights(-torch.ones(1, 10), torch.ones(1), torch.ones(1, 10), top_fraction=0.1)
+        assert (weights == 1.1).all()
+
+    @given(batches())
+    def test_only_the_sign_of_advantages_is_read(self, batch):
+        (logps, _, _, advantages), mask = batch
+        weights = stare_weights(logps, advantages, mask, variant="C2")
+        assert torch.equal(weights, stare_weights(logps, advantages.sign() * 7, mask, variant="C2"))
+        assert (weights[advantages == 0] == 1).all()
+
+    @given(batches())
+    def test_neutral_settings_are_off(self, batch):
+        (logps, _, _, advantages), mask = batch
+        for neutral in ({"amplify": 1.0, "attenuate": 1.0}, {"top_fraction": 0.0}):
+            assert (stare_weights(logps, advantages, mask, variant="C2", **neutral) == 1).all()
+
+    @pytest.mark.parametrize(
+        ("bad", "message"),
+        [
+            ({"variant": "O9"}, "variant='O9' is unknown. Use one of 'O1', 'C2'"),
+            ({"top_fraction": -0.1}, "top_fraction=-0.1 is refused"),
+            ({"top_fraction": 1.1}, "top_fraction=1.1 is refused"),
+            ({"amplify": 0.9}, "amplify=0.9 is refused"),
+            ({"attenuate": 0.0}, "attenuate=0.0 is refused"),
+            ({"attenuate": 1.2}, "attenuate=1.2 is refused"),
+        ],
+    )
+    def test_refusals(self, bad, message):
+        with pytest.raises(ValueError, match=message):
+            stare_weights(torch.zeros(1, 1), torch.ones(1), torch.ones(1, 1), **bad)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("form", ["paper", "released"])
+@pytest.mark.parametrize("mapping", MAPPINGS)
+def test_one_bad_token_gets_weight_one_and_does_not_reach_the_others(bad, which, form, mapping):
+    generator = torch.Generator().manual_seed(0)
+    arguments = [-torch.rand(3, 7, generator=generator) for _ in range(2)] + [torch.rand(3, 7, generator=generator)]
+    advantages, mask = torch.tensor([1.0, -2.0, 0.5]), torch.ones(3, 7)
+    without = mask.clone()
+    without[1, 2] = 0
+    clean_steer = steer_weights(entropy_change(*arguments, advantages, form=form), without, mapping=mapping)
+    clean_stare = stare_weights(arguments[0], advantages, without, variant="C2", top_fraction=0.3)
+    arguments[which][1, 2] = bad
+    assert torch.equal(
+        steer_weights(entropy_change(*arguments, advantages, form=form), mask, mapping=mapping), clean_steer
+    )
+    assert clean_steer[1, 2] == 1
+    if which == 0:
+        assert torch.equal(stare_weights(arguments[0], advantages, mask, variant="C2", top_fraction=0.3), clean_stare)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_float32_inside_whatever_comes_in(dtype):
+    logps = -torch.rand(2, 5).to(dtype)
+    arguments = logps, logps - 0.1, torch.rand(2, 5).to(dtype), torch.randn(2).to(dtype)
+    mask = torch.ones(2, 5)
+    omega = entropy_change(*arguments)
+    assert torch.equal(omega, entropy_change(*(x.float() for x in arguments)))
+    outputs = omega, steer_weights(omega.to(dtype), mask), stare_weights(logps, arguments[3], mask)
+    phi = entropy_sensitivity(torch.randn(2, 5).to(dtype), torch.tensor([1, 2]))
+    assert {x.dtype for x in (*outputs, phi)} == {torch.float32}
+
+
+def test_weights_carry_no_gradient():
+    logps = (-torch.rand(2, 5)).requires_grad_()
+    omega = entropy_change(logps, logps.detach(), logps.abs(), torch.ones(2))
+    weights = steer_weights(omega, torch.ones(2, 5)), stare_weights(logps, torch.ones(2), torch.ones(2, 5))
+    assert not any(x.requires_grad for x in (omega, *weights))
+
+
+class TestEntropySensitivity:
+    @settings(max_examples=50)
+    @given(st.integers(0, 2**31), st.integers(2, 30), st.floats(0.1, 8.0))
+    def test_mean_over_the_policy_is_zero(self, seed, vocabulary, spread):
+        logits = torch.randn(vocabulary, generator=torch.Generator().manual_seed(seed)) * spread
+        phi = entropy_sensitivity(logits.expand(vocabulary, -1), torch.arange(vocabulary))
+        assert (logits.softmax(-1) * phi).sum().abs() < 1e-6
+
+    @pytest.mark.parametrize("token", range(5))
+    def test_agrees_with_finite_differences_in_float64(self, token):
+        logits = torch.tensor([1.3, -0.4, 0.2, 2.1, -1.7], dtype=torch.float64)
+
+        def entropy(x):
+            return torch.distributions.Categorical(logits=x).entropy()
+
+        # The policy gradient of ln pi(token): the token's logit up, all logits down by their probability.
+        direction = torch.nn.functional.one_hot(torch.tensor(token), 5) - logits.softmax(0)
+        step = 1e-6
+        slope = (entropy(logits + step * direction) - entropy(logits - step * direction)) / (2 * step)
+        phi = entropy_sensitivity(logits, torch.tensor(token))
+        assert -phi.item() == pytest.approx(slope.item(), abs=1e-6)
+
+    def test_impossible_tokens_do_nothing(self):
+        logits = torch.tensor([0.5, -torch.inf, 1.0])
+        phi = entropy_sensitivity(logits.expand(3, -1), torch.arange(3))
+        two = entropy_sensitivity(logits[[0, 2]].expand(2, -1), torch.arange(2))
+        assert torch.isfinite(phi).all()
+        torch.testing.assert_close(phi[[0, 2]], two)
+
+    def test_batch_shapes(self):
+        assert entropy_sensitivity(torch.randn(2, 3, 11), torch.zeros(2, 3, dtype=torch.long)).shape == (2, 3)

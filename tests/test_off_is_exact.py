@@ -1,0 +1,70 @@
+"""Off is exact: parameters equal to GRPOTrainer's bit for bit, however the rollouts are scheduled."""
+
+import pytest
+import torch
+from conftest import same_parameters
+from trl import GRPOTrainer
+
+from steer_trl import SteerGRPOTrainer
+
+SCHEDULES = {
+    "on-policy": {},
+    "each rollout twice": {"num_iterations": 2},
+    "two steps per rollout": {"steps_per_generation": 4},
+    "sequence-level ratios": {
+        "steps_per_generation": 4,
+        "importance_sampling_level": "sequence",
+        "loss_type": "luspo",
+    },
+    "clipped ratios": {"num_iterations": 2, "delta": 1.5, "epsilon": 0.01, "learning_rate": 5e-2},
+}
+OFF = {
+    "none": {"advantage_shaping": "none"},
+    "lambda_min of 1": {"steer_lambda_min": 1.0},
+    "lambda_min of 1, binary": {"steer_lambda_min": 1.0, "steer_mapping": "binary"},
+    "lambda_min and lambda_max of 1, linear": {
+        "steer_lambda_min": 1.0,
+        "steer_mapping": "linear",
+        "steer_lambda_max": 1.0,
+    },
+    "W = M = 1": {
+        "advantage_shaping": "stare",
+        "stare_variant": "C2",
+        "stare_amplify": 1.0,
+        "stare_attenuate": 1.0,
+        "stare_target_entropy": 100.0,
+    },
+    "nothing selected": {"advantage_shaping": "stare", "stare_top_fraction": 0.0, "stare_target_entropy": 100.0},
+    "closed gate": {"advantage_shaping": "stare", "stare_amplify": 4.0, "stare_target_entropy": 1e-9},
+    "both off": {"advantage_shaping": ["steer", "stare"], "steer_lambda_min": 1.0, "stare_target_entropy": 1e-9},
+}
+ON = {
+    "steer": {"steer_lambda_min": 0.3},
+    "open gate": {"advantage_shaping": "stare", "stare_amplify": 2.0, "stare_target_entropy": 100.0},
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_off_is_grpo_bit_for_bit(train, schedule):
+    grpo = train(GRPOTrainer, **SCHEDULES[schedule])
+    assert grpo.state.global_step == 4
+    for name, off in OFF.items():
+        assert same_parameters(grpo, train(SteerGRPOTrainer, **SCHEDULES[schedule], **off)), name
+    for name, on in ON.items():  # so that the equality above can fail
+        assert not same_parameters(grpo, train(SteerGRPOTrainer, **SCHEDULES[schedule], **on)), name
+
+
+def test_scoring_the_rollout_draws_no_random_number(train, tokenizer):
+    """With dropout, one random number too many in the extra pass would change everything after it."""
+    from steer_trl.tiny import tiny_qwen2
+
+    settings = {"gradient_accumulation_steps": 2, "disable_dropout": False}
+    grpo = train(GRPOTrainer, model=tiny_qwen2(tokenizer, attention_dropout=0.2), **settings)
+    closed = train(
+        SteerGRPOTrainer, model=tiny_qwen2(tokenizer, attention_dropout=0.2), **settings, **OFF["closed gate"]
+    )
+    assert closed.state.log_history[0]["rollout_entropy"] > 0
+    assert same_parameters(grpo, closed)
+    without = train(GRPOTrainer, model=tiny_qwen2(tokenizer), **settings)
+    assert not same_parameters(grpo, without)
+    assert all(torch.isfinite(p).all() for p in grpo.model.parameters())

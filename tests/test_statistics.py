@@ -1,0 +1,63 @@
+"""The comparisons between tokens, against numpy's sort."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steer_trl import statistics
+
+token_sets = st.lists(
+    st.tuples(
+        st.floats(width=32, allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, 1.0, 1e-45]), st.booleans()
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+@given(token_sets)
+def test_extremes(tokens):
+    values, valid = torch.tensor([v for v, _ in tokens]), torch.tensor([m for _, m in tokens])
+    kept = [v for v, m in tokens if m]
+    assert statistics.largest(values, valid) == max(kept, default=-math.inf)
+    assert statistics.smallest(values, valid) == min(kept, default=math.inf)
+
+
+@given(token_sets, st.floats(0, 1))
+def test_quantile_selects_what_numpy_selects(tokens, q):
+    values, valid = torch.tensor([v for v, _ in tokens]), torch.tensor([m for _, m in tokens])
+    kept = np.array([v for v, m in tokens if m], dtype=np.float32)
+    threshold = statistics.quantile(values, valid, q)
+    if not kept.size:
+        assert threshold == math.inf
+        return
+    expected = np.sort(kept)[math.floor(q * (kept.size - 1))]
+    assert threshold == expected
+
+
+@given(token_sets, st.floats(0, 1))
+def test_top_fraction_is_a_sort(tokens, fraction):
+    values, valid = torch.tensor([v for v, _ in tokens]), torch.tensor([m for _, m in tokens])
+    kept = np.sort(np.array([v for v, m in tokens if m], dtype=np.float32))[::-1]
+    k = min(len(kept), max(1, math.floor(fraction * len(kept) + 0.999999))) if fraction > 0 and len(kept) else 0
+    expected = [bool(m and k and np.float32(v) >= kept[k - 1]) for v, m in tokens]
+    assert statistics.top_fraction(values, valid, fraction).tolist() == expected
+
+
+@pytest.mark.parametrize(("count", "fraction", "selected"), [(10, 0.1, 1), (11, 0.1, 2), (3, 0.5, 2), (30, 0.1, 3)])
+def test_fractions_round_up_to_whole_tokens(count, fraction, selected):
+    values = torch.arange(count, dtype=torch.float32)
+    assert statistics.top_fraction(values, torch.ones(count, dtype=torch.bool), fraction).sum() == selected
+
+
+def test_more_tokens_than_torch_quantile_takes():
+    count = 2**24 + 2
+    values = torch.arange(count).float()
+    valid = torch.ones(count, dtype=torch.bool)
+    with pytest.raises(RuntimeError, match="too large"):
+        torch.quantile(values, 0.5)
+    assert statistics.quantile(values, valid, 0.5) == values[(count - 1) // 2]

@@ -1,0 +1,128 @@
+"""On is the paper: the authors' own outputs, the papers' formulas in float64, and the golden fixture."""
+
+import math
+
+import pytest
+import torch
+
+from steer_trl.functional import TargetEntropyController, entropy_change, stare_weights, steer_weights
+
+TOLERANCE = {"atol": 1e-6, "rtol": 1e-6}
+
+
+def tensors(case):
+    inputs = {name: torch.tensor(value) for name, value in case["inputs"].items()}
+    arguments = [inputs[name] for name in ("logps", "old_logps", "entropies", "advantages")]
+    return arguments, inputs["mask"]
+
+
+def computed(name, case):
+    """What we give for an expected array, from the settings in its name."""
+    arguments, mask = tensors(case)
+    logps, _, _, advantages = arguments
+    paper = entropy_change(*arguments, epsilon_low=0.2, epsilon_high=0.28)
+    released = entropy_change(*arguments, form="released")
+    match name.split("_"):
+        case ["omega", "paper", *_]:
+            return paper
+        case ["steer", "paper", "exponential", value]:
+            return steer_weights(paper, mask, lambda_min=float(value.removeprefix("lambda")))
+        case ["steer", "paper", "linear", "signed", low, high]:
+            settings = {"mapping": "linear", "signed": True, "lambda_min": float(low), "lambda_max": float(high)}
+            return steer_weights(paper, mask, **settings)
+        case ["steer", "paper", "binary", "signed", quantile, low]:
+            settings = {"mapping": "binary", "signed": True, "lambda_min": float(low), "quantile": float(quantile[1:])}
+            return steer_weights(paper, mask, **settings)
+        case ["steer", "released", "exponential", value]:
+            return steer_weights(released, mask, lambda_min=float(value.removeprefix("lambda")), floor=0.02)
+        case ["steer", "released", "linear", low, high]:
+            return steer_weights(released, mask, mapping="linear", lambda_min=float(low), lambda_max=float(high))
+        case ["stare", variant, fraction, amplify, attenuate]:
+            numbers = [float(text[1:]) for text in (fraction, amplify, attenuate)]
+            settings = dict(zip(("top_fraction", "amplify", "attenuate"), numbers, strict=True))
+            return stare_weights(logps, advantages, mask, variant=variant, **settings)
+    raise AssertionError(f"no rule for {name}")
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_every_expected_array_is_met_on_the_mask(vectors, index):
+    case = vectors["cases"][index]
+    valid = torch.tensor(case["inputs"]["mask"]).bool()
+    assert len(case["expected"]) == 11
+    for name, expected in case["expected"].items():
+        ours = computed(name, case).double()[valid]
+        torch.testing.assert_close(ours, torch.tensor(expected, dtype=torch.float64)[valid], **TOLERANCE, msg=name)
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_weights_are_one_off_the_mask(vectors, index):
+    case = vectors["cases"][index]
+    off = ~torch.tensor(case["inputs"]["mask"]).bool()
+    for name in case["expected"]:
+        if not name.startswith("omega"):
+            assert (computed(name, case)[off] == 1).all(), name
+
+
+@pytest.mark.parametrize("index", range(2))
+def test_controller_moves_as_the_released_one(vectors, index):
+    sequence = vectors["controller"][index]
+    config = sequence["config"]
+    controller = TargetEntropyController(
+        config["target_entropy"],
+        config["reweight_w"],
+        config["reweight_m"],
+        adaptive=config.get("adaptive", False),
+        step=config.get("alpha", 0.01),
+        amplify_max=config.get("w_max", 1.5),
+        attenuate_min=config.get("m_min", 0.5),
+    )
+    assert controller.gate is True
+    for entropy, (gate, amplify, attenuate) in zip(
+        sequence["entropies"], sequence["gate_W_M_after_each"], strict=True
+    ):
+        controller.update(math.nan if entropy is None else entropy)
+        assert controller.gate is gate
+        assert (controller.amplify, controller.attenuate) == pytest.approx((amplify, attenuate), abs=1e-6)
+
+
+class TestGoldenFixture:
+    """One group of four completions, worked out in float64 to five decimals."""
+
+    ADVANTAGES = torch.tensor([0.86602, -0.86602, 0.86602, -0.86602])
+    MASK = torch.tensor([[1, 1, 1], [1, 1, 0], [1, 1, 1], [1, 0, 0]])
+    PROBS = torch.tensor([[0.9, 0.2, 0.6], [0.5, 0.05, 1.0], [0.99, 0.3, 0.7], [0.8, 1.0, 1.0]])
+    OLD_PROBS = torch.tensor([[0.8, 0.25, 0.6], [0.5, 0.1, 1.0], [0.98, 0.2, 0.7], [0.8, 1.0, 1.0]])
+    ENTROPIES = torch.tensor([[0.3, 1.5, 0.9], [0.7, 2.0, 0.0], [0.05, 1.2, 0.6], [0.5, 0.0, 0.0]])
+
+    def check(self, ours, expected):
+        torch.testing.assert_close(ours[self.MASK.bool()], torch.tensor(expected), atol=1.5e-5, rtol=0)
+
+    def omega(self, **settings):
+        return entropy_change(self.PROBS.log(), self.OLD_PROBS.log(), self.ENTROPIES, self.ADVANTAGES, **settings)
+
+    def test_released_omega(self):
+        expected = [0.01896, -0.06066, 0.13481, -0.00297, 0.40961, 0.00035, -0.00361, 0.06322, -0.04795]
+        self.check(-self.omega(form="released"), expected)
+
+    def test_released_exponential(self):
+        expected = [0.98972, 0.96750, 0.92919, 0.99838, 0.80000, 0.99981, 0.99803, 0.96615, 0.97421]
+        self.check(steer_weights(self.omega(form="released"), self.MASK, lambda_min=0.8, floor=0.02), expected)
+
+    def test_released_linear(self):
+        expected = [1.18181, 1.14106, 1.06858, 1.19744, 0.80000, 1.20000, 1.19681, 1.13855, 1.15347]
+        self.check(steer_weights(self.omega(form="released"), self.MASK, mapping="linear"), expected)
+
+    def test_paper_exponential(self):
+        expected = [0.98754, 0.72545, 0.70000, 0.99023, 1.0, 0.99998, 1.0, 0.88211, 0.93854]
+        self.check(steer_weights(self.omega(), self.MASK, lambda_min=0.7), expected)
+
+    @pytest.mark.parametrize(
+        ("top_fraction", "amplified", "attenuated"),
+        [(0.2, [(0, 1), (2, 1)], [(1, 1)]), (0.4, [(0, 1), (0, 2), (2, 1)], [(1, 0), (1, 1)])],
+    )
+    def test_stare_selects_the_surprising(self, top_fraction, amplified, attenuated):
+        weights = stare_weights(
+            self.PROBS.log(), self.ADVANTAGES, self.MASK, variant="C2", top_fraction=top_fraction, amplify=2.0
+        )
+        assert [tuple(place) for place in (weights == 2).nonzero().tolist()] == amplified
+        assert [tuple(place) for place in (weights < 1).nonzero().tolist()] == attenuated
