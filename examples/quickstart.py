@@ -23,9 +23,9 @@ STARE = {
 }
 METHODS = {
     "GRPO": {"advantage_shaping": "none"},
-    "STEER": {"advantage_shaping": "steer"},
-    "STARE C2": STARE,
-    "STARE C2, 5x the paper's W and M": STARE | {"stare_amplify": 1.5, "stare_attenuate": 0.5},
+    "STEER (paper)": {"advantage_shaping": "steer"},
+    "STARE C2 (paper)": STARE,
+    "STARE C2, W 1.5 M 0.5 (beyond the paper)": STARE | {"stare_amplify": 1.5, "stare_attenuate": 0.5},
 }
 
 

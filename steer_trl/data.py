@@ -37,10 +37,15 @@ def load_math_dataset(name_or_path: str, split: str = "train", config: str | Non
     builder = FILE_BUILDERS.get(path.suffix)
     if builder and not path.is_file():
         raise FileNotFoundError(f"data set {name_or_path!r} is refused: there is no such file. Check the path.")
-    if builder:
-        raw = load_dataset(builder, data_files=str(path), split=split)
-    else:
-        raw = load_dataset(name_or_path, config, split=split)
+    source = {"path": builder, "data_files": str(path)} if builder else {"path": name_or_path, "name": config}
+    try:
+        raw = load_dataset(**source, split=split)
+    except (ValueError, StopIteration) as error:
+        if isinstance(error, StopIteration) or "corresponds to no data" in str(error):  # so `datasets` says "empty"
+            raise ValueError(
+                f"data set {name_or_path!r} is refused: it has no rows. Check the file and the split."
+            ) from error
+        raise
     convert = _converter(name_or_path, raw)
     dataset = raw.map(convert, remove_columns=raw.column_names, desc="Reading problems")
     _check_answers(name_or_path, dataset)
@@ -55,8 +60,6 @@ def boxed(answer: str) -> str:
 
 def _converter(name: str, raw: Dataset) -> Any:
     columns = set(raw.column_names)
-    if len(raw) == 0:
-        raise ValueError(f"data set {name!r} is refused: it has no rows. Check the file and the split.")
     if "prompt" not in columns or not columns & {"reward_model", "solution"}:
         raise ValueError(
             f"data set {name!r} is refused: its columns are {sorted(columns)}. Give verl's schema ('prompt', "

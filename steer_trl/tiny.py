@@ -22,11 +22,14 @@ CHAT_TEMPLATE = (
 
 def tiny_tokenizer(characters: str | None = None) -> PreTrainedTokenizerFast:
     """Make a tokenizer with one token per character: of the ASCII `characters`, or of all 256 bytes if `None`."""
-    specials = [PAD, EOS, ROLE_START, ROLE_END]
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet() if characters is None else set(characters))
-    vocabulary = {token: i for i, token in enumerate(specials + alphabet)}
+    bytes_as_letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)  # a space becomes a letter
+    if characters is None:
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+    else:
+        alphabet = [bytes_as_letters.pre_tokenize_str(character)[0][0] for character in set(characters)]
+    vocabulary = {token: i for i, token in enumerate([PAD, EOS, ROLE_START, ROLE_END, *sorted(alphabet)])}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = bytes_as_letters
     tokenizer.decoder = decoders.ByteLevel()
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

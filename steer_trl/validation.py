@@ -16,7 +16,7 @@ STARE_VARIANTS = ("O1", "C2")
 def refuse(complaints: list[str], subject: str) -> None:
     """Raise one `ValueError` that lists every complaint about `subject`; do nothing when there is none."""
     if complaints:
-        raise ValueError("\n".join([f"{subject}: {len(complaints)} setting(s) refused.", *complaints]))
+        raise ValueError("\n".join([f"{subject}: {len(complaints)} problem(s) found.", *complaints]))
 
 
 def one_of(name: str, value: object, allowed: Collection[str]) -> list[str]:

@@ -1,0 +1,63 @@
+"""STARE's gate and schedule, beyond the released sequences of `test_vectors.py`."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steer_trl import TargetEntropyController
+
+
+def test_equality_closes_the_gate_and_leaves_the_schedule():
+    controller = TargetEntropyController(0.3, 1.1, 0.9, adaptive=True)
+    controller.update(0.3)
+    assert (controller.gate, controller.amplify, controller.attenuate) == (False, 1.1, 0.9)
+    controller.update(math.nextafter(0.3, 0))
+    assert controller.gate and controller.amplify == pytest.approx(1.11)
+
+
+@pytest.mark.parametrize("entropy", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("before", [0.1, 0.5])
+def test_a_non_finite_entropy_changes_nothing(entropy, before):
+    controller = TargetEntropyController(0.3, 1.1, 0.9, adaptive=True)
+    controller.update(before)
+    state = controller.state_dict()
+    controller.update(entropy)
+    assert controller.state_dict() == state
+
+
+@given(st.lists(st.floats(0, 2), max_size=80), st.floats(0, 0.4))
+def test_the_schedule_stays_within_its_bounds(entropies, step):
+    controller = TargetEntropyController(0.5, 1.2, 0.8, adaptive=True, step=step, amplify_max=1.4, attenuate_min=0.6)
+    for entropy in entropies:
+        controller.update(entropy)
+        assert 1 <= controller.amplify <= 1.4 and 0.6 <= controller.attenuate <= 1
+        assert controller.gate == (entropy < 0.5)
+
+
+def test_state_round_trip():
+    one = TargetEntropyController(0.3, 1.1, 0.9, adaptive=True)
+    one.update(0.1)
+    other = TargetEntropyController(0.7, 1.1, 0.9, adaptive=True)
+    other.load_state_dict(one.state_dict())
+    assert other.state_dict() == one.state_dict()
+    one.update(0.2)
+    other.update(0.2)
+    assert other.state_dict() == one.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0.0, 1.1, 0.9), "target_entropy=0.0 is refused"),
+        ((0.3, 0.9, 0.9), "amplify=0.9 is refused"),
+        ((0.3, 1.1, 0.0), "attenuate=0.0 is refused"),
+        ((0.3, 1.1, 0.9, True, -1.0), "step=-1.0 is refused"),
+        ((0.3, 1.6, 0.9, True), "amplify_max=1.5 is refused"),
+        ((0.3, 1.1, 0.4, True), "attenuate_min=0.5 is refused"),
+    ],
+)
+def test_refusals(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        TargetEntropyController(*arguments)

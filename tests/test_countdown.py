@@ -1,0 +1,116 @@
+"""The laptop task: its verifier, its data, its measurements."""
+
+import random
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steer_trl.countdown.evaluation import Sampling, evaluate, sample
+from steer_trl.countdown.task import (
+    CHARACTERS,
+    FEWEST_SOLUTIONS,
+    MAX_COMPLETION_TOKENS,
+    all_problems,
+    countdown_reward,
+    is_right,
+    solutions,
+    solved_examples,
+    split_problems,
+)
+from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+
+
+@pytest.mark.parametrize(
+    ("completion", "right"),
+    [
+        ("3*7=21;21+5=26", True),
+        ("7*3=21;5+21=26", True),
+        ("3*7=21", False),  # a number left over
+        ("3*7=22;22+4=26", False),  # wrong arithmetic
+        ("3*7=21;21+6=27", False),  # a number that is not there
+        ("3*7=21;21+5=26;", False),
+        ("3*7=21;21+5=26;26+0=26", False),
+        ("3*7=21;5+3=8", False),  # a number used twice
+        ("5+21=26;3*7=21", False),  # a result used before it is there
+        ("3*7=21;21-5=16", False),  # another target
+        ("", False),
+        ("nonsense", False),
+        ("\uff13*7=21;21+5=26", False),  # a full-width 3
+    ],
+)
+def test_verifier(completion, right):
+    assert is_right("3 5 7>26:", completion) is right
+    assert countdown_reward(prompts=["3 5 7>26:"], completions=[completion]) == [float(right)]
+
+
+def test_every_listed_solution_is_right_fits_and_has_company():
+    problems = all_problems()
+    assert len(problems) == 2466
+    for prompt, found in problems.items():
+        assert len(set(found)) == len(found) >= FEWEST_SOLUTIONS
+        assert all(is_right(prompt, text) and len(text) < MAX_COMPLETION_TOKENS for text in found)
+
+
+@given(st.integers(0, 10**6))
+def test_the_verifier_accepts_no_more_than_the_list(seed):
+    """Random step pairs: right if and only if listed."""
+    rng = random.Random(seed)
+    prompt = rng.choice(list(all_problems()))
+    a, b, c = rng.sample(prompt.split(">")[0].split(), 3)
+    first, second = rng.choice("+-*"), rng.choice("+-*")
+    middle = eval(f"{a}{first}{b}")
+    text = f"{a}{first}{b}={middle};{middle}{second}{c}={eval(f'{middle}{second}{c}')}"
+    assert is_right(prompt, text) == (text in all_problems()[prompt])
+
+
+def test_held_out_problems_are_in_no_training_example():
+    held_out, train = split_problems(400)
+    assert len(held_out) == 400 and len(held_out) + len(train) == len(all_problems())
+
+    def problem(prompt):
+        numbers, target = prompt.split(">")
+        return tuple(sorted(numbers.split())), target
+
+    hidden = {problem(prompt) for prompt in held_out}
+    assert not hidden & {problem(prompt) for prompt in train}
+    examples = solved_examples(500, train)
+    assert not hidden & {problem(example["prompt"]) for example in examples}
+    assert all(is_right(**{"prompt": e["prompt"], "completion": e["completion"]}) for e in examples)
+    assert split_problems(400) == (held_out, train)
+
+
+def test_tokenizer_round_trip():
+    tokenizer = tiny_tokenizer(CHARACTERS)
+    text = "3 5 7>26:3*7=21;21+5=26"
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+    assert len(tokenizer(text)["input_ids"]) == len(text)
+
+
+class TestEvaluation:
+    @pytest.fixture
+    def model(self):
+        tokenizer = tiny_tokenizer(CHARACTERS)
+        return tiny_qwen2(tokenizer), tokenizer
+
+    def test_sampling_leaves_the_random_state_and_repeats_itself(self, model):
+        before = torch.random.get_rng_state()
+        prompts = split_problems(3)[0]
+        first = sample(*model, prompts, Sampling(2))
+        assert torch.equal(torch.random.get_rng_state(), before)
+        assert first == sample(*model, prompts, Sampling(2))
+        assert [len(texts) for texts in first] == [2, 2, 2]
+
+    def test_metrics_by_hand(self, model, monkeypatch):
+        prompts = split_problems(2)[0]
+        one, two = solutions(prompts[0])[:2]
+        # Numbers in another order change nothing about the steps; four samples, 3 right of 2 kinds, and 0 right.
+        texts = [[one, two, one, "no"], ["no"] * 4]
+        monkeypatch.setattr("steer_trl.countdown.evaluation.sample", lambda *_: texts)
+        metrics = evaluate(*model, prompts, Sampling(4))
+        assert {name: mean for name, (mean, _) in metrics.items()} == {
+            "accuracy": 0.375,
+            "pass@4": 0.5,
+            "distinct": 1.0,
+        }

@@ -1,0 +1,98 @@
+"""What a user runs, run: the quickstart at toy size, and the training script under `accelerate launch`."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import SHARED
+from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+ROOT = Path(__file__).parents[1]
+ENVIRONMENT = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+
+
+def run(*command, folder, check=True):
+    return subprocess.run(
+        [sys.executable, *map(str, command)], cwd=folder, env=ENVIRONMENT, check=check, capture_output=True, text=True
+    )
+
+
+def test_quickstart(tmp_path):
+    sizes = {"--supervised_steps": 2, "--steps": 4, "--held_out": 6, "--eval_every": 2}
+    flags = [word for pair in sizes.items() for word in pair]
+    done = run(ROOT / "examples/quickstart.py", "--output_dir", tmp_path / "out", *flags, folder=tmp_path)
+    runs = ["start", "GRPO", "STEER (paper)", "STARE C2 (paper)", "STARE C2, W 1.5 M 0.5 (beyond the paper)"]
+    rows = [line for line in done.stdout.splitlines() if line.startswith(tuple(runs)) and "±" in line]
+    assert [row.startswith(name) for row, name in zip(rows, runs, strict=True)] == [True] * 5
+    assert "6 held-out problems; samples each: 16 at T=1, 16 at top-p 0.7, 1 at greedy" in done.stdout
+    assert "not told apart from GRPO" in done.stdout
+    assert "GRPO: 100%" in done.stderr.replace("\r", "\n")
+    picture = (tmp_path / "out/curves.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    grpo = json.loads((tmp_path / "out/grpo/measured.json").read_text())
+    assert [point["step"] for point in grpo["held_out"]] == [2, 4]
+    stare = json.loads((tmp_path / "out/stare_c2_paper/measured.json").read_text())
+    assert grpo["log"][0]["reward"] == stare["log"][0]["reward"]  # the same start and the same data
+
+
+@pytest.fixture
+def tiny_folder(tmp_path):
+    run("-m", "steer_trl.tiny", tmp_path / "tiny", folder=tmp_path)
+    return tmp_path / "tiny"
+
+
+def train_math(tmp_path, model, dataset, *overrides, check=True):
+    launch = ["-m", "accelerate.commands.launch", "--config_file", ROOT / "configs/accelerate/cpu.yaml"]
+    script = [ROOT / "examples/train_math.py", "--config", ROOT / "configs/recipes/smoke_cpu.yaml"]
+    arguments = [
+        "--model_name_or_path",
+        model,
+        "--dataset_name",
+        dataset,
+        "--output_dir",
+        tmp_path / "out",
+        *overrides,
+    ]
+    return run(*launch, *script, *arguments, folder=tmp_path, check=check)
+
+
+@pytest.fixture
+def problems(tmp_path):
+    rows = [{"prompt": f"What is {i}+1?", "solution": str(i + 1)} for i in range(8)]
+    Dataset.from_list(rows).to_parquet(tmp_path / "problems.parquet")
+    return tmp_path / "problems.parquet"
+
+
+def test_smoke_recipe_trains_a_checkpoint_that_transformers_loads(tmp_path, tiny_folder, problems):
+    real = SHARED / "data/DAPO-Math-17k.parquet"
+    dataset = real if real.exists() else problems
+    train_math(tmp_path, tiny_folder, dataset)
+    before = AutoModelForCausalLM.from_pretrained(tiny_folder)
+    for folder in (tmp_path / "out", tmp_path / "out/checkpoint-2"):
+        after = AutoModelForCausalLM.from_pretrained(folder)
+        assert not torch.equal(before.lm_head.weight, after.lm_head.weight)
+        assert AutoTokenizer.from_pretrained(folder).chat_template
+    state = json.loads((tmp_path / "out/checkpoint-2/trainer_state.json").read_text())
+    assert {"shaping/weight_mean", "stare/gate", "rollout_entropy"} <= state["log_history"][0].keys()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"--model_name_or_path": "./nowhere"}, "there is no such folder"),
+        ({"--dataset_name": "nowhere.parquet"}, "there is no such file"),
+        ({"--steer_lambda_min": "0"}, "steer_lambda_min=0.0 is refused"),
+        ({"--steer_lamda_min": "0.7"}, "steer_lamda_min"),
+    ],
+    ids=["model", "data", "setting", "key"],
+)
+def test_mistakes_end_before_training(tmp_path, tiny_folder, problems, wrong, message):
+    overrides = [word for pair in wrong.items() for word in pair]
+    done = train_math(tmp_path, tiny_folder, problems, *overrides, check=False)
+    assert done.returncode != 0 and message in done.stderr
+    assert not (tmp_path / "out").exists()

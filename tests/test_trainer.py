@@ -1,0 +1,233 @@
+"""The glue: what the loss is given, what evaluation and checkpoints do with a method's state, what is logged."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import count_reward, same_parameters
+from datasets import Dataset
+
+from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl.functional import entropy_change, steer_weights
+from steer_trl.metrics import METRIC_KEYS
+
+OPEN_STARE = {"advantage_shaping": "stare", "stare_target_entropy": 100.0}
+
+
+class Spy(SteerGRPOTrainer):
+    """Records what TRL's own loss reads, and whether our copy of the inputs was the only thing written to."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.seen = []
+
+    def compute_loss(self, model, inputs, **kwargs):
+        before = dict(inputs)
+        raw = inputs["advantages"].clone()
+        loss = super().compute_loss(model, inputs, **kwargs)
+        assert inputs.keys() == before.keys() and all(inputs[key] is before[key] for key in before)
+        assert torch.equal(inputs["advantages"], raw) and raw.dim() == 1
+        return loss
+
+    def _shape_advantages(self, inputs, logps, entropies):
+        raw = inputs["advantages"]
+        super()._shape_advantages(inputs, logps, entropies)
+        self.seen.append(
+            (raw, inputs["advantages"], logps, inputs.get("old_per_token_logps", logps), entropies, inputs)
+        )
+
+
+def test_every_pass_weights_the_untouched_advantages_anew(train):
+    """Two passes over one rollout: the second sees the same advantages, other log-probs, and so other weights."""
+    trainer = train(Spy, num_iterations=2, max_steps=2, gradient_accumulation_steps=1, steer_lambda_min=0.3)
+    first, second = trainer.seen
+    assert torch.equal(first[0], second[0])
+    assert not torch.equal(first[1], second[1])
+    for raw, shaped, logps, old_logps, entropies, inputs in trainer.seen:
+        omega = entropy_change(logps, old_logps, entropies, raw)
+        weights = steer_weights(omega, inputs["completion_mask"], lambda_min=0.3)
+        assert torch.equal(shaped, raw.unsqueeze(1) * weights)
+    assert torch.equal(second[3], first[2])  # the old log-probs of the second pass are the first's
+
+
+def test_the_released_form_reads_the_rollouts_entropies(train):
+    """With several steps per rollout the authors' code mixes the rollout's entropies with current log-probs."""
+    trainer = train(Spy, num_iterations=2, max_steps=2, gradient_accumulation_steps=1, steer_form="released")
+    rollout_entropies = trainer.seen[0][4]
+    raw, shaped, logps, old_logps, entropies, inputs = trainer.seen[1]
+    assert not torch.equal(rollout_entropies, entropies)
+    omega = entropy_change(logps, old_logps, rollout_entropies, raw, form="released")
+    weights = steer_weights(omega, inputs["completion_mask"], floor=0.02)
+    torch.testing.assert_close(shaped, raw.unsqueeze(1) * weights, atol=1e-6, rtol=0)
+
+
+def test_several_methods_multiply(train):
+    both = train(Spy, max_steps=1, **OPEN_STARE | {"advantage_shaping": ["stare", "steer"]})
+    steer = train(Spy, max_steps=1)
+    stare = train(Spy, max_steps=1, **OPEN_STARE)
+    for pair, one, other in zip(both.seen, steer.seen, stare.seen, strict=True):
+        raw = pair[0].unsqueeze(1)
+        product = (one[1] / raw) * (other[1] / raw) * raw
+        torch.testing.assert_close(pair[1][pair[0] != 0], product[pair[0] != 0])
+
+
+class TestGate:
+    def test_reads_the_batch_mean_entropy_of_the_rollout(self, train):
+        """One number per rollout, before any update with it: the token mean, not the mean of micro-batch means."""
+        trainer = train(Spy, max_steps=1, **OPEN_STARE)
+        entropies = torch.cat([seen[4].flatten() for seen in trainer.seen])
+        mask = torch.cat([seen[5]["completion_mask"].flatten() for seen in trainer.seen]).bool()
+        expected = entropies[mask].double().mean().item()
+        assert trainer.state.log_history[0]["rollout_entropy"] == pytest.approx(expected, rel=1e-5)
+
+    def test_is_constant_over_a_rollout_and_moves_with_the_next(self, train):
+        settings = {"steps_per_generation": 4, "max_steps": 8, "stare_adaptive": True, "stare_step": 0.05}
+        trainer = train(SteerGRPOTrainer, **OPEN_STARE, **settings)
+        amplify = [entry["stare/amplify"] for entry in trainer.state.log_history if "stare/amplify" in entry]
+        assert amplify == pytest.approx([1.15, 1.15, 1.2, 1.2, 1.25, 1.25, 1.3, 1.3])
+        rollouts = [entry for entry in trainer.state.log_history if "rollout_entropy" in entry]
+        assert len(rollouts) == 4
+
+    def test_relative_target_is_fixed_by_the_first_rollout(self, train):
+        trainer = train(
+            SteerGRPOTrainer, advantage_shaping="stare", stare_target_entropy=0.75, stare_target_entropy_unit="initial"
+        )
+        first = trainer.state.log_history[0]
+        targets = {entry["stare/target_entropy"] for entry in trainer.state.log_history if "stare/gate" in entry}
+        assert targets == {0.75 * first["rollout_entropy"]}
+        assert first["stare/gate"] == 0  # nothing is below three quarters of itself
+
+
+def test_evaluation_changes_no_state_and_has_its_own_metrics(train, prompts):
+    settings = {"stare_adaptive": True, "save_strategy": "no"} | OPEN_STARE
+    evaluating = train(
+        SteerGRPOTrainer,
+        **settings | {"advantage_shaping": ["steer", "stare"]},
+        eval_strategy="steps",
+        eval_steps=1,
+        trainer_arguments={"eval_dataset": prompts.select(range(3))},
+    )
+    evaluations = [entry for entry in evaluating.state.log_history if "eval_loss" in entry]
+    assert len(evaluations) == 4
+    assert all(entry["eval_shaping/weight_mean"] > 0 and "eval_stare/gate" in entry for entry in evaluations)
+    amplify = [entry["stare/amplify"] for entry in evaluating.state.log_history if "stare/amplify" in entry]
+    assert amplify == pytest.approx([1.11, 1.12, 1.13, 1.14])
+
+
+class TestCheckpoint:
+    SETTINGS = {
+        "advantage_shaping": "stare",
+        "stare_adaptive": True,
+        "stare_target_entropy": 5.0,
+        "stare_target_entropy_unit": "initial",
+        "save_strategy": "steps",
+        "save_steps": 2,
+        "max_steps": 5,
+    }
+
+    def test_a_resumed_run_continues_where_it_was(self, train, make_trainer, tmp_path):
+        whole = train(SteerGRPOTrainer, **self.SETTINGS)
+        checkpoint = tmp_path / "run/checkpoint-2"
+        state = json.loads((checkpoint / "shaping_state.json").read_text())["stare"]
+        assert (state["amplify"], state["gate"]) == (pytest.approx(1.12), True)
+        resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
+        resumed.train(resume_from_checkpoint=str(checkpoint))
+        assert same_parameters(whole, resumed)
+        assert resumed.shapers["stare"].state_dict() == whole.shapers["stare"].state_dict()
+
+    def test_without_the_state_it_would_not(self, train, make_trainer, tmp_path):
+        whole = train(SteerGRPOTrainer, **self.SETTINGS)
+        checkpoint = tmp_path / "run/checkpoint-2"
+        (checkpoint / "shaping_state.json").unlink()
+        resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
+        resumed.train(resume_from_checkpoint=str(checkpoint))
+        assert resumed.shapers["stare"].state_dict() != whole.shapers["stare"].state_dict()
+
+    def test_nothing_is_written_for_a_method_without_state(self, train, tmp_path):
+        train(SteerGRPOTrainer, save_strategy="steps", save_steps=2)
+        assert not list(tmp_path.glob("run/*/shaping_state*"))
+
+    def test_card_names_the_methods(self, train, tmp_path):
+        train(SteerGRPOTrainer, **self.SETTINGS | {"advantage_shaping": ["steer", "stare"]})
+        card = (tmp_path / "run/README.md").read_text()
+        assert all(text in card for text in ("- steer\n", "- stare\n", "2510.10150", "2606.19236"))
+
+
+class TestMetrics:
+    def test_the_keys_are_the_documented_ones(self, train):
+        ours = self.keys(train(SteerGRPOTrainer, **OPEN_STARE | {"advantage_shaping": ["steer", "stare"]}))
+        trl = self.keys(train(SteerGRPOTrainer, advantage_shaping="none"))
+        assert ours - trl == set(METRIC_KEYS)
+
+    def keys(self, trainer):
+        return set().union(*trainer.state.log_history)
+
+    def test_weights_of_a_step_are_summed_over_its_micro_batches(self, train):
+        trainer = train(Spy, max_steps=1, gradient_accumulation_steps=4, **OPEN_STARE)
+        weights = torch.cat(
+            [
+                (shaped / raw.unsqueeze(1)).nan_to_num(1)[inputs["completion_mask"].bool()]
+                for raw, shaped, *_, inputs in trainer.seen
+            ]
+        )
+        logged = trainer.state.log_history[0]
+        assert logged["shaping/weight_mean"] == pytest.approx(weights.mean().item(), rel=1e-6)
+        assert logged["shaping/weight_min"] == weights.min().item() == 1
+        assert logged["shaping/weight_max"] == pytest.approx(1.1)
+        assert logged["shaping/share_changed"] == pytest.approx((weights > 1.05).float().mean().item())
+
+    def test_documentation_has_every_key(self):
+        readme = (Path(__file__).parents[1] / "README.md").read_text()
+        assert all(f"`{key}`" in readme for key in METRIC_KEYS)
+
+
+class TestArguments:
+    def refused(self, model_dir, tokenizer, **arguments):
+        defaults = {
+            "model": model_dir,
+            "reward_funcs": count_reward,
+            "train_dataset": Dataset.from_dict({"prompt": ["1+1="]}),
+            "processing_class": tokenizer,
+        }
+        return SteerGRPOTrainer(**defaults | arguments)
+
+    def test_a_plain_grpo_config(self, model_dir, tokenizer, tmp_path):
+        from trl import GRPOConfig
+
+        args = GRPOConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False)
+        with pytest.raises(TypeError, match=r"args is a GRPOConfig, .* Pass a SteerGRPOConfig"):
+            self.refused(model_dir, tokenizer, args=args)
+
+    @pytest.mark.parametrize("label", ["train_dataset", "eval_dataset"])
+    def test_an_empty_data_set(self, model_dir, tokenizer, label):
+        empty = Dataset.from_dict({"prompt": []})
+        with pytest.raises(ValueError, match=f"{label} is refused: it has no rows"):
+            self.refused(model_dir, tokenizer, **{label: empty})
+
+    def test_no_prompt(self, model_dir, tokenizer):
+        dataset = Dataset.from_dict({"question": ["1+1="]})
+        with pytest.raises(
+            ValueError, match=r"the trainer needs a column 'prompt', and the columns are \['question'\]"
+        ):
+            self.refused(model_dir, tokenizer, train_dataset=dataset)
+
+    def test_no_column_for_the_reward(self, model_dir, tokenizer):
+        from trl.rewards import accuracy_reward
+
+        with pytest.raises(ValueError, match="the reward function accuracy_reward needs a column 'solution'"):
+            self.refused(model_dir, tokenizer, reward_funcs=[count_reward, accuracy_reward])
+
+    @pytest.mark.parametrize("path", ["/nowhere/model", "./nowhere", "a/b/c"])
+    def test_a_model_folder_that_is_not_there(self, tokenizer, path):
+        with pytest.raises(FileNotFoundError, match="there is no such folder, and it cannot be a name on the Hub"):
+            self.refused(path, tokenizer)
+
+    def test_positional_arguments_and_the_default_configuration(self, model_dir, tokenizer, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        # TRL's default is bf16, which a machine without a GPU refuses; only the construction is looked at here.
+        monkeypatch.setattr("transformers.training_args.is_torch_bf16_gpu_available", lambda: True)
+        dataset = Dataset.from_dict({"prompt": ["1+1="] * 8})
+        trainer = SteerGRPOTrainer(model_dir, count_reward, None, dataset, dataset.select([0]), tokenizer)
+        assert isinstance(trainer.args, SteerGRPOConfig) and trainer.args.advantage_shaping == "steer"
+        assert len(trainer.eval_dataset) == 1
