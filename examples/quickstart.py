@@ -34,7 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output_dir", type=Path, default=Path("runs/quickstart"))
     parser.add_argument("--supervised_steps", type=int, default=1100)
-    parser.add_argument("--steps", type=int, default=400, help="optimizer steps of each method")
+    parser.add_argument("--steps", type=int, default=320, help="optimizer steps of each method")
     parser.add_argument("--held_out", type=int, default=400, help="problems to judge on")
     parser.add_argument("--eval_every", type=int, default=80)
     parser.add_argument("--seed", type=int, default=0)

@@ -41,7 +41,7 @@ class Experiment:
     methods: dict[str, dict[str, Any]]
     output_dir: Path
     supervised_steps: int = 1100
-    steps: int = 400
+    steps: int = 320
     held_out: int = 400
     eval_every: int = 80
     batch_size: int = 128
@@ -76,6 +76,8 @@ def _run_side_by_side(experiment: Experiment, jobs: Sequence[tuple[str, Callable
         for _ in futures:
             while (message := progress.get()) is not None:
                 name, steps, postfix = message
+                if steps == 1:
+                    bars[name].reset()  # it has waited for a process until now
                 bars[name].n = steps
                 bars[name].set_postfix_str(postfix)
         for bar in bars.values():
