@@ -70,8 +70,8 @@ class TargetEntropyController:
             self.attenuate = min(max(self.attenuate - self.step * direction, self.attenuate_min), 1.0)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what moves during training, as plain numbers for a JSON file."""
-        names = ("target_entropy", "gate", "amplify", "attenuate")
+        """Return what moves during training, as plain numbers for a JSON file; W and M only if they move."""
+        names = ("gate", "amplify", "attenuate") if self.adaptive else ("gate",)
         return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

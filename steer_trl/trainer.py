@@ -8,6 +8,7 @@ The copy matters: TRL hands the same dictionary out again when a rollout is used
 
 import inspect
 import json
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ from steer_trl.config import SteerGRPOConfig
 from steer_trl.metrics import WeightSummary, append_all, masked_mean_over_ranks
 from steer_trl.preflight import check_trainer_arguments
 from steer_trl.shaping import TokenBatch, combined_weights, make_shapers
+
+logger = logging.getLogger(__name__)
 
 STATE_FILE = "shaping_state.json"
 OLD_ENTROPIES = "old_per_token_entropies"
@@ -223,12 +226,15 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
-        path = Path(checkpoint or "", STATE_FILE)
-        if checkpoint is None or not path.exists():
+        if checkpoint is None:
             return
-        for name, state in json.loads(path.read_text()).items():
-            if name in self.shapers:
-                self.shapers[name].load_state_dict(state)
+        path = Path(checkpoint, STATE_FILE)
+        saved = json.loads(path.read_text()) if path.exists() else {}
+        for name, shaper in self.shapers.items():
+            if name in saved:
+                shaper.load_state_dict(saved[name])
+            elif shaper.state_dict():
+                logger.warning("%s has no state of %r: it starts anew, as in a first rollout.", path, name)
 
 
 def loss_mask(inputs: dict[str, Any]) -> Tensor:

@@ -39,12 +39,17 @@ def test_the_schedule_stays_within_its_bounds(entropies, step):
 def test_state_round_trip():
     one = TargetEntropyController(0.3, 1.1, 0.9, adaptive=True)
     one.update(0.1)
-    other = TargetEntropyController(0.7, 1.1, 0.9, adaptive=True)
+    other = TargetEntropyController(0.3, 1.1, 0.9, adaptive=True)
     other.load_state_dict(one.state_dict())
     assert other.state_dict() == one.state_dict()
     one.update(0.2)
     other.update(0.2)
     assert other.state_dict() == one.state_dict()
+
+
+def test_what_is_set_is_not_state():
+    """A run resumed with other settings must take them."""
+    assert TargetEntropyController(0.3, 1.1, 0.9).state_dict() == {"gate": True}
 
 
 @pytest.mark.parametrize(

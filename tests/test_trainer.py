@@ -130,19 +130,31 @@ class TestCheckpoint:
         whole = train(SteerGRPOTrainer, **self.SETTINGS)
         checkpoint = tmp_path / "run/checkpoint-2"
         state = json.loads((checkpoint / "shaping_state.json").read_text())["stare"]
-        assert (state["amplify"], state["gate"]) == (pytest.approx(1.12), True)
+        first = whole.state.log_history[0]["rollout_entropy"]
+        expected = {"gate": True, "amplify": 1.12, "attenuate": 0.88, "initial_entropy": first}
+        assert state == pytest.approx(expected)
         resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
         resumed.train(resume_from_checkpoint=str(checkpoint))
         assert same_parameters(whole, resumed)
         assert resumed.shapers["stare"].state_dict() == whole.shapers["stare"].state_dict()
 
-    def test_without_the_state_it_would_not(self, train, make_trainer, tmp_path):
+    def test_without_the_state_it_would_not_and_says_so(self, train, make_trainer, tmp_path, caplog):
         whole = train(SteerGRPOTrainer, **self.SETTINGS)
         checkpoint = tmp_path / "run/checkpoint-2"
         (checkpoint / "shaping_state.json").unlink()
         resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
         resumed.train(resume_from_checkpoint=str(checkpoint))
         assert resumed.shapers["stare"].state_dict() != whole.shapers["stare"].state_dict()
+        assert "has no state of 'stare'" in caplog.text
+
+    def test_a_new_target_is_taken_on_resume(self, train, make_trainer, tmp_path):
+        train(SteerGRPOTrainer, **self.SETTINGS)
+        settings = self.SETTINGS | {"stare_target_entropy": 0.5}
+        resumed = make_trainer(SteerGRPOTrainer, **settings)
+        resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
+        stare = resumed.shapers["stare"]
+        assert stare.controller.target_entropy == 0.5 * stare.initial_entropy
+        assert stare.controller.gate is False
 
     def test_nothing_is_written_for_a_method_without_state(self, train, tmp_path):
         train(SteerGRPOTrainer, save_strategy="steps", save_steps=2)

@@ -44,7 +44,7 @@ class Stare(Shaper):
             amplify_max=args.stare_amplify_max,
             attenuate_min=args.stare_attenuate_min,
         )
-        self._awaits_first_rollout = args.stare_target_entropy_unit == "initial"
+        self.initial_entropy: float | None = None
         # With W = M = 1 that never move, or with nothing selected, no entropy can open anything.
         moves = args.stare_adaptive and args.stare_step > 0
         self.needs_rollout_entropy = args.stare_top_fraction > 0 and (moves or self._reweights())
@@ -72,10 +72,14 @@ class Stare(Shaper):
 
     def on_rollout(self, entropy: float) -> None:
         """Fix a relative target at the first rollout, then update the gate and the schedule."""
-        if self._awaits_first_rollout and math.isfinite(entropy):
-            self.controller.target_entropy = self.args.stare_target_entropy * entropy
-            self._awaits_first_rollout = False
+        if self.initial_entropy is None and math.isfinite(entropy):
+            self._start_from(entropy)
         self.controller.update(entropy)
+
+    def _start_from(self, entropy: float) -> None:
+        self.initial_entropy = entropy
+        if self.args.stare_target_entropy_unit == "initial":
+            self.controller.target_entropy = self.args.stare_target_entropy * entropy
 
     def metrics(self) -> dict[str, float]:
         """Return gate (0 or 1), W, M and the target in nats."""
@@ -88,11 +92,11 @@ class Stare(Shaper):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return gate, W, M and the target, relative targets as the nats they came to."""
-        return self.controller.state_dict() | {"awaits_first_rollout": self._awaits_first_rollout}
+        """Return the gate, W and M if they move, and the first rollout's entropy; what is set is not state."""
+        return self.controller.state_dict() | {"initial_entropy": self.initial_entropy}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a [`state_dict`]."""
-        controller_state = dict(state)
-        self._awaits_first_rollout = controller_state.pop("awaits_first_rollout")
-        self.controller.load_state_dict(controller_state)
+        self.controller.load_state_dict({name: value for name, value in state.items() if name != "initial_entropy"})
+        if state["initial_entropy"] is not None:
+            self._start_from(state["initial_entropy"])
