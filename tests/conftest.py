@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from datasets import Dataset
+from hypothesis import settings
 from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
@@ -19,6 +20,8 @@ from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 torch.set_num_threads(1)
+settings.register_profile("steer_trl", deadline=None)  # a slow machine is not a failure
+settings.load_profile("steer_trl")
 
 SHARED = Path(__file__).parents[2] / "shared"
 CHARACTERS = "0123456789+="
@@ -58,7 +61,7 @@ def count_reward(completions, **_):
 def make_trainer(tmp_path, model_dir, tokenizer, prompts):
     """Build a trainer: `make_trainer(SteerGRPOTrainer, advantage_shaping="stare", ...)`."""
 
-    def make(trainer_class=GRPOTrainer, *, model=None, trainer_arguments=None, **settings):
+    def make(trainer_class=GRPOTrainer, *, model=None, trainer_arguments=None, **fields):
         config_class = SteerGRPOConfig if issubclass(trainer_class, SteerGRPOTrainer) else GRPOConfig
         defaults = {
             "output_dir": str(tmp_path / "run"),
@@ -80,7 +83,7 @@ def make_trainer(tmp_path, model_dir, tokenizer, prompts):
         arguments = {"reward_funcs": count_reward, "train_dataset": prompts, "processing_class": tokenizer}
         trainer = trainer_class(
             model=model or model_dir,
-            args=config_class(**defaults | settings),
+            args=config_class(**defaults | fields),
             **arguments | (trainer_arguments or {}),
         )
         trainer.remove_callback(PrinterCallback)
