@@ -9,6 +9,7 @@ is not the method; the mean over steps is reported.
 """
 
 import argparse
+import os
 import resource
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
@@ -101,6 +102,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=9, help="optimizer steps of each process")
     arguments = parser.parse_args()
+    # The C library gives freed memory back and asks for it again, and the page faults drown every difference.
+    os.environ |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
     context = get_context("spawn")
     for schedule in SCHEDULES:
         seconds: dict[str, list[list[float]]] = {method: [] for method in METHODS}
