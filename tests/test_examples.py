@@ -68,9 +68,14 @@ def problems(tmp_path):
     return tmp_path / "problems.parquet"
 
 
-def test_smoke_recipe_trains_a_checkpoint_that_transformers_loads(tmp_path, tiny_folder, problems):
-    real = SHARED / "data/DAPO-Math-17k.parquet"
-    dataset = real if real.exists() else problems
+REAL = SHARED / "data/DAPO-Math-17k.parquet"
+REAL_DATA = pytest.param(
+    REAL, marks=pytest.mark.skipif(not REAL.exists(), reason="the real data sets are not beside this checkout")
+)
+
+
+@pytest.mark.parametrize("dataset", ["problems.parquet", REAL_DATA], ids=["made up", "DAPO-Math-17k"])
+def test_smoke_recipe_trains_a_checkpoint_that_transformers_loads(tmp_path, tiny_folder, problems, dataset):
     train_math(tmp_path, tiny_folder, dataset)
     before = AutoModelForCausalLM.from_pretrained(tiny_folder)
     for folder in (tmp_path / "out", tmp_path / "out/checkpoint-2"):

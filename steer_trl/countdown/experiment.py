@@ -34,6 +34,11 @@ SAMPLINGS = {"T=1": Sampling(16), "top-p 0.7": Sampling(16, top_p=0.7), "greedy"
 START = "start"
 
 
+def _cores() -> int:
+    """Cores this process may use; macOS cannot tell, and gives all there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 @dataclass(frozen=True)
 class Experiment:
     """Sizes of a comparison. `methods` maps a name to fields of [`~steer_trl.SteerGRPOConfig`]."""
@@ -46,7 +51,7 @@ class Experiment:
     eval_every: int = 80
     batch_size: int = 128
     seed: int = 0
-    processes: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    processes: int = field(default_factory=_cores)
 
     def folder(self, name: str) -> Path:
         """Where a method leaves its model and its `measured.json`."""
