@@ -75,5 +75,5 @@ class TargetEntropyController:
         return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`]."""
-        vars(self).update(state)
+        """Continue from a [`state_dict`]; of another controller, take only what moves in this one."""
+        vars(self).update({name: state[name] for name in self.state_dict() if name in state})

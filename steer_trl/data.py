@@ -9,6 +9,7 @@ Out come `prompt`, a list of messages, and `solution`, the answer in `\\boxed{}`
 some data sets wrongly, and boxed ones rightly.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ def load_math_dataset(name_or_path: str, split: str = "train", config: str | Non
 
     Raises:
         `FileNotFoundError`: the name ends like a file and there is none.
-        `ValueError`: no rows, neither schema, or answers that math-verify cannot parse.
+        `ValueError`: no rows, neither schema, empty prompts, or answers that are missing, prose, or cannot be parsed.
     """
     path = Path(name_or_path).expanduser()
     builder = FILE_BUILDERS.get(path.suffix)
@@ -48,19 +49,23 @@ def load_math_dataset(name_or_path: str, split: str = "train", config: str | Non
         raise
     convert = _converter(name_or_path, raw)
     dataset = raw.map(convert, remove_columns=raw.column_names, desc="Reading problems")
-    _check_answers(name_or_path, dataset)
+    _check_rows(name_or_path, dataset)
     return dataset
 
 
 def boxed(answer: str) -> str:
-    r"""Put an answer into `\boxed{}`, unless it has one; dollar signs around it go."""
+    r"""Put an answer into `\boxed{}`, unless it has one; a pair of dollar signs around it goes."""
     answer = str(answer).strip()
-    return answer if r"\boxed{" in answer else rf"\boxed{{{answer.strip('$').strip()}}}"
+    if r"\boxed{" in answer:
+        return answer
+    inside = re.fullmatch(r"(\$\$?)((?:[^$\\]|\\.)+)\1", answer, re.DOTALL)
+    return rf"\boxed{{{inside[2].strip() if inside else answer}}}"
 
 
 def _converter(name: str, raw: Dataset) -> Any:
     columns = set(raw.column_names)
-    if "prompt" not in columns or not columns & {"reward_model", "solution"}:
+    is_verl = "reward_model" in columns and "ground_truth" in raw.features["reward_model"]
+    if "prompt" not in columns or not ("solution" in columns or is_verl):
         raise ValueError(
             f"data set {name!r} is refused: its columns are {sorted(columns)}. Give verl's schema ('prompt', "
             "'reward_model' with 'ground_truth') or TRL's ('prompt', 'solution')."
@@ -69,31 +74,48 @@ def _converter(name: str, raw: Dataset) -> Any:
 
 
 def _from_verl(row: dict[str, Any]) -> dict[str, Any]:
-    return {"prompt": _messages(row["prompt"]), "solution": boxed(row["reward_model"]["ground_truth"])}
+    return _problem(row["prompt"], (row["reward_model"] or {}).get("ground_truth"))
 
 
 def _from_trl(row: dict[str, Any]) -> dict[str, Any]:
-    return {"prompt": _messages(row["prompt"]), "solution": boxed(row["solution"])}
+    return _problem(row["prompt"], row["solution"])
 
 
-def _messages(prompt: str | list[dict[str, str]]) -> list[dict[str, str]]:
-    return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+def _problem(prompt: str | list[dict[str, str]] | None, answer: str | None) -> dict[str, Any]:
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    return {"prompt": messages or None, "solution": None if answer is None else boxed(answer)}
 
 
-def _check_answers(name: str, dataset: Dataset) -> None:
-    rows: dict[str, list[int]] = {}
+def _check_rows(name: str, dataset: Dataset) -> None:
+    rows: dict[str | None, list[int]] = {}
     for row, solution in enumerate(dataset["solution"]):
         rows.setdefault(solution, []).append(row)
-    bad = [solution for solution in tqdm(rows, desc="Checking answers", leave=False) if not _scores_itself(solution)]
+    complaints = []
+    unasked = [row for row, prompt in enumerate(dataset["prompt"]) if not prompt]
+    if unasked:
+        complaints.append(f"{len(unasked)} of {len(dataset)} prompts are empty (row {unasked[0]}). Remove the rows.")
+    bad = [solution for solution in tqdm(rows, desc="Checking answers", leave=False) if not _can_be_scored(solution)]
     if bad:
         count = sum(len(rows[solution]) for solution in bad)
         examples = "; ".join(f"row {rows[solution][0]}: {solution!r}" for solution in bad[:3])
-        complaint = (
-            f"{count} of {len(dataset)} gold answers cannot be parsed ({examples}). Correct or remove the rows."
+        complaints.append(
+            f"{count} of {len(dataset)} gold answers cannot be parsed ({examples}). Correct or remove the rows; an "
+            r"answer within a text goes into \boxed{}."
         )
-        refuse([complaint], f"data set {name!r}")
+    refuse(complaints, f"data set {name!r}")
 
 
-def _scores_itself(solution: str) -> bool:
+def _can_be_scored(solution: str | None) -> bool:
+    """Whether an answer is there, is no prose, and scores itself.
+
+    math-verify alone is no test: it reads a sentence as a product of letters, which equals itself.
+    """
+    if solution is None:
+        return False
+    answer = solution[solution.rindex(r"\boxed{") + len(r"\boxed{") :]
+    outside_text = re.sub(r"\\(text|mathrm|mbox|textbf|operatorname)\s*\{[^}]*\}", "", answer)
+    is_prose = re.search(r"(?<![\\A-Za-z])[A-Za-z]{2,}\s+[A-Za-z]{2,}", outside_text)
+    if is_prose or not re.search(r"\w", answer):
+        return False
     gold = parse(solution)
     return bool(gold) and verify(gold, gold)

@@ -4,7 +4,8 @@ import inspect
 import os
 from typing import Any
 
-from datasets import Dataset
+from datasets import Dataset, IterableDataset
+from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 from torch import nn
@@ -45,7 +46,11 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> None:
 
 
 def check_model_path(model: Any) -> None:
-    """Raise `FileNotFoundError` if `model` is a string that is neither a folder nor a possible Hub name."""
+    """Raise `FileNotFoundError` if `model` is a string that is neither a folder nor a possible Hub name.
+
+    A name such as `runs/model` could be either. Where a folder `runs` lies here and the Hub's cache has no such model,
+    it is taken for a path.
+    """
     if not isinstance(model, str) or os.path.isdir(model):
         return
     try:
@@ -55,14 +60,20 @@ def check_model_path(model: Any) -> None:
             f"model={model!r} is refused: there is no such folder, and it cannot be a name on the Hub. Give the "
             "folder of a saved model or a name such as 'Qwen/Qwen2.5-Math-1.5B'."
         ) from error
+    parent = os.path.dirname(model)
+    if parent and os.path.isdir(parent) and try_to_load_from_cache(model, "config.json") is None:
+        raise FileNotFoundError(
+            f"model={model!r} is refused: there is a folder {parent!r} here, but no such folder in it. Give the "
+            f"folder of a saved model; if the Hub's {model!r} is meant, download it first: hf download {model}"
+        )
 
 
 def _dataset_complaints(label: str, dataset: Any, reward_funcs: Any) -> list[str]:
-    # A streamed data set cannot be looked at without starting the stream; TRL judges it as it comes.
-    if not isinstance(dataset, Dataset):
-        return []
-    if len(dataset) == 0:
+    if isinstance(dataset, Dataset) and len(dataset) == 0:
         return [f"{label} is refused: it has no rows. Check the file, the split and any filter."]
+    # A streamed data set may not know its columns before it is streamed; TRL judges it as it comes.
+    if not isinstance(dataset, (Dataset, IterableDataset)) or dataset.column_names is None:
+        return []
     columns = set(dataset.column_names)
     needed = {"prompt": "the trainer"} | _columns_of_rewards(reward_funcs)
     return [
@@ -80,7 +91,12 @@ def _columns_of_rewards(reward_funcs: Any) -> dict[str, str]:
     for function in functions:
         if not callable(function) or isinstance(function, nn.Module):
             continue
-        for parameter in inspect.signature(function).parameters.values():
+        try:
+            # Not of what a decorator has wrapped: TRL calls the wrapper.
+            parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
+        except (TypeError, ValueError):  # some compiled functions cannot say what they take
+            continue
+        for parameter in parameters:
             by_name = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
             if by_name and parameter.default is parameter.empty and parameter.name not in REWARD_ARGUMENTS:
                 name = getattr(function, "__name__", type(function).__name__)

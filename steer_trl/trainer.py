@@ -136,9 +136,11 @@ class SteerGRPOTrainer(GRPOTrainer):
         mask = loss_mask(inputs)
         old_logps = inputs.get("old_per_token_logps", logps)
         if self.importance_sampling_level == "sequence":
-            # One ratio per sequence, as the loss uses: the mean log-ratio of its tokens.
-            log_ratio = torch.where(mask.bool(), logps - old_logps, 0.0).sum(1, keepdim=True)
-            old_logps = logps - log_ratio / mask.sum(1, keepdim=True).clamp(min=1)
+            # One ratio per sequence, as the loss uses: the mean log-ratio of its tokens, of the finite ones.
+            log_ratio = logps - old_logps
+            valid = mask.bool() & log_ratio.isfinite()
+            log_ratio = torch.where(valid, log_ratio, 0.0).sum(1, keepdim=True)
+            old_logps = logps - log_ratio / valid.sum(1, keepdim=True).clamp(min=1)
         advantages = inputs["advantages"]
         clips = self.loss_type in CLIPPED_LOSSES
         return TokenBatch(

@@ -49,7 +49,12 @@ def test_state_round_trip():
 
 def test_what_is_set_is_not_state():
     """A run resumed with other settings must take them."""
-    assert TargetEntropyController(0.3, 1.1, 0.9).state_dict() == {"gate": True}
+    fixed = TargetEntropyController(0.3, 1.3, 0.8)
+    assert fixed.state_dict() == {"gate": True}
+    moving = TargetEntropyController(0.3, 1.1, 0.9, adaptive=True)
+    moving.update(0.5)
+    fixed.load_state_dict(moving.state_dict())
+    assert (fixed.gate, fixed.amplify, fixed.attenuate) == (False, 1.3, 0.8)
 
 
 @pytest.mark.parametrize(

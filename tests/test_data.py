@@ -50,6 +50,9 @@ def test_every_schema_comes_out_the_same(save, row, suffix):
         (34, r"\boxed{34}"),
         (r" $\frac{1}{2}$ ", r"\boxed{\frac{1}{2}}"),
         (r"\boxed{3}", r"\boxed{3}"),
+        (r"$$x+1$$", r"\boxed{x+1}"),
+        (r"18\$", r"\boxed{18\$}"),
+        ("$3$ and $4$", r"\boxed{$3$ and $4$}"),
     ],
 )
 def test_boxed(answer, expected):
@@ -78,6 +81,31 @@ class TestRefusals:
             open(path, "w").close()
         with pytest.raises(ValueError, match="it has no rows"):
             load_math_dataset(path)
+
+    @pytest.mark.parametrize("answer", [None, "", "???", "So the answer is 3"])
+    def test_answers_that_could_never_be_met(self, save, answer):
+        rows = [{"prompt": "1+1?", "solution": "2"}, {"prompt": "1+2?", "solution": answer}]
+        with pytest.raises(ValueError, match=r"1 of 2 gold answers cannot be parsed \(row 1"):
+            load_math_dataset(save(rows))
+
+    @pytest.mark.parametrize("reward_model", [{"ground_truth": None}, None])
+    def test_no_answer_in_verls_schema(self, save, reward_model):
+        rows = [VERL, {"prompt": MESSAGES, "reward_model": reward_model, "ability": "MATH"}]
+        with pytest.raises(ValueError, match=r"1 of 2 gold answers cannot be parsed \(row 1: None\)"):
+            load_math_dataset(save(rows))
+
+    def test_no_ground_truth_in_verls_schema(self, save):
+        with pytest.raises(ValueError, match="'reward_model' with 'ground_truth'"):
+            load_math_dataset(save([{"prompt": MESSAGES, "reward_model": {"style": "rule"}}]))
+
+    def test_an_empty_prompt(self, save):
+        rows = [{"prompt": "1+1?", "solution": "2"}, {"prompt": None, "solution": "3"}]
+        with pytest.raises(ValueError, match=r"1 of 2 prompts are empty \(row 1\)"):
+            load_math_dataset(save(rows))
+
+    def test_answers_in_words_and_units_are_fine(self, save):
+        answers = [r"\text{June 20}", "Evelyn", r"5 \text{ cm}", r"x \in \mathbb{R}", r"\frac{1}{2}"]
+        assert len(load_math_dataset(save([{"prompt": "?", "solution": answer} for answer in answers]))) == 5
 
     def test_answers_that_cannot_be_parsed(self, save):
         rows = [{"prompt": "1+1?", "solution": answer} for answer in ("2", "", "2", "")]

@@ -1,5 +1,6 @@
 """The glue: what the loss is given, what evaluation and checkpoints do with a method's state, what is logged."""
 
+import functools
 import json
 from pathlib import Path
 
@@ -70,6 +71,23 @@ def test_several_methods_multiply(train):
         raw = pair[0].unsqueeze(1)
         product = (one[1] / raw) * (other[1] / raw) * raw
         torch.testing.assert_close(pair[1][pair[0] != 0], product[pair[0] != 0])
+
+
+def test_a_bad_token_does_not_reach_its_sequence_through_the_ratio(make_trainer):
+    trainer = make_trainer(SteerGRPOTrainer, importance_sampling_level="sequence")
+    logps = torch.tensor([[-0.1, torch.nan, -2.0, -3.0], [-1.0, -0.5, -2.5, -0.3]])
+    inputs = {
+        "completion_mask": torch.ones(2, 4, dtype=torch.long),
+        "advantages": torch.tensor([1.0, -1.0]),
+        "old_per_token_logps": torch.tensor([[-0.2, -0.4, -1.9, -3.0], [-1.0, -0.6, -2.0, -0.3]]),
+    }
+    trainer._shape_advantages(inputs, logps, torch.ones(2, 4))
+    shaped = inputs["advantages"]
+    assert shaped.isfinite().all() and shaped[0, 1] == 1
+    assert (shaped[0, [0, 2, 3]] < 1).all()
+    ratio = torch.tensor((0.1 - 0.1 + 0.0) / 3).exp()  # the mean log-ratio of the three good tokens
+    batch = trainer._token_batch(inputs, logps, torch.ones(2, 4))
+    torch.testing.assert_close((batch.logps - batch.old_logps).exp()[0, [0, 2, 3]], ratio.expand(3))
 
 
 class TestGate:
@@ -234,6 +252,40 @@ class TestArguments:
     def test_a_model_folder_that_is_not_there(self, tokenizer, path):
         with pytest.raises(FileNotFoundError, match="there is no such folder, and it cannot be a name on the Hub"):
             self.refused(path, tokenizer)
+
+    def test_a_model_folder_that_could_be_a_name_on_the_hub(self, tokenizer, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "runs").mkdir()
+        with pytest.raises(FileNotFoundError, match="there is a folder 'runs' here, but no such folder in it"):
+            self.refused("runs/missing", tokenizer)
+
+    def test_columns_of_a_streamed_data_set(self, model_dir, tokenizer):
+        streamed = Dataset.from_dict({"question": ["1+1="]}).to_iterable_dataset()
+        with pytest.raises(ValueError, match="the trainer needs a column 'prompt'"):
+            self.refused(model_dir, tokenizer, train_dataset=streamed)
+
+    def test_rewards_that_trl_takes_are_taken(self):
+        from steer_trl.preflight import check_trainer_arguments
+
+        def solution_reward(completions, solution):
+            return [0.0] * len(completions)
+
+        @functools.wraps(solution_reward)
+        def adapter(completions, answer, **_):
+            return solution_reward(completions, solution=answer)
+
+        class Callable:
+            def __call__(
+                self, prompts, completions, completion_ids, trainer_state, log_extra, log_metric, answer, **_
+            ):
+                return [0.0] * len(completions)
+
+        async def later(*, completions, answer, **_):
+            return [0.0] * len(completions)
+
+        fine = [adapter, Callable(), later, functools.partial(solution_reward, solution=[]), max, "a/reward-model"]
+        dataset = Dataset.from_dict({"prompt": ["1"], "answer": ["1"]})
+        check_trainer_arguments({"model": "some/model", "reward_funcs": fine, "train_dataset": dataset})
 
     def test_positional_arguments_and_the_default_configuration(self, model_dir, tokenizer, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

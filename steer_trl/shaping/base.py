@@ -16,7 +16,7 @@ class TokenBatch:
     Attributes:
         logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
         old_logps (`torch.Tensor` of shape `[B, T]`): log-probabilities such that `exp(logps - old_logps)` is the
-            importance ratio of the loss.
+            importance ratio of the token, or of its sequence if the loss takes that; before the loss bounds it.
         entropies (`torch.Tensor` of shape `[B, T]`): current next-token entropies, nats.
         old_entropies (`torch.Tensor` of shape `[B, T]`): the same at rollout time.
         advantages (`torch.Tensor` of shape `[B, 1]` or `[B, T]`): untouched by any method.

@@ -82,13 +82,14 @@ class Stare(Shaper):
             self.controller.target_entropy = self.args.stare_target_entropy * entropy
 
     def metrics(self) -> dict[str, float]:
-        """Return gate (0 or 1), W, M and the target in nats."""
+        """Return gate (0 or 1), W, M and the target in nats, NaN while a relative target waits for its rollout."""
         controller = self.controller
+        waits = self.args.stare_target_entropy_unit == "initial" and self.initial_entropy is None
         return {
             "stare/gate": float(controller.gate),
             "stare/amplify": controller.amplify,
             "stare/attenuate": controller.attenuate,
-            "stare/target_entropy": controller.target_entropy,
+            "stare/target_entropy": math.nan if waits else controller.target_entropy,
         }
 
     def state_dict(self) -> dict[str, Any]:
@@ -97,6 +98,6 @@ class Stare(Shaper):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a [`state_dict`]."""
-        self.controller.load_state_dict({name: value for name, value in state.items() if name != "initial_entropy"})
+        self.controller.load_state_dict(state)
         if state["initial_entropy"] is not None:
             self._start_from(state["initial_entropy"])
