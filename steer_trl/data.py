@@ -64,7 +64,8 @@ def boxed(answer: str) -> str:
 
 def _converter(name: str, raw: Dataset) -> Any:
     columns = set(raw.column_names)
-    is_verl = "reward_model" in columns and "ground_truth" in raw.features["reward_model"]
+    reward_model = raw.features.get("reward_model")
+    is_verl = isinstance(reward_model, dict) and "ground_truth" in reward_model
     if "prompt" not in columns or not ("solution" in columns or is_verl):
         raise ValueError(
             f"data set {name!r} is refused: its columns are {sorted(columns)}. Give verl's schema ('prompt', "

@@ -94,9 +94,10 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"1 of 2 gold answers cannot be parsed \(row 1: None\)"):
             load_math_dataset(save(rows))
 
-    def test_no_ground_truth_in_verls_schema(self, save):
+    @pytest.mark.parametrize("reward_model", [{"style": "rule"}, "rule", None])
+    def test_no_ground_truth_in_verls_schema(self, save, reward_model):
         with pytest.raises(ValueError, match="'reward_model' with 'ground_truth'"):
-            load_math_dataset(save([{"prompt": MESSAGES, "reward_model": {"style": "rule"}}]))
+            load_math_dataset(save([{"prompt": MESSAGES, "reward_model": reward_model}]))
 
     def test_an_empty_prompt(self, save):
         rows = [{"prompt": "1+1?", "solution": "2"}, {"prompt": None, "solution": "3"}]
