@@ -14,11 +14,11 @@ All are over the trained tokens of all ranks: the weights of one optimizer step 
 entropy of one rollout. TRL averages what falls between two log lines and puts `eval_` before the keys of evaluation.
 """
 
-from collections.abc import Iterable
-
 import torch
 from accelerate import Accelerator
 from torch import Tensor
+
+from steer_trl import statistics
 
 METRIC_KEYS = (
     "shaping/weight_mean",
@@ -44,9 +44,9 @@ class WeightSummary:
         valid = mask.bool()
         # Sums of (w - 1): float32 keeps a mean weight of 0.99999 apart from 1.
         change = torch.where(valid, weights - 1, 0.0)
-        lowest = torch.where(valid, weights, torch.inf).amin()
-        highest = torch.where(valid, weights, -torch.inf).amax()
-        self._parts.append(torch.stack([valid.sum().float(), change.sum(), (change != 0).sum(), lowest, highest]))
+        sums = [valid.sum().float(), change.sum(), (change != 0).sum()]
+        extremes = [statistics.smallest(weights, valid), statistics.largest(weights, valid)]
+        self._parts.append(torch.stack(sums + extremes))
 
     def pop(self, accelerator: Accelerator) -> dict[str, float]:
         """Return the metrics of what was added since the last call. Collective: call it on every rank.
@@ -70,7 +70,7 @@ def masked_mean_over_ranks(accelerator: Accelerator, values: Tensor, mask: Tenso
     return total / count if count else float("nan")
 
 
-def append_all(log: dict[str, list[float]], metrics: dict[str, float] | Iterable[tuple[str, float]]) -> None:
+def append_all(log: dict[str, list[float]], metrics: dict[str, float]) -> None:
     """Append each metric to TRL's log."""
-    for key, value in dict(metrics).items():
+    for key, value in metrics.items():
         log[key].append(value)

@@ -31,8 +31,8 @@ def quantile(values: Tensor, valid: Tensor, q: float) -> Tensor:
     tokens either way, and an order statistic of float32 values is exact. `torch.quantile` is not used because it fails
     above 2^24 elements.
     """
-    count = int(valid.sum())
-    return _kth_largest(values, valid, count - math.floor(q * (count - 1)))
+    kept = values[valid]
+    return _kth_largest(kept, kept.numel() - math.floor(q * (kept.numel() - 1)))
 
 
 def top_fraction(values: Tensor, valid: Tensor, fraction: float) -> Tensor:
@@ -41,13 +41,11 @@ def top_fraction(values: Tensor, valid: Tensor, fraction: float) -> Tensor:
     The number selected is `ceil(fraction * n)` and at least 1, as in STARE's released code; ties with the smallest
     selected value are all selected, as in the paper (`value >= threshold`).
     """
-    count = int(valid.sum())
-    # 1e-6 is the released code's guard: it keeps 0.1 * 10 = 1.0000000000000002 from counting as 2.
-    k = max(1, math.ceil(fraction * count - 1e-6)) if fraction > 0 else 0
-    return valid & (values >= _kth_largest(values, valid, k))
+    kept = values[valid]
+    # 1e-6 is the released code's guard: it keeps 0.07 * 100 = 7.000000000000001 from counting as 8.
+    k = max(1, math.ceil(fraction * kept.numel() - 1e-6)) if fraction > 0 else 0
+    return valid & (values >= _kth_largest(kept, k))
 
 
-def _kth_largest(values: Tensor, valid: Tensor, k: int) -> Tensor:
-    if k < 1 or k > int(valid.sum()):
-        return values.new_tensor(torch.inf)
-    return values[valid].topk(k).values[-1]
+def _kth_largest(kept: Tensor, k: int) -> Tensor:
+    return kept.topk(k).values[-1] if 1 <= k <= kept.numel() else kept.new_tensor(torch.inf)

@@ -127,7 +127,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     @torch.no_grad()
     def _shape_advantages(self, inputs: dict[str, Any], logps: Tensor, entropies: Tensor) -> None:
         batch = self._token_batch(inputs, logps, entropies)
-        weights = combined_weights(list(self.shapers.values()), batch)
+        weights = combined_weights(self.shapers.values(), batch)
         if weights is not None:
             inputs["advantages"] = batch.advantages * weights
         self._log_weights(torch.ones_like(logps, dtype=torch.float32) if weights is None else weights, batch.mask)

@@ -1,7 +1,7 @@
 """Countdown: a verifiable task small enough for a laptop, on which entropy collapse can be watched.
 
-Reach a target from three numbers, showing every step. Most problems have several right solutions, so a policy that
-collapses on one of them loses something that can be counted.
+Reach a target from three numbers, showing every step. Every problem has at least four right solutions, so a
+policy that collapses on one of them loses something that can be counted.
 
     task.py         problems, the verifier, the reward
     model.py        a Qwen2 made from scratch, and its supervised start

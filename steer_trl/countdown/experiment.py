@@ -109,14 +109,14 @@ class _Progress(TrainerCallback):
 
 
 class _HeldOut(TrainerCallback):
-    """Evaluates at temperature 1 every few steps."""
+    """Evaluates at temperature 1 every few steps; the last step is left to the final evaluation."""
 
     def __init__(self, experiment: Experiment, prompts: list[str]) -> None:
         self.experiment, self.prompts = experiment, prompts
         self.measured: list[dict[str, Any]] = []
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if state.global_step % self.experiment.eval_every == 0:
+        if state.global_step % self.experiment.eval_every == 0 and state.global_step < state.max_steps:
             metrics = evaluate(kwargs["model"], kwargs["processing_class"], self.prompts, SAMPLINGS["T=1"])
             self.measured.append({"step": state.global_step} | metrics)
 
@@ -126,7 +126,7 @@ def _make_start(experiment: Experiment, name: str, progress: Any) -> None:
     folder = experiment.folder(name)
     supervised_start(folder, experiment.supervised_steps, prompts, [_Progress(name, progress)], experiment.seed)
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    _save(folder, final={key: evaluate(model, tokenizer, held_out, how) for key, how in SAMPLINGS.items()})
+    _save(folder, final=_evaluate_finally(model, tokenizer, held_out))
 
 
 def _train(experiment: Experiment, name: str, progress: Any) -> None:
@@ -144,10 +144,14 @@ def _train(experiment: Experiment, name: str, progress: Any) -> None:
     trainer.remove_callback(PrinterCallback)
     trainer.train()
     trainer.save_model()
-    tokenizer = trainer.processing_class
-    final = {key: evaluate(trainer.model, tokenizer, held_out, how) for key, how in SAMPLINGS.items()}
+    final = _evaluate_finally(trainer.model, trainer.processing_class, held_out)
+    curve = [*on_held_out.measured, {"step": trainer.state.global_step} | final["T=1"]]
     seconds = time.perf_counter() - began
-    _save(folder, final=final, held_out=on_held_out.measured, log=trainer.state.log_history, seconds=seconds)
+    _save(folder, final=final, held_out=curve, log=trainer.state.log_history, seconds=seconds)
+
+
+def _evaluate_finally(model: Any, tokenizer: Any, prompts: list[str]) -> dict[str, dict[str, list[float]]]:
+    return {key: evaluate(model, tokenizer, prompts, how) for key, how in SAMPLINGS.items()}
 
 
 def _settings(experiment: Experiment) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A Qwen2 of 0.36 million parameters, made from scratch and started by supervised learning on random right walks."""
+"""A Qwen2 of 0.36 million parameters, made from scratch and started by supervised learning on random solutions."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,9 +1,9 @@
 """What a method sees of a micro-batch, and what it must answer."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
 from steer_trl.config import SteerGRPOConfig
@@ -75,11 +75,11 @@ class Shaper:
         """Continue from a [`state_dict`]."""
 
 
-def combined_weights(shapers: list[Shaper], batch: TokenBatch) -> Tensor | None:
+def combined_weights(shapers: Iterable[Shaper], batch: TokenBatch) -> Tensor | None:
     """Multiply the weights of all active methods; `None` when none is active, so that off is exactly off."""
     product: Tensor | None = None
     for shaper in shapers:
         if shaper.active:
             weights = shaper.weights(batch)
-            product = weights if product is None else torch.mul(product, weights)
+            product = weights if product is None else product * weights
     return product
