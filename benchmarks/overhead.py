@@ -6,19 +6,25 @@ Completions are given instead of generated, so the whole step is what the method
 generation comes on top and the ratios are closer to 1. Every measurement is a process of its own and the methods take
 turns. Of each step (the first of a process left out) the fastest round counts, since what slows a shared machine down
 is not the method; the mean over steps is reported.
+
+Memory is what torch's allocator held at most: on CPU as torch's profiler counts it, in one more process of two steps,
+since the resident size of a process tells the C library's habits rather than the methods'.
 """
 
 import argparse
+import json
 import os
-import resource
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import torch
 from datasets import Dataset
+from torch.profiler import ProfilerActivity, profile
 from transformers import PrinterCallback
 from transformers.utils import logging
 from trl import GRPOConfig, GRPOTrainer
@@ -71,8 +77,8 @@ def reward(completion_ids: list[list[int]], **_: Any) -> list[float]:
     return [float(ids[0] % 2) for ids in completion_ids]
 
 
-def measure(shape: str, schedule: str, method: str, steps: int) -> tuple[list[float], float]:
-    """Seconds of each optimizer step, and the peak memory of the process in MiB."""
+def trainer_of(shape: str, schedule: str, method: str, steps: int, folder: str) -> GRPOTrainer:
+    """Make the trainer of one measurement."""
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     settings, tokenizer = METHODS[method], tiny_tokenizer()
@@ -80,50 +86,70 @@ def measure(shape: str, schedule: str, method: str, steps: int) -> tuple[list[fl
     trainer_class, config_class = (
         (GRPOTrainer, GRPOConfig) if settings is None else (SteerGRPOTrainer, SteerGRPOConfig)
     )
+    args = config_class(
+        output_dir=folder,
+        num_generations=4,
+        max_completion_length=tokens,
+        max_steps=steps,
+        gradient_checkpointing=False,
+        use_cpu=not torch.cuda.is_available(),
+        bf16=torch.cuda.is_available(),
+        logging_steps=1,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        **SCHEDULES[schedule],
+        **(settings or {}),
+    )
+    trainer = trainer_class(
+        model=tiny_qwen2(tokenizer, vocab_size=vocabulary, **sizes),
+        reward_funcs=reward,
+        args=args,
+        train_dataset=Dataset.from_dict({"prompt": ["What is one and one?"] * PROMPTS}),
+        processing_class=tokenizer,
+        rollout_func=given_completions,
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def seconds_of_steps(*case: Any) -> list[float]:
+    """Seconds of each optimizer step."""
     with tempfile.TemporaryDirectory() as folder:
-        args = config_class(
-            output_dir=folder,
-            num_generations=4,
-            max_completion_length=tokens,
-            max_steps=steps,
-            gradient_checkpointing=False,
-            use_cpu=not torch.cuda.is_available(),
-            bf16=torch.cuda.is_available(),
-            logging_steps=1,
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-            **SCHEDULES[schedule],
-            **(settings or {}),
-        )
-        trainer = trainer_class(
-            model=tiny_qwen2(tokenizer, vocab_size=vocabulary, **sizes),
-            reward_funcs=reward,
-            args=args,
-            train_dataset=Dataset.from_dict({"prompt": ["What is one and one?"] * PROMPTS}),
-            processing_class=tokenizer,
-            rollout_func=given_completions,
-        )
-        trainer.remove_callback(PrinterCallback)
+        trainer = trainer_of(*case, folder)
         trainer.train()
-    seconds = [entry["step_time"] for entry in trainer.state.log_history if "step_time" in entry]
-    if torch.cuda.is_available():
-        return seconds, torch.cuda.max_memory_allocated() / 2**20
-    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    return [entry["step_time"] for entry in trainer.state.log_history if "step_time" in entry]
+
+
+def peak_mebibytes(*case: Any) -> float:
+    """The most that torch's allocator held during the training, model and optimizer included."""
+    with tempfile.TemporaryDirectory() as folder:
+        if torch.cuda.is_available():
+            trainer_of(*case, folder).train()
+            return torch.cuda.max_memory_allocated() / 2**20
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+            trainer_of(*case, folder).train()
+        trace = Path(folder, "trace.json")
+        profiler.export_chrome_trace(str(trace))
+        events = json.loads(trace.read_text())["traceEvents"]
+    return max(event["args"]["Total Allocated"] for event in events if event["name"] == "[memory]") / 2**20
+
+
+def in_a_process(measure: Callable[..., Any], *case: Any) -> Any:
+    """Call `measure` in a process of its own."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(measure, *case).result()
 
 
 def table(shape: str, schedule: str, rounds: int, steps: int) -> None:
     """Measure every method in turns and print one table."""
     several = "steps_per_generation" in SCHEDULES[schedule]
     methods = [m for m in METHODS if several or "exact" not in m]  # exact_step differs after the first step only
+    memory = {method: in_a_process(peak_mebibytes, shape, schedule, method, 2) for method in methods}
     seconds: dict[str, list[list[float]]] = {method: [] for method in methods}
-    memory: dict[str, float] = dict.fromkeys(methods, 0.0)
     for _ in range(rounds):
         for method in methods:
-            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-                times, peak = pool.submit(measure, shape, schedule, method, steps).result()
-            seconds[method].append(times[1:])
-            memory[method] = max(memory[method], peak)
+            seconds[method].append(in_a_process(seconds_of_steps, shape, schedule, method, steps)[1:])
     # The mean, since with several steps a rollout only some of them score it.
     means = {method: fmean(map(min, zip(*measured, strict=True))) for method, measured in seconds.items()}
     base_seconds, base_memory = means["GRPOTrainer"], memory["GRPOTrainer"]
@@ -131,7 +157,7 @@ def table(shape: str, schedule: str, rounds: int, steps: int) -> None:
     for method in methods:
         mean, peak = means[method], memory[method]
         ratios = mean / base_seconds, peak / base_memory
-        print(f"| {method} | {mean:.3f} | {ratios[0]:.2f} | {peak:.0f} | {ratios[1]:.2f} |", flush=True)
+        print(f"| {method} | {mean:.3f} | {ratios[0]:.2f} | {peak:.0f} | {ratios[1]:.3f} |", flush=True)
 
 
 def main() -> None:
