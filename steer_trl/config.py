@@ -1,162 +1,117 @@
-"""The configuration: every field of TRL's `GRPOConfig`, and the few that the two methods add."""
+"""The configuration: every field of TRL's `GRPOConfig`, and those of the methods, each from the method's own file."""
 
-from dataclasses import dataclass, field
+import logging
+from dataclasses import dataclass, fields
+from typing import Any
 
 from trl import GRPOConfig
 
-from steer_trl.validation import (
-    STEER_FORMS,
-    controller_complaints,
-    one_of,
-    refuse,
-    stare_complaints,
-    steer_complaints,
-)
+from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
+from steer_trl.shaping.base import one_or_several, option
+from steer_trl.shaping.clip_cov import ClipCovOptions
+from steer_trl.shaping.dcpo import DcpoOptions
+from steer_trl.shaping.edge_grpo import EdgeGrpoOptions
+from steer_trl.shaping.entropy_advantage import EntropyAdvantageOptions
+from steer_trl.shaping.fork_tokens import ForkTokensOptions
+from steer_trl.shaping.grpo_s import GrpoSOptions
+from steer_trl.shaping.gtpo import GtpoOptions
+from steer_trl.shaping.kl_cov import KlCovOptions
+from steer_trl.shaping.position import PositionOptions
+from steer_trl.shaping.ppl import PplOptions
+from steer_trl.shaping.quadrant import QuadrantOptions
+from steer_trl.shaping.stare import StareOptions
+from steer_trl.shaping.steer import SteerOptions
+from steer_trl.shaping.unlikelihood import UnlikelihoodOptions
+from steer_trl.shaping.w_reinforce import WReinforceOptions
+from steer_trl.validation import CLIPPED_LOSSES, is_number, listed, one_of, refuse
 
-SHAPING_NAMES = ("steer", "stare")
-TARGET_UNITS = ("nats", "initial")
+logger = logging.getLogger(__name__)
+
 SCOPES = ("step", "exact_step", "micro_batch")
-RELEASED_FLOOR = 0.02
 
 
 @dataclass
-class SteerGRPOConfig(GRPOConfig):
+class ShapingOptions:
+    """What to do to the advantages, whatever the method."""
+
+    advantage_shaping: str | list[str] = one_or_several(
+        "steer", f"{', '.join(SHAPERS)}, 'none' (exactly GRPO), the import path of your own, or a list of several."
+    )
+    shaping_scope: str = option(
+        "step",
+        "What a token is compared with: the whole optimizer 'step' on all ranks, with the numbers of the policy "
+        "that wrote the rollout; 'exact_step', with the present ones; or one 'micro_batch', as the authors' codes.",
+    )
+    correct_threshold: float = option(
+        0.0, "A completion is right where its reward is above this, for methods that ask: 0 fits 0/1 and -1/1 rewards."
+    )
+    shaping_options: dict[str, Any] | str | None = option(
+        None, "Settings of a method of your own; it reads them as self.args.shaping_options."
+    )
+
+
+@dataclass
+class SteerGRPOConfig(
+    ShapingOptions,
+    SteerOptions,
+    StareOptions,
+    QuadrantOptions,
+    EntropyAdvantageOptions,
+    ClipCovOptions,
+    KlCovOptions,
+    WReinforceOptions,
+    GtpoOptions,
+    GrpoSOptions,
+    EdgeGrpoOptions,
+    PplOptions,
+    PositionOptions,
+    UnlikelihoodOptions,
+    DcpoOptions,
+    ForkTokensOptions,
+    GRPOConfig,
+):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
-    It adds the fields below to [`~trl.GRPOConfig`], whose fields all keep their meaning and defaults. What is wrong is
-    refused here, all at once, before a model is loaded.
+    It adds the fields below, and those of each method (`SteerOptions` in `shaping/steer.py` and so on), to
+    [`~trl.GRPOConfig`], whose fields all keep their meaning and defaults. Every method runs with its authors' values
+    when nothing else is set. What is wrong is refused here, all at once, before a model is loaded.
 
     Args:
         advantage_shaping (`str` or `list[str]`, *optional*, defaults to `"steer"`):
-            The method: `"steer"`, `"stare"`, `"none"` (exactly [`~trl.GRPOTrainer`]), or a list of methods whose
-            weights multiply.
+            The method: a name from [`~steer_trl.shaping.SHAPERS`], the import path of a subclass of
+            [`~steer_trl.shaping.Shaper`], or `"none"` (exactly [`~trl.GRPOTrainer`]). Several act in the order of
+            `shaping/compose.py`. A method that brings a loss of its own (`"kl_cov"`, `"dcpo"`, `"grpo_s"`) sets
+            `epsilon`, `epsilon_high` and `delta` such that TRL does not clip, or refuses other values.
         shaping_scope (`str`, *optional*, defaults to `"step"`):
             The tokens that a token is compared with. `"step"`: those of all micro-batches of the optimizer step on all
             ranks, so that the weights do not depend on how the batch is split; in the later steps of a rollout, with
             the numbers of the policy that wrote it. `"exact_step"`: the same with the present policy's numbers, for
-            one more forward pass per optimizer step. `"micro_batch"`: those of one micro-batch on one
-            rank, as in the authors' codes.
-        steer_lambda_min (`float`, *optional*, defaults to `0.8`):
-            Weight of the token with the largest estimated entropy change, in (0, 1]; STEER Eq. 10. The paper
-            recommends 0.6 to 0.8. 1 is exactly GRPO.
-        steer_mapping (`str`, *optional*, defaults to `"exponential"`):
-            How a change becomes a weight: `"exponential"` (Eq. 10), `"linear"` or `"binary"` (the paper's ablation).
-        steer_form (`str`, *optional*, defaults to `"paper"`):
-            How the change is estimated: `"paper"` (Eq. 9 with the clip indicator of Eq. 6) or `"released"` (the
-            authors' code: one factor 1 - pi, no indicator, rollout entropies, floor 0.02).
-        steer_lambda_max (`float`, *optional*, defaults to `1.2`):
-            Largest weight, at least `steer_lambda_min`. Linear mapping only.
-        steer_quantile (`float`, *optional*, defaults to `0.8`):
-            Share of tokens left alone, in [0, 1]. Binary mapping only.
-        steer_signed (`bool`, *optional*, defaults to `False`):
-            Let the linear and binary mappings read the change with its sign, as the paper prints them; the authors'
-            code takes the absolute value. Refused with the exponential mapping.
-        steer_floor (`float`, *optional*):
-            Lower bound, at least 0, on the largest |Omega| in the exponential mapping. `None` is 0 for
-            `steer_form="paper"` and 0.02 for `"released"`.
-        stare_variant (`str`, *optional*, defaults to `"O1"`):
-            `"O1"`: amplify surprising tokens with positive advantage. `"C2"`: attenuate those with negative advantage
-            as well.
-        stare_top_fraction (`float`, *optional*, defaults to `0.1`):
-            P: the share of each side's tokens, by surprisal, that is reweighted, in [0, 1].
-        stare_amplify (`float`, *optional*, defaults to `1.1`):
-            W, at least 1. The paper uses 1.1 for 7B models and 1.05 for 14B and 32B.
-        stare_attenuate (`float`, *optional*, defaults to `0.9`):
-            M, in (0, 1]. The paper uses 0.9 for 7B models and 0.95 for 14B and 32B.
-        stare_target_entropy (`float`, *optional*, defaults to `0.3`):
-            The gate is open while the rollout's mean entropy is below this target, in the unit of
-            `stare_target_entropy_unit`. Positive.
-        stare_target_entropy_unit (`str`, *optional*, defaults to `"nats"`):
-            `"nats"`: the target is in nats per token. `"initial"`: it is a multiple of the entropy of the first
-            rollout of the run (0.8 holds 80 % of it), for models on which 0.3 nats means nothing.
-        stare_adaptive (`bool`, *optional*, defaults to `False`):
-            Whether W and M move by `stare_step` at each rollout, up while the entropy is below the target and back
-            while it is above.
-        stare_step (`float`, *optional*, defaults to `0.01`):
-            Step of the adaptive schedule, at least 0.
-        stare_amplify_max (`float`, *optional*, defaults to `1.5`):
-            Upper bound of W in the adaptive schedule, at least `stare_amplify`.
-        stare_attenuate_min (`float`, *optional*, defaults to `0.5`):
-            Lower bound of M in the adaptive schedule, in (0, `stare_attenuate`].
+            one more forward pass per optimizer step. `"micro_batch"`: those of one micro-batch on one rank, as in the
+            authors' codes.
+        correct_threshold (`float`, *optional*, defaults to `0.0`):
+            A completion is right where its reward is above this, for methods that tell right from wrong.
+        shaping_options (`dict` or JSON `str`, *optional*):
+            Settings of a method of your own.
 
     Raises:
         `ValueError`: a setting outside its range, or one that cannot work with another.
     """
 
-    advantage_shaping: str | list[str] = field(
-        default="steer",
-        metadata={"help": "Method: 'steer', 'stare', 'none' (exactly GRPO), or several whose weights multiply."},
-    )
-    shaping_scope: str = field(
-        default="step",
-        metadata={"help": "Tokens that a token is compared with: 'step', 'exact_step' or 'micro_batch'."},
-    )
-    steer_lambda_min: float = field(
-        default=0.8,
-        metadata={"help": "Weight of the token with the largest entropy change, in (0, 1]; 1 is exactly GRPO."},
-    )
-    steer_mapping: str = field(
-        default="exponential",
-        metadata={"help": "How an entropy change becomes a weight: 'exponential', 'linear' or 'binary'."},
-    )
-    steer_form: str = field(
-        default="paper",
-        metadata={"help": "How the entropy change is estimated: 'paper' (Eq. 9) or 'released' (the authors' code)."},
-    )
-    steer_lambda_max: float = field(
-        default=1.2, metadata={"help": "Largest weight, at least steer_lambda_min. Linear mapping only."}
-    )
-    steer_quantile: float = field(
-        default=0.8, metadata={"help": "Share of tokens left alone, in [0, 1]. Binary mapping only."}
-    )
-    steer_signed: bool = field(
-        default=False,
-        metadata={"help": "Read the entropy change with its sign. Linear and binary mappings only."},
-    )
-    steer_floor: float | None = field(
-        default=None,
-        metadata={"help": "Lower bound on the largest |Omega|. None: 0 for the paper's form, 0.02 for the released."},
-    )
-    stare_variant: str = field(
-        default="O1",
-        metadata={"help": "'O1': amplify surprising good tokens. 'C2': attenuate surprising bad ones as well."},
-    )
-    stare_top_fraction: float = field(
-        default=0.1, metadata={"help": "Share of each side's tokens, by surprisal, that is reweighted, in [0, 1]."}
-    )
-    stare_amplify: float = field(default=1.1, metadata={"help": "W, at least 1."})
-    stare_attenuate: float = field(default=0.9, metadata={"help": "M, in (0, 1]."})
-    stare_target_entropy: float = field(
-        default=0.3, metadata={"help": "The gate is open while the rollout's mean entropy is below this."}
-    )
-    stare_target_entropy_unit: str = field(
-        default="nats",
-        metadata={"help": "'nats' (per token), or 'initial': a multiple of the first rollout's entropy."},
-    )
-    stare_adaptive: bool = field(default=False, metadata={"help": "Whether W and M move with the entropy."})
-    stare_step: float = field(default=0.01, metadata={"help": "Step of the adaptive schedule, at least 0."})
-    stare_amplify_max: float = field(default=1.5, metadata={"help": "Upper bound of W in the adaptive schedule."})
-    stare_attenuate_min: float = field(default=0.5, metadata={"help": "Lower bound of M in the adaptive schedule."})
+    _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "shaping_options"]
 
     @property
     def shaping_names(self) -> tuple[str, ...]:
         """The methods in use; empty for `"none"`."""
-        names = self.advantage_shaping
-        names = (names,) if isinstance(names, str) else tuple(names)
+        names = listed(self.advantage_shaping)
         return () if names == ("none",) else names
-
-    @property
-    def steer_scale_floor(self) -> float:
-        """`steer_floor`, with its default filled in."""
-        if self.steer_floor is not None:
-            return self.steer_floor
-        return RELEASED_FLOOR if self.steer_form == "released" and self.steer_mapping == "exponential" else 0.0
 
     def __post_init__(self) -> None:
         # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.
-        refuse(self._shaping_complaints(), "SteerGRPOConfig")
-        refuse(self._steer_complaints() + self._stare_complaints(), "SteerGRPOConfig")
+        refuse(self._name_complaints(), "SteerGRPOConfig")
+        methods = {name: find_shaper(name) for name in self.shaping_names}
+        refuse(self._method_complaints(methods), "SteerGRPOConfig")
+        refuse(self._take_surrogates(methods), "SteerGRPOConfig")
         super().__post_init__()
         refuse(self._scope_complaints(), "SteerGRPOConfig")
 
@@ -170,14 +125,14 @@ class SteerGRPOConfig(GRPOConfig):
             "written when the first is trained on. Make it a multiple, or use shaping_scope='micro_batch'."
         ]
 
-    def _shaping_complaints(self) -> list[str]:
+    def _name_complaints(self) -> list[str]:
         shaping = self.advantage_shaping
         if not isinstance(shaping, (str, list, tuple)) or not shaping:
             return [
                 f"advantage_shaping={shaping!r} is refused: it names a method or lists several. Use 'steer', 'stare', "
                 "'none' for plain GRPO, or a list such as ['steer', 'stare']."
             ]
-        names = [shaping] if isinstance(shaping, str) else list(shaping)
+        names = listed(shaping)
         complaints = one_of("shaping_scope", self.shaping_scope, SCOPES)
         if len(names) > 1 and "none" in names:
             complaints.append(
@@ -188,42 +143,47 @@ class SteerGRPOConfig(GRPOConfig):
                 f"advantage_shaping={shaping!r} is refused: a method applied twice is not the paper's. Name it once."
             )
         for name in names:
-            complaints += one_of("advantage_shaping", name, (*SHAPING_NAMES, "none"))
+            try:
+                if name != "none":
+                    find_shaper(name)
+            except ValueError as error:
+                complaints.append(str(error))
         return complaints
 
-    def _steer_complaints(self) -> list[str]:
-        complaints = one_of("steer_form", self.steer_form, STEER_FORMS)
-        complaints += steer_complaints(
-            self.steer_lambda_min,
-            self.steer_mapping,
-            self.steer_lambda_max,
-            self.steer_quantile,
-            self.steer_signed,
-            self.steer_scale_floor,
-            prefix="steer_",
-        )
-        uses_released_form = "steer" in self.shaping_names and self.steer_form == "released"
-        if uses_released_form and self.importance_sampling_level == "sequence":
-            complaints.append(
-                "steer_form='released' is refused with importance_sampling_level='sequence': the authors' code has "
-                "token ratios only. Use steer_form='paper', which takes the ratio that the loss takes."
-            )
-        return complaints
+    def _method_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
+        complaints = []
+        if not is_number(self.correct_threshold):
+            complaints.append(f"correct_threshold={self.correct_threshold!r} is refused: give a number.")
+        # A method that is not in use can be misspelt, too.
+        for method in dict.fromkeys([*SHAPERS.values(), *methods.values()]):
+            complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
+        for method in methods.values():
+            complaints += method.conflicts(self)
+        return complaints + combination_complaints(methods)
 
-    def _stare_complaints(self) -> list[str]:
-        return [
-            *stare_complaints(
-                self.stare_variant, self.stare_top_fraction, self.stare_amplify, self.stare_attenuate, prefix="stare_"
-            ),
-            *one_of("stare_target_entropy_unit", self.stare_target_entropy_unit, TARGET_UNITS),
-            *controller_complaints(
-                self.stare_target_entropy,
-                self.stare_amplify,
-                self.stare_attenuate,
-                self.stare_adaptive,
-                self.stare_step,
-                self.stare_amplify_max,
-                self.stare_attenuate_min,
-                prefix="stare_",
-            ),
-        ]
+    def _take_surrogates(self, methods: dict[str, type[Shaper]]) -> list[str]:
+        """Switch TRL's clipping off for a method that brings its own; refuse what the user has set against it."""
+        defaults = {field.name: field.default for field in fields(GRPOConfig)}
+        complaints = []
+        for name, method in methods.items():
+            for setting, needed in method.surrogate.items():
+                value = getattr(self, setting)
+                if value == defaults[setting] and value != needed:
+                    logger.info("%s=%r, for advantage_shaping=%r.", setting, needed, name)
+                    setattr(self, setting, needed)
+                elif value != needed:
+                    complaints.append(
+                        f"{setting}={value!r} is refused with {name!r}, which brings a loss of its own: it needs "
+                        f"{setting}={needed!r}. Leave it unset."
+                    )
+            if method.surrogate and self.importance_sampling_level != "token":
+                complaints.append(
+                    f"importance_sampling_level={self.importance_sampling_level!r} is refused with {name!r}, whose "
+                    "loss has token ratios. Leave it unset."
+                )
+            if method.surrogate and self.loss_type not in CLIPPED_LOSSES:
+                complaints.append(
+                    f"loss_type={self.loss_type!r} is refused with {name!r}, which brings a loss of its own. Use one "
+                    f"of {', '.join(map(repr, CLIPPED_LOSSES))}."
+                )
+        return complaints

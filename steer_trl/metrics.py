@@ -4,11 +4,14 @@
 |---|---|---|
 | `shaping/weight_mean` | - | mean token weight |
 | `shaping/weight_min`, `shaping/weight_max` | - | extreme token weights |
-| `shaping/share_changed` | 0 to 1 | share of tokens whose weight is not exactly 1 |
+| `shaping/share_changed` | 0 to 1 | share of tokens whose advantage the loss saw changed |
+| `shaping/advantage_change` | as the advantage | mean absolute change of the tokens' advantages in the loss |
+| `rollout_advantage_change` | as the advantage | the same of the methods that act on whole rollouts |
 | `rollout_entropy` | nats per token | mean full-vocabulary entropy of the policy that sampled the rollout |
 | `stare/gate` | 0 or 1 | whether STARE's gate is open |
 | `stare/amplify`, `stare/attenuate` | - | W and M |
 | `stare/target_entropy` | nats per token | what the gate compares with |
+| `clip_cov/clipped`, `kl_cov/penalized`, `dcpo/clipped_low`, ... | 0 to 1 | share of tokens in a method's own sets |
 
 All are over the trained tokens of all ranks: the weights of one optimizer step (of one batch in evaluation), the
 entropy of one rollout. TRL averages what falls between two log lines and puts `eval_` before the keys of evaluation.
@@ -19,12 +22,18 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from steer_trl import statistics
+from steer_trl.shaping import Shaped, TokenBatch
 
-METRIC_KEYS = (
+SHAPING_KEYS = (
     "shaping/weight_mean",
     "shaping/weight_min",
     "shaping/weight_max",
     "shaping/share_changed",
+    "shaping/advantage_change",
+)
+METRIC_KEYS = (
+    *SHAPING_KEYS,
+    "rollout_advantage_change",
     "rollout_entropy",
     "stare/gate",
     "stare/amplify",
@@ -33,32 +42,38 @@ METRIC_KEYS = (
 )
 
 
-class WeightSummary:
-    """Collects the weights of an optimizer step's micro-batches, and reduces them over ranks once."""
+class ShapingSummary:
+    """Collects what happened to the micro-batches of an optimizer step, and reduces it over ranks once."""
 
     def __init__(self) -> None:
         self._parts: list[Tensor] = []
+        self._marks: list[str] = []
 
-    def add(self, weights: Tensor, mask: Tensor) -> None:
-        """Take in one micro-batch: `weights` and `mask` of shape `[B, T]`."""
-        valid = mask.bool()
+    def add(self, batch: TokenBatch, result: Shaped) -> None:
+        """Take in one micro-batch."""
+        valid = batch.mask.bool()
+        weights, advantages = result.weights, result.advantages
+        change = torch.zeros_like(weights) if advantages is None else advantages - batch.advantages
         # Sums of (w - 1): float32 keeps a mean weight of 0.99999 apart from 1.
-        change = torch.where(valid, weights - 1, 0.0)
-        sums = [valid.sum().float(), change.sum(), (change != 0).sum()]
-        self._parts.append(torch.stack([*sums, *statistics.extremes(weights, valid)]))
+        sums = [torch.ones_like(weights), weights - 1, ((weights != 1) | (change != 0)).float(), change.abs()]
+        sums = [torch.where(valid, x, 0.0).sum() for x in (*sums, *(mark.float() for mark in result.marks.values()))]
+        self._marks = list(result.marks)
+        self._parts.append(torch.stack([*statistics.extremes(weights, valid), *sums]))
 
     def pop(self, accelerator: Accelerator) -> dict[str, float]:
         """Return the metrics of what was added since the last call. Collective: call it on every rank.
 
-        Without a single trained token all four are NaN, which TRL's log leaves out.
+        Without a single trained token all are NaN, which TRL's log leaves out.
         """
-        gathered = accelerator.gather(torch.stack(self._parts)).view(-1, 5).cpu()
+        keys = (*SHAPING_KEYS, *self._marks)
+        gathered = accelerator.gather(torch.stack(self._parts))
+        gathered = gathered.view(-1, len(keys) + 1).cpu()
         self._parts.clear()
-        count, change, changed = gathered[:, :3].sum(0).tolist()
-        lowest, highest = gathered[:, 3].min().item(), gathered[:, 4].max().item()
+        lowest, highest = gathered[:, 0].min().item(), gathered[:, 1].max().item()
+        count, change, *sums = gathered[:, 2:].sum(0).tolist()
         if not count:
-            return dict.fromkeys(METRIC_KEYS[:4], float("nan"))
-        return dict(zip(METRIC_KEYS[:4], (1 + change / count, lowest, highest, changed / count), strict=True))
+            return dict.fromkeys(keys, float("nan"))
+        return dict(zip(keys, (1 + change / count, lowest, highest, *(x / count for x in sums)), strict=True))
 
 
 def masked_mean_over_ranks(accelerator: Accelerator, values: Tensor, mask: Tensor) -> float:

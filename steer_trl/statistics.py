@@ -45,7 +45,7 @@ def quantile(values: Tensor, valid: Tensor, q: float, reduce: Reduce = this_proc
     above 2^24 elements, and because it knows one rank only.
     """
     count = int(reduce(valid.sum(), "sum"))
-    return _kth_largest(values, valid, count - math.floor(q * (count - 1)) if count else 0, reduce)
+    return kth_largest(values, valid, count - math.floor(q * (count - 1)) if count else 0, reduce)
 
 
 def top_threshold(values: Tensor, valid: Tensor, fraction: float, reduce: Reduce = this_process) -> Tensor:
@@ -56,12 +56,13 @@ def top_threshold(values: Tensor, valid: Tensor, fraction: float, reduce: Reduce
     count = int(reduce(valid.sum(), "sum"))
     # 1e-6 is the released code's guard: it keeps 0.07 * 100 = 7.000000000000001 from counting as 8.
     k = min(count, max(1, math.ceil(fraction * count - 1e-6))) if fraction > 0 else 0
-    return _kth_largest(values, valid, k, reduce)
+    return kth_largest(values, valid, k, reduce)
 
 
-def _kth_largest(values: Tensor, valid: Tensor, k: int, reduce: Reduce) -> Tensor:
-    """Select exactly by counting: four rounds, each fixes 8 of the 32 bits and reduces 256 counts.
+def kth_largest(values: Tensor, valid: Tensor, k: int, reduce: Reduce = this_process) -> Tensor:
+    """Return the `k`-th largest of the valid values, as a 0-d tensor; `inf` for `k = 0`. `k` is the same on all ranks.
 
+    It is selected exactly by counting: four rounds, each fixes 8 of the 32 bits and reduces 256 counts.
     The bits of a float32, suitably flipped, are ordered as the numbers are.
     """
     bits = (values.float() + 0.0).view(torch.int32).long()  # + 0.0: there is one zero

@@ -10,7 +10,29 @@ from typing import TypeGuard
 
 STEER_FORMS = ("paper", "released")
 STEER_MAPPINGS = ("exponential", "linear", "binary")
-STARE_VARIANTS = ("O1", "C2")
+STARE_OPERATIONS = (
+    "amplify_high_positive",
+    "attenuate_low_positive",
+    "amplify_low_negative",
+    "attenuate_high_negative",
+)
+# Of O2 and O3, public sources disagree which is which.
+STARE_VARIANTS = {
+    "O1": STARE_OPERATIONS[:1],
+    "O2": STARE_OPERATIONS[1:2],
+    "O3": STARE_OPERATIONS[2:3],
+    "O4": STARE_OPERATIONS[3:],
+    "C1": (STARE_OPERATIONS[0], STARE_OPERATIONS[2]),
+    "C2": (STARE_OPERATIONS[0], STARE_OPERATIONS[3]),
+    "C3": (STARE_OPERATIONS[1], STARE_OPERATIONS[2]),
+    "C4": (STARE_OPERATIONS[1], STARE_OPERATIONS[3]),
+}
+STARE_LOW_SETS = ("complement", "bottom")
+# The losses of TRL in which a clipped token has no gradient; the others bound the ratio in their own ways.
+CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
+TOKEN_MEAN_LOSSES = ("bnpo", "dapo", "cispo", "vespo")
+# What switches TRL's clipping off: ratios between 0 and a billion.
+UNCLIPPED = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None}
 
 
 def refuse(complaints: list[str], subject: str) -> None:
@@ -21,7 +43,7 @@ def refuse(complaints: list[str], subject: str) -> None:
 
 def one_of(name: str, value: object, allowed: Collection[str]) -> list[str]:
     """Complain unless `value` is one of the `allowed` names."""
-    if value in allowed:
+    if isinstance(value, str) and value in allowed:
         return []
     return [f"{name}={value!r} is unknown. Use one of {', '.join(map(repr, allowed))}."]
 
@@ -84,15 +106,45 @@ def steer_complaints(
     return complaints
 
 
+def listed(one_or_several: str | Collection[str]) -> tuple[str, ...]:
+    """The names that a field holds which takes one or several."""
+    return (one_or_several,) if isinstance(one_or_several, str) else tuple(one_or_several)
+
+
+def stare_operations(variant: str | Collection[str]) -> tuple[str, ...]:
+    """The operations that one or several names of the paper stand for, or that are listed themselves."""
+    operations = [STARE_VARIANTS.get(name, (name,)) for name in listed(variant)]
+    return tuple(dict.fromkeys(operation for several in operations for operation in several))
+
+
 def stare_complaints(
-    variant: str, top_fraction: float, amplify: float, attenuate: float, prefix: str = ""
+    variant: str | Collection[str],
+    top_fraction: float,
+    amplify: float,
+    attenuate: float,
+    low_set: str = "complement",
+    fixed_probability: float | None = None,
+    prefix: str = "",
 ) -> list[str]:
     """Complaints about the settings of [`~steer_trl.functional.stare_weights`]; `prefix` goes before each name."""
-    return [
-        *one_of(f"{prefix}variant", variant, STARE_VARIANTS),
+    complaints = [
+        *one_of(f"{prefix}low_set", low_set, STARE_LOW_SETS),
         *in_interval(f"{prefix}top_fraction", top_fraction, "[0, 1]", "it is a share of the tokens; 0 selects none"),
         *amplitude_complaints(amplify, attenuate, prefix),
     ]
+    names = listed(variant) if isinstance(variant, Collection) and variant else (variant,)
+    for name in names:
+        complaints += one_of(f"{prefix}variant", name, (*STARE_VARIANTS, *STARE_OPERATIONS))
+    if fixed_probability is not None:
+        complaints += in_interval(
+            f"{prefix}fixed_probability", fixed_probability, "(0, 1)", "a token below it is surprising"
+        )
+        if low_set == "bottom":
+            complaints.append(
+                f"{prefix}low_set='bottom' is refused with {prefix}fixed_probability: without quantiles there is no "
+                f"bottom. Use {prefix}low_set='complement'."
+            )
+    return complaints
 
 
 def amplitude_complaints(amplify: float, attenuate: float, prefix: str = "") -> list[str]:

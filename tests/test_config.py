@@ -6,6 +6,7 @@ import pytest
 from trl import GRPOConfig, TrlParser
 
 from steer_trl import SteerGRPOConfig
+from steer_trl.validation import STARE_VARIANTS, stare_operations
 
 
 def config(**settings):
@@ -46,7 +47,10 @@ def test_the_floor_follows_the_form():
 
 
 MISTAKES = [
-    ({"advantage_shaping": "ster"}, "advantage_shaping='ster' is unknown. Use one of 'steer', 'stare', 'none'"),
+    (
+        {"advantage_shaping": "ster"},
+        "advantage_shaping='ster' is unknown. Use one of 'steer', 'stare', .*, 'none', or",
+    ),
     ({"advantage_shaping": None}, "advantage_shaping=None is refused"),
     ({"advantage_shaping": []}, r"advantage_shaping=\[\] is refused"),
     ({"advantage_shaping": ["steer", "none"]}, "'none' cannot be combined"),
@@ -65,7 +69,7 @@ MISTAKES = [
     ({"steer_signed": True}, "steer_signed=True is refused with steer_mapping='exponential'"),
     ({"steer_floor": 0.02, "steer_mapping": "binary"}, "steer_floor=0.02 is refused with steer_mapping='binary'"),
     ({"steer_form": "released", "importance_sampling_level": "sequence"}, "token ratios only"),
-    ({"stare_variant": "O5"}, "stare_variant='O5' is unknown. Use one of 'O1', 'C2'"),
+    ({"stare_variant": "O5"}, "stare_variant='O5' is unknown. Use one of 'O1', 'O2'"),
     ({"stare_top_fraction": 1.5}, r"stare_top_fraction=1.5 is refused.*\[0, 1\]"),
     ({"stare_top_fraction": -0.5}, "stare_top_fraction=-0.5 is refused"),
     ({"stare_amplify": 0.99}, r"stare_amplify=0.99 is refused.*\[1, inf\)"),
@@ -113,6 +117,11 @@ def test_yaml_and_command_line(tmp_path):
     line = ["--config", str(recipe), "--advantage_shaping", "stare", "--stare_target_entropy_unit", "initial"]
     (args,) = TrlParser(SteerGRPOConfig).parse_args_and_config(line)
     assert args.shaping_names == ("stare",) and args.stare_target_entropy_unit == "initial"
+    recipe.write_text("output_dir: out\nuse_cpu: true\nbf16: false\n")
+    line = ["--config", str(recipe), "--stare_variant", "C2", "--shaping_options", '{"strength": 0.5}']
+    (args,) = TrlParser(SteerGRPOConfig).parse_args_and_config(line)
+    assert args.shaping_names == ("steer",) and stare_operations(args.stare_variant) == STARE_VARIANTS["C2"]
+    assert args.shaping_options == {"strength": 0.5}
 
 
 def test_the_settings_survive_a_round_trip():

@@ -36,7 +36,7 @@ def test_public_signatures_stay():
         "steer_weights": "(omega, mask, *, lambda_min=0.8, mapping='exponential', lambda_max=1.2, quantile=0.8, "
         "signed=False, floor=0.0, statistic=None, tolerance=0.0)",
         "stare_weights": "(logps, advantages, mask, *, variant='O1', top_fraction=0.1, amplify=1.1, attenuate=0.9, "
-        "statistic=None, tolerance=0.0)",
+        "low_set='complement', fixed_probability=None, statistic=None, tolerance=0.0)",
         "entropy_sensitivity": "(logits, token_ids)",
         "TargetEntropyController": "(target_entropy, amplify, attenuate, adaptive=False, step=0.01, amplify_max=1.5, "
         "attenuate_min=0.5)",
@@ -218,7 +218,7 @@ class TestStareWeights:
     @pytest.mark.parametrize(
         ("bad", "message"),
         [
-            ({"variant": "O9"}, "variant='O9' is unknown. Use one of 'O1', 'C2'"),
+            ({"variant": "O9"}, "variant='O9' is unknown. Use one of 'O1', 'O2', .*'C4', 'amplify_high_positive'"),
             ({"top_fraction": -0.1}, "top_fraction=-0.1 is refused"),
             ({"top_fraction": 1.1}, "top_fraction=1.1 is refused"),
             ({"amplify": 0.9}, "amplify=0.9 is refused"),

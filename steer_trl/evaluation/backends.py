@@ -15,6 +15,7 @@ from transformers import (
 )
 
 from steer_trl.evaluation.sampling import Completion, Sampling
+from steer_trl.randomness import kept_random_state
 
 Messages = list[dict[str, Any]]
 
@@ -45,7 +46,7 @@ class TransformersGenerator:
         token_ids = prompt_token_ids(self.tokenizer, prompts)
         inputs = self.tokenizer.pad({"input_ids": token_ids}, padding_side="left", return_tensors="pt")
         device = self.model.device
-        with torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type):
+        with kept_random_state(device):
             torch.manual_seed(seed)
             drawn = self.model.generate(
                 **inputs.to(device),

@@ -14,6 +14,7 @@ from steer_trl.evaluation.evaluate import evaluate
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.report import summarize
 from steer_trl.evaluation.sampling import Completion, Sampling
+from steer_trl.randomness import kept_random_state
 from steer_trl.rewards import MathReward
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class TrainerGenerator:
         was_training = trainer.model.training
         trainer.model.eval()
         with (
-            torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type),
+            kept_random_state(device),
             self._engine_samples(sampling),
         ):
             torch.manual_seed(seed)

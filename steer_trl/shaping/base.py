@@ -1,14 +1,53 @@
-"""What a method sees of a micro-batch, and what it must answer."""
+"""What a method is: a class that answers up to four questions about tokens, and says when it may be combined.
+
+    advantages(rollout)         new advantages of a whole rollout, before TRL shuffles and splits it
+    measure(batch, reduce)      what the tokens of an optimizer step are compared with
+    bonus(batch, measure)       what is added to the advantages of a micro-batch, in the loss
+    weights(batch, measure)     what multiplies them afterwards
+
+`compose.py` puts the answers of several methods together.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from steer_trl.config import SteerGRPOConfig
 from steer_trl.statistics import Reduce
+
+if TYPE_CHECKING:
+    from steer_trl.config import SteerGRPOConfig
+
+
+def option(default: Any, help: str) -> Any:
+    """Make a field of the configuration, with the text that the command line shows."""
+    return field(default=default, metadata={"help": help})
+
+
+def one_or_several(default: str, help: str) -> Any:
+    """Make a field that holds a text or a list of them; the command line's parser forgets its default otherwise."""
+    return field(default_factory=lambda: default, metadata={"help": help})
+
+
+@dataclass(frozen=True)
+class Paper:
+    """Where a method comes from, for the model card."""
+
+    title: str
+    authors: str
+    year: int
+    arxiv: str
+
+    @property
+    def citation(self) -> str:
+        """The BibTeX entry."""
+        key = self.authors.split(" and ")[0].split()[-1].lower() + str(self.year)
+        return (
+            f"@article{{{key}-{self.arxiv},\n    title  = {{{{{self.title}}}}},\n    author = {{{self.authors}}},\n"
+            f"    year   = {self.year},\n    eprint = {{arXiv:{self.arxiv}}},\n}}"
+        )
 
 
 @dataclass(frozen=True)
@@ -21,10 +60,13 @@ class TokenBatch:
             importance ratio of the token, or of its sequence if the loss takes that; before the loss bounds it.
         entropies (`torch.Tensor` of shape `[B, T]`): current next-token entropies, nats.
         old_entropies (`torch.Tensor` of shape `[B, T]`): the same at rollout time.
-        advantages (`torch.Tensor` of shape `[B, 1]` or `[B, T]`): untouched by any method.
+        advantages (`torch.Tensor` of shape `[B, 1]` or `[B, T]`): as the methods of the rollout left them; a method's
+            `weights` see them with the bonus.
         mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that are trained on; 0 for padding, tool output and
             masked truncated completions.
         epsilon_low (`float`), epsilon_high (`float`): clip range of the loss; `inf` where it does not clip.
+        draws (`torch.Tensor` of shape `[B, T]`, *optional*): uniform random numbers in [0, 1), for a method that asks;
+            they depend on the seed, the optimizer step and the token's place in the rollout, not on how it is split.
     """
 
     logps: Tensor
@@ -35,27 +77,82 @@ class TokenBatch:
     mask: Tensor
     epsilon_low: float
     epsilon_high: float
+    draws: Tensor | None = None
+
+    @property
+    def ratio(self) -> Tensor:
+        """The importance ratio r, float32."""
+        return torch.exp(self.logps.float() - self.old_logps.float())
 
     @classmethod
     def merged(cls, batches: Sequence["TokenBatch"]) -> "TokenBatch":
         """Put the tokens of several micro-batches into one row, for a statistic over all of them."""
-        tensors = ("logps", "old_logps", "entropies", "old_entropies", "advantages", "mask")
+        tensors = ("logps", "old_logps", "entropies", "old_entropies", "advantages", "mask", "draws")
         rows = {
             name: torch.cat([getattr(b, name).expand_as(b.logps).reshape(1, -1) for b in batches], dim=1)
             for name in tensors
+            if getattr(batches[0], name) is not None
         }
         return replace(batches[0], **rows)
 
 
-class Shaper:
-    """A method: token weights that multiply the advantages.
+@dataclass(frozen=True)
+class Rollout:
+    """A whole training rollout of all ranks: N completions, those of a prompt beside each other. All detached.
 
-    A subclass answers [`weights`]; the rest is for methods with a switch or a memory. It is made once per trainer,
-    from the whole configuration.
+    Attributes:
+        num_generations (`int`): G, the completions of a prompt.
+        mask (`torch.Tensor` of shape `[N, T]`): 1 for tokens that are trained on.
+        advantages (`torch.Tensor` of shape `[N, 1]` or `[N, T]`): TRL's, or those of the method before.
+        rewards (`torch.Tensor` of shape `[N]`, *optional*): the weighted sum of the reward functions; NaN where none
+            could score.
+        logps, entropies (`torch.Tensor` of shape `[N, T]`, *optional*): of the policy that wrote it, nats.
+        prompts (`list[str]`, *optional*): one text per completion that tells prompts apart.
+
+    The last four are there for a method whose `reads` names them.
     """
 
-    paper: ClassVar[dict[str, str]]
-    """Title, arXiv id and BibTeX of the method, for the model card."""
+    num_generations: int
+    mask: Tensor
+    advantages: Tensor
+    rewards: Tensor | None = None
+    logps: Tensor | None = None
+    entropies: Tensor | None = None
+    prompts: list[str] | None = None
+
+    @property
+    def lengths(self) -> Tensor:
+        """Trained tokens of each completion `[N]`, float32."""
+        return self.mask.float().sum(1)
+
+    def mean_of_tokens(self, values: Tensor) -> Tensor:
+        """Mean over each completion's finite tokens `[N]`; NaN where there is none."""
+        valid = self.mask.bool() & values.isfinite()
+        return torch.where(valid, values.float(), 0.0).sum(1) / valid.sum(1)
+
+
+class Shaper:
+    """A method. A subclass answers [`weights`], or another of the four questions, and names its `stage`.
+
+    It is made once per trainer, from the whole configuration (`self.args`).
+    """
+
+    paper: ClassVar[Paper | None] = None
+    """For the model card."""
+
+    stage: ClassVar[str] = "weight"
+    """When it acts, in this order: `"advantage"` replaces TRL's advantages, `"scale"` multiplies those of whole
+    completions, `"bonus"` adds to them, `"weight"` multiplies those of tokens."""
+
+    reads: ClassVar[tuple[str, ...]] = ()
+    """What [`advantages`] wants of the rollout: `"mask"` alone, or any of `"rewards"`, `"logps"`, `"entropies"`,
+    `"prompts"`. The middle two can cost a forward pass per rollout. Empty: it does not act on rollouts."""
+
+    random: ClassVar[bool] = False
+    """Whether it reads `TokenBatch.draws`."""
+
+    surrogate: ClassVar[dict[str, Any]] = {}
+    """Fields of `GRPOConfig` that switch TRL's own clipping off, for a method that brings another loss."""
 
     needs_rollout_entropy: bool = False
     """Whether [`on_rollout`] must be told the rollout's entropy, which can cost a forward pass per rollout."""
@@ -64,34 +161,65 @@ class Shaper:
     # Nats for a surprisal, relative for |Omega|; the released codes compare exactly.
     TIE: ClassVar[float] = 1e-5
 
-    def __init__(self, args: SteerGRPOConfig) -> None:
+    def __init__(self, args: "SteerGRPOConfig") -> None:
         self.args = args
         self.tolerance = 0.0 if args.shaping_scope == "micro_batch" else self.TIE
 
+    @classmethod
+    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Say what is wrong with the method's settings, one sentence each; see `steer_trl/validation.py`."""
+        return []
+
+    @classmethod
+    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Say which other settings the method cannot work with; asked only when it is in use."""
+        return []
+
+    @property
+    def compares(self) -> bool:
+        """Whether it compares the tokens of an optimizer step with each other: whether it answers [`measure`]."""
+        return self.overrides("measure")
+
     @property
     def active(self) -> bool:
-        """Whether any weight can differ from 1 now. If not, the advantages are not touched at all."""
+        """Whether any advantage can change now. If not, they are not touched at all."""
         return True
 
-    def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
+    def advantages(self, rollout: Rollout) -> Tensor:
+        """Return new advantages `[N]`, `[N, 1]` or `[N, T]`, given what `reads` names.
+
+        Every rank calls it with the same rollout. It may change the method's state; evaluation never calls it.
+        """
+        return rollout.advantages
+
+    def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor | None:
         """Return what the tokens of a batch are compared with, taking in those of other ranks with `reduce`.
 
-        Every rank calls it, and it must call `reduce` equally often on every rank, whatever the tokens.
+        Every rank calls it, and it must call `reduce` equally often on every rank, whatever the tokens. The batch has
+        the tokens of all micro-batches of the step in one row.
         """
-        raise NotImplementedError
+        return None
 
-    def weights(self, batch: TokenBatch, statistic: Tensor) -> Tensor:
-        """Return weights of shape `[B, T]`, positive, 1 off the mask, given [`measure`] of the tokens' batch.
+    def bonus(self, batch: TokenBatch, measure: Tensor | None) -> Tensor | None:
+        """Return what is added to the advantages, `[B, T]`, or `None`. Never changes the method's state."""
+        return None
 
-        Never changes the method's state.
+    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor | None:
+        """Return token weights `[B, T]`, not negative, given [`measure`] of the tokens' batch, or `None`.
+
+        What they are off the mask does not matter. Never changes the method's state.
         """
-        raise NotImplementedError
+        return None
+
+    def marks(self, batch: TokenBatch, measure: Tensor | None) -> dict[str, Tensor]:
+        """Return boolean masks `[B, T]` whose share of the trained tokens is logged, by the log's key."""
+        return {}
 
     def on_rollout(self, entropy: float) -> None:
         """Take the token-mean entropy (nats) of a new training rollout over all ranks, before any update with it."""
 
     def metrics(self) -> dict[str, float]:
-        """Return the method's own numbers for the log, one entry per rollout."""
+        """Return the method's own numbers for the log, one entry per optimizer step."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -101,16 +229,7 @@ class Shaper:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a [`state_dict`]."""
 
-
-def measured(shapers: dict[str, Shaper], batch: TokenBatch, reduce: Reduce) -> dict[str, Tensor]:
-    """Return the statistic of each active method. Collective if `reduce` is; all ranks agree on what is active."""
-    return {name: shaper.measure(batch, reduce) for name, shaper in shapers.items() if shaper.active}
-
-
-def combined_weights(shapers: dict[str, Shaper], batch: TokenBatch, measures: dict[str, Tensor]) -> Tensor | None:
-    """Multiply the weights of all methods measured; `None` when none is active, so that off is exactly off."""
-    product: Tensor | None = None
-    for name, statistic in measures.items():
-        weights = shapers[name].weights(batch, statistic)
-        product = weights if product is None else product * weights
-    return product
+    @classmethod
+    def overrides(cls, name: str) -> bool:
+        """Whether the method answers the question `name`."""
+        return getattr(cls, name) is not getattr(Shaper, name)

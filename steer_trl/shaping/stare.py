@@ -1,40 +1,85 @@
-"""STARE, arXiv 2606.19236: amplify surprising tokens of good answers while the entropy is below a target.
+"""STARE, arXiv 2606.19236: reweight surprising tokens while the entropy is below a target.
 
-A_hat = omega * A, omega = W on the most surprising tokens with A > 0 (O1), and M on those with A < 0 as well (C2),
-while the rollout's mean entropy is below the target; 1 while it is above. Choose it to hold the entropy at a level;
-choose STEER where no good level is known. What the entropy of your model means is told by its first rollouts, so the
-target may be given relative to the first one.
+    A_hat = omega * A,   omega = W or M on the sets of `functional/stare.py` while the gate is open, else 1
+
+The gate compares the rollout's mean entropy with the target (or each completion's, or each token's; or it stays open).
+Choose it to hold the entropy at a level; choose STEER where no good level is known. What the entropy of your model
+means is told by its first rollouts, so the target may be given relative to the first one.
 """
 
+import logging
 import math
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
-from steer_trl.config import SteerGRPOConfig
 from steer_trl.controller import TargetEntropyController
 from steer_trl.functional import stare_statistic, stare_weights
-from steer_trl.shaping.base import Shaper, TokenBatch
+from steer_trl.shaping.base import Paper, Shaper, TokenBatch, one_or_several, option
 from steer_trl.statistics import Reduce
+from steer_trl.validation import controller_complaints, listed, one_of, stare_complaints, stare_operations
+
+if TYPE_CHECKING:
+    from steer_trl.config import SteerGRPOConfig
+
+logger = logging.getLogger(__name__)
+
+TARGET_UNITS = ("nats", "initial")
+GATES = ("batch", "sample", "token", "none")
+
+
+@dataclass
+class StareOptions:
+    """Settings of `"stare"`."""
+
+    stare_variant: str | list[str] = one_or_several(
+        "O1",
+        "'O1' to 'O4', 'C1' to 'C4', or operations: amplify_high_positive (O1), attenuate_low_positive (O2), "
+        "amplify_low_negative (O3), attenuate_high_negative (O4). Public sources disagree which is O2 and which O3.",
+    )
+    stare_top_fraction: float = option(
+        0.1, "P: share of each side's tokens, by surprisal, that counts as surprising, in [0, 1]; 0 selects nothing."
+    )
+    stare_low_set: str = option(
+        "complement", "The expected tokens: 'complement' of the surprising ones, or the 'bottom' share P by surprisal."
+    )
+    stare_fixed_probability: float | None = option(
+        None, "Ablation: a token is surprising where its probability is below this, in (0, 1); no quantile is taken."
+    )
+    stare_amplify: float = option(1.1, "W, at least 1. The paper: 1.1 for 7B models, 1.05 for 14B and 32B.")
+    stare_attenuate: float = option(0.9, "M, in (0, 1]. The paper: 0.9 for 7B models, 0.95 for 14B and 32B.")
+    stare_gate: str = option(
+        "batch",
+        "What is compared with the target: the rollout's mean entropy ('batch'), each 'sample''s, each "
+        "'token''s, or nothing: the gate is always open ('none').",
+    )
+    stare_target_entropy: float = option(
+        0.3, "The gate is open while the entropy is below this, in the unit of stare_target_entropy_unit. Positive."
+    )
+    stare_target_entropy_unit: str = option(
+        "nats", "'nats' (per token), or 'initial': a multiple of the first rollout's entropy (0.8 holds 80 % of it)."
+    )
+    stare_adaptive: bool = option(
+        False, "Whether W and M move at each rollout, up while the entropy is below the target and back while above."
+    )
+    stare_step: float = option(0.01, "Step of the adaptive schedule, at least 0.")
+    stare_amplify_max: float = option(1.5, "Upper bound of W in the adaptive schedule, at least stare_amplify.")
+    stare_attenuate_min: float = option(0.5, "Lower bound of M in the adaptive schedule, in (0, stare_attenuate].")
 
 
 class Stare(Shaper):
-    """STARE's token weights and its closed loop, from the `stare_*` fields of the configuration."""
+    """STARE's token weights and its closed loop."""
 
-    paper: ClassVar[dict[str, str]] = {
-        "title": "STARE: Surprisal-Guided Token-Level Advantage Reweighting for Policy Entropy Stability",
-        "id": "2606.19236",
-        "citation": """\
-@article{stare2026,
-    title        = {{STARE: Surprisal-Guided Token-Level Advantage Reweighting for Policy Entropy Stability}},
-    author       = {Can Xu and Haipeng Luo and Han Hu and Qingfeng Sun and Songli Wu and Wenfeng Deng and
-                    Yansong Tang},
-    year         = 2026,
-    eprint       = {arXiv:2606.19236},
-}""",
-    }
+    paper = Paper(
+        "STARE: Surprisal-Guided Token-Level Advantage Reweighting for Policy Entropy Stability",
+        "Can Xu and Haipeng Luo and Han Hu and Qingfeng Sun and Songli Wu and Wenfeng Deng and Yansong Tang",
+        2026,
+        "2606.19236",
+    )
 
-    def __init__(self, args: SteerGRPOConfig) -> None:
+    def __init__(self, args: "SteerGRPOConfig") -> None:
         super().__init__(args)
         self.controller = TargetEntropyController(
             args.stare_target_entropy,
@@ -46,36 +91,90 @@ class Stare(Shaper):
             attenuate_min=args.stare_attenuate_min,
         )
         self.initial_entropy: float | None = None
+        self.operations = stare_operations(args.stare_variant)
+        if {"O2", "O3"} & set(listed(args.stare_variant)):
+            logger.warning("O2 is taken for attenuate_low_positive, O3 for amplify_low_negative: sources disagree.")
         # With W = M = 1 that never move, or with nothing selected, no entropy can open anything.
         moves = args.stare_adaptive and args.stare_step > 0
-        self.needs_rollout_entropy = args.stare_top_fraction > 0 and (moves or self._reweights())
+        reads = moves or args.stare_target_entropy_unit == "initial" or args.stare_gate == "batch"
+        self.needs_rollout_entropy = self._selects() and (moves or self._reweights()) and reads
+
+    @classmethod
+    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Check the settings."""
+        return [
+            *stare_complaints(
+                args.stare_variant,
+                args.stare_top_fraction,
+                args.stare_amplify,
+                args.stare_attenuate,
+                args.stare_low_set,
+                args.stare_fixed_probability,
+                prefix="stare_",
+            ),
+            *one_of("stare_gate", args.stare_gate, GATES),
+            *one_of("stare_target_entropy_unit", args.stare_target_entropy_unit, TARGET_UNITS),
+            *controller_complaints(
+                args.stare_target_entropy,
+                args.stare_amplify,
+                args.stare_attenuate,
+                args.stare_adaptive,
+                args.stare_step,
+                args.stare_amplify_max,
+                args.stare_attenuate_min,
+                prefix="stare_",
+            ),
+        ]
+
+    @property
+    def compares(self) -> bool:
+        """False for a fixed threshold."""
+        return self.args.stare_fixed_probability is None
 
     @property
     def active(self) -> bool:
-        """False while the gate is closed, and where nothing is selected or W and M are 1."""
-        return self.controller.gate and self.args.stare_top_fraction > 0 and self._reweights()
+        """False while the gate is closed, and where nothing is selected or no operation has a weight but 1."""
+        return (self.args.stare_gate != "batch" or self.controller.gate) and self._selects() and self._reweights()
+
+    def _selects(self) -> bool:
+        return self.args.stare_top_fraction > 0 or self.args.stare_fixed_probability is not None
 
     def _reweights(self) -> bool:
-        attenuates = self.args.stare_variant == "C2" and self.controller.attenuate < 1
-        return self.controller.amplify > 1 or attenuates
+        moved = {"amplify": self.controller.amplify > 1, "attenuate": self.controller.attenuate < 1}
+        return any(moved[operation.split("_")[0]] for operation in self.operations)
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
-        """Return the smallest surprisal of L+ and of L-."""
-        fraction = self.args.stare_top_fraction
-        return stare_statistic(batch.logps, batch.advantages, batch.mask, top_fraction=fraction, reduce=reduce)
+        """Return the surprisals that delimit the sets."""
+        return stare_statistic(
+            batch.logps,
+            batch.advantages,
+            batch.mask,
+            top_fraction=self.args.stare_top_fraction,
+            low_set=self.args.stare_low_set,
+            reduce=reduce,
+        )
 
-    def weights(self, batch: TokenBatch, statistic: Tensor) -> Tensor:
-        """Return omega of shape `[B, T]`, the gate taken as open."""
-        return stare_weights(
+    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+        """Return omega of shape `[B, T]`; the batch's gate is taken as open."""
+        weights = stare_weights(
             batch.logps,
             batch.advantages,
             batch.mask,
             variant=self.args.stare_variant,
             amplify=self.controller.amplify,
             attenuate=self.controller.attenuate,
-            statistic=statistic,
+            low_set=self.args.stare_low_set,
+            fixed_probability=self.args.stare_fixed_probability,
+            statistic=measure,
             tolerance=self.tolerance,
         )
+        if self.args.stare_gate not in ("sample", "token"):
+            return weights
+        entropies = batch.old_entropies.float()
+        if self.args.stare_gate == "sample":
+            valid = batch.mask.bool() & entropies.isfinite()
+            entropies = torch.where(valid, entropies, 0.0).sum(1, keepdim=True) / valid.sum(1, keepdim=True)
+        return torch.where(entropies < self.controller.target_entropy, weights, 1.0)
 
     def on_rollout(self, entropy: float) -> None:
         """Fix a relative target at the first rollout, then update the gate and the schedule."""
@@ -93,7 +192,8 @@ class Stare(Shaper):
         controller = self.controller
         waits = self.args.stare_target_entropy_unit == "initial" and self.initial_entropy is None
         return {
-            "stare/gate": float(controller.gate),
+            # A sample's or a token's gate is no single number.
+            "stare/gate": {"batch": float(controller.gate), "none": 1.0}.get(self.args.stare_gate, math.nan),
             "stare/amplify": controller.amplify,
             "stare/attenuate": controller.attenuate,
             "stare/target_entropy": math.nan if waits else controller.target_entropy,

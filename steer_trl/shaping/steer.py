@@ -1,34 +1,95 @@
 """STEER, arXiv 2510.10150: damp the tokens whose update would change the entropy most.
 
-A_hat = lambda(|Omega|) * A, Omega the estimated entropy change of the token (Eq. 9), lambda exponential (Eq. 10),
-linear or binary. Symmetric: it slows collapse and explosion alike, and needs no target. Choose STARE instead to hold
-the entropy at a level you name.
+    A_hat = lambda(|Omega|) * A,   Omega = - I_clip r A (1 - pi)^2 (ln pi + H)                                 (Eq. 9)
+    lambda = exp(-k |Omega|),      k = -ln(lambda_min) / max |Omega|                                          (Eq. 10)
+
+or lambda linear or binary (the paper's ablation). Symmetric: it slows collapse and explosion alike, and needs no
+target. Choose STARE instead to hold the entropy at a level you name. The equations are in `functional/steer.py`.
 """
 
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from steer_trl.functional import entropy_change, steer_statistic, steer_weights
-from steer_trl.shaping.base import Shaper, TokenBatch
+from steer_trl.shaping.base import Paper, Shaper, TokenBatch, option
 from steer_trl.statistics import Reduce
+from steer_trl.validation import STEER_FORMS, one_of, steer_complaints
+
+if TYPE_CHECKING:
+    from steer_trl.config import SteerGRPOConfig
+
+RELEASED_FLOOR = 0.02
+
+
+@dataclass
+class SteerOptions:
+    """Settings of `"steer"`."""
+
+    steer_lambda_min: float = option(
+        0.8,
+        "Weight of the token with the largest entropy change, in (0, 1]; the paper recommends 0.6 to 0.8, 1 is GRPO.",
+    )
+    steer_mapping: str = option(
+        "exponential", "How an entropy change becomes a weight: 'exponential' (Eq. 10), 'linear' or 'binary'."
+    )
+    steer_form: str = option(
+        "paper",
+        "How the change is estimated: 'paper' (Eq. 9 with the clip indicator of Eq. 6) or 'released' (the authors' "
+        "code: one factor 1 - pi, no indicator, rollout entropies, floor 0.02).",
+    )
+    steer_lambda_max: float = option(1.2, "Largest weight, at least steer_lambda_min. Linear mapping only.")
+    steer_quantile: float = option(0.8, "Share of tokens left alone, in [0, 1]. Binary mapping only.")
+    steer_signed: bool = option(
+        False, "Read the change with its sign, as the paper prints it; the code takes |Omega|. Linear and binary only."
+    )
+    steer_floor: float | None = option(
+        None,
+        "Lower bound on the largest |Omega|, exponential only. None: 0 for the paper's form, 0.02 for the released.",
+    )
+
+    @property
+    def steer_scale_floor(self) -> float:
+        """`steer_floor`, with its default filled in."""
+        if self.steer_floor is not None:
+            return self.steer_floor
+        return RELEASED_FLOOR if self.steer_form == "released" and self.steer_mapping == "exponential" else 0.0
 
 
 class Steer(Shaper):
-    """STEER's token weights, from the `steer_*` fields of the configuration."""
+    """STEER's token weights."""
 
-    paper: ClassVar[dict[str, str]] = {
-        "title": "Rethinking Entropy Interventions in RLVR: An Entropy Change Perspective",
-        "id": "2510.10150",
-        "citation": """\
-@article{hao2025rethinking,
-    title        = {{Rethinking Entropy Interventions in RLVR: An Entropy Change Perspective}},
-    author       = {Zhezhen Hao and Hong Wang and Haoyang Liu and Jian Luo and Jiarui Yu and
-                    Hande Dong and Qiang Lin and Can Wang and Jiawei Chen},
-    year         = 2025,
-    eprint       = {arXiv:2510.10150},
-}""",
-    }
+    paper = Paper(
+        "Rethinking Entropy Interventions in RLVR: An Entropy Change Perspective",
+        "Zhezhen Hao and Hong Wang and Haoyang Liu and Jian Luo and Jiarui Yu and Hande Dong and Qiang Lin and "
+        "Can Wang and Jiawei Chen",
+        2025,
+        "2510.10150",
+    )
+
+    @classmethod
+    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Check the settings."""
+        return one_of("steer_form", args.steer_form, STEER_FORMS) + steer_complaints(
+            args.steer_lambda_min,
+            args.steer_mapping,
+            args.steer_lambda_max,
+            args.steer_quantile,
+            args.steer_signed,
+            args.steer_scale_floor,
+            prefix="steer_",
+        )
+
+    @classmethod
+    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Refuse the released form where the loss has no token ratios."""
+        if args.steer_form == "paper" or args.importance_sampling_level == "token":
+            return []
+        return [
+            "steer_form='released' is refused with importance_sampling_level='sequence': the authors' code has "
+            "token ratios only. Use steer_form='paper', which takes the ratio that the loss takes."
+        ]
 
     @property
     def active(self) -> bool:
@@ -47,7 +108,7 @@ class Steer(Shaper):
             reduce=reduce,
         )
 
-    def weights(self, batch: TokenBatch, statistic: Tensor) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
         """Return lambda of shape `[B, T]`."""
         args = self.args
         return steer_weights(
@@ -58,7 +119,7 @@ class Steer(Shaper):
             lambda_max=args.steer_lambda_max,
             signed=args.steer_signed,
             floor=args.steer_scale_floor,
-            statistic=statistic,
+            statistic=measure,
             tolerance=self.tolerance,
         )
 

@@ -1,36 +1,11 @@
-r"""The papers' equations: tensors in, tensors out.
-
-Notation. B sequences on this process, T response tokens, V vocabulary. For token t of sequence i:
-
-    lp, lq   log-probability of the sampled token under the current and the old policy, nats    logps, old_logps [B, T]
-    pi, r    exp(lp) and exp(lp - lq)
-    H        entropy of the next-token distribution, nats                                       entropies [B, T]
-    A        advantage                                                                         advantages [B] or [B, T]
-    m        1 for a token that is trained on, 0 for prompt, padding and tool tokens            mask [B, T]
-
-STEER is arXiv 2510.10150, STARE is arXiv 2606.19236. A method gives each token a weight w > 0 that multiplies its
-advantage; because w does not depend on the parameters, w * clipped_loss(A) = clipped_loss(w * A), so any GRPO loss
-takes the weights as they are. Everything is computed in float32 and detached. A token whose log-probability or entropy
-is not finite gets weight 1 and is not counted in any statistic.
-"""
+"""STEER, arXiv 2510.10150: the entropy change of a token (Eq. 6, 9) and what weight it gets for it (Eq. 10)."""
 
 import torch
 from torch import Tensor
 
 from steer_trl import statistics
-from steer_trl.controller import TargetEntropyController
 from steer_trl.statistics import Reduce, this_process
-from steer_trl.validation import STEER_FORMS, one_of, refuse, stare_complaints, steer_complaints
-
-__all__ = [
-    "TargetEntropyController",
-    "entropy_change",
-    "entropy_sensitivity",
-    "stare_statistic",
-    "stare_weights",
-    "steer_statistic",
-    "steer_weights",
-]
+from steer_trl.validation import STEER_FORMS, one_of, refuse, steer_complaints
 
 
 def entropy_change(
@@ -172,101 +147,3 @@ def steer_weights(
     else:
         weights = torch.where(x > high + tolerance * high.abs(), lambda_min, 1.0)
     return torch.where(valid, weights, 1.0)
-
-
-def stare_statistic(
-    logps: Tensor, advantages: Tensor, mask: Tensor, *, top_fraction: float = 0.1, reduce: Reduce = this_process
-) -> Tensor:
-    """Return the smallest surprisal in L+ and in L-, nats; `inf` where the set is empty.
-
-    `reduce` takes in the tokens of the other ranks; see `steer_trl/statistics.py`. The other arguments are as in
-    [`stare_weights`].
-
-    Returns:
-        `torch.Tensor` of shape `[2]`: float32.
-    """
-    surprisal, *sides = _sides(logps, advantages, mask)
-    return torch.stack([statistics.top_threshold(surprisal, side, top_fraction, reduce) for side in sides])
-
-
-def _sides(logps: Tensor, advantages: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Surprisal, T+ and T-."""
-    surprisal = -logps.detach().float()
-    advantage = advantages.detach()
-    advantage = advantage.unsqueeze(1) if advantage.dim() == 1 else advantage
-    valid = mask.bool() & surprisal.isfinite()
-    return surprisal, valid & (advantage > 0), valid & (advantage < 0)
-
-
-def stare_weights(
-    logps: Tensor,
-    advantages: Tensor,
-    mask: Tensor,
-    *,
-    variant: str = "O1",
-    top_fraction: float = 0.1,
-    amplify: float = 1.1,
-    attenuate: float = 0.9,
-    statistic: Tensor | None = None,
-    tolerance: float = 0.0,
-) -> Tensor:
-    r"""Weight the most surprising tokens, STARE's omega with an open gate.
-
-    T+ and T- are the tokens with A > 0 and A < 0. L+ and L- are the `top_fraction` of each with the largest surprisal
-    -ln pi. Raising a surprising token raises the entropy and lowering it lowers the entropy, so
-
-        O1   amplify L+ by W
-        C2   amplify L+ by W and attenuate L- by M
-
-    Args:
-        logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
-        advantages (`torch.Tensor` of shape `[B]` or `[B, T]`): only the sign is read; 0 is in neither set.
-        mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that count.
-        variant (`str`): `"O1"` or `"C2"`.
-        top_fraction (`float`): P in [0, 1], rounded up to whole tokens and at least one; 0 selects none.
-        amplify (`float`): W, at least 1.
-        attenuate (`float`): M, in (0, 1].
-        statistic (`torch.Tensor` of shape `[2]`, *optional*): [`stare_statistic`] of the batch these tokens belong to;
-            of these tokens alone by default.
-        tolerance (`float`): nats below the threshold that still count as a tie with it.
-
-    Returns:
-        `torch.Tensor` of shape `[B, T]`: weights, float32; 1 off the mask and where the log-probability is not finite.
-
-    Raises:
-        `ValueError`: a setting outside its range.
-    """
-    refuse(stare_complaints(variant, top_fraction, amplify, attenuate), "stare_weights")
-    surprisal, good, bad = _sides(logps, advantages, mask)
-    if statistic is None:
-        statistic = stare_statistic(logps, advantages, mask, top_fraction=top_fraction)
-    threshold_good, threshold_bad = statistic - tolerance
-    weights = torch.where(good & (surprisal >= threshold_good), amplify, torch.ones_like(surprisal))
-    if variant == "C2":
-        weights = torch.where(bad & (surprisal >= threshold_bad), attenuate, weights)
-    return weights
-
-
-def entropy_sensitivity(logits: Tensor, token_ids: Tensor) -> Tensor:
-    r"""Return the exact first-order effect of a token's update on the entropy of its own distribution.
-
-        Phi(a) = pi_a (ln pi_a + H) - sum_v pi_v^2 (ln pi_v + H)
-
-    A policy-gradient step of size epsilon with advantage A on token a changes H by -epsilon A Phi(a) to first order
-    (STARE, section 3; STEER's Omega estimates the same quantity from the sampled token alone), and
-    `sum_a pi_a Phi(a) = 0`.
-
-    Args:
-        logits (`torch.Tensor` of shape `[..., V]`): next-token logits, already divided by the temperature.
-        token_ids (`torch.Tensor` of shape `[...]`): the token whose update is considered.
-
-    Returns:
-        `torch.Tensor` of shape `[...]`: Phi in nats per unit of logit, float32.
-    """
-    logps = logits.detach().float().log_softmax(-1)
-    probs = logps.exp()
-    entropy = torch.special.entr(probs).sum(-1, keepdim=True)
-    # A token of probability 0 has ln pi = -inf and no effect.
-    slope = torch.where(probs > 0, probs * (logps + entropy), 0.0)
-    chosen = slope.gather(-1, token_ids.unsqueeze(-1)).squeeze(-1)
-    return chosen - (probs * slope).sum(-1)

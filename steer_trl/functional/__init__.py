@@ -1,0 +1,30 @@
+r"""The papers' equations: tensors in, tensors out.
+
+Notation. B sequences on this process, T response tokens, V vocabulary. For token t of sequence i:
+
+    lp, lq   log-probability of the sampled token under the current and the old policy, nats    logps, old_logps [B, T]
+    pi, r    exp(lp) and exp(lp - lq)
+    H        entropy of the next-token distribution, nats                                       entropies [B, T]
+    A        advantage                                                                         advantages [B] or [B, T]
+    m        1 for a token that is trained on, 0 for prompt, padding and tool tokens            mask [B, T]
+
+STEER is arXiv 2510.10150, STARE is arXiv 2606.19236. A method gives each token a weight w > 0 that multiplies its
+advantage; because w does not depend on the parameters, w * clipped_loss(A) = clipped_loss(w * A), so any GRPO loss
+takes the weights as they are. Everything is computed in float32 and detached. A token whose log-probability or entropy
+is not finite gets weight 1 and is not counted in any statistic.
+"""
+
+from steer_trl.controller import TargetEntropyController
+from steer_trl.functional.sensitivity import entropy_sensitivity
+from steer_trl.functional.stare import stare_statistic, stare_weights
+from steer_trl.functional.steer import entropy_change, steer_statistic, steer_weights
+
+__all__ = [
+    "TargetEntropyController",
+    "entropy_change",
+    "entropy_sensitivity",
+    "stare_statistic",
+    "stare_weights",
+    "steer_statistic",
+    "steer_weights",
+]

@@ -1,0 +1,117 @@
+"""STARE, arXiv 2606.19236: surprising tokens of good and of bad answers, and what weight they get."""
+
+import math
+from collections.abc import Collection
+
+import torch
+from torch import Tensor
+
+from steer_trl import statistics
+from steer_trl.statistics import Reduce, this_process
+from steer_trl.validation import refuse, stare_complaints, stare_operations
+
+
+def stare_statistic(
+    logps: Tensor,
+    advantages: Tensor,
+    mask: Tensor,
+    *,
+    top_fraction: float = 0.1,
+    low_set: str = "complement",
+    reduce: Reduce = this_process,
+) -> Tensor:
+    """Return what delimits the sets: the smallest surprisal in L+ and in L-, nats; `inf` where the set is empty.
+
+    With `low_set="bottom"`, the largest surprisal of U+ and of U- as well. `reduce` takes in the tokens of the other
+    ranks; see `steer_trl/statistics.py`. The other arguments are as in [`stare_weights`].
+
+    Returns:
+        `torch.Tensor` of shape `[2]`, or `[4]` with `low_set="bottom"`: float32.
+    """
+    surprisal, *sides = _sides(logps, advantages, mask)
+    limits = [statistics.top_threshold(surprisal, side, top_fraction, reduce) for side in sides]
+    if low_set == "bottom":
+        limits += [-statistics.top_threshold(-surprisal, side, top_fraction, reduce) for side in sides]
+    return torch.stack(limits)
+
+
+def _sides(logps: Tensor, advantages: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Surprisal, T+ and T-."""
+    surprisal = -logps.detach().float()
+    advantage = advantages.detach()
+    advantage = advantage.unsqueeze(1) if advantage.dim() == 1 else advantage
+    valid = mask.bool() & surprisal.isfinite()
+    return surprisal, valid & (advantage > 0), valid & (advantage < 0)
+
+
+def stare_weights(
+    logps: Tensor,
+    advantages: Tensor,
+    mask: Tensor,
+    *,
+    variant: str | Collection[str] = "O1",
+    top_fraction: float = 0.1,
+    amplify: float = 1.1,
+    attenuate: float = 0.9,
+    low_set: str = "complement",
+    fixed_probability: float | None = None,
+    statistic: Tensor | None = None,
+    tolerance: float = 0.0,
+) -> Tensor:
+    r"""Weight tokens by their surprisal and the sign of their advantage: STARE's omega with an open gate.
+
+    T+ and T- are the tokens with A > 0 and A < 0. L+ and L- are the `top_fraction` of each with the largest surprisal
+    -ln pi; U+ and U- are the others. Raising a surprising token raises the entropy and lowering it lowers the entropy,
+    the other way round for a token that was expected. So four operations keep entropy, each with a name of the paper:
+
+        amplify_high_positive     L+ by W    O1        attenuate_low_positive     U+ by M    O2
+        amplify_low_negative      U- by W    O3        attenuate_high_negative    L- by M    O4
+
+        C1 = O1 + O3    C2 = O1 + O4    C3 = O2 + O3    C4 = O2 + O4
+
+    Public sources disagree on which of the two is O2 and which is O3; the names of the operations do not.
+
+    Args:
+        logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
+        advantages (`torch.Tensor` of shape `[B]` or `[B, T]`): only the sign is read; 0 is in neither set.
+        mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that count.
+        variant (`str` or collection of `str`): a name above, or several operations.
+        top_fraction (`float`): P in [0, 1], rounded up to whole tokens and at least one; 0 selects none at all.
+        amplify (`float`): W, at least 1.
+        attenuate (`float`): M, in (0, 1].
+        low_set (`str`): U is the `"complement"` of L, or the `"bottom"`: the `top_fraction` with the smallest
+            surprisal. The paper's choice is not public. With P = 0.1 the complement is nine tokens in ten.
+        fixed_probability (`float`, *optional*): the paper's ablation: L is where pi is below this, U the rest.
+        statistic (`torch.Tensor`, *optional*): [`stare_statistic`] of the batch these tokens belong to; of these
+            tokens alone by default.
+        tolerance (`float`): nats beyond the threshold that still count as a tie with it.
+
+    Returns:
+        `torch.Tensor` of shape `[B, T]`: weights, float32; 1 off the mask and where the log-probability is not finite.
+
+    Raises:
+        `ValueError`: a setting outside its range.
+    """
+    refuse(stare_complaints(variant, top_fraction, amplify, attenuate, low_set, fixed_probability), "stare_weights")
+    surprisal, *sides = _sides(logps, advantages, mask)
+    if fixed_probability is not None:
+        highs = [side & (surprisal > -math.log(fixed_probability)) for side in sides]
+        lows = [side & ~high for side, high in zip(sides, highs, strict=True)]
+    else:
+        if statistic is None:
+            statistic = stare_statistic(logps, advantages, mask, top_fraction=top_fraction, low_set=low_set)
+        highs = [side & (surprisal >= limit - tolerance) for side, limit in zip(sides, statistic[:2], strict=True)]
+        lows = [side & ~high & limit.isfinite() for side, high, limit in zip(sides, highs, statistic[:2], strict=True)]
+        if low_set == "bottom":
+            lows = [low & (surprisal <= limit + tolerance) for low, limit in zip(lows, statistic[2:], strict=True)]
+    sets = {
+        "amplify_high_positive": (highs[0], amplify),
+        "attenuate_low_positive": (lows[0], attenuate),
+        "amplify_low_negative": (lows[1], amplify),
+        "attenuate_high_negative": (highs[1], attenuate),
+    }
+    weights = torch.ones_like(surprisal)
+    for operation in stare_operations(variant):
+        chosen, weight = sets[operation]
+        weights = torch.where(chosen, weight, weights)
+    return weights

@@ -1,0 +1,155 @@
+"""The rollout's own score: what the policy that wrote it says of its tokens, before anything is shuffled or split.
+
+TRL makes that pass anyway where it needs old log-probabilities; it is kept then. Otherwise it is made where a method
+asks for it. Methods that compare the completions of a prompt act here, where groups are still whole: their tokens are
+gathered from all ranks, and every rank goes on with its own completions.
+"""
+
+import inspect
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from torch import Tensor, nn
+from trl import GRPOTrainer
+from trl.models.utils import disable_gradient_checkpointing
+
+from steer_trl.metrics import masked_mean_over_ranks
+from steer_trl.randomness import kept_random_state
+from steer_trl.shaping import Rollout, Shaper, act_on_rollouts, shape_rollout
+
+OLD_LOGPS = "scored_per_token_logps"
+OLD_ENTROPIES = "scored_per_token_entropies"
+ROWS = "rollout_rows"
+
+
+class RolloutTrainer(GRPOTrainer):
+    """TRL's trainer with a rollout that knows its own log-probabilities, entropies and rows."""
+
+    shapers: dict[str, Shaper]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._rollout_passes: list[tuple[Tensor, Tensor]] | None = None
+        self._rewards_per_function: Tensor | None = None
+        super().__init__(*args, **kwargs)
+
+    def _needs_score(self) -> bool:
+        """Whether the rollout has to be scored, if need be by a pass of its own."""
+        reads = {name for shaper in act_on_rollouts(self.shapers) for name in shaper.reads}
+        asks = any(shaper.needs_rollout_entropy for shaper in self.shapers.values())
+        return asks or bool(reads & {"logps", "entropies"})
+
+    def _get_per_token_logps_and_entropies(
+        self, model: nn.Module, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        scores_rollout = self._rollout_passes is not None and model is self.model
+        if scores_rollout:
+            kwargs["compute_entropy"] = True  # the policy's head computes them anyway; a reference model's cannot
+        outputs = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
+        if scores_rollout:
+            self._rollout_passes.append(outputs[:2])
+        return outputs
+
+    def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
+        self._rewards_per_function = super()._calculate_rewards(*args, **kwargs)
+        return self._rewards_per_function
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        if not self.model.training or not self.shapers:  # evaluation never moves a method's state
+            return super()._generate_and_score_completions(inputs)
+        with self._recording_passes() as passes:
+            rollout = super()._generate_and_score_completions(inputs)
+        # The pass under the old policy, if TRL made one, is the one whose log-probabilities it kept.
+        score = next((score for score in passes if score[0] is rollout.get("old_per_token_logps")), None)
+        if score is None and self._needs_score():
+            score = self._score(rollout)
+        if score is not None:
+            rollout[OLD_LOGPS], rollout[OLD_ENTROPIES] = score
+            self._on_rollout(masked_mean_over_ranks(self.accelerator, score[1], loss_mask(rollout)))
+        if any(shaper.random for shaper in self.shapers.values()):
+            rollout[ROWS] = self._own_rows(rollout)
+        shapers = act_on_rollouts(self.shapers)
+        if shapers:
+            before = rollout["advantages"]
+            rollout["advantages"] = self._shaped_by_group(shapers, rollout, inputs)
+            change = (rollout["advantages"].view(len(before), -1) - before.unsqueeze(1)).abs()
+            mean = masked_mean_over_ranks(self.accelerator, *torch.broadcast_tensors(change, loss_mask(rollout)))
+            self._metrics["train"]["rollout_advantage_change"].append(mean)
+        return rollout
+
+    def _on_rollout(self, entropy: float) -> None:
+        self._metrics["train"]["rollout_entropy"].append(entropy)
+        for shaper in self.shapers.values():
+            shaper.on_rollout(entropy)
+
+    @contextmanager
+    def _recording_passes(self) -> Iterator[list[tuple[Tensor, Tensor]]]:
+        self._rollout_passes = []
+        try:
+            yield self._rollout_passes
+        finally:
+            self._rollout_passes = None
+
+    @torch.no_grad()
+    def _score(self, rollout: dict[str, Any]) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and entropies `[B, T]` of the present policy, by a pass that draws no random number."""
+        # Whatever else the model eats (images, token types) is in the rollout under the forward pass's own names.
+        wanted = inspect.signature(super()._get_per_token_logps_and_entropies).parameters
+        others = {name: rollout[name] for name in wanted if name in rollout}
+        with (
+            kept_random_state(self.accelerator.device),
+            disable_gradient_checkpointing(self.model, self.args.gradient_checkpointing_kwargs),
+        ):
+            logps, entropies, _ = super()._get_per_token_logps_and_entropies(
+                self.model,
+                input_ids=torch.cat([rollout["prompt_ids"], rollout["completion_ids"]], dim=1),
+                attention_mask=torch.cat([rollout["prompt_mask"], rollout["completion_mask"]], dim=1),
+                logits_to_keep=rollout["completion_ids"].size(1),
+                batch_size=self.args.per_device_train_batch_size,
+                compute_entropy=True,
+                **others,
+            )
+        return logps, entropies
+
+    # Whole groups.
+
+    def _own_rows(self, rollout: dict[str, Any]) -> Tensor:
+        """The places of this rank's completions in the whole rollout `[B]`."""
+        count, device = len(rollout["completion_ids"]), rollout["completion_ids"].device
+        return torch.arange(count, device=device) + self.accelerator.process_index * count
+
+    def _shaped_by_group(
+        self, shapers: Sequence[Shaper], rollout: dict[str, Any], inputs: list[dict[str, Any]]
+    ) -> Tensor:
+        """The advantages of this rank's completions, `[B]` or `[B, T]`, after `shapers` saw those of all ranks."""
+        reads = {name for shaper in shapers for name in shaper.reads}
+        prompts = [json.dumps(row["prompt"], sort_keys=True) for row in inputs] if "prompts" in reads else None
+        whole = Rollout(
+            num_generations=self.num_generations,
+            mask=self._gathered(loss_mask(rollout)),
+            advantages=self._gathered(rollout["advantages"].unsqueeze(1)),
+            rewards=self._rewards() if "rewards" in reads else None,
+            logps=self._gathered(rollout[OLD_LOGPS]) if "logps" in reads else None,
+            entropies=self._gathered(rollout[OLD_ENTROPIES]) if "entropies" in reads else None,
+            prompts=gather_object(prompts) if prompts is not None else None,
+        )
+        own = shape_rollout(shapers, whole)[self._own_rows(rollout)]
+        return own.squeeze(1) if own.size(1) == 1 else own[:, : rollout["completion_ids"].size(1)]
+
+    def _gathered(self, tensor: Tensor) -> Tensor:
+        return self.accelerator.gather(self.accelerator.pad_across_processes(tensor, dim=1))
+
+    def _rewards(self) -> Tensor:
+        """The weighted sum of the reward functions `[N]`, as TRL takes it; NaN where none could score."""
+        table = self._rewards_per_function
+        total = (table * self.reward_weights.to(table.device)).nansum(dim=1)
+        return torch.where(table.isnan().all(dim=1), torch.nan, total)
+
+
+def loss_mask(inputs: dict[str, Any]) -> Tensor:
+    """The `[B, T]` mask of the tokens that TRL trains on: completion tokens, less those a tool wrote."""
+    mask = inputs["completion_mask"]
+    return mask * inputs["tool_mask"] if "tool_mask" in inputs else mask

@@ -1,0 +1,86 @@
+"""Clip-Cov, arXiv 2505.22617: a few of the tokens that would lower the entropy most get no gradient.
+
+    pool = tokens with lower < cov < upper that the loss does not clip already
+    A_hat = 0 on min(max(floor(fraction N), 1), |pool|) tokens of the pool, drawn at random; A elsewhere
+
+cov as in `covariance.py`, N the trained tokens of the optimizer step (of one micro-batch on one GPU in the authors'
+code, where the floor of 1 raises the share). The authors clip at 0 and 2 (`epsilon: 1, epsilon_high: 1`). Choose it
+for the lightest touch; KL-Cov pulls on such tokens instead of dropping them.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from steer_trl import statistics
+from steer_trl.shaping.base import Shaper, TokenBatch, option
+from steer_trl.shaping.covariance import ENTROPY_MECHANISM, covariance, means
+from steer_trl.statistics import Reduce
+from steer_trl.validation import in_interval, is_number
+
+if TYPE_CHECKING:
+    from steer_trl.config import SteerGRPOConfig
+
+
+@dataclass
+class ClipCovOptions:
+    """Settings of `"clip_cov"`."""
+
+    clip_cov_fraction: float = option(2e-4, "Share of the tokens that get no gradient, in [0, 1]; 0 is GRPO.")
+    clip_cov_lower: float = option(1.0, "Only tokens with a covariance above this are drawn.")
+    clip_cov_upper: float = option(5.0, "Only tokens with a covariance below this are drawn.")
+
+
+class ClipCov(Shaper):
+    """Weights of 0 on drawn tokens."""
+
+    paper = ENTROPY_MECHANISM
+    random = True
+
+    @classmethod
+    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Check the settings."""
+        complaints = in_interval("clip_cov_fraction", args.clip_cov_fraction, "[0, 1]", "it is a share of the tokens")
+        lower, upper = args.clip_cov_lower, args.clip_cov_upper
+        if not is_number(lower) or not is_number(upper) or not lower < upper:
+            complaints.append(
+                f"clip_cov_lower={lower!r} is refused with clip_cov_upper={upper!r}: no covariance lies between them. "
+                "Give a lower and a larger upper bound."
+            )
+        return complaints
+
+    @property
+    def active(self) -> bool:
+        """False for a fraction of 0."""
+        return self.args.clip_cov_fraction > 0
+
+    def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
+        """Return mean A, mean lp and the draw from which on tokens of the pool are dropped."""
+        count, *both = means(batch, reduce)
+        pool = self._pool(batch, *both)
+        pooled = int(reduce(pool.sum(), "sum"))
+        dropped = min(max(math.floor(self.args.clip_cov_fraction * count.item() + 1e-6), 1), pooled)
+        threshold = statistics.kth_largest(batch.draws, pool, dropped, reduce)
+        return torch.stack([*both, threshold.double()])
+
+    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+        """Return 0 on the dropped tokens, 1 elsewhere."""
+        return (~self._dropped(batch, measure)).float()
+
+    def marks(self, batch: TokenBatch, measure: Tensor | None) -> dict[str, Tensor]:
+        """Return the dropped tokens."""
+        return {"clip_cov/dropped": self._dropped(batch, measure)}
+
+    def _dropped(self, batch: TokenBatch, measure: Tensor) -> Tensor:
+        mean_advantage, mean_logp, threshold = measure
+        return self._pool(batch, mean_advantage, mean_logp) & (batch.draws >= threshold)
+
+    def _pool(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> Tensor:
+        cov = covariance(batch, mean_advantage, mean_logp)
+        clipped = ((batch.advantages > 0) & (batch.ratio > 1 + batch.epsilon_high)) | (
+            (batch.advantages < 0) & (batch.ratio < 1 - batch.epsilon_low)
+        )
+        return (cov > self.args.clip_cov_lower) & (cov < self.args.clip_cov_upper) & ~clipped

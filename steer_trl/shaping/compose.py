@@ -1,0 +1,113 @@
+"""Several methods at once: in which order they act, and which of them do not go together.
+
+    A  ->  "advantage" replaces  ->  "scale" multiplies  ->  "bonus" adds  ->  "weight" multiplies
+
+Every stage sees what the stages before it made: STEER reads the size of the advantages, and is given the shaped ones.
+Within a stage the order must not matter. Scales commute and weights commute (each of them reads the advantages before
+any weight); two replacements or two bonuses do not, and are refused.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from steer_trl.shaping.base import Rollout, Shaper, TokenBatch
+from steer_trl.statistics import Reduce
+
+STAGES = ("advantage", "scale", "bonus", "weight")
+Shapers = Mapping[str, Shaper]
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """What became of a micro-batch.
+
+    Attributes:
+        advantages (`torch.Tensor` of shape `[B, T]`, *optional*): `None` where nothing changes, so that off is exactly
+            off.
+        weights (`torch.Tensor` of shape `[B, T]`): the product of all methods' weights, 1 off the mask.
+        marks (`dict[str, torch.Tensor]`): see [`Shaper.marks`].
+    """
+
+    advantages: Tensor | None
+    weights: Tensor
+    marks: dict[str, Tensor]
+
+
+def _active(shapers: Shapers, *questions: str) -> dict[str, Shaper]:
+    acting = {n: s for n, s in shapers.items() if s.active and any(s.overrides(question) for question in questions)}
+    return dict(sorted(acting.items(), key=lambda item: STAGES.index(item[1].stage)))
+
+
+def act_on_rollouts(shapers: Shapers) -> list[Shaper]:
+    """The methods that change the advantages of a whole rollout, in order."""
+    return list(_active({name: shaper for name, shaper in shapers.items() if shaper.reads}, "advantages").values())
+
+
+def shape_rollout(shapers: Iterable[Shaper], rollout: Rollout) -> Tensor:
+    """Return the advantages `[N, 1]` or `[N, T]` after all `shapers`, in their order."""
+    for shaper in shapers:
+        advantages = shaper.advantages(rollout)
+        rollout = replace(rollout, advantages=advantages.unsqueeze(1) if advantages.dim() == 1 else advantages)
+    return rollout.advantages
+
+
+def compares_tokens(shapers: Shapers) -> bool:
+    """Whether any active method compares the tokens of an optimizer step with each other."""
+    return any(shaper.active and shaper.compares for shaper in shapers.values())
+
+
+def measured(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, Tensor | None]:
+    """Return the measure of each active method. Collective if `reduce` is; all ranks agree on what is active."""
+    measures = {}
+    for name, shaper in _active(shapers, "bonus", "weights").items():
+        measures[name] = shaper.measure(batch, reduce) if shaper.compares else None
+        batch = _with_bonus(shaper, batch, measures[name])
+    return measures
+
+
+def shaped(shapers: Shapers, batch: TokenBatch, measures: Mapping[str, Tensor | None]) -> Shaped:
+    """Apply every method measured to a micro-batch of what was measured."""
+    weights = torch.ones_like(batch.logps, dtype=torch.float32)
+    marks: dict[str, Tensor] = {}
+    changed = False
+    for name, measure in measures.items():
+        shaper = shapers[name]
+        marks |= shaper.marks(batch, measure)
+        own = shaper.weights(batch, measure)
+        if own is not None:
+            weights = weights * torch.where(batch.mask.bool(), own, 1.0)
+        before, batch = batch, _with_bonus(shaper, batch, measure)
+        changed = changed or own is not None or batch is not before
+    return Shaped(batch.advantages * weights if changed else None, weights, marks)
+
+
+def _with_bonus(shaper: Shaper, batch: TokenBatch, measure: Tensor | None) -> TokenBatch:
+    bonus = shaper.bonus(batch, measure)
+    if bonus is None:
+        return batch
+    return replace(batch, advantages=batch.advantages + torch.where(batch.mask.bool(), bonus, 0.0))
+
+
+def combination_complaints(methods: Mapping[str, type[Shaper]]) -> list[str]:
+    """Say which of the named methods cannot be combined, and why."""
+    complaints = []
+    for stage, why in [("advantage", "each replaces the advantages"), ("bonus", "sums depend on who comes first")]:
+        names = [name for name, method in methods.items() if method.stage == stage]
+        if len(names) > 1:
+            complaints.append(_refusal(names, why))
+    random = [name for name, method in methods.items() if method.random]
+    if len(random) > 1:
+        complaints.append(_refusal(random, "they would draw the same tokens"))
+    for name, method in methods.items():
+        others = [n for n, m in methods.items() if n != name and (m.overrides("bonus") or m.overrides("weights"))]
+        if method.surrogate and others:
+            why = f"{name} brings a loss of its own, whose clipping the others do not know"
+            complaints.append(_refusal([name, *others], why))
+    return complaints
+
+
+def _refusal(names: list[str], why: str) -> str:
+    return f"advantage_shaping={names!r} is refused: {why}. Keep one of them."

@@ -1,0 +1,39 @@
+"""The covariance of advantage and log-probability, arXiv 2505.22617: what Clip-Cov and KL-Cov choose tokens by.
+
+    cov_it = (A_it - mean A) (lp_it - mean lp)      means over the trained tokens of the optimizer step
+
+A policy-gradient step lowers the entropy in proportion to it: tokens that are likely and good, or unlikely and bad.
+"""
+
+import torch
+from torch import Tensor
+
+from steer_trl.shaping.base import Paper, TokenBatch
+from steer_trl.statistics import Reduce
+
+ENTROPY_MECHANISM = Paper(
+    "The Entropy Mechanism of Reinforcement Learning for Reasoning Language Models",
+    "Ganqu Cui and Yuchen Zhang and Jiacheng Chen and Lifan Yuan and Zhi Wang and Yuxin Zuo and Haozhan Li and "
+    "Yuchen Fan and Huayu Chen and Weize Chen and others",
+    2025,
+    "2505.22617",
+)
+
+
+def means(batch: TokenBatch, reduce: Reduce) -> Tensor:
+    """Return (number of tokens, mean A, mean lp), float64 `[3]`, over what `reduce` takes in."""
+    valid = _valid(batch)
+    # float64: the sums run over millions of tokens, and must not depend on how they are split.
+    parts = [valid, *(torch.where(valid, x, 0.0) for x in (batch.advantages.expand_as(valid), batch.logps))]
+    count, *sums = reduce(torch.stack([part.double().sum() for part in parts]), "sum")
+    return torch.stack([count, *(total / count.clamp(min=1) for total in sums)])
+
+
+def covariance(batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> Tensor:
+    """Return cov `[B, T]`, float32; `-inf` off the mask and where the log-probability is not finite."""
+    product = (batch.advantages.float() - mean_advantage) * (batch.logps.float() - mean_logp)
+    return torch.where(_valid(batch), product, -torch.inf)
+
+
+def _valid(batch: TokenBatch) -> Tensor:
+    return batch.mask.bool() & batch.logps.isfinite()

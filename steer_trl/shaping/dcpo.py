@@ -1,0 +1,135 @@
+r"""DCPO, arXiv 2509.02333: clip bounds that are wide for unlikely tokens and narrow for likely ones.
+
+    low  = 1/2 + 1/2 sqrt(max(1 - 4 e_low / q, 0)),   high = min(1/2 + 1/2 sqrt(1 + 4 e_high / q), 10)
+    A_hat = 0 where (A > 0, r > high) or (A < 0, r < low) or (A < 0, r > dual_clip); A elsewhere
+
+q is the old probability. TRL's own clipping is switched off: unclipped ratios with this A_hat have the gradient of the
+clipped loss. The loss that is logged is then unclipped, and TRL's clip ratios are 0; `dcpo/clipped_*` say what is
+clipped. `dcpo_smooth` adds the paper's smooth advantages: each prompt remembers its rewards of earlier epochs,
+
+    S1 = (i-1)/i A_new + 1/i A_tot,   S2 = 1/i A_new + (i-1)/i A_tot,   A_hat = the smaller of both in size
+
+with A_new and A_tot the z-scores by the present and by all i groups of the prompt. In a first epoch that is GRPO's.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from steer_trl.shaping.base import Paper, Rollout, Shaper, TokenBatch, option
+from steer_trl.shaping.groups import advantage_conflicts, standardized
+from steer_trl.validation import UNCLIPPED, in_interval
+
+if TYPE_CHECKING:
+    from steer_trl.config import SteerGRPOConfig
+
+EPS = 1e-6
+HIGHEST = 10.0
+
+
+@dataclass
+class DcpoOptions:
+    """Settings of `"dcpo"`."""
+
+    dcpo_epsilon_low: float = option(0.2, "e_low, at least 0; the released script's. The paper analyses 0.16.")
+    dcpo_epsilon_high: float = option(0.28, "e_high, at least 0; the released script's. The paper analyses 0.2.")
+    dcpo_dual_clip: float = option(10.0, "A wrong token's ratio is clipped above this, at least 1.")
+    dcpo_smooth: bool = option(False, "Standardise rewards over all epochs of a prompt (SAS).")
+
+
+class Dcpo(Shaper):
+    """DCPO's clipping, and its smooth advantages."""
+
+    paper = Paper(
+        "DCPO: Dynamic Clipping Policy Optimization",
+        "Shihui Yang and Chengfeng Dou and Peidong Guo and Kai Lu and Qiang Ju and Fei Deng and Rihui Xin",
+        2025,
+        "2509.02333",
+    )
+    surrogate = UNCLIPPED
+
+    def __init__(self, args: "SteerGRPOConfig") -> None:
+        super().__init__(args)
+        self.reads = ("rewards", "prompts") if args.dcpo_smooth else ()
+        self.seen: dict[str, list[float]] = {}
+        """Of each prompt: groups seen, mean and population variance of their rewards."""
+
+    @classmethod
+    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Check the settings."""
+        return [
+            *in_interval("dcpo_epsilon_low", args.dcpo_epsilon_low, "[0, inf)", "it widens the range"),
+            *in_interval("dcpo_epsilon_high", args.dcpo_epsilon_high, "[0, inf)", "it widens the range"),
+            *in_interval("dcpo_dual_clip", args.dcpo_dual_clip, "[1, inf)", "it bounds a ratio from above"),
+        ]
+
+    @classmethod
+    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Refuse smooth advantages beside other advantages."""
+        if not args.dcpo_smooth:
+            return []
+        complaints = advantage_conflicts("dcpo", args)
+        if len(args.shaping_names) > 1:
+            complaints.append(
+                f"dcpo_smooth=True is refused with advantage_shaping={args.advantage_shaping!r}: it replaces the "
+                "advantages the others made. Use 'dcpo' alone, or dcpo_smooth=False."
+            )
+        return complaints
+
+    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+        """Return 0 for clipped tokens, 1 for others."""
+        low, high = self._clipped(batch)
+        return (~(low | high)).float()
+
+    def marks(self, batch: TokenBatch, measure: Tensor | None) -> dict[str, Tensor]:
+        """Return which tokens are clipped."""
+        low, high = self._clipped(batch)
+        return {"dcpo/clipped_low": low, "dcpo/clipped_high": high}
+
+    def bounds(self, old_probabilities: Tensor) -> tuple[Tensor, Tensor]:
+        """Return low and high for old probabilities in [0, 1]."""
+        inverse = 4 / old_probabilities
+        low = 0.5 + 0.5 * (1 - self.args.dcpo_epsilon_low * inverse).clamp(min=0).sqrt()
+        high = 0.5 + 0.5 * (1 + self.args.dcpo_epsilon_high * inverse).sqrt()
+        return low, high.clamp(max=max(self.args.dcpo_dual_clip, HIGHEST))
+
+    def _clipped(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+        low, high = self.bounds(batch.old_logps.float().exp())
+        good, bad = batch.advantages > 0, batch.advantages < 0
+        too_high = (good & (batch.ratio > high)) | (bad & (batch.ratio > self.args.dcpo_dual_clip))
+        return bad & (batch.ratio < low), too_high
+
+    def advantages(self, rollout: Rollout) -> Tensor:
+        """Return the smooth advantages, and remember the rewards."""
+        size = rollout.num_generations
+        new = standardized(rollout.rewards, size, EPS).view(-1, size)
+        groups = rollout.rewards.view(-1, size)
+        times, total = torch.ones_like(groups[:, :1]), torch.zeros_like(new)
+        for i, rewards in enumerate(groups):
+            scored = rewards[~rewards.isnan()]
+            if len(scored):
+                times[i], mean, variance = self._remember(rollout.prompts[i * size], scored)
+                total[i] = ((rewards - mean) / (variance**0.5 + EPS)).nan_to_num(0.0) if variance > 0 else 0.0
+        first = ((times - 1) * new + total) / times
+        second = (new + (times - 1) * total) / times
+        return torch.where(first.abs() < second.abs(), first, second).flatten()
+
+    def _remember(self, prompt: str, rewards: Tensor) -> tuple[float, float, float]:
+        key = hashlib.sha256(prompt.encode()).hexdigest()[:16]
+        times, mean, variance = self.seen.get(key, [0, 0.0, 0.0])
+        difference, times = rewards.mean().item() - mean, times + 1
+        own = rewards.var(correction=0).item()
+        variance = ((times - 1) * variance + own + (times - 1) / times * difference**2) / times
+        self.seen[key] = [times, mean + difference / times, variance]
+        return self.seen[key][0], self.seen[key][1], variance
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what each prompt remembers."""
+        return {"seen": self.seen} if self.args.dcpo_smooth else {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a [`state_dict`]."""
+        self.seen = state.get("seen", {})

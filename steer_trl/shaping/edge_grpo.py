@@ -1,0 +1,64 @@
+"""EDGE-GRPO, arXiv 2507.21848: a confident right answer learns more, a confident wrong one is blamed more.
+
+    A_hat_i = A_i / Hr_i,   Hr_i = Hm_i / mean over the group of Hm,   Hm_i = mean_t H_it
+
+H of the policy that wrote the rollout. The authors' code takes the current entropies, over the padding too, without
+detaching them, so that their gradient leaks into the entropy; a weight on the advantage cannot express that leak.
+Their clamp of Hr to [0.1, 10] is commented out: `edge_grpo_clamp` has it. Their guided error correction changes the
+data and is not here. Choose it to tell completions of a group apart that were equally rewarded.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from steer_trl.shaping.base import Paper, Rollout, Shaper, option
+
+if TYPE_CHECKING:
+    from steer_trl.config import SteerGRPOConfig
+
+
+@dataclass
+class EdgeGrpoOptions:
+    """Settings of `"edge_grpo"`."""
+
+    edge_grpo_clamp: list[float] | None = option(
+        None, "Bounds of a completion's relative entropy, two numbers above 0, such as 0.1 10; 1 1 is GRPO."
+    )
+
+
+class EdgeGrpo(Shaper):
+    """Advantages over relative entropies."""
+
+    paper = Paper(
+        "EDGE-GRPO: Entropy-Driven GRPO with Guided Error Correction for Advantage Diversity",
+        "Xingjian Zhang and Siwei Wen and Wenjun Wu and Lei Huang",
+        2025,
+        "2507.21848",
+    )
+    stage = "scale"
+    reads = ("entropies",)
+
+    @classmethod
+    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Check the clamp."""
+        clamp = args.edge_grpo_clamp
+        if clamp is None or (len(clamp) == 2 and 0 < clamp[0] <= clamp[1]):
+            return []
+        return [f"edge_grpo_clamp={clamp!r} is refused: a range has two ends above 0. Give two, such as [0.1, 10]."]
+
+    @property
+    def active(self) -> bool:
+        """False where the clamp leaves 1 only."""
+        return self.args.edge_grpo_clamp is None or tuple(self.args.edge_grpo_clamp) != (1, 1)
+
+    def advantages(self, rollout: Rollout) -> Tensor:
+        """Return A / Hr; where there is no entropy to speak of, A."""
+        entropy = rollout.mean_of_tokens(rollout.entropies).view(-1, rollout.num_generations)
+        relative = (entropy / entropy.nanmean(1, keepdim=True)).flatten()
+        relative = torch.where(relative > 0, relative, 1.0)
+        if self.args.edge_grpo_clamp is not None:
+            relative = relative.clamp(*self.args.edge_grpo_clamp)
+        return rollout.advantages / relative.unsqueeze(1)

@@ -1,0 +1,66 @@
+"""The entropy advantage, arXiv 2506.14758: a bonus where the policy was uncertain, whatever the outcome.
+
+    A_hat_it = A_i + min(alpha H_it, |A_i| / kappa)
+
+H of the current policy, detached: the bonus moves the policy towards the sampled token, not towards more entropy. With
+kappa > 1 the sign of an advantage never turns, and A = 0 stays 0. alpha is 0.4 for GRPO (0.1 for PPO); the authors
+train with clip-higher. No code of theirs was found. Choose it to reward reasoning steps at forks; unlike the entropy
+loss it needs no gradient through the distribution.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from steer_trl.shaping.base import Paper, Shaper, TokenBatch, option
+from steer_trl.validation import in_interval
+
+if TYPE_CHECKING:
+    from steer_trl.config import SteerGRPOConfig
+
+
+@dataclass
+class EntropyAdvantageOptions:
+    """Settings of `"entropy_advantage"`."""
+
+    entropy_advantage_alpha: float = option(0.4, "Bonus per nat of entropy, at least 0; 0 is GRPO.")
+    entropy_advantage_kappa: float = option(2.0, "The bonus is at most |A| over this, above 1.")
+
+
+class EntropyAdvantage(Shaper):
+    """A bonus of entropy on the advantages."""
+
+    paper = Paper(
+        "Reasoning with Exploration: An Entropy Perspective",
+        "Daixuan Cheng and Shaohan Huang and Xuekai Zhu and Bo Dai and Wayne Xin Zhao and Zhenliang Zhang and "
+        "Furu Wei",
+        2025,
+        "2506.14758",
+    )
+    stage = "bonus"
+
+    @classmethod
+    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Check the settings."""
+        return [
+            *in_interval("entropy_advantage_alpha", args.entropy_advantage_alpha, "[0, inf)", "it multiplies H"),
+            *in_interval(
+                "entropy_advantage_kappa",
+                args.entropy_advantage_kappa,
+                "(1, inf)",
+                "1 or less could turn an advantage",
+            ),
+        ]
+
+    @property
+    def active(self) -> bool:
+        """False for alpha = 0."""
+        return self.args.entropy_advantage_alpha > 0
+
+    def bonus(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+        """Return min(alpha H, |A| / kappa), 0 where H is not finite."""
+        entropies = batch.entropies.float()
+        bonus = self.args.entropy_advantage_alpha * torch.where(entropies.isfinite(), entropies, 0.0)
+        return torch.minimum(bonus, batch.advantages.abs() / self.args.entropy_advantage_kappa)

@@ -1,0 +1,87 @@
+"""Forking tokens, arXiv 2506.01939, in the authors' code's form: train on the 20 % most uncertain tokens only.
+
+    A_hat = A N / |S| on S = the top `fraction` of the N trained tokens by entropy; 0 elsewhere
+
+The factor N / |S| makes the loss a mean over S, as in the authors' code. The paper's objective averages over all
+tokens, without the factor: that is TRL's own `top_entropy_quantile=0.2`. It assumes a loss that averages over tokens.
+S is taken over the optimizer step (over one micro-batch on one GPU in the authors' code). They recommend it from 14B
+parameters on.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from steer_trl import statistics
+from steer_trl.shaping.base import Paper, Shaper, TokenBatch, option
+from steer_trl.statistics import Reduce
+from steer_trl.validation import TOKEN_MEAN_LOSSES, in_interval
+
+if TYPE_CHECKING:
+    from steer_trl.config import SteerGRPOConfig
+
+
+@dataclass
+class ForkTokensOptions:
+    """Settings of `"fork_tokens"`."""
+
+    fork_tokens_fraction: float = option(0.2, "Share of the tokens that are trained on, in (0, 1]; 1 is GRPO.")
+
+
+class ForkTokens(Shaper):
+    """Weights of 0 on tokens the policy was sure of."""
+
+    paper = Paper(
+        "Beyond the 80/20 Rule: High-Entropy Minority Tokens Drive Effective Reinforcement Learning for LLM Reasoning",
+        "Shenzhi Wang and Le Yu and Chang Gao and Chujie Zheng and Shixuan Liu and Rui Lu and Kai Dang and "
+        "Xionghui Chen and Jianxin Yang and Zhenru Zhang and others",
+        2025,
+        "2506.01939",
+    )
+
+    @classmethod
+    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Check the fraction."""
+        return in_interval("fork_tokens_fraction", args.fork_tokens_fraction, "(0, 1]", "it is a share of the tokens")
+
+    @classmethod
+    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Refuse losses that do not average over tokens, and the paper's form beside the code's."""
+        complaints = []
+        if args.loss_type not in TOKEN_MEAN_LOSSES:
+            complaints.append(
+                f"loss_type={args.loss_type!r} is refused with 'fork_tokens', whose factor turns a mean over all "
+                f"tokens into one over the chosen. Use one of {', '.join(map(repr, TOKEN_MEAN_LOSSES))}."
+            )
+        if args.top_entropy_quantile < 1:
+            complaints.append(
+                f"top_entropy_quantile={args.top_entropy_quantile!r} is refused with 'fork_tokens': both choose "
+                "tokens by entropy. Keep one."
+            )
+        return complaints
+
+    @property
+    def active(self) -> bool:
+        """False where all tokens are chosen."""
+        return self.args.fork_tokens_fraction < 1
+
+    def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
+        """Return the smallest entropy of S, and N / |S|."""
+        valid = self._valid(batch)
+        entropies = batch.entropies.float()
+        threshold = statistics.top_threshold(entropies, valid, self.args.fork_tokens_fraction, reduce)
+        chosen = valid & (entropies >= threshold - self.tolerance)
+        both, chosen = reduce(torch.stack([batch.mask.bool().sum(), chosen.sum()]), "sum")
+        return torch.stack([threshold, both / chosen.clamp(min=1)])
+
+    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+        """Return N / |S| on S, 0 elsewhere."""
+        threshold, factor = measure
+        chosen = self._valid(batch) & (batch.entropies.float() >= threshold - self.tolerance)
+        return torch.where(chosen, factor, 0.0)
+
+    @staticmethod
+    def _valid(batch: TokenBatch) -> Tensor:
+        return batch.mask.bool() & batch.entropies.isfinite()

@@ -1,0 +1,53 @@
+"""What the rollout's methods share: which completions are right, and z-scores inside a group."""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from trl.trainer.utils import nanstd
+
+from steer_trl.shaping.base import Rollout
+
+if TYPE_CHECKING:
+    from steer_trl.config import SteerGRPOConfig
+
+
+def is_right(rollout: Rollout, args: "SteerGRPOConfig") -> Tensor:
+    """Whether each completion's reward is above `correct_threshold` `[N]`. False where nothing could score it."""
+    return rollout.rewards > args.correct_threshold
+
+
+def standardized(values: Tensor, group_size: int, eps: float) -> Tensor:
+    """Return (x - mean) / (std + eps) inside each group of `group_size` rows `[N]` or `[N, T]`, over all its numbers.
+
+    The deviation is the unbiased one. NaN is left out and comes back as 0, and so does a group of equal numbers.
+    """
+    grouped = values.view(len(values) // group_size, -1)
+    std = nanstd(grouped, dim=1, keepdim=True)
+    scores = (grouped - grouped.nanmean(1, keepdim=True)) / (std + eps)
+    # Below float32's resolution a deviation is rounding, which dividing by it would blow up.
+    differs = std > 1e-6 * grouped.abs().nan_to_num(0.0).amax(1, keepdim=True)
+    return torch.where(differs & ~scores.isnan(), scores, 0.0).view(values.shape)
+
+
+def relative(values: Tensor, counted: Tensor, group_size: int, eps: float) -> Tensor:
+    """Each value over the mean of those counted in its group, position by position `[N]` or `[N, T]`."""
+    grouped, members = (x.view(-1, group_size, *x.shape[1:]) for x in (values, counted))
+    total = torch.where(members, grouped, 0.0).sum(1, keepdim=True)
+    return (members.sum(1, keepdim=True) * grouped / (total + eps)).view_as(values)
+
+
+def advantage_conflicts(name: str, args: "SteerGRPOConfig") -> list[str]:
+    """Say what of TRL's advantages would be ignored by a method that replaces them."""
+    complaints = []
+    if args.scale_rewards not in ("group", "none", True, False):
+        complaints.append(
+            f"scale_rewards={args.scale_rewards!r} is refused with {name!r}, which makes the advantages itself, so it "
+            "would be ignored. Leave scale_rewards unset."
+        )
+    if args.multi_objective_aggregation != "sum_then_normalize":
+        complaints.append(
+            f"multi_objective_aggregation={args.multi_objective_aggregation!r} is refused with {name!r}, which reads "
+            "the weighted sum of the rewards. Leave it unset."
+        )
+    return complaints

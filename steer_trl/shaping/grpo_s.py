@@ -1,0 +1,84 @@
+r"""GRPO-S, arXiv 2508.04349: GTPO's idea for whole completions, with a ratio of the completion.
+
+    right:  r_i =  a1 R_i + a2 n Hm_i / sum_right Hm          Hm_i = mean_t H_it, of the policy that wrote the rollout
+    wrong:  r_j = -a1     - a2 m (1 / Hm_j) / sum_wrong 1 / Hm
+    A_i = (r_i - mean) / (std + 1e-6)
+    the ratio s_i = mean_t r_it (arithmetic) is clipped, and the loss is a mean over completions
+
+The gradient of clip(s_i) A_i is that of unclipped token ratios with A_hat_it = A_i where s_i lies inside its bound and
+0 elsewhere, averaged over the tokens of a completion: so TRL's own clipping is switched off and `loss_type` is "grpo".
+The loss that is logged is then unclipped, and TRL's clip ratios are 0; `grpo_s/clipped_*` say what is clipped. TRL's
+sequence-level ratio is the geometric mean: not the same.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from steer_trl.shaping.base import Rollout, Shaper, TokenBatch, option
+from steer_trl.shaping.groups import advantage_conflicts, is_right, relative, standardized
+from steer_trl.shaping.gtpo import EPS, GTPO_PAPER
+from steer_trl.validation import UNCLIPPED, in_interval
+
+if TYPE_CHECKING:
+    from steer_trl.config import SteerGRPOConfig
+
+
+@dataclass
+class GrpoSOptions:
+    """Settings of `"grpo_s"`, beside `gtpo_reward_weight` and `gtpo_entropy_weight`."""
+
+    grpo_s_epsilon_low: float = option(0.2, "The ratio of a completion is clipped below 1 minus this, in [0, 1].")
+    grpo_s_epsilon_high: float = option(0.28, "The ratio of a completion is clipped above 1 plus this, at least 0.")
+
+
+class GrpoS(Shaper):
+    """GRPO-S's advantages, and its clipping."""
+
+    paper = GTPO_PAPER
+    stage = "advantage"
+    reads = ("rewards", "entropies")
+    surrogate = UNCLIPPED | {"loss_type": "grpo"}
+
+    @classmethod
+    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Check the clip range."""
+        return [
+            *in_interval("grpo_s_epsilon_low", args.grpo_s_epsilon_low, "[0, 1]", "a ratio is not negative"),
+            *in_interval("grpo_s_epsilon_high", args.grpo_s_epsilon_high, "[0, inf)", "it widens the range upwards"),
+        ]
+
+    @classmethod
+    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Refuse what would be ignored."""
+        return advantage_conflicts("grpo_s", args)
+
+    def advantages(self, rollout: Rollout) -> Tensor:
+        """Return the advantage of each completion, 0 where the reward is missing or no token is trained on."""
+        entropy = rollout.mean_of_tokens(rollout.entropies)
+        rewards = torch.where(entropy.isnan(), torch.nan, rollout.rewards)
+        scored, right = ~rewards.isnan(), is_right(rollout, self.args)
+        a1, a2, size = self.args.gtpo_reward_weight, self.args.gtpo_entropy_weight, rollout.num_generations
+        credit = a1 * rewards + a2 * relative(entropy, right & scored, size, EPS)
+        blame = -a1 - a2 * relative(1 / (entropy + EPS), ~right & scored, size, EPS)
+        shaped = torch.where(right, credit, blame)
+        return standardized(torch.where(scored, shaped, torch.nan), size, eps=1e-6)
+
+    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+        """Return 0 for the tokens of clipped completions, 1 for others."""
+        low, high = self._clipped(batch)
+        return (~(low | high)).float()
+
+    def marks(self, batch: TokenBatch, measure: Tensor | None) -> dict[str, Tensor]:
+        """Return which tokens are in clipped completions."""
+        low, high = self._clipped(batch)
+        return {"grpo_s/clipped_low": low, "grpo_s/clipped_high": high}
+
+    def _clipped(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+        valid = batch.mask.bool() & batch.ratio.isfinite()
+        ratio = torch.where(valid, batch.ratio, 0.0).sum(1, keepdim=True) / valid.sum(1, keepdim=True).clamp(min=1)
+        low = (batch.advantages < 0) & (ratio < 1 - self.args.grpo_s_epsilon_low)
+        high = (batch.advantages > 0) & (ratio > 1 + self.args.grpo_s_epsilon_high)
+        return low.expand_as(batch.logps), high.expand_as(batch.logps)

@@ -1,0 +1,78 @@
+r"""KL-Cov, arXiv 2505.22617: the tokens that would lower the entropy most are held to where the policy was.
+
+    loss_it = -r_it A_it + coef |lp_it - lq_it| on the top `fraction` of the tokens by cov; no clipping at all
+
+cov as in `covariance.py`, over the optimizer step (over one micro-batch on one GPU in the authors' code). With TRL's
+clipping switched off, the same gradient comes from A_hat = A - coef sign(lp - lq) / r on those tokens; sign(0) = 0, so
+the first step of a rollout is unchanged. The loss that is logged leaves the penalty out, and TRL's clip ratios are 0.
+fraction is 0.002 for 7B models and 0.0002 for 32B. A_hat can turn its sign: that is the penalty winning.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from steer_trl import statistics
+from steer_trl.shaping.base import Shaper, TokenBatch, option
+from steer_trl.shaping.covariance import ENTROPY_MECHANISM, covariance, means
+from steer_trl.statistics import Reduce
+from steer_trl.validation import UNCLIPPED, in_interval
+
+if TYPE_CHECKING:
+    from steer_trl.config import SteerGRPOConfig
+
+
+@dataclass
+class KlCovOptions:
+    """Settings of `"kl_cov"`."""
+
+    kl_cov_fraction: float = option(0.002, "Share of the tokens that are held, in [0, 1]; 0.0002 for 32B models.")
+    kl_cov_coef: float = option(1.0, "Weight of the penalty, at least 0; 0 is GRPO without clipping.")
+
+
+class KlCov(Shaper):
+    """A penalty on the change of the tokens with the largest covariance."""
+
+    paper = ENTROPY_MECHANISM
+    stage = "bonus"
+    surrogate = UNCLIPPED
+
+    @classmethod
+    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Check the settings."""
+        return [
+            *in_interval("kl_cov_fraction", args.kl_cov_fraction, "[0, 1]", "it is a share of the tokens"),
+            *in_interval("kl_cov_coef", args.kl_cov_coef, "[0, inf)", "a negative penalty would drive tokens away"),
+        ]
+
+    @property
+    def active(self) -> bool:
+        """False where nothing is held."""
+        return self.args.kl_cov_fraction > 0 and self.args.kl_cov_coef > 0
+
+    def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
+        """Return mean A, mean lp and the smallest covariance that is held."""
+        count, *both = means(batch, reduce)
+        cov = covariance(batch, *both)
+        total = int(count.item())
+        held = min(max(math.floor(self.args.kl_cov_fraction * total + 1e-6), 1), total)
+        threshold = statistics.kth_largest(cov, cov > -torch.inf, held, reduce)
+        return torch.stack([*both, threshold.double()])
+
+    def bonus(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+        """Return - coef sign(lp - lq) / r on the held tokens, 0 elsewhere."""
+        pull = (batch.logps.float() - batch.old_logps.float()).sign() / batch.ratio
+        return torch.where(self._held(batch, measure), -self.args.kl_cov_coef * pull, 0.0)
+
+    def marks(self, batch: TokenBatch, measure: Tensor | None) -> dict[str, Tensor]:
+        """Return the held tokens."""
+        return {"kl_cov/held": self._held(batch, measure)}
+
+    def _held(self, batch: TokenBatch, measure: Tensor) -> Tensor:
+        mean_advantage, mean_logp, threshold = measure
+        cov = covariance(batch, mean_advantage, mean_logp)
+        # Relative: the same token's numbers differ in their last bits from batch to batch.
+        return (cov >= threshold - self.tolerance * threshold.abs()) & batch.ratio.isfinite() & (batch.ratio > 0)

@@ -1,0 +1,44 @@
+"""OPO, arXiv 2505.23585: the baseline that minimises the gradient's variance, under its assumption that a completion's
+squared gradient grows with its length.
+
+    A_hat_i = R_i - b,   b = sum_i L_i R_i / sum_i L_i   over the group; no division by a deviation
+
+It assumes exact on-policy training: one optimizer step per rollout. Choose it for long completions of very different
+lengths; with equal lengths it is the mean baseline. Rewards of 1 and -1 give twice the advantages of 1 and 0.
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from steer_trl.shaping.base import Paper, Rollout, Shaper
+from steer_trl.shaping.groups import advantage_conflicts
+
+if TYPE_CHECKING:
+    from steer_trl.config import SteerGRPOConfig
+
+
+class Opo(Shaper):
+    """OPO's advantages."""
+
+    paper = Paper(
+        "On-Policy RL with Optimal Reward Baseline",
+        "Yaru Hao and Li Dong and Xun Wu and Shaohan Huang and Zewen Chi and Furu Wei",
+        2025,
+        "2505.23585",
+    )
+    stage = "advantage"
+    reads = ("rewards",)
+
+    @classmethod
+    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Refuse what would be ignored."""
+        return advantage_conflicts("opo", args)
+
+    def advantages(self, rollout: Rollout) -> Tensor:
+        """Return R - b, 0 where the reward is missing."""
+        rewards = rollout.rewards.view(-1, rollout.num_generations)
+        lengths = torch.where(rewards.isnan(), 0.0, rollout.lengths.view_as(rewards))
+        baseline = (lengths * rewards.nan_to_num(0.0)).sum(1, keepdim=True) / lengths.sum(1, keepdim=True).clamp(min=1)
+        return (rewards - baseline).nan_to_num(0.0).flatten()

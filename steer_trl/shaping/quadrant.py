@@ -1,0 +1,73 @@
+"""Interventions on a quadrant, STEER arXiv 2510.10150, section 3.2, appendix D.2, figures 6, 22, 23: an experiment.
+
+    I   q > 0.8, A > 0   exploitation        II   q < 0.2, A > 0   exploration
+    IV  q > 0.8, A < 0   error correction    III  q < 0.2, A < 0   suppression
+
+A random share of a quadrant's tokens is masked (weight 0) or doubled (weight 2). Masking I or III or doubling II or IV
+raises the entropy; the opposite action on each lowers it. q is the probability at rollout time (the paper says
+"generation probability"). Figures 6 and 22 start from clipping at 0.2 and 0.2, figure 23 from 0.2 and 0.28. Use it to
+see whose updates cost your model its entropy; it is not a method to train with.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from steer_trl.shaping.base import Shaper, TokenBatch, option
+from steer_trl.shaping.steer import Steer
+from steer_trl.validation import in_interval, one_of
+
+if TYPE_CHECKING:
+    from steer_trl.config import SteerGRPOConfig
+
+HIGH, LOW = 0.8, 0.2
+
+
+@dataclass
+class QuadrantOptions:
+    """Settings of `"quadrant"`."""
+
+    quadrant: str = option(
+        "I", "'I' (likely, right), 'II' (unlikely, right), 'III' (unlikely, wrong), 'IV' (likely, wrong)."
+    )
+    quadrant_action: str = option("mask", "'mask' (weight 0) or 'double' (weight 2).")
+    quadrant_fraction: float = option(
+        0.1, "Share of the quadrant's tokens, in [0, 1]; the paper: 0.05 to 0.2. 0 is GRPO."
+    )
+
+
+class Quadrant(Shaper):
+    """Weights of 0 or 2 on drawn tokens of a quadrant."""
+
+    paper = Steer.paper
+    random = True
+
+    @classmethod
+    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Check the settings."""
+        return [
+            *one_of("quadrant", args.quadrant, ("I", "II", "III", "IV")),
+            *one_of("quadrant_action", args.quadrant_action, ("mask", "double")),
+            *in_interval("quadrant_fraction", args.quadrant_fraction, "[0, 1]", "it is a share of the tokens"),
+        ]
+
+    @property
+    def active(self) -> bool:
+        """False for a fraction of 0."""
+        return self.args.quadrant_fraction > 0
+
+    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+        """Return 0 or 2 on the drawn tokens, 1 elsewhere."""
+        return torch.where(self._drawn(batch), 0.0 if self.args.quadrant_action == "mask" else 2.0, 1.0)
+
+    def marks(self, batch: TokenBatch, measure: Tensor | None) -> dict[str, Tensor]:
+        """Return the drawn tokens."""
+        return {"quadrant/drawn": self._drawn(batch)}
+
+    def _drawn(self, batch: TokenBatch) -> Tensor:
+        probability, advantage = batch.old_logps.float().exp(), batch.advantages
+        likely = probability > HIGH if self.args.quadrant in ("I", "IV") else probability < LOW
+        right = advantage > 0 if self.args.quadrant in ("I", "II") else advantage < 0
+        return likely & right & (batch.draws < self.args.quadrant_fraction)

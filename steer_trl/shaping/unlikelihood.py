@@ -1,0 +1,70 @@
+"""The unlikeliness reward, arXiv 2506.02355: a right answer is worth less, the likelier it was.
+
+    R'_i = R_i (1 - beta rank_i / G) for R_i > 0,   A_hat = (R' - mean) / (std + 1e-6)   over the group
+
+rank 0 is the least likely completion of the group, by the mean log-probability of its tokens under the policy that
+wrote it. Ranks are the released code's; the paper counts from the other end, which differs by 1 / G. Rewards of 0 and
+below are left alone, so with 1 and -1 likely wrong answers are not softened. Groups that are all right learn, too:
+that is the point. Choose it where pass@k matters; the authors train with G = 32.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from steer_trl.shaping.base import Paper, Rollout, Shaper, option
+from steer_trl.shaping.groups import advantage_conflicts, standardized
+from steer_trl.validation import in_interval
+
+if TYPE_CHECKING:
+    from steer_trl.config import SteerGRPOConfig
+
+
+@dataclass
+class UnlikelihoodOptions:
+    """Settings of `"unlikelihood"`."""
+
+    unlikelihood_beta: float = option(0.25, "What the likeliest right answer loses, about; in [0, 1], 0 is GRPO.")
+
+
+class Unlikelihood(Shaper):
+    """Advantages of rewards that favour unlikely right answers."""
+
+    paper = Paper(
+        "Rewarding the Unlikely: Lifting GRPO Beyond Distribution Sharpening",
+        "Andre He and Daniel Fried and Sean Welleck",
+        2025,
+        "2506.02355",
+    )
+    stage = "advantage"
+    reads = ("rewards", "logps")
+
+    @classmethod
+    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Check beta."""
+        why = "it is the share of the reward that the likeliest right answer loses"
+        return in_interval("unlikelihood_beta", args.unlikelihood_beta, "[0, 1]", why)
+
+    @classmethod
+    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Refuse what would be ignored."""
+        return advantage_conflicts("unlikelihood", args)
+
+    @property
+    def active(self) -> bool:
+        """False for beta = 0."""
+        return self.args.unlikelihood_beta > 0
+
+    def advantages(self, rollout: Rollout) -> Tensor:
+        """Return the advantages of R', 0 where the reward is missing."""
+        group_size = rollout.num_generations
+        likelihood = rollout.mean_of_tokens(rollout.logps)
+        # Nothing to rank by, or nothing to rank: last, where it takes no better place from the others.
+        likelihood = torch.where(likelihood.isnan() | rollout.rewards.isnan(), torch.inf, likelihood)
+        order = likelihood.view(-1, group_size).argsort(dim=1, stable=True)
+        rank = order.argsort(dim=1).flatten()
+        softened = rollout.rewards * (1 - self.args.unlikelihood_beta * rank / group_size)
+        rewards = torch.where(rollout.rewards > 0, softened, rollout.rewards)
+        return standardized(rewards, group_size, eps=1e-6)

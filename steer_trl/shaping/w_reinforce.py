@@ -1,0 +1,83 @@
+"""W-REINFORCE, PSR and NSR, arXiv 2506.01347: learn from right and from wrong answers with weights of their own.
+
+    w_reinforce   A_hat_i = lambda if right, -1 if wrong                  lambda = 0.1
+    psr           A_hat_i = 1 if right, and wrong answers are dropped
+    nsr           A_hat_i = -1 if wrong, and right answers are dropped
+
+No group baseline: a group that is all right or all wrong teaches too. Dropping means that the loss averages over the
+rest, so the advantages are multiplied by all / kept, counted as the loss counts (tokens or completions), over the
+whole rollout; the authors count in the micro-batches of a re-packed batch. It assumes rewards that are right or wrong.
+NSR keeps the entropy up, PSR lets it fall; W-REINFORCE is the compromise the authors recommend.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import Tensor
+
+from steer_trl.shaping.base import Paper, Rollout, Shaper, option
+from steer_trl.shaping.groups import advantage_conflicts, is_right
+from steer_trl.validation import TOKEN_MEAN_LOSSES, in_interval
+
+if TYPE_CHECKING:
+    from steer_trl.config import SteerGRPOConfig
+
+
+@dataclass
+class WReinforceOptions:
+    """Settings of `"w_reinforce"`."""
+
+    w_reinforce_positive: float = option(0.1, "lambda: weight of right answers; wrong ones have 1. At least 0.")
+
+
+class WReinforce(Shaper):
+    """Weighted REINFORCE."""
+
+    paper = Paper(
+        "The Surprising Effectiveness of Negative Reinforcement in LLM Reasoning",
+        "Xinyu Zhu and Mengzhou Xia and Zhepei Wei and Wei-Lin Chen and Danqi Chen and Yu Meng",
+        2025,
+        "2506.01347",
+    )
+    stage = "advantage"
+    reads = ("rewards",)
+    keeps: ClassVar[tuple[bool, ...]] = (True, False)
+
+    @classmethod
+    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Check lambda."""
+        return in_interval(
+            "w_reinforce_positive", args.w_reinforce_positive, "[0, inf)", "it multiplies right answers"
+        )
+
+    @classmethod
+    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Refuse what would be ignored."""
+        return advantage_conflicts("w_reinforce, psr or nsr", args)
+
+    @property
+    def positive(self) -> float:
+        """The advantage of a right answer."""
+        return self.args.w_reinforce_positive
+
+    def advantages(self, rollout: Rollout) -> Tensor:
+        """Return the weight of each outcome, 0 where the reward is missing."""
+        scored, right = ~rollout.rewards.isnan(), is_right(rollout, self.args)
+        kept = scored & torch.stack([right == outcome for outcome in self.keeps]).any(0)
+        counts = rollout.lengths if self.args.loss_type in TOKEN_MEAN_LOSSES else torch.ones_like(rollout.lengths)
+        all_to_kept = counts.sum() / (counts * kept).sum().clamp(min=1) if len(self.keeps) == 1 else 1.0
+        return torch.where(kept, torch.where(right, self.positive, -1.0) * all_to_kept, 0.0)
+
+
+class Psr(WReinforce):
+    """Positive sample reinforcement."""
+
+    keeps = (True,)
+    positive = 1.0
+
+
+class Nsr(WReinforce):
+    """Negative sample reinforcement."""
+
+    keeps = (False,)
