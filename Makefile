@@ -8,7 +8,7 @@ RUN := OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 HF_HUB_OFFLINE=1 TOKENIZERS_
 VLLM := .venv-vllm
 VLLM_RUN := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
 
-.PHONY: help install quickstart test test-distributed test-vllm lint format benchmark clean
+.PHONY: help install quickstart compare test test-distributed test-vllm lint format benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -38,6 +38,9 @@ $(VLLM)/.installed: setup.cfg constraints.txt tests/with_vllm/requirements.py
 
 quickstart: install ## train a small model with GRPO, STEER and STARE on this machine; minutes, no download
 	$(RUN) examples/quickstart.py --output_dir runs/quickstart
+
+compare: install ## train the same small model with every method, and print one table; a quarter of an hour
+	$(RUN) examples/compare_methods.py --output_dir runs/compare
 
 test: install lint ## pass the tests
 	$(RUN) -m pytest -n 2 --ignore tests/distributed --ignore tests/with_vllm

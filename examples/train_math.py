@@ -1,22 +1,23 @@
-"""Train a language model on math problems with STEER or STARE.
+"""Train a language model on math problems with STEER, STARE or any other method.
 
     accelerate launch --config_file configs/accelerate/zero3.yaml examples/train_math.py \\
         --config configs/recipes/steer_qwen2.5_math_7b.yaml
 
-A recipe holds the fields of `SteerGRPOConfig` (all of TRL's `GRPOConfig` and the two methods' own), of TRL's
+A recipe holds the fields of `SteerGRPOConfig` (all of TRL's `GRPOConfig` and those of the methods), of TRL's
 `ModelConfig` (model, LoRA, quantization) and of `MathArguments` below; a key that none of them knows is refused. The
-same fields on the command line override it.
+same fields on the command line override it, and a recipe can extend another (`extends: other.yaml`).
 """
 
 from dataclasses import dataclass, field
 
 from accelerate import PartialState
-from trl import ModelConfig, TrlParser, get_peft_config, get_quantization_config
+from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.data import load_math_dataset
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
 from steer_trl.preflight import check_model_path
+from steer_trl.recipes import RecipeParser
 from steer_trl.rewards import MathReward
 
 
@@ -76,4 +77,4 @@ def main(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: M
 
 
 if __name__ == "__main__":
-    main(*TrlParser((MathArguments, SteerGRPOConfig, ModelConfig)).parse_args_and_config())
+    main(*RecipeParser((MathArguments, SteerGRPOConfig, ModelConfig)).parse_args_and_config())

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steer_trl.countdown.evaluation import Sampling, evaluate, sample
+from steer_trl.countdown.evaluation import evaluate, how, sample
 from steer_trl.countdown.task import (
     CHARACTERS,
     FEWEST_SOLUTIONS,
@@ -97,9 +97,9 @@ class TestEvaluation:
     def test_sampling_leaves_the_random_state_and_repeats_itself(self, model):
         before = torch.random.get_rng_state()
         prompts = split_problems(3)[0]
-        first = sample(*model, prompts, Sampling(2))
+        first = sample(*model, prompts, 2, how())
         assert torch.equal(torch.random.get_rng_state(), before)
-        assert first == sample(*model, prompts, Sampling(2))
+        assert first == sample(*model, prompts, 2, how())
         assert [len(texts) for texts in first] == [2, 2, 2]
 
     def test_metrics_by_hand(self, model, monkeypatch):
@@ -108,7 +108,7 @@ class TestEvaluation:
         # Numbers in another order change nothing about the steps; four samples, 3 right of 2 kinds, and 0 right.
         texts = [[one, two, one, "no"], ["no"] * 4]
         monkeypatch.setattr("steer_trl.countdown.evaluation.sample", lambda *_: texts)
-        metrics = evaluate(*model, prompts, Sampling(4))
+        metrics = evaluate(*model, prompts, 4, how())
         assert {name: mean for name, (mean, _) in metrics.items()} == {
             "accuracy": 0.375,
             "pass@4": 0.5,

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from accelerate.commands.config.config_args import load_config_from_file
-from trl import ModelConfig, TrlParser
+from trl import ModelConfig
 
 from steer_trl import SteerGRPOConfig
+from steer_trl.recipes import RecipeParser
 
 ROOT = Path(__file__).parents[1]
 RECIPES = sorted(ROOT.glob("configs/recipes/*.yaml"))
@@ -19,7 +20,7 @@ from train_math import MathArguments  # noqa: E402
 
 def parse(path, *overrides):
     on_this_machine = ["--use_cpu", "true", "--bf16", "false"]
-    parser = TrlParser((MathArguments, SteerGRPOConfig, ModelConfig))
+    parser = RecipeParser((MathArguments, SteerGRPOConfig, ModelConfig))
     return parser.parse_args_and_config(["--config", str(path), *on_this_machine, *overrides])
 
 

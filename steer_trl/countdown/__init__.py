@@ -6,6 +6,7 @@ policy that collapses on one of them loses something that can be counted.
     task.py         problems, the verifier, the reward
     model.py        a Qwen2 made from scratch, and its supervised start
     evaluation.py   sampling on held-out problems: accuracy, pass@k, distinct solutions
+    training.py     one training run, by one process or several
     experiment.py   the same start trained with several methods, side by side
     report.py       the table and the picture
 """

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -12,25 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset, disable_progress_bars
+from datasets import disable_progress_bars
 from tqdm import tqdm
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    PrinterCallback,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-)
+from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.utils import logging as transformers_logging
 
-from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.countdown.evaluation import Sampling, evaluate
+from steer_trl import SteerGRPOConfig
+from steer_trl.countdown.evaluation import SAMPLINGS, evaluate
 from steer_trl.countdown.model import supervised_start
-from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, split_problems
+from steer_trl.countdown.task import split_problems
+from steer_trl.countdown.training import MEASURED, SETTINGS, save_measured, train
 
-# Loss of entropy alone lifts accuracy at temperature 1, so the papers' top-p 0.7 and greedy stand beside it.
-SAMPLINGS = {"T=1": Sampling(16), "top-p 0.7": Sampling(16, top_p=0.7), "greedy": Sampling(1, temperature=0.0)}
 START = "start"
 
 
@@ -67,7 +58,7 @@ def run(experiment: Experiment) -> dict[str, dict[str, Any]]:
     _run_side_by_side(experiment, jobs)
     _run_side_by_side(experiment, [(name, _train, experiment.steps) for name in experiment.methods])
     names = [START, *experiment.methods]
-    return {name: json.loads((experiment.folder(name) / "measured.json").read_text()) for name in names}
+    return {name: json.loads((experiment.folder(name) / MEASURED).read_text()) for name in names}
 
 
 def _run_side_by_side(experiment: Experiment, jobs: Sequence[tuple[str, Callable[..., None], int]]) -> None:
@@ -103,6 +94,7 @@ class _Progress(TrainerCallback):
         self.name, self.queue = name, queue
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Tell how far the run is."""
         last = state.log_history[-1] if state.log_history else {}
         postfix = f"entropy {last['entropy']:.3f}" if "entropy" in last else ""
         self.queue.put((self.name, state.global_step, postfix))
@@ -116,64 +108,26 @@ class _HeldOut(TrainerCallback):
         self.measured: list[dict[str, Any]] = []
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Evaluate if it is time."""
         if state.global_step % self.experiment.eval_every == 0 and state.global_step < state.max_steps:
-            metrics = evaluate(kwargs["model"], kwargs["processing_class"], self.prompts, SAMPLINGS["T=1"])
+            metrics = evaluate(kwargs["model"], kwargs["processing_class"], self.prompts, *SAMPLINGS["T=1"])
             self.measured.append({"step": state.global_step} | metrics)
 
 
 def _make_start(experiment: Experiment, name: str, progress: Any) -> None:
-    held_out, prompts = split_problems(experiment.held_out)
+    prompts = split_problems(experiment.held_out)[1]
     folder = experiment.folder(name)
     supervised_start(folder, experiment.supervised_steps, prompts, [_Progress(name, progress)], experiment.seed)
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    _save(folder, final=_evaluate_finally(model, tokenizer, held_out))
+    save_measured(folder, experiment.held_out)
 
 
 def _train(experiment: Experiment, name: str, progress: Any) -> None:
-    began = time.perf_counter()
-    held_out, prompts = split_problems(experiment.held_out)
     folder = experiment.folder(name)
-    on_held_out = _HeldOut(experiment, held_out)
-    trainer = SteerGRPOTrainer(
-        model=str(experiment.folder(START)),
-        reward_funcs=countdown_reward,
-        args=SteerGRPOConfig(**_settings(experiment) | {"output_dir": str(folder)} | experiment.methods[name]),
-        train_dataset=Dataset.from_dict({"prompt": prompts}),
-        callbacks=[_Progress(name, progress), on_held_out],
-    )
-    trainer.remove_callback(PrinterCallback)
-    trainer.train()
-    trainer.save_model()
-    final = _evaluate_finally(trainer.model, trainer.processing_class, held_out)
-    curve = [*on_held_out.measured, {"step": trainer.state.global_step} | final["T=1"]]
-    seconds = time.perf_counter() - began
-    _save(folder, final=final, held_out=curve, log=trainer.state.log_history, seconds=seconds)
-
-
-def _evaluate_finally(model: Any, tokenizer: Any, prompts: list[str]) -> dict[str, dict[str, list[float]]]:
-    return {key: evaluate(model, tokenizer, prompts, how) for key, how in SAMPLINGS.items()}
-
-
-def _settings(experiment: Experiment) -> dict[str, Any]:
-    return {
-        "max_steps": experiment.steps,
-        "per_device_train_batch_size": experiment.batch_size,
-        "steps_per_generation": 4,
-        "num_generations": 8,
-        "max_completion_length": MAX_COMPLETION_TOKENS,
-        "learning_rate": 2.5e-4,
-        "lr_scheduler_type": "constant",
-        "epsilon_high": 0.28,
-        "gradient_checkpointing": False,
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
-        "use_cpu": True,
-        "bf16": False,
-        "seed": experiment.seed,
-    }
-
-
-def _save(folder: Path, **measured: Any) -> None:
-    (folder / "measured.json").write_text(json.dumps(measured, indent=1))
+    sizes = {"max_steps": experiment.steps, "per_device_train_batch_size": experiment.batch_size}
+    settings = SETTINGS | sizes | {"seed": experiment.seed, "output_dir": str(folder)} | experiment.methods[name]
+    on_held_out = _HeldOut(experiment, split_problems(experiment.held_out)[0])
+    callbacks = [_Progress(name, progress), on_held_out]
+    measured = train(experiment.folder(START), SteerGRPOConfig(**settings), experiment.held_out, callbacks)
+    measured = save_measured(folder, experiment.held_out, held_out=on_held_out.measured, **measured)
+    measured["held_out"].append({"step": experiment.steps} | measured["final"]["T=1"])
+    (folder / MEASURED).write_text(json.dumps(measured, indent=1))

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from steer_trl.countdown.experiment import SAMPLINGS, START
+from steer_trl.countdown.evaluation import SAMPLINGS
+from steer_trl.countdown.experiment import START
 from steer_trl.tables import aligned
 
 COLUMNS = [
@@ -28,16 +29,22 @@ def ends(measured: dict[str, Any], window: int = 10) -> tuple[float, float]:
     return values[0], sum(values[-window:]) / window
 
 
-def table(results: dict[str, dict[str, Any]], problems: int) -> str:
-    """One row per run: entropy at start and end, and each metric with the half width of its 95 % interval."""
+def table(results: dict[str, dict[str, Any]], problems: int, timed_against: str | None = None) -> str:
+    """One row per run: entropy at start and end, and each metric with the half width of its 95 % interval.
+
+    `timed_against` names the run whose time is 1 in a last column, for runs that had the machine to themselves.
+    """
     headers = ["", "entropy", *(f"{metric} {sampling}" for sampling, metric in COLUMNS)]
+    headers += ["time"] if timed_against else []
     rows = []
     for name, measured in results.items():
         entropy = "" if name == START else "{:.3f} -> {:.3f}".format(*ends(measured))
         final = measured["final"]
         cells = ["{:.3f} ±{:.3f}".format(*final[sampling][metric]) for sampling, metric in COLUMNS]
+        if timed_against:
+            cells.append("" if name == START else f"{measured['seconds'] / results[timed_against]['seconds']:.2f}")
         rows.append([name, entropy, *cells])
-    drawn = ", ".join(f"{how.num_samples} at {name}" for name, how in SAMPLINGS.items())
+    drawn = ", ".join(f"{num_samples} at {name}" for name, (num_samples, _) in SAMPLINGS.items())
     note = (
         f"{problems} held-out problems; samples each: {drawn}. Entropy in nats per token: first step, and mean of the "
         "last ten.\n± is the half width of the 95 % interval over problems; it does not count the luck of a training "
