@@ -8,6 +8,8 @@ Any field of `SteerGRPOConfig` can be set, on the command line or with a recipe 
 
 from dataclasses import dataclass, field
 
+from transformers.integrations.deepspeed import unset_hf_deepspeed_config
+
 from steer_trl import SteerGRPOConfig
 from steer_trl.countdown.training import SETTINGS, save_measured, train
 from steer_trl.preflight import check_model_path
@@ -27,6 +29,7 @@ def main(countdown_args: CountdownArguments, training_args: SteerGRPOConfig) -> 
     check_model_path(countdown_args.start)
     measured = train(countdown_args.start, training_args, countdown_args.held_out)
     if training_args.process_index == 0:
+        unset_hf_deepspeed_config()  # else the model to judge would be sharded over processes that do not judge
         save_measured(training_args.output_dir, countdown_args.held_out, **measured)
 
 

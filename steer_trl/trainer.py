@@ -177,9 +177,12 @@ class SteerGRPOTrainer(ResumableTrainer, BenchmarkedTrainer, RolloutTrainer):
         return inputs
 
     def _measures_ahead(self) -> bool:
-        several = self.args.gradient_accumulation_steps > 1
-        measures = any(shaper.compares for shaper in self.shapers.values())
-        return several and measures and self.args.shaping_scope != "micro_batch"
+        """Whether the loss's own forward pass comes too late, or has the numbers of another policy than it should."""
+        args = self.args
+        is_reused = args.steps_per_generation * self.num_iterations > args.gradient_accumulation_steps
+        too_late = args.gradient_accumulation_steps > 1 or (is_reused and args.shaping_scope == "step")
+        compares = any(shaper.compares for shaper in self.shapers.values())
+        return compares and too_late and args.shaping_scope != "micro_batch"
 
     def _needs_score(self) -> bool:
         return super()._needs_score() or (self._measures_ahead() and compares_tokens(self.shapers))

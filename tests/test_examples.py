@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,10 +17,10 @@ ROOT = Path(__file__).parents[1]
 ENVIRONMENT = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
 
-def run(*command, folder, check=True):
-    return subprocess.run(
-        [sys.executable, *map(str, command)], cwd=folder, env=ENVIRONMENT, check=check, capture_output=True, text=True
-    )
+def run(*command, folder, check=True, **environment):
+    command = [sys.executable, *map(str, command)]
+    environment = ENVIRONMENT | environment
+    return subprocess.run(command, cwd=folder, env=environment, check=check, capture_output=True, text=True)
 
 
 def test_quickstart(tmp_path):
@@ -132,3 +133,18 @@ def test_mistakes_end_before_training(tmp_path, tiny_folder, problems, wrong, me
     done = train_math(tmp_path, tiny_folder, problems, *overrides, check=False)
     assert done.returncode != 0 and message in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_method_of_ones_own_works_through_a_recipe(tmp_path, tiny_folder, problems):
+    """The class and the lines of the documentation, as they stand there."""
+    blocks = re.findall(r"```(python|yaml)\n(.*?)```", (ROOT / "docs/methods.md").read_text(), re.DOTALL)
+    ((_, code), (_, lines)) = blocks
+    assert len(code.splitlines()) < 20
+    (tmp_path / "my_shaper.py").write_text(code)
+    (tmp_path / "recipe.yaml").write_text(f"extends: {ROOT}/configs/recipes/smoke_cpu.yaml\n{lines}")
+    overrides = ["--model_name_or_path", tiny_folder, "--dataset_name", problems, "--output_dir", tmp_path / "out"]
+    launch = ["-m", "accelerate.commands.launch", "--config_file", ROOT / "configs/accelerate/cpu.yaml"]
+    command = [*launch, ROOT / "examples/train_math.py", "--config", tmp_path / "recipe.yaml", *overrides]
+    run(*command, folder=tmp_path, PYTHONPATH=str(tmp_path))
+    log = json.loads((tmp_path / "out/checkpoint-2/trainer_state.json").read_text())["log_history"]
+    assert log[0]["shaping/weight_min"] == 0.5 and 0.5 < log[0]["shaping/weight_mean"] < 1

@@ -44,6 +44,32 @@ ON = {
 }
 
 
+NEUTRAL = {
+    "quadrant": {"quadrant_fraction": 0.0},
+    "entropy_advantage": {"entropy_advantage_alpha": 0.0},
+    "clip_cov": {"clip_cov_fraction": 0.0},
+    "unlikelihood": {"unlikelihood_beta": 0.0},
+    "edge_grpo": {"edge_grpo_clamp": [1.0, 1.0]},
+    "ppl": {"ppl_alpha": 0.0},
+    "position": {"position_gamma": 0.0},
+    "fork_tokens": {"fork_tokens_fraction": 1.0},
+}
+
+
+@pytest.mark.parametrize("schedule", ["on-policy", "clipped ratios"])
+def test_every_methods_neutral_setting_is_grpo_bit_for_bit(train, schedule):
+    grpo = train(GRPOTrainer, **SCHEDULES[schedule])
+    for name, neutral in NEUTRAL.items():
+        neutral = SCHEDULES[schedule] | {"advantage_shaping": name} | neutral
+        assert same_parameters(grpo, train(SteerGRPOTrainer, **neutral)), name
+
+
+def test_kl_cov_without_its_penalty_is_unclipped_grpo(train):
+    settings = SCHEDULES["clipped ratios"] | {"delta": None, "epsilon": 1.0, "epsilon_high": 1e9}
+    grpo = train(GRPOTrainer, **settings)
+    assert same_parameters(grpo, train(SteerGRPOTrainer, **settings, advantage_shaping="kl_cov", kl_cov_coef=0.0))
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_off_is_grpo_bit_for_bit(train, schedule):
     grpo = train(GRPOTrainer, **SCHEDULES[schedule])

@@ -41,7 +41,8 @@ class Spy(SteerGRPOTrainer):
 
 def test_every_pass_weights_the_untouched_advantages_anew(train):
     """Two passes over one rollout: the second sees the same advantages, other log-probs, and so other weights."""
-    trainer = train(Spy, num_iterations=2, max_steps=2, gradient_accumulation_steps=1, steer_lambda_min=0.3)
+    settings = {"num_iterations": 2, "max_steps": 2, "gradient_accumulation_steps": 1, "shaping_scope": "exact_step"}
+    trainer = train(Spy, **settings, steer_lambda_min=0.3)
     first, second = trainer.seen
     assert torch.equal(first[0], second[0])
     assert not torch.equal(first[1], second[1])
@@ -54,7 +55,8 @@ def test_every_pass_weights_the_untouched_advantages_anew(train):
 
 def test_the_released_form_reads_the_rollouts_entropies(train):
     """With several steps per rollout the authors' code mixes the rollout's entropies with current log-probs."""
-    trainer = train(Spy, num_iterations=2, max_steps=2, gradient_accumulation_steps=1, steer_form="released")
+    settings = {"num_iterations": 2, "max_steps": 2, "gradient_accumulation_steps": 1, "shaping_scope": "exact_step"}
+    trainer = train(Spy, **settings, steer_form="released")
     rollout_entropies = trainer.seen[0][4]
     raw, shaped, logps, old_logps, entropies, inputs = trainer.seen[1]
     assert not torch.equal(rollout_entropies, entropies)

@@ -3,7 +3,8 @@
     accelerate launch ... fixed_rollout.py CASES.json OUT.json
 
 `CASES.json` holds a list of cases: `fields` of the configuration, `steps` to train, `variant` of the completions and
-`lora`. `OUT.json` gets, for each, the weight of every token by completion, the losses, and the parameters at the end.
+`lora`. `OUT.json` gets, for each, the weight and the final advantage of every token by completion, the losses, and the
+change of the parameters.
 """
 
 import json
@@ -73,8 +74,9 @@ class Recording(SteerGRPOTrainer):
             inputs["completion_ids"], inputs["completion_mask"], before, after, strict=True
         ):
             kept = mask.bool()
-            weights = (new[kept] / old) if old != 0 else torch.ones_like(new[kept])
-            self.recorded.append((self.state.global_step, ids[kept].tolist(), weights.tolist()))
+            ratio = new[kept] / old.expand_as(new)[kept] if old.dim() else new[kept] / old
+            weights = torch.where(new[kept] == old[kept] if old.dim() else old == 0, 1.0, ratio)
+            self.recorded.append((self.state.global_step, ids[kept].tolist(), weights.tolist(), new[kept].tolist()))
 
     def _score(self, rollout):
         self.passes += 1
@@ -128,13 +130,15 @@ def run(case):
         for name, value in trainer.accelerator.unwrap_model(trainer.model).state_dict().items()
     }
     trainer.train()
-    weights = {f"{step} {ids}": w for step, ids, w in gather_object(trainer.recorded)}
+    recorded = gather_object(trainer.recorded)
+    weights = {f"{step} {ids}": w for step, ids, w, _ in recorded}
     losses = [log["loss"] for log in trainer.state.log_history if "loss" in log]
     state = trainer.accelerator.get_state_dict(trainer.model_wrapped) or {}
     # With SGD and a learning rate of 1, the difference is the sum of the steps' gradients.
     update = {name: (value.cpu().float() - start[name].float()).flatten().tolist() for name, value in state.items()}
     return {
         "weights": weights,
+        "advantages": {f"{step} {ids}": advantages for step, ids, _, advantages in recorded},
         "losses": losses,
         "update": update,
         "passes": trainer.passes,

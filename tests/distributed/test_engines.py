@@ -1,9 +1,18 @@
 """Every engine trains as a single process does, on the same completions, from the configuration that is shipped."""
 
+import json
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+import torch
 import yaml
-from launching import ROOT
+from launching import ENVIRONMENT, ROOT
+from transformers import AutoModelForCausalLM
+
+from steer_trl.countdown.model import supervised_start
+from steer_trl.countdown.task import split_problems
 
 ENGINES = {"ddp": "MULTI_CPU x 2", "zero2": "DEEPSPEED 2 x 2", "zero3": "DEEPSPEED 3 x 2", "fsdp2": "FSDP x 2"}
 CASES = {
@@ -30,14 +39,20 @@ def alone(run_cases):
 
 
 @pytest.fixture(scope="module", params=ENGINES)
-def engine(request, run_cases, tmp_path_factory):
-    """The shipped configuration, with two processes on CPU in the place of its GPUs."""
+def configuration(request, tmp_path_factory):
+    """Name and file of a shipped configuration, with two processes on CPU in the place of its GPUs."""
     config = yaml.safe_load((ROOT / f"configs/accelerate/{request.param}.yaml").read_text())
     config |= {"use_cpu": True, "num_processes": 2, "mixed_precision": "no"}
     path = tmp_path_factory.mktemp("engine") / "engine.yaml"
     path.write_text(yaml.safe_dump(config))
+    return request.param, path
+
+
+@pytest.fixture(scope="module")
+def engine(configuration, run_cases):
+    name, path = configuration
     results = dict(zip(CASES, run_cases(cases(4), path), strict=True))
-    assert {result["engine"] for result in results.values()} == {ENGINES[request.param]}
+    assert {result["engine"] for result in results.values()} == {ENGINES[name]}
     return results
 
 
@@ -51,3 +66,29 @@ def test_trains_as_a_single_process_does(alone, engine, case):
     for name, update in one["update"].items():
         np.testing.assert_allclose(two["update"][name], update, rtol=1e-3, atol=2e-5, err_msg=name)
     assert any(np.abs(update).max() > 1e-4 for update in one["update"].values())
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("start")
+    supervised_start(folder, 20, split_problems(20)[1])
+    return folder
+
+
+def test_trains_the_quickstarts_task(configuration, start, tmp_path):
+    """Generates, is rewarded, learns, and leaves a whole model behind, from which the evaluation draws."""
+    fields = {"start": start, "output_dir": tmp_path / "out", "held_out": 20, "max_steps": 2, "stare_variant": "C2"}
+    flags = [str(part) for name, value in fields.items() for part in (f"--{name}", value)]
+    flags += ["--advantage_shaping", "steer", "stare", "--per_device_train_batch_size", "8"]
+    flags += ["--entropy_coef", "0.01"]  # so young a model gets nothing right
+    launch = ["-m", "accelerate.commands.launch", "--config_file", str(configuration[1])]
+    script = str(ROOT / "tests/distributed/countdown_run.py")
+    command = [sys.executable, *launch, script, *flags]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stderr[-5000:]
+    measured = json.loads((tmp_path / "out/measured.json").read_text())
+    assert all(np.isfinite(log["entropy"]) for log in measured["log"][:2])
+    assert set(measured["final"]) == {"T=1", "top-p 0.7", "greedy"}
+    before, after = (AutoModelForCausalLM.from_pretrained(folder).state_dict() for folder in (start, tmp_path / "out"))
+    assert before.keys() == after.keys()
+    assert any(not torch.equal(before[name], after[name]) for name in before)

@@ -1,0 +1,71 @@
+"""Every method gives the same advantages and the same gradient, however the batch is split, in two passes over it."""
+
+import numpy as np
+import pytest
+from launching import ROOT
+
+from steer_trl.shaping import SHAPERS
+
+TWO_PROCESSES = ROOT / "configs/accelerate/cpu_2_processes.yaml"
+# (processes, sequences per micro-batch, micro-batches): 16 completions in each
+SPLITS = [(1, 16, 1), (1, 2, 8), (2, 8, 1), (2, 1, 8)]
+# The given completions are rewarded with 0 to 5.5, and are too few and too likely for the papers' shares and bounds.
+SETTINGS = {
+    "steer": {"steer_lambda_min": 0.3},
+    "stare": {
+        "stare_variant": "C3",
+        "stare_low_set": "bottom",
+        "stare_gate": "sample",
+        "stare_target_entropy": 1.0,
+        "stare_target_entropy_unit": "initial",
+    },
+    "quadrant": {"quadrant": "II", "quadrant_fraction": 0.5},
+    "clip_cov": {"clip_cov_fraction": 0.2, "clip_cov_lower": -9.0, "clip_cov_upper": 9.0},
+    "kl_cov": {"kl_cov_fraction": 0.2},
+    "unlikelihood": {"unlikelihood_beta": 1.0},
+    "ppl": {"ppl_alpha": 0.3, "ppl_scope": "rollout"},
+    "dcpo": {"dcpo_smooth": True, "dcpo_epsilon_low": 1e-3, "dcpo_epsilon_high": 1e-3},
+    "grpo_s": {"grpo_s_epsilon_low": 1e-3, "grpo_s_epsilon_high": 1e-3},
+}
+
+
+def case(name, size, count, variant):
+    fields = {"advantage_shaping": name, "correct_threshold": 2.0, "num_iterations": 2, "learning_rate": 1.0}
+    split = {"per_device_train_batch_size": size, "gradient_accumulation_steps": count}
+    return {"fields": fields | split | SETTINGS.get(name, {}), "steps": 2, "variant": variant}
+
+
+@pytest.fixture(scope="module")
+def results(run_cases):
+    """(method, variant) -> one result per split; the first entry of "none" is plain GRPO."""
+    keys = [(name, variant) for name in ("none", *SHAPERS) for variant in ("plain", "masked")]
+    found = {key: [] for key in keys}
+    for processes in (1, 2):
+        splits = [split for split in SPLITS if split[0] == processes]
+        cases = [case(name, size, count, variant) for name, variant in keys for _, size, count in splits]
+        done = iter(run_cases(cases, TWO_PROCESSES if processes == 2 else None))
+        for key in keys:
+            found[key] += [next(done) for _ in splits]
+    return found
+
+
+def joined(values):
+    return np.concatenate([values[key] for key in sorted(values)])
+
+
+@pytest.mark.parametrize("variant", ["plain", "masked"])
+@pytest.mark.parametrize("name", SHAPERS)
+def test_the_split_does_not_matter(results, name, variant):
+    first, *others = results[name, variant]
+    size = np.linalg.norm(joined(first["update"]))
+    for other in others:
+        if variant == "plain":  # what a masked token's advantage is does not matter
+            np.testing.assert_allclose(joined(other["advantages"]), joined(first["advantages"]), atol=2e-5)
+        assert np.linalg.norm(joined(other["update"]) - joined(first["update"])) < 2e-5 * size
+
+
+@pytest.mark.parametrize("name", SHAPERS)
+def test_it_does_something(results, name):
+    """Else all of the above would hold of plain GRPO."""
+    ours, plain = (joined(results[which, "plain"][0]["update"]) for which in (name, "none"))
+    assert np.linalg.norm(ours - plain) > 1e-3 * np.linalg.norm(plain)
