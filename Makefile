@@ -59,8 +59,9 @@ format: install ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-benchmark: install ## a training step against TRL's GRPOTrainer, the reward against TRL's accuracy_reward
+benchmark: install ## a training step against TRL's GRPOTrainer, the reward against TRL's accuracy_reward; bytes of the reductions
 	$(RUN) benchmarks/overhead.py
+	$(RUN) benchmarks/reductions.py
 	$(RUN) benchmarks/math_reward.py
 
 clean: ## remove the environment and the runs

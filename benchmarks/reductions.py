@@ -1,0 +1,48 @@
+"""What the statistics of a step send between ranks, from a thousand to ten million tokens per rank.
+
+    python benchmarks/reductions.py
+
+Rounds and bytes are counted; they do not grow with the number of tokens. Seconds are one core's, of a single rank.
+"""
+
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from steer_trl import statistics
+from steer_trl.functional import stare_statistic, steer_statistic
+from steer_trl.statistics import Reduce
+from steer_trl.tables import aligned
+
+STATISTICS: dict[str, Callable[[Tensor, Tensor, Reduce], object]] = {
+    "maximum (STEER, exponential and linear)": lambda x, m, r: steer_statistic(x, m, reduce=r),
+    "quantile (STEER, binary)": lambda x, m, r: steer_statistic(x, m, mapping="binary", reduce=r),
+    "top share of one set (fork tokens, ...)": lambda x, m, r: statistics.top_threshold(x, m.bool(), 0.1, r),
+    "top share of T+ and of T- (STARE)": lambda x, m, r: stare_statistic(-x.abs(), x, m, reduce=r),
+}
+
+
+def main() -> None:
+    """Count and print."""
+    torch.set_num_threads(1)
+    rows = [["statistic", "tokens per rank", "rounds", "bytes", "bytes of a gather", "seconds"]]
+    for name, statistic in STATISTICS.items():
+        for power in range(3, 8):
+            values, mask = torch.randn(1, 10**power), torch.ones(1, 10**power)
+            sent: list[int] = []
+
+            def count(tensor: Tensor, operation: str, sent: list[int] = sent) -> Tensor:
+                sent.append(tensor.numel() * tensor.element_size())
+                return tensor
+
+            began = time.perf_counter()
+            statistic(values, mask, count)
+            seconds = time.perf_counter() - began
+            rows.append([name, f"10^{power}", str(len(sent)), str(sum(sent)), str(4 * 10**power), f"{seconds:.3f}"])
+    print(aligned(rows))
+
+
+if __name__ == "__main__":
+    main()
