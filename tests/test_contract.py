@@ -13,7 +13,7 @@ from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import get_config_model_id
 
 from steer_trl.metrics import append_all
-from steer_trl.trainer import CLIPPED_LOSSES
+from steer_trl.validation import CLIPPED_LOSSES, TOKEN_MEAN_LOSSES
 
 
 def parameters(function):
@@ -71,6 +71,19 @@ SHAPES = {
     ),
     "the losses that clip are these": lambda: all(
         name in source(GRPOTrainer._compute_loss) for name in CLIPPED_LOSSES
+    ),
+    "the losses that average over tokens are these": lambda: (
+        'self.loss_type in ["cispo", "dapo", "vespo"]' in source(GRPOTrainer._compute_loss)
+        and 'self.loss_type == "bnpo"' in source(GRPOTrainer._compute_loss)
+        and set(TOKEN_MEAN_LOSSES) == {"bnpo", "cispo", "dapo", "vespo"}
+    ),
+    "rewards of all ranks come from _calculate_rewards, and are summed with reward_weights": lambda: (
+        "rewards_per_func = gather(rewards_per_func)" in source(GRPOTrainer._calculate_rewards)
+        and "(rewards_per_func * self.reward_weights.to(device).unsqueeze(0)).nansum(dim=1)"
+        in source(GRPOTrainer._generate_and_score_completions)
+    ),
+    "a rollout's tensors are shuffled together, after it was scored": lambda: (
+        "shuffle_sequence_dict(generation_batch)" in source(GRPOTrainer._prepare_inputs)
     ),
     "helpers are where they were": lambda: callable(disable_gradient_checkpointing) and callable(get_config_model_id),
 }

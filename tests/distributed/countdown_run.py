@@ -8,7 +8,7 @@ from fixed_rollout import let_fsdp_run_on_cpu
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
-from train_countdown import main, parse  # noqa: E402
+from train_countdown import main, parse
 
 if __name__ == "__main__":
     let_fsdp_run_on_cpu()

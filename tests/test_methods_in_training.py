@@ -1,0 +1,123 @@
+"""Methods inside the trainer: what they are given, what it costs, what a checkpoint keeps."""
+
+import pytest
+import torch
+from conftest import same_parameters
+
+from steer_trl import SteerGRPOTrainer
+from steer_trl.shaping import SHAPERS
+
+# The shares and bounds are for thousands of tokens; here are hundreds.
+SETTINGS = {
+    "clip_cov": {"clip_cov_fraction": 0.1, "clip_cov_lower": -9.0, "clip_cov_upper": 9.0},
+    "kl_cov": {"kl_cov_fraction": 0.1},
+    "stare": {"stare_target_entropy": 100.0},
+    "dcpo": {"dcpo_smooth": True},
+    "quadrant": {"quadrant": "II", "quadrant_fraction": 0.5},
+}
+
+
+def settings(name):
+    return {"advantage_shaping": name, "correct_threshold": 0.5} | SETTINGS.get(name, {})
+
+
+class Watching(SteerGRPOTrainer):
+    """Keeps each rollout, before it is shuffled, and counts the passes that were made to score one."""
+
+    rollouts, passes = (), 0
+
+    def _generate_and_score_completions(self, inputs):
+        rollout = super()._generate_and_score_completions(inputs)
+        self.rollouts = [*self.rollouts, rollout]
+        return rollout
+
+    def _score(self, rollout):
+        self.passes += 1
+        return super()._score(rollout)
+
+
+def test_groups_are_whole_and_have_their_rewards(train):
+    """OPO, from what TRL logs of the last rollout: rewards by completion, and the lengths of the completions."""
+    trainer = train(Watching, **settings("opo"), num_iterations=2)
+    scores = torch.tensor(list(trainer._logs["rewards"]["count_reward"])).view(2, 4)
+    lengths = trainer.rollouts[-1]["completion_mask"].sum(1).view(2, 4)
+    baseline = (lengths * scores).sum(1) / lengths.sum(1)
+    assert scores.std() > 0 and len(trainer.rollouts) == 2
+    torch.testing.assert_close(trainer.rollouts[-1]["advantages"], (scores - baseline[:, None]).flatten())
+
+
+def test_weighted_and_missing_rewards(train):
+    """Two functions with weights, one of which passes on some completions; where both pass, the advantage is 0."""
+
+    def first(completions, **_):
+        return [None if i % 4 == 3 else float(len(text)) for i, text in enumerate(completions)]
+
+    def second(completions, **_):
+        return [None if i % 4 == 3 or i % 2 else 1.0 for i, _ in enumerate(completions)]
+
+    trainer = train(
+        Watching,
+        max_steps=1,
+        **settings("w_reinforce") | {"correct_threshold": 2.0},
+        reward_weights=[1.0, 3.0],
+        trainer_arguments={"reward_funcs": [first, second]},
+    )
+    (rollout,) = trainer.rollouts
+    lengths = torch.tensor(list(trainer._logs["rewards"]["first"]))
+    bonus = torch.tensor([3.0, 0.0, 3.0, 0.0] * 2)
+    expected = torch.where(lengths.nan_to_num() + bonus > 2, 0.1, -1.0)
+    expected[3::4] = 0
+    assert torch.equal(rollout["advantages"], expected)
+
+
+# Eight completions per rollout and step, in two micro-batches: those who compare tokens need one, too.
+@pytest.mark.parametrize(
+    ("name", "passes"),
+    [
+        *((name, 0) for name in ("opo", "position", "entropy_advantage", "dcpo", "quadrant", "w_reinforce")),
+        *((name, 2) for name in ("ppl", "gtpo", "edge_grpo", "unlikelihood", "fork_tokens", "clip_cov")),
+    ],
+)
+def test_a_rollout_is_scored_once_and_only_if_somebody_asks(train, name, passes):
+    assert train(Watching, max_steps=2, **settings(name)).passes == passes
+
+
+@pytest.mark.parametrize("name", SHAPERS)
+def test_every_method_trains_off_policy_and_says_what_it_did(train, name):
+    trainer = train(SteerGRPOTrainer, num_iterations=2, **settings(name))
+    assert all(parameter.isfinite().all() for parameter in trainer.model.parameters())
+    log = trainer.state.log_history
+    assert all(0 <= entry["shaping/share_changed"] <= 1 for entry in log[:4])
+    changes = ["shaping/advantage_change", "rollout_advantage_change"]
+    assert max(entry.get(key, 0) for entry in log[:4] for key in changes) > 0
+    marks = {"clip_cov": "clip_cov/dropped", "kl_cov": "kl_cov/held", "quadrant": "quadrant/drawn"}
+    if name in marks:
+        assert any(0 < entry[marks[name]] < 1 for entry in log[:4])
+
+
+@pytest.mark.parametrize("name", ["clip_cov", "quadrant", "dcpo"])
+def test_draws_and_memory_go_on_after_a_resume(train, make_trainer, tmp_path, name):
+    fields = settings(name) | {"save_strategy": "steps", "save_steps": 3, "num_iterations": 2, "seed": 7}
+    whole = train(SteerGRPOTrainer, **fields, max_steps=6)
+    resumed = make_trainer(SteerGRPOTrainer, **fields, max_steps=6)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-3"))
+    assert same_parameters(whole, resumed)
+    assert whole.shapers[name].state_dict() == resumed.shapers[name].state_dict()
+    assert not same_parameters(whole, train(SteerGRPOTrainer, **fields | {"seed": 8}, max_steps=6))
+
+
+def test_evaluation_remembers_nothing(train, prompts):
+    fields = {
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+        "trainer_arguments": {"eval_dataset": prompts.select(range(3))},
+    }
+    one, other = (train(SteerGRPOTrainer, **settings("dcpo"), **more) for more in (fields, {}))
+    assert one.shapers["dcpo"].seen.keys() == other.shapers["dcpo"].seen.keys() != set()
+
+
+def test_the_card_cites_each_paper_once(train, tmp_path):
+    train(SteerGRPOTrainer, advantage_shaping=["ppl", "position", "clip_cov"], save_strategy="steps", save_steps=2)
+    card = (tmp_path / "run/README.md").read_text()
+    assert card.count("arXiv:2508.02260") == card.count("arXiv:2505.22617") == 1
+    assert all(f"- {name}\n" in card for name in ("ppl", "position", "clip_cov"))
