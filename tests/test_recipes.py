@@ -1,5 +1,6 @@
 """Every shipped configuration parses with unknown keys refused, and says what its comments say."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -8,7 +9,8 @@ from accelerate.commands.config.config_args import load_config_from_file
 from trl import ModelConfig
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.recipes import RecipeParser
+from steer_trl.recipes import RecipeParser, load_recipe
+from steer_trl.shaping import SHAPERS
 
 ROOT = Path(__file__).parents[1]
 RECIPES = sorted(ROOT.glob("configs/recipes/*.yaml"))
@@ -60,3 +62,53 @@ def test_the_7b_recipe_has_the_papers_batches():
     assert (args.temperature, args.top_p, args.loss_type) == (1, 1, "dapo")
     assert (args.use_vllm, args.vllm_mode) == (True, "colocate")
     assert model.model_name_or_path == "Qwen/Qwen2.5-Math-7B"
+
+
+METHODS = sorted(ROOT.glob("configs/recipes/methods/*.yaml"))
+
+
+def test_every_method_has_a_recipe():
+    used = {name for path in METHODS for name in parse(path)[1].shaping_names}
+    assert used == set(SHAPERS)
+
+
+@pytest.mark.parametrize("path", METHODS, ids=lambda path: path.stem)
+def test_a_methods_recipe_changes_only_what_is_the_methods(path):
+    base, own = load_recipe(ROOT / "configs/recipes/steer_qwen2.5_math_7b.yaml"), load_recipe(path)
+    changed = {name for name in own if own[name] != base.get(name, object())}
+    clipping = {"epsilon", "epsilon_high", "delta", "loss_type", "shaping_scope"}
+    trl = {"entropy_coef", "use_adaptive_entropy", "entropy_coef_delta", "entropy_coef_max", "entropy_target"}
+    trl |= {"top_entropy_quantile", "beta", "use_bias_correction_kl"}
+    batch = {"per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"}
+    rest = {name for name in changed - {"output_dir", "advantage_shaping"} if not name.startswith(tuple(SHAPERS))}
+    assert rest <= clipping | (trl if own["advantage_shaping"] == "none" else set()) | (
+        batch if path.stem == "steer_released" else set()
+    )
+    _, args, _ = parse(path)
+    assert 8 * args.per_device_train_batch_size * args.gradient_accumulation_steps == 256
+    assert 8 * args.per_device_train_batch_size * args.steps_per_generation == 4096
+
+
+class TestExtends:
+    def write(self, folder, **recipes):
+        for name, text in recipes.items():
+            (folder / f"{name}.yaml").write_text(text)
+        return folder / f"{next(iter(recipes))}.yaml"
+
+    def test_the_nearest_file_wins(self, tmp_path):
+        path = self.write(tmp_path, a="extends: b.yaml\nx: 1\n", b="extends: c.yaml\nx: 2\ny: 2\n", c="y: 3\nz: 3\n")
+        assert load_recipe(path) == {"x": 1, "y": 2, "z": 3}
+
+    def test_a_circle_a_missing_file_and_a_list_are_refused(self, tmp_path):
+        with pytest.raises(ValueError, match="extends itself"):
+            load_recipe(self.write(tmp_path, a="extends: b.yaml\n", b="extends: a.yaml\n"))
+        with pytest.raises(FileNotFoundError, match=r"no recipe .*nowhere\.yaml"):
+            load_recipe(self.write(tmp_path, a="extends: nowhere.yaml\n"))
+        with pytest.raises(ValueError, match="a recipe is a YAML mapping"):
+            load_recipe(self.write(tmp_path, a="- x\n"))
+
+    def test_environment_variables_are_set(self, tmp_path, monkeypatch):
+        monkeypatch.delenv("OF_A_RECIPE", raising=False)
+        base = ROOT / "configs/recipes/smoke_cpu.yaml"
+        parse(self.write(tmp_path, a=f"extends: {base}\nenv: {{OF_A_RECIPE: 7}}\n"))
+        assert os.environ["OF_A_RECIPE"] == "7"
