@@ -23,7 +23,7 @@ from steer_trl.shaping.stare import StareOptions
 from steer_trl.shaping.steer import SteerOptions
 from steer_trl.shaping.unlikelihood import UnlikelihoodOptions
 from steer_trl.shaping.w_reinforce import WReinforceOptions
-from steer_trl.validation import CLIPPED_LOSSES, is_number, listed, one_of, refuse
+from steer_trl.validation import CLIPPED_LOSSES, in_interval, listed, one_of, refuse
 
 logger = logging.getLogger(__name__)
 
@@ -151,9 +151,7 @@ class SteerGRPOConfig(
         return complaints
 
     def _method_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
-        complaints = []
-        if not is_number(self.correct_threshold):
-            complaints.append(f"correct_threshold={self.correct_threshold!r} is refused: give a number.")
+        complaints = in_interval("correct_threshold", self.correct_threshold, "(-inf, inf)", "rewards lie around it")
         # A method that is not in use can be misspelt, too.
         for method in dict.fromkeys([*SHAPERS.values(), *methods.values()]):
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]

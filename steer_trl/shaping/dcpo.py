@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 EPS = 1e-6
 HIGHEST = 10.0
+TINY = 1e-30
 
 
 @dataclass
@@ -91,7 +92,7 @@ class Dcpo(Shaper):
 
     def bounds(self, old_probabilities: Tensor) -> tuple[Tensor, Tensor]:
         """Return low and high for old probabilities in [0, 1]."""
-        inverse = 4 / old_probabilities
+        inverse = 4 / old_probabilities.clamp(min=TINY)
         low = 0.5 + 0.5 * (1 - self.args.dcpo_epsilon_low * inverse).clamp(min=0).sqrt()
         high = 0.5 + 0.5 * (1 + self.args.dcpo_epsilon_high * inverse).sqrt()
         return low, high.clamp(max=max(self.args.dcpo_dual_clip, HIGHEST))
@@ -112,7 +113,8 @@ class Dcpo(Shaper):
             scored = rewards[~rewards.isnan()]
             if len(scored):
                 times[i], mean, variance = self._remember(rollout.prompts[i * size], scored)
-                total[i] = ((rewards - mean) / (variance**0.5 + EPS)).nan_to_num(0.0) if variance > 0 else 0.0
+                differs = variance**0.5 > EPS * max(abs(mean), EPS)  # below that it is rounding
+                total[i] = ((rewards - mean) / (variance**0.5 + EPS)).nan_to_num(0.0) if differs else 0.0
         first = ((times - 1) * new + total) / times
         second = (new + (times - 1) * total) / times
         return torch.where(first.abs() < second.abs(), first, second).flatten()

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from steer_trl.shaping.base import Paper, Rollout, Shaper, option
+from steer_trl.validation import is_number
 
 if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig
@@ -45,7 +46,8 @@ class EdgeGrpo(Shaper):
     def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
         """Check the clamp."""
         clamp = args.edge_grpo_clamp
-        if clamp is None or (len(clamp) == 2 and 0 < clamp[0] <= clamp[1]):
+        is_pair = isinstance(clamp, (list, tuple)) and len(clamp) == 2 and all(map(is_number, clamp))
+        if clamp is None or (is_pair and 0 < clamp[0] <= clamp[1] < float("inf")):
             return []
         return [f"edge_grpo_clamp={clamp!r} is refused: a range has two ends above 0. Give two, such as [0.1, 10]."]
 

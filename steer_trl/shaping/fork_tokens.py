@@ -73,14 +73,14 @@ class ForkTokens(Shaper):
         entropies = batch.entropies.float()
         threshold = statistics.top_threshold(entropies, valid, self.args.fork_tokens_fraction, reduce)
         chosen = valid & (entropies >= threshold - self.tolerance)
-        both, chosen = reduce(torch.stack([batch.mask.bool().sum(), chosen.sum()]), "sum")
-        return torch.stack([threshold, both / chosen.clamp(min=1)])
+        total, chosen = reduce(torch.stack([valid.sum(), chosen.sum()]), "sum")
+        return torch.stack([threshold, total / chosen.clamp(min=1)])
 
     def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
-        """Return N / |S| on S, 0 elsewhere."""
+        """Return N / |S| on S, 0 elsewhere; 1 where the entropy is not finite."""
         threshold, factor = measure
-        chosen = self._valid(batch) & (batch.entropies.float() >= threshold - self.tolerance)
-        return torch.where(chosen, factor, 0.0)
+        weights = torch.where(batch.entropies.float() >= threshold - self.tolerance, factor, 0.0)
+        return torch.where(self._valid(batch), weights, 1.0)
 
     @staticmethod
     def _valid(batch: TokenBatch) -> Tensor:

@@ -87,12 +87,17 @@ class Gtpo(Shaper):
         return sum(standardized(side, rollout.num_generations, EPS) for side in apart)
 
     def shaped_rewards(self, rollout: Rollout) -> Tensor:
-        """Return r `[N, T]`; what it is off the mask does not matter."""
-        entropies = rollout.entropies.float().nan_to_num(0.0, 0.0, 0.0)
+        """Return r `[N, T]`; what it is off the mask does not matter.
+
+        A token without a finite entropy is not counted, and gets what one at the mean gets.
+        """
+        known = rollout.entropies.isfinite()
+        entropies = torch.where(known, rollout.entropies.float(), 1.0)
         right = is_right(rollout, self.args).unsqueeze(1)
-        alive = rollout.mask.bool() & ~rollout.rewards.isnan().unsqueeze(1)
+        alive = rollout.mask.bool() & known & ~rollout.rewards.isnan().unsqueeze(1)
         rewards = rollout.rewards.nan_to_num(0.0).unsqueeze(1)
         a1, a2, size = self.args.gtpo_reward_weight, self.args.gtpo_entropy_weight, rollout.num_generations
-        credit = a1 * rewards + a2 * relative(entropies, alive & right, size, EPS)
-        blame = -a1 - a2 * relative(1 / (entropies + EPS), alive & ~right, size, EPS)
+        uncertain = torch.where(known, relative(entropies, alive & right, size, EPS), 1.0)
+        certain = torch.where(known, relative(1 / (entropies + EPS), alive & ~right, size, EPS), 1.0)
+        credit, blame = a1 * rewards + a2 * uncertain, -a1 - a2 * certain
         return torch.where(right, credit, rewards if self.args.gtpo_version == "v1" else blame)

@@ -75,4 +75,5 @@ class KlCov(Shaper):
         mean_advantage, mean_logp, threshold = measure
         cov = covariance(batch, mean_advantage, mean_logp)
         # Relative: the same token's numbers differ in their last bits from batch to batch.
-        return (cov >= threshold - self.tolerance * threshold.abs()) & batch.ratio.isfinite() & (batch.ratio > 0)
+        top = (cov >= threshold - self.tolerance * threshold.abs()) & (cov != 0)  # equal advantages have none
+        return top & batch.ratio.isfinite() & (batch.ratio > 0)
