@@ -47,6 +47,17 @@ def train(recipe: Path, folder: Path, arguments: argparse.Namespace) -> None:
         raise SystemExit(f"{recipe.stem} failed: see {folder / 'output.txt'}")
 
 
+def make_start(arguments: argparse.Namespace) -> None:
+    """Make the start where there is none; refuse one of other sizes, whose held-out problems would be others."""
+    sizes = {name: getattr(arguments, name) for name in ("supervised_steps", "held_out", "seed")}
+    made = arguments.output_dir / START / "sizes.json"
+    if not made.exists():
+        run(Experiment({}, arguments.output_dir, **sizes))
+        made.write_text(json.dumps(sizes))
+    elif json.loads(made.read_text()) != sizes:
+        raise SystemExit(f"{made.parent} was made with {made.read_text()}. Give another --output_dir.")
+
+
 def main() -> None:
     """Make the start where there is none, train every method, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -59,8 +70,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     folder = arguments.output_dir
-    if not (folder / START / MEASURED).exists():
-        run(Experiment({}, folder, arguments.supervised_steps, held_out=arguments.held_out, seed=arguments.seed))
+    make_start(arguments)
     others = arguments.methods or sorted(path.stem for path in RECIPES.glob("*.yaml"))
     names = [BASELINE, *(name for name in others if name != BASELINE)]
     for name in names:

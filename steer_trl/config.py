@@ -1,5 +1,6 @@
 """The configuration: every field of TRL's `GRPOConfig`, and those of the methods, each from the method's own file."""
 
+import json
 import logging
 from dataclasses import dataclass, fields
 from typing import Any
@@ -110,14 +111,35 @@ class SteerGRPOConfig(
         # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.
         refuse(self._name_complaints(), "SteerGRPOConfig")
         methods = {name: find_shaper(name) for name in self.shaping_names}
+        refuse(self._option_complaints(methods), "SteerGRPOConfig")
         refuse(self._method_complaints(methods), "SteerGRPOConfig")
         refuse(self._take_surrogates(methods), "SteerGRPOConfig")
         super().__post_init__()
-        refuse(self._scope_complaints(), "SteerGRPOConfig")
+        refuse(self._scope_complaints(methods), "SteerGRPOConfig")
+        for remark in self._remarks(methods):
+            logger.warning(remark)
 
-    def _scope_complaints(self) -> list[str]:
+    def _remarks(self, methods: dict[str, type[Shaper]]) -> list[str]:
+        """What a user may expect of a method that it does not do with these settings."""
+        remarks = []
+        is_reused = self.steps_per_generation * self.num_iterations > self.gradient_accumulation_steps
+        for name, method in methods.items():
+            if method.surrogate and not is_reused:
+                remarks.append(
+                    f"{name}: with one optimizer step per rollout no token has moved since its rollout, so "
+                    "nothing is clipped or held. Set steps_per_generation or num_iterations for several."
+                )
+            if method.per_token and self.importance_sampling_level == "sequence":
+                remarks.append(
+                    f"{name}: with importance_sampling_level='sequence' a completion's tokens share one gradient, so "
+                    "only the mean of their weights acts."
+                )
+        return remarks
+
+    def _scope_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         accumulation, per_rollout = self.gradient_accumulation_steps, self.steps_per_generation
-        if not self.shaping_names or self.shaping_scope == "micro_batch" or per_rollout % accumulation == 0:
+        compares = any(method.overrides("measure") for method in methods.values())
+        if not compares or self.shaping_scope == "micro_batch" or per_rollout % accumulation == 0:
             return []
         return [
             f"steps_per_generation={per_rollout} is refused with gradient_accumulation_steps={accumulation} and "
@@ -138,10 +160,6 @@ class SteerGRPOConfig(
             complaints.append(
                 f"advantage_shaping={shaping!r} is refused: 'none' cannot be combined. Leave it out of the list."
             )
-        if len(set(map(str, names))) < len(names):
-            complaints.append(
-                f"advantage_shaping={shaping!r} is refused: a method applied twice is not the paper's. Name it once."
-            )
         for name in names:
             try:
                 if name != "none":
@@ -149,6 +167,25 @@ class SteerGRPOConfig(
             except ValueError as error:
                 complaints.append(str(error))
         return complaints
+
+    def _option_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
+        if len(set(methods.values())) < len(self.shaping_names):
+            return [
+                f"advantage_shaping={self.advantage_shaping!r} is refused: a method applied twice is not the paper's. "
+                "Name it once."
+            ]
+        given = self.shaping_options
+        if isinstance(given, str):  # the command line's; TRL would parse it after our checks
+            try:
+                self.shaping_options = json.loads(given)
+            except json.JSONDecodeError as error:
+                return [f"shaping_options={given!r} is refused: {error}. Write JSON, such as '{{\"last\": 0.5}}'."]
+        if self.shaping_options and set(methods) <= set(SHAPERS):
+            return [
+                f"shaping_options={given!r} is refused: it is for a method of your own, and none is in use. The other "
+                "methods' settings are fields of this configuration."
+            ]
+        return []
 
     def _method_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         complaints = in_interval("correct_threshold", self.correct_threshold, "(-inf, inf)", "rewards lie around it")

@@ -11,7 +11,7 @@
 | `stare/gate` | 0 or 1 | whether STARE's gate is open |
 | `stare/amplify`, `stare/attenuate` | - | W and M |
 | `stare/target_entropy` | nats per token | what the gate compares with |
-| `clip_cov/clipped`, `kl_cov/penalized`, `dcpo/clipped_low`, ... | 0 to 1 | share of tokens in a method's own sets |
+| `clip_cov/dropped`, `kl_cov/held`, `dcpo/clipped_low`, ... | 0 to 1 | share of tokens in a method's own sets |
 
 All are over the trained tokens of all ranks: the weights of one optimizer step (of one batch in evaluation), the
 entropy of one rollout. TRL averages what falls between two log lines and puts `eval_` before the keys of evaluation.

@@ -25,6 +25,7 @@ from steer_trl.randomness import uniform
 from steer_trl.resume import ResumableTrainer
 from steer_trl.rollout import OLD_ENTROPIES, OLD_LOGPS, ROWS, RolloutTrainer, loss_mask
 from steer_trl.shaping import TokenBatch, compares_tokens, make_shapers, measured, shaped
+from steer_trl.shaping.base import mean_of_tokens
 from steer_trl.statistics import all_ranks, this_process
 from steer_trl.validation import CLIPPED_LOSSES
 
@@ -142,10 +143,7 @@ class SteerGRPOTrainer(ResumableTrainer, BenchmarkedTrainer, RolloutTrainer):
         old_logps = inputs.get("old_per_token_logps", logps)
         if self.importance_sampling_level == "sequence":
             # One ratio per sequence, as the loss uses: the mean log-ratio of its tokens, of the finite ones.
-            log_ratio = logps - old_logps
-            valid = mask.bool() & log_ratio.isfinite()
-            log_ratio = torch.where(valid, log_ratio, 0.0).sum(1, keepdim=True)
-            old_logps = logps - log_ratio / valid.sum(1, keepdim=True).clamp(min=1)
+            old_logps = logps - mean_of_tokens(logps - old_logps, mask).nan_to_num(0.0).unsqueeze(1)
         advantages = inputs["advantages"]
         clips = self.loss_type in CLIPPED_LOSSES
         return TokenBatch(

@@ -6,11 +6,41 @@ import pytest
 from trl import GRPOConfig, TrlParser
 
 from steer_trl import SteerGRPOConfig
+from steer_trl.shaping import Shaper
 from steer_trl.validation import STARE_VARIANTS, stare_operations
 
 
 def config(**settings):
     return SteerGRPOConfig(output_dir="unused", use_cpu=True, bf16=False, **settings)
+
+
+class Halved(Shaper):
+    def weights(self, batch, measure):
+        return 0.5 * batch.mask
+
+
+class Misspelt(Shaper):
+    def weight(self, batch, measure):
+        return 0.5 * batch.mask
+
+
+class Unstaged(Shaper):
+    def bonus(self, batch, measure):
+        return batch.mask
+
+
+class Late(Shaper):
+    stage = "weights"
+
+    def weights(self, batch, measure):
+        return batch.mask
+
+
+class Blind(Shaper):
+    stage = "scale"
+
+    def advantages(self, rollout):
+        return rollout.advantages / 2
 
 
 def test_defaults_are_the_papers():
@@ -56,6 +86,36 @@ MISTAKES = [
     ({"advantage_shaping": ["steer", "none"]}, "'none' cannot be combined"),
     ({"advantage_shaping": ["steer", "steer"]}, "a method applied twice"),
     ({"advantage_shaping": ["steer", 3]}, "advantage_shaping=3 is unknown"),
+    ({"advantage_shaping": ["test_config.Halved", "test_config:Halved"]}, "a method applied twice"),
+    ({"advantage_shaping": "test_config.Misspelt"}, "Misspelt' is refused: it answers none of 'advantages', 'bonus'"),
+    ({"advantage_shaping": "test_config.Unstaged"}, "its stage is 'weight', .* answers 'bonus' acts in bonus"),
+    ({"advantage_shaping": "test_config.Late"}, "its stage is 'weights', .* Set stage = 'advantage'"),
+    ({"advantage_shaping": "test_config.Blind"}, "reads nothing. Set reads"),
+    ({"shaping_options": {"alpha": 1}}, "it is for a method of your own, and none is in use"),
+    ({"advantage_shaping": "test_config.Halved", "shaping_options": "{a"}, "shaping_options='{a' is refused.* JSON"),
+    *(
+        ({"advantage_shaping": name, "importance_sampling_level": "sequence"}, "its tokens share one gradient")
+        for name in ("clip_cov", "fork_tokens", "quadrant")
+    ),
+    *(
+        ({"advantage_shaping": name, "scale_rewards": "none"}, f"scale_rewards='none' is refused with '{name}'")
+        for name in ("unlikelihood", "gtpo", "grpo_s")
+    ),
+    *(
+        ({"advantage_shaping": name, "off_policy_mask_threshold": 0.5}, "drops completions by the sign")
+        for name in ("gtpo", "kl_cov")
+    ),
+    ({"advantage_shaping": "gtpo", "loss_type": "sapo"}, "turns the sign of single tokens"),
+    (
+        {"advantage_shaping": "stare", "stare_fixed_probability": 0.1, "stare_top_fraction": 0.5},
+        "stare_top_fraction=0.5 is refused with stare_fixed_probability",
+    ),
+    ({"advantage_shaping": "stare", "stare_low_set": "bottom"}, "leaves expected tokens alone"),
+    ({"advantage_shaping": "stare", "stare_gate": "none", "stare_target_entropy": 0.4}, "compares nothing with it"),
+    (
+        {"advantage_shaping": "steer", "gradient_accumulation_steps": 4, "steps_per_generation": 2},
+        "an optimizer step would span rollouts",
+    ),
     ({"steer_lambda_min": 0}, r"steer_lambda_min=0 is refused.* Give a number in \(0, 1\]"),
     ({"steer_lambda_min": 1.01}, "steer_lambda_min=1.01 is refused"),
     ({"steer_lambda_min": math.nan}, "steer_lambda_min=nan is refused"),
@@ -100,6 +160,36 @@ def test_all_mistakes_are_told_at_once():
     assert len(str(error.value).splitlines()) == 4
 
 
+@pytest.mark.parametrize(
+    ("settings", "remark"),
+    [
+        ({"advantage_shaping": "kl_cov"}, "kl_cov: with one optimizer step per rollout no token has moved"),
+        ({"advantage_shaping": "dcpo"}, "dcpo: with one optimizer step"),
+        ({"advantage_shaping": "dcpo", "steps_per_generation": 2}, None),
+        ({"advantage_shaping": "kl_cov", "num_iterations": 2}, None),
+        (
+            {"advantage_shaping": "stare", "importance_sampling_level": "sequence"},
+            "only the mean of their weights acts",
+        ),
+        (
+            {"advantage_shaping": "gtpo", "importance_sampling_level": "sequence"},
+            "only the mean of their weights acts",
+        ),
+        ({"advantage_shaping": "opo", "importance_sampling_level": "sequence"}, None),
+        ({"advantage_shaping": "steer"}, None),
+    ],
+    ids=str,
+)
+def test_what_a_method_will_not_do_is_said(settings, remark, caplog):
+    config(gradient_accumulation_steps=1, **settings)
+    assert remark in caplog.text if remark else not caplog.records
+
+
+def test_a_method_that_compares_nothing_takes_any_schedule():
+    schedule = {"gradient_accumulation_steps": 4, "steps_per_generation": 2}
+    assert config(advantage_shaping="opo", **schedule).steps_per_generation == 2
+
+
 def test_bounds_of_the_schedule_bind_only_the_schedule():
     assert config(stare_amplify=2.0, stare_attenuate=0.1).stare_amplify == 2.0
 
@@ -118,9 +208,10 @@ def test_yaml_and_command_line(tmp_path):
     (args,) = TrlParser(SteerGRPOConfig).parse_args_and_config(line)
     assert args.shaping_names == ("stare",) and args.stare_target_entropy_unit == "initial"
     recipe.write_text("output_dir: out\nuse_cpu: true\nbf16: false\n")
-    line = ["--config", str(recipe), "--stare_variant", "C2", "--shaping_options", '{"strength": 0.5}']
-    (args,) = TrlParser(SteerGRPOConfig).parse_args_and_config(line)
+    (args,) = TrlParser(SteerGRPOConfig).parse_args_and_config(["--config", str(recipe), "--stare_variant", "C2"])
     assert args.shaping_names == ("steer",) and stare_operations(args.stare_variant) == STARE_VARIANTS["C2"]
+    own = ["--advantage_shaping", "test_config.Halved", "--shaping_options", '{"strength": 0.5}']
+    (args,) = TrlParser(SteerGRPOConfig).parse_args_and_config(["--config", str(recipe), *own])
     assert args.shaping_options == {"strength": 0.5}
 
 

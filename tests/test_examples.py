@@ -49,7 +49,7 @@ def tiny_folder(tmp_path):
 
 def train_math(tmp_path, model, dataset, *overrides, check=True, engine="cpu"):
     launch = ["-m", "accelerate.commands.launch", "--config_file", ROOT / f"configs/accelerate/{engine}.yaml"]
-    script = [ROOT / "examples/train_math.py", "--config", ROOT / "configs/recipes/smoke_cpu.yaml"]
+    script = ["-m", "steer_trl.cli", "train", "--config", ROOT / "configs/recipes/smoke_cpu.yaml"]
     arguments = [
         "--model_name_or_path",
         model,
@@ -144,7 +144,7 @@ def test_a_method_of_ones_own_works_through_a_recipe(tmp_path, tiny_folder, prob
     (tmp_path / "recipe.yaml").write_text(f"extends: {ROOT}/configs/recipes/smoke_cpu.yaml\n{lines}")
     overrides = ["--model_name_or_path", tiny_folder, "--dataset_name", problems, "--output_dir", tmp_path / "out"]
     launch = ["-m", "accelerate.commands.launch", "--config_file", ROOT / "configs/accelerate/cpu.yaml"]
-    command = [*launch, ROOT / "examples/train_math.py", "--config", tmp_path / "recipe.yaml", *overrides]
+    command = [*launch, "-m", "steer_trl.cli", "train", "--config", tmp_path / "recipe.yaml", *overrides]
     run(*command, folder=tmp_path, PYTHONPATH=str(tmp_path))
     log = json.loads((tmp_path / "out/checkpoint-2/trainer_state.json").read_text())["log_history"]
     assert log[0]["shaping/weight_min"] == 0.5 and 0.5 < log[0]["shaping/weight_mean"] < 1

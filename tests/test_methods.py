@@ -274,8 +274,10 @@ ORACLES |= {gtpo_v1: {"gtpo_version": "v1"}, gtpo_separate: {"gtpo_normalize": "
 @given(SEEDS, st.sampled_from([(0.0, 1.0), (-1.0, 1.0), (1.0,)]), st.sampled_from([0.0, 0.3]))
 def test_advantages_are_the_papers_loops(oracle, seed, outcomes, missing):
     name = oracle.__name__.removesuffix("_v1").removesuffix("_separate")
-    # What scales or adds is given TRL's advantages, which are 0 for completions that nothing could score.
-    rollout = random_rollout(seed, outcomes, missing if name in REPLACING else 0.0)
+    rollout = random_rollout(seed, outcomes, missing)
+    if name not in REPLACING:  # what scales or adds keeps the advantage of a completion that nothing could score
+        unscored = rollout.rewards.isnan().unsqueeze(1)
+        rollout = replace(rollout, advantages=torch.where(unscored, 0.0, rollout.advantages))
     ours, theirs = (
         advantages(name, rollout, **ORACLES[oracle]),
         expected_advantages(oracle, rollout, rollout.num_generations),
@@ -557,6 +559,8 @@ class TestStare:
 
     def omega(self, batch, variant, **options):
         options = {"stare_gate": "none", "stare_amplify": 2.0, "stare_attenuate": 0.5} | options
+        if not {"O2", "O3", "C1", "C3", "C4"} & {variant}:
+            options.pop("stare_low_set", None)  # refused where no expected token is touched
         return weights(kept("stare", stare_variant=variant, **EXACT, **options), batch)
 
     @pytest.mark.parametrize("low_set", ["complement", "bottom"])
@@ -586,14 +590,15 @@ class TestStare:
     @given(SEEDS)
     def test_a_fixed_probability_takes_no_quantile(self, seed):
         batch = random_batch(seed)
-        ours = self.omega(batch, "C4", stare_fixed_probability=0.4, stare_top_fraction=0.0)
+        ours = self.omega(batch, "C4", stare_fixed_probability=0.4)
         likely, a = batch.logps.exp() >= 0.4, batch.advantages
         assert chosen(ours == 0.5, batch) == chosen(((a > 0) & likely) | ((a < 0) & ~likely), batch)
 
     @given(SEEDS)
     def test_gates_of_completions_and_of_tokens(self, seed):
-        batch, options = random_batch(seed), {"stare_top_fraction": 0.5, "stare_target_entropy": 1.5}
-        always, sample, token = (self.omega(batch, "C1", stare_gate=g, **options) for g in ("none", "sample", "token"))
+        batch, options, target = random_batch(seed), {"stare_top_fraction": 0.5}, {"stare_target_entropy": 1.5}
+        always = self.omega(batch, "C1", stare_gate="none", **options)
+        sample, token = (self.omega(batch, "C1", stare_gate=g, **options, **target) for g in ("sample", "token"))
         for i, t in trained(batch):
             of_completion = mean(batch.old_entropies[i, u].item() for j, u in trained(batch) if j == i)
             assert sample[i, t] == (always[i, t] if of_completion < 1.5 else 1)
@@ -689,8 +694,7 @@ class TestTokenMethods:
         everything = method("quadrant", quadrant=quadrant, quadrant_action=action, quadrant_fraction=1.0)
         assert torch.equal(weights(everything, batch) == weight, members)
 
-    # GRPO-S compares nothing, and a row of merged tokens is no completion.
-    @pytest.mark.parametrize("name", [name for name in IN_THE_LOSS if name != "grpo_s"])
+    @pytest.mark.parametrize("name", IN_THE_LOSS)
     @given(SEEDS)
     def test_an_optimizer_step_does_not_depend_on_how_it_is_split(self, name, seed):
         batch, shapers = random_batch(seed), {name: kept(name)}
@@ -742,6 +746,23 @@ class TestBadNumbers:
         ours, theirs = (advantages(name, x) for x in (rollout, self.spoilt(rollout, missing.unsqueeze(1))))
         assert (ours[missing] == 0).all()
         torch.testing.assert_close(ours, theirs)
+
+    @pytest.mark.parametrize("name", ["edge_grpo", "ppl"])
+    @given(SEEDS)
+    def test_what_scales_leaves_it_out_of_its_group_and_as_it_is(self, name, seed):
+        rollout = random_rollout(seed, missing=0.4)
+        missing = rollout.rewards.isnan().unsqueeze(1)
+        ours, theirs = (advantages(name, x) for x in (rollout, self.spoilt(rollout, missing)))
+        torch.testing.assert_close(ours, theirs)
+        assert torch.equal(ours * missing, rollout.advantages * rollout.mask * missing)
+
+    @pytest.mark.parametrize("logp", [-90.0, -104.0, -300.0])
+    def test_kl_cov_leaves_a_token_alone_whose_ratio_has_no_inverse(self, logp):
+        logps, old, ones = torch.tensor([[logp, -0.5, -0.7]]), torch.tensor([[-1.0, -0.5, -0.7]]), torch.ones(1, 3)
+        a = torch.tensor([[-1.0, 1.0, 0.3]])
+        assert (
+            bonus(method("kl_cov", kl_cov_fraction=0.4), TokenBatch(logps, old, ones, ones, a, ones, 1, 1)).eq(0).all()
+        )
 
     @pytest.mark.parametrize("name", ON_ROLLOUTS)
     @given(SEEDS, st.sampled_from([(0.0, 1.0), (1.0,), (0.0,), (-1.0,)]))

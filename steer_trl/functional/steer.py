@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from steer_trl import statistics
+from steer_trl.functional.clipping import clipped
 from steer_trl.statistics import Reduce, this_process
 from steer_trl.validation import STEER_FORMS, one_of, refuse, steer_complaints
 
@@ -50,9 +51,9 @@ def entropy_change(
     advantage = advantage.unsqueeze(1) if advantage.dim() == 1 else advantage
     if form == "paper":
         ratio = torch.exp(lp - lq)
-        clipped = ((advantage > 0) & (ratio > 1 + epsilon_high)) | ((advantage < 0) & (ratio < 1 - epsilon_low))
+        too_low, too_high = clipped(ratio, advantage, 1 - epsilon_low, 1 + epsilon_high)
         omega = -ratio * advantage * torch.expm1(lp).square() * (lp + entropy)
-        omega = torch.where(clipped, 0.0, omega)
+        omega = torch.where(too_low | too_high, 0.0, omega)
     else:
         pi, q = lp.exp().clamp(min=1e-8), lq.exp().clamp(1e-8, 1.0)
         omega = -(advantage / q) * pi * (1 - pi) * (pi.log() + entropy)

@@ -97,6 +97,8 @@ def find_shaper(name: str) -> type[Shaper]:
         raise ValueError(
             f"advantage_shaping={name!r} is refused: it does not derive from steer_trl.shaping.Shaper. Let it do so."
         )
+    if complaints := found.definition_complaints():
+        raise ValueError(f"advantage_shaping={name!r} is refused: {' Also, '.join(complaints)}")
     return found
 
 

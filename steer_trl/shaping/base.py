@@ -31,6 +31,9 @@ def one_or_several(default: str, help: str) -> Any:
     return field(default_factory=lambda: default, metadata={"help": help})
 
 
+STAGES = ("advantage", "scale", "bonus", "weight")
+
+
 @dataclass(frozen=True)
 class Paper:
     """Where a method comes from, for the model card."""
@@ -48,6 +51,12 @@ class Paper:
             f"@article{{{key}-{self.arxiv},\n    title  = {{{{{self.title}}}}},\n    author = {{{self.authors}}},\n"
             f"    year   = {self.year},\n    eprint = {{arXiv:{self.arxiv}}},\n}}"
         )
+
+
+def mean_of_tokens(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean of each row's finite values on the mask `[B]`, float32; NaN where there is none."""
+    valid = mask.bool() & values.isfinite()
+    return torch.where(valid, values.float(), 0.0).sum(1) / valid.sum(1)
 
 
 @dataclass(frozen=True)
@@ -86,10 +95,10 @@ class TokenBatch:
 
     @classmethod
     def merged(cls, batches: Sequence["TokenBatch"]) -> "TokenBatch":
-        """Put the tokens of several micro-batches into one row, for a statistic over all of them."""
+        """Put the completions of several micro-batches below each other, for a statistic over all of them."""
         tensors = ("logps", "old_logps", "entropies", "old_entropies", "advantages", "mask", "draws")
         rows = {
-            name: torch.cat([getattr(b, name).expand_as(b.logps).reshape(1, -1) for b in batches], dim=1)
+            name: torch.cat([getattr(b, name).expand_as(b.logps) for b in batches])
             for name in tensors
             if getattr(batches[0], name) is not None
         }
@@ -126,9 +135,12 @@ class Rollout:
         return self.mask.float().sum(1)
 
     def mean_of_tokens(self, values: Tensor) -> Tensor:
-        """Mean over each completion's finite tokens `[N]`; NaN where there is none."""
-        valid = self.mask.bool() & values.isfinite()
-        return torch.where(valid, values.float(), 0.0).sum(1) / valid.sum(1)
+        """Mean over each completion's finite trained tokens `[N]`; NaN where there is none."""
+        return mean_of_tokens(values, self.mask)
+
+    def mean_of_scored(self, values: Tensor) -> Tensor:
+        """The same, and NaN for a completion that no reward function could score: it counts in no group."""
+        return torch.where(self.rewards.isnan(), torch.nan, self.mean_of_tokens(values))
 
 
 class Shaper:
@@ -147,6 +159,9 @@ class Shaper:
     reads: ClassVar[tuple[str, ...]] = ()
     """What [`advantages`] wants of the rollout: `"mask"` alone, or any of `"rewards"`, `"logps"`, `"entropies"`,
     `"prompts"`. The middle two can cost a forward pass per rollout. Empty: it does not act on rollouts."""
+
+    per_token: ClassVar[bool] = True
+    """Whether the tokens of one completion can fare differently."""
 
     random: ClassVar[bool] = False
     """Whether it reads `TokenBatch.draws`."""
@@ -196,7 +211,7 @@ class Shaper:
         """Return what the tokens of a batch are compared with, taking in those of other ranks with `reduce`.
 
         Every rank calls it, and it must call `reduce` equally often on every rank, whatever the tokens. The batch has
-        the tokens of all micro-batches of the step in one row.
+        the completions of all micro-batches of the step.
         """
         return None
 
@@ -228,6 +243,24 @@ class Shaper:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a [`state_dict`]."""
+
+    @classmethod
+    def definition_complaints(cls) -> list[str]:
+        """Say what is wrong with the class itself, for one that a user has written."""
+        answers = {question for question in ("advantages", "bonus", "weights") if cls.overrides(question)}
+        stages = {"advantages": ("advantage", "scale", "bonus"), "bonus": ("bonus",), "weights": STAGES}
+        complaints = []
+        if not answers:
+            complaints.append("it answers none of 'advantages', 'bonus' and 'weights'. Write one of these methods.")
+        complaints += [
+            f"its stage is {cls.stage!r}, and a method that answers {answer!r} acts in {' or '.join(stages[answer])}. "
+            f"Set stage = {stages[answer][0]!r}."
+            for answer in sorted(answers)
+            if cls.stage not in stages[answer]
+        ]
+        if "advantages" in answers and not cls.reads:
+            complaints.append("it answers 'advantages' and reads nothing. Set reads = ('mask',) or what it wants.")
+        return complaints
 
     @classmethod
     def overrides(cls, name: str) -> bool:

@@ -8,7 +8,6 @@ code, where the floor of 1 raises the share). The authors clip at 0 and 2 (`epsi
 for the lightest touch; KL-Cov pulls on such tokens instead of dropping them.
 """
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,10 @@ import torch
 from torch import Tensor
 
 from steer_trl import statistics
+from steer_trl.functional.clipping import clipped
 from steer_trl.shaping.base import Shaper, TokenBatch, option
-from steer_trl.shaping.covariance import ENTROPY_MECHANISM, covariance, means
+from steer_trl.shaping.conflicts import token_ratio_conflicts
+from steer_trl.shaping.covariance import ENTROPY_MECHANISM, count_of, covariance, means
 from steer_trl.statistics import Reduce
 from steer_trl.validation import in_interval, is_number
 
@@ -52,6 +53,11 @@ class ClipCov(Shaper):
             )
         return complaints
 
+    @classmethod
+    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Refuse ratios of whole completions."""
+        return token_ratio_conflicts("clip_cov", args)
+
     @property
     def active(self) -> bool:
         """False for a fraction of 0."""
@@ -62,7 +68,7 @@ class ClipCov(Shaper):
         count, *both = means(batch, reduce)
         pool = self._pool(batch, *both)
         pooled = int(reduce(pool.sum(), "sum"))
-        dropped = min(max(math.floor(self.args.clip_cov_fraction * count.item() + 1e-6), 1), pooled)
+        dropped = count_of(self.args.clip_cov_fraction, count.item(), pooled)
         threshold = statistics.kth_largest(batch.draws, pool, dropped, reduce)
         return torch.stack([*both, threshold.double()])
 
@@ -80,7 +86,5 @@ class ClipCov(Shaper):
 
     def _pool(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> Tensor:
         cov = covariance(batch, mean_advantage, mean_logp)
-        clipped = ((batch.advantages > 0) & (batch.ratio > 1 + batch.epsilon_high)) | (
-            (batch.advantages < 0) & (batch.ratio < 1 - batch.epsilon_low)
-        )
-        return (cov > self.args.clip_cov_lower) & (cov < self.args.clip_cov_upper) & ~clipped
+        low, high = clipped(batch.ratio, batch.advantages, 1 - batch.epsilon_low, 1 + batch.epsilon_high)
+        return (cov > self.args.clip_cov_lower) & (cov < self.args.clip_cov_upper) & ~low & ~high

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from steer_trl.shaping.base import Rollout, Shaper, TokenBatch
+from steer_trl.shaping.base import STAGES, Rollout, Shaper, TokenBatch
 from steer_trl.statistics import Reduce
 
-STAGES = ("advantage", "scale", "bonus", "weight")
 Shapers = Mapping[str, Shaper]
 
 

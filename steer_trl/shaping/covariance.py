@@ -5,6 +5,8 @@
 A policy-gradient step lowers the entropy in proportion to it: tokens that are likely and good, or unlikely and bad.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -33,6 +35,11 @@ def covariance(batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> 
     """Return cov `[B, T]`, float32; `-inf` off the mask and where the log-probability is not finite."""
     product = (batch.advantages.float() - mean_advantage) * (batch.logps.float() - mean_logp)
     return torch.where(_valid(batch), product, -torch.inf)
+
+
+def count_of(fraction: float, total: float, most: int) -> int:
+    """Return how many tokens the authors take: the floor of a share of all, at least one, at most `most`."""
+    return min(max(math.floor(fraction * total + 1e-6), 1), most)
 
 
 def _valid(batch: TokenBatch) -> Tensor:

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from steer_trl.functional.clipping import clipped
 from steer_trl.shaping.base import Paper, Rollout, Shaper, TokenBatch, option
-from steer_trl.shaping.groups import advantage_conflicts, standardized
+from steer_trl.shaping.conflicts import advantage_conflicts
+from steer_trl.shaping.groups import standardized
 from steer_trl.validation import UNCLIPPED, in_interval
 
 if TYPE_CHECKING:
@@ -99,9 +101,8 @@ class Dcpo(Shaper):
 
     def _clipped(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         low, high = self.bounds(batch.old_logps.float().exp())
-        good, bad = batch.advantages > 0, batch.advantages < 0
-        too_high = (good & (batch.ratio > high)) | (bad & (batch.ratio > self.args.dcpo_dual_clip))
-        return bad & (batch.ratio < low), too_high
+        too_low, too_high = clipped(batch.ratio, batch.advantages, low, high)
+        return too_low, too_high | ((batch.advantages < 0) & (batch.ratio > self.args.dcpo_dual_clip))
 
     def advantages(self, rollout: Rollout) -> Tensor:
         """Return the smooth advantages, and remember the rewards."""

@@ -40,7 +40,8 @@ class EdgeGrpo(Shaper):
         "2507.21848",
     )
     stage = "scale"
-    reads = ("entropies",)
+    reads = ("rewards", "entropies")
+    per_token = False
 
     @classmethod
     def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
@@ -57,8 +58,8 @@ class EdgeGrpo(Shaper):
         return self.args.edge_grpo_clamp is None or tuple(self.args.edge_grpo_clamp) != (1, 1)
 
     def advantages(self, rollout: Rollout) -> Tensor:
-        """Return A / Hr; where there is no entropy to speak of, A."""
-        entropy = rollout.mean_of_tokens(rollout.entropies).view(-1, rollout.num_generations)
+        """Return A / Hr; A where there is no entropy to speak of, or no reward."""
+        entropy = rollout.mean_of_scored(rollout.entropies).view(-1, rollout.num_generations)
         relative = (entropy / entropy.nanmean(1, keepdim=True)).flatten()
         relative = torch.where(relative > 0, relative, 1.0)
         if self.args.edge_grpo_clamp is not None:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from steer_trl import statistics
 from steer_trl.shaping.base import Paper, Shaper, TokenBatch, option
+from steer_trl.shaping.conflicts import token_ratio_conflicts
 from steer_trl.statistics import Reduce
 from steer_trl.validation import TOKEN_MEAN_LOSSES, in_interval
 
@@ -49,7 +50,7 @@ class ForkTokens(Shaper):
     @classmethod
     def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
         """Refuse losses that do not average over tokens, and the paper's form beside the code's."""
-        complaints = []
+        complaints = token_ratio_conflicts("fork_tokens", args)
         if args.loss_type not in TOKEN_MEAN_LOSSES:
             complaints.append(
                 f"loss_type={args.loss_type!r} is refused with 'fork_tokens', whose factor turns a mean over all "

@@ -35,19 +35,3 @@ def relative(values: Tensor, counted: Tensor, group_size: int, eps: float) -> Te
     grouped, members = (x.view(-1, group_size, *x.shape[1:]) for x in (values, counted))
     total = torch.where(members, grouped, 0.0).sum(1, keepdim=True)
     return (members.sum(1, keepdim=True) * grouped / (total + eps)).view_as(values)
-
-
-def advantage_conflicts(name: str, args: "SteerGRPOConfig") -> list[str]:
-    """Say what of TRL's advantages would be ignored by a method that replaces them."""
-    complaints = []
-    if args.scale_rewards not in ("group", "none", True, False):
-        complaints.append(
-            f"scale_rewards={args.scale_rewards!r} is refused with {name!r}, which makes the advantages itself, so it "
-            "would be ignored. Leave scale_rewards unset."
-        )
-    if args.multi_objective_aggregation != "sum_then_normalize":
-        complaints.append(
-            f"multi_objective_aggregation={args.multi_objective_aggregation!r} is refused with {name!r}, which reads "
-            "the weighted sum of the rewards. Leave it unset."
-        )
-    return complaints

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from steer_trl.shaping.base import Rollout, Shaper, TokenBatch, option
-from steer_trl.shaping.groups import advantage_conflicts, is_right, relative, standardized
+from steer_trl.functional.clipping import clipped
+from steer_trl.shaping.base import Rollout, Shaper, TokenBatch, mean_of_tokens, option
+from steer_trl.shaping.conflicts import advantage_conflicts
+from steer_trl.shaping.groups import is_right, relative, standardized
 from steer_trl.shaping.gtpo import EPS, GTPO_PAPER
 from steer_trl.validation import UNCLIPPED, in_interval
 
@@ -40,6 +42,7 @@ class GrpoS(Shaper):
     paper = GTPO_PAPER
     stage = "advantage"
     reads = ("rewards", "entropies")
+    per_token = False
     surrogate = UNCLIPPED | {"loss_type": "grpo"}
 
     @classmethod
@@ -77,8 +80,7 @@ class GrpoS(Shaper):
         return {"grpo_s/clipped_low": low, "grpo_s/clipped_high": high}
 
     def _clipped(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-        valid = batch.mask.bool() & batch.ratio.isfinite()
-        ratio = torch.where(valid, batch.ratio, 0.0).sum(1, keepdim=True) / valid.sum(1, keepdim=True).clamp(min=1)
-        low = (batch.advantages < 0) & (ratio < 1 - self.args.grpo_s_epsilon_low)
-        high = (batch.advantages > 0) & (ratio > 1 + self.args.grpo_s_epsilon_high)
+        ratio = mean_of_tokens(batch.ratio, batch.mask).unsqueeze(1)  # NaN without tokens: not clipped
+        bounds = 1 - self.args.grpo_s_epsilon_low, 1 + self.args.grpo_s_epsilon_high
+        low, high = clipped(ratio, batch.advantages, *bounds)
         return low.expand_as(batch.logps), high.expand_as(batch.logps)

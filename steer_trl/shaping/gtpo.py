@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from steer_trl.shaping.base import Paper, Rollout, Shaper, option
-from steer_trl.shaping.groups import advantage_conflicts, is_right, relative, standardized
+from steer_trl.shaping.conflicts import advantage_conflicts, sign_conflicts
+from steer_trl.shaping.groups import is_right, relative, standardized
 from steer_trl.validation import in_interval, one_of
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Gtpo(Shaper):
     @classmethod
     def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
         """Refuse what would be ignored."""
-        return advantage_conflicts("gtpo", args)
+        return advantage_conflicts("gtpo", args) + sign_conflicts("gtpo", args)
 
     def advantages(self, rollout: Rollout) -> Tensor:
         """Return advantages `[N, T]`, 0 where the reward is missing."""

@@ -8,7 +8,6 @@ the first step of a rollout is unchanged. The loss that is logged leaves the pen
 fraction is 0.002 for 7B models and 0.0002 for 32B. A_hat can turn its sign: that is the penalty winning.
 """
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,8 @@ from torch import Tensor
 
 from steer_trl import statistics
 from steer_trl.shaping.base import Shaper, TokenBatch, option
-from steer_trl.shaping.covariance import ENTROPY_MECHANISM, covariance, means
+from steer_trl.shaping.conflicts import sign_conflicts
+from steer_trl.shaping.covariance import ENTROPY_MECHANISM, count_of, covariance, means
 from steer_trl.statistics import Reduce
 from steer_trl.validation import UNCLIPPED, in_interval
 
@@ -48,6 +48,11 @@ class KlCov(Shaper):
             *in_interval("kl_cov_coef", args.kl_cov_coef, "[0, inf)", "a negative penalty would drive tokens away"),
         ]
 
+    @classmethod
+    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Refuse a mask that goes by the sign of an advantage, which the penalty can turn."""
+        return sign_conflicts("kl_cov", args)
+
     @property
     def active(self) -> bool:
         """False where nothing is held."""
@@ -57,8 +62,7 @@ class KlCov(Shaper):
         """Return mean A, mean lp and the smallest covariance that is held."""
         count, *both = means(batch, reduce)
         cov = covariance(batch, *both)
-        total = int(count.item())
-        held = min(max(math.floor(self.args.kl_cov_fraction * total + 1e-6), 1), total)
+        held = count_of(self.args.kl_cov_fraction, count.item(), int(count.item()))
         threshold = statistics.kth_largest(cov, cov > -torch.inf, held, reduce)
         return torch.stack([*both, threshold.double()])
 
@@ -76,4 +80,5 @@ class KlCov(Shaper):
         cov = covariance(batch, mean_advantage, mean_logp)
         # Relative: the same token's numbers differ in their last bits from batch to batch.
         top = (cov >= threshold - self.tolerance * threshold.abs()) & (cov != 0)  # equal advantages have none
-        return top & batch.ratio.isfinite() & (batch.ratio > 0)
+        # A token that has not moved feels no penalty; one whose ratio has no inverse in float32 could not.
+        return top & (batch.logps != batch.old_logps) & batch.ratio.isfinite() & batch.ratio.reciprocal().isfinite()

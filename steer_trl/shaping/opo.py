@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from steer_trl.shaping.base import Paper, Rollout, Shaper
-from steer_trl.shaping.groups import advantage_conflicts
+from steer_trl.shaping.conflicts import BY_GROUP, UNSCALED, advantage_conflicts
 
 if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig
@@ -30,11 +30,12 @@ class Opo(Shaper):
     )
     stage = "advantage"
     reads = ("rewards",)
+    per_token = False
 
     @classmethod
     def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
         """Refuse what would be ignored."""
-        return advantage_conflicts("opo", args)
+        return advantage_conflicts("opo", args, scales=BY_GROUP + UNSCALED)
 
     def advantages(self, rollout: Rollout) -> Tensor:
         """Return R - b, 0 where the reward is missing."""

@@ -40,7 +40,8 @@ class Ppl(Shaper):
 
     paper = DECOMPOSING
     stage = "scale"
-    reads = ("logps",)
+    reads = ("rewards", "logps")
+    per_token = False
 
     @classmethod
     def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
@@ -58,7 +59,7 @@ class Ppl(Shaper):
 
     def advantages(self, rollout: Rollout) -> Tensor:
         """Return A (1 - alpha w)."""
-        log_ppl = -rollout.mean_of_tokens(rollout.logps)
+        log_ppl = -rollout.mean_of_scored(rollout.logps)
         compared = rollout.num_generations if self.args.ppl_scope == "group" else len(log_ppl)
         w = standardized(log_ppl, compared, eps=0.0).clamp(-LARGEST_SCORE, LARGEST_SCORE)
         return rollout.advantages * (1 - self.args.ppl_alpha * w).unsqueeze(1)

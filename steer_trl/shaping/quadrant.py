@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from steer_trl.shaping.base import Shaper, TokenBatch, option
+from steer_trl.shaping.conflicts import token_ratio_conflicts
 from steer_trl.shaping.steer import Steer
 from steer_trl.validation import in_interval, one_of
 
@@ -52,6 +53,11 @@ class Quadrant(Shaper):
             *one_of("quadrant_action", args.quadrant_action, ("mask", "double")),
             *in_interval("quadrant_fraction", args.quadrant_fraction, "[0, 1]", "it is a share of the tokens"),
         ]
+
+    @classmethod
+    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Refuse ratios of whole completions."""
+        return token_ratio_conflicts("quadrant", args)
 
     @property
     def active(self) -> bool:

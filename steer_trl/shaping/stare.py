@@ -17,7 +17,7 @@ from torch import Tensor
 
 from steer_trl.controller import TargetEntropyController
 from steer_trl.functional import stare_statistic, stare_weights
-from steer_trl.shaping.base import Paper, Shaper, TokenBatch, one_or_several, option
+from steer_trl.shaping.base import Paper, Shaper, TokenBatch, mean_of_tokens, one_or_several, option
 from steer_trl.statistics import Reduce
 from steer_trl.validation import controller_complaints, listed, one_of, stare_complaints, stare_operations
 
@@ -126,6 +126,29 @@ class Stare(Shaper):
             ),
         ]
 
+    @classmethod
+    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+        """Refuse settings that others make idle."""
+        complaints, defaults = [], StareOptions()
+        if args.stare_fixed_probability is not None and args.stare_top_fraction != defaults.stare_top_fraction:
+            complaints.append(
+                f"stare_top_fraction={args.stare_top_fraction!r} is refused with stare_fixed_probability: without "
+                "quantiles there is no share. Leave it unset."
+            )
+        if args.stare_low_set == "bottom" and not any("low" in name for name in stare_operations(args.stare_variant)):
+            complaints.append(
+                f"stare_low_set='bottom' is refused with stare_variant={args.stare_variant!r}, which leaves expected "
+                "tokens alone, so it would be ignored. Leave it unset."
+            )
+        target = {name: getattr(args, name) for name in ("stare_target_entropy", "stare_target_entropy_unit")}
+        if args.stare_gate == "none" and not args.stare_adaptive:
+            complaints += [
+                f"{name}={value!r} is refused with stare_gate='none', which compares nothing with it. Leave it unset."
+                for name, value in target.items()
+                if value != getattr(defaults, name)
+            ]
+        return complaints
+
     @property
     def compares(self) -> bool:
         """False for a fixed threshold."""
@@ -172,8 +195,7 @@ class Stare(Shaper):
             return weights
         entropies = batch.old_entropies.float()
         if self.args.stare_gate == "sample":
-            valid = batch.mask.bool() & entropies.isfinite()
-            entropies = torch.where(valid, entropies, 0.0).sum(1, keepdim=True) / valid.sum(1, keepdim=True)
+            entropies = mean_of_tokens(entropies, batch.mask).unsqueeze(1)
         return torch.where(entropies < self.controller.target_entropy, weights, 1.0)
 
     def on_rollout(self, entropy: float) -> None:

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from steer_trl.shaping.base import Paper, Rollout, Shaper, option
-from steer_trl.shaping.groups import advantage_conflicts, standardized
+from steer_trl.shaping.conflicts import advantage_conflicts
+from steer_trl.shaping.groups import standardized
 from steer_trl.validation import in_interval
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Unlikelihood(Shaper):
     )
     stage = "advantage"
     reads = ("rewards", "logps")
+    per_token = False
 
     @classmethod
     def complaints(cls, args: "SteerGRPOConfig") -> list[str]:

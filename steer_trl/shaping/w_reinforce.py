@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from steer_trl.shaping.base import Paper, Rollout, Shaper, option
-from steer_trl.shaping.groups import advantage_conflicts, is_right
+from steer_trl.shaping.conflicts import BY_GROUP, UNSCALED, advantage_conflicts
+from steer_trl.shaping.groups import is_right
 from steer_trl.validation import TOKEN_MEAN_LOSSES, in_interval
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class WReinforce(Shaper):
     )
     stage = "advantage"
     reads = ("rewards",)
+    per_token = False
     keeps: ClassVar[tuple[bool, ...]] = (True, False)
 
     @classmethod
@@ -54,7 +56,7 @@ class WReinforce(Shaper):
     @classmethod
     def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
         """Refuse what would be ignored."""
-        return advantage_conflicts("w_reinforce, psr or nsr", args)
+        return advantage_conflicts("w_reinforce, psr or nsr", args, scales=BY_GROUP + UNSCALED)
 
     @property
     def positive(self) -> float:

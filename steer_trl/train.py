@@ -1,7 +1,10 @@
-"""Train a language model on math problems with STEER, STARE or any other method.
+"""`steer-trl train`: a language model on math problems, with STEER, STARE or any other method, from a recipe.
 
-    accelerate launch --config_file configs/accelerate/zero3.yaml examples/train_math.py \\
+    steer-trl train --accelerate_config configs/accelerate/zero3.yaml \\
         --config configs/recipes/steer_qwen2.5_math_7b.yaml
+
+is the same as `accelerate launch --config_file configs/accelerate/zero3.yaml -m steer_trl.cli train --config ...`, for
+who wants the launcher's own flags; without `--accelerate_config` it runs in this process.
 
 A recipe holds the fields of `SteerGRPOConfig` (all of TRL's `GRPOConfig` and those of the methods), of TRL's
 `ModelConfig` (model, LoRA, quantization) and of `MathArguments` below; a key that none of them knows is refused. The
@@ -11,7 +14,9 @@ same fields on the command line override it, and a recipe can extend another (`e
 from dataclasses import dataclass, field
 
 from accelerate import PartialState
+from accelerate.commands.launch import launch_command, launch_command_parser
 from trl import ModelConfig, get_peft_config, get_quantization_config
+from trl.cli.accelerate_config import resolve_accelerate_config_argument
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.data import load_math_dataset
@@ -42,7 +47,25 @@ class MathArguments:
     eval_top_p: float = field(default=0.7, metadata={"help": "Share of the probability mass drawn from there."})
 
 
-def main(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
+def main(arguments: list[str]) -> None:
+    """Train here, or start the processes that the engine's configuration asks for, each of which trains here."""
+    if "--accelerate_config" in arguments:
+        place = arguments.index("--accelerate_config")
+        engine = resolve_accelerate_config_argument(arguments[place : place + 2])
+        arguments = arguments[:place] + arguments[place + 2 :]
+        command = [*engine, "--module", "steer_trl.cli", "train", *arguments]
+        launch_command(launch_command_parser().parse_args(command))
+    else:
+        run(*parse(arguments))
+
+
+def parse(arguments: list[str]) -> tuple[MathArguments, SteerGRPOConfig, ModelConfig]:
+    """Parse the command line over a recipe over the defaults."""
+    types = (MathArguments, SteerGRPOConfig, ModelConfig)
+    return RecipeParser(types, prog="steer-trl train").parse_args_and_config(arguments)
+
+
+def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
     """Load, train, save."""
     check_model_path(model_args.model_name_or_path)
     if math_args.eval_benchmarks and training_args.eval_strategy == "no":
@@ -74,7 +97,3 @@ def main(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: M
     trainer.save_model()
     trainer.accelerator.print(f"Saved to {training_args.output_dir}")
     trainer.accelerator.end_training()  # processes that leave without a word can abort each other
-
-
-if __name__ == "__main__":
-    main(*RecipeParser((MathArguments, SteerGRPOConfig, ModelConfig)).parse_args_and_config())

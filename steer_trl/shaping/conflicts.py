@@ -1,0 +1,52 @@
+"""Which settings of TRL several methods cannot work with, and why: one complaint each, said once."""
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from steer_trl.config import SteerGRPOConfig
+
+BY_GROUP = ("group", True)
+UNSCALED = ("none", False)
+
+
+def advantage_conflicts(name: str, args: "SteerGRPOConfig", scales: Collection[str | bool] = BY_GROUP) -> list[str]:
+    """Say what of TRL's advantages would be ignored by a method that replaces them; `scales` fit what it does."""
+    complaints = []
+    if args.scale_rewards not in scales:
+        complaints.append(
+            f"scale_rewards={args.scale_rewards!r} is refused with {name!r}, which makes the advantages itself, so it "
+            "would be ignored. Leave scale_rewards unset."
+        )
+    if args.multi_objective_aggregation != "sum_then_normalize":
+        complaints.append(
+            f"multi_objective_aggregation={args.multi_objective_aggregation!r} is refused with {name!r}, which reads "
+            "the weighted sum of the rewards. Leave it unset."
+        )
+    return complaints
+
+
+def token_ratio_conflicts(name: str, args: "SteerGRPOConfig") -> list[str]:
+    """Refuse ratios of whole completions, with which every token of one has the same gradient."""
+    if args.importance_sampling_level == "token":
+        return []
+    return [
+        f"importance_sampling_level={args.importance_sampling_level!r} is refused with {name!r}, which chooses "
+        "tokens: with one ratio per completion its tokens share one gradient, chosen or not. Leave it unset."
+    ]
+
+
+def sign_conflicts(name: str, args: "SteerGRPOConfig") -> list[str]:
+    """Refuse what goes by the sign of a completion's advantage, for a method that can turn it for single tokens."""
+    complaints = []
+    if args.off_policy_mask_threshold is not None:
+        complaints.append(
+            f"off_policy_mask_threshold={args.off_policy_mask_threshold!r} is refused with {name!r}: it drops "
+            "completions by the sign of their advantage, which the method turns for single tokens. Leave it unset."
+        )
+    if args.loss_type in ("sapo", "vespo"):
+        complaints.append(
+            f"loss_type={args.loss_type!r} is refused with {name!r}: it treats right and wrong completions "
+            "differently, and the method turns the sign of single tokens. Use 'dapo'."
+        )
+    return complaints
