@@ -1,6 +1,7 @@
 """Every shipped configuration parses with unknown keys refused, and says what its comments say."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -29,11 +30,22 @@ def test_recipe_parses(path):
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
 def test_unknown_keys_are_refused(path, tmp_path):
     typo = tmp_path / "typo.yaml"
-    typo.write_text(path.read_text() + "\nsteer_lamda_min: 0.7\n")
+    typo.write_text(f"extends: {path}\nsteer_lamda_min: 0.7\n")
     with pytest.raises(ValueError, match="steer_lamda_min"):
         parse(typo)
     with pytest.raises(ValueError, match="steer_lamda_min"):
         parse(path, "--steer_lamda_min", "0.7")
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.name)
+def test_contradictory_keys_are_refused(path, tmp_path):
+    clash = tmp_path / "clash.yaml"
+    clash.write_text(f"extends: {path}\nadvantage_shaping: [steer, none]\n")
+    with pytest.raises(ValueError, match="'none' cannot be combined"):
+        parse(clash)
+    clash.write_text(f"extends: {path}\nadvantage_shaping: dcpo\nepsilon: 0.1\n")
+    with pytest.raises(ValueError, match=r"epsilon=0\.1 is refused with 'dcpo'"):
+        parse(clash)
 
 
 @pytest.mark.parametrize("path", ENGINES, ids=lambda path: path.name)
@@ -42,20 +54,64 @@ def test_engine_configuration_parses(path):
     assert config.num_processes >= 1
 
 
-def test_the_7b_recipe_has_the_papers_batches():
-    _, args, model = parse(ROOT / "configs/recipes/steer_qwen2.5_math_7b.yaml")
-    devices = load_config_from_file(str(ROOT / "configs/accelerate/zero3.yaml")).num_processes
-    per_step = devices * args.per_device_train_batch_size * args.gradient_accumulation_steps
-    per_rollout = devices * args.per_device_train_batch_size * args.steps_per_generation
+STEER, STARE = (32, 512, 150, 3072), (64, 64, 2000, 3072)
+# Engine; prompts of an optimizer step and of a rollout, rollouts, tokens of a completion; W and M.
+PAPERS = {
+    "steer_qwen2.5_math_1.5b": ("zero2", *STEER, None, "Qwen/Qwen2.5-Math-1.5B"),
+    "steer_qwen2.5_math_7b": ("zero3", *STEER, None, "Qwen/Qwen2.5-Math-7B"),
+    "steer_qwen2.5_14b": ("zero3", *STEER, None, "Qwen/Qwen2.5-14B"),
+    "stare_short_cot_qwen2.5_math_7b": ("zero3", *STARE, (1.1, 0.9), "Qwen/Qwen2.5-Math-7B"),
+    "stare_short_cot_qwen2.5_14b": ("zero3", *STARE[:3], 7168, (1.05, 0.95), "Qwen/Qwen2.5-14B-Instruct"),
+    "stare_short_cot_qwen2.5_32b": ("multi_node", *STARE[:3], 15360, (1.05, 0.95), "Qwen/Qwen2.5-32B"),
+    "stare_long_cot_r1_distill_1.5b": (
+        "zero2",
+        *STARE[:3],
+        15360,
+        (1.1, 0.9),
+        "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",
+    ),
+    "stare_long_cot_qwen3_8b_base": ("zero3", *STARE[:3], 15360, (1.1, 0.9), "Qwen/Qwen3-8B-Base"),
+    "stare_lora_24gb": ("single_gpu", 8, 8, 500, 3072, (1.1, 0.9), "Qwen/Qwen2.5-Math-1.5B"),
+}
+
+
+def test_every_recipe_is_a_papers_or_the_smoke_test():
+    assert {path.stem for path in RECIPES} == {*PAPERS, "smoke_cpu"}
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_the_batch_arithmetic_is_the_papers(name):
+    engine, per_step, per_rollout, rollouts, tokens, factors, model_name = PAPERS[name]
+    path = ROOT / f"configs/recipes/{name}.yaml"
+    _, args, model = parse(path)
+    devices = load_config_from_file(str(ROOT / f"configs/accelerate/{engine}.yaml")).num_processes
+    completions = devices * args.per_device_train_batch_size
+    assert completions * args.gradient_accumulation_steps == per_step * args.num_generations
+    assert completions * args.steps_per_generation == per_rollout * args.num_generations
+    assert args.max_steps * per_step == rollouts * per_rollout
+    assert (args.max_completion_length, args.vllm_max_model_length) == (tokens, tokens + 1024)
+    assert (model.model_name_or_path, args.output_dir) == (model_name, f"runs/{name}")
+    assert devices % args.vllm_tensor_parallel_size == 0
+    assert args.advantage_shaping == name.split("_")[0]
+    if factors:
+        assert (args.stare_variant, args.stare_amplify, args.stare_attenuate) == ("O1", *factors)
+    # The comments' own sums, and the engine they name.
+    comments = "".join(line for line in path.read_text().splitlines(True) if line.startswith("#"))
+    assert f"configs/accelerate/{engine}.yaml" in comments
+    sums = re.findall(r"= (\d+) GPUs? x (\d+)(?: \(\w+\))? x (\d+)", comments)
+    ours = [args.gradient_accumulation_steps, args.steps_per_generation]
+    expected = [(devices, args.per_device_train_batch_size, factor) for factor in dict.fromkeys(ours)]
+    assert [tuple(map(int, numbers)) for numbers in sums] == expected
+
+
+def test_the_7b_recipe_has_the_papers_settings():
+    _, args, _ = parse(ROOT / "configs/recipes/steer_qwen2.5_math_7b.yaml")
     assert args.num_generations == 8
-    assert per_step == 32 * 8 and per_rollout == 512 * 8  # 32 and 512 prompts
-    assert args.max_steps == 150 * per_rollout // per_step
-    assert args.save_steps == 10 * per_rollout // per_step
+    assert args.save_steps == 10 * 16  # 10 rollouts
     assert (args.learning_rate, args.beta, args.max_completion_length) == (1e-6, 0, 3072)
     assert (args.epsilon, args.epsilon_high, args.delta, args.steer_lambda_min) == (0.2, 0.28, 10, 0.8)
     assert (args.temperature, args.top_p, args.loss_type) == (1, 1, "dapo")
     assert (args.use_vllm, args.vllm_mode) == (True, "colocate")
-    assert model.model_name_or_path == "Qwen/Qwen2.5-Math-7B"
 
 
 METHODS = sorted(ROOT.glob("configs/recipes/methods/*.yaml"))
