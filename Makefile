@@ -10,7 +10,7 @@ DOCS := .venv-docs
 VLLM := .venv-vllm
 VLLM_RUN := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
 
-.PHONY: help install quickstart compare test test-distributed test-vllm lint format docs benchmark clean
+.PHONY: help install quickstart compare test test-distributed test-vllm lint format docs settings benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -72,6 +72,9 @@ format: install ## format the code
 
 docs: $(DOCS)/.installed ## build the documentation's site into site/, every link checked; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --clean
+
+settings: install ## write the table of all settings into docs/settings.md
+	$(RUN) docs/hooks/settings_table.py
 
 benchmark: install ## a training step against TRL's GRPOTrainer, the reward against TRL's accuracy_reward; bytes of the reductions
 	$(RUN) benchmarks/overhead.py

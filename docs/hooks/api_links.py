@@ -1,4 +1,4 @@
-"""`steer_trl.functional.entropy_change` in a page is a link to the API reference where that has it, else plain code."""
+"""`steer_trl.functional.entropy_change` in a page is a link to the API reference if that has it, else plain code."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is wrong with the built site: dead links and anchors, addresses that are none, anything loaded from elsewhere."""
+"""What is wrong with the built site: dead links and anchors, addresses that are none, things loaded from elsewhere."""
 
 import re
 from html.parser import HTMLParser

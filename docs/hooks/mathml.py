@@ -1,6 +1,6 @@
 """Formulas in MathML, made when the site is built: browsers draw it themselves, with no script and no font to load.
 
-`$...$` and `$$...$$` in the pages are what GitHub reads, too. The extension arithmatex finds them; here they are turned.
+`$...$` and `$$...$$` are what GitHub reads, too. The extension arithmatex finds them, here they are turned.
 """
 
 import re
