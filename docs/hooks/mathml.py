@@ -20,4 +20,6 @@ def on_page_content(html: str, **_: Any) -> str:
 def _turned(match: re.Match[str]) -> str:
     tag, bracket, formula = match.groups()
     display = "inline" if bracket == "(" else "block"
-    return f'<{tag} class="formula">{convert(unescape(formula).strip(), display=display)}</{tag}>'
+    drawn = convert(unescape(formula).strip(), display=display)
+    drawn = drawn.replace("<mi>ln</mi>", '<mi>ln</mi><mspace width="0.167em"/>')  # as TeX sets a function's name
+    return f'<{tag} class="formula">{drawn}</{tag}>'
