@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-LONGEST = 30
+LONGEST = 25
 CELL = re.compile(r"<td[ >].*?</td>", re.DOTALL)
 BREAK = re.compile(r"(::|[./_])")
 CODE = re.compile(r"<code>([^<]*)</code>")

@@ -7,7 +7,7 @@ from griffe import Extension, Object
 
 SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Example")
 REFERENCE = re.compile(r"\[`~?([\w.]+)`\]")
-ITEM = re.compile(r"^([*\w]+(?:, [*\w]+)*)(?=:| \(`)")
+ITEM = re.compile(r"^([*\w]+(?:, [*\w]+)*)(?=:| \()")
 
 
 class TrlDocstrings(Extension):
@@ -31,12 +31,17 @@ def as_markdown(text: str) -> str:
             section = None
             lines.append(line)
         elif section in ("Args", "Attributes", "Raises") and re.match(r" {4}\S", line):
-            lines.append("- " + ITEM.sub(lambda match: f"`{match[1]}`", line.strip()))
+            lines.append("- " + ITEM.sub(as_code, line.strip()))
         elif section == "Returns":
             lines.append(line.removeprefix("    "))
         else:  # a continued item is indented by eight, as a list wants four
             lines.append(line.removeprefix("    ") if section in ("Args", "Attributes", "Raises") else line)
     return "\n".join(lines)
+
+
+def as_code(names: re.Match[str]) -> str:
+    """Put each name of an item between backticks."""
+    return ", ".join(f"`{name}`" for name in names[1].split(", "))
 
 
 def linked(text: str, obj: Object) -> str:
