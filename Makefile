@@ -5,10 +5,12 @@ BIN := $(VENV)/bin
 # Tiny models on shared cores are many times slower with several threads each.
 RUN := OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python
 
+DOCS := .venv-docs
+
 VLLM := .venv-vllm
 VLLM_RUN := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
 
-.PHONY: help install quickstart compare test test-distributed test-vllm lint format benchmark clean
+.PHONY: help install quickstart compare test test-distributed test-vllm lint format docs settings benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -36,6 +38,15 @@ $(VLLM)/.installed: setup.cfg constraints.txt tests/with_vllm/requirements.py
 	$(VLLM)/bin/python -m pip install --quiet -c constraints.txt -e . pytest hypothesis
 	touch $@
 
+# The site is made from the sources as text: of the package, only what the extra `docs` names is installed.
+$(DOCS)/.installed: setup.cfg constraints.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --upgrade pip
+	$(DOCS)/bin/python -c "import configparser as c; p = c.RawConfigParser(); p.read('setup.cfg'); \
+	print(p['options.extras_require']['docs'])" > $(DOCS)/requirements.txt
+	$(DOCS)/bin/python -m pip install --quiet -c constraints.txt -r $(DOCS)/requirements.txt
+	touch $@
+
 quickstart: install ## train a small model with GRPO, STEER and STARE on this machine; minutes, no download
 	$(RUN) examples/quickstart.py --output_dir runs/quickstart
 
@@ -59,10 +70,16 @@ format: install ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: $(DOCS)/.installed ## build the documentation's site into site/, every link checked; open site/index.html
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --clean
+
+settings: install ## write the table of all settings into docs/settings.md
+	$(RUN) docs/hooks/settings_table.py
+
 benchmark: install ## a training step against TRL's GRPOTrainer, the reward against TRL's accuracy_reward; bytes of the reductions
 	$(RUN) benchmarks/overhead.py
 	$(RUN) benchmarks/reductions.py
 	$(RUN) benchmarks/math_reward.py
 
 clean: ## remove the environment and the runs
-	rm -rf $(VENV) $(VLLM) runs build dist *.egg-info
+	rm -rf $(VENV) $(VLLM) $(DOCS) site runs build dist *.egg-info

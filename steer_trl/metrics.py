@@ -1,17 +1,6 @@
 """What a user sees of the weights in TRL's log.
 
-| key | unit | what |
-|---|---|---|
-| `shaping/weight_mean` | - | mean token weight |
-| `shaping/weight_min`, `shaping/weight_max` | - | extreme token weights |
-| `shaping/share_changed` | 0 to 1 | share of tokens whose advantage the loss saw changed |
-| `shaping/advantage_change` | as the advantage | mean absolute change of the tokens' advantages in the loss |
-| `rollout_advantage_change` | as the advantage | the same of the methods that act on whole rollouts |
-| `rollout_entropy` | nats per token | mean full-vocabulary entropy of the policy that sampled the rollout |
-| `stare/gate` | 0 or 1 | whether STARE's gate is open |
-| `stare/amplify`, `stare/attenuate` | - | W and M |
-| `stare/target_entropy` | nats per token | what the gate compares with |
-| `clip_cov/dropped`, `kl_cov/held`, `dcpo/clipped_low`, ... | 0 to 1 | share of tokens in a method's own sets |
+Every key, its unit and its estimator are in `docs/metrics.md`.
 
 All are over the trained tokens of all ranks: the weights of one optimizer step (of one batch in evaluation), the
 entropy of one rollout. TRL averages what falls between two log lines and puts `eval_` before the keys of evaluation.

@@ -157,8 +157,8 @@ class TestAsATrlReward:
         log = trainer.state.log_history[0]
         assert log["reward"] == log["rewards/math_reward/mean"] == 0.0  # two of four right
         assert [log[key] for key in METRIC_KEYS] == [0.0, 0.25]
-        readme = (Path(__file__).parents[1] / "README.md").read_text()
-        assert all(f"`{key}`" in readme for key in METRIC_KEYS)
+        page = (Path(__file__).parents[1] / "docs/metrics.md").read_text()
+        assert all(f"`{key}`" in page for key in METRIC_KEYS)
 
     def test_gold_answers_are_tried_before_training(self, make_trainer):
         data = Dataset.from_dict({"prompt": ["2+2=", "what?"], "solution": [r"\boxed{4}", "the number of apples"]})

@@ -1,0 +1,90 @@
+"""What the documentation names is there: files, tests, functions, fields, keys of the log. No site is needed."""
+
+import ast
+import pkgutil
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from steer_trl import metrics
+from steer_trl.rewards import math_reward
+
+ROOT = Path(__file__).parents[1]
+PAGES = [*sorted(ROOT.glob("docs/*.md")), *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG"))]
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+FOLDERS = ("benchmarks", "configs", "docs", "examples", "steer_trl", "tests")
+
+sys.path.insert(0, str(ROOT / "docs/hooks"))
+
+import settings_table  # noqa: E402
+
+
+def code(page):
+    """Everything in backticks, and the words of the fenced blocks."""
+    text = page.read_text()
+    blocks = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    return [*spans, *(word for block in blocks for word in block.split())]
+
+
+@each_page
+def test_files_are_there(page):
+    names = [name.partition("::")[0] for name in code(page)]
+    named = {name for name in names if re.fullmatch(rf"({'|'.join(FOLDERS)})/[\w./*-]+", name)}
+    assert [name for name in named if not list(ROOT.glob(name.rstrip("/")))] == []
+
+
+def test_recipes_are_there():
+    """The page on recipes names those of the methods without their folder, and leaves none out."""
+    named = {name for name in code(ROOT / "docs/recipes.md") if re.fullmatch(r"[\w.]+\.yaml", name)}
+    there = {path.name for path in ROOT.glob("configs/recipes/methods/*.yaml")}
+    assert named == there
+
+
+@each_page
+def test_tests_are_there(page):
+    for name in {name for name in code(page) if name.startswith("tests/") and "::" in name}:
+        path, *parts = name.split("::")
+        scope = ast.parse((ROOT / path).read_text()).body
+        for part in parts:
+            found = [node for node in scope if getattr(node, "name", None) == part]
+            assert found, name
+            scope = found[0].body
+
+
+@each_page
+def test_functions_are_there(page):
+    for name in {name for name in code(page) if re.fullmatch(r"steer_trl(\.\w+)+", name)}:
+        pkgutil.resolve_name(name)
+
+
+@each_page
+def test_links_to_files_work_in_the_repository(page):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    addresses = {address.partition("#")[0] for address in re.findall(r"\]\(([^)\s]+)\)", text)}
+    local = {address for address in addresses if address and "://" not in address}
+    assert [address for address in local if not (page.parent / address).exists()] == []
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    assert [path.name for path in ROOT.glob("docs/*.md") if f": {path.name}\n" not in navigation] == []
+
+
+def test_the_table_of_settings_is_that_of_the_configuration():
+    page = settings_table.PAGE.read_text()
+    assert settings_table.filled(page) == page, "run make settings"
+    assert settings_table.filled(page).count("| `stare_target_entropy` | `0.3` |") == 1
+
+
+def test_every_key_of_the_log_is_explained():
+    sources = [path.read_text() for path in ROOT.glob("steer_trl/shaping/*.py")]
+    own = {key for source in sources for key in re.findall(r'"([a-z_]+/[a-z_]+)"', source)}
+    assert {"clip_cov/dropped", "dcpo/clipped_low", "stare/gate"} <= own
+    keys = own | set(metrics.METRIC_KEYS) | set(math_reward.METRIC_KEYS)
+    explained = set(code(ROOT / "docs/metrics.md"))
+    assert keys <= explained
+    prefixes = {key.split("/")[0] + "/" for key in keys}
+    assert [key for key in explained if key.startswith(tuple(prefixes)) and key not in keys] == []
