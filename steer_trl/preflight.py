@@ -38,6 +38,7 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> None:
     if arguments.get("environment_factory") is not None or arguments.get("rollout_func") is not None:
         return  # these may bring prompts and columns of their own
     complaints = _dataset_complaints("train_dataset", arguments.get("train_dataset"), arguments.get("reward_funcs"))
+    complaints += _size_complaints(arguments.get("train_dataset"), args)
     eval_dataset = arguments.get("eval_dataset")
     named = eval_dataset if isinstance(eval_dataset, dict) else {"": eval_dataset}
     for name, dataset in named.items():
@@ -84,6 +85,20 @@ def _dataset_complaints(label: str, dataset: Any, reward_funcs: Any) -> list[str
         if column not in columns
     ]
     return missing or _gold_complaints(label, dataset, reward_funcs)
+
+
+def _size_complaints(dataset: Any, args: SteerGRPOConfig | None) -> list[str]:
+    """TRL drops a rollout that it cannot fill, and would end without a step and without a word."""
+    if args is None or not isinstance(dataset, Dataset) or not dataset:
+        return []
+    prompts = args.generation_batch_size // args.num_generations
+    if len(dataset) >= prompts:
+        return []
+    return [
+        f"train_dataset is refused: it has {len(dataset)} rows, and a rollout takes {prompts} different ones "
+        f"(generation_batch_size={args.generation_batch_size} over num_generations={args.num_generations}), so that "
+        "nothing would be trained. Lower per_device_train_batch_size or steps_per_generation, or add rows."
+    ]
 
 
 def _gold_complaints(label: str, dataset: Dataset | IterableDataset, reward_funcs: Any) -> list[str]:

@@ -231,6 +231,14 @@ class TestArguments:
         with pytest.raises(TypeError, match=r"args is a GRPOConfig, .* Pass a SteerGRPOConfig"):
             self.refused(model_dir, tokenizer, args=args)
 
+    def test_fewer_prompts_than_a_rollout_takes(self, model_dir, tokenizer):
+        """TRL drops the rollout it cannot fill, and ends without having trained."""
+        sizes = {"per_device_train_batch_size": 8, "num_generations": 4, "steps_per_generation": 2}
+        args = SteerGRPOConfig(output_dir="unused", use_cpu=True, bf16=False, **sizes)
+        three = Dataset.from_dict({"prompt": ["a", "b", "c"]})
+        with pytest.raises(ValueError, match="it has 3 rows, and a rollout takes 4 different ones"):
+            self.refused(model_dir, tokenizer, train_dataset=three, args=args)
+
     @pytest.mark.parametrize("label", ["train_dataset", "eval_dataset"])
     def test_an_empty_data_set(self, model_dir, tokenizer, label):
         empty = Dataset.from_dict({"prompt": []})

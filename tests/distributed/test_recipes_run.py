@@ -1,0 +1,89 @@
+"""One recipe of each kind trains here from its own YAML under the engine it names; only sizes are overridden."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+from launching import ENVIRONMENT, ROOT
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
+
+from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+
+# Kind: recipe, engine, tokens of a completion, what the engine calls itself.
+KINDS = {
+    "full": ("steer_qwen2.5_math_1.5b", "zero2", 8, "DEEPSPEED x 2"),
+    "lora": ("stare_lora_24gb", "single_gpu", 8, "NO x 1"),
+    "long": ("stare_long_cot_r1_distill_1.5b", "ddp", 256, "MULTI_CPU x 2"),
+    "zero3": ("steer_qwen2.5_math_7b", "zero3", 8, "DEEPSPEED x 2"),
+    "fsdp2": ("stare_short_cot_qwen2.5_math_7b", "fsdp2", 8, "FSDP x 2"),
+}
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    folder, tokenizer = tmp_path_factory.mktemp("tiny"), tiny_tokenizer()
+    tiny_qwen2(tokenizer).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def problems(tmp_path_factory):
+    """Files of problems to train on and to be measured on."""
+    paths = [tmp_path_factory.mktemp("data") / f"{count}.jsonl" for count in (8, 2)]
+    for path in paths:
+        rows = [{"problem": f"{i}+1=", "answer": str(i + 1)} for i in range(int(path.stem))]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return paths
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_starts_from_its_own_yaml(kind, tiny, problems, tmp_path):
+    recipe, engine, tokens, expected = KINDS[kind]
+    configuration = yaml.safe_load((ROOT / f"configs/accelerate/{engine}.yaml").read_text())
+    processes = min(configuration["num_processes"], 2)
+    configuration |= {"use_cpu": True, "num_processes": processes, "mixed_precision": "no"}
+    (tmp_path / "engine.yaml").write_text(yaml.safe_dump(configuration))
+    benchmark, samples = ("math500", 1) if kind == "lora" else ("aime24", 32)
+    sizes = {
+        "model_name_or_path": tiny,
+        "dtype": "float32",
+        "dataset_name": problems[0],
+        "output_dir": tmp_path / "out",
+        "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2,
+        "steps_per_generation": 4 if recipe.startswith("steer") else 2,
+        "per_device_eval_batch_size": 32,
+        "max_completion_length": tokens,
+        "max_steps": 2,
+        "save_steps": 2,
+        "eval_steps": 2,
+        "use_vllm": "false",
+        "use_cpu": "true",
+        "bf16": "false",
+    }
+    names = ["aime24", "aime25"] if recipe.startswith("stare") and kind != "lora" else [benchmark]
+    flags = [str(part) for name, value in sizes.items() for part in (f"--{name}", value)]
+    flags += ["--eval_benchmarks", *(f"{name}={problems[1]}@{samples}" for name in names)]
+    launch = ["-m", "accelerate.commands.launch", "--config_file", str(tmp_path / "engine.yaml")]
+    script = [str(ROOT / "tests/distributed/recipe_run.py"), "--config", str(ROOT / f"configs/recipes/{recipe}.yaml")]
+    command = [sys.executable, *launch, *script, *flags]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert f"engine: {expected}" in done.stdout.replace("DistributedType.", "")
+
+    state = json.loads((tmp_path / "out/checkpoint-2/trainer_state.json").read_text())
+    trained = [log for log in state["log_history"] if "shaping/weight_mean" in log]
+    assert len(trained) == 2 and all(np.isfinite(log["entropy"]) for log in trained)
+    assert tokens / 2 < trained[0]["completions/max_length"] <= tokens  # a random model seldom ends
+    assert any(f"eval_{benchmark}_avg@{samples}" in log for log in state["log_history"])
+    model = AutoModelForCausalLM.from_pretrained(tiny)
+    if kind == "lora":
+        PeftModel.from_pretrained(model, tmp_path / "out")
+    else:
+        saved = AutoModelForCausalLM.from_pretrained(tmp_path / "out").state_dict()
+        assert saved.keys() == model.state_dict().keys()

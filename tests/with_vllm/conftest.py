@@ -1,0 +1,31 @@
+"""A model that vLLM's CPU build takes, and problems for it."""
+
+import json
+
+import pytest
+import torch
+from vllm import _custom_ops
+
+from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+
+torch.set_num_threads(1)
+# On CPU vLLM packs a layer's weights and drops them, so that TRL could not put the trained ones in their place.
+_custom_ops._supports_onednn = False
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    tokenizer = tiny_tokenizer()
+    # vLLM's CPU attention wants heads of 32 numbers or more.
+    sizes = {"hidden_size": 128, "num_attention_heads": 2, "num_key_value_heads": 1}
+    tiny_qwen2(tokenizer, **sizes).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def problems(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "sums.jsonl"
+    path.write_text("".join(json.dumps({"problem": f"{i}+1=", "answer": str(i + 1)}) + "\n" for i in range(6)))
+    return path
