@@ -42,6 +42,11 @@ LOCAL = {
     "hub_private_repo",
     "hub_always_push",
     "hub_revision",
+    "use_cpu",
+    "debug",
+    "accelerator_config",
+    "dataloader_pin_memory",
+    "generation_batch_size",  # TRL fills it in, and then refuses it beside steps_per_generation
 }
 
 
@@ -101,7 +106,7 @@ def make_card(run: Run, has_picture: bool = False) -> ModelCard:
         template_str=resources.files("steer_trl").joinpath("templates/model_card.md").read_text(),
         run=run,
         base_model=on_hub,
-        local_base=None if on_hub else run.base_model,
+        local_base=None if on_hub or not run.base_model else Path(run.base_model).name,
         license=licence.get("license"),
         license_from=licence_from,
         methods=" and ".join(name.replace(":", ".").rpartition(".")[2].upper() for name in run.args.shaping_names),
@@ -247,20 +252,25 @@ def _result_rows(results: Sequence[EvalResult]) -> list[tuple[str, str, Any]]:
 
 
 def settings(args: SteerGRPOConfig) -> dict[str, Any]:
-    """Return the settings that differ from their defaults, and all of the methods in use; no secret among them."""
-    names = args.shaping_names
-    found = {}
+    """Return all settings of the methods in use, and others that differ from their defaults; no secret among them.
+
+    They are those of a recipe: `SteerGRPOConfig(**settings)` has them again.
+    """
+    of_methods, others = {}, {}
     for field in fields(args):
-        is_of_method = field.name in ("advantage_shaping", "shaping_scope") or any(
-            field.name == name or field.name.startswith(f"{name}_") for name in names
-        )
-        if not field.init or field.name in LOCAL or field.name.startswith("_") or is_secret(field.name):
+        if not field.init or field.name in LOCAL or is_secret(field.name):
             continue
         value = plain(getattr(args, field.name))
         default = field.default if field.default_factory is MISSING else field.default_factory()
-        if is_of_method or value != plain(default):
-            found[field.name] = value
-    return _without_secret_names(found)
+        if field.name in ("advantage_shaping", "shaping_scope") or _belongs(field.name, args.shaping_names):
+            of_methods[field.name] = value
+        elif value != plain(default):
+            others[field.name] = value
+    return _without_secret_names(of_methods | others)
+
+
+def _belongs(setting: str, methods: Iterable[str]) -> bool:
+    return any(setting == method or setting.startswith(f"{method}_") for method in methods)
 
 
 def _without_secret_names(value: Any) -> Any:

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import httpx
 from accelerate.utils import is_peft_model
 from huggingface_hub import constants
 from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
@@ -247,8 +248,6 @@ def _remedy(error: BaseException) -> str:
             return "Log in with a token that may write there (hf auth login), or correct hub_model_id"
         if status == 404:
             return "Correct hub_model_id, or log in with a token that may see it (hf auth login)"
-        if status is not None and status < 500:
-            return "Correct what is refused"
-    if isinstance(error, ValueError):
-        return "Correct what is refused"
-    return "Wait until the server answers (HF_ENDPOINT and HF_HUB_OFFLINE say which is asked, and whether)"
+        if isinstance(cause, (httpx.TransportError, ConnectionError)) or (status or 0) >= 500:
+            return "Wait until the server answers (HF_ENDPOINT says which it is, HF_HUB_OFFLINE whether it is asked)"
+    return "Correct what is refused"
