@@ -61,6 +61,7 @@ class Run:
         datasets (`Sequence[str]`): names on the Hub of what it was trained on.
         tags (`Sequence[str]`), papers (`Sequence[Paper]`), rewards (`Sequence[str]`).
         log (`Sequence[dict]`): the trainer's `state.log_history`.
+        step (`int`): the optimizer step that the weights are of; before the log's last where the best were loaded.
         benchmarks (*optional*): what the log's benchmark metrics were measured on.
         command (`str`, *optional*): that started it; `None` in a notebook.
         num_processes (`int`): that trained it.
@@ -78,6 +79,7 @@ class Run:
     papers: Sequence[Paper] = ()
     rewards: Sequence[str] = ()
     log: Sequence[dict[str, Any]] = ()
+    step: int = 0
     benchmarks: BenchmarkEvaluation | None = None
     command: str | None = None
     num_processes: int = 1
@@ -87,7 +89,7 @@ class Run:
 def make_card(run: Run, has_picture: bool = False) -> ModelCard:
     """Make the card of `run`; `has_picture` says that [`draw_entropy`] has drawn one beside it."""
     licence, licence_from = find_license(run.args.model_license, run.base_model)
-    results = eval_results(run.log, run.benchmarks)
+    results = eval_results(run.log, run.step, run.benchmarks)
     on_hub = run.base_model if run.base_model and not Path(run.base_model).is_dir() else None
     data = ModelCardData(
         model_name=run.model_name,
@@ -194,7 +196,8 @@ def draw_entropy(curve: Sequence[dict[str, float]], path: Path) -> bool:
     figure = Figure(figsize=(7, 3.5), layout="constrained")
     axis = figure.add_subplot()
     axis.plot([point["step"] for point in curve], [point["entropy"] for point in curve])
-    axis.set(xlabel="optimizer step", ylabel="nats per token", title="Policy entropy", ylim=(0, None))
+    axis.set(xlabel="optimizer step", ylabel="nats per token", title="Policy entropy")
+    axis.set_ylim(0, 1.1 * axis.get_ylim()[1])  # from 0: a small change should look small
     axis.grid(alpha=0.3)
     write_whole(path, FigureCanvasAgg(figure).print_png)
     return True
@@ -203,12 +206,12 @@ def draw_entropy(curve: Sequence[dict[str, float]], path: Path) -> bool:
 # Evaluation results.
 
 
-def eval_results(log: Iterable[dict[str, Any]], benchmarks: BenchmarkEvaluation | None) -> list[EvalResult]:
-    """Return the last benchmark metrics of the log in the form of `model-index`.
+def eval_results(log: Iterable[dict[str, Any]], step: int, benchmarks: BenchmarkEvaluation | None) -> list[EvalResult]:
+    """Return the log's last benchmark metrics up to `step` in the form of `model-index`.
 
     A data set is named as the Hub's only where it was loaded from there.
     """
-    measured = [entry for entry in log if any(METRIC.fullmatch(key) for key in entry)]
+    measured = [entry for entry in log if entry["step"] <= step and any(map(METRIC.fullmatch, entry))]
     if not measured or benchmarks is None:
         return []
     by_name = {benchmark.name: benchmark for benchmark in benchmarks.benchmarks}

@@ -136,10 +136,11 @@ class SteerGRPOConfig(
         return without_secrets(vars(self))
 
     def _license_complaints(self) -> list[str]:
-        if self.model_license is None or LICENSE.fullmatch(str(self.model_license)):
+        given = self.model_license
+        if given is None or (isinstance(given, str) and LICENSE.fullmatch(given)):
             return []
         return [
-            f"model_license={self.model_license!r} is refused: it is no identifier of a licence. Give one of "
+            f"model_license={given!r} is refused: it is no identifier of a licence. Give one of "
             "https://huggingface.co/docs/hub/repositories-licenses such as 'apache-2.0', or 'other'."
         ]
 

@@ -104,11 +104,16 @@ class PublishedTrainer(GRPOTrainer):
             papers=list(dict.fromkeys(shaper.paper for shaper in self.shapers.values() if shaper.paper is not None)),
             rewards=self.reward_func_names,
             log=self.state.log_history,
+            step=self._step_of_weights(),
             benchmarks=self.benchmarks,
             command=launch_command(),
             num_processes=self.accelerator.num_processes,
             links=_tracker_links(),
         )
+
+    def _step_of_weights(self) -> int:
+        best = self.state.best_global_step if self.args.load_best_model_at_end else None
+        return self.state.global_step if self.is_in_train or not best else best
 
     def _tags(self, given: list[str]) -> list[str]:
         """TRL's tags, the methods', the user's, and those that TRL adds for a place of training or a tracker."""
@@ -226,10 +231,10 @@ def _tracker_links() -> dict[str, str]:
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """The error and what caused it, outermost first."""
+    """The error and what caused it, outermost first; the Hub's own answer needs no further cause."""
     causes = [error]
-    while (cause := causes[-1].__cause__) is not None and cause not in causes:
-        causes.append(cause)
+    while not isinstance(causes[-1], HfHubHTTPError) and causes[-1].__cause__ is not None:
+        causes.append(causes[-1].__cause__)
     return causes
 
 
