@@ -7,6 +7,7 @@ ended: it is looked at here, and told in the log. A push that the user waits for
 import logging
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -81,7 +82,8 @@ class PublishedTrainer(GRPOTrainer):
             self._write_card(Path(output_dir or self.args.output_dir))
 
     def _write_card(self, folder: Path) -> None:
-        if not self.is_world_process_zero():
+        is_being_pushed = folder == Path(self.args.output_dir) and self._is_being_pushed()
+        if not self.is_world_process_zero() or is_being_pushed:
             return
         folder.mkdir(parents=True, exist_ok=True)
         run = self._run()
@@ -161,6 +163,7 @@ class PublishedTrainer(GRPOTrainer):
                 With `blocking=False` it is logged instead.
         """
         self._is_pushing, self._is_saved = True, False
+        self._finish_current_push()  # it may read the card that is about to be written
         try:
             pushed = super().push_to_hub(commit_message, blocking, token, revision, **kwargs)
         except Exception as error:
@@ -178,6 +181,10 @@ class PublishedTrainer(GRPOTrainer):
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
         before = self._push_jobs()
+        if self.is_world_process_zero() and (self.args.hub_always_push or not self._is_being_pushed()):
+            for name in (CARD, PICTURE):
+                if Path(checkpoint_folder, name).exists():
+                    shutil.copy(Path(checkpoint_folder, name), self.args.output_dir)
         super()._push_from_checkpoint(checkpoint_folder)
         for job in self._push_jobs():
             if job not in before:
@@ -186,6 +193,10 @@ class PublishedTrainer(GRPOTrainer):
     def _push_jobs(self) -> list[Future]:
         running = getattr(self, "push_in_progress", None)
         return list(running.jobs) if running is not None else []
+
+    def _is_being_pushed(self) -> bool:
+        """Whether a push in the background still reads `output_dir`; Transformers changes nothing there either."""
+        return any(not job.done() for job in self._push_jobs())
 
     def _teller(self, folder: str, what_now: str = "") -> Callable[[Future], None]:
         def tell(job: Future) -> None:

@@ -12,7 +12,7 @@ import huggingface_hub
 import torch
 from datasets import Dataset
 from huggingface_hub.utils import http_backoff
-from transformers import PrinterCallback
+from transformers import PrinterCallback, TrainerCallback
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
@@ -66,6 +66,11 @@ def make(folder, trainer_arguments=None, **fields):
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+class EndOfWaiting(TrainerCallback):
+    def on_train_end(self, *_, **__):
+        fault(None)
 
 
 def whole(folder):
@@ -122,6 +127,10 @@ def failing(folder):
     attempt("no repository", late.push_to_hub)
     fault(None)
     attempt("fine", trainer.push_to_hub)
+    slow = make(folder, push_to_hub=True, output_dir=str(folder / "slow"), save_steps=2, max_steps=6)
+    slow.add_callback(EndOfWaiting())
+    fault("wait")
+    slow.train()
     fault("gone")
     attempt("gone", trainer.push_to_hub)
     attempt("gone at the start", lambda: make(folder, push_to_hub=True, output_dir=str(folder / "another")))

@@ -1,7 +1,8 @@
 """A Hub on this machine: the endpoints that `huggingface_hub` uses to make, fill and read a model repository.
 
 Files lie in `root/<owner>/<name>/<branch>/`. A fault is set with `POST /fault`: `refuse` (403 to every write), `cut`
-(the connection drops in the middle of a large file) or `gone` (nobody listens any more).
+(the connection drops in the middle of a large file), `wait` (large files take until the fault ends) or `gone` (nobody
+listens any more).
 """
 
 import base64
@@ -9,6 +10,7 @@ import hashlib
 import json
 import re
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
@@ -181,6 +183,8 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.close()
             return None
         data = self.read()
+        while self.server.fault == "wait":
+            time.sleep(0.05)
         oid = self.path.rpartition("/")[2]
         if hashlib.sha256(data).hexdigest() != oid:
             return self.answer(400, {"error": "this is not the file that was announced"})

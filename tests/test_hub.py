@@ -198,6 +198,13 @@ class TestFailing:
         assert said["fine"] is None
         assert server.files("tester/run") == local(folder / "run")
 
+    def test_what_is_being_pushed_is_left_as_it_is(self, failing):
+        folder, server, *_ = failing
+        pushed = server.files("tester/slow")  # the push of step 2, which took longer than the training
+        for name in ("README.md", "entropy.png", "model.safetensors"):
+            assert pushed[name] == (folder / "slow/checkpoint-2" / name).read_bytes()
+        assert (folder / "slow/checkpoint-6/README.md").read_bytes() != pushed["README.md"]
+
     @pytest.mark.parametrize("how", ["refused at the start", "gone at the start"])
     def test_a_run_that_could_not_push_does_not_begin(self, failing, how):
         _, _, said, _ = failing
