@@ -78,8 +78,9 @@ class PublishedTrainer(GRPOTrainer):
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model and its card; push them as well if `push_to_hub` is set, as TRL does."""
         super().save_model(output_dir, _internal_call)
-        if _internal_call or not self.args.push_to_hub:  # a push has written it
-            self._write_card(Path(output_dir or self.args.output_dir))
+        folder = output_dir or self.args.output_dir
+        if _internal_call or not self.args.push_to_hub or folder != self.args.output_dir:  # else the push wrote it
+            self._write_card(Path(folder))
 
     def _write_card(self, folder: Path) -> None:
         is_being_pushed = folder == Path(self.args.output_dir) and self._is_being_pushed()
