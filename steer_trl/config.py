@@ -2,11 +2,13 @@
 
 import json
 import logging
+import re
 from dataclasses import dataclass, fields
 from typing import Any
 
 from trl import GRPOConfig
 
+from steer_trl.reproduce import without_secrets
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
 from steer_trl.shaping.base import one_or_several, option
 from steer_trl.shaping.clip_cov import ClipCovOptions
@@ -28,6 +30,7 @@ from steer_trl.validation import CLIPPED_LOSSES, in_interval, listed, one_of, re
 
 logger = logging.getLogger(__name__)
 
+LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 SCOPES = ("step", "exact_step", "micro_batch")
 
 
@@ -52,8 +55,18 @@ class ShapingOptions:
 
 
 @dataclass
+class PublishingOptions:
+    """What only the user can tell the model card."""
+
+    model_license: str | None = option(
+        None, "Licence that the model card states, e.g. apache-2.0; that of the base model's card if it is known."
+    )
+
+
+@dataclass
 class SteerGRPOConfig(
     ShapingOptions,
+    PublishingOptions,
     SteerOptions,
     StareOptions,
     QuadrantOptions,
@@ -94,6 +107,9 @@ class SteerGRPOConfig(
             A completion is right where its reward is above this, for methods that tell right from wrong.
         shaping_options (`dict` or JSON `str`, *optional*):
             Settings of a method of your own.
+        model_license (`str`, *optional*):
+            The licence in the model card, by its identifier on the Hub. By default that of the base model's card,
+            where this machine has it; otherwise the card states none.
 
     Raises:
         `ValueError`: a setting outside its range, or one that cannot work with another.
@@ -109,7 +125,7 @@ class SteerGRPOConfig(
 
     def __post_init__(self) -> None:
         # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.
-        refuse(self._name_complaints(), "SteerGRPOConfig")
+        refuse([*self._name_complaints(), *self._license_complaints()], "SteerGRPOConfig")
         methods = {name: find_shaper(name) for name in self.shaping_names}
         refuse(self._option_complaints(methods), "SteerGRPOConfig")
         refuse(self._method_complaints(methods), "SteerGRPOConfig")
@@ -118,6 +134,19 @@ class SteerGRPOConfig(
         refuse(self._scope_complaints(methods), "SteerGRPOConfig")
         for remark in self._remarks(methods):
             logger.warning(remark)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled, without tokens: Trainer pickles its arguments beside the model, and pushes that file."""
+        return without_secrets(vars(self))
+
+    def _license_complaints(self) -> list[str]:
+        given = self.model_license
+        if given is None or (isinstance(given, str) and LICENSE.fullmatch(given)):
+            return []
+        return [
+            f"model_license={given!r} is refused: it is no identifier of a licence. Give one of "
+            "https://huggingface.co/docs/hub/repositories-licenses such as 'apache-2.0', or 'other'."
+        ]
 
     def _remarks(self, methods: dict[str, type[Shaper]]) -> list[str]:
         """What a user may expect of a method that it does not do with these settings."""

@@ -5,7 +5,7 @@ So the loss is computed on a copy of the inputs, and the moment the forward pass
 entropies, the shaped advantages are written into that copy. No second forward pass, no copied line of TRL's loss.
 The copy matters: TRL hands the same dictionary out again when a rollout is used more than once.
 
-Its other parts are `rollout.py` (the rollout's score, whole groups), `resume.py` and `benchmarked.py`.
+Its other parts are `rollout.py` (the rollout's score, whole groups), `resume.py`, `benchmarked.py` and `published.py`.
 """
 
 import inspect
@@ -21,6 +21,7 @@ from steer_trl.config import SteerGRPOConfig
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.metrics import ShapingSummary, append_all
 from steer_trl.preflight import check_trainer_arguments
+from steer_trl.published import PublishedTrainer
 from steer_trl.randomness import uniform
 from steer_trl.resume import ResumableTrainer
 from steer_trl.rollout import OLD_ENTROPIES, OLD_LOGPS, ROWS, RolloutTrainer, loss_mask
@@ -30,7 +31,7 @@ from steer_trl.statistics import all_ranks, this_process
 from steer_trl.validation import CLIPPED_LOSSES
 
 
-class SteerGRPOTrainer(ResumableTrainer, BenchmarkedTrainer, RolloutTrainer):
+class SteerGRPOTrainer(PublishedTrainer, ResumableTrainer, BenchmarkedTrainer, RolloutTrainer):
     """
     [`~trl.GRPOTrainer`] with the token weights of STEER (https://huggingface.co/papers/2510.10150), of STARE
     (https://huggingface.co/papers/2606.19236) and of the methods they compare themselves with.
@@ -64,8 +65,6 @@ class SteerGRPOTrainer(ResumableTrainer, BenchmarkedTrainer, RolloutTrainer):
         `FileNotFoundError`: `model` is a path that does not exist.
     """
 
-    _tag_names = ["trl", "grpo"]
-
     def __init__(
         self,
         model: Any,
@@ -89,15 +88,6 @@ class SteerGRPOTrainer(ResumableTrainer, BenchmarkedTrainer, RolloutTrainer):
         self._set_card_data()
         arguments.arguments["args"] = args
         super().__init__(*arguments.args, **arguments.kwargs)
-
-    def _set_card_data(self) -> None:
-        names = [name.replace(":", ".").rpartition(".")[2] for name in self.shapers]
-        papers = list(dict.fromkeys(shaper.paper for shaper in self.shapers.values() if shaper.paper is not None))
-        self._tag_names = [*self._tag_names, *names]
-        if papers:
-            self._name = " and ".join(name.upper() for name in names)
-            citation = "\n\n".join(paper.citation for paper in papers)
-            self._paper = {"title": papers[0].title, "id": papers[0].arxiv, "citation": citation}
 
     # The loss.
 

@@ -47,7 +47,7 @@ def tiny_folder(tmp_path):
     return tmp_path / "tiny"
 
 
-def train_math(tmp_path, model, dataset, *overrides, check=True, engine="cpu"):
+def train(tmp_path, model, dataset, *overrides, check=True, engine="cpu"):
     launch = ["-m", "accelerate.commands.launch", "--config_file", ROOT / f"configs/accelerate/{engine}.yaml"]
     script = ["-m", "steer_trl.cli", "train", "--config", ROOT / "configs/recipes/smoke_cpu.yaml"]
     arguments = [
@@ -77,7 +77,7 @@ REAL_DATA = pytest.param(
 
 @pytest.mark.parametrize("dataset", ["problems.parquet", REAL_DATA], ids=["made up", "DAPO-Math-17k"])
 def test_smoke_recipe_trains_a_checkpoint_that_transformers_loads(tmp_path, tiny_folder, problems, dataset):
-    train_math(tmp_path, tiny_folder, dataset)
+    train(tmp_path, tiny_folder, dataset)
     before = AutoModelForCausalLM.from_pretrained(tiny_folder)
     for folder in (tmp_path / "out", tmp_path / "out/checkpoint-2"):
         after = AutoModelForCausalLM.from_pretrained(folder)
@@ -85,6 +85,22 @@ def test_smoke_recipe_trains_a_checkpoint_that_transformers_loads(tmp_path, tiny
         assert AutoTokenizer.from_pretrained(folder).chat_template
     state = json.loads((tmp_path / "out/checkpoint-2/trainer_state.json").read_text())
     assert {"shaping/weight_mean", "stare/gate", "rollout_entropy"} <= state["log_history"][0].keys()
+
+
+def test_the_plain_script(tmp_path, tiny_folder, problems):
+    fields = {"model": tiny_folder, "dataset": problems, "output_dir": tmp_path / "out", "max_steps": 1}
+    fields |= {"per_device_train_batch_size": 8, "max_completion_length": 4, "use_cpu": "true", "bf16": "false"}
+    flags = [part for name, value in fields.items() for part in (f"--{name}", value)]
+    run(ROOT / "examples/train_math.py", *flags, folder=tmp_path)
+    AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+
+
+def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, problems):
+    engine, recipe = ROOT / "configs/accelerate/cpu_2_processes.yaml", ROOT / "configs/recipes/smoke_cpu.yaml"
+    flags = ["--accelerate_config", engine, "--config", recipe, "--model_name_or_path", tiny_folder]
+    flags += ["--dataset_name", problems, "--output_dir", tmp_path / "out"]
+    run("-m", "steer_trl.cli", "train", *flags, folder=tmp_path)
+    assert (tmp_path / "out/checkpoint-2/rng_state_1.pth").exists()  # there were two
 
 
 def test_two_processes_evaluate_and_keep_the_best_checkpoint(tmp_path, tiny_folder, problems):
@@ -100,7 +116,7 @@ def test_two_processes_evaluate_and_keep_the_best_checkpoint(tmp_path, tiny_fold
         "--learning_rate": 0.01,
     }
     words = [word for pair in flags.items() for word in pair]
-    train_math(tmp_path, tiny_folder, problems, *words, engine="cpu_2_processes")
+    train(tmp_path, tiny_folder, problems, *words, engine="cpu_2_processes")
     assert (tmp_path / "out/checkpoint-6/rng_state_1.pth").exists()  # there were two
     state = json.loads((tmp_path / "out/checkpoint-6/trainer_state.json").read_text())
     measured = {log["step"]: log["eval_sums_num_tokens"] for log in state["log_history"] if "eval_sums_avg@4" in log}
@@ -130,7 +146,7 @@ def test_two_processes_evaluate_and_keep_the_best_checkpoint(tmp_path, tiny_fold
 )
 def test_mistakes_end_before_training(tmp_path, tiny_folder, problems, wrong, message):
     overrides = [word for pair in wrong.items() for word in pair]
-    done = train_math(tmp_path, tiny_folder, problems, *overrides, check=False)
+    done = train(tmp_path, tiny_folder, problems, *overrides, check=False)
     assert done.returncode != 0 and message in done.stderr
     assert not (tmp_path / "out").exists()
 

@@ -26,6 +26,8 @@ FILE_BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json"}
 FULL_WIDTH = {0xFF01 + i: 0x21 + i for i in range(94)}
 MAX_UNREADABLE = 0.05  # with more unreadable answers than this, they are not read from the right column
 
+HUB_PAGE = "https://huggingface.co/datasets/"
+
 MESSAGES = List({"role": Value("string"), "content": Value("string")})
 TEXT = Value("string")
 
@@ -107,13 +109,16 @@ def _load(name_or_path: str, split: str | None, config: str | None, revision: st
     else:
         arguments = {"path": name_or_path, "name": config, "split": split or "train", "revision": revision}
     try:
-        return load_dataset(**arguments)
+        dataset = load_dataset(**arguments)
     except (ValueError, StopIteration) as error:
         if isinstance(error, StopIteration) or "corresponds to no data" in str(error):  # so `datasets` says "empty"
             raise ValueError(
                 f"data set {name_or_path!r} is refused: it has no rows. Check the file and the split."
             ) from error
         raise
+    if not builder and not os.path.isdir(name_or_path):
+        dataset.info.homepage = HUB_PAGE + arguments["path"]  # for the model card; `map` and `select` keep it
+    return dataset
 
 
 def _select(rows: Dataset, name: str) -> Dataset:

@@ -1,0 +1,292 @@
+"""The model card: what is known of a run, as text and as metadata that the Hub reads. Nothing is claimed unknown."""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import MISSING, dataclass, fields
+from importlib import resources
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import yaml
+from huggingface_hub import EvalResult, ModelCard, ModelCardData, try_to_load_from_cache
+from trl import GRPOTrainer
+
+from steer_trl.checkpoint import write_whole
+from steer_trl.config import SteerGRPOConfig
+from steer_trl.data import SOURCES
+from steer_trl.data.loader import HUB_PAGE
+from steer_trl.evaluation import BenchmarkEvaluation
+from steer_trl.reproduce import is_secret, plain, publishable
+from steer_trl.shaping import Paper
+
+WINDOW = 10  # steps whose mean is the entropy at the end; a single one is noisy
+POINTS = 12
+PACKAGES = ("steer_trl", "trl", "transformers", "torch", "accelerate", "datasets", "tokenizers")
+OPTIONAL_PACKAGES = ("peft", "vllm", "deepspeed")
+METRIC = re.compile(r"eval_(?P<benchmark>.+)_(?P<metric>(?:avg|pass|maj)@\d+)")
+HUB_DATASET = re.compile(rf"{re.escape(HUB_PAGE)}([\w.-]+(?:/[\w.-]+)?)")
+# Of this machine or this moment, not of the method: the card is read elsewhere.
+LOCAL = {
+    "output_dir",
+    "run_name",
+    "logging_dir",
+    "disable_tqdm",
+    "report_to",
+    "resume_from_checkpoint",
+    "model_license",
+    "push_to_hub",
+    "hub_model_id",
+    "hub_strategy",
+    "hub_private_repo",
+    "hub_always_push",
+    "hub_revision",
+    "use_cpu",
+    "debug",
+    "accelerator_config",
+    "dataloader_pin_memory",
+    "generation_batch_size",  # TRL fills it in, and then refuses it beside steps_per_generation
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is known of a training run.
+
+    Attributes:
+        model_name (`str`), repository (`str`, *optional*): the model's name, and its place on the Hub.
+        base_model (`str`, *optional*): the model it began from: a name on the Hub or a folder.
+        is_adapter (`bool`), is_chat (`bool`): whether peft saves it; whether its tokenizer has a chat template.
+        datasets (`Sequence[str]`): names on the Hub of what it was trained on.
+        tags (`Sequence[str]`), papers (`Sequence[Paper]`), rewards (`Sequence[str]`).
+        log (`Sequence[dict]`): the trainer's `state.log_history`.
+        step (`int`): the optimizer step that the weights are of; before the log's last where the best were loaded.
+        benchmarks (*optional*): what the log's benchmark metrics were measured on.
+        command (`str`, *optional*): that started it; `None` in a notebook.
+        num_processes (`int`): that trained it.
+        links (`dict[str, str]`): pages of the run on trackers, by their names.
+    """
+
+    args: SteerGRPOConfig
+    model_name: str
+    repository: str | None = None
+    base_model: str | None = None
+    is_adapter: bool = False
+    is_chat: bool = False
+    datasets: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    papers: Sequence[Paper] = ()
+    rewards: Sequence[str] = ()
+    log: Sequence[dict[str, Any]] = ()
+    step: int = 0
+    benchmarks: BenchmarkEvaluation | None = None
+    command: str | None = None
+    num_processes: int = 1
+    links: dict[str, str] | None = None
+
+
+def make_card(run: Run, has_picture: bool = False) -> ModelCard:
+    """Make the card of `run`; `has_picture` says that [`draw_entropy`] has drawn one beside it."""
+    licence, licence_from = find_license(run.args.model_license, run.base_model)
+    results = eval_results(run.log, run.step, run.benchmarks)
+    on_hub = run.base_model if run.base_model and not Path(run.base_model).is_dir() else None
+    data = ModelCardData(
+        model_name=run.model_name,
+        base_model=on_hub,
+        base_model_relation=("adapter" if run.is_adapter else "finetune") if on_hub else None,
+        datasets=list(run.datasets) or None,
+        library_name="peft" if run.is_adapter else "transformers",
+        pipeline_tag="text-generation",
+        tags=list(run.tags),
+        eval_results=results or None,
+        **licence,
+    )
+    curve = entropy_curve(run.log)
+    card = ModelCard.from_template(
+        data,
+        template_str=resources.files("steer_trl").joinpath("templates/model_card.md").read_text(),
+        run=run,
+        base_model=on_hub,
+        local_base=None if on_hub or not run.base_model else Path(run.base_model).name,
+        license=licence.get("license"),
+        license_from=licence_from,
+        methods=" and ".join(name.replace(":", ".").rpartition(".")[2].upper() for name in run.args.shaping_names),
+        ends=entropy_ends(curve),
+        curve=_spread(curve),
+        window=min(WINDOW, len(curve)),
+        has_picture=has_picture,
+        results=_result_rows(results),
+        step=results[0].metric_args["step"] if results else None,
+        grpo_citation=GRPOTrainer._paper["citation"],
+        settings=yaml.safe_dump(settings(run.args), sort_keys=False, allow_unicode=True, width=1000).strip(),
+        versions=_versions(),
+    )
+    return ModelCard(publishable(str(card), [run.args.hub_token]))
+
+
+# The licence and the data set: only what is known.
+
+
+def find_license(given: str | None, base_model: str | None) -> tuple[dict[str, str], str]:
+    """Return the card's licence fields and where they come from: `"given"`, `"base model"` or `"unknown"`.
+
+    The base model's card is read where it lies on this machine, in its folder or in the Hub's cache; never fetched.
+    """
+    if given is not None:
+        return {"license": given}, "given"
+    path = _card_of(base_model) if base_model else None
+    if path is not None:
+        try:
+            data = ModelCard.load(path, ignore_metadata_errors=True).data
+        except (ValueError, yaml.YAMLError):  # somebody else's card; a run must not end for it
+            return {}, "unknown"
+        names = ("license", "license_name", "license_link")
+        found = {name: data.get(name) for name in names if isinstance(data.get(name), str)}
+        if "license" in found:
+            return found, "base model"
+    return {}, "unknown"
+
+
+def _card_of(model: str) -> Path | None:
+    path = Path(model, "README.md") if Path(model).is_dir() else try_to_load_from_cache(model, "README.md")
+    return Path(path) if isinstance(path, (str, Path)) and Path(path).is_file() else None
+
+
+def datasets_on_hub(dataset: Any) -> list[str]:
+    """Return the names on the Hub of where the rows of `dataset` come from, as far as its `homepage` says so.
+
+    [`~steer_trl.data.load_math_dataset`] sees to that; a data set of another loader does not know its name.
+    """
+    info = getattr(dataset, "info", None)
+    return sorted(set(HUB_DATASET.findall(getattr(info, "homepage", None) or "")))
+
+
+# The log.
+
+
+def entropy_curve(log: Iterable[dict[str, Any]]) -> list[dict[str, float]]:
+    """Return the log's points of training that have an `entropy` (nats per token), one for each step, in order."""
+    return [entry for entry in log if "entropy" in entry and "step" in entry]
+
+
+def entropy_ends(curve: Sequence[dict[str, float]]) -> tuple[float, float] | None:
+    """The first point's entropy and the mean of the last ten, nats per token; `None` where nothing is logged."""
+    values = [point["entropy"] for point in curve]
+    last = values[-WINDOW:]
+    return (values[0], math.fsum(last) / len(last)) if values else None
+
+
+def _spread(curve: Sequence[dict[str, float]]) -> list[dict[str, float]]:
+    """At most twelve points, evenly spaced, the first and the last among them."""
+    if len(curve) <= POINTS:
+        return list(curve)
+    return [curve[round(i * (len(curve) - 1) / (POINTS - 1))] for i in range(POINTS)]
+
+
+def draw_entropy(curve: Sequence[dict[str, float]], path: Path) -> bool:
+    """Draw the entropy over the steps and save it as PNG; `False` without matplotlib or two points."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure  # no pyplot: the user's figures and backend are none of our business
+    except ImportError:
+        return False
+    if len(curve) < 2:
+        return False
+    figure = Figure(figsize=(7, 3.5), layout="constrained")
+    axis = figure.add_subplot()
+    axis.plot([point["step"] for point in curve], [point["entropy"] for point in curve])
+    axis.set(xlabel="optimizer step", ylabel="nats per token", title="Policy entropy")
+    axis.set_ylim(0, 1.1 * axis.get_ylim()[1])  # from 0: a small change should look small
+    axis.grid(alpha=0.3)
+    write_whole(path, FigureCanvasAgg(figure).print_png)
+    return True
+
+
+# Evaluation results.
+
+
+def eval_results(log: Iterable[dict[str, Any]], step: int, benchmarks: BenchmarkEvaluation | None) -> list[EvalResult]:
+    """Return the log's last benchmark metrics up to `step` in the form of `model-index`.
+
+    A data set is named as the Hub's only where it was loaded from there.
+    """
+    measured = [entry for entry in log if entry["step"] <= step and any(map(METRIC.fullmatch, entry))]
+    if not measured or benchmarks is None:
+        return []
+    by_name = {benchmark.name: benchmark for benchmark in benchmarks.benchmarks}
+    sampling = benchmarks.sampling
+    results = []
+    for key, value in measured[-1].items():
+        match = METRIC.fullmatch(key)
+        if match is None or match["benchmark"] not in by_name:
+            continue
+        benchmark = by_name[match["benchmark"]]
+        on_hub = datasets_on_hub(benchmark.dataset)
+        source = SOURCES.get(benchmark.dataset["source"][0]) if on_hub else None
+        results.append(
+            EvalResult(
+                task_type="text-generation",
+                dataset_type=on_hub[0] if on_hub else benchmark.name,
+                dataset_name=benchmark.name,
+                dataset_config=source.config if source else None,
+                dataset_split=source.split if source else None,
+                dataset_revision=source.revision if source else None,
+                metric_type="accuracy" if match["metric"].startswith("avg") else match["metric"],
+                metric_name=match["metric"],
+                metric_value=round(float(value), 6),
+                metric_args={
+                    "samples": benchmark.num_samples,
+                    "temperature": sampling.temperature,
+                    "top_p": sampling.top_p,
+                    "max_tokens": sampling.max_tokens,
+                    "step": measured[-1]["step"],
+                },
+            )
+        )
+    return results
+
+
+def _result_rows(results: Sequence[EvalResult]) -> list[tuple[str, str, Any]]:
+    return [(result.dataset_name, result.metric_name, result.metric_value) for result in results]
+
+
+# The settings.
+
+
+def settings(args: SteerGRPOConfig) -> dict[str, Any]:
+    """Return all settings of the methods in use, and others that differ from their defaults; no secret among them.
+
+    They are those of a recipe: `SteerGRPOConfig(**settings)` has them again.
+    """
+    of_methods, others = {}, {}
+    for field in fields(args):
+        if not field.init or field.name in LOCAL or is_secret(field.name):
+            continue
+        value = plain(getattr(args, field.name))
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        if field.name in ("advantage_shaping", "shaping_scope") or _belongs(field.name, args.shaping_names):
+            of_methods[field.name] = value
+        elif value != plain(default):
+            others[field.name] = value
+    return _without_secret_names(of_methods | others)
+
+
+def _belongs(setting: str, methods: Iterable[str]) -> bool:
+    return any(setting == method or setting.startswith(f"{method}_") for method in methods)
+
+
+def _without_secret_names(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_secret_names(inner) for name, inner in value.items() if not is_secret(name)}
+    return value
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES + OPTIONAL_PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,146 @@
+"""What a user does with a Hub, in a process of its own: `huggingface_hub` reads its endpoint when it is imported."""
+
+import json
+import logging
+import os
+import sys
+import urllib.request
+import warnings
+from pathlib import Path
+
+import huggingface_hub
+import torch
+from datasets import Dataset
+from huggingface_hub.utils import http_backoff
+from transformers import PrinterCallback, TrainerCallback
+
+from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
+from steer_trl.published import PushError
+from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+
+CHARACTERS = "0123456789+="
+http_backoff.__kwdefaults__.update(base_wait_time=0.01, max_wait_time=0.01)  # it tries again as often, but sooner
+
+
+def count_reward(completions, **_):
+    return [text.count("1") + 0.5 * text.count("3") - 0.1 * text.count("7") for text in completions]
+
+
+def fault(kind):
+    body = json.dumps(kind).encode()
+    urllib.request.urlopen(urllib.request.Request(f"{os.environ['HF_ENDPOINT']}/fault", body, method="POST")).read()
+
+
+def make(folder, trainer_arguments=None, **fields):
+    tokenizer = tiny_tokenizer(CHARACTERS)
+    base = folder / "base"
+    tiny_qwen2(tokenizer).save_pretrained(base)
+    tokenizer.save_pretrained(base)
+    Path(base, "README.md").write_text("---\nlicense: apache-2.0\n---\n")
+    settings = {
+        "output_dir": str(folder / "run"),
+        "per_device_train_batch_size": 4,
+        "per_device_eval_batch_size": 4,
+        "steps_per_generation": 4,
+        "num_generations": 4,
+        "max_completion_length": 8,
+        "max_steps": 3,
+        "save_strategy": "steps",
+        "save_steps": 3,
+        "use_cpu": True,
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "logging_steps": 1,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "advantage_shaping": "stare",
+    }
+    trainer = SteerGRPOTrainer(
+        model=str(base),
+        reward_funcs=count_reward,
+        args=SteerGRPOConfig(**settings | fields),
+        train_dataset=Dataset.from_dict({"prompt": [f"{i}+{j}=" for i in range(10) for j in range(3)]}),
+        processing_class=tokenizer,
+        **trainer_arguments or {},
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+class EndOfWaiting(TrainerCallback):
+    def on_train_end(self, *_, **__):
+        fault(None)
+
+
+def whole(folder):
+    """Train with checkpoints pushed and a benchmark, push the end; then resume from what the server holds."""
+    problems = folder / "sums.jsonl"
+    problems.write_text("".join(json.dumps({"problem": f"{i}+1=", "answer": str(i + 1)}) + "\n" for i in range(3)))
+    benchmarks = load_benchmarks([f"sums={problems}@2"], instruction="{problem}")
+    arguments = {"benchmarks": BenchmarkEvaluation(benchmarks, Sampling(max_tokens=8))}
+    pushing = {"push_to_hub": True, "hub_model_id": "tester/whole", "hub_strategy": "checkpoint"}
+    pushing |= {"hub_token": os.environ["GIVEN_TOKEN"]}
+    evaluating = {"eval_strategy": "steps", "eval_steps": 3}
+    trainer = make(folder, arguments, **pushing, **evaluating)
+    trainer.train()
+    trainer.save_model()
+    downloaded = huggingface_hub.snapshot_download("tester/whole", local_dir=folder / "downloaded")
+    resumed = make(folder, output_dir=str(folder / "resumed"), max_steps=5)
+    resumed.train(resume_from_checkpoint=f"{downloaded}/last-checkpoint")
+    return {"steps": [entry["step"] for entry in resumed.state.log_history if "entropy" in entry]}
+
+
+def adapter(folder):
+    """Train an adapter with pushes at every save, then push the end by hand, as TRL's scripts do."""
+    from peft import LoraConfig
+
+    arguments = {"peft_config": LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")}
+    pushing = {"push_to_hub": True, "hub_strategy": "every_save", "model_license": "mit"}
+    trainer = make(folder, arguments, advantage_shaping="steer", output_dir=str(folder / "adapter"), **pushing)
+    trainer.train()
+    trainer.push_to_hub(dataset_name="trl-lib/DeepMath-103K", tags="sums")
+    return {}
+
+
+def failing(folder):
+    """Pushes that cannot arrive, and the same again when they can."""
+    said = {}
+
+    def attempt(name, action):
+        try:
+            action()
+            said[name] = None
+        except PushError as error:
+            said[name] = str(error)
+
+    trainer = make(folder, push_to_hub=True, hub_strategy="all_checkpoints", save_steps=1)
+    fault("cut")
+    trainer.train()
+    said["steps"] = trainer.state.global_step
+    attempt("cut", trainer.push_to_hub)
+    fault("refuse")
+    attempt("refused", trainer.save_model)
+    attempt("refused at the start", lambda: make(folder, push_to_hub=True, output_dir=str(folder / "other")))
+    late = make(folder, output_dir=str(folder / "late"), save_strategy="no")
+    late.train()
+    attempt("no repository", late.push_to_hub)
+    fault(None)
+    attempt("fine", trainer.push_to_hub)
+    slow = make(folder, push_to_hub=True, output_dir=str(folder / "slow"), save_steps=2, max_steps=6)
+    slow.add_callback(EndOfWaiting())
+    fault("wait")
+    slow.train()
+    fault("gone")
+    attempt("gone", trainer.push_to_hub)
+    attempt("gone at the start", lambda: make(folder, push_to_hub=True, output_dir=str(folder / "another")))
+    return said
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    warnings.filterwarnings("error", module="steer_trl")  # LFS uploads of huggingface_hub warn by themselves
+    logging.basicConfig(level=logging.WARNING)
+    folder = Path(sys.argv[2])
+    result = {"whole": whole, "adapter": adapter, "failing": failing}[sys.argv[1]](folder)
+    (folder / "result.json").write_text(json.dumps(result))

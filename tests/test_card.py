@@ -1,0 +1,219 @@
+"""The card says what is known and nothing else, and nothing secret."""
+
+import json
+import pickle
+import subprocess
+import sys
+
+import pytest
+import yaml
+from datasets import Dataset
+from hub_server import complaints
+from huggingface_hub import ModelCard, constants
+
+from steer_trl import SteerGRPOConfig
+from steer_trl.card import (
+    Run,
+    datasets_on_hub,
+    draw_entropy,
+    entropy_curve,
+    entropy_ends,
+    eval_results,
+    find_license,
+    make_card,
+    settings,
+)
+from steer_trl.data import SOURCES
+from steer_trl.evaluation import BenchmarkEvaluation
+from steer_trl.evaluation.benchmarks import Benchmark
+from steer_trl.reproduce import is_secret, publishable, without_secrets
+
+SECRET = "hf_aTokenThatMustNotBePublished"
+
+
+def config(**fields):
+    return SteerGRPOConfig(output_dir="somewhere", use_cpu=True, bf16=False, **fields)
+
+
+def card(log=(), **known):
+    args = known.pop("args", None) or config()
+    return make_card(Run(args=args, model_name="m", log=log, step=log[-1]["step"] if log else 0, **known))
+
+
+def points(count):
+    return [{"step": 10 * i, "entropy": 1 - i / 100, "reward": i / 100} for i in range(1, count + 1)]
+
+
+class TestEntropy:
+    def test_start_is_the_first_point_and_end_the_mean_of_the_last_ten(self):
+        assert entropy_ends(points(50)) == (0.99, pytest.approx(1 - 45.5 / 100))
+        assert entropy_ends(points(2)) == (0.99, pytest.approx(0.985))
+        assert entropy_ends([]) is None
+
+    def test_the_curve_has_at_most_twelve_rows_with_both_ends(self):
+        rows = [line for line in str(card(points(50))).splitlines() if line.startswith("| ") and "0." in line]
+        assert len(rows) == 12
+        assert rows[0] == "| 10 | 0.9900 | 0.0100 |" and rows[-1] == "| 500 | 0.5000 | 0.5000 |"
+
+    def test_evaluations_are_not_points_of_the_curve(self):
+        log = [{"step": 1, "entropy": 1.0}, {"step": 1, "eval_entropy": 5.0}, {"step": 2, "train_loss": 0.0}]
+        assert entropy_curve(log) == log[:1]
+
+    def test_a_run_without_a_log_has_a_card(self):
+        text = str(card())
+        assert "None has been logged yet." in text and complaints(text) == []
+
+    def test_the_picture(self, tmp_path):
+        assert draw_entropy(points(3), tmp_path / "entropy.png")
+        assert (tmp_path / "entropy.png").read_bytes().startswith(b"\x89PNG")
+        assert not draw_entropy(points(1), tmp_path / "other.png")
+        assert [path.name for path in tmp_path.iterdir()] == ["entropy.png"]
+
+
+class TestLicense:
+    def test_what_is_given_counts(self, tmp_path):
+        (tmp_path / "README.md").write_text("---\nlicense: apache-2.0\n---\n")
+        assert find_license("mit", str(tmp_path)) == ({"license": "mit"}, "given")
+
+    def test_a_folder_says_its_own_with_name_and_link(self, tmp_path):
+        (tmp_path / "README.md").write_text("---\nlicense: other\nlicense_name: x\nlicense_link: LICENSE\n---\n")
+        found = {"license": "other", "license_name": "x", "license_link": "LICENSE"}
+        assert find_license(None, str(tmp_path)) == (found, "base model")
+
+    def test_the_cache_of_the_hub_says_it_without_a_network(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+        repository = tmp_path / "models--Qwen--Some"
+        (repository / "refs").mkdir(parents=True)
+        (repository / "refs/main").write_text("abc")
+        (repository / "snapshots/abc").mkdir(parents=True)
+        (repository / "snapshots/abc/README.md").write_text("---\nlicense: apache-2.0\n---\n")
+        assert find_license(None, "Qwen/Some") == ({"license": "apache-2.0"}, "base model")
+        assert find_license(None, "Qwen/Other") == ({}, "unknown")
+
+    @pytest.mark.parametrize(
+        "text", ["", "# no metadata", "---\nlicense: [a, b]\n---\n", "---\n: : :\n---\n", "---\n- a\n---\n"]
+    )
+    def test_what_is_not_known_is_not_claimed(self, tmp_path, text):
+        (tmp_path / "README.md").write_text(text)
+        assert find_license(None, str(tmp_path)) == ({}, "unknown")
+        text = str(card(base_model=str(tmp_path)))
+        assert "license" not in ModelCard(text).data.to_dict() and "Licence: not stated" in text
+
+    @pytest.mark.parametrize("wrong", ["Apache 2.0", "", "apache-2.0 ", 2])
+    def test_a_licence_is_an_identifier(self, wrong):
+        with pytest.raises(ValueError, match="model_license"):
+            config(model_license=wrong)
+
+
+class TestDatasets:
+    def test_only_what_was_loaded_from_the_hub_is_named(self):
+        dataset = Dataset.from_dict({"prompt": ["a", "b"]})
+        assert datasets_on_hub(dataset) == [] == datasets_on_hub(None)
+        dataset.info.homepage = "https://huggingface.co/datasets/open-r1/DAPO-Math-17k-Processed"
+        mapped = dataset.map(lambda row: {"solution": row["prompt"]}).select([0])
+        assert datasets_on_hub(mapped) == ["open-r1/DAPO-Math-17k-Processed"]
+        dataset.info.homepage = "https://example.com/datasets/a"
+        assert datasets_on_hub(dataset) == []
+
+    def test_the_loader_says_where_rows_come_from(self, monkeypatch, tmp_path):
+        from steer_trl.data import loader
+
+        rows = {"problem": ["1+1?", "2+2?"], "answer": ["2", "4"]}
+        monkeypatch.setattr(loader, "load_dataset", lambda **_: Dataset.from_dict(rows))  # the Hub is not here
+        assert datasets_on_hub(loader.load_math_dataset("math500")) == ["HuggingFaceH4/MATH-500"]
+        monkeypatch.undo()
+        path = tmp_path / "math500.jsonl"
+        path.write_text("".join(json.dumps({"problem": f"{i}+1?", "answer": str(i + 1)}) + "\n" for i in range(2)))
+        assert datasets_on_hub(loader.load_math_dataset(str(path))) == []
+
+
+class TestResults:
+    LOG = [
+        {"step": 5, "eval_aime24_avg@2": 0.25, "eval_aime24_pass@2": 0.5, "eval_aime24_num_tokens": 9.0},
+        {"step": 10, "eval_aime24_avg@2": 0.75, "eval_aime24_pass@2": 1.0, "eval_average_avg": 0.75},
+    ]
+
+    def benchmarks(self, homepage):
+        dataset = Dataset.from_dict({"source": ["aime24"]})
+        dataset.info.homepage = homepage
+        return BenchmarkEvaluation([Benchmark("aime24", dataset, 2)])
+
+    def test_a_benchmark_of_the_hub_is_named_with_its_revision(self):
+        avg, best = eval_results(self.LOG, 10, self.benchmarks("https://huggingface.co/datasets/math-ai/aime24"))
+        assert (avg.metric_value, avg.metric_type, avg.metric_name) == (0.75, "accuracy", "avg@2")
+        assert (best.metric_value, best.metric_type) == (1.0, "pass@2")
+        source = SOURCES["aime24"]
+        assert (avg.dataset_type, avg.dataset_split) == ("math-ai/aime24", "test")
+        assert avg.dataset_revision == source.revision
+
+    def test_a_file_of_the_same_name_is_not(self):
+        avg, _ = eval_results(self.LOG, 10, self.benchmarks(""))
+        assert (avg.dataset_type, avg.dataset_revision) == ("aime24", None)
+
+    def test_the_results_are_those_of_the_weights(self):
+        best = card(self.LOG, benchmarks=self.benchmarks(""))
+        earlier = make_card(Run(args=config(), model_name="m", log=self.LOG, step=7, benchmarks=self.benchmarks("")))
+        assert best.data.eval_results[0].metric_value == 0.75
+        assert earlier.data.eval_results[0].metric_value == 0.25
+        assert "At step 5," in str(earlier) and "The weights are those of step 7, the best by" in str(earlier)
+        assert complaints(str(best)) == []
+        assert ModelCard(str(best)).data.eval_results == best.data.eval_results
+
+
+class TestSettings:
+    def test_they_make_the_same_configuration_again(self):
+        args = config(
+            advantage_shaping=["steer", "clip_cov"], steer_lambda_min=0.6, learning_rate=3e-6, num_generations=4
+        )
+        text = str(card(args=args))
+        (block,) = [part.split("```")[0] for part in text.split("```yaml\n")[1:]]
+        found = yaml.safe_load(block)
+        assert found == settings(args)
+        again = config(**{name: value for name, value in found.items() if name != "bf16"})
+        assert settings(again) == found
+        assert {"steer_mapping", "clip_cov_fraction", "shaping_scope"} <= found.keys()
+        assert not {"stare_variant", "output_dir", "hub_token", "beta"} & found.keys()
+
+    def test_nothing_secret_is_in_the_card_or_in_the_pickled_configuration(self, monkeypatch):
+        monkeypatch.setenv("SOME_API_KEY", "sesame-open-1")
+        secrets = {"token": "sesame-open-2", "headers": {"password": "sesame-open-3"}}
+        args = config(
+            hub_token="sesame-open-4", model_init_kwargs=secrets, vllm_server_base_url=f"http://u:{SECRET}@h"
+        )
+        text = str(card(args=args, command="train sesame-open-1 sesame-open-4 hf_abcdefgh12345678"))
+        pickled = pickle.dumps(args)
+        assert "sesame" not in text and SECRET not in text and "hf_abcdefgh" not in text
+        assert b"sesame" not in pickled
+        assert pickle.loads(pickled).hub_token is None and args.hub_token == "sesame-open-4"
+
+    def test_which_names_are_secret(self):
+        assert all(map(is_secret, ("hub_token", "--hub_token", "token", "--api-key", "WANDB_API_KEY", "password")))
+        assert not any(map(is_secret, ("eos_token", "max_tokens", "num_tokens", "key", "token_mean", "--pad_token")))
+        assert without_secrets({"a": {"token": "x", "b": 1}}) == {"a": {"token": None, "b": 1}}
+
+    def test_the_home_folder_is_not_told(self, monkeypatch):
+        monkeypatch.setenv("HOME", "/home/alice")
+        assert publishable("run /home/alice/x /home/alice2") == "run ~/x /home/alice2"
+
+
+class TestCommand:
+    SCRIPT = "from steer_trl.reproduce import launch_command\nprint(launch_command())\n"
+    LAUNCHER = "import subprocess, sys\nsubprocess.run([sys.executable, '-u', *sys.argv[2:]], check=True)\n"
+
+    def run(self, *command):
+        return subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True).stdout.strip()
+
+    def test_it_is_the_launchers_with_secrets_hidden(self, tmp_path):
+        script, launcher = tmp_path / "train.py", tmp_path / "launch.py"
+        script.write_text(self.SCRIPT)
+        launcher.write_text(self.LAUNCHER)
+        words = ["--hub_token", SECRET, f"--api-key={SECRET}", "--text", "a b"]
+        alone = self.run(str(script), *words)
+        launched = self.run(str(launcher), "--two", str(script), *words)
+        hidden = f"{script} --hub_token '***' '--api-key=***' --text 'a b'"
+        assert alone.endswith(hidden) and SECRET not in alone + launched
+        assert launched.endswith(f"{launcher} --two {hidden}")
+
+    def test_a_notebook_has_none(self, tmp_path):
+        assert self.run("-c", f"import sys; sys.modules['ipykernel'] = sys\n{self.SCRIPT}") == "None"
+        assert "Run in a notebook" in str(card(command=None))

@@ -1,0 +1,212 @@
+"""Cards and pushes, against a Hub on this machine; each scenario of `hub_run.py` is one process."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from hub_server import TOKEN, HubServer, complaints
+from huggingface_hub import ModelCard
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from steer_trl import SteerGRPOConfig
+
+HERE = Path(__file__).parent
+SECRET = "hf_aTokenThatMustNotBePublished"
+
+
+def scenario(name, folder, token=TOKEN, **environment):
+    folder.mkdir()
+    with HubServer(folder / "server") as server:
+        environment = os.environ | {
+            "HF_ENDPOINT": server.endpoint,
+            "HF_HOME": str(folder / "home"),
+            "HF_HUB_OFFLINE": "0",
+            "HF_HUB_DISABLE_XET": "1",  # the server speaks LFS
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+            "HF_TOKEN": token,
+            "OMP_NUM_THREADS": "1",
+            **environment,
+        }
+        command = [sys.executable, str(HERE / "hub_run.py"), name, str(folder), "--api_key", SECRET]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return server, json.loads((folder / "result.json").read_text()), done.stderr
+
+
+def local(folder):
+    """What a push uploads of a folder."""
+    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in files.items() if not name.startswith(("_", "checkpoint-"))}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hub") / "whole"
+    return folder, *scenario("whole", folder, token="hf_wrong", GIVEN_TOKEN=TOKEN)
+
+
+@pytest.fixture(scope="module")
+def adapter(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hub") / "adapter"
+    return folder, *scenario("adapter", folder)
+
+
+@pytest.fixture(scope="module")
+def failing(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hub") / "failing"
+    return folder, *scenario("failing", folder)
+
+
+class TestWhole:
+    def test_every_file_arrives_as_it_is_here(self, whole):
+        folder, server, *_ = whole
+        pushed = server.files("tester/whole")
+        top = {name: data for name, data in pushed.items() if not name.startswith("last-checkpoint/")}
+        assert top == local(folder / "run")
+        assert {"README.md", "entropy.png", "model.safetensors", "tokenizer.json"} <= top.keys()
+        last = {name.removeprefix("last-checkpoint/"): data for name, data in pushed.items() if name not in top}
+        assert last == local(folder / "run/checkpoint-3")
+        assert {"README.md", "optimizer.pt", "shaping_state.json", "rollout_0_of_1.pt"} <= last.keys()
+
+    def test_what_arrived_loads_and_is_the_trained_model(self, whole):
+        folder, *_ = whole
+        model = AutoModelForCausalLM.from_pretrained(folder / "downloaded")
+        here = AutoModelForCausalLM.from_pretrained(folder / "run")
+        base = AutoModelForCausalLM.from_pretrained(folder / "base")
+        assert torch.equal(model.lm_head.weight, here.lm_head.weight)
+        assert not torch.equal(model.lm_head.weight, base.lm_head.weight)
+        assert AutoTokenizer.from_pretrained(folder / "downloaded").chat_template
+
+    def test_a_run_goes_on_from_the_pushed_checkpoint_with_its_whole_curve(self, whole):
+        folder, _, result, _ = whole
+        assert result["steps"] == [1, 2, 3, 4, 5]
+        card = (folder / "resumed/README.md").read_text()
+        assert all(f"\n| {step} | " in card for step in range(1, 4))
+
+    def test_no_token_is_in_anything_that_was_pushed(self, whole):
+        _, server, *_ = whole
+        for name, data in server.files("tester/whole").items():
+            assert TOKEN.encode() not in data, name
+            assert SECRET.encode() not in data, name
+
+    def test_the_metadata(self, whole):
+        folder, server, *_ = whole
+        pushed = server.files("tester/whole")["README.md"].decode()
+        assert complaints(pushed) == []
+        data = ModelCard.load(folder / "downloaded/README.md").data
+        assert (data.license, data.library_name, data.pipeline_tag) == (
+            "apache-2.0",
+            "transformers",
+            "text-generation",
+        )
+        assert data.tags == ["generated_from_trainer", "trl", "grpo", "stare"]
+        assert "base_model" not in data.to_dict() and "datasets" not in data.to_dict()  # neither is on the Hub
+
+    def test_the_results_are_those_of_the_last_evaluation(self, whole):
+        folder, *_ = whole
+        state = json.loads((folder / "run/checkpoint-3/trainer_state.json").read_text())
+        measured = next(entry for entry in reversed(state["log_history"]) if "eval_sums_avg@2" in entry)
+        card = ModelCard.load(folder / "run/README.md")
+        results = {result.metric_name: result for result in card.data.eval_results}
+        assert results.keys() == {"avg@2", "pass@2", "maj@2"}
+        for name, result in results.items():
+            assert result.metric_value == pytest.approx(measured[f"eval_sums_{name}"], abs=1e-6)
+            assert (result.task_type, result.dataset_type) == ("text-generation", "sums")
+            assert result.metric_args["top_p"] == 0.7 and result.metric_args["step"] == 3
+        assert ModelCard(str(card)).data.to_dict() == card.data.to_dict()
+
+    def test_the_text(self, whole):
+        folder, *_ = whole
+        card = (folder / "run/README.md").read_text()
+        state = json.loads((folder / "run/checkpoint-3/trainer_state.json").read_text())
+        curve = [entry["entropy"] for entry in state["log_history"] if "entropy" in entry]
+        assert f"**{curve[0]:.4f}**" in card and f"**{sum(curve) / 3:.4f}**" in card
+        assert "hub_run.py whole" in card and "--api_key '***'" in card
+        assert 'model="tester/whole"' in card and "entropy.png" in card
+        assert "apache-2.0, that of the base model's card" in card
+        for text in ("2606.19236", "2402.03300", "vonwerra2020trl", "- transformers: ", "`count_reward`"):
+            assert text in card
+        (settings,) = [block.split("```")[0] for block in card.split("```yaml\n")[1:]]
+        again = SteerGRPOConfig(output_dir="x", use_cpu=True, **yaml.safe_load(settings))
+        assert (again.advantage_shaping, again.stare_amplify, again.steps_per_generation) == ("stare", 1.1, 4)
+
+
+class TestAdapter:
+    def test_every_file_arrives_and_loads_with_peft(self, adapter):
+        from peft import AutoPeftModelForCausalLM
+
+        folder, server, *_ = adapter
+        pushed = server.files("tester/adapter")
+        assert pushed == local(folder / "adapter")
+        assert server.commits == ["Training in progress, step 3", "End of training"]
+        where = folder / "arrived"
+        for name, data in pushed.items():
+            (where / name).parent.mkdir(parents=True, exist_ok=True)
+            (where / name).write_bytes(data)
+        model = AutoPeftModelForCausalLM.from_pretrained(where)
+        assert any(parameter.any() for name, parameter in model.named_parameters() if "lora_B" in name)
+
+    def test_the_card(self, adapter):
+        _, server, *_ = adapter
+        card = server.files("tester/adapter")["README.md"].decode()
+        assert complaints(card) == []
+        data = ModelCard(card).data
+        assert (data.license, data.library_name) == ("mit", "peft")
+        assert data.datasets == ["trl-lib/DeepMath-103K"]
+        assert {"steer", "sums", "trl", "grpo"} <= set(data.tags)
+        assert "steer_lambda_min: 0.8" in card
+
+
+class TestFailing:
+    def test_training_goes_on_and_says_that_its_pushes_failed(self, failing):
+        folder, _, said, log = failing
+        assert said["steps"] == 3
+        assert "The training goes on. The push to tester/run" in log
+        for step in (1, 2, 3):
+            files = {path.name for path in (folder / f"run/checkpoint-{step}").iterdir()}
+            assert {"README.md", "model.safetensors", "optimizer.pt", "trainer_state.json"} <= files
+
+    @pytest.mark.parametrize("how", ["cut", "refused", "gone"])
+    def test_a_failed_push_says_where_the_files_are_and_how_to_push_them(self, failing, how):
+        folder, _, said, _ = failing
+        assert "The push to tester/run on http://127.0.0.1" in said[how]
+        assert f"all files are in {folder / 'run'}" in said[how]
+        assert f"hf upload tester/run {folder / 'run'} ." in said[how]
+        assert ("hf auth login" in said[how]) == (how == "refused")
+        assert ("Wait until the server answers" in said[how]) == (how != "refused")
+
+    def test_no_local_file_is_lost(self, failing):
+        folder, *_ = failing
+        files = set(local(folder / "run"))
+        assert {"README.md", "entropy.png", "model.safetensors", "tokenizer.json", "training_args.bin"} <= files
+        assert not [name for name in files if name.endswith(".partial")]
+        AutoModelForCausalLM.from_pretrained(folder / "run")
+
+    def test_the_model_is_saved_when_not_even_the_repository_could_be_made(self, failing):
+        folder, _, said, _ = failing
+        assert "hf auth login" in said["no repository"] and "hf upload late" in said["no repository"]
+        AutoModelForCausalLM.from_pretrained(folder / "late")
+        assert (folder / "late/README.md").exists()
+
+    def test_the_same_push_arrives_later(self, failing):
+        folder, server, said, _ = failing
+        assert said["fine"] is None
+        assert server.files("tester/run") == local(folder / "run")
+
+    def test_what_is_being_pushed_is_left_as_it_is(self, failing):
+        folder, server, *_ = failing
+        pushed = server.files("tester/slow")  # the push of step 2, which took longer than the training
+        for name in ("README.md", "entropy.png", "model.safetensors"):
+            assert pushed[name] == (folder / "slow/checkpoint-2" / name).read_bytes()
+        assert (folder / "slow/checkpoint-6/README.md").read_bytes() != pushed["README.md"]
+
+    @pytest.mark.parametrize("how", ["refused at the start", "gone at the start"])
+    def test_a_run_that_could_not_push_does_not_begin(self, failing, how):
+        _, _, said, _ = failing
+        assert "push_to_hub=True is refused" in said[how] and "Nothing has been trained yet" in said[how]
+        assert ("hf auth login" in said[how]) == (how == "refused at the start")
