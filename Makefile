@@ -10,7 +10,7 @@ DOCS := .venv-docs
 VLLM := .venv-vllm
 VLLM_RUN := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
 
-.PHONY: help install quickstart compare test test-distributed test-vllm lint format docs settings benchmark clean
+.PHONY: help install quickstart compare test test-distributed test-vllm notebooks lint format docs settings benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -54,13 +54,16 @@ compare: install ## train the same small model with every method, and print one 
 	$(RUN) examples/compare_methods.py --output_dir runs/compare
 
 test: install lint ## pass the tests
-	$(RUN) -m pytest -n 2 --ignore tests/distributed --ignore tests/with_vllm
+	$(RUN) -m pytest -n 2 --ignore tests/distributed --ignore tests/with_vllm --ignore tests/notebooks
 
 test-distributed: install ## DDP, ZeRO-2, ZeRO-3, FSDP2, splits of a batch and killed runs, on CPU processes
 	$(RUN) -m pytest tests/distributed
 
 test-vllm: $(VLLM)/.installed ## colocated vLLM, real, in an environment of its own
 	$(VLLM_RUN) -m pytest tests/with_vllm -W default
+
+notebooks: install ## execute both notebooks, the one for a GPU scaled down; minutes
+	$(RUN) -m pytest tests/notebooks
 
 lint: install ## check format and style
 	$(BIN)/ruff format --check .

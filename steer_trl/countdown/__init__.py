@@ -8,5 +8,6 @@ policy that collapses on one of them loses something that can be counted.
     evaluation.py   sampling on held-out problems: accuracy, pass@k, distinct solutions
     training.py     one training run, by one process or several
     experiment.py   the same start trained with several methods, side by side
+    progress.py     a progress bar per run, in a terminal or in a notebook
     report.py       the table and the picture
 """

@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 from datasets import disable_progress_bars
-from tqdm import tqdm
 from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.utils import logging as transformers_logging
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.countdown.evaluation import SAMPLINGS, evaluate
 from steer_trl.countdown.model import supervised_start
+from steer_trl.countdown.progress import make_bars
 from steer_trl.countdown.task import split_problems
 from steer_trl.countdown.training import MEASURED, SETTINGS, save_measured, train
 
@@ -65,17 +65,14 @@ def _run_side_by_side(experiment: Experiment, jobs: Sequence[tuple[str, Callable
     context = get_context("spawn")  # a forked torch can hang
     with context.Manager() as manager, ProcessPoolExecutor(experiment.processes, context, _one_thread) as pool:
         progress = manager.Queue()
-        bars = {name: tqdm(total=total, desc=name, unit="step", position=i) for i, (name, _, total) in enumerate(jobs)}
+        bars = make_bars({name: total for name, _, total in jobs})
         futures = [pool.submit(work, experiment, name, progress) for name, work, _ in jobs]
         for future in futures:
             future.add_done_callback(lambda _: progress.put(None))
         for _ in futures:
             while (message := progress.get()) is not None:
-                name, steps, postfix = message
-                if steps == 1:
-                    bars[name].reset()  # it has waited for a process until now
-                bars[name].n = steps
-                bars[name].set_postfix_str(postfix)
+                name, steps, comment = message
+                bars[name].show(steps, comment)
         for bar in bars.values():
             bar.close()
         for future in futures:
@@ -96,8 +93,8 @@ class _Progress(TrainerCallback):
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Tell how far the run is."""
         last = state.log_history[-1] if state.log_history else {}
-        postfix = f"entropy {last['entropy']:.3f}" if "entropy" in last else ""
-        self.queue.put((self.name, state.global_step, postfix))
+        comment = f"entropy {last['entropy']:.3f}" if "entropy" in last else ""
+        self.queue.put((self.name, state.global_step, comment))
 
 
 class _HeldOut(TrainerCallback):

@@ -1,11 +1,14 @@
 """The table and the picture of a comparison, and plain words on what did not differ."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from steer_trl.countdown.evaluation import SAMPLINGS
 from steer_trl.countdown.experiment import START
 from steer_trl.tables import aligned
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLUMNS = [
     ("T=1", "accuracy"),
@@ -72,15 +75,13 @@ def _overlap(one: list[float], other: list[float]) -> bool:
     return abs(one[0] - other[0]) <= one[1] + other[1]
 
 
-def picture(results: dict[str, dict[str, Any]], path: Path) -> None:
-    """Draw entropy, accuracy and pass@16 over the steps, one line per run, and save it as PNG."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
+def figure(results: dict[str, dict[str, Any]]) -> "Figure":
+    """Draw entropy, accuracy and pass@16 over the steps, one line per run."""
+    from matplotlib.figure import Figure  # not pyplot: the choice of a back end stays the user's
 
     start = results[START]["final"]["T=1"]
-    figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
+    drawn = Figure(figsize=(13, 4.2), layout="constrained")
+    axes = drawn.subplots(1, 3)
     for color, (name, measured) in enumerate((name, run) for name, run in results.items() if name != START):
         style = {"color": f"C{color}", "label": name}
         steps, values = zip(*_smooth(entropies(measured)), strict=True)
@@ -89,9 +90,7 @@ def picture(results: dict[str, dict[str, Any]], path: Path) -> None:
             points = [(0, *start[metric]), *((entry["step"], *entry[metric]) for entry in measured["held_out"])]
             steps, values, half_widths = zip(*points, strict=True)
             axis.errorbar(steps, values, half_widths, capsize=2, marker="o", markersize=3, **style)
-    figure.suptitle(
-        "One start, one order of the data, several ways to weight the tokens: Countdown, 0.36 M parameters"
-    )
+    drawn.suptitle("One start, one order of the data, several ways to weight the tokens: Countdown, 0.36 M parameters")
     axes[0].set(title="Policy entropy", ylabel="nats per token", ylim=(0, None))
     axes[1].set(title="Accuracy of one sample, held-out problems", ylabel="share right (temperature 1)")
     axes[2].set(title="Solved by at least one of 16 samples", ylabel="share of held-out problems")
@@ -99,8 +98,12 @@ def picture(results: dict[str, dict[str, Any]], path: Path) -> None:
         axis.set_xlabel("optimizer step")
         axis.grid(alpha=0.3)
     axes[0].legend(fontsize="small")
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    return drawn
+
+
+def picture(results: dict[str, dict[str, Any]], path: Path) -> None:
+    """Save [`figure`] as PNG."""
+    figure(results).savefig(path, dpi=130)
 
 
 def _smooth(points: list[tuple[int, float]], window: int = 8) -> list[tuple[int, float]]:

@@ -1,0 +1,146 @@
+"""Both notebooks, executed in a real Jupyter kernel: the one for a CPU as it is, the one for a GPU scaled down."""
+
+import ast
+import json
+import random
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+from nbclient import NotebookClient
+from safetensors.torch import load_file
+from transformers import PrinterCallback
+from trl import SFTConfig, SFTTrainer
+
+from steer_trl.countdown.report import ends
+from steer_trl.data import load_math_dataset
+from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+
+FOLDER = Path(__file__).parents[2] / "examples/notebooks"
+CPU, GPU = FOLDER / "entropy_on_cpu.ipynb", FOLDER / "lora_on_one_gpu.ipynb"
+
+
+def read(path):
+    return nbformat.read(path, as_version=4)
+
+
+def execute(notebook, folder):
+    """Run all cells in `folder`; one that fails raises."""
+    return NotebookClient(notebook, timeout=1800, resources={"metadata": {"path": str(folder)}}).execute()
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def outputs(notebook):
+    return [output for cell in code_cells(notebook) for output in cell.outputs]
+
+
+def pictures(notebook):
+    """For each code cell, how many pictures it shows."""
+    return [sum("image/png" in output.get("data", {}) for output in cell.outputs) for cell in code_cells(notebook)]
+
+
+def printed(notebook):
+    return "".join(output.text for output in outputs(notebook) if output.get("name") == "stdout")
+
+
+def set_parameters(notebook, values):
+    """Replace values in the cell tagged `parameters`, and nothing else; each has to be one of its names."""
+    (cell,) = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", []))
+    defaults = {line.targets[0].id: ast.literal_eval(line.value) for line in ast.parse(cell.source).body}
+    assert not values.keys() - defaults.keys()
+    cell.source = "\n".join(f"{name} = {value!r}" for name, value in (defaults | values).items())
+
+
+def test_what_is_committed_was_run_from_top_to_bottom():
+    notebook = read(CPU)
+    cells = code_cells(notebook)
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    assert not [out for out in outputs(notebook) if out.output_type == "error" or out.get("name") == "stderr"]
+    assert sum(pictures(notebook)) == 6 and CPU.stat().st_size < 1e6
+    assert not outputs(read(GPU))  # nobody has run it at full size
+
+
+def test_entropy_on_cpu(tmp_path):
+    committed, executed = read(CPU), execute(read(CPU), tmp_path)
+    assert [cell.source for cell in executed.cells] == [cell.source for cell in committed.cells]
+    assert pictures(executed) == pictures(committed)
+    assert "<progress value='200' max='200'" in "".join(
+        out.get("data", {}).get("text/html", "") for out in outputs(executed)
+    )
+    # What its prose says.
+    folder = tmp_path / "runs/entropy_on_cpu"
+    runs = {
+        name: json.loads((folder / name / "measured.json").read_text()) for name in ("start", "grpo", "steer", "stare")
+    }
+    first, last = ends(runs["grpo"])
+    assert last < first * 2 / 3
+    assert ends(runs["stare"])[0] == first and ends(runs["stare"])[1] > 1.2 * last
+    weights = [entry["shaping/weight_mean"] for entry in runs["steer"]["log"] if "shaping/weight_mean" in entry]
+    assert min(weights) > 0.99 and max(weights) < 1
+    start, grpo, stare = (runs[name]["final"]["T=1"] for name in ("start", "grpo", "stare"))
+    assert grpo["pass@16"][0] < start["pass@16"][0]
+    assert grpo["distinct"][0] < stare["distinct"][0] < start["distinct"][0]
+    (accuracy, half), (other, other_half) = stare["accuracy"], grpo["accuracy"]
+    assert accuracy - half < other + other_half
+
+
+@pytest.fixture
+def problems(tmp_path):
+    path = tmp_path / "problems.jsonl"
+    rows = [{"problem": f"What is {i}+1?", "answer": str(i + 1)} for i in range(1, 5)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def guessing_model(tmp_path, problems):
+    """A two-layer model that has learnt to box a number, but not which: it is right now and then."""
+    guesses = random.Random(0)
+    prompts = load_math_dataset(str(problems)).select([i % 4 for i in range(480)])
+    completions = [[{"role": "assistant", "content": rf"\boxed{{{guesses.randint(2, 5)}}}"}] for _ in prompts]
+    tokenizer = tiny_tokenizer()
+    trainer = SFTTrainer(
+        tiny_qwen2(tokenizer),
+        SFTConfig(
+            output_dir=str(tmp_path / "tiny"),
+            per_device_train_batch_size=8,
+            learning_rate=1e-2,
+            max_steps=60,
+            gradient_checkpointing=False,
+            use_cpu=True,
+            bf16=False,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+        ),
+        train_dataset=prompts.select_columns("prompt").add_column("completion", completions),
+        processing_class=tokenizer,
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    trainer.save_model()
+    return tmp_path / "tiny"
+
+
+def test_lora_on_one_gpu_scaled_down(tmp_path, guessing_model, problems):
+    committed, scaled = read(GPU), read(GPU)
+    sizes = {"max_steps": 3, "gradient_accumulation_steps": 2, "max_completion_length": 12, "lora_rank": 4}
+    names = {"model_name": str(guessing_model), "dataset_name": str(problems), "benchmarks": [f"mine={problems}@4"]}
+    set_parameters(scaled, sizes | names | {"learning_rate": 1e-3, "use_cpu": True})
+    executed = execute(scaled, tmp_path)
+    pairs = list(zip(executed.cells, committed.cells, strict=True))
+    changed = [cell.metadata.get("tags") for cell, original in pairs if cell.source != original.source]
+    assert changed == [["parameters"]]
+    assert sum(pictures(executed)) == 1
+    shown = printed(executed)
+    assert "After 0 optimizer steps" in shown and "After 3 optimizer steps" in shown
+    assert len([line for line in shown.splitlines() if line.startswith("mine  ")]) == 2  # rows of the tables
+    entries = (tmp_path / "runs/lora/benchmarks/step-0/completions.jsonl").read_text().splitlines()
+    right = [json.loads(entry)["correct"] for entry in entries]
+    assert len(right) == 4 * 4 and 0 < sum(right) < 16
+    adapter = load_file(tmp_path / "runs/lora/adapter_model.safetensors")
+    assert all(torch.count_nonzero(value) for name, value in adapter.items() if "lora_B" in name)  # 0 at first
