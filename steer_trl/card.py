@@ -1,6 +1,5 @@
 """The model card: what is known of a run, as text and as metadata that the Hub reads. Nothing is claimed unknown."""
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -11,17 +10,18 @@ from typing import Any
 
 import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, try_to_load_from_cache
+from transformers.utils import is_matplotlib_available
 from trl import GRPOTrainer
 
 from steer_trl.checkpoint import write_whole
 from steer_trl.config import SteerGRPOConfig
+from steer_trl.curves import PANELS, WINDOW, curves, entropy_ends
 from steer_trl.data import SOURCES
 from steer_trl.data.loader import HUB_PAGE
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.reproduce import is_secret, plain, publishable
 from steer_trl.shaping import Paper
 
-WINDOW = 10  # steps whose mean is the entropy at the end; a single one is noisy
 POINTS = 12
 PACKAGES = ("steer_trl", "trl", "transformers", "torch", "accelerate", "datasets", "tokenizers")
 OPTIONAL_PACKAGES = ("peft", "vllm", "deepspeed")
@@ -170,13 +170,6 @@ def entropy_curve(log: Iterable[dict[str, Any]]) -> list[dict[str, float]]:
     return [entry for entry in log if "entropy" in entry and "step" in entry]
 
 
-def entropy_ends(curve: Sequence[dict[str, float]]) -> tuple[float, float] | None:
-    """The first point's entropy and the mean of the last ten, nats per token; `None` where nothing is logged."""
-    values = [point["entropy"] for point in curve]
-    last = values[-WINDOW:]
-    return (values[0], math.fsum(last) / len(last)) if values else None
-
-
 def _spread(curve: Sequence[dict[str, float]]) -> list[dict[str, float]]:
     """At most twelve points, evenly spaced, the first and the last among them."""
     if len(curve) <= POINTS:
@@ -186,20 +179,10 @@ def _spread(curve: Sequence[dict[str, float]]) -> list[dict[str, float]]:
 
 def draw_entropy(curve: Sequence[dict[str, float]], path: Path) -> bool:
     """Draw the entropy over the steps and save it as PNG; `False` without matplotlib or two points."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure  # no pyplot: the user's figures and backend are none of our business
-    except ImportError:
+    if len(curve) < 2 or not is_matplotlib_available():
         return False
-    if len(curve) < 2:
-        return False
-    figure = Figure(figsize=(7, 3.5), layout="constrained")
-    axis = figure.add_subplot()
-    axis.plot([point["step"] for point in curve], [point["entropy"] for point in curve])
-    axis.set(xlabel="optimizer step", ylabel="nats per token", title="Policy entropy")
-    axis.set_ylim(0, 1.1 * axis.get_ylim()[1])  # from 0: a small change should look small
-    axis.grid(alpha=0.3)
-    write_whole(path, FigureCanvasAgg(figure).print_png)
+    figure = curves(curve, panels=PANELS[:1])
+    write_whole(path, lambda partial: figure.savefig(partial, format="png"))
     return True
 
 

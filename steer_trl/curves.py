@@ -7,7 +7,8 @@
 A saved run has the same list in `trainer_state.json`, under `log_history`. `metrics.py` says what the keys mean.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,12 +27,30 @@ PANELS = (
 )
 
 
-def curves(log_history: Sequence[dict[str, Any]], title: str | None = None) -> "Figure":
+WINDOW = 10  # points whose mean is the entropy at the end; a single one is noisy
+
+
+def series(log_history: Iterable[dict[str, Any]], key: str) -> list[tuple[int, float]]:
+    """Return (optimizer step, value) of every entry of the log that has `key`, in order."""
+    return [(entry["step"], entry[key]) for entry in log_history if key in entry]
+
+
+def entropy_ends(log_history: Iterable[dict[str, Any]]) -> tuple[float, float] | None:
+    """The first entropy and the mean of the last ten, nats per token; `None` where nothing is logged."""
+    values = [entropy for _, entropy in series(log_history, "entropy")]
+    last = values[-WINDOW:]
+    return (values[0], math.fsum(last) / len(last)) if values else None
+
+
+def curves(
+    log_history: Sequence[dict[str, Any]], title: str | None = None, panels: Sequence[tuple[Any, ...]] = PANELS
+) -> "Figure":
     """Draw entropy, reward, token weights and shares over the optimizer steps of one run.
 
     Args:
         log_history (`Sequence[dict]`): `trainer.state.log_history`.
         title (`str`, *optional*): written above.
+        panels (`Sequence`, *optional*): some of `PANELS`, or others like them: title, unit and keys of the log.
 
     Returns:
         `matplotlib.figure.Figure`: a notebook shows it as it is; `figure.savefig("curves.png")` writes it.
@@ -41,24 +60,22 @@ def curves(log_history: Sequence[dict[str, Any]], title: str | None = None) -> "
     """
     from matplotlib.figure import Figure  # not pyplot: the choice of a back end stays the user's
 
-    points = {key: _points(log_history, key) for _, _, keys in PANELS for key in keys}
-    panels = [(head, unit, [key for key in keys if points[key]]) for head, unit, keys in PANELS]
-    panels = [panel for panel in panels if panel[2]]
-    if not panels:
+    lines = {key: series(log_history, key) for _, _, keys in panels for key in keys}
+    drawn = [(head, unit, [key for key in keys if lines[key]]) for head, unit, keys in panels]
+    drawn = [panel for panel in drawn if panel[2]]
+    if not drawn:
         raise ValueError(
             f"log_history is refused: none of its {len(log_history)} entries has an entropy, a reward or a weight. "
             "Give trainer.state.log_history after trainer.train(); logging_steps says how often it is written."
         )
-    figure = Figure(figsize=(4.4 * len(panels), 3.6), layout="constrained")
+    figure = Figure(figsize=(max(4.4 * len(drawn), 6), 3.6), layout="constrained")
     figure.suptitle(title)
-    for axis, (head, unit, keys) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+    for axis, (head, unit, keys) in zip(figure.subplots(1, len(drawn), squeeze=False)[0], drawn, strict=True):
         for key in keys:
-            axis.plot(*zip(*points[key], strict=True), label=key, marker="." if len(points[key]) == 1 else "")
+            axis.plot(*zip(*lines[key], strict=True), label=key, marker="." if len(lines[key]) == 1 else "")
         axis.set(title=head, xlabel="optimizer step", ylabel=unit)
+        if "entropy" in keys:
+            axis.set_ylim(0, 1.1 * axis.get_ylim()[1])  # from 0: a small change should look small
         axis.grid(alpha=0.3)
         axis.legend(fontsize="small")
     return figure
-
-
-def _points(log_history: Sequence[dict[str, Any]], key: str) -> list[tuple[int, float]]:
-    return [(entry["step"], entry[key]) for entry in log_history if key in entry]

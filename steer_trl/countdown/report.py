@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from steer_trl.countdown.evaluation import SAMPLINGS
 from steer_trl.countdown.experiment import START
+from steer_trl.curves import entropy_ends, series
 from steer_trl.tables import aligned
 
 if TYPE_CHECKING:
@@ -20,18 +21,6 @@ COLUMNS = [
 ]
 
 
-def entropies(measured: dict[str, Any]) -> list[tuple[int, float]]:
-    """(step, mean entropy in nats per token) of a run, in order."""
-    return [(entry["step"], entry["entropy"]) for entry in measured["log"] if "entropy" in entry]
-
-
-def ends(measured: dict[str, Any], window: int = 10) -> tuple[float, float]:
-    """Mean entropy of the first and of the last steps of a run; a single step is noisy."""
-    values = [entropy for _, entropy in entropies(measured)]
-    window = min(window, len(values))
-    return values[0], sum(values[-window:]) / window
-
-
 def table(results: dict[str, dict[str, Any]], problems: int, timed_against: str | None = None) -> str:
     """One row per run: entropy at start and end, and each metric with the half width of its 95 % interval.
 
@@ -41,7 +30,7 @@ def table(results: dict[str, dict[str, Any]], problems: int, timed_against: str 
     headers += ["time"] if timed_against else []
     rows = []
     for name, measured in results.items():
-        entropy = "" if name == START else "{:.3f} -> {:.3f}".format(*ends(measured))
+        entropy = "" if name == START else "{:.3f} -> {:.3f}".format(*entropy_ends(measured["log"]))
         final = measured["final"]
         cells = ["{:.3f} ±{:.3f}".format(*final[sampling][metric]) for sampling, metric in COLUMNS]
         if timed_against:
@@ -84,7 +73,7 @@ def figure(results: dict[str, dict[str, Any]]) -> "Figure":
     axes = drawn.subplots(1, 3)
     for color, (name, measured) in enumerate((name, run) for name, run in results.items() if name != START):
         style = {"color": f"C{color}", "label": name}
-        steps, values = zip(*_smooth(entropies(measured)), strict=True)
+        steps, values = zip(*_smooth(series(measured["log"], "entropy")), strict=True)
         axes[0].plot(steps, values, **style)
         for axis, metric in zip(axes[1:], ("accuracy", "pass@16"), strict=True):
             points = [(0, *start[metric]), *((entry["step"], *entry[metric]) for entry in measured["held_out"])]

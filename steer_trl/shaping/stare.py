@@ -74,7 +74,7 @@ class Stare(Shaper):
 
     paper = Paper(
         "STARE: Surprisal-Guided Token-Level Advantage Reweighting for Policy Entropy Stability",
-        "Can Xu and Haipeng Luo and Han Hu and Qingfeng Sun and Songli Wu and Wenfeng Deng and Yansong Tang",
+        "Haipeng Luo and Qingfeng Sun and Songli Wu and Can Xu and Wenfeng Deng and Han Hu and Yansong Tang",
         2026,
         "2606.19236",
     )
