@@ -22,7 +22,7 @@ from steer_trl.shaping.kl_cov import KlCovOptions
 from steer_trl.shaping.position import PositionOptions
 from steer_trl.shaping.ppl import PplOptions
 from steer_trl.shaping.quadrant import QuadrantOptions
-from steer_trl.shaping.stare import StareOptions
+from steer_trl.shaping.stare_options import StareOptions
 from steer_trl.shaping.steer import SteerOptions
 from steer_trl.shaping.unlikelihood import UnlikelihoodOptions
 from steer_trl.shaping.w_reinforce import WReinforceOptions

@@ -26,7 +26,7 @@ from steer_trl.randomness import uniform
 from steer_trl.resume import ResumableTrainer
 from steer_trl.rollout import OLD_ENTROPIES, OLD_LOGPS, ROWS, RolloutTrainer, loss_mask
 from steer_trl.shaping import TokenBatch, compares_tokens, make_shapers, measured, shaped
-from steer_trl.shaping.base import mean_of_tokens
+from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.statistics import all_ranks, this_process
 from steer_trl.validation import CLIPPED_LOSSES
 

@@ -3,7 +3,8 @@
 import pkgutil
 from typing import TYPE_CHECKING
 
-from steer_trl.shaping.base import Paper, Rollout, Shaper, TokenBatch
+from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.clip_cov import ClipCov
 from steer_trl.shaping.compose import (
     Shaped,

@@ -8,13 +8,12 @@
 `compose.py` puts the answers of several methods together.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
 from torch import Tensor
 
+from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.statistics import Reduce
 
 if TYPE_CHECKING:
@@ -51,96 +50,6 @@ class Paper:
             f"@article{{{key}-{self.arxiv},\n    title  = {{{{{self.title}}}}},\n    author = {{{self.authors}}},\n"
             f"    year   = {self.year},\n    eprint = {{arXiv:{self.arxiv}}},\n}}"
         )
-
-
-def mean_of_tokens(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean of each row's finite values on the mask `[B]`, float32; NaN where there is none."""
-    valid = mask.bool() & values.isfinite()
-    return torch.where(valid, values.float(), 0.0).sum(1) / valid.sum(1)
-
-
-@dataclass(frozen=True)
-class TokenBatch:
-    """The tokens of one micro-batch, after the forward pass of the loss. All detached.
-
-    Attributes:
-        logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
-        old_logps (`torch.Tensor` of shape `[B, T]`): log-probabilities such that `exp(logps - old_logps)` is the
-            importance ratio of the token, or of its sequence if the loss takes that; before the loss bounds it.
-        entropies (`torch.Tensor` of shape `[B, T]`): current next-token entropies, nats.
-        old_entropies (`torch.Tensor` of shape `[B, T]`): the same at rollout time.
-        advantages (`torch.Tensor` of shape `[B, 1]` or `[B, T]`): as the methods of the rollout left them; a method's
-            `weights` see them with the bonus.
-        mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that are trained on; 0 for padding, tool output and
-            masked truncated completions.
-        epsilon_low (`float`), epsilon_high (`float`): clip range of the loss; `inf` where it does not clip.
-        draws (`torch.Tensor` of shape `[B, T]`, *optional*): uniform random numbers in [0, 1), for a method that asks;
-            they depend on the seed, the optimizer step and the token's place in the rollout, not on how it is split.
-    """
-
-    logps: Tensor
-    old_logps: Tensor
-    entropies: Tensor
-    old_entropies: Tensor
-    advantages: Tensor
-    mask: Tensor
-    epsilon_low: float
-    epsilon_high: float
-    draws: Tensor | None = None
-
-    @property
-    def ratio(self) -> Tensor:
-        """The importance ratio r, float32."""
-        return torch.exp(self.logps.float() - self.old_logps.float())
-
-    @classmethod
-    def merged(cls, batches: Sequence["TokenBatch"]) -> "TokenBatch":
-        """Put the completions of several micro-batches below each other, for a statistic over all of them."""
-        tensors = ("logps", "old_logps", "entropies", "old_entropies", "advantages", "mask", "draws")
-        rows = {
-            name: torch.cat([getattr(b, name).expand_as(b.logps) for b in batches])
-            for name in tensors
-            if getattr(batches[0], name) is not None
-        }
-        return replace(batches[0], **rows)
-
-
-@dataclass(frozen=True)
-class Rollout:
-    """A whole training rollout of all ranks: N completions, those of a prompt beside each other. All detached.
-
-    Attributes:
-        num_generations (`int`): G, the completions of a prompt.
-        mask (`torch.Tensor` of shape `[N, T]`): 1 for tokens that are trained on.
-        advantages (`torch.Tensor` of shape `[N, 1]` or `[N, T]`): TRL's, or those of the method before.
-        rewards (`torch.Tensor` of shape `[N]`, *optional*): the weighted sum of the reward functions; NaN where none
-            could score.
-        logps, entropies (`torch.Tensor` of shape `[N, T]`, *optional*): of the policy that wrote it, nats.
-        prompts (`list[str]`, *optional*): one text per completion that tells prompts apart.
-
-    The last four are there for a method whose `reads` names them.
-    """
-
-    num_generations: int
-    mask: Tensor
-    advantages: Tensor
-    rewards: Tensor | None = None
-    logps: Tensor | None = None
-    entropies: Tensor | None = None
-    prompts: list[str] | None = None
-
-    @property
-    def lengths(self) -> Tensor:
-        """Trained tokens of each completion `[N]`, float32."""
-        return self.mask.float().sum(1)
-
-    def mean_of_tokens(self, values: Tensor) -> Tensor:
-        """Mean over each completion's finite trained tokens `[N]`; NaN where there is none."""
-        return mean_of_tokens(values, self.mask)
-
-    def mean_of_scored(self, values: Tensor) -> Tensor:
-        """The same, and NaN for a completion that no reward function could score: it counts in no group."""
-        return torch.where(self.rewards.isnan(), torch.nan, self.mean_of_tokens(values))
 
 
 class Shaper:

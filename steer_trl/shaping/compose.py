@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from steer_trl.shaping.base import STAGES, Rollout, Shaper, TokenBatch
+from steer_trl.shaping.base import STAGES, Shaper
+from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.statistics import Reduce
 
 Shapers = Mapping[str, Shaper]

@@ -10,7 +10,8 @@ import math
 import torch
 from torch import Tensor
 
-from steer_trl.shaping.base import Paper, TokenBatch
+from steer_trl.shaping.base import Paper
+from steer_trl.shaping.batch import TokenBatch
 from steer_trl.statistics import Reduce
 
 ENTROPY_MECHANISM = Paper(

@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from steer_trl.functional.clipping import clipped
-from steer_trl.shaping.base import Paper, Rollout, Shaper, TokenBatch, option
+from steer_trl.shaping.base import Paper, Shaper, option
+from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.conflicts import advantage_conflicts
 from steer_trl.shaping.groups import standardized
 from steer_trl.validation import UNCLIPPED, in_interval

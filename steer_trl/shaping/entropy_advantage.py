@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from steer_trl.shaping.base import Paper, Shaper, TokenBatch, option
+from steer_trl.shaping.base import Paper, Shaper, option
+from steer_trl.shaping.batch import TokenBatch
 from steer_trl.validation import in_interval
 
 if TYPE_CHECKING:

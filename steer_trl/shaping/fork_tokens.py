@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from steer_trl import statistics
-from steer_trl.shaping.base import Paper, Shaper, TokenBatch, option
+from steer_trl.shaping.base import Paper, Shaper, option
+from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import token_ratio_conflicts
 from steer_trl.statistics import Reduce
 from steer_trl.validation import TOKEN_MEAN_LOSSES, in_interval

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from trl.trainer.utils import nanstd
 
-from steer_trl.shaping.base import Rollout
+from steer_trl.shaping.batch import Rollout
 
 if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from steer_trl.functional.clipping import clipped
-from steer_trl.shaping.base import Rollout, Shaper, TokenBatch, mean_of_tokens, option
+from steer_trl.shaping.base import Shaper, option
+from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
 from steer_trl.shaping.conflicts import advantage_conflicts
 from steer_trl.shaping.groups import is_right, relative, standardized
 from steer_trl.shaping.gtpo import EPS, GTPO_PAPER

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from steer_trl import statistics
-from steer_trl.shaping.base import Shaper, TokenBatch, option
+from steer_trl.shaping.base import Shaper, option
+from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import sign_conflicts
 from steer_trl.shaping.covariance import ENTROPY_MECHANISM, count_of, covariance, means
 from steer_trl.statistics import Reduce

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from steer_trl.shaping.base import Paper, Rollout, Shaper
+from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.conflicts import BY_GROUP, UNSCALED, advantage_conflicts
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from steer_trl.shaping.base import Rollout, Shaper, option
+from steer_trl.shaping.base import Shaper, option
+from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.ppl import DECOMPOSING
 from steer_trl.validation import in_interval
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from steer_trl.shaping.base import Paper, Rollout, Shaper, option
+from steer_trl.shaping.base import Paper, Shaper, option
+from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.groups import standardized
 from steer_trl.validation import in_interval, one_of
 

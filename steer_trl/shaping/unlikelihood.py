@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from steer_trl.shaping.base import Paper, Rollout, Shaper, option
+from steer_trl.shaping.base import Paper, Shaper, option
+from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.conflicts import advantage_conflicts
 from steer_trl.shaping.groups import standardized
 from steer_trl.validation import in_interval

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from steer_trl.shaping.base import Paper, Rollout, Shaper, option
+from steer_trl.shaping.base import Paper, Shaper, option
+from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.conflicts import BY_GROUP, UNSCALED, advantage_conflicts
 from steer_trl.shaping.groups import is_right
 from steer_trl.validation import TOKEN_MEAN_LOSSES, in_interval
