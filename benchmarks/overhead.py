@@ -166,11 +166,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=9, help="optimizer steps of each process; one is left out")
     parser.add_argument("--shape", choices=SHAPES, help="one vocabulary only")
+    parser.add_argument("--schedule", choices=SCHEDULES, help="one schedule only")
     arguments = parser.parse_args()
     # The C library gives freed memory back and asks for it again, and the page faults drown every difference.
     os.environ |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
     for shape in [arguments.shape] if arguments.shape else SHAPES:
-        for schedule in SCHEDULES:
+        for schedule in [arguments.schedule] if arguments.schedule else SCHEDULES:
             table(shape, schedule, arguments.rounds, arguments.steps)
 
 

@@ -113,6 +113,8 @@ class SteerGRPOTrainer(PublishedTrainer, ResumableTrainer, BenchmarkedTrainer, R
 
     @torch.no_grad()
     def _shape_advantages(self, inputs: dict[str, Any], logps: Tensor, entropies: Tensor) -> None:
+        if self.model.training and OLD_ENTROPIES not in inputs and self._asks_for_entropy():
+            self._on_rollout(inputs, entropies)
         batch = self._token_batch(inputs, logps, entropies)
         measures = self._step_measures
         if measures is None or not self.model.training:

@@ -101,6 +101,29 @@ class TestGate:
         expected = entropies[mask].double().mean().item()
         assert trainer.state.log_history[0]["rollout_entropy"] == pytest.approx(expected, rel=1e-5)
 
+    def test_costs_no_pass_where_the_loss_sees_the_whole_rollout(self, train):
+        class Counting(SteerGRPOTrainer):
+            always, passes = False, 0
+
+            def _needs_score(self):
+                return self.always or super()._needs_score()
+
+            def _score(self, rollout):
+                self.passes += 1
+                return super()._score(rollout)
+
+        class Scoring(Counting):
+            always = True
+
+        one_batch = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "max_steps": 3}
+        settings = OPEN_STARE | one_batch | {"stare_adaptive": True, "stare_target_entropy": 1.4}
+        free, scoring = train(Counting, **settings), train(Scoring, **settings)
+        assert (free.passes, scoring.passes) == (0, 3)
+        keys = ("rollout_entropy", "stare/gate", "stare/amplify", "shaping/weight_mean", "loss")
+        ours, theirs = ([[entry[key] for key in keys] for entry in x.state.log_history[:3]] for x in (free, scoring))
+        for entry, other in zip(ours, theirs, strict=True):
+            assert entry == pytest.approx(other, rel=1e-5, abs=1e-7)
+
     def test_is_constant_over_a_rollout_and_moves_with_the_next(self, train):
         settings = {"steps_per_generation": 4, "max_steps": 8, "stare_adaptive": True, "stare_step": 0.05}
         trainer = train(SteerGRPOTrainer, **OPEN_STARE, **settings)
