@@ -19,7 +19,7 @@ from steer_trl.curves import PANELS, WINDOW, curves, entropy_ends
 from steer_trl.data import SOURCES
 from steer_trl.data.loader import HUB_PAGE
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.reproduce import is_secret, plain, publishable
+from steer_trl.reproduce import is_secret, plain, publishable, without_secrets
 from steer_trl.shaping import Paper
 
 POINTS = 12
@@ -57,6 +57,7 @@ class Run:
     Attributes:
         model_name (`str`), repository (`str`, *optional*): the model's name, and its place on the Hub.
         base_model (`str`, *optional*): the model it began from: a name on the Hub or a folder.
+        base_is_on_hub (`bool`): which of the two.
         is_adapter (`bool`), is_chat (`bool`): whether peft saves it; whether its tokenizer has a chat template.
         datasets (`Sequence[str]`): names on the Hub of what it was trained on.
         tags (`Sequence[str]`), papers (`Sequence[Paper]`), rewards (`Sequence[str]`).
@@ -72,6 +73,7 @@ class Run:
     model_name: str
     repository: str | None = None
     base_model: str | None = None
+    base_is_on_hub: bool = False
     is_adapter: bool = False
     is_chat: bool = False
     datasets: Sequence[str] = ()
@@ -90,7 +92,7 @@ def make_card(run: Run, has_picture: bool = False) -> ModelCard:
     """Make the card of `run`; `has_picture` says that [`draw_entropy`] has drawn one beside it."""
     licence, licence_from = find_license(run.args.model_license, run.base_model)
     results = eval_results(run.log, run.step, run.benchmarks)
-    on_hub = run.base_model if run.base_model and not Path(run.base_model).is_dir() else None
+    on_hub = run.base_model if run.base_is_on_hub else None
     data = ModelCardData(
         model_name=run.model_name,
         base_model=on_hub,
@@ -135,12 +137,12 @@ def find_license(given: str | None, base_model: str | None) -> tuple[dict[str, s
     """
     if given is not None:
         return {"license": given}, "given"
-    path = _card_of(base_model) if base_model else None
-    if path is not None:
-        try:
-            data = ModelCard.load(path, ignore_metadata_errors=True).data
-        except (ValueError, yaml.YAMLError):  # somebody else's card; a run must not end for it
-            return {}, "unknown"
+    try:
+        path = _card_of(base_model) if base_model else None
+        data = ModelCard.load(path, ignore_metadata_errors=True).data if path is not None else None
+    except Exception:  # somebody else's card; a run must not end for it
+        return {}, "unknown"
+    if data is not None:
         names = ("license", "license_name", "license_link")
         found = {name: data.get(name) for name in names if isinstance(data.get(name), str)}
         if "license" in found:
@@ -252,17 +254,11 @@ def settings(args: SteerGRPOConfig) -> dict[str, Any]:
             of_methods[field.name] = value
         elif value != plain(default):
             others[field.name] = value
-    return _without_secret_names(of_methods | others)
+    return without_secrets(of_methods | others)
 
 
 def _belongs(setting: str, methods: Iterable[str]) -> bool:
     return any(setting == method or setting.startswith(f"{method}_") for method in methods)
-
-
-def _without_secret_names(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_secret_names(inner) for name, inner in value.items() if not is_secret(name)}
-    return value
 
 
 def _versions() -> dict[str, str]:

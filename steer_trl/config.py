@@ -135,9 +135,9 @@ class SteerGRPOConfig(
         for remark in self._remarks(methods):
             logger.warning(remark)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """What is pickled, without tokens: Trainer pickles its arguments beside the model, and pushes that file."""
-        return without_secrets(vars(self))
+    def to_dict(self) -> dict[str, Any]:
+        """What trackers are told; beside the tokens that Transformers hides, those inside of other settings."""
+        return {name: without_secrets(value) for name, value in super().to_dict().items()}
 
     def _license_complaints(self) -> list[str]:
         given = self.model_license

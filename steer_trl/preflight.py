@@ -70,6 +70,15 @@ def check_model_path(model: Any) -> None:
         )
 
 
+def is_hub_name(model: str) -> bool:
+    """Whether `model` names a model on the Hub rather than a folder of this machine."""
+    try:
+        check_model_path(model)
+    except FileNotFoundError:
+        return False
+    return not os.path.isdir(model)
+
+
 def _dataset_complaints(label: str, dataset: Any, reward_funcs: Any) -> list[str]:
     if isinstance(dataset, Dataset) and len(dataset) == 0:
         return [f"{label} is refused: it has no rows. Check the file, the split and any filter."]

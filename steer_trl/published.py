@@ -10,14 +10,17 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
+from copy import copy
 from pathlib import Path
 from typing import Any
 
 import httpx
+import torch
 from accelerate.utils import is_peft_model
 from huggingface_hub import constants
 from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
+from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 from trl.trainer.utils import get_comet_experiment_url, get_config_model_id, get_trackio_space_url
@@ -25,7 +28,8 @@ from trl.trainer.utils import get_comet_experiment_url, get_config_model_id, get
 from steer_trl.card import Run, datasets_on_hub, draw_entropy, entropy_curve, make_card
 from steer_trl.checkpoint import write_whole
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.reproduce import launch_command
+from steer_trl.preflight import is_hub_name
+from steer_trl.reproduce import launch_command, without_secrets
 from steer_trl.shaping import Shaper
 
 logger = logging.getLogger(__name__)
@@ -47,6 +51,12 @@ class PublishedTrainer(GRPOTrainer):
     _tag_names = ["trl", "grpo"]
     _is_pushing = False
     _is_saved = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._jobs: list[Future] = []
+        super().__init__(*args, **kwargs)
+        self._base_model = get_config_model_id(self.model.config) or None
+        self._base_is_on_hub = self._base_model is not None and is_hub_name(self._base_model)
 
     def _set_card_data(self) -> None:
         """Keep what the card says of the methods, before TRL tags the model with it."""
@@ -71,7 +81,7 @@ class PublishedTrainer(GRPOTrainer):
             tags (`str` or `list[str]`, *optional*): more tags.
         """
         given = {"model_name": model_name, "dataset_name": dataset_name, "tags": tags}
-        self._card_arguments |= {name: value for name, value in given.items() if value is not None}
+        self._card_arguments |= {name: value for name, value in given.items() if value}
         self._write_card(Path(self.args.output_dir))
         self._is_saved = True  # TRL writes the card last before it uploads
 
@@ -87,9 +97,12 @@ class PublishedTrainer(GRPOTrainer):
         if not self.is_world_process_zero() or is_being_pushed:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        run = self._run()
-        card = make_card(run, has_picture=draw_entropy(entropy_curve(run.log), folder / PICTURE))
-        write_whole(folder / CARD, card.save)
+        try:
+            run = self._run()
+            card = make_card(run, has_picture=draw_entropy(entropy_curve(run.log), folder / PICTURE))
+            write_whole(folder / CARD, card.save)
+        except Exception:  # a card must not cost a checkpoint
+            logger.warning("The model card of %s could not be written, all else is.", folder, exc_info=True)
 
     def _run(self) -> Run:
         given = self._card_arguments
@@ -99,7 +112,8 @@ class PublishedTrainer(GRPOTrainer):
             args=self.args,
             model_name=given.get("model_name", name.split("/")[-1]),
             repository=self.hub_model_id,
-            base_model=get_config_model_id(self.model.config) or None,
+            base_model=self._base_model,
+            base_is_on_hub=self._base_is_on_hub,
             is_adapter=is_peft_model(self.model),
             is_chat=getattr(self.processing_class, "chat_template", None) is not None,
             datasets=datasets_on_hub(self.train_dataset) if datasets is None else _listed(datasets),
@@ -129,6 +143,13 @@ class PublishedTrainer(GRPOTrainer):
         if trackio is not None:
             tags = [*(tag for tag in tags if not tag.startswith("trackio:")), f"trackio:{trackio}"]
         return list(dict.fromkeys(tags))
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        super()._save(output_dir, state_dict)
+        # Trainer pickles its arguments beside the model, with their tokens, and pushes that file.
+        public = copy(self.args)
+        vars(public).update(without_secrets(vars(self.args), instead=None))
+        torch.save(public, Path(output_dir or self.args.output_dir, TRAINING_ARGS_NAME))
 
     # The pushes.
 
@@ -177,6 +198,7 @@ class PublishedTrainer(GRPOTrainer):
         finally:
             self._is_pushing = False
         if isinstance(pushed, Future):
+            self._jobs.append(pushed)
             pushed.add_done_callback(self._teller(self.args.output_dir))
         return pushed
 
@@ -193,7 +215,12 @@ class PublishedTrainer(GRPOTrainer):
 
     def _push_jobs(self) -> list[Future]:
         running = getattr(self, "push_in_progress", None)
-        return list(running.jobs) if running is not None else []
+        return self._jobs + (list(running.jobs) if running is not None else [])
+
+    def _finish_current_push(self) -> None:
+        super()._finish_current_push()
+        wait(self._jobs)
+        self._jobs = []
 
     def _is_being_pushed(self) -> bool:
         """Whether a push in the background still reads `output_dir`; Transformers changes nothing there either."""

@@ -37,19 +37,33 @@ def load_recipe(path: str | Path) -> dict[str, Any]:
     return settings
 
 
+def take(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
+    """Return the value of `flag`, `None` without it, and the arguments without both; `FLAG X` or `FLAG=X`.
+
+    Raises:
+        `ValueError`: nothing follows the flag.
+    """
+    for place, word in enumerate(arguments):
+        if word == flag and place + 1 == len(arguments):
+            raise ValueError(f"{flag} is refused: no file follows it. Write {flag} FILE.yaml.")
+        if word == flag:
+            return arguments[place + 1], arguments[:place] + arguments[place + 2 :]
+        if word.startswith(f"{flag}="):
+            return word.removeprefix(f"{flag}="), arguments[:place] + arguments[place + 1 :]
+    return None, arguments
+
+
 class RecipeParser(TrlParser):
     """TRL's parser, with recipes that extend each other behind `--config`."""
 
     def parse_args_and_config(self, args: Iterable[str] | None = None, **kwargs: Any) -> tuple[Any, ...]:
         """Parse the command line over the recipe over the defaults; see [`~trl.TrlParser`]."""
         args = list(sys.argv[1:] if args is None else args)
-        if "--config" in args:
-            place = args.index("--config")
-            _, path = args[place : place + 2]
+        path, args = take(args, "--config")
+        if path is not None:
             settings = load_recipe(path)
-            os.environ |= {name: str(value) for name, value in settings.pop("env", {}).items()}
+            os.environ |= {name: str(value) for name, value in (settings.pop("env", None) or {}).items()}
             unknown = self.set_defaults_with_config(**settings)
             if unknown:
                 raise ValueError(f"{path} is refused: nothing knows {' '.join(unknown)}. Correct or remove it.")
-            args = args[:place] + args[place + 2 :]
         return super().parse_args_and_config(args, **kwargs)

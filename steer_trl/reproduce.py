@@ -1,5 +1,6 @@
 """How a run was started and set, fit to be published: nothing in it that is secret."""
 
+import json
 import os
 import re
 import shlex
@@ -9,14 +10,23 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 
-HIDDEN = "***"
+COMMAND = "STEER_TRL_COMMAND"
+"""Variable of the environment in which a command that starts others tells them its own words, as JSON."""
+
+HIDDEN = "(hidden)"  # plain text in YAML and in Markdown
 SECRET_NAME = re.compile(
     r"(^|[_-])(token|secret|password|passwd|credentials?|(api|access|private|secret)[_-]?key)$", re.IGNORECASE
 )
-TOKEN_OF_TEXT = re.compile(r"(^|[_-])(eos|bos|pad|unk|sep|cls|mask|stop)[_-]token$", re.IGNORECASE)
-SECRET_TEXT = re.compile(r"\bhf_[A-Za-z0-9]{8,}|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
+TOKEN_OF_TEXT = re.compile(r"(^|[_-])(eos|bos|pad|unk|sep|cls|mask|stop|per|first|last)[_-]token$", re.IGNORECASE)
+# A token of the Hub; user and password of a URL; a key among the parameters of one.
+SECRET_TEXT = re.compile(
+    r"\bhf_(?:oauth_[\w.-]{8,}|[A-Za-z0-9]{16,})|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
+    r"|(?<=[?&])[\w-]*(?:token|api_?key|secret|password)=[^&\s'\")]+",
+    re.IGNORECASE,
+)
 MIN_SECRET = 6  # shorter values of the environment would be found in any text
 
 
@@ -25,14 +35,14 @@ def is_secret(name: str) -> bool:
     return bool(SECRET_NAME.search(name)) and not TOKEN_OF_TEXT.search(name)
 
 
-def without_secrets(value: Any) -> Any:
-    """Return `value` with `None` for what is secret by its name, in dictionaries at any depth."""
+def without_secrets(value: Any, instead: str | None = HIDDEN) -> Any:
+    """Return `value` with texts of a secret name replaced, and texts that look secret hidden, at any depth."""
     if isinstance(value, dict):
-        return {
-            name: None if isinstance(name, str) and is_secret(name) else without_secrets(inner)
-            for name, inner in value.items()
-        }
-    return value
+        secret = {name for name, inner in value.items() if isinstance(inner, str) and is_secret(str(name))}
+        return {name: instead if name in secret else without_secrets(inner, instead) for name, inner in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(without_secrets(inner, instead) for inner in value)
+    return SECRET_TEXT.sub(HIDDEN, value) if type(value) is str else value
 
 
 def publishable(text: str, secrets: Sequence[str | None] = ()) -> str:
@@ -50,11 +60,13 @@ def plain(value: Any) -> Any:
     """Return a setting as YAML can say it: enumerations by value, other objects by their text."""
     if isinstance(value, Enum):
         return plain(value.value)
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, dict):
         return {str(name): plain(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple, set)):
         return [plain(inner) for inner in value]
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value).removeprefix("torch.")
 
 
 def launch_command() -> str | None:
@@ -64,6 +76,8 @@ def launch_command() -> str | None:
     """
     if "ipykernel" in sys.modules or not sys.argv[0]:
         return None
+    if COMMAND in os.environ:
+        return shlex.join(_hidden(json.loads(os.environ[COMMAND])))
     command = sys.orig_argv
     own = command[-len(sys.argv) :]
     try:
@@ -86,13 +100,23 @@ def _named(command: list[str]) -> list[str]:
 
 
 def _hidden(command: list[str]) -> list[str]:
-    """Hide the values of secret flags, `--token X` and `--token=X`."""
+    """Hide the values of secret flags, `--token X` and `--token=X`, and secrets inside of JSON values."""
     hidden = []
     for before, word in zip(["", *command], command, strict=False):
-        flag, equals, _ = word.partition("=")
-        if equals and flag.startswith("-") and is_secret(flag):
-            word = f"{flag}={HIDDEN}"
+        flag, equals, value = word.partition("=")
+        if equals and flag.startswith("-"):
+            word = f"{flag}={HIDDEN if is_secret(flag) else _hidden_value(value)}"
         elif before.startswith("-") and "=" not in before and is_secret(before):
             word = HIDDEN
+        else:
+            word = _hidden_value(word)
         hidden.append(word)
     return hidden
+
+
+def _hidden_value(word: str) -> str:
+    try:
+        value = json.loads(word)
+    except ValueError:
+        return word
+    return json.dumps(without_secrets(value)) if isinstance(value, (dict, list)) else word

@@ -3,9 +3,13 @@
 For the quickstart, for tests, and to try a whole pipeline before a real model is downloaded:
 
     python -m steer_trl.tiny OUT_DIR
+
+leaves a model there, and `problems.jsonl`: sums to train on.
 """
 
 import argparse
+import json
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -64,13 +68,16 @@ def tiny_qwen2(tokenizer: PreTrainedTokenizerFast, seed: int = 0, **config: Any)
 
 
 def main() -> None:
-    """Save a model and its tokenizer to a folder."""
+    """Save a model, its tokenizer and some problems to a folder."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("output_dir")
     output_dir = parser.parse_args().output_dir
     tokenizer = tiny_tokenizer()
     tiny_qwen2(tokenizer).save_pretrained(output_dir)
     tokenizer.save_pretrained(output_dir)
+    problems = [{"problem": f"What is {i}+{j}?", "answer": str(i + j)} for i in range(8) for j in range(8)]
+    lines = "".join(json.dumps(problem) + "\n" for problem in problems)
+    Path(output_dir, "problems.jsonl").write_text(lines)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ A recipe holds the fields of `SteerGRPOConfig` (all of TRL's `GRPOConfig` and th
 same fields on the command line override it, and a recipe can extend another (`extends: other.yaml`).
 """
 
+import json
+import os
 from dataclasses import dataclass, field
 
 from accelerate import PartialState
@@ -22,7 +24,8 @@ from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.data import load_math_dataset
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
 from steer_trl.preflight import check_model_path
-from steer_trl.recipes import RecipeParser
+from steer_trl.recipes import RecipeParser, take
+from steer_trl.reproduce import COMMAND
 from steer_trl.rewards import MathReward
 
 
@@ -49,14 +52,13 @@ class MathArguments:
 
 def main(arguments: list[str]) -> None:
     """Train here, or start the processes that the engine's configuration asks for, each of which trains here."""
-    if "--accelerate_config" in arguments:
-        place = arguments.index("--accelerate_config")
-        engine = resolve_accelerate_config_argument(arguments[place : place + 2])
-        arguments = arguments[:place] + arguments[place + 2 :]
-        command = [*engine, "--module", "steer_trl.cli", "train", *arguments]
-        launch_command(launch_command_parser().parse_args(command))
-    else:
-        run(*parse(arguments))
+    engine, rest = take(arguments, "--accelerate_config")
+    if engine is None:
+        run(*parse(rest))
+        return
+    os.environ[COMMAND] = json.dumps(["steer-trl", "train", *arguments])  # for the model card
+    command = [*resolve_accelerate_config_argument(["--accelerate_config", engine]), "--module", "steer_trl.cli"]
+    launch_command(launch_command_parser().parse_args([*command, "train", *rest]))
 
 
 def parse(arguments: list[str]) -> tuple[MathArguments, SteerGRPOConfig, ModelConfig]:
@@ -67,9 +69,14 @@ def parse(arguments: list[str]) -> tuple[MathArguments, SteerGRPOConfig, ModelCo
 
 def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
     """Load, train, save."""
+    if not model_args.model_name_or_path:
+        raise ValueError("model_name_or_path is missing. Give the folder of a saved model, or its name on the Hub.")
     check_model_path(model_args.model_name_or_path)
     if math_args.eval_benchmarks and training_args.eval_strategy == "no":
-        raise ValueError("eval_benchmarks is refused: eval_strategy='no' never evaluates. Set eval_strategy: steps.")
+        raise ValueError(
+            "eval_benchmarks is refused: eval_strategy='no' never evaluates. Set eval_strategy: steps, or "
+            "eval_benchmarks: null in the recipe."
+        )
     with PartialState().local_main_process_first():  # the others find its work in the cache
         dataset = load_math_dataset(math_args.dataset_name, math_args.dataset_split, math_args.dataset_config)
         benchmarks = load_benchmarks(math_args.eval_benchmarks) if math_args.eval_benchmarks else None
@@ -93,7 +100,8 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )
-    trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
+    resumed = training_args.resume_from_checkpoint  # the command line gives words
+    trainer.train(resume_from_checkpoint={"true": True, "false": None}.get(str(resumed).lower(), resumed))
     trainer.save_model()
     trainer.accelerator.print(f"Saved to {training_args.output_dir}")
     trainer.accelerator.end_training()  # processes that leave without a word can abort each other

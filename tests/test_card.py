@@ -1,11 +1,14 @@
 """The card says what is known and nothing else, and nothing secret."""
 
+import copy
 import json
 import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import torch
 import yaml
 from datasets import Dataset
 from hub_server import complaints
@@ -91,7 +94,15 @@ class TestLicense:
         assert find_license(None, "Qwen/Other") == ({}, "unknown")
 
     @pytest.mark.parametrize(
-        "text", ["", "# no metadata", "---\nlicense: [a, b]\n---\n", "---\n: : :\n---\n", "---\n- a\n---\n"]
+        "text",
+        [
+            "",
+            "# no metadata",
+            *(
+                f"---\n{lines}\n---\n"
+                for lines in ("license: [a, b]", ": : :", "- a", "license: mit\nno: 3", "tags: 7")
+            ),
+        ],
     )
     def test_what_is_not_known_is_not_claimed(self, tmp_path, text):
         (tmp_path / "README.md").write_text(text)
@@ -103,6 +114,21 @@ class TestLicense:
     def test_a_licence_is_an_identifier(self, wrong):
         with pytest.raises(ValueError, match="model_license"):
             config(model_license=wrong)
+
+
+def test_a_base_model_that_is_gone_is_not_claimed(tmp_path):
+    for name in (str(tmp_path / "gone"), "runs/gone"):
+        assert find_license(None, name) == ({}, "unknown")
+        assert "base_model" not in ModelCard(str(card(base_model=name))).data.to_dict()
+
+
+def test_settings_that_numpy_has_made_and_a_dtype(tmp_path):
+    args = config(
+        learning_rate=np.float64(3e-6), num_iterations=np.int64(2), model_init_kwargs={"dtype": torch.bfloat16}
+    )
+    found = settings(args)
+    assert (found["learning_rate"], found["num_iterations"]) == (3e-6, 2) and isinstance(found["num_iterations"], int)
+    assert found["model_init_kwargs"] == {"dtype": "bfloat16"} and "learning_rate: 3.0e-06" in str(card(args=args))
 
 
 class TestDatasets:
@@ -174,22 +200,34 @@ class TestSettings:
         assert {"steer_mapping", "clip_cov_fraction", "shaping_scope"} <= found.keys()
         assert not {"stare_variant", "output_dir", "hub_token", "beta"} & found.keys()
 
-    def test_nothing_secret_is_in_the_card_or_in_the_pickled_configuration(self, monkeypatch):
+    def test_nothing_secret_is_in_the_card_or_told_to_trackers(self, monkeypatch):
         monkeypatch.setenv("SOME_API_KEY", "sesame-open-1")
         secrets = {"token": "sesame-open-2", "headers": {"password": "sesame-open-3"}}
         args = config(
-            hub_token="sesame-open-4", model_init_kwargs=secrets, vllm_server_base_url=f"http://u:{SECRET}@h"
+            hub_token="sesame-open-4",
+            model_init_kwargs=secrets,
+            vllm_server_base_url=f"http://u:{SECRET}@h",
+            advantage_shaping="test_config.Halved",
+            shaping_options={"judges": [{"api_key": "sesame-open-5"}], "per_token": True},
         )
-        text = str(card(args=args, command="train sesame-open-1 sesame-open-4 hf_abcdefgh12345678"))
-        pickled = pickle.dumps(args)
+        links = {"W&B": "https://w/run?apiKey=sesame-open-6&x=1"}
+        command = "train sesame-open-1 sesame-open-4 hf_abcdefgh12345678"
+        text = str(card(args=args, command=command, links=links))
         assert "sesame" not in text and SECRET not in text and "hf_abcdefgh" not in text
-        assert b"sesame" not in pickled
-        assert pickle.loads(pickled).hub_token is None and args.hub_token == "sesame-open-4"
+        assert settings(args)["shaping_options"]["per_token"] is True
+        assert "sesame" not in args.to_json_string() and SECRET not in args.to_json_string()
+        assert pickle.loads(pickle.dumps(args)).hub_token == copy.deepcopy(args).hub_token == "sesame-open-4"
+
+    @pytest.mark.parametrize("name", ["hf_checkpoints", "secret-name"])
+    def test_what_hides_a_secret_leaves_the_metadata_readable(self, name, monkeypatch):
+        monkeypatch.setenv("A_PASSWORD", "secret-name")
+        made = make_card(Run(args=config(), model_name=name, tags=["trl", name]))
+        assert made.data.tags == ["trl", "(hidden)" if name == "secret-name" else name]
 
     def test_which_names_are_secret(self):
         assert all(map(is_secret, ("hub_token", "--hub_token", "token", "--api-key", "WANDB_API_KEY", "password")))
         assert not any(map(is_secret, ("eos_token", "max_tokens", "num_tokens", "key", "token_mean", "--pad_token")))
-        assert without_secrets({"a": {"token": "x", "b": 1}}) == {"a": {"token": None, "b": 1}}
+        assert without_secrets({"a": {"token": "x", "b": 1}}) == {"a": {"token": "(hidden)", "b": 1}}
 
     def test_the_home_folder_is_not_told(self, monkeypatch):
         monkeypatch.setenv("HOME", "/home/alice")
@@ -210,7 +248,7 @@ class TestCommand:
         words = ["--hub_token", SECRET, f"--api-key={SECRET}", "--text", "a b"]
         alone = self.run(str(script), *words)
         launched = self.run(str(launcher), "--two", str(script), *words)
-        hidden = f"{script} --hub_token '***' '--api-key=***' --text 'a b'"
+        hidden = f"{script} --hub_token '(hidden)' '--api-key=(hidden)' --text 'a b'"
         assert alone.endswith(hidden) and SECRET not in alone + launched
         assert launched.endswith(f"{launcher} --two {hidden}")
 

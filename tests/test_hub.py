@@ -126,7 +126,7 @@ class TestWhole:
         state = json.loads((folder / "run/checkpoint-3/trainer_state.json").read_text())
         curve = [entry["entropy"] for entry in state["log_history"] if "entropy" in entry]
         assert f"**{curve[0]:.4f}**" in card and f"**{sum(curve) / 3:.4f}**" in card
-        assert "hub_run.py whole" in card and "--api_key '***'" in card
+        assert "hub_run.py whole" in card and "--api_key '(hidden)'" in card
         assert 'model="tester/whole"' in card and "entropy.png" in card
         assert "apache-2.0, that of the base model's card" in card
         for text in ("2606.19236", "2402.03300", "vonwerra2020trl", "- transformers: ", "`count_reward`"):

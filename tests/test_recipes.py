@@ -2,14 +2,17 @@
 
 import os
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from accelerate.commands.config.config_args import load_config_from_file
 
-from steer_trl.recipes import load_recipe
+from steer_trl import SteerGRPOConfig
+from steer_trl.recipes import RecipeParser, load_recipe, take
 from steer_trl.shaping import SHAPERS
 from steer_trl.train import parse as parse_arguments
+from steer_trl.train import run
 
 ROOT = Path(__file__).parents[1]
 RECIPES = sorted(ROOT.glob("configs/recipes/*.yaml"))
@@ -137,6 +140,34 @@ def test_a_methods_recipe_changes_only_what_is_the_methods(path):
     _, args, _ = parse(path)
     assert 8 * args.per_device_train_batch_size * args.gradient_accumulation_steps == 256
     assert 8 * args.per_device_train_batch_size * args.steps_per_generation == 4096
+
+
+class TestCommandLine:
+    def test_help_lists_every_field(self):
+        text = RecipeParser((SteerGRPOConfig,)).format_help()
+        assert all(f"--{field.name}" in text for field in fields(SteerGRPOConfig) if field.init)
+
+    def test_a_flag_and_its_value_in_one_word(self):
+        path = ROOT / "configs/recipes/smoke_cpu.yaml"
+        assert parse_arguments([f"--config={path}", "--max_steps=7"])[1].max_steps == 7
+        assert take(["--a", "--config=x=y", "b"], "--config") == ("x=y", ["--a", "b"])
+
+    def test_nothing_after_the_flag(self):
+        with pytest.raises(ValueError, match="--config is refused: no file follows it"):
+            parse_arguments(["--max_steps", "7", "--config"])
+
+    def test_an_empty_environment(self, tmp_path):
+        recipe = tmp_path / "a.yaml"
+        recipe.write_text(f"extends: {ROOT}/configs/recipes/smoke_cpu.yaml\nenv:\n")
+        assert parse_arguments(["--config", str(recipe)])[1].max_steps == 2
+
+    def test_no_model(self, tmp_path):
+        with pytest.raises(ValueError, match="model_name_or_path is missing"):
+            run(
+                *parse_arguments(
+                    ["--dataset_name", "x", "--output_dir", str(tmp_path), "--use_cpu", "true", "--bf16", "false"]
+                )
+            )
 
 
 class TestExtends:

@@ -42,7 +42,8 @@ class StareOptions:
         0.3, "The gate is open while the entropy is below this, in the unit of stare_target_entropy_unit. Positive."
     )
     stare_target_entropy_unit: str = option(
-        "nats", "'nats' (per token), or 'initial': a multiple of the first rollout's entropy (0.8 holds 80 % of it)."
+        "nats",
+        "'nats' (per token), or 'initial': a multiple of the first rollout's entropy (0.8: four fifths of it).",
     )
     stare_adaptive: bool = option(
         False, "Whether W and M move at each rollout, up while the entropy is below the target and back while above."
