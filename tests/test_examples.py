@@ -103,10 +103,14 @@ def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, pr
     assert (tmp_path / "out/checkpoint-2/rng_state_1.pth").exists()  # there were two
     card = (tmp_path / "out/README.md").read_text()
     assert f"steer-trl train --accelerate_config {engine} --config {recipe}" in card and "on 2 processes" in card
-    resumed = [*flags, "--max_steps", "3", "--save_steps", "3", "--resume_from_checkpoint", "true"]
-    run("-m", "steer_trl.cli", "train", *resumed, folder=tmp_path)
-    steps = json.loads((tmp_path / "out/checkpoint-3/trainer_state.json").read_text())["log_history"]
-    assert [entry["step"] for entry in steps if "loss" in entry] == [1, 2, 3]
+
+
+def test_the_command_line_resumes(tmp_path, tiny_folder, problems):
+    train(tmp_path, tiny_folder, problems)
+    words = ["--max_steps", "3", "--save_steps", "3", "--resume_from_checkpoint", "true"]
+    train(tmp_path, tiny_folder, problems, *words)
+    log = json.loads((tmp_path / "out/checkpoint-3/trainer_state.json").read_text())["log_history"]
+    assert [entry["step"] for entry in log if "loss" in entry] == [1, 2, 3]
 
 
 def test_two_processes_evaluate_and_keep_the_best_checkpoint(tmp_path, tiny_folder, problems):
