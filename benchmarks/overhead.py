@@ -91,7 +91,6 @@ def trainer_of(shape: str, schedule: str, method: str, steps: int, folder: str) 
         num_generations=4,
         max_completion_length=tokens,
         max_steps=steps,
-        gradient_checkpointing=False,
         use_cpu=not torch.cuda.is_available(),
         bf16=torch.cuda.is_available(),
         logging_steps=1,
