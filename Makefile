@@ -50,7 +50,7 @@ $(DOCS)/.installed: setup.cfg constraints.txt
 quickstart: install ## train a small model with GRPO, STEER and STARE on this machine; minutes, no download
 	$(RUN) examples/quickstart.py --output_dir runs/quickstart
 
-compare: install ## train the same small model with every method, and print one table; a quarter of an hour
+compare: install ## train the same small model with every method, and print one table; twenty minutes
 	$(RUN) examples/compare_methods.py --output_dir runs/compare
 
 test: install lint ## pass the tests
