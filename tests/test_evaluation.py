@@ -468,7 +468,7 @@ class TestCommand:
     @pytest.mark.parametrize(("arguments", "code"), [([], 2), (["evil"], 2), (["--help"], 0)])
     def test_usage(self, arguments, code):
         done = subprocess.run(**command("steer_trl.cli", *arguments), capture_output=True)
-        assert done.returncode == code and "usage: steer-trl {eval}" in done.stdout + done.stderr
+        assert done.returncode == code and "usage: steer-trl COMMAND" in done.stdout + done.stderr
 
 
 def test_a_reward_that_judges_by_an_answer_line(tmp_path):
