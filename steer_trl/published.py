@@ -15,11 +15,9 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-import httpx
 import torch
 from accelerate.utils import is_peft_model
 from huggingface_hub import constants
-from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
@@ -29,6 +27,7 @@ from steer_trl.card import Run, datasets_on_hub, draw_entropy, entropy_curve, ma
 from steer_trl.checkpoint import write_whole
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.preflight import is_hub_name
+from steer_trl.push_errors import PushError, reason, remedy
 from steer_trl.reproduce import launch_command, without_secrets
 from steer_trl.shaping import Shaper
 
@@ -36,10 +35,6 @@ logger = logging.getLogger(__name__)
 
 CARD, PICTURE = "README.md", "entropy.png"
 NOT_PUSHED = ("_*", f"{PREFIX_CHECKPOINT_DIR}-*")  # as Transformers' push leaves out
-
-
-class PushError(RuntimeError):
-    """A push to the Hub that did not arrive. Its text says where everything still is, and how to push it."""
 
 
 class PublishedTrainer(GRPOTrainer):
@@ -165,8 +160,8 @@ class PublishedTrainer(GRPOTrainer):
             if self._is_pushing:
                 raise
             raise PushError(
-                f"push_to_hub=True is refused: {self._destination()} cannot be written to ({_reason(error)}). "
-                f"Nothing has been trained yet. {_remedy(error)}, or train with push_to_hub=False and call "
+                f"push_to_hub=True is refused: {self._destination()} cannot be written to ({reason(error)}). "
+                f"Nothing has been trained yet. {remedy(error)}, or train with push_to_hub=False and call "
                 "trainer.push_to_hub() afterwards."
             ) from error
 
@@ -241,8 +236,8 @@ class PublishedTrainer(GRPOTrainer):
         command += ["--revision", self.args.hub_revision] if self.args.hub_revision else []
         command += ["--private"] if self.args.hub_private_repo else []
         return (
-            f"The push to {self._destination()} failed: {_reason(error)}. Nothing is lost here: all files are in "
-            f"{folder}. {_remedy(error)}, and push again with trainer.push_to_hub(), or at any time with: "
+            f"The push to {self._destination()} failed: {reason(error)}. Nothing is lost here: all files are in "
+            f"{folder}. {remedy(error)}, and push again with trainer.push_to_hub(), or at any time with: "
             f"{shlex.join(command)}"
         )
 
@@ -267,31 +262,3 @@ def _tracker_links() -> dict[str, str]:
         "Comet": get_comet_experiment_url(),
     }
     return {name: url for name, url in links.items() if url}
-
-
-def _causes(error: BaseException) -> list[BaseException]:
-    """The error and what caused it, outermost first; the Hub's own answer needs no further cause."""
-    causes = [error]
-    while not isinstance(causes[-1], HfHubHTTPError) and causes[-1].__cause__ is not None:
-        causes.append(causes[-1].__cause__)
-    return causes
-
-
-def _reason(error: BaseException) -> str:
-    """One line: what the outermost and the innermost error say."""
-    causes = _causes(error)
-    texts = [" ".join(str(cause).split()).rstrip(".") or type(cause).__name__ for cause in (causes[0], causes[-1])]
-    return ": ".join(dict.fromkeys(texts))
-
-
-def _remedy(error: BaseException) -> str:
-    """What to do about it, as the beginning of a sentence."""
-    for cause in _causes(error):
-        status = cause.response.status_code if isinstance(cause, HfHubHTTPError) else None
-        if status in (401, 403) or isinstance(cause, LocalTokenNotFoundError):
-            return "Log in with a token that may write there (hf auth login), or correct hub_model_id"
-        if status == 404:
-            return "Correct hub_model_id, or log in with a token that may see it (hf auth login)"
-        if isinstance(cause, (httpx.TransportError, ConnectionError)) or (status or 0) >= 500:
-            return "Wait until the server answers (HF_ENDPOINT says which it is, HF_HUB_OFFLINE whether it is asked)"
-    return "Correct what is refused"
