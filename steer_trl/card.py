@@ -20,7 +20,7 @@ from steer_trl.data import SOURCES
 from steer_trl.data.loader import HUB_PAGE
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.reproduce import is_secret, plain, publishable, without_secrets
-from steer_trl.shaping import Paper
+from steer_trl.shaping import Paper, short_name
 
 POINTS = 12
 PACKAGES = ("steer_trl", "trl", "transformers", "torch", "accelerate", "datasets", "tokenizers")
@@ -113,7 +113,7 @@ def make_card(run: Run, has_picture: bool = False) -> ModelCard:
         local_base=None if on_hub or not run.base_model else Path(run.base_model).name,
         license=licence.get("license"),
         license_from=licence_from,
-        methods=" and ".join(name.replace(":", ".").rpartition(".")[2].upper() for name in run.args.shaping_names),
+        methods=" and ".join(short_name(name).upper() for name in run.args.shaping_names),
         ends=entropy_ends(curve),
         curve=_spread(curve),
         window=min(WINDOW, len(curve)),

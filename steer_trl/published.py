@@ -9,7 +9,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from copy import copy
 from pathlib import Path
@@ -29,7 +29,8 @@ from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.preflight import is_hub_name
 from steer_trl.push_errors import PushError, reason, remedy
 from steer_trl.reproduce import launch_command, without_secrets
-from steer_trl.shaping import Shaper
+from steer_trl.shaping import Shaper, short_name
+from steer_trl.validation import listed
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ class PublishedTrainer(GRPOTrainer):
 
     def _set_card_data(self) -> None:
         """Keep what the card says of the methods, before TRL tags the model with it."""
-        names = [name.replace(":", ".").rpartition(".")[2] for name in self.shapers]
+        names = map(short_name, self.shapers)
         self._tag_names = [*self._tag_names, *names]
         self._card_arguments: dict[str, Any] = {}
 
@@ -111,8 +112,8 @@ class PublishedTrainer(GRPOTrainer):
             base_is_on_hub=self._base_is_on_hub,
             is_adapter=is_peft_model(self.model),
             is_chat=getattr(self.processing_class, "chat_template", None) is not None,
-            datasets=datasets_on_hub(self.train_dataset) if datasets is None else _listed(datasets),
-            tags=self._tags(_listed(tags)),
+            datasets=datasets_on_hub(self.train_dataset) if datasets is None else listed(datasets),
+            tags=self._tags(listed(tags)),
             papers=list(dict.fromkeys(shaper.paper for shaper in self.shapers.values() if shaper.paper is not None)),
             rewards=self.reward_func_names,
             log=self.state.log_history,
@@ -127,7 +128,7 @@ class PublishedTrainer(GRPOTrainer):
         best = self.state.best_global_step if self.args.load_best_model_at_end else None
         return self.state.global_step if self.is_in_train or not best else best
 
-    def _tags(self, given: list[str]) -> list[str]:
+    def _tags(self, given: Iterable[str]) -> list[str]:
         """TRL's tags, the methods', the user's, and those that TRL adds for a place of training or a tracker."""
         tags = ["generated_from_trainer", *self._tag_names, *given]
         if hasattr(self.model.config, "unsloth_version"):
@@ -246,10 +247,6 @@ class PublishedTrainer(GRPOTrainer):
 
     def _destination(self) -> str:
         return f"{self._repository()} on {constants.ENDPOINT}"
-
-
-def _listed(one_or_several: str | list[str]) -> list[str]:
-    return [one_or_several] if isinstance(one_or_several, str) else list(one_or_several)
 
 
 def _tracker_links() -> dict[str, str]:

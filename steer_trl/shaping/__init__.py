@@ -49,6 +49,7 @@ __all__ = [
     "measured",
     "shape_rollout",
     "shaped",
+    "short_name",
 ]
 
 SHAPERS: dict[str, type[Shaper]] = {
@@ -101,6 +102,11 @@ def find_shaper(name: str) -> type[Shaper]:
     if complaints := found.definition_complaints():
         raise ValueError(f"advantage_shaping={name!r} is refused: {' Also, '.join(complaints)}")
     return found
+
+
+def short_name(name: str) -> str:
+    """Return what a method is called in a text: its name, or the class at the end of an import path."""
+    return name.replace(":", ".").rpartition(".")[2]
 
 
 def make_shapers(args: "SteerGRPOConfig") -> dict[str, Shaper]:
