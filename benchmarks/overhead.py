@@ -1,11 +1,13 @@
-"""Time and peak memory of an optimizer step, as ratios to TRL's GRPOTrainer in the same run.
+"""Time and peak memory of a training step, as ratios to TRL's GRPOTrainer in the same run.
 
     make benchmark
 
 Completions are given instead of generated, so the whole step is what the methods can slow down; in a real run
-generation comes on top and the ratios are closer to 1. Every measurement is a process of its own and the methods take
-turns. Of each step (the first of a process left out) the fastest round counts, since what slows a shared machine down
-is not the method; the mean over steps is reported.
+generation comes on top and the ratios are closer to 1. The optimizer's update, the same for all, is left out.
+
+Each method is measured in a pair of processes, itself and GRPOTrainer, which take turns step by step: what slows a
+shared machine down slows both. The ratio is the median over turns. Where the memory of a process came to lie is worth
+a few per cent, so several pairs are started, and the lowest and the highest of their medians say how far to trust it.
 
 Memory is what torch's allocator held at most: on CPU as torch's profiler counts it, in one more process of two steps,
 since the resident size of a process tells the C library's habits rather than the methods'.
@@ -15,17 +17,19 @@ import argparse
 import json
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import torch
 from datasets import Dataset
 from torch.profiler import ProfilerActivity, profile
-from transformers import PrinterCallback
+from transformers import PrinterCallback, TrainerCallback
 from transformers.utils import logging
 from trl import GRPOConfig, GRPOTrainer
 
@@ -45,17 +49,24 @@ METHODS: dict[str, dict[str, Any] | None] = {
     "stare, micro_batch": STARE | MICRO,
     "stare, exact_step": STARE | EXACT,
 }
-ACCUMULATED = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
 SCHEDULES = {
-    "one micro-batch a step, one step a rollout": {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1},
-    "two micro-batches a step, one step a rollout": ACCUMULATED,
-    "two micro-batches a step, four steps a rollout": ACCUMULATED | {"steps_per_generation": 8},
+    "one micro-batch a step": {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1},
+    "two micro-batches a step": {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2},
+    "eight micro-batches a step": {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 8},
+    "two micro-batches a step, four steps a rollout": {
+        "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2,
+        "steps_per_generation": 8,
+    },
 }
-# Vocabulary, tokens of a completion, and a model whose head costs about as much of a step as a real one's.
+# Vocabulary, tokens of a completion, model. With a head of 150k rows a narrow model would show little but the softmax.
 SHAPES = {
     "8k tokens": (8_192, 128, {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3}),
-    "150k tokens": (151_936, 32, {"hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 2}),
+    "150k tokens": (151_936, 16, {"hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 4}),
 }
+QWEN = {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28, "num_attention_heads": 12}
+if torch.cuda.is_available():
+    SHAPES["Qwen2.5-1.5B"] = (151_936, 512, QWEN)
 PROMPTS = 64
 
 
@@ -104,7 +115,7 @@ def trainer_of(shape: str, schedule: str, method: str, steps: int, folder: str) 
         model=tiny_qwen2(tokenizer, vocab_size=vocabulary, **sizes),
         reward_funcs=reward,
         args=args,
-        train_dataset=Dataset.from_dict({"prompt": ["What is one and one?"] * PROMPTS}),
+        train_dataset=Dataset.from_dict({"prompt": ["1+1="] * PROMPTS}),
         processing_class=tokenizer,
         rollout_func=given_completions,
     )
@@ -112,12 +123,60 @@ def trainer_of(shape: str, schedule: str, method: str, steps: int, folder: str) 
     return trainer
 
 
-def seconds_of_steps(*case: Any) -> list[float]:
-    """Seconds of each optimizer step."""
+class TakesTurns(TrainerCallback):
+    """Waits before each optimizer step for its turn, and times the step until the optimizer's update."""
+
+    def __init__(self, turn: Any, next_turn: Any) -> None:
+        self.turn, self.next_turn = turn, next_turn
+        self.seconds: list[float] = []
+
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        self.turn.acquire()
+        self.started = now()
+
+    def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
+        self.seconds.append(now() - self.started)
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        self.next_turn.release()
+
+
+def now() -> float:
+    """Seconds, when all that was asked of the device is done."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def seconds_of_steps(shape: str, schedule: str, method: str, steps: int, *turns: Any) -> list[float]:
+    """Seconds of each step up to the optimizer's update."""
+    callback = TakesTurns(*turns)
     with tempfile.TemporaryDirectory() as folder:
-        trainer = trainer_of(*case, folder)
+        trainer = trainer_of(shape, schedule, method, steps, folder)
+        trainer.add_callback(callback)
         trainer.train()
-    return [entry["step_time"] for entry in trainer.state.log_history if "step_time" in entry]
+    return callback.seconds
+
+
+def seconds_of_pair(shape: str, schedule: str, method: str, rollouts: int) -> list[tuple[float, float]]:
+    """Seconds a step of GRPOTrainer and of the method, for each rollout but the first."""
+    length = steps_of_rollout(schedule)
+    with get_context("fork").Manager() as manager, ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        ours, theirs = manager.Semaphore(0), manager.Semaphore(1)
+        steps = (rollouts + 1) * length
+        pair = [
+            pool.submit(seconds_of_steps, shape, schedule, name, steps, *turns)
+            for name, turns in [("GRPOTrainer", (theirs, ours)), (method, (ours, theirs))]
+        ]
+        seconds = [future.result() for future in pair]
+    means = [[fmean(s[i : i + length]) for i in range(length, steps, length)] for s in seconds]
+    return list(zip(*means, strict=True))
+
+
+def steps_of_rollout(schedule: str) -> int:
+    """Optimizer steps of each rollout."""
+    settings = SCHEDULES[schedule]
+    return settings.get("steps_per_generation", 0) // settings["gradient_accumulation_steps"] or 1
 
 
 def peak_mebibytes(*case: Any) -> float:
@@ -140,38 +199,44 @@ def in_a_process(measure: Callable[..., Any], *case: Any) -> Any:
         return pool.submit(measure, *case).result()
 
 
-def table(shape: str, schedule: str, rounds: int, steps: int) -> None:
-    """Measure every method in turns and print one table."""
-    several = "steps_per_generation" in SCHEDULES[schedule]
-    methods = [m for m in METHODS if several or "exact" not in m]  # exact_step differs after the first step only
-    memory = {method: in_a_process(peak_mebibytes, shape, schedule, method, 2) for method in methods}
-    seconds: dict[str, list[list[float]]] = {method: [] for method in methods}
-    for _ in range(rounds):
-        for method in methods:
-            seconds[method].append(in_a_process(seconds_of_steps, shape, schedule, method, steps)[1:])
-    # The mean, since with several steps a rollout only some of them score it.
-    means = {method: fmean(map(min, zip(*measured, strict=True))) for method, measured in seconds.items()}
-    base_seconds, base_memory = means["GRPOTrainer"], memory["GRPOTrainer"]
-    print(f"\n| {shape}, {schedule} | s a step | ratio | MiB | ratio |\n|---|---|---|---|---|")
-    for method in methods:
-        mean, peak = means[method], memory[method]
-        ratios = mean / base_seconds, peak / base_memory
-        print(f"| {method} | {mean:.3f} | {ratios[0]:.2f} | {peak:.0f} | {ratios[1]:.3f} |", flush=True)
+def table(shape: str, schedule: str, pairs: int, rollouts: int) -> None:
+    """Measure every method and print one table, line by line."""
+    print(
+        f"\n| {shape}, {schedule} | s a step | ratio | of the pairs | MiB | ratio |\n|---|---|---|---|---|---|",
+        flush=True,
+    )
+    base_memory = in_a_process(peak_mebibytes, shape, schedule, "GRPOTrainer", 2)
+    several = steps_of_rollout(schedule) > 1
+    for method in METHODS:
+        if method == "GRPOTrainer" or (not several and "exact" in method):  # exact_step differs after the first step
+            continue
+        memory = in_a_process(peak_mebibytes, shape, schedule, method, 2)
+        measured = [seconds_of_pair(shape, schedule, method, rollouts) for _ in range(pairs)]
+        ratios = [[ours / theirs for theirs, ours in pair] for pair in measured]
+        ratio = median(chain(*ratios))
+        medians = sorted(map(median, ratios))
+        seconds = median(theirs for theirs, _ in chain(*measured))
+        print(
+            f"| {method} | {ratio * seconds:.3f} | {ratio:.2f} | {medians[0]:.2f} to {medians[-1]:.2f} "
+            f"| {memory:.0f} | {memory / base_memory:.3f} |",
+            flush=True,
+        )
 
 
 def main() -> None:
     """Print one table for each vocabulary and schedule."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=9, help="optimizer steps of each process; one is left out")
+    parser.add_argument("--pairs", type=int, default=3, help="pairs of processes for each method")
+    parser.add_argument("--rollouts", type=int, default=8, help="rollouts that each pair is timed for")
     parser.add_argument("--shape", choices=SHAPES, help="one vocabulary only")
     parser.add_argument("--schedule", choices=SCHEDULES, help="one schedule only")
     arguments = parser.parse_args()
-    # The C library gives freed memory back and asks for it again, and the page faults drown every difference.
+    # Otherwise the C library gives freed memory back and asks for it again, page by page, and that drowns everything.
     os.environ |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
+    os.environ["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"
     for shape in [arguments.shape] if arguments.shape else SHAPES:
         for schedule in [arguments.schedule] if arguments.schedule else SCHEDULES:
-            table(shape, schedule, arguments.rounds, arguments.steps)
+            table(shape, schedule, arguments.pairs, arguments.rollouts)
 
 
 if __name__ == "__main__":

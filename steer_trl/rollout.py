@@ -37,11 +37,9 @@ class RolloutTrainer(GRPOTrainer):
         super().__init__(*args, **kwargs)
 
     def _needs_score(self) -> bool:
-        """Whether the rollout has to be scored, if need be by a pass of its own."""
+        """Whether the rollout has to be scored while its groups are whole, if need be by a pass of its own."""
         reads = {name for shaper in act_on_rollouts(self.shapers) for name in shaper.reads}
-        # A rollout that is one micro-batch is seen whole by the loss's own forward pass, before any update with it.
-        is_one_batch = self.args.steps_per_generation == self.num_iterations == 1
-        return bool(reads & {"logps", "entropies"}) or (self._asks_for_entropy() and not is_one_batch)
+        return bool(reads & {"logps", "entropies"})
 
     def _asks_for_entropy(self) -> bool:
         return any(shaper.needs_rollout_entropy for shaper in self.shapers.values())
@@ -72,7 +70,7 @@ class RolloutTrainer(GRPOTrainer):
             score = self._score(rollout)
         if score is not None:
             rollout[OLD_LOGPS], rollout[OLD_ENTROPIES] = score
-            self._on_rollout(rollout, score[1])
+            self._on_rollout(score[1], loss_mask(rollout))
         if any(shaper.random for shaper in self.shapers.values()):
             rollout[ROWS] = self._own_rows(rollout)
         shapers = act_on_rollouts(self.shapers)
@@ -84,8 +82,8 @@ class RolloutTrainer(GRPOTrainer):
             self._metrics["train"]["rollout_advantage_change"].append(mean)
         return rollout
 
-    def _on_rollout(self, rollout: dict[str, Any], entropies: Tensor) -> None:
-        entropy = masked_mean_over_ranks(self.accelerator, entropies, loss_mask(rollout))
+    def _on_rollout(self, entropies: Tensor, mask: Tensor) -> None:
+        entropy = masked_mean_over_ranks(self.accelerator, entropies, mask)
         self._metrics["train"]["rollout_entropy"].append(entropy)
         for shaper in self.shapers.values():
             shaper.on_rollout(entropy)

@@ -113,13 +113,13 @@ class SteerGRPOTrainer(PublishedTrainer, ResumableTrainer, BenchmarkedTrainer, R
 
     @torch.no_grad()
     def _shape_advantages(self, inputs: dict[str, Any], logps: Tensor, entropies: Tensor) -> None:
-        if self.model.training and OLD_ENTROPIES not in inputs and self._asks_for_entropy():
-            self._on_rollout(inputs, entropies)
         batch = self._token_batch(inputs, logps, entropies)
-        measures = self._step_measures
-        if measures is None or not self.model.training:
-            whole_step = self.model.training and self.args.shaping_scope != "micro_batch"
-            measures = measured(self.shapers, batch, all_ranks if whole_step else this_process)
+        if not self.model.training:
+            measures = measured(self.shapers, batch, this_process)
+        else:
+            if self._step % self.args.gradient_accumulation_steps == 0:
+                self._step_measures = self._measure_step(inputs, batch)
+            measures = self._step_measures or measured(self.shapers, batch, this_process)
         result = shaped(self.shapers, batch, measures)
         if result.advantages is not None:
             inputs["advantages"] = result.advantages
@@ -156,35 +156,26 @@ class SteerGRPOTrainer(PublishedTrainer, ResumableTrainer, BenchmarkedTrainer, R
         rows = inputs.get(ROWS, torch.arange(len(logps), device=logps.device))  # evaluation has no whole rollout
         return uniform(self.args.seed, self.state.global_step, rows, logps.size(1))
 
-    # The optimizer step: what the tokens of several micro-batches are compared with must be known before the first.
+    # The optimizer step: what the tokens of several micro-batches are compared with must be known in the first.
 
-    def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
-        inputs = super()._prepare_inputs(generation_batch)
-        accumulation = self.args.gradient_accumulation_steps
-        if self.model.training and self._measures_ahead() and self._step % accumulation == 0:
-            start = self._step % self.args.steps_per_generation
-            self._step_measures = self._measure_step(self._buffered_inputs[start : start + accumulation])
-        return inputs
+    def _measure_step(self, inputs: dict[str, Any], first: TokenBatch) -> dict[str, Tensor | None] | None:
+        """What the tokens of this optimizer step are compared with; `None` where each micro-batch is on its own.
 
-    def _measures_ahead(self) -> bool:
-        """Whether the loss's own forward pass comes too late, or has the numbers of another policy than it should."""
-        args = self.args
-        is_reused = args.steps_per_generation * self.num_iterations > args.gradient_accumulation_steps
-        too_late = args.gradient_accumulation_steps > 1 or (is_reused and args.shaping_scope == "step")
-        compares = any(shaper.compares for shaper in self.shapers.values())
-        return compares and too_late and args.shaping_scope != "micro_batch"
-
-    def _needs_score(self) -> bool:
-        return super()._needs_score() or (self._measures_ahead() and compares_tokens(self.shapers))
-
-    @torch.no_grad()
-    def _measure_step(self, micro_batches: list[dict[str, Any]]) -> dict[str, Tensor | None] | None:
-        if not compares_tokens(self.shapers):
-            return None
+        The loss's own forward pass has just scored the `first` micro-batch. The others are scored now, unless the
+        rollout's score says what is asked.
+        """
+        start = self._step % self.args.steps_per_generation
+        others = self._buffered_inputs[start + 1 : start + self.args.gradient_accumulation_steps]
+        asks_for_entropy = OLD_ENTROPIES not in inputs and self._asks_for_entropy()
+        whole_step = self.args.shaping_scope != "micro_batch"
         is_on_policy = self._step % (self.args.steps_per_generation * self.num_iterations) == 0
-        if is_on_policy or self.args.shaping_scope == "step":
-            scores = [(inputs[OLD_LOGPS], inputs[OLD_ENTROPIES]) for inputs in micro_batches]
-        else:
-            scores = [self._score(inputs) for inputs in micro_batches]
-        batches = [self._token_batch(inputs, *score) for inputs, score in zip(micro_batches, scores, strict=True)]
-        return measured(self.shapers, TokenBatch.merged(batches), all_ranks)
+        batches = [first]
+        if asks_for_entropy or (whole_step and compares_tokens(self.shapers)):
+            if OLD_LOGPS in inputs and (is_on_policy or self.args.shaping_scope == "step"):
+                batches = [self._token_batch(i, i[OLD_LOGPS], i[OLD_ENTROPIES]) for i in (inputs, *others)]
+            else:
+                batches += [self._token_batch(i, *self._score(i)) for i in others]
+        batch = TokenBatch.merged(batches)
+        if asks_for_entropy:  # the step is the whole rollout then, before any update with it
+            self._on_rollout(batch.entropies, batch.mask)
+        return measured(self.shapers, batch, all_ranks) if whole_step else None

@@ -22,9 +22,9 @@ def settings(name):
 
 
 class Watching(SteerGRPOTrainer):
-    """Keeps each rollout, before it is shuffled, and counts the passes that were made to score one."""
+    """Keeps each rollout, before it is shuffled, and counts the completions that get a pass of their own."""
 
-    rollouts, passes = (), 0
+    rollouts, scored = (), 0
 
     def _generate_and_score_completions(self, inputs):
         rollout = super()._generate_and_score_completions(inputs)
@@ -32,7 +32,7 @@ class Watching(SteerGRPOTrainer):
         return rollout
 
     def _score(self, rollout):
-        self.passes += 1
+        self.scored += len(rollout["completion_ids"])
         return super()._score(rollout)
 
 
@@ -70,16 +70,18 @@ def test_weighted_and_missing_rewards(train):
     assert torch.equal(rollout["advantages"], expected)
 
 
-# Eight completions per rollout and step, in two micro-batches: those who compare tokens need one, too.
+# Eight completions per rollout and step, in two micro-batches. Groups are compared before they are split; the tokens
+# of a step when the loss has scored the first micro-batch.
 @pytest.mark.parametrize(
-    ("name", "passes"),
+    ("name", "scored"),
     [
         *((name, 0) for name in ("opo", "position", "entropy_advantage", "dcpo", "quadrant", "w_reinforce")),
-        *((name, 2) for name in ("ppl", "gtpo", "edge_grpo", "unlikelihood", "fork_tokens", "clip_cov")),
+        *((name, 4) for name in ("steer", "stare", "fork_tokens", "clip_cov")),
+        *((name, 8) for name in ("ppl", "gtpo", "edge_grpo", "unlikelihood")),
     ],
 )
-def test_a_rollout_is_scored_once_and_only_if_somebody_asks(train, name, passes):
-    assert train(Watching, max_steps=2, **settings(name)).passes == passes
+def test_completions_are_scored_once_and_only_if_somebody_asks(train, name, scored):
+    assert train(Watching, max_steps=2, **settings(name)).scored == 2 * scored
 
 
 @pytest.mark.parametrize("name", SHAPERS)

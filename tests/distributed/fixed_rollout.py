@@ -60,7 +60,7 @@ def reward(variant):
 
 
 class Recording(SteerGRPOTrainer):
-    """Keeps the weights of each optimizer step under the tokens they belong to, and counts the rollout's passes."""
+    """Keeps the weights of each optimizer step under the tokens they belong to; counts completions scored ahead."""
 
     def _shape_advantages(self, inputs, logps, entropies):
         before = inputs["advantages"].clone()
@@ -79,7 +79,7 @@ class Recording(SteerGRPOTrainer):
             self.recorded.append((self.state.global_step, ids[kept].tolist(), weights.tolist(), new[kept].tolist()))
 
     def _score(self, rollout):
-        self.passes += 1
+        self.scored += len(rollout["completion_ids"])
         return super()._score(rollout)
 
 
@@ -124,7 +124,7 @@ def run(case):
         peft_config=LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM") if case.get("lora") else None,
     )
     trainer.remove_callback(PrinterCallback)
-    trainer.recorded, trainer.passes = [], 0
+    trainer.recorded, trainer.scored = [], 0
     start = {
         name: value.detach().clone()
         for name, value in trainer.accelerator.unwrap_model(trainer.model).state_dict().items()
@@ -141,7 +141,7 @@ def run(case):
         "advantages": {f"{step} {ids}": advantages for step, ids, _, advantages in recorded},
         "losses": losses,
         "update": update,
-        "passes": trainer.passes,
+        "scored": trainer.scored,
         "engine": engine(trainer),
     }
 

@@ -72,10 +72,11 @@ def test_it_does_something(results, method):
     assert weights.max() - weights.min() > 0.5
 
 
-def test_the_pass_ahead_is_made_once_and_only_where_it_is_needed(results):
-    passes = [run["passes"] for run in results["exponential", "plain", "step"]]
-    assert passes == [0 if count == 1 else 1 for _, _, count in SPLITS]
-    assert {run["passes"] for run in results["exponential", "plain", "micro_batch"]} == {0}
+def test_every_micro_batch_but_the_first_is_scored_once(results):
+    """The loss's own forward pass is the first one's score."""
+    scored = [run["scored"] for run in results["exponential", "plain", "step"]]
+    assert scored == [size * (count - 1) for _, size, count in SPLITS]
+    assert {run["scored"] for run in results["exponential", "plain", "micro_batch"]} == {0}
 
 
 @pytest.fixture(scope="module")
@@ -98,4 +99,5 @@ def test_a_later_step_of_a_rollout(off_policy):
     assert lightest(exact, 0) == pytest.approx(0.3, abs=1e-5) and lightest(exact, 1) == pytest.approx(0.3, abs=1e-5)
     assert lightest(step, 0) == pytest.approx(0.3, abs=1e-5)
     assert lightest(step, 1) >= 0.3  # the old policy's extreme bounds it
-    assert exact["passes"] == 4 and step["passes"] == 0  # TRL scores a rollout of several steps itself
+    # TRL scores a rollout of several steps itself, which is right for the first of them.
+    assert exact["scored"] == 3 * 2 and step["scored"] == 0

@@ -10,11 +10,11 @@ from steer_trl.evaluation.command import main
 
 
 def test_trains_and_evaluates_without_an_extra_pass(model, problems, tmp_path):
-    passes = []
+    scored = []
 
     class Counting(SteerGRPOTrainer):
         def _score(self, rollout):
-            passes.append(self.state.global_step)
+            scored.append(self.state.global_step)
             return super()._score(rollout)
 
     benchmarks = load_benchmarks([f"sums={problems}@2"], instruction="{problem}")
@@ -50,7 +50,7 @@ def test_trains_and_evaluates_without_an_extra_pass(model, problems, tmp_path):
         benchmarks=BenchmarkEvaluation(benchmarks, Sampling(max_tokens=8)),
     )
     trainer.train()
-    assert passes == []  # TRL scores vLLM's rollouts anyway, and that score is ours
+    assert scored == []  # TRL scores vLLM's rollouts anyway, and that score is ours
     log = trainer.state.log_history
     steps = [entry for entry in log if "shaping/weight_min" in entry]
     assert [entry["step"] for entry in steps] == [1, 2, 3]
