@@ -15,6 +15,7 @@ since the resident size of a process tells the C library's habits rather than th
 
 import argparse
 import json
+import math
 import os
 import tempfile
 import time
@@ -62,7 +63,7 @@ SCHEDULES = {
 # Vocabulary, tokens of a completion, model. With a head of 150k rows a narrow model would show little but the softmax.
 SHAPES = {
     "8k tokens": (8_192, 128, {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3}),
-    "150k tokens": (151_936, 16, {"hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 4}),
+    "150k tokens": (151_936, 32, {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4}),
 }
 QWEN = {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28, "num_attention_heads": 12}
 if torch.cuda.is_available():
@@ -158,12 +159,12 @@ def seconds_of_steps(shape: str, schedule: str, method: str, steps: int, *turns:
     return callback.seconds
 
 
-def seconds_of_pair(shape: str, schedule: str, method: str, rollouts: int) -> list[tuple[float, float]]:
-    """Seconds a step of GRPOTrainer and of the method, for each rollout but the first."""
+def seconds_of_pair(shape: str, schedule: str, method: str, steps: int) -> list[tuple[float, float]]:
+    """Seconds a step of GRPOTrainer and of the method, for each rollout but the first; `steps` of them or more."""
     length = steps_of_rollout(schedule)
+    steps = (math.ceil(steps / length) + 1) * length
     with get_context("fork").Manager() as manager, ProcessPoolExecutor(2, get_context("spawn")) as pool:
         ours, theirs = manager.Semaphore(0), manager.Semaphore(1)
-        steps = (rollouts + 1) * length
         pair = [
             pool.submit(seconds_of_steps, shape, schedule, name, steps, *turns)
             for name, turns in [("GRPOTrainer", (theirs, ours)), (method, (ours, theirs))]
@@ -199,7 +200,7 @@ def in_a_process(measure: Callable[..., Any], *case: Any) -> Any:
         return pool.submit(measure, *case).result()
 
 
-def table(shape: str, schedule: str, pairs: int, rollouts: int) -> None:
+def table(shape: str, schedule: str, pairs: int, steps: int) -> None:
     """Measure every method and print one table, line by line."""
     print(
         f"\n| {shape}, {schedule} | s a step | ratio | of the pairs | MiB | ratio |\n|---|---|---|---|---|---|",
@@ -211,7 +212,7 @@ def table(shape: str, schedule: str, pairs: int, rollouts: int) -> None:
         if method == "GRPOTrainer" or (not several and "exact" in method):  # exact_step differs after the first step
             continue
         memory = in_a_process(peak_mebibytes, shape, schedule, method, 2)
-        measured = [seconds_of_pair(shape, schedule, method, rollouts) for _ in range(pairs)]
+        measured = [seconds_of_pair(shape, schedule, method, steps) for _ in range(pairs)]
         ratios = [[ours / theirs for theirs, ours in pair] for pair in measured]
         ratio = median(chain(*ratios))
         medians = sorted(map(median, ratios))
@@ -227,7 +228,7 @@ def main() -> None:
     """Print one table for each vocabulary and schedule."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=3, help="pairs of processes for each method")
-    parser.add_argument("--rollouts", type=int, default=8, help="rollouts that each pair is timed for")
+    parser.add_argument("--steps", type=int, default=8, help="optimizer steps that each pair is timed for")
     parser.add_argument("--shape", choices=SHAPES, help="one vocabulary only")
     parser.add_argument("--schedule", choices=SCHEDULES, help="one schedule only")
     arguments = parser.parse_args()
@@ -236,7 +237,7 @@ def main() -> None:
     os.environ["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"
     for shape in [arguments.shape] if arguments.shape else SHAPES:
         for schedule in [arguments.schedule] if arguments.schedule else SCHEDULES:
-            table(shape, schedule, arguments.pairs, arguments.rollouts)
+            table(shape, schedule, arguments.pairs, arguments.steps)
 
 
 if __name__ == "__main__":

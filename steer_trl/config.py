@@ -101,8 +101,8 @@ class SteerGRPOConfig(
             The tokens that a token is compared with. `"step"`: those of all micro-batches of the optimizer step on all
             ranks, so that the weights do not depend on how the batch is split; in the later steps of a rollout, with
             the numbers of the policy that wrote it. `"exact_step"`: the same with the present policy's numbers, for
-            one more forward pass per optimizer step. `"micro_batch"`: those of one micro-batch on one rank, as in the
-            authors' codes.
+            at most one more forward pass per optimizer step. `"micro_batch"`: those of one micro-batch on one rank, as
+            in the authors' codes.
         correct_threshold (`float`, *optional*, defaults to `0.0`):
             A completion is right where its reward is above this, for methods that tell right from wrong.
         shaping_options (`dict` or JSON `str`, *optional*):

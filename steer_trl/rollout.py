@@ -1,8 +1,8 @@
 """The rollout's own score: what the policy that wrote it says of its tokens, before anything is shuffled or split.
 
-TRL makes that pass anyway where it needs old log-probabilities; it is kept then. Otherwise it is made where a method
-asks for it. Methods that compare the completions of a prompt act here, where groups are still whole: their tokens are
-gathered from all ranks, and every rank goes on with its own completions.
+TRL makes that pass anyway where it needs old log-probabilities; it is kept then. Otherwise it is made for methods that
+compare the completions of a prompt. They act here, where groups are still whole: their tokens are gathered from all
+ranks, and every rank goes on with its own completions. For the others the loss's forward pass comes early enough.
 """
 
 import inspect

@@ -114,12 +114,10 @@ class SteerGRPOTrainer(PublishedTrainer, ResumableTrainer, BenchmarkedTrainer, R
     @torch.no_grad()
     def _shape_advantages(self, inputs: dict[str, Any], logps: Tensor, entropies: Tensor) -> None:
         batch = self._token_batch(inputs, logps, entropies)
-        if not self.model.training:
-            measures = measured(self.shapers, batch, this_process)
-        else:
-            if self._step % self.args.gradient_accumulation_steps == 0:
-                self._step_measures = self._measure_step(inputs, batch)
-            measures = self._step_measures or measured(self.shapers, batch, this_process)
+        if self.model.training and self._step % self.args.gradient_accumulation_steps == 0:
+            self._step_measures = self._measure_step(inputs, batch)
+        of_step = self._step_measures if self.model.training else None
+        measures = of_step or measured(self.shapers, batch, this_process)
         result = shaped(self.shapers, batch, measures)
         if result.advantages is not None:
             inputs["advantages"] = result.advantages
@@ -164,18 +162,18 @@ class SteerGRPOTrainer(PublishedTrainer, ResumableTrainer, BenchmarkedTrainer, R
         The loss's own forward pass has just scored the `first` micro-batch. The others are scored now, unless the
         rollout's score says what is asked.
         """
-        start = self._step % self.args.steps_per_generation
-        others = self._buffered_inputs[start + 1 : start + self.args.gradient_accumulation_steps]
-        asks_for_entropy = OLD_ENTROPIES not in inputs and self._asks_for_entropy()
-        whole_step = self.args.shaping_scope != "micro_batch"
-        is_on_policy = self._step % (self.args.steps_per_generation * self.num_iterations) == 0
-        batches = [first]
-        if asks_for_entropy or (whole_step and compares_tokens(self.shapers)):
-            if OLD_LOGPS in inputs and (is_on_policy or self.args.shaping_scope == "step"):
-                batches = [self._token_batch(i, i[OLD_LOGPS], i[OLD_ENTROPIES]) for i in (inputs, *others)]
-            else:
-                batches += [self._token_batch(i, *self._score(i)) for i in others]
+        args, is_scored = self.args, OLD_LOGPS in inputs
+        whole_step = args.shaping_scope != "micro_batch"
+        if not (whole_step and compares_tokens(self.shapers)) and (is_scored or not self._asks_for_entropy()):
+            return None
+        start = self._step % args.steps_per_generation
+        others = self._buffered_inputs[start + 1 : start + args.gradient_accumulation_steps]
+        is_on_policy = self._step % (args.steps_per_generation * self.num_iterations) == 0
+        if is_scored and (is_on_policy or args.shaping_scope == "step"):
+            batches = [self._token_batch(i, i[OLD_LOGPS], i[OLD_ENTROPIES]) for i in (inputs, *others)]
+        else:
+            batches = [first, *(self._token_batch(i, *self._score(i)) for i in others)]
         batch = TokenBatch.merged(batches)
-        if asks_for_entropy:  # the step is the whole rollout then, before any update with it
+        if not is_scored:  # the step is the whole rollout then, before any update with it
             self._on_rollout(batch.entropies, batch.mask)
         return measured(self.shapers, batch, all_ranks) if whole_step else None

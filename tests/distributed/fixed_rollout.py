@@ -15,7 +15,7 @@ import sys
 import torch
 import torch.distributed as dist
 from accelerate.state import AcceleratorState, PartialState
-from accelerate.utils import DistributedType, gather_object
+from accelerate.utils import DeepSpeedPlugin, DistributedType, gather_object
 from datasets import Dataset
 from peft import LoraConfig
 from transformers import PrinterCallback
@@ -159,8 +159,20 @@ def let_fsdp_run_on_cpu():
     AcceleratorState.__init__ = with_fsdp
 
 
+def let_zero3_shard_small_parameters():
+    """DeepSpeed leaves a parameter of fewer than 100,000 numbers whole on every rank: all of a tiny model's."""
+    prepare = DeepSpeedPlugin.__post_init__
+
+    def with_sharding(self):
+        prepare(self)
+        self.hf_ds_config.config["zero_optimization"]["stage3_param_persistence_threshold"] = 0
+
+    DeepSpeedPlugin.__post_init__ = with_sharding
+
+
 if __name__ == "__main__":
     let_fsdp_run_on_cpu()
+    let_zero3_shard_small_parameters()
     cases, out = sys.argv[1:]
     with open(cases) as file:
         results = [run(case) for case in json.load(file)]
