@@ -81,6 +81,7 @@ settings: install ## write the table of all settings into docs/settings.md
 
 benchmark: install ## a training step against TRL's GRPOTrainer, the reward against TRL's accuracy_reward; bytes of the reductions
 	$(RUN) benchmarks/overhead.py
+	$(RUN) benchmarks/shaping.py
 	$(RUN) benchmarks/reductions.py
 	$(RUN) benchmarks/math_reward.py
 

@@ -1,0 +1,50 @@
+"""Milliseconds of STEER's and STARE's own arithmetic, on one core, in an optimizer step of so many tokens.
+
+    python benchmarks/shaping.py
+
+This is all that is added to a training step where no further forward pass is needed. What ranks send to each other is
+in `reductions.py`.
+"""
+
+from functools import partial
+from timeit import repeat
+
+import torch
+
+from steer_trl import SteerGRPOConfig
+from steer_trl.shaping import TokenBatch, make_shapers, measured, shaped
+from steer_trl.statistics import this_process
+
+METHODS = {
+    "steer": {"advantage_shaping": "steer"},
+    "stare": {"advantage_shaping": "stare", "stare_variant": "C2", "stare_target_entropy": 1e9},  # the gate is open
+}
+
+
+def tokens(count: int) -> TokenBatch:
+    """Completions of 128 random tokens each."""
+    size = (count // 128, 128)
+    generator = torch.Generator().manual_seed(0)
+    logps = -5 * torch.rand(size, generator=generator)
+    entropies = torch.rand(size, generator=generator)
+    advantages = torch.randn(size[0], 1, generator=generator)
+    return TokenBatch(logps, logps, entropies, entropies, advantages, torch.ones(size), 0.2, 0.2)
+
+
+def main() -> None:
+    """Print one table."""
+    torch.set_num_threads(1)
+    print("| method | tokens | ms: what they are compared with | ms: weights |\n|---|---|---|---|")
+    for name, settings in METHODS.items():
+        shapers = make_shapers(SteerGRPOConfig(output_dir="unused", use_cpu=True, bf16=False, **settings))
+        shapers[name].on_rollout(1.0)
+        for count in (2**10, 2**14, 2**18):
+            batch = tokens(count)
+            measures = measured(shapers, batch, this_process)
+            calls = partial(measured, shapers, batch, this_process), partial(shaped, shapers, batch, measures)
+            compared, weighted = (1000 * min(repeat(call, number=1, repeat=20)) for call in calls)
+            print(f"| {name} | {count:,} | {compared:.2f} | {weighted:.2f} |")
+
+
+if __name__ == "__main__":
+    main()
