@@ -41,9 +41,6 @@ class RolloutTrainer(GRPOTrainer):
         reads = {name for shaper in act_on_rollouts(self.shapers) for name in shaper.reads}
         return bool(reads & {"logps", "entropies"})
 
-    def _asks_for_entropy(self) -> bool:
-        return any(shaper.needs_rollout_entropy for shaper in self.shapers.values())
-
     def _get_per_token_logps_and_entropies(
         self, model: nn.Module, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor | None, Any]:

@@ -164,7 +164,8 @@ class SteerGRPOTrainer(PublishedTrainer, ResumableTrainer, BenchmarkedTrainer, R
         """
         args, is_scored = self.args, OLD_LOGPS in inputs
         whole_step = args.shaping_scope != "micro_batch"
-        if not (whole_step and compares_tokens(self.shapers)) and (is_scored or not self._asks_for_entropy()):
+        asks_for_entropy = not is_scored and any(shaper.needs_rollout_entropy for shaper in self.shapers.values())
+        if not (asks_for_entropy or (whole_step and compares_tokens(self.shapers))):
             return None
         start = self._step % args.steps_per_generation
         others = self._buffered_inputs[start + 1 : start + args.gradient_accumulation_steps]
