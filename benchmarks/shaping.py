@@ -2,23 +2,19 @@
 
     python benchmarks/shaping.py
 
-This is all that is added to a training step where no further forward pass is needed. What ranks send to each other is
-in `reductions.py`.
+Beside a few means for the log, this is what is added to a training step where no further forward pass is needed. What
+ranks send to each other is in `reductions.py`.
 """
 
 from functools import partial
 from timeit import repeat
 
 import torch
+from overhead import STARE, STEER
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.shaping import TokenBatch, make_shapers, measured, shaped
 from steer_trl.statistics import this_process
-
-METHODS = {
-    "steer": {"advantage_shaping": "steer"},
-    "stare": {"advantage_shaping": "stare", "stare_variant": "C2", "stare_target_entropy": 1e9},  # the gate is open
-}
 
 
 def tokens(count: int) -> TokenBatch:
@@ -35,7 +31,8 @@ def main() -> None:
     """Print one table."""
     torch.set_num_threads(1)
     print("| method | tokens | ms: what they are compared with | ms: weights |\n|---|---|---|---|")
-    for name, settings in METHODS.items():
+    for settings in (STEER, STARE):
+        name = settings["advantage_shaping"]
         shapers = make_shapers(SteerGRPOConfig(output_dir="unused", use_cpu=True, bf16=False, **settings))
         shapers[name].on_rollout(1.0)
         for count in (2**10, 2**14, 2**18):
