@@ -19,7 +19,7 @@ from steer_trl.curves import PANELS, WINDOW, curves, entropy_ends
 from steer_trl.data import SOURCES
 from steer_trl.data.loader import HUB_PAGE
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.reproduce import is_secret, plain, publishable, without_secrets
+from steer_trl.redact import public
 from steer_trl.shaping import Paper, short_name
 
 POINTS = 12
@@ -64,7 +64,7 @@ class Run:
         log (`Sequence[dict]`): the trainer's `state.log_history`.
         step (`int`): the optimizer step that the weights are of; before the log's last where the best were loaded.
         benchmarks (*optional*): what the log's benchmark metrics were measured on.
-        command (`str`, *optional*): that started it; `None` in a notebook.
+        program (`str`, *optional*): that started it; `None` in a notebook.
         num_processes (`int`): that trained it.
         links (`dict[str, str]`): pages of the run on trackers, by their names.
     """
@@ -83,7 +83,7 @@ class Run:
     log: Sequence[dict[str, Any]] = ()
     step: int = 0
     benchmarks: BenchmarkEvaluation | None = None
-    command: str | None = None
+    program: str | None = None
     num_processes: int = 1
     links: dict[str, str] | None = None
 
@@ -105,7 +105,7 @@ def make_card(run: Run, has_picture: bool = False) -> ModelCard:
         **licence,
     )
     curve = entropy_curve(run.log)
-    card = ModelCard.from_template(
+    return ModelCard.from_template(
         data,
         template_str=resources.files("steer_trl").joinpath("templates/model_card.md").read_text(),
         run=run,
@@ -124,7 +124,6 @@ def make_card(run: Run, has_picture: bool = False) -> ModelCard:
         settings=yaml.safe_dump(settings(run.args), sort_keys=False, allow_unicode=True, width=1000).strip(),
         versions=_versions(),
     )
-    return ModelCard(publishable(str(card), [run.args.hub_token]))
 
 
 # The licence and the data set: only what is known.
@@ -169,7 +168,7 @@ def datasets_on_hub(dataset: Any) -> list[str]:
 
 def entropy_curve(log: Iterable[dict[str, Any]]) -> list[dict[str, float]]:
     """Return the log's points of training that have an `entropy` (nats per token), one for each step, in order."""
-    return [entry for entry in log if "entropy" in entry and "step" in entry]
+    return [entry for entry in log if entry.get("entropy") is not None and "step" in entry]
 
 
 def _spread(curve: Sequence[dict[str, float]]) -> list[dict[str, float]]:
@@ -240,21 +239,19 @@ def _result_rows(results: Sequence[EvalResult]) -> list[tuple[str, str, Any]]:
 
 
 def settings(args: SteerGRPOConfig) -> dict[str, Any]:
-    """Return all settings of the methods in use, and others that differ from their defaults; no secret among them.
+    """Return all settings of the methods in use, and others that differ from their defaults, as far as they may leave.
 
     They are those of a recipe: `SteerGRPOConfig(**settings)` has them again.
     """
-    of_methods, others = {}, {}
-    for field in fields(args):
-        if not field.init or field.name in LOCAL or is_secret(field.name):
-            continue
-        value = plain(getattr(args, field.name))
-        default = field.default if field.default_factory is MISSING else field.default_factory()
-        if field.name in ("advantage_shaping", "shaping_scope") or _belongs(field.name, args.shaping_names):
-            of_methods[field.name] = value
-        elif value != plain(default):
-            others[field.name] = value
-    return without_secrets(of_methods | others)
+    given = public(vars(args))
+    defaults = {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(args)}
+    unchanged = public(defaults)
+    named = [field.name for field in fields(args) if field.name in given and field.name not in LOCAL]
+    of_methods = [
+        name for name in named if name in ("advantage_shaping", "shaping_scope") or _belongs(name, args.shaping_names)
+    ]
+    others = [name for name in named if name not in unchanged or given[name] != unchanged[name]]
+    return {name: given[name] for name in dict.fromkeys(of_methods + others)}
 
 
 def _belongs(setting: str, methods: Iterable[str]) -> bool:

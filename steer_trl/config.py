@@ -1,5 +1,6 @@
 """The configuration: every field of TRL's `GRPOConfig`, and those of the methods, each from the method's own file."""
 
+import copy
 import json
 import logging
 import re
@@ -8,7 +9,7 @@ from typing import Any
 
 from trl import GRPOConfig
 
-from steer_trl.reproduce import without_secrets
+from steer_trl.redact import public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
 from steer_trl.shaping.base import one_or_several, option
 from steer_trl.shaping.clip_cov import ClipCovOptions
@@ -135,9 +136,35 @@ class SteerGRPOConfig(
         for remark in self._remarks(methods):
             logger.warning(remark)
 
+    # What leaves this machine: an allow-list for every tracker, and for every file that Transformers writes.
+
     def to_dict(self) -> dict[str, Any]:
-        """What trackers are told; beside the tokens that Transformers hides, those inside of other settings."""
-        return {name: without_secrets(value) for name, value in super().to_dict().items()}
+        """Return what trackers are told: the settings that `redact.py` names, and `<NAME>` in the place of others."""
+        settings = super().to_dict()
+        kept = public(settings)
+        return {name: kept.get(name, value and f"<{name.upper()}>") for name, value in settings.items()}
+
+    def seal(self) -> None:
+        """Withhold from pickles what may not leave this machine.
+
+        A trainer does it with its configuration, because Transformers pickles that into `training_args.bin` and
+        uploads the file with every push. In this process the configuration stays whole, and so do its copies.
+        """
+        vars(self)["_sealed"] = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = vars(self)
+        return dict.fromkeys(field.name for field in fields(self)) | public(state) if "_sealed" in state else state
+
+    def __copy__(self) -> "SteerGRPOConfig":
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "SteerGRPOConfig":
+        twin = object.__new__(type(self))
+        vars(twin).update(copy.deepcopy(vars(self), memo))
+        return twin
 
     def _license_complaints(self) -> list[str]:
         given = self.model_license

@@ -31,8 +31,8 @@ WINDOW = 10  # points whose mean is the entropy at the end; a single one is nois
 
 
 def series(log_history: Iterable[dict[str, Any]], key: str) -> list[tuple[int, float]]:
-    """Return (optimizer step, value) of every entry of the log that has `key`, in order."""
-    return [(entry["step"], entry[key]) for entry in log_history if key in entry]
+    """Return (optimizer step, value) of every entry of the log that has a number for `key`, in order."""
+    return [(entry["step"], entry[key]) for entry in log_history if entry.get(key) is not None]
 
 
 def entropy_ends(log_history: Iterable[dict[str, Any]]) -> tuple[float, float] | None:

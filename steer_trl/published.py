@@ -11,14 +11,11 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
-from copy import copy
 from pathlib import Path
 from typing import Any
 
-import torch
 from accelerate.utils import is_peft_model
 from huggingface_hub import constants
-from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 from trl.trainer.utils import get_comet_experiment_url, get_config_model_id, get_trackio_space_url
@@ -28,7 +25,6 @@ from steer_trl.checkpoint import write_whole
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.preflight import is_hub_name
 from steer_trl.push_errors import PushError, reason, remedy
-from steer_trl.reproduce import launch_command, without_secrets
 from steer_trl.shaping import Shaper, short_name
 from steer_trl.validation import listed
 
@@ -51,6 +47,7 @@ class PublishedTrainer(GRPOTrainer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._jobs: list[Future] = []
         super().__init__(*args, **kwargs)
+        self.args.seal()
         self._base_model = get_config_model_id(self.model.config) or None
         self._base_is_on_hub = self._base_model is not None and is_hub_name(self._base_model)
 
@@ -119,7 +116,7 @@ class PublishedTrainer(GRPOTrainer):
             log=self.state.log_history,
             step=self._step_of_weights(),
             benchmarks=self.benchmarks,
-            command=launch_command(),
+            program=program(),
             num_processes=self.accelerator.num_processes,
             links=_tracker_links(),
         )
@@ -139,13 +136,6 @@ class PublishedTrainer(GRPOTrainer):
         if trackio is not None:
             tags = [*(tag for tag in tags if not tag.startswith("trackio:")), f"trackio:{trackio}"]
         return list(dict.fromkeys(tags))
-
-    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
-        super()._save(output_dir, state_dict)
-        # Trainer pickles its arguments beside the model, with their tokens, and pushes that file.
-        public = copy(self.args)
-        vars(public).update(without_secrets(vars(self.args), instead=None))
-        torch.save(public, Path(output_dir or self.args.output_dir, TRAINING_ARGS_NAME))
 
     # The pushes.
 
@@ -258,4 +248,15 @@ def _tracker_links() -> dict[str, str]:
         "Trackio": get_trackio_space_url(),
         "Comet": get_comet_experiment_url(),
     }
-    return {name: url for name, url in links.items() if url}
+    # Without what follows the `?`: that of an anonymous run holds its key.
+    return {name: url.partition("?")[0] for name, url in links.items() if url}
+
+
+def program() -> str | None:
+    """The script or module that this process runs, without its arguments: these may hold anything.
+
+    `None` in a notebook or an interactive session.
+    """
+    module = sys.modules["__main__"].__spec__
+    name = f"python -m {module.name}" if module is not None else Path(sys.argv[0]).name
+    return None if "ipykernel" in sys.modules or name in ("", "-c") else name

@@ -11,8 +11,6 @@ A recipe holds the fields of `SteerGRPOConfig` (all of TRL's `GRPOConfig` and th
 same fields on the command line override it, and a recipe can extend another (`extends: other.yaml`).
 """
 
-import json
-import os
 from dataclasses import dataclass, field
 
 from accelerate import PartialState
@@ -25,7 +23,6 @@ from steer_trl.data import load_math_dataset
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
 from steer_trl.preflight import check_model_path
 from steer_trl.recipes import RecipeParser, take
-from steer_trl.reproduce import COMMAND
 from steer_trl.rewards import MathReward
 
 
@@ -56,7 +53,6 @@ def main(arguments: list[str]) -> None:
     if engine is None:
         run(*parse(rest))
         return
-    os.environ[COMMAND] = json.dumps(["steer-trl", "train", *arguments])  # for the model card
     command = [*resolve_accelerate_config_argument(["--accelerate_config", engine]), "--module", "steer_trl.cli"]
     launch_command(launch_command_parser().parse_args([*command, "train", *rest]))
 

@@ -17,6 +17,7 @@ from transformers import PrinterCallback, TrainerCallback
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
 from steer_trl.push_errors import PushError
+from steer_trl.shaping import Shaper
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 CHARACTERS = "0123456789+="
@@ -66,6 +67,23 @@ def make(folder, trainer_arguments=None, **fields):
     )
     trainer.remove_callback(PrinterCallback)
     return trainer
+
+
+class Shy(Shaper):
+    """A custom method whose settings a user may have put anything into."""
+
+    def weights(self, batch, measure):
+        return batch.mask.float()
+
+
+class Tracker(TrainerCallback):
+    """Is told what every tracker of Transformers is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def on_train_begin(self, args, state, control, **_):
+        self.told += [args.to_json_string(), str(args.to_dict()), str(args.to_sanitized_dict()), str(state)]
 
 
 class EndOfWaiting(TrainerCallback):
@@ -137,10 +155,41 @@ def failing(folder):
     return said
 
 
+def secrets(folder):
+    """Train with every kind of push, full and adapter, with a secret wherever a user can write one."""
+    from peft import LoraConfig
+
+    secret = os.environ["WANDB_API_KEY"]
+    hidden = {
+        "hub_token": os.environ["HF_TOKEN"],
+        "model_init_kwargs": {"token": secret, "attn_implementation": "eager"},
+        "vllm_server_base_url": f"http://user:{secret}@host",
+        "advantage_shaping": "hub_run.Shy",
+        "shaping_options": {
+            "headers": {"Authorization": f"Bearer {secret}"},
+            "storage_options": [{"key": secret}],
+            "strength": 0.5,
+        },
+    }
+    tracker, steps = Tracker(), {"save_steps": 1, "push_to_hub": True}
+    for strategy in ("end", "every_save", "checkpoint", "all_checkpoints"):
+        for kind in ("full", "lora"):
+            arguments = {"callbacks": [tracker]}
+            if kind == "lora":
+                arguments["peft_config"] = LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
+            name = f"{strategy}-{kind}"
+            pushing = {"hub_strategy": strategy, "hub_model_id": f"tester/{name}", "hub_always_push": True}
+            trainer = make(folder, arguments, output_dir=str(folder / name), **steps, **pushing, **hidden)
+            trainer.train()
+            trainer.save_model()
+            trainer.push_to_hub()
+    return {"told": tracker.told}
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     warnings.filterwarnings("error", module="steer_trl")  # LFS uploads of huggingface_hub warn by themselves
     logging.basicConfig(level=logging.WARNING)
     folder = Path(sys.argv[2])
-    result = {"whole": whole, "adapter": adapter, "failing": failing}[sys.argv[1]](folder)
+    result = {"whole": whole, "adapter": adapter, "failing": failing, "secrets": secrets}[sys.argv[1]](folder)
     (folder / "result.json").write_text(json.dumps(result))

@@ -31,6 +31,7 @@ class HubServer(ThreadingHTTPServer):
     def __init__(self, root):
         super().__init__(("127.0.0.1", 0), Handler)
         self.root, self.fault, self.large, self.commits, self.lock = root, None, {}, [], threading.Lock()
+        self.received = []  # every upload's name and bytes, also of what a later commit has overwritten
         self.endpoint = f"http://127.0.0.1:{self.server_address[1]}"
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
@@ -74,8 +75,11 @@ class Handler(BaseHTTPRequestHandler):
             while size := int(self.rfile.readline(), 16):
                 chunks.append(self.rfile.read(size))
                 self.rfile.readline()
-            return b"".join(chunks)
-        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            data = b"".join(chunks)
+        else:
+            data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.server.received.append((self.path, data))
+        return data
 
     def may_write(self):
         if self.headers.get("Authorization") != f"Bearer {TOKEN}":
@@ -204,6 +208,7 @@ class Handler(BaseHTTPRequestHandler):
                     path.write_bytes(self.server.large[value["oid"]])
                 else:
                     return self.answer(400, {"error": f"{line['key']} is not understood"})
+                self.server.received.append((value["path"], path.read_bytes()))
             self.server.commits.append(lines[0]["value"]["summary"])
             sha = self.server.sha
         return self.answer(200, {"commitUrl": f"{self.server.endpoint}/{repository}/commit/{sha}", "commitOid": sha})

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from steer_trl import SteerGRPOConfig
 
 HERE = Path(__file__).parent
-SECRET = "hf_aTokenThatMustNotBePublished"
+SECRET = "open sesame 1001 nights"  # nothing in it looks like a token
 
 
 def scenario(name, folder, token=TOKEN, **environment):
@@ -32,7 +32,8 @@ def scenario(name, folder, token=TOKEN, **environment):
             "OMP_NUM_THREADS": "1",
             **environment,
         }
-        command = [sys.executable, str(HERE / "hub_run.py"), name, str(folder), "--api_key", SECRET]
+        command = [sys.executable, str(HERE / "hub_run.py"), name, str(folder), "--wandb_key", SECRET]
+        command += ["--auth", f"user:{SECRET}", f"x_api_key={SECRET}", "-p", SECRET, f"Authorization: Bearer {SECRET}"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return server, json.loads((folder / "result.json").read_text()), done.stderr
@@ -60,6 +61,38 @@ def adapter(tmp_path_factory):
 def failing(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hub") / "failing"
     return folder, *scenario("failing", folder)
+
+
+@pytest.fixture(scope="module")
+def secrets(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hub") / "secrets"
+    return folder, *scenario("secrets", folder, WANDB_API_KEY=SECRET)
+
+
+class TestSecrets:
+    """Full and adapter, all four strategies, a push during training, at its end and by hand."""
+
+    def test_no_byte_that_was_ever_sent_has_one(self, secrets):
+        _, server, *_ = secrets
+        names = [name for name, _ in server.received]
+        assert sum(name.endswith("training_args.bin") for name in names) > 8  # also those that were overwritten
+        assert sum(name.endswith("README.md") for name in names) > 16
+        for name, data in server.received:
+            assert TOKEN.encode() not in data and SECRET.encode() not in data, name
+            assert SECRET not in name
+
+    def test_trackers_are_told_none(self, secrets):
+        _, _, result, _ = secrets
+        assert len(result["told"]) == 4 * 8
+        assert not any(TOKEN in text or SECRET in text for text in result["told"])
+
+    def test_what_is_pushed_still_says_how_it_was_trained(self, secrets):
+        _, server, *_ = secrets
+        card = server.files("tester/checkpoint-full")["README.md"].decode()
+        assert "strength: 0.5" in card and "attn_implementation: eager" in card and "hub_run.py" in card
+        folder = secrets[0] / "checkpoint-full"
+        args = torch.load(folder / "training_args.bin", weights_only=False)
+        assert (args.hub_token, args.max_steps, args.shaping_options["strength"]) == (None, 3, 0.5)
 
 
 class TestWhole:
@@ -126,7 +159,7 @@ class TestWhole:
         state = json.loads((folder / "run/checkpoint-3/trainer_state.json").read_text())
         curve = [entry["entropy"] for entry in state["log_history"] if "entropy" in entry]
         assert f"**{curve[0]:.4f}**" in card and f"**{sum(curve) / 3:.4f}**" in card
-        assert "hub_run.py whole" in card and "--api_key '(hidden)'" in card
+        assert "Trained by `hub_run.py`, on 1 process." in card
         assert 'model="tester/whole"' in card and "entropy.png" in card
         assert "apache-2.0, that of the base model's card" in card
         for text in ("2606.19236", "2402.03300", "vonwerra2020trl", "- transformers: ", "`count_reward`"):

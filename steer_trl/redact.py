@@ -1,0 +1,51 @@
+"""What of a run's settings may leave this machine: in a model card, in a file beside the model, or to a tracker.
+
+An allow-list. Numbers and switches may. A text may only where its setting is named below, because a user can write
+anything into any other: a token, a URL with a password, a header. A new field is withheld until somebody adds it here.
+"""
+
+from collections.abc import Collection, Mapping
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import torch
+
+_TEXTS = {  # of closed sets, or names and folders that are no secret
+    *("advantage_shaping", "shaping_scope", "steer_mapping", "steer_form", "stare_variant", "stare_low_set"),
+    *("stare_gate", "stare_target_entropy_unit", "quadrant", "quadrant_action", "gtpo_normalize", "gtpo_version"),
+    *("ppl_scope", "model_license", "loss_type", "scale_rewards", "importance_sampling_level", "vllm_mode"),
+    *("multi_objective_aggregation", "pad_to_multiple_of", "cache_implementation", "vllm_importance_sampling_mode"),
+    *("vllm_model_impl", "output_dir", "run_name", "project", "report_to", "logging_dir", "log_level"),
+    *("log_level_replica", "logging_strategy", "save_strategy", "eval_strategy", "metric_for_best_model", "optim"),
+    *("resume_from_checkpoint", "include_num_input_tokens_seen", "lr_scheduler_type", "optim_target_modules"),
+    *("train_sampling_strategy", "torch_compile_backend", "torch_compile_mode", "ddp_backend", "fsdp", "debug"),
+    *("hub_model_id", "hub_strategy", "hub_revision"),
+}
+_TEXTS_INSIDE = {"attn_implementation", "dtype", "torch_dtype", "revision", "quant_method", "bnb_4bit_quant_type"}
+_WITHHELD = object()
+
+
+def public(settings: Mapping[str, Any], texts: Collection[str] = _TEXTS) -> dict[str, Any]:
+    """Return what of `settings` may leave, as numbers, texts, lists and dictionaries.
+
+    A text may leave where `texts` names its setting. Inside of lists and dictionaries the same holds, with names of
+    their own; what is empty then is left out, too.
+    """
+    kept = {str(name): _public(value, name in texts) for name, value in settings.items()}
+    return {name: value for name, value in kept.items() if value is not _WITHHELD}
+
+
+def _public(value: Any, may_be_text: bool) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, Enum):  # of a closed set
+        return value.value
+    if isinstance(value, torch.dtype):
+        return str(value).removeprefix("torch.")
+    if value is None or isinstance(value, (bool, int, float)) or (isinstance(value, str) and may_be_text):
+        return value
+    if isinstance(value, Mapping):
+        return public(value, _TEXTS_INSIDE) or _WITHHELD
+    if isinstance(value, (list, tuple)):
+        return [item for item in (_public(item, may_be_text) for item in value) if item is not _WITHHELD] or _WITHHELD
+    return _WITHHELD
