@@ -83,7 +83,7 @@ def test_a_rollout_of_other_processes_is_refused(model, whole, tmp_path):
     shutil.copytree(whole / "checkpoint-2", folder / "checkpoint-2")
     done = run(model, folder, "resume", LAUNCH, check=False)
     assert done.returncode != 0
-    assert "it was saved in the middle of a rollout" in done.stderr and "a multiple of 4" in done.stderr
+    assert "was saved in the middle of a rollout" in done.stderr and "on as many processes as saved it" in done.stderr
 
 
 def test_only_the_middle_of_a_rollout_is_saved(whole):
