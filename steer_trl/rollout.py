@@ -30,10 +30,13 @@ class RolloutTrainer(GRPOTrainer):
     """TRL's trainer with a rollout that knows its own log-probabilities, entropies and rows."""
 
     shapers: dict[str, Shaper]
+    _seen_of_step: int
+    """Micro-batches of this optimizer step that were trained on."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._rollout_passes: list[tuple[Tensor, Tensor]] | None = None
         self._rewards_per_function: Tensor | None = None
+        self._seen_of_step = 0
         super().__init__(*args, **kwargs)
 
     def _needs_score(self) -> bool:
@@ -69,7 +72,8 @@ class RolloutTrainer(GRPOTrainer):
             rollout[OLD_LOGPS], rollout[OLD_ENTROPIES] = score
             self._on_rollout(score[1], loss_mask(rollout))
         if any(shaper.random for shaper in self.shapers.values()):
-            rollout[ROWS] = self._own_rows(rollout)
+            before = self._seen_of_step * self.args.per_device_train_batch_size * self.accelerator.num_processes
+            rollout[ROWS] = before + self._own_rows(rollout)  # several rollouts of one step draw apart
         shapers = act_on_rollouts(self.shapers)
         if shapers:
             before = rollout["advantages"]

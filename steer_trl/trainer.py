@@ -82,7 +82,7 @@ class SteerGRPOTrainer(PublishedTrainer, ResumableTrainer, BenchmarkedTrainer, R
             model_name = model if isinstance(model, str) else get_config_model_id(model.config)
             args = SteerGRPOConfig(f"{model_name.split('/')[-1]}-SteerGRPO")
         self.shapers = make_shapers(args)
-        self._summary = ShapingSummary()
+        self._summaries = {"train": ShapingSummary(), "eval": ShapingSummary()}
         self._step_measures: dict[str, Tensor | None] | None = None
         self._loss_inputs: dict[str, Any] | None = None
         self._set_card_data()
@@ -113,20 +113,29 @@ class SteerGRPOTrainer(PublishedTrainer, ResumableTrainer, BenchmarkedTrainer, R
 
     @torch.no_grad()
     def _shape_advantages(self, inputs: dict[str, Any], logps: Tensor, entropies: Tensor) -> None:
+        mode = "train" if self.model.training else "eval"
         batch = self._token_batch(inputs, logps, entropies)
-        if self.model.training and self._step % self.args.gradient_accumulation_steps == 0:
+        if mode == "train" and self._sees_something_new(inputs):
             self._step_measures = self._measure_step(inputs, batch)
-        of_step = self._step_measures if self.model.training else None
+        of_step = self._step_measures if mode == "train" else None
         measures = of_step or measured(self.shapers, batch, this_process)
         result = shaped(self.shapers, batch, measures)
         if result.advantages is not None:
             inputs["advantages"] = result.advantages
-        self._summary.add(batch, result)
-        if self.accelerator.sync_gradients:  # the last micro-batch of an optimizer step; every batch in evaluation
-            log = self._metrics["train" if self.model.training else "eval"]
-            append_all(log, self._summary.pop(self.accelerator))
+        self._summaries[mode].add(batch, result)
+        if mode == "train":
+            self._seen_of_step += 1
+        if mode == "eval" or self.accelerator.sync_gradients:  # the last micro-batch of an optimizer step
+            append_all(self._metrics[mode], self._summaries[mode].pop(self.accelerator))
             for shaper in self.shapers.values():
-                append_all(log, shaper.metrics())
+                append_all(self._metrics[mode], shaper.metrics())
+        if mode == "train" and self.accelerator.sync_gradients:
+            self._seen_of_step = 0
+
+    def _sees_something_new(self, inputs: dict[str, Any]) -> bool:
+        """Whether an optimizer step begins, or a rollout that has not been scored: several may make one step."""
+        begins_rollout = self._step % self._steps_per_rollout() == 0
+        return self._seen_of_step == 0 if OLD_LOGPS in inputs else begins_rollout
 
     def _token_batch(self, inputs: dict[str, Any], logps: Tensor, entropies: Tensor) -> TokenBatch:
         mask = loss_mask(inputs)
@@ -168,7 +177,8 @@ class SteerGRPOTrainer(PublishedTrainer, ResumableTrainer, BenchmarkedTrainer, R
         if not (asks_for_entropy or (whole_step and compares_tokens(self.shapers))):
             return None
         start = self._step % args.steps_per_generation
-        others = self._buffered_inputs[start + 1 : start + args.gradient_accumulation_steps]
+        count = min(args.gradient_accumulation_steps, args.steps_per_generation)
+        others = self._buffered_inputs[start + 1 : start + count]
         is_on_policy = self._step % (args.steps_per_generation * self.num_iterations) == 0
         if is_scored and (is_on_policy or args.shaping_scope == "step"):
             batches = [self._token_batch(i, i[OLD_LOGPS], i[OLD_ENTROPIES]) for i in (inputs, *others)]

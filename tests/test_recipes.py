@@ -57,6 +57,11 @@ def test_engine_configuration_parses(path):
     assert config.num_processes >= 1
 
 
+def test_the_papers_form_keeps_eq_10_in_every_step_of_a_rollout():
+    _, args, _ = parse(ROOT / "configs/recipes/methods/steer_paper.yaml")
+    assert args.steps_per_generation > args.gradient_accumulation_steps and args.shaping_scope == "exact_step"
+
+
 STEER, STARE = (32, 512, 150, 3072), (64, 64, 2000, 3072)
 # Engine; prompts of an optimizer step and of a rollout, rollouts, tokens of a completion; W and M.
 PAPERS = {

@@ -8,6 +8,7 @@ import pytest
 import torch
 from conftest import count_reward, same_parameters
 from datasets import Dataset
+from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
@@ -168,6 +169,69 @@ def test_evaluation_changes_no_state_and_has_its_own_metrics(train, prompts):
     assert all(entry["eval_shaping/weight_mean"] > 0 and "eval_stare/gate" in entry for entry in evaluations)
     amplify = [entry["stare/amplify"] for entry in evaluating.state.log_history if "stare/amplify" in entry]
     assert amplify == pytest.approx([1.11, 1.12, 1.13, 1.14])
+
+
+def test_an_evaluation_within_a_step_is_not_in_the_steps_metrics(train, prompts):
+    class EvaluateWithin(TrainerCallback):
+        trainer = None
+
+        def on_substep_end(self, *_, **__):
+            self.trainer.evaluate()
+
+    def log(*callbacks):
+        class Evaluating(SteerGRPOTrainer):
+            def train(self, *args, **kwargs):
+                EvaluateWithin.trainer = self
+                return super().train(*args, **kwargs)
+
+        arguments = {"eval_dataset": prompts.select(range(3)), "callbacks": list(callbacks)}
+        trainer = train(Evaluating, max_steps=1, trainer_arguments=arguments, eval_strategy="no")
+        (entry,) = [entry for entry in trainer.state.log_history if "shaping/weight_mean" in entry]
+        return {key: value for key, value in entry.items() if key.startswith("shaping/")}, trainer.state.log_history
+
+    undisturbed, _ = log()
+    evaluated, history = log(EvaluateWithin())
+    assert evaluated == undisturbed and any("eval_shaping/weight_mean" in entry for entry in history)
+
+
+class TestSeveralRollouts:
+    """Two rollouts in one optimizer step, each of two micro-batches."""
+
+    SIZES = {"gradient_accumulation_steps": 4, "steps_per_generation": 2, "shaping_scope": "micro_batch"}
+
+    def test_the_gate_sees_each_once(self, train):
+        stare = OPEN_STARE | {"stare_adaptive": True, "max_steps": 2}
+        trainer = train(SteerGRPOTrainer, **stare, **self.SIZES)
+        amplify = [entry["stare/amplify"] for entry in trainer.state.log_history if "stare/amplify" in entry]
+        assert amplify == pytest.approx([1.12, 1.14])
+        logged = trainer.state.log_history[0]
+        assert logged["rollout_entropy"] == pytest.approx(logged["entropy"], rel=0.05)
+
+    def test_each_has_draws_of_its_own(self, train):
+        class Drawing(SteerGRPOTrainer):
+            drawn = ()
+
+            def _token_batch(self, *args):
+                batch = super()._token_batch(*args)
+                self.drawn = [*self.drawn, batch.draws]
+                return batch
+
+        quadrant = {"advantage_shaping": "quadrant", "max_steps": 1}
+        rows = torch.cat([draws[:, 0] for draws in train(Drawing, **quadrant, **self.SIZES).drawn])
+        assert len(rows) == 16 and len(set(rows.tolist())) == 16
+
+
+def test_eq_10_holds_in_every_step_of_a_rollout_with_the_current_policys_maximum(train):
+    settings = {"steps_per_generation": 8, "steer_lambda_min": 0.7}
+    lowest = {
+        scope: [
+            entry["shaping/weight_min"]
+            for entry in train(SteerGRPOTrainer, **settings, shaping_scope=scope).state.log_history[:4]
+        ]
+        for scope in ("exact_step", "step")
+    }
+    assert lowest["exact_step"] == pytest.approx([0.7] * 4, abs=1e-6)
+    assert lowest["step"][0] == pytest.approx(0.7, abs=1e-6) and max(lowest["step"]) > 0.701
 
 
 class TestCheckpoint:

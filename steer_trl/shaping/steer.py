@@ -30,7 +30,8 @@ class SteerOptions:
 
     steer_lambda_min: float = option(
         0.8,
-        "Weight of the token with the largest entropy change, in (0, 1]; the paper recommends 0.6 to 0.8, 1 is GRPO.",
+        "Weight of the token with the largest entropy change, in (0, 1]; the paper recommends 0.6 to 0.8, 1 is GRPO. "
+        "In later steps of a rollout only shaping_scope='exact_step' reaches it exactly.",
     )
     steer_mapping: str = option(
         "exponential", "How an entropy change becomes a weight: 'exponential' (Eq. 10), 'linear' or 'binary'."
