@@ -139,10 +139,10 @@ class SteerGRPOTrainer(PublishedTrainer, ResumableTrainer, BenchmarkedTrainer, R
 
     def _token_batch(self, inputs: dict[str, Any], logps: Tensor, entropies: Tensor) -> TokenBatch:
         mask = loss_mask(inputs)
-        old_logps = inputs.get("old_per_token_logps", logps)
+        old_logps, log_ratio = inputs.get("old_per_token_logps", logps), None
         if self.importance_sampling_level == "sequence":
-            # One ratio per sequence, as the loss uses: the mean log-ratio of its tokens, of the finite ones.
-            old_logps = logps - mean_of_tokens(logps - old_logps, mask).nan_to_num(0.0).unsqueeze(1)
+            # As the loss takes it: the mean log-ratio of the sequence's tokens, of the finite ones.
+            log_ratio = mean_of_tokens(logps - old_logps, mask).nan_to_num(0.0).unsqueeze(1)
         advantages = inputs["advantages"]
         clips = self.loss_type in CLIPPED_LOSSES
         return TokenBatch(
@@ -155,6 +155,7 @@ class SteerGRPOTrainer(PublishedTrainer, ResumableTrainer, BenchmarkedTrainer, R
             epsilon_low=self.epsilon_low if clips else float("inf"),
             epsilon_high=self.epsilon_high if clips else float("inf"),
             draws=self._draws(inputs, logps),
+            log_ratio=log_ratio,
         )
 
     def _draws(self, inputs: dict[str, Any], logps: Tensor) -> Tensor | None:

@@ -32,7 +32,7 @@ def test_public_signatures_stay():
     """Names and signatures are public: a change here breaks somebody's code."""
     expected = {
         "entropy_change": "(logps, old_logps, entropies, advantages, *, form='paper', epsilon_low=0.2, "
-        "epsilon_high=0.2)",
+        "epsilon_high=0.2, log_ratio=None)",
         "steer_weights": "(omega, mask, *, lambda_min=0.8, mapping='exponential', lambda_max=1.2, quantile=0.8, "
         "signed=False, floor=0.0, statistic=None, tolerance=0.0)",
         "stare_weights": "(logps, advantages, mask, *, variant='O1', top_fraction=0.1, amplify=1.1, attenuate=0.9, "

@@ -18,6 +18,7 @@ def entropy_change(
     form: str = "paper",
     epsilon_low: float = 0.2,
     epsilon_high: float = 0.2,
+    log_ratio: Tensor | None = None,
 ) -> Tensor:
     r"""Estimate the entropy change that one gradient step on each token causes, with the learning rate dropped.
 
@@ -39,6 +40,8 @@ def entropy_change(
         form (`str`): `"paper"` or `"released"`.
         epsilon_low (`float`), epsilon_high (`float`): clip range of the surrogate loss; `inf` for a loss that does
             not clip. Only the paper's form reads them.
+        log_ratio (`torch.Tensor` of shape `[B, T]` or `[B, 1]`, *optional*): ln r, for a loss whose ratio is not the
+            token's own `logps - old_logps`. Only the paper's form reads it.
 
     Returns:
         `torch.Tensor` of shape `[B, T]`: Omega, float32; NaN where an input is not finite.
@@ -50,7 +53,7 @@ def entropy_change(
     lp, lq, entropy, advantage = (x.detach().float() for x in (logps, old_logps, entropies, advantages))
     advantage = advantage.unsqueeze(1) if advantage.dim() == 1 else advantage
     if form == "paper":
-        ratio = torch.exp(lp - lq)
+        ratio = torch.exp(lp - lq if log_ratio is None else log_ratio.detach().float())
         too_low, too_high = clipped(ratio, advantage, 1 - epsilon_low, 1 + epsilon_high)
         omega = -ratio * advantage * torch.expm1(lp).square() * (lp + entropy)
         omega = torch.where(too_low | too_high, 0.0, omega)

@@ -19,8 +19,7 @@ class TokenBatch:
 
     Attributes:
         logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
-        old_logps (`torch.Tensor` of shape `[B, T]`): log-probabilities such that `exp(logps - old_logps)` is the
-            importance ratio of the token, or of its sequence if the loss takes that; before the loss bounds it.
+        old_logps (`torch.Tensor` of shape `[B, T]`): the same at rollout time.
         entropies (`torch.Tensor` of shape `[B, T]`): current next-token entropies, nats.
         old_entropies (`torch.Tensor` of shape `[B, T]`): the same at rollout time.
         advantages (`torch.Tensor` of shape `[B, 1]` or `[B, T]`): as the methods of the rollout left them; a method's
@@ -30,6 +29,8 @@ class TokenBatch:
         epsilon_low (`float`), epsilon_high (`float`): clip range of the loss; `inf` where it does not clip.
         draws (`torch.Tensor` of shape `[B, T]`, *optional*): uniform random numbers in [0, 1), for a method that asks;
             they depend on the seed, the optimizer step and the token's place in the rollout, not on how it is split.
+        log_ratio (`torch.Tensor` of shape `[B, 1]`, *optional*): log of the ratio of the whole sequence, where the
+            loss takes that; each token's own, `logps - old_logps`, by default.
     """
 
     logps: Tensor
@@ -41,16 +42,17 @@ class TokenBatch:
     epsilon_low: float
     epsilon_high: float
     draws: Tensor | None = None
+    log_ratio: Tensor | None = None
 
     @property
     def ratio(self) -> Tensor:
-        """The importance ratio r, float32."""
-        return torch.exp(self.logps.float() - self.old_logps.float())
+        """The importance ratio r that the loss takes, before it bounds it, float32."""
+        return torch.exp(self.logps.float() - self.old_logps.float() if self.log_ratio is None else self.log_ratio)
 
     @classmethod
     def merged(cls, batches: Sequence["TokenBatch"]) -> "TokenBatch":
         """Put the completions of several micro-batches below each other, for a statistic over all of them."""
-        tensors = ("logps", "old_logps", "entropies", "old_entropies", "advantages", "mask", "draws")
+        tensors = ("logps", "old_logps", "entropies", "old_entropies", "advantages", "mask", "draws", "log_ratio")
         rows = {
             name: torch.cat([getattr(b, name).expand_as(b.logps) for b in batches])
             for name in tensors

@@ -137,4 +137,5 @@ class Steer(Shaper):
             form=args.steer_form,
             epsilon_low=batch.epsilon_low,
             epsilon_high=batch.epsilon_high,
+            log_ratio=batch.log_ratio,
         )
