@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from steer_trl.validation import in_interval, refuse
+from steer_trl.validation import at_least, in_interval, refuse
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Sampling:
                 *in_interval("top_p", self.top_p, "(0, 1]", "it is a share of the probability mass"),
                 *in_interval("top_k", self.top_k, "[0, inf)", "it is a number of tokens; 0 is all of them"),
                 *in_interval("max_tokens", self.max_tokens, "[1, inf)", "it is a number of tokens"),
-                *in_interval("seed", self.seed, "[0, inf)", "it is a seed"),
+                *at_least("seed", self.seed, 0),
             ],
             "Sampling",
         )
