@@ -12,7 +12,7 @@ class Sampling:
     """The paper's sampling by default (arXiv 2510.10150, section 5.1; 3072 tokens, as in training).
 
     Args:
-        temperature (`float`): 0 is greedy.
+        temperature (`float`): 0 is greedy: one sample per problem is drawn, whatever the benchmark asks for.
         top_p (`float`): share of the probability mass that is drawn from, in (0, 1].
         top_k (`int`): most probable tokens that are drawn from; 0 for all.
         max_tokens (`int`): length at which a completion is cut off.
@@ -36,6 +36,11 @@ class Sampling:
             ],
             "Sampling",
         )
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether every sample of a prompt is the same."""
+        return self.temperature == 0 or self.top_k == 1
 
 
 class Completion(NamedTuple):
