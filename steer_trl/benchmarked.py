@@ -27,6 +27,11 @@ class BenchmarkedTrainer(GRPOTrainer):
             complaints += benchmarks.complaints(args.metric_for_best_model, self._evaluates_rewards)
         if arguments.get("environment_factory") is not None:
             complaints.append("benchmarks is refused with environment_factory: a benchmark has no environment.")
+        if arguments.get("tools"):
+            complaints.append(
+                "benchmarks cannot be combined with tools: the prompts would offer them, and nothing would run the "
+                "calls. Leave benchmarks unset, and evaluate saved checkpoints with steer-trl eval."
+            )
         refuse(complaints, "benchmarks")
 
     def evaluate(

@@ -64,6 +64,11 @@ def in_interval(name: str, value: object, interval: str, why: str) -> list[str]:
     return [f"{name}={value!r} is refused: {why}. Give a number in {interval}."]
 
 
+def at_least(name: str, value: object, least: int) -> list[str]:
+    """Complain unless `value` is a number that is `least` or more."""
+    return [] if is_number(value) and value >= least else [f"{name} must be >= {least}, got {value!r}."]
+
+
 def steer_complaints(
     lambda_min: float,
     mapping: str,

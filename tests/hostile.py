@@ -5,6 +5,8 @@ A verdict of `None` means that either is fine, as long as there is one.
 
 import random
 
+SMALL_SPACES = (r"\,", r"\:", r"\;", r"\!", r"\ ", r"\thinspace ", r"{\,}", "~", " ", "\u2009", "\u202f")
+
 
 def _towers():
     """Nested powers and factorials: small to write, larger than the universe to compute."""
@@ -126,7 +128,19 @@ def _kinds_of_answers():
         ("1{,}234", "1234", None),
         ("1,234,567", "1234567", True),
         ("12,34", "1234", False),
-        ("1 234", "1234", None),
+        *((rf"10{gap}000", "10000", True) for gap in SMALL_SPACES),
+        *((rf"33{gap}1", "34", False) for gap in SMALL_SPACES),  # math-verify: 33 and 1
+        (r"33\,1", "331", True),
+        (r"1\,000\,000", "1000000", True),
+        (r"\frac{10\,000}{3}", r"\frac{10000}{3}", True),
+        (r"2^3\,5", "40", True),
+        (r"2^3\,5", "2^{35}", False),
+        (r"\frac 1 2", r"\frac{1}{2}", True),
+        (r"\frac12\,3", r"\frac{3}{2}", True),
+        (r"2\,\text{cm}", "2", True),
+        (r"x\,y", "xy", True),
+        (r"1,\,2", "1,2", True),
+        (r"3\,\frac{1}{2}", "3.5", True),
         ("[0,1]", "[0,1]", True),
         ("[0,1)", "[0,1]", False),
         ("(0,1)", "(0,1)", True),

@@ -60,7 +60,7 @@ SHAPES = {
         f"self.{name}" in source(VLLMGeneration.generate)
         for name in (
             *("temperature", "top_p", "top_k", "min_p", "repetition_penalty"),
-            *("max_completion_length", "generation_kwargs"),
+            *("max_completion_length", "generation_kwargs", "structured_outputs_regex"),
         )
     ),
     "the log asks model.training which metrics are meant": lambda: (

@@ -2,20 +2,25 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import combinations
 from math import comb, isnan, sqrt
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import SHARED, same_parameters
+from accelerate import Accelerator
+from conftest import CHARACTERS, SHARED, same_parameters
 from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
+from trl.generation.vllm_generation import VLLMGeneration
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.data import load_math_dataset
@@ -33,8 +38,9 @@ from steer_trl.evaluation import (
     summarize,
     table,
 )
-from steer_trl.evaluation.backends import TransformersGenerator, prompt_token_ids
-from steer_trl.evaluation.command import EvalArguments
+from steer_trl.evaluation.backends import TransformersGenerator, prompt_token_ids, saved_eos_token_ids
+from steer_trl.evaluation.command import EvalArguments, run
+from steer_trl.evaluation.in_training import TrainerGenerator
 from steer_trl.rewards import MathReward
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
@@ -243,6 +249,12 @@ class TestTransformersBackEnd:
                 ids = [*ids, generator.model(torch.tensor([ids])).logits[0, -1].argmax().item()]
         assert generator.tokenizer.decode(ids[start:], skip_special_tokens=True) == drawn.text
 
+    @pytest.mark.parametrize("sampling", [Sampling(temperature=0.0), Sampling(top_k=1), Sampling(top_k=2)])
+    def test_is_greedy_where_all_samples_are_the_same(self, generator, sampling):
+        prompts = self.PROMPTS[:1] * 16
+        drawn = generator(prompts, replace(sampling, max_tokens=12), seed=0)
+        assert sampling.is_greedy is (len(set(drawn)) == 1)
+
     def test_top_p_draws_from_the_head_only(self, generator):
         greedy = generator(self.PROMPTS, Sampling(temperature=0.0, max_tokens=6), seed=0)
         assert generator(self.PROMPTS, Sampling(top_p=1e-6, max_tokens=6), seed=3) == greedy
@@ -267,6 +279,7 @@ class TestTransformersBackEnd:
         ({"top_p": 0.0}, "top_p=0.0 is refused"),
         ({"max_tokens": 0}, "max_tokens=0 is refused"),
         ({"top_k": -1}, "top_k=-1 is refused"),
+        ({"seed": -1}, "seed must be >= 0, got -1"),
     ],
 )
 def test_sampling_refusals(wrong, message):
@@ -365,6 +378,58 @@ class TestDuringTraining:
         assert {(c["top_p"], c["temperature"], c["max_new_tokens"]) for c in seen} == {(0.7, 1.0, 4)}
         assert trainer.generation_config is before and before.top_p == 1.0
 
+    def test_greedy_draws_one_sample(self, make_trainer, evaluation, caplog):
+        greedy = BenchmarkEvaluation(evaluation.benchmarks, Sampling(temperature=0.0, max_tokens=4), evaluation.judge)
+        trainer = make_trainer(
+            SteerGRPOTrainer,
+            **self.FIELDS,
+            metric_for_best_model="sums_avg@1",
+            trainer_arguments={"benchmarks": greedy},
+        )
+        metrics = trainer.evaluate()
+        assert "eval_sums_avg@1" in metrics and not any("@2" in key for key in metrics)
+        assert "one sample per problem, not sums@2, is drawn" in caplog.text
+
+    def test_tools_have_no_loop_here(self, make_trainer, evaluation):
+        def add(a: int, b: int) -> int:
+            """Add.
+
+            Args:
+                a: one
+                b: other
+            """
+            return a + b
+
+        with pytest.raises(ValueError, match=r"benchmarks cannot be combined with tools: .* Leave benchmarks unset"):
+            make_trainer(SteerGRPOTrainer, trainer_arguments={"benchmarks": evaluation, "tools": [add]})
+
+    def test_the_regex_of_training_stays_out(self):
+        """TRL's own vLLM client code, up to the request that it would send."""
+        asked = []
+
+        def request(prompts, features, **sampling):
+            asked.append(sampling)
+            return {"prompt_ids": prompts, "completion_ids": prompts, "logprobs": None}
+
+        vllm = object.__new__(VLLMGeneration)
+        training = {"structured_outputs_regex": "[0-9]+", "generation_kwargs": {"stop": "x"}, "min_p": 0.5}
+        vars(vllm).update(
+            {"mode": "server", "accelerator": Accelerator(cpu=True), "vllm_client": SimpleNamespace(generate=request)}
+            | {"temperature": 2.0, "top_p": 0.1, "top_k": 3, "repetition_penalty": 9.0, "max_completion_length": 8}
+            | {"logprobs": 0}
+            | training
+        )
+        generator = TrainerGenerator(SimpleNamespace(use_vllm=True, vllm_generation=vllm))
+        with generator._engine_samples(Sampling(max_tokens=4)):
+            vllm.generate([[1]], None, 1)
+        vllm.generate([[1]], None, 1)
+        benchmark, training_again = asked
+        assert benchmark == {
+            **{"n": 1, "temperature": 1.0, "top_p": 0.7, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0},
+            **{"max_tokens": 4, "logprobs": 0, "structured_outputs_regex": None, "generation_kwargs": {}},
+        }
+        assert training.items() <= training_again.items()
+
     @pytest.mark.parametrize("metric", ["sums_avg@32", "eval_sums", "loss", "avg"])
     def test_a_best_metric_that_nobody_measures(self, make_trainer, evaluation, metric):
         with pytest.raises(ValueError, match=r"no benchmark measures it. Choose one of .*sums_avg@2"):
@@ -404,6 +469,32 @@ def command(*arguments):
     return {"args": [sys.executable, "-m", *map(str, arguments)], "env": environment, "text": True}
 
 
+@pytest.fixture
+def sums(tmp_path):
+    path = tmp_path / "sums.jsonl"
+    path.write_text("".join(f'{{"problem": "{i}+1=", "answer": "{i + 1}"}}\n' for i in range(3)))
+    return f"{path}@2"
+
+
+def arguments(model, folder, benchmark, **others):
+    sizes = {"max_tokens": 4, "batch_size": 4, "backend": "transformers"}
+    return EvalArguments(str(model), str(folder), [benchmark], **sizes | others)
+
+
+def other_template(folder):
+    path = folder / "chat_template.jinja"
+    path.write_text(path.read_text() + "1")
+
+
+def other_tokenizer(folder):
+    tiny_tokenizer(CHARACTERS).save_pretrained(folder)
+
+
+def other_eos(folder):
+    path = folder / "generation_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"eos_token_id": [1, 5]}))
+
+
 class TestCommand:
     def test_killed_half_way_and_gone_on_with(self, tiny_folder, aime24, tmp_path):
         def arguments(folder):
@@ -429,6 +520,53 @@ class TestCommand:
             assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
         metrics = json.loads((tmp_path / "whole/summary.json").read_text())["benchmarks"]["aime24"]
         assert (metrics["problems"], metrics["samples"]) == (30, 8)
+
+    def test_greedy_is_avg_at_1(self, tiny_folder, sums, tmp_path, caplog):
+        summary = run(arguments(tiny_folder, tmp_path, sums, temperature=0.0))
+        assert "avg@1" in summary["benchmarks"]["sums"]["metrics"]
+        assert summary["settings"]["benchmarks"]["sums"]["samples"] == 1
+        assert (tmp_path / "completions.jsonl").read_text().count("\n") == 3
+        assert [record.message for record in caplog.records if "greedy" in record.message] == [
+            "Sampling is greedy: one sample per problem, not sums@2, is drawn."
+        ]
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (other_template, r"\(prompt_token_ids: '\w{16}' there, '\w{16}' here\)"),
+            (other_tokenizer, r"\(prompt_token_ids: '\w{16}' there, '\w{16}' here\)"),
+            (other_eos, r"\(eos_token_ids: \[1\] there, \[1, 5\] here\)"),
+            (None, r"\(max_model_length: None there, 64 here\)"),
+        ],
+    )
+    def test_of_another_model_or_prompt_nothing_is_resumed(self, tiny_folder, sums, tmp_path, change, message):
+        model = shutil.copytree(tiny_folder, tmp_path / "model")
+        run(arguments(model, tmp_path / "out", sums))
+        if change:
+            change(model)
+        with pytest.raises(ValueError, match=message):
+            run(arguments(model, tmp_path / "out", sums, max_model_length=None if change else 64))
+
+    def test_of_another_commit_nothing_is_resumed(self, tiny_folder, sums, tmp_path, monkeypatch):
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+        repository = tmp_path / "models--us--tiny"
+        (repository / "refs").mkdir(parents=True)
+        for commit in ("a" * 40, "b" * 40):
+            shutil.copytree(tiny_folder, repository / "snapshots" / commit)
+        (repository / "refs/main").write_text("a" * 40)
+        run(arguments("us/tiny", tmp_path / "out", sums))
+        run(arguments("us/tiny", tmp_path / "out", sums))  # nothing is left to draw
+        (repository / "refs/main").write_text("b" * 40)
+        with pytest.raises(ValueError, match=r"\(model_commit: 'a{40}' there, 'b{40}' here\)"):
+            run(arguments("us/tiny", tmp_path / "out", sums))
+
+    def test_saved_eos_token_ids(self, tiny_folder, tmp_path):
+        model = shutil.copytree(tiny_folder, tmp_path / "model")
+        assert saved_eos_token_ids(str(model)) == [1]
+        other_eos(model)
+        assert saved_eos_token_ids(str(model)) == [1, 5]
+        (model / "generation_config.json").unlink()
+        assert saved_eos_token_ids(str(model)) == [1]
 
     def test_two_processes_measure_what_one_does(self, tiny_folder, tmp_path):
         path = tmp_path / "sums.jsonl"

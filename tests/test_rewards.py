@@ -11,7 +11,7 @@ from datasets import Dataset
 from hostile import HOSTILE
 from hypothesis import given
 from hypothesis import strategies as st
-from jobs import fail, kill_or_return, nothing, take_memory
+from jobs import fail, keep, kill_or_return, nothing, take_memory
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.rewards import MathReward
@@ -190,7 +190,7 @@ class TestAsATrlReward:
             ({"correct": float("nan")}, "correct=nan is refused"),
             ({"correct": 0.0, "incorrect": 0.0}, "incorrect=0.0 is refused: a wrong answer must be worth less"),
             ({"timeout": 0}, "timeout=0 is refused"),
-            ({"num_workers": 0}, "num_workers=0 is refused"),
+            ({"num_workers": 0}, "num_workers must be >= 1, got 0"),
             ({"answer_format": "box"}, "answer_format='box' is unknown"),
         ],
     )
@@ -225,6 +225,17 @@ class TestWorkers:
     def test_memory_has_a_limit(self):
         workers = Workers(take_memory, nothing, num_workers=1, timeout=20)
         assert workers.map([(2**20,), (8 * 2**30,)]) == ["taken", "refused"]
+        workers.stop()
+
+    def test_memory_is_shared_by_the_ranks_of_a_machine(self, monkeypatch):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", "100000")
+        workers = Workers(take_memory, nothing, num_workers=1, timeout=20)
+        assert workers.map([(2**20,), (2**30,)]) == ["taken", "refused"]
+        workers.stop()
+
+    def test_what_a_job_keeps_is_given_back_before_the_next(self):
+        workers = Workers(keep, nothing, num_workers=1, timeout=20)
+        assert [workers.map([(size,)]) for size in (2**20, 2**28, 2**20, 2**20)] == [[1], [2], [1], [2]]
         workers.stop()
 
     def test_workers_that_cannot_work_are_no_wrong_answers(self):

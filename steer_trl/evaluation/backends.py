@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from transformers import (
+    AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
     GenerationConfig,
@@ -21,12 +22,16 @@ Messages = list[dict[str, Any]]
 
 
 class TransformersGenerator:
-    """Draws with `model.generate`. Under `accelerate launch` each process draws its share."""
+    """Draws with `model.generate`. Under `accelerate launch` each process draws its share.
+
+    `commit` is the model's on the Hub (a LoRA adapter's base's), `None` for a folder.
+    """
 
     is_collective = False
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         self.model, self.tokenizer = model.eval(), tokenizer
+        self.commit = model.config._commit_hash
         self.eos_token_ids = _as_list(model.generation_config.eos_token_id) + _as_list(tokenizer.eos_token_id)
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
@@ -83,6 +88,8 @@ class VLLMGenerator:
             enable_chunked_prefill=None if torch.accelerator.is_available() else False,
         )
         self.tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
+        self.commit = AutoConfig.from_pretrained(name, revision=revision)._commit_hash
+        self.eos_token_ids = saved_eos_token_ids(name, revision) + _as_list(self.tokenizer.eos_token_id)
 
     def __call__(self, prompts: Sequence[Messages], sampling: Sampling, seed: int) -> list[Completion]:
         """Draw one completion for each prompt."""
@@ -138,6 +145,15 @@ def until_eos(ids: list[int], eos_token_ids: Sequence[int], tokenizer: PreTraine
     end = next((i + 1 for i, token in enumerate(ids) if token in eos_token_ids), None)
     ids = ids[:end]
     return Completion(tokenizer.decode(ids, skip_special_tokens=True), len(ids), end is None)
+
+
+def saved_eos_token_ids(name: str, revision: str | None = None) -> list[int]:
+    """Return the end-of-sequence tokens that a saved model generates with, without loading its weights."""
+    try:
+        generation_config = GenerationConfig.from_pretrained(name, revision=revision)
+    except OSError:  # it has none of its own
+        generation_config = GenerationConfig.from_model_config(AutoConfig.from_pretrained(name, revision=revision))
+    return _as_list(generation_config.eos_token_id)
 
 
 def _as_list(ids: int | list[int] | None) -> list[int]:

@@ -1,15 +1,19 @@
 """Which problems, and how many samples of each. Written `NAME`, `NAME@SAMPLES`, `NAME=FILE` or `NAME=FILE@SAMPLES`."""
 
+import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from datasets import Dataset
 
 from steer_trl.data import SOURCES, load_math_dataset
 from steer_trl.data.loader import FILE_BUILDERS
+from steer_trl.evaluation.sampling import Sampling
 from steer_trl.validation import refuse
+
+logger = logging.getLogger(__name__)
 
 # avg@32 for the small ones, avg@1 for the others (arXiv 2510.10150, Table 1).
 PAPER_SAMPLES = {"aime24": 32, "aime25": 32, "amc23": 32, "math500": 1, "minerva": 1, "olympiadbench": 1}
@@ -53,6 +57,15 @@ def load_benchmarks(
         Benchmark(name, load_math_dataset(source, _split(source), **wording), samples)
         for name, source, samples in parts
     ]
+
+
+def one_sample_if_greedy(benchmarks: Sequence[Benchmark], sampling: Sampling) -> list[Benchmark]:
+    """Return the benchmarks, with one sample per problem under greedy sampling: any others would be copies of it."""
+    several = [f"{benchmark.name}@{benchmark.num_samples}" for benchmark in benchmarks if benchmark.num_samples > 1]
+    if not (sampling.is_greedy and several):
+        return list(benchmarks)
+    logger.warning("Sampling is greedy: one sample per problem, not %s, is drawn.", ", ".join(several))
+    return [replace(benchmark, num_samples=1) for benchmark in benchmarks]
 
 
 def _split(source: str) -> str | None:

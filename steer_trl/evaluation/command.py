@@ -17,12 +17,12 @@ from accelerate import PartialState
 from accelerate.utils import set_seed
 from trl import TrlParser
 
-from steer_trl.evaluation.backends import TransformersGenerator, VLLMGenerator, has_vllm
-from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, Benchmark, load_benchmarks
+from steer_trl.evaluation.backends import TransformersGenerator, VLLMGenerator, has_vllm, prompt_token_ids
+from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, Benchmark, load_benchmarks, one_sample_if_greedy
 from steer_trl.evaluation.evaluate import evaluate
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.report import summarize, table
-from steer_trl.evaluation.sampling import Generator, Sampling
+from steer_trl.evaluation.sampling import Sampling
 from steer_trl.preflight import check_model_path
 from steer_trl.rewards import MathReward
 from steer_trl.validation import one_of, refuse
@@ -36,7 +36,7 @@ class EvalArguments:
 
     model_name_or_path: str = field(metadata={"help": "Folder of a saved model, or its name on the Hub."})
     output_dir: str = field(
-        metadata={"help": "Folder for summary.json and completions.jsonl; gone on from if it exists."}
+        metadata={"help": "Folder for summary.json and completions.jsonl; resumed if it already holds an evaluation."}
     )
     benchmarks: list[str] = field(
         default_factory=lambda: list(PAPER_SAMPLES),
@@ -45,7 +45,9 @@ class EvalArguments:
     model_revision: str | None = field(default=None, metadata={"help": "Commit of the model on the Hub."})
     dtype: str = field(default="auto", metadata={"help": "auto, bfloat16, float16 or float32."})
     backend: str = field(default="auto", metadata={"help": "vllm, transformers, or auto: vLLM where it is installed."})
-    temperature: float = field(default=1.0, metadata={"help": "Sampling temperature; 0 is greedy."})
+    temperature: float = field(
+        default=1.0, metadata={"help": "Sampling temperature; 0 is greedy, one sample per problem."}
+    )
     top_p: float = field(default=0.7, metadata={"help": "Share of the probability mass that is drawn from."})
     top_k: int = field(default=0, metadata={"help": "Most probable tokens that are drawn from; 0 for all."})
     max_tokens: int = field(default=3072, metadata={"help": "Tokens at which a completion is cut off."})
@@ -107,9 +109,11 @@ def run(args: EvalArguments) -> dict[str, Any]:
         raise ValueError("vLLM has one process that starts the others. Run steer-trl eval without accelerate launch.")
     with state.local_main_process_first():  # the others find its work in the cache
         benchmarks = load_benchmarks(args.benchmarks, args.answer_format, args.instruction)
-    settings = _settings(args, benchmarks)
+    benchmarks = one_sample_if_greedy(benchmarks, sampling)
+    generator = _generator(args)
+    settings = _settings(args, benchmarks, generator)
     records = Records(args.output_dir, settings, args.overwrite) if state.is_main_process else None
-    entries = evaluate(benchmarks, _generator(args), judge, sampling, args.batch_size, records)
+    entries = evaluate(benchmarks, generator, judge, sampling, args.batch_size, records)
     summary = {"settings": settings} | summarize(entries)
     if records:
         path = records.write_summary(summary)
@@ -119,7 +123,7 @@ def run(args: EvalArguments) -> dict[str, Any]:
     return summary
 
 
-def _generator(args: EvalArguments) -> Generator:
+def _generator(args: EvalArguments) -> TransformersGenerator | VLLMGenerator:
     set_seed(args.seed)
     model = {"name": args.model_name_or_path, "revision": args.model_revision, "dtype": args.dtype}
     if args.backend == "transformers":
@@ -132,12 +136,21 @@ def _generator(args: EvalArguments) -> Generator:
     )
 
 
-def _settings(args: EvalArguments, benchmarks: list[Benchmark]) -> dict[str, Any]:
-    """All that the completions and their verdicts depend on, this machine apart."""
+def _settings(
+    args: EvalArguments, benchmarks: list[Benchmark], generator: TransformersGenerator | VLLMGenerator
+) -> dict[str, Any]:
+    """All that the completions and their verdicts depend on, this machine apart.
+
+    `prompt_token_ids` is a digest of what the model reads: another chat template or tokenizer gives another one.
+    """
     names = ("model_name_or_path", "model_revision", "dtype", "backend", "batch_size", "answer_format", "timeout")
+    prompts = [prompt for benchmark in benchmarks for prompt in benchmark.dataset["prompt"]]
     return {
-        **{name: getattr(args, name) for name in names},
+        **{name: getattr(args, name) for name in (*names, "max_model_length")},
+        "model_commit": generator.commit,
         "model_files": _digest(_weights(args.model_name_or_path)),
+        "prompt_token_ids": _digest(prompt_token_ids(generator.tokenizer, prompts)),
+        "eos_token_ids": sorted(set(generator.eos_token_ids)),
         "sampling": vars(args.sampling),
         "benchmarks": {b.name: {"samples": b.num_samples, "rows": _digest(b.dataset.to_list())} for b in benchmarks},
     }

@@ -12,7 +12,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 from tqdm import tqdm
 
-from steer_trl.evaluation.benchmarks import Benchmark
+from steer_trl.evaluation.benchmarks import Benchmark, one_sample_if_greedy
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.sampling import Generator, Sampling
 from steer_trl.rewards import MathReward
@@ -46,11 +46,12 @@ def evaluate(
         benchmarks: what to evaluate on.
         generate: draws completions.
         judge: whose verdict counts, whatever reward was trained on.
-        sampling: how completions are drawn.
+        sampling: how completions are drawn; greedy, one for each problem.
         batch_size (`int`): completions drawn at once, on each rank.
         records (*optional*): the folder to go on from and to write to; on the first rank only.
         desc (`str`): of the progress bar.
     """
+    benchmarks = one_sample_if_greedy(benchmarks, sampling)
     requests = [request for benchmark in benchmarks for request in _requests(benchmark)]
     batches = [requests[i : i + batch_size] for i in range(0, len(requests), batch_size)]
     state = PartialState()

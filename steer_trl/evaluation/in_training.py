@@ -9,7 +9,7 @@ import torch
 from transformers import GenerationConfig
 
 from steer_trl.evaluation.backends import generation_settings, until_eos
-from steer_trl.evaluation.benchmarks import Benchmark
+from steer_trl.evaluation.benchmarks import Benchmark, one_sample_if_greedy
 from steer_trl.evaluation.evaluate import evaluate
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.report import summarize
@@ -37,8 +37,8 @@ class BenchmarkEvaluation:
     def __init__(
         self, benchmarks: Sequence[Benchmark], sampling: Sampling | None = None, judge: MathReward | None = None
     ) -> None:
-        self.benchmarks = list(benchmarks)
         self.sampling = sampling or Sampling()
+        self.benchmarks = one_sample_if_greedy(benchmarks, self.sampling)
         self.judge = judge or MathReward()
 
     @property
@@ -148,4 +148,5 @@ def _vllm_settings(sampling: Sampling) -> dict[str, Any]:
         "repetition_penalty": 1.0,
         "max_completion_length": sampling.max_tokens,
         "generation_kwargs": {},
+        "structured_outputs_regex": None,
     }

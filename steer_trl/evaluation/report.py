@@ -82,7 +82,7 @@ def table(summary: dict[str, Any]) -> str:
     if len(summary["benchmarks"]) > 1:
         rows.append(_cells("average", "", summary["average"], None))
     note = (
-        "Percent, ± half width of the 95 % interval over problems; it does not count the luck of the sampling's seed."
+        "Percent, ± half width of the 95 % interval over problems; sampling's seed-to-seed variance is not included."
     )
     return f"{aligned(rows)}\n\n{note}"
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from steer_trl.validation import in_interval, refuse
+from steer_trl.validation import at_least, in_interval, refuse
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,7 @@ class Sampling:
     """The paper's sampling by default (arXiv 2510.10150, section 5.1; 3072 tokens, as in training).
 
     Args:
-        temperature (`float`): 0 is greedy.
+        temperature (`float`): 0 is greedy: one sample per problem is drawn, whatever the benchmark asks for.
         top_p (`float`): share of the probability mass that is drawn from, in (0, 1].
         top_k (`int`): most probable tokens that are drawn from; 0 for all.
         max_tokens (`int`): length at which a completion is cut off.
@@ -32,10 +32,15 @@ class Sampling:
                 *in_interval("top_p", self.top_p, "(0, 1]", "it is a share of the probability mass"),
                 *in_interval("top_k", self.top_k, "[0, inf)", "it is a number of tokens; 0 is all of them"),
                 *in_interval("max_tokens", self.max_tokens, "[1, inf)", "it is a number of tokens"),
-                *in_interval("seed", self.seed, "[0, inf)", "it is a seed"),
+                *at_least("seed", self.seed, 0),
             ],
             "Sampling",
         )
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether every sample of a prompt is the same."""
+        return self.temperature == 0 or self.top_k == 1
 
 
 class Completion(NamedTuple):

@@ -1,7 +1,8 @@
 r"""Is an answer equal to the gold answer? math-verify decides; this file runs inside the worker processes.
 
-One thing is refused before it is asked: a false equation. math-verify compares the last side of a chain, so that
-`\boxed{33=34}` would pass for 34.
+Two things are settled before it is asked. A false equation is incorrect: math-verify compares the last side of a
+chain, so that `\boxed{33=34}` would pass for 34. And small spaces between digits group them: math-verify reads
+`10\,000` as 10 times 000, and `33\,1` as 33 and 1, which is 34.
 """
 
 import logging
@@ -23,6 +24,12 @@ EXTRACTION = LatexExtractionConfig(
     ),
 )
 EQUALS = r"(?<![\\<>!])=|\\equiv(?![A-Za-z])|≡"
+# As LaTeX sets them: it drops plain spaces.
+SPACE = r"(?:\\[,:;>! ]|\\thinspace(?![A-Za-z])|[~\s])"
+GAP = rf"(?:{SPACE}|\{{{SPACE}\}})+"
+# Digits without braces after `^`, `\frac` and their like end there (`2^3\,5` is 40).
+ARGUMENTS = rf"(?:[\^_]|\\(?:sqrt|[dtc]?frac|[dt]?binom)(?:{SPACE}*\d)?){SPACE}*\d+(?:{GAP})?"
+GROUPED_DIGITS = re.compile(rf"({ARGUMENTS})|(?<=\d){GAP}(?=\d)")
 TEXT = r"\\(?:text\w*|mathrm|mbox)\s*\{([^{}]*)\}"
 
 
@@ -41,7 +48,7 @@ def judge(answer: str, gold: str) -> Judgement:
         correct = bool(parsed) and not is_false_equation(answer, parsed[0])
         # math-verify drops text as a unit, be it `\text{ or 33}`.
         correct = correct and not (_has_numbers_in_text(answer) and not _has_numbers_in_text(gold))
-        return Judgement(correct and verify(_read(gold), parsed, timeout_seconds=None), _vote(parsed, answer))
+        return Judgement(correct and verify(_read_gold(gold), parsed, timeout_seconds=None), _vote(parsed, answer))
     except Exception:  # whatever is in it (nested too deep, too large, no LaTeX at all), it is not the gold answer
         return Judgement(False, answer)
 
@@ -91,12 +98,16 @@ def _chains(expression: Any) -> Iterator[list[Eq]]:
 
 
 def _tidy(answer: str) -> str:
-    return re.sub(r"(?<!\.)\.$", "", answer.strip())  # without the full stop of a sentence
+    """Without the full stop of a sentence, and without spaces between digits."""
+    return GROUPED_DIGITS.sub(r"\1", re.sub(r"(?<!\.)\.$", "", answer.strip()))
 
 
-@lru_cache(maxsize=1024)
 def _read(answer: str) -> list[Any]:
     return parse(rf"\boxed{{{_tidy(answer)}}}", [EXTRACTION], parsing_timeout=None)
+
+
+# The samples of a problem come together. A completion's answer is not kept: `\frac{1}{2^{400000003}}` takes 50 MB.
+_read_gold = lru_cache(maxsize=64)(_read)
 
 
 def _has_numbers_in_text(answer: str) -> bool:

@@ -4,6 +4,9 @@ A thread cannot be stopped, an alarm is not heard inside one long operation of t
 deadline exists in the main thread only. A process can be killed. Pebble's pool does that. Loky starts the processes:
 not by forking (this process may hold a GPU, threads and much memory), and not by running the user's script a second
 time, as `multiprocessing` would.
+
+No job may take more than its worker's share of the machine's memory, and none may leave it taken: math-verify and
+SymPy cache what they compute, numbers of 50 MB too. A worker that has grown is replaced before its next job.
 """
 
 import os
@@ -13,13 +16,16 @@ import weakref
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, TimeoutError
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
 from loky.backend.context import get_context
 from pebble import ProcessExpired, ProcessPool
 
-MEMORY_LIMIT = 4 * 2**30  # bytes of address space a worker may take: a job must not get this process killed
+MEMORY_LIMITS = 2**29, 2**32  # bytes of address space a worker may take, at least and at most
+GROWTH = 2**27  # bytes a worker may hold on to between jobs; 11 MB are usual
+OUTGROWN = 77  # exit code of a worker that holds more
 ATTEMPTS = 3
 
 
@@ -48,7 +54,8 @@ class Workers:
         """
         jobs = list(jobs)
         results: dict[int, Any] = {}
-        for _ in range(ATTEMPTS):
+        failures = 0
+        while len(results) < len(jobs):
             try:
                 pool = self._running_pool()
                 futures = {
@@ -57,15 +64,18 @@ class Workers:
                     if i not in results
                 }
                 for i, future in futures.items():
-                    results[i] = _result_of(future)
-                return [results[i] for i in range(len(jobs))]
+                    result = _result_of(future)
+                    if getattr(result, "exitcode", None) != OUTGROWN:  # else the job has not begun
+                        results[i] = result
             except (BrokenProcessPool, RuntimeError) as error:
                 self.stop()
-                reason = error
-        raise RuntimeError(
-            f"the {self.num_workers} worker process(es) that score answers do not stay alive. Look for their "
-            "traceback above. Is there memory for them, and can this machine start processes?"
-        ) from reason
+                failures += 1
+                if failures == ATTEMPTS:
+                    raise RuntimeError(
+                        f"the {self.num_workers} worker process(es) that score answers do not stay alive. Look for "
+                        "their traceback above. Is there memory for them, and can this machine start processes?"
+                    ) from error
+        return [results[i] for i in range(len(jobs))]
 
     def stop(self) -> None:
         """End the processes; the next `map` starts new ones."""
@@ -80,7 +90,10 @@ class Workers:
                 self._forget_pool()
             if self._pool is None:
                 self._pool = ProcessPool(
-                    self.num_workers, initializer=_start, initargs=(self.warm_up,), context=get_context("loky")
+                    self.num_workers,
+                    initializer=_start,
+                    initargs=(self.warm_up, memory_limit(self.num_workers)),
+                    context=get_context("loky"),
                 )
                 self._finalizer = weakref.finalize(self, _end, self._pool)
             return self._pool
@@ -101,7 +114,20 @@ class Workers:
 def default_num_workers() -> int:
     """The cores this process may use, shared with the other ranks of the machine; at least 1, at most 16."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(16, cores // int(os.environ.get("LOCAL_WORLD_SIZE", 1))))
+    return max(1, min(16, cores // _ranks_here()))
+
+
+def memory_limit(num_workers: int) -> int | None:
+    """Bytes a worker may take: its share of half the machine's memory, within `MEMORY_LIMITS`; on Linux only."""
+    if sys.platform != "linux":
+        return None
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    least, most = MEMORY_LIMITS
+    return max(least, min(most, memory // (2 * num_workers * _ranks_here())))
+
+
+def _ranks_here() -> int:
+    return int(os.environ.get("LOCAL_WORLD_SIZE", 1))
 
 
 def _result_of(future: Future) -> Any:
@@ -119,18 +145,31 @@ def _end(pool: ProcessPool) -> None:
 # In the workers.
 
 
-def _start(warm_up: Callable[[], None]) -> None:
+_memory_at_start = 0
+
+
+def _start(warm_up: Callable[[], None], limit: int | None) -> None:
+    global _memory_at_start
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # die at once, not when the interpreter gets round to it
-    if sys.platform == "linux":
+    if limit is not None:
         import resource
 
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        limit = MEMORY_LIMIT if hard == resource.RLIM_INFINITY else min(MEMORY_LIMIT, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+        resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
     warm_up()
+    _memory_at_start = _memory()
+
+
+def _memory() -> int:
+    """Bytes of this process in memory; 0 where it cannot be told."""
+    if sys.platform != "linux":
+        return 0
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _run(function: Callable[..., Any], job: tuple[Any, ...], timeout: float) -> Any:
+    if _memory() > _memory_at_start + GROWTH:
+        os._exit(OUTGROWN)
     if os.name != "posix":
         return function(*job)
     # If nobody is left to kill this process, because the trainer itself was killed, the alarm does.
