@@ -51,6 +51,7 @@ class Position(Shaper):
 
     def advantages(self, rollout: Rollout) -> Tensor:
         """Return advantages `[N, T]`."""
-        position = rollout.mask.float().cumsum(1) / rollout.lengths.clamp(min=1).unsqueeze(1)
+        count = rollout.mask.long().cumsum(1)  # in integers: CUDA has no deterministic cumsum of floats
+        position = count / rollout.lengths.clamp(min=1).unsqueeze(1)
         bonus = self.args.position_gamma * torch.sigmoid(self.args.position_slope * position)
         return rollout.advantages + rollout.advantages.sign() * bonus
