@@ -16,6 +16,7 @@ from accelerate.utils import gather_object
 from torch import Tensor, nn
 from trl import GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
+from trl.trainer.utils import pad
 
 from steer_trl.metrics import masked_mean_over_ranks
 from steer_trl.randomness import kept_random_state
@@ -34,6 +35,7 @@ class RolloutTrainer(GRPOTrainer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._rollout_passes: list[tuple[Tensor, Tensor]] | None = None
         self._rewards_per_function: Tensor | None = None
+        self._written_masks: dict[str, Tensor] = {}
         super().__init__(*args, **kwargs)
 
     def _needs_score(self) -> bool:
@@ -52,6 +54,20 @@ class RolloutTrainer(GRPOTrainer):
             self._rollout_passes.append(outputs[:2])
         return outputs
 
+    def _generate(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        generated = super()._generate(*args, **kwargs)
+        if self.mask_truncated_completions:
+            _, completions, tool_masks, *_ = generated
+            rows = {"completion_mask": [[1] * len(ids) for ids in completions]}
+            rows |= {"tool_mask": tool_masks} if tool_masks is not None else {}
+            self._written_masks = {
+                name: pad(
+                    [torch.tensor(row, dtype=torch.uint8) for row in mask], pad_to_multiple_of=self.pad_to_multiple_of
+                )
+                for name, mask in rows.items()
+            }
+        return generated
+
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         self._rewards_per_function = super()._calculate_rewards(*args, **kwargs)
         return self._rewards_per_function
@@ -61,10 +77,13 @@ class RolloutTrainer(GRPOTrainer):
             return super()._generate_and_score_completions(inputs)
         with self._recording_passes() as passes:
             rollout = super()._generate_and_score_completions(inputs)
-        # The pass under the old policy, if TRL made one, is the one whose log-probabilities it kept.
+        compared = self._with_truncated(rollout)
+        # The pass under the old policy, if TRL made one, is the one whose log-probabilities it kept. It hides their
+        # own tokens from truncated completions that the loss leaves out.
         score = next((score for score in passes if score[0] is rollout.get("old_per_token_logps")), None)
-        if score is None and self._needs_score():
-            score = self._score(rollout)
+        if self._needs_score() and (score is None or compared is not rollout):
+            compared[OLD_LOGPS], compared[OLD_ENTROPIES] = group_score = self._score(compared)
+            score = score or group_score
         if score is not None:
             rollout[OLD_LOGPS], rollout[OLD_ENTROPIES] = score
             self._on_rollout(score[1], loss_mask(rollout))
@@ -73,11 +92,17 @@ class RolloutTrainer(GRPOTrainer):
         shapers = act_on_rollouts(self.shapers)
         if shapers:
             before = rollout["advantages"]
-            rollout["advantages"] = self._shaped_by_group(shapers, rollout, inputs)
+            rollout["advantages"] = self._shaped_by_group(shapers, rollout, compared, inputs)
             change = (rollout["advantages"].view(len(before), -1) - before.unsqueeze(1)).abs()
             mean = masked_mean_over_ranks(self.accelerator, *torch.broadcast_tensors(change, loss_mask(rollout)))
             self._metrics["train"]["rollout_advantage_change"].append(mean)
         return rollout
+
+    def _with_truncated(self, rollout: dict[str, Any]) -> dict[str, Any]:
+        """The rollout as completions are compared: `mask_truncated_completions` takes them out of the loss only."""
+        if not self.mask_truncated_completions:
+            return rollout
+        return rollout | {name: mask.to(self.accelerator.device) for name, mask in self._written_masks.items()}
 
     def _on_rollout(self, entropies: Tensor, mask: Tensor) -> None:
         entropy = masked_mean_over_ranks(self.accelerator, entropies, mask)
@@ -122,7 +147,11 @@ class RolloutTrainer(GRPOTrainer):
         return torch.arange(count, device=device) + self.accelerator.process_index * count
 
     def _shaped_by_group(
-        self, shapers: Sequence[Shaper], rollout: dict[str, Any], inputs: list[dict[str, Any]]
+        self,
+        shapers: Sequence[Shaper],
+        rollout: dict[str, Any],
+        compared: dict[str, Any],
+        inputs: list[dict[str, Any]],
     ) -> Tensor:
         """The advantages of this rank's completions, `[B]` or `[B, T]`, after `shapers` saw those of all ranks."""
         reads = {name for shaper in shapers for name in shaper.reads}
@@ -132,9 +161,10 @@ class RolloutTrainer(GRPOTrainer):
             mask=self._gathered(loss_mask(rollout)),
             advantages=self._gathered(rollout["advantages"].unsqueeze(1)),
             rewards=self._rewards() if "rewards" in reads else None,
-            logps=self._gathered(rollout[OLD_LOGPS]) if "logps" in reads else None,
-            entropies=self._gathered(rollout[OLD_ENTROPIES]) if "entropies" in reads else None,
+            logps=self._gathered(compared[OLD_LOGPS]) if "logps" in reads else None,
+            entropies=self._gathered(compared[OLD_ENTROPIES]) if "entropies" in reads else None,
             prompts=gather_object(prompts) if prompts is not None else None,
+            response_mask=self._gathered(loss_mask(compared)) if compared is not rollout else None,
         )
         own = shape_rollout(shapers, whole)[self._own_rows(rollout)]
         return own.squeeze(1) if own.size(1) == 1 else own[:, : rollout["completion_ids"].size(1)]

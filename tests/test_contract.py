@@ -35,6 +35,11 @@ SHAPES = {
     "a rollout is written by _generate_and_score_completions(inputs)": lambda: (
         parameters(GRPOTrainer._generate_and_score_completions) == {"self", "inputs"}
     ),
+    "_generate returns the completions' ids and tool masks second and third, none of them masked yet": lambda: (
+        "return prompt_ids, completion_ids, tool_mask," in source(GRPOTrainer._generate)
+        and "completion_mask = completion_mask * (~is_truncated)"
+        in source(GRPOTrainer._generate_and_score_completions)
+    ),
     "micro-batches of a rollout lie in _buffered_inputs, counted by _step": lambda: (
         "self._buffered_inputs[self._step % self.args.steps_per_generation]" in source(GRPOTrainer._prepare_inputs)
     ),

@@ -70,6 +70,39 @@ def test_weighted_and_missing_rewards(train):
     assert torch.equal(rollout["advantages"], expected)
 
 
+def one_finished(prompts, trainer):
+    """Groups of four: only the first ends, and is right; a tool wrote the second token of each."""
+    texts = ["1131", "224590", "77", "0927"] * (len(prompts) // 4)
+    ids = [trainer.processing_class(text)["input_ids"] for text in texts]
+    ids = [x + [trainer.processing_class.eos_token_id] * (i % 4 == 0) for i, x in enumerate(ids)]
+    return {
+        "prompt_ids": trainer.processing_class(prompts)["input_ids"],
+        "completion_ids": ids,
+        "logprobs": None,
+        "env_mask": [[int(t != 1) for t in range(len(x))] for x in ids],
+    }
+
+
+@pytest.mark.parametrize("num_iterations", [1, 2])  # with 2, TRL scores the rollout itself
+@pytest.mark.parametrize("name", [name for name, method in SHAPERS.items() if method.overrides("advantages")])
+def test_truncated_completions_are_compared_with_and_not_trained_on(train, name, num_iterations):
+    """`mask_truncated_completions` is about the loss: the advantages are those without it."""
+    fields = settings(name) | {"max_steps": 1, "num_iterations": num_iterations, "loss_type": "grpo"}
+    masked, plain = (
+        train(
+            Watching,
+            **fields,
+            mask_truncated_completions=on,
+            trainer_arguments={"rollout_func": one_finished},
+        ).rollouts[0]
+        for on in (True, False)
+    )
+    assert masked["completion_mask"].sum(1).tolist() == [5, 0, 0, 0] * 2
+    assert plain["completion_mask"].sum(1).tolist() == [5, 6, 2, 4] * 2
+    torch.testing.assert_close(masked["advantages"], plain["advantages"])
+    assert name == "nsr" or (masked["advantages"].view(8, -1)[::4, 0] > 0).all()
+
+
 # Eight completions per rollout and step, in two micro-batches. Groups are compared before they are split; the tokens
 # of a step when the loss has scored the first micro-batch.
 @pytest.mark.parametrize(

@@ -68,7 +68,8 @@ class WReinforce(Shaper):
         """Return the weight of each outcome, 0 where the reward is missing."""
         scored, right = ~rollout.rewards.isnan(), is_right(rollout, self.args)
         kept = scored & torch.stack([right == outcome for outcome in self.keeps]).any(0)
-        counts = rollout.lengths if self.args.loss_type in TOKEN_MEAN_LOSSES else torch.ones_like(rollout.lengths)
+        trained = rollout.mask.float().sum(1)
+        counts = trained if self.args.loss_type in TOKEN_MEAN_LOSSES else torch.ones_like(trained)
         all_to_kept = counts.sum() / (counts * kept).sum().clamp(min=1) if len(self.keeps) == 1 else 1.0
         return torch.where(kept, torch.where(right, self.positive, -1.0) * all_to_kept, 0.0)
 
