@@ -21,6 +21,7 @@ from trl.trainer.utils import pad
 from steer_trl.metrics import masked_mean_over_ranks
 from steer_trl.randomness import kept_random_state
 from steer_trl.shaping import Rollout, Shaper, act_on_rollouts, shape_rollout
+from steer_trl.shaping.batch import mean_of_tokens
 
 OLD_LOGPS = "scored_per_token_logps"
 OLD_ENTROPIES = "scored_per_token_entropies"
@@ -96,6 +97,7 @@ class RolloutTrainer(GRPOTrainer):
             change = (rollout["advantages"].view(len(before), -1) - before.unsqueeze(1)).abs()
             mean = masked_mean_over_ranks(self.accelerator, *torch.broadcast_tensors(change, loss_mask(rollout)))
             self._metrics["train"]["rollout_advantage_change"].append(mean)
+            self._log_advantages(rollout["advantages"], loss_mask(compared))
         return rollout
 
     def _with_truncated(self, rollout: dict[str, Any]) -> dict[str, Any]:
@@ -168,6 +170,15 @@ class RolloutTrainer(GRPOTrainer):
         )
         own = shape_rollout(shapers, whole)[self._own_rows(rollout)]
         return own.squeeze(1) if own.size(1) == 1 else own[:, : rollout["completion_ids"].size(1)]
+
+    def _log_advantages(self, advantages: Tensor, responses: Tensor) -> None:
+        """Put this rollout's advantages, or their means over tokens, in the place of TRL's in its table."""
+        own = advantages if advantages.dim() == 1 else mean_of_tokens(advantages, responses)
+        of_all_ranks = self.accelerator.gather(own).tolist()
+        logged = self._logs["advantages"]
+        for _ in of_all_ranks:  # TRL has just appended as many
+            logged.pop()
+        logged.extend(of_all_ranks)
 
     def _gathered(self, tensor: Tensor) -> Tensor:
         return self.accelerator.gather(self.accelerator.pad_across_processes(tensor, dim=1))

@@ -87,6 +87,11 @@ SHAPES = {
         and "(rewards_per_func * self.reward_weights.to(device).unsqueeze(0)).nansum(dim=1)"
         in source(GRPOTrainer._generate_and_score_completions)
     ),
+    "the table of completions has the advantages of all ranks in _logs, appended once per rollout": lambda: (
+        'self._logs["advantages"].extend(all_process_advantages.tolist())'
+        in source(GRPOTrainer._generate_and_score_completions)
+        and '"advantage": self._logs["advantages"]' in source(GRPOTrainer.log)
+    ),
     "a rollout's tensors are shuffled together, after it was scored": lambda: (
         "shuffle_sequence_dict(generation_batch)" in source(GRPOTrainer._prepare_inputs)
     ),
