@@ -1,8 +1,9 @@
 """The rollout's own score: what the policy that wrote it says of its tokens, before anything is shuffled or split.
 
 TRL makes that pass anyway where it needs old log-probabilities; it is kept then. Otherwise it is made for methods that
-compare the completions of a prompt. They act here, where groups are still whole: their tokens are gathered from all
-ranks, and every rank goes on with its own completions. For the others the loss's forward pass comes early enough.
+compare the completions of a prompt. They act here, where groups are still whole, and every rank goes on with its own
+completions. Tokens are gathered from other ranks only where a group lies across ranks, or a method compares the whole
+rollout. For methods that compare no completions the loss's forward pass comes early enough.
 """
 
 import inspect
@@ -155,21 +156,38 @@ class RolloutTrainer(GRPOTrainer):
         compared: dict[str, Any],
         inputs: list[dict[str, Any]],
     ) -> Tensor:
-        """The advantages of this rank's completions, `[B]` or `[B, T]`, after `shapers` saw those of all ranks."""
+        """The advantages of this rank's completions, `[B]` or `[B, T]`, after `shapers` saw them beside the others."""
         reads = {name for shaper in shapers for name in shaper.reads}
+        count, size = len(rollout["advantages"]), self.num_generations
+        start = self.accelerator.process_index * count
+        seen = own = slice(start, start + count)
+        if not all(shaper.by_group for shaper in shapers):
+            seen = slice(0, count * self.accelerator.num_processes)
+        elif count % size:  # groups lie across ranks
+            seen = slice(start // size * size, -(-own.stop // size) * size)
+
+        def fetched(tensor: Tensor) -> Tensor:
+            if seen == own:  # on every rank or on none
+                return tensor
+            of_all_ranks = self.accelerator.gather(self.accelerator.pad_across_processes(tensor, dim=1))
+            return of_all_ranks[seen].clone()  # what others need is freed
+
+        def fetched_mask(inputs: dict[str, Any]) -> Tensor:
+            return fetched(loss_mask(inputs).to(torch.uint8)).bool()
+
         prompts = [json.dumps(row["prompt"], sort_keys=True) for row in inputs] if "prompts" in reads else None
-        whole = Rollout(
-            num_generations=self.num_generations,
-            mask=self._gathered(loss_mask(rollout)),
-            advantages=self._gathered(rollout["advantages"].unsqueeze(1)),
-            rewards=self._rewards() if "rewards" in reads else None,
-            logps=self._gathered(compared[OLD_LOGPS]) if "logps" in reads else None,
-            entropies=self._gathered(compared[OLD_ENTROPIES]) if "entropies" in reads else None,
-            prompts=gather_object(prompts) if prompts is not None else None,
-            response_mask=self._gathered(loss_mask(compared)) if compared is not rollout else None,
+        rollout_seen = Rollout(
+            num_generations=size,
+            mask=fetched_mask(rollout),
+            advantages=fetched(rollout["advantages"].unsqueeze(1)),
+            rewards=self._rewards()[seen] if "rewards" in reads else None,
+            logps=fetched(compared[OLD_LOGPS]) if "logps" in reads else None,
+            entropies=fetched(compared[OLD_ENTROPIES]) if "entropies" in reads else None,
+            prompts=gather_object(prompts)[seen] if prompts is not None else None,
+            response_mask=fetched_mask(compared) if compared is not rollout else None,
         )
-        own = shape_rollout(shapers, whole)[self._own_rows(rollout)]
-        return own.squeeze(1) if own.size(1) == 1 else own[:, : rollout["completion_ids"].size(1)]
+        shaped = shape_rollout(shapers, rollout_seen)[start - seen.start :][:count]
+        return shaped.squeeze(1) if shaped.size(1) == 1 else shaped[:, : rollout["completion_ids"].size(1)]
 
     def _log_advantages(self, advantages: Tensor, responses: Tensor) -> None:
         """Put this rollout's advantages, or their means over tokens, in the place of TRL's in its table."""
@@ -179,9 +197,6 @@ class RolloutTrainer(GRPOTrainer):
         for _ in of_all_ranks:  # TRL has just appended as many
             logged.pop()
         logged.extend(of_all_ranks)
-
-    def _gathered(self, tensor: Tensor) -> Tensor:
-        return self.accelerator.gather(self.accelerator.pad_across_processes(tensor, dim=1))
 
     def _rewards(self) -> Tensor:
         """The weighted sum of the reward functions `[N]`, as TRL takes it; NaN where none could score."""

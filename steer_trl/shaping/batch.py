@@ -61,17 +61,19 @@ class TokenBatch:
 
 @dataclass(frozen=True)
 class Rollout:
-    """A whole training rollout of all ranks: N completions, those of a prompt beside each other. All detached.
+    """Whole groups of a training rollout: N completions, those of a prompt beside each other. All detached.
+
+    They are those of all ranks, or for methods that say `by_group` those to which a rank's own completions belong.
 
     Attributes:
         num_generations (`int`): G, the completions of a prompt.
-        mask (`torch.Tensor` of shape `[N, T]`): 1 for tokens that are trained on; what the loss averages over.
+        mask (boolean `torch.Tensor` of shape `[N, T]`): the tokens that are trained on; what the loss averages over.
         advantages (`torch.Tensor` of shape `[N, 1]` or `[N, T]`): TRL's, or those of the method before.
         rewards (`torch.Tensor` of shape `[N]`, *optional*): the weighted sum of the reward functions; NaN where none
             could score.
         logps, entropies (`torch.Tensor` of shape `[N, T]`, *optional*): of the policy that wrote it, nats.
         prompts (`list[str]`, *optional*): one text per completion that tells prompts apart.
-        response_mask (`torch.Tensor` of shape `[N, T]`, *optional*): 1 for tokens that the policy wrote, also in
+        response_mask (boolean `torch.Tensor` of shape `[N, T]`, *optional*): the tokens that the policy wrote, also in
             truncated completions that `mask_truncated_completions` keeps out of the loss; `None` where `mask` says it.
 
     `rewards` to `prompts` are there for a method whose `reads` names them.

@@ -43,6 +43,7 @@ class GrpoS(Shaper):
     paper = GTPO_PAPER
     stage = "advantage"
     reads = ("rewards", "entropies")
+    by_group = True
     per_token = False
     surrogate = UNCLIPPED | {"loss_type": "grpo"}
 

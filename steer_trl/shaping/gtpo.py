@@ -55,6 +55,7 @@ class Gtpo(Shaper):
     paper = GTPO_PAPER
     stage = "advantage"
     reads = ("rewards", "entropies")
+    by_group = True
 
     def __init__(self, args: "SteerGRPOConfig") -> None:
         super().__init__(args)

@@ -36,6 +36,7 @@ class Position(Shaper):
     paper = DECOMPOSING
     stage = "bonus"
     reads = ("mask",)
+    by_group = True
 
     @classmethod
     def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
@@ -52,7 +53,7 @@ class Position(Shaper):
 
     def advantages(self, rollout: Rollout) -> Tensor:
         """Return advantages `[N, T]`."""
-        count = rollout.responses.long().cumsum(1)  # in integers: CUDA has no deterministic cumsum of floats
+        count = rollout.responses.cumsum(1, dtype=torch.int32)  # CUDA has no deterministic cumsum of floats
         position = count / rollout.lengths.clamp(min=1).unsqueeze(1)
         bonus = self.args.position_gamma * torch.sigmoid(self.args.position_slope * position)
         return rollout.advantages + rollout.advantages.sign() * bonus

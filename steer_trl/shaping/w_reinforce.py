@@ -44,6 +44,7 @@ class WReinforce(Shaper):
     )
     stage = "advantage"
     reads = ("rewards",)
+    by_group = True
     per_token = False
     keeps: ClassVar[tuple[bool, ...]] = (True, False)
 
@@ -78,6 +79,7 @@ class Psr(WReinforce):
     """Positive sample reinforcement."""
 
     keeps = (True,)
+    by_group = False  # all / kept is the whole rollout's
     positive = 1.0
 
 
@@ -85,3 +87,4 @@ class Nsr(WReinforce):
     """Negative sample reinforcement."""
 
     keeps = (False,)
+    by_group = False
