@@ -77,6 +77,9 @@ class RolloutTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if not self.model.training or not self.shapers:  # evaluation never moves a method's state
             return super()._generate_and_score_completions(inputs)
+        shapers = act_on_rollouts(self.shapers)
+        is_told_prompts = any("prompts" in shaper.reads for shaper in shapers)
+        prompts = self._prompt_texts(inputs) if is_told_prompts else None
         with self._recording_passes() as passes:
             rollout = super()._generate_and_score_completions(inputs)
         compared = self._with_truncated(rollout)
@@ -91,10 +94,9 @@ class RolloutTrainer(GRPOTrainer):
             self._on_rollout(score[1], loss_mask(rollout))
         if any(shaper.random for shaper in self.shapers.values()):
             rollout[ROWS] = self._own_rows(rollout)
-        shapers = act_on_rollouts(self.shapers)
         if shapers:
             before = rollout["advantages"]
-            rollout["advantages"] = self._shaped_by_group(shapers, rollout, compared, inputs)
+            rollout["advantages"] = self._shaped_by_group(shapers, rollout, compared, prompts)
             change = (rollout["advantages"].view(len(before), -1) - before.unsqueeze(1)).abs()
             mean = masked_mean_over_ranks(self.accelerator, *torch.broadcast_tensors(change, loss_mask(rollout)))
             self._metrics["train"]["rollout_advantage_change"].append(mean)
@@ -149,12 +151,26 @@ class RolloutTrainer(GRPOTrainer):
         count, device = len(rollout["completion_ids"]), rollout["completion_ids"].device
         return torch.arange(count, device=device) + self.accelerator.process_index * count
 
+    def _prompt_texts(self, inputs: list[dict[str, Any]]) -> list[str]:
+        """A text per row that is the same for equal prompts only."""
+        refusal = ValueError(
+            "dcpo_smooth=True, or another method that reads 'prompts', cannot be combined with images or with an "
+            "environment: it tells prompts apart by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
+        )
+        has_images = any(row.get("image") is not None or row.get("images") for row in inputs)
+        if has_images or self.environment_factories is not None:
+            raise refusal
+        try:
+            return [json.dumps(row["prompt"], sort_keys=True) for row in inputs]
+        except TypeError as error:  # an image inside of a message
+            raise refusal from error
+
     def _shaped_by_group(
         self,
         shapers: Sequence[Shaper],
         rollout: dict[str, Any],
         compared: dict[str, Any],
-        inputs: list[dict[str, Any]],
+        prompts: list[str] | None,
     ) -> Tensor:
         """The advantages of this rank's completions, `[B]` or `[B, T]`, after `shapers` saw them beside the others."""
         reads = {name for shaper in shapers for name in shaper.reads}
@@ -175,7 +191,6 @@ class RolloutTrainer(GRPOTrainer):
         def fetched_mask(inputs: dict[str, Any]) -> Tensor:
             return fetched(loss_mask(inputs).to(torch.uint8)).bool()
 
-        prompts = [json.dumps(row["prompt"], sort_keys=True) for row in inputs] if "prompts" in reads else None
         rollout_seen = Rollout(
             num_generations=size,
             mask=fetched_mask(rollout),

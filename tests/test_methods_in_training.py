@@ -1,12 +1,18 @@
 """Methods inside the trainer: what they are given, what it costs, what a checkpoint keeps."""
 
+from pathlib import Path
+
 import pandas
 import pytest
 import torch
+import trl
 from conftest import same_parameters
+from datasets import Dataset
+from PIL import Image
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.shaping import SHAPERS
+from steer_trl.tiny import tiny_tokenizer
 
 # The shares and bounds are for thousands of tokens; here are hundreds.
 SETTINGS = {
@@ -116,6 +122,45 @@ def test_the_table_of_completions_has_the_advantages_of_whole_rollouts(train, tm
     assert table["count_reward"].nunique() > 1
     texts = trainer.processing_class.batch_decode(rollout["completion_ids"], skip_special_tokens=True)
     assert table["completion"].tolist() == texts
+
+
+class Counter:
+    """An environment whose first observation ends the prompt."""
+
+    def reset(self, **_):
+        return "1"
+
+    def add(self, number: int) -> int:
+        """Add one.
+
+        Args:
+            number: to add to.
+        """
+        return number + 1
+
+
+PICTURE = Image.new("L", (2, 2))
+
+
+@pytest.mark.parametrize("kind", ["image", "images", "environment"])
+def test_smooth_advantages_are_refused_where_text_does_not_tell_prompts_apart(make_trainer, kind):
+    """Two pictures with one question would share a history."""
+    columns = {"prompt": [[{"role": "user", "content": "1+1="}]] * 4}
+    columns |= {"image": {"image": [PICTURE] * 4}, "images": {"images": [[PICTURE]] * 4}}.get(kind, {})
+    arguments = {"train_dataset": Dataset.from_dict(columns)}
+    if kind == "environment":
+        arguments |= {"environment_factory": Counter, "processing_class": tiny_tokenizer()}
+        template = Path(trl.__file__).parent / "chat_templates/qwen2_5.jinja"
+        arguments["processing_class"].chat_template = template.read_text()
+    trainer = make_trainer(SteerGRPOTrainer, **settings("dcpo"), trainer_arguments=arguments)
+    with pytest.raises(ValueError, match="dcpo_smooth=True.* cannot be combined with images or with an environment"):
+        trainer.train()
+
+
+def test_smooth_advantages_are_refused_for_images_inside_of_messages(make_trainer):
+    row = {"prompt": [{"role": "user", "content": [{"type": "image", "image": PICTURE}]}]}
+    with pytest.raises(ValueError, match="cannot be combined with images"):
+        make_trainer(SteerGRPOTrainer, **settings("dcpo"))._prompt_texts([row])
 
 
 # Eight completions per rollout and step, in two micro-batches. Groups are compared before they are split; the tokens
