@@ -77,6 +77,22 @@ def test_weighted_and_missing_rewards(train):
     assert torch.equal(rollout["advantages"], expected)
 
 
+@pytest.mark.parametrize("name", ["none", "edge_grpo", "ppl", "position", "opo"])
+def test_a_completion_that_nothing_could_score_has_the_advantage_0(train, name):
+    """TRL's is 0, outside of its group's baseline; nobody moves it."""
+
+    def reward(completions, **_):
+        return [None if i % 4 == 3 else float(i % 4 == 0) for i, _ in enumerate(completions)]
+
+    (rollout,) = train(
+        Watching, max_steps=1, **settings(name), scale_rewards="none", trainer_arguments={"reward_funcs": reward}
+    ).rollouts
+    advantages = rollout["advantages"].view(8, -1)
+    assert (advantages[3::4] == 0).all() and (advantages[::4] > 0).all() and (advantages[1::4] < 0).all()
+    if name == "none":
+        torch.testing.assert_close(advantages.flatten(), torch.tensor([2 / 3, -1 / 3, -1 / 3, 0] * 2))
+
+
 def one_finished(prompts, trainer):
     """Groups of four: only the first ends, and is right; a tool wrote the second token of each."""
     texts = ["1131", "224590", "77", "0927"] * (len(prompts) // 4)
@@ -153,7 +169,7 @@ def test_smooth_advantages_are_refused_where_text_does_not_tell_prompts_apart(ma
         template = Path(trl.__file__).parent / "chat_templates/qwen2_5.jinja"
         arguments["processing_class"].chat_template = template.read_text()
     trainer = make_trainer(SteerGRPOTrainer, **settings("dcpo"), trainer_arguments=arguments)
-    with pytest.raises(ValueError, match="dcpo_smooth=True.* cannot be combined with images or with an environment"):
+    with pytest.raises(ValueError, match=r"dcpo_smooth=True.* cannot be combined with images or with an environment"):
         trainer.train()
 
 
