@@ -734,6 +734,45 @@ def test_neutral_settings_touch_nothing(name, options):
     assert shaped(shapers, random_batch(0)).advantages is None
 
 
+class TestStates:
+    """What a checkpoint's file says is checked before it is taken."""
+
+    @pytest.mark.parametrize("entropy", [-0.1, math.nan, math.inf, "0.5", True, [0.5]])
+    def test_stares_first_entropy(self, entropy):
+        shaper, state = method("stare"), {"gate": False, "initial_entropy": entropy}
+        with pytest.raises(ValueError, match=r"^initial_entropy must be null or a number of nats"):
+            shaper.load_state_dict(state)
+        assert shaper.controller.gate and shaper.initial_entropy is None
+
+    def test_what_is_missing_of_stares(self):
+        for name in ("gate", "initial_entropy"):
+            state = {"gate": False, "initial_entropy": None}
+            del state[name]
+            with pytest.raises(ValueError, match=f"^{name} is missing and must be"):
+                method("stare").load_state_dict(state)
+
+    @pytest.mark.parametrize(
+        "memory",
+        [[0, 0.5, 0.1], [1.5, 0.5, 0.1], [1, math.nan, 0.1], [1, 0.5, -0.1], [1, 0.5, math.inf], [1, 0.5], None, 3],
+        ids=str,
+    )
+    def test_dcpos_memory(self, memory):
+        shaper = method("dcpo", dcpo_smooth=True)
+        with pytest.raises(ValueError, match=r"^seen\['b'\] must be \[groups, mean, variance\].* got "):
+            shaper.load_state_dict({"seen": {"a": [2, 0.5, 0.1], "b": memory}})
+        assert shaper.seen == {}
+
+    @pytest.mark.parametrize("state", [{}, {"seen": [1]}, {"seen": None}, None], ids=str)
+    def test_dcpos_memory_is_no_mapping(self, state):
+        with pytest.raises(ValueError, match=r"^seen (is missing and )?must be a mapping|^the state must be"):
+            method("dcpo", dcpo_smooth=True).load_state_dict(state)
+
+    def test_dcpo_without_memory_takes_none(self):
+        shaper = method("dcpo")
+        shaper.load_state_dict({"seen": {"a": [2, 0.5, 0.1]}})
+        assert shaper.seen == {}
+
+
 class NoFloatCumsum(TorchDispatchMode):
     """Fails where CUDA would under `full_determinism`: it has no deterministic cumsum of floats."""
 
