@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from steer_trl.validation import amplitude_complaints, controller_complaints, refuse
+from steer_trl.validation import amplitude_complaints, controller_complaints, from_state, is_within, refuse
 
 
 class TargetEntropyController:
@@ -75,5 +75,15 @@ class TargetEntropyController:
         return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`]; of another controller, take only what moves in this one."""
-        vars(self).update({name: state[name] for name in self.state_dict() if name in state})
+        """Continue from a [`state_dict`]; of another controller, take only what moves in this one.
+
+        Raises:
+            `ValueError`: a value is missing or cannot be; nothing is taken then.
+        """
+        gate = from_state(state, "gate", lambda x: isinstance(x, bool), "true or false")
+        if self.adaptive and {"amplify", "attenuate"} & state.keys():  # else W and M did not move, and start anew
+            amplify = from_state(state, "amplify", lambda x: is_within(x, "[1, inf)"), "a number in [1, inf)")
+            attenuate = from_state(state, "attenuate", lambda x: is_within(x, "(0, 1]"), "a number in (0, 1]")
+            # Bounds that were narrowed since hold at once.
+            self.amplify, self.attenuate = min(amplify, self.amplify_max), max(attenuate, self.attenuate_min)
+        self.gate = gate

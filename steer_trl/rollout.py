@@ -1,8 +1,9 @@
 """The rollout's own score: what the policy that wrote it says of its tokens, before anything is shuffled or split.
 
 TRL makes that pass anyway where it needs old log-probabilities; it is kept then. Otherwise it is made for methods that
-compare the completions of a prompt. They act here, where groups are still whole: their tokens are gathered from all
-ranks, and every rank goes on with its own completions. For the others the loss's forward pass comes early enough.
+compare the completions of a prompt. They act here, where groups are still whole, and every rank goes on with its own
+completions. Tokens are gathered from other ranks only where a group lies across ranks, or a method compares the whole
+rollout. For methods that compare no completions the loss's forward pass comes early enough.
 """
 
 import inspect
@@ -16,10 +17,12 @@ from accelerate.utils import gather_object
 from torch import Tensor, nn
 from trl import GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
+from trl.trainer.utils import pad
 
 from steer_trl.metrics import masked_mean_over_ranks
 from steer_trl.randomness import kept_random_state
 from steer_trl.shaping import Rollout, Shaper, act_on_rollouts, shape_rollout
+from steer_trl.shaping.batch import mean_of_tokens
 
 OLD_LOGPS = "scored_per_token_logps"
 OLD_ENTROPIES = "scored_per_token_entropies"
@@ -37,6 +40,7 @@ class RolloutTrainer(GRPOTrainer):
         self._rollout_passes: list[tuple[Tensor, Tensor]] | None = None
         self._rewards_per_function: Tensor | None = None
         self._seen_of_step = 0
+        self._written_masks: dict[str, Tensor] = {}
         super().__init__(*args, **kwargs)
 
     def _needs_score(self) -> bool:
@@ -55,6 +59,20 @@ class RolloutTrainer(GRPOTrainer):
             self._rollout_passes.append(outputs[:2])
         return outputs
 
+    def _generate(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        generated = super()._generate(*args, **kwargs)
+        if self.mask_truncated_completions:
+            _, completions, tool_masks, *_ = generated
+            rows = {"completion_mask": [[1] * len(ids) for ids in completions]}
+            rows |= {"tool_mask": tool_masks} if tool_masks is not None else {}
+            self._written_masks = {
+                name: pad(
+                    [torch.tensor(row, dtype=torch.uint8) for row in mask], pad_to_multiple_of=self.pad_to_multiple_of
+                )
+                for name, mask in rows.items()
+            }
+        return generated
+
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         self._rewards_per_function = super()._calculate_rewards(*args, **kwargs)
         return self._rewards_per_function
@@ -62,26 +80,38 @@ class RolloutTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if not self.model.training or not self.shapers:  # evaluation never moves a method's state
             return super()._generate_and_score_completions(inputs)
+        shapers = act_on_rollouts(self.shapers)
+        is_told_prompts = any("prompts" in shaper.reads for shaper in shapers)
+        prompts = self._prompt_texts(inputs) if is_told_prompts else None
         with self._recording_passes() as passes:
             rollout = super()._generate_and_score_completions(inputs)
-        # The pass under the old policy, if TRL made one, is the one whose log-probabilities it kept.
+        compared = self._with_truncated(rollout)
+        # The pass under the old policy, if TRL made one, is the one whose log-probabilities it kept. It hides their
+        # own tokens from truncated completions that the loss leaves out.
         score = next((score for score in passes if score[0] is rollout.get("old_per_token_logps")), None)
-        if score is None and self._needs_score():
-            score = self._score(rollout)
+        if self._needs_score() and (score is None or compared is not rollout):
+            compared[OLD_LOGPS], compared[OLD_ENTROPIES] = group_score = self._score(compared)
+            score = score or group_score
         if score is not None:
             rollout[OLD_LOGPS], rollout[OLD_ENTROPIES] = score
             self._on_rollout(score[1], loss_mask(rollout))
         if any(shaper.random for shaper in self.shapers.values()):
             before = self._seen_of_step * self.args.per_device_train_batch_size * self.accelerator.num_processes
             rollout[ROWS] = before + self._own_rows(rollout)  # several rollouts of one step draw apart
-        shapers = act_on_rollouts(self.shapers)
         if shapers:
             before = rollout["advantages"]
-            rollout["advantages"] = self._shaped_by_group(shapers, rollout, inputs)
+            rollout["advantages"] = self._shaped_by_group(shapers, rollout, compared, prompts)
             change = (rollout["advantages"].view(len(before), -1) - before.unsqueeze(1)).abs()
             mean = masked_mean_over_ranks(self.accelerator, *torch.broadcast_tensors(change, loss_mask(rollout)))
             self._metrics["train"]["rollout_advantage_change"].append(mean)
+            self._log_advantages(rollout["advantages"], loss_mask(compared))
         return rollout
+
+    def _with_truncated(self, rollout: dict[str, Any]) -> dict[str, Any]:
+        """The rollout as completions are compared: `mask_truncated_completions` takes them out of the loss only."""
+        if not self.mask_truncated_completions:
+            return rollout
+        return rollout | {name: mask.to(self.accelerator.device) for name, mask in self._written_masks.items()}
 
     def _on_rollout(self, entropies: Tensor, mask: Tensor) -> None:
         entropy = masked_mean_over_ranks(self.accelerator, entropies, mask)
@@ -125,26 +155,67 @@ class RolloutTrainer(GRPOTrainer):
         count, device = len(rollout["completion_ids"]), rollout["completion_ids"].device
         return torch.arange(count, device=device) + self.accelerator.process_index * count
 
-    def _shaped_by_group(
-        self, shapers: Sequence[Shaper], rollout: dict[str, Any], inputs: list[dict[str, Any]]
-    ) -> Tensor:
-        """The advantages of this rank's completions, `[B]` or `[B, T]`, after `shapers` saw those of all ranks."""
-        reads = {name for shaper in shapers for name in shaper.reads}
-        prompts = [json.dumps(row["prompt"], sort_keys=True) for row in inputs] if "prompts" in reads else None
-        whole = Rollout(
-            num_generations=self.num_generations,
-            mask=self._gathered(loss_mask(rollout)),
-            advantages=self._gathered(rollout["advantages"].unsqueeze(1)),
-            rewards=self._rewards() if "rewards" in reads else None,
-            logps=self._gathered(rollout[OLD_LOGPS]) if "logps" in reads else None,
-            entropies=self._gathered(rollout[OLD_ENTROPIES]) if "entropies" in reads else None,
-            prompts=gather_object(prompts) if prompts is not None else None,
+    def _prompt_texts(self, inputs: list[dict[str, Any]]) -> list[str]:
+        """A text per row that is the same for equal prompts only."""
+        refusal = ValueError(
+            "dcpo_smooth=True, or another method that reads 'prompts', cannot be combined with images or with an "
+            "environment: it tells prompts apart by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
         )
-        own = shape_rollout(shapers, whole)[self._own_rows(rollout)]
-        return own.squeeze(1) if own.size(1) == 1 else own[:, : rollout["completion_ids"].size(1)]
+        has_images = any(row.get("image") is not None or row.get("images") for row in inputs)
+        if has_images or self.environment_factories is not None:
+            raise refusal
+        try:
+            return [json.dumps(row["prompt"], sort_keys=True) for row in inputs]
+        except TypeError as error:  # an image inside of a message
+            raise refusal from error
 
-    def _gathered(self, tensor: Tensor) -> Tensor:
-        return self.accelerator.gather(self.accelerator.pad_across_processes(tensor, dim=1))
+    def _shaped_by_group(
+        self,
+        shapers: Sequence[Shaper],
+        rollout: dict[str, Any],
+        compared: dict[str, Any],
+        prompts: list[str] | None,
+    ) -> Tensor:
+        """The advantages of this rank's completions, `[B]` or `[B, T]`, after `shapers` saw them beside the others."""
+        reads = {name for shaper in shapers for name in shaper.reads}
+        count, size = len(rollout["advantages"]), self.num_generations
+        start = self.accelerator.process_index * count
+        seen = own = slice(start, start + count)
+        if not all(shaper.by_group for shaper in shapers):
+            seen = slice(0, count * self.accelerator.num_processes)
+        elif count % size:  # groups lie across ranks
+            seen = slice(start // size * size, -(-own.stop // size) * size)
+
+        def fetched(tensor: Tensor) -> Tensor:
+            if seen == own:  # on every rank or on none
+                return tensor
+            of_all_ranks = self.accelerator.gather(self.accelerator.pad_across_processes(tensor, dim=1))
+            return of_all_ranks[seen].clone()  # what others need is freed
+
+        def fetched_mask(inputs: dict[str, Any]) -> Tensor:
+            return fetched(loss_mask(inputs).to(torch.uint8)).bool()
+
+        rollout_seen = Rollout(
+            num_generations=size,
+            mask=fetched_mask(rollout),
+            advantages=fetched(rollout["advantages"].unsqueeze(1)),
+            rewards=self._rewards()[seen] if "rewards" in reads else None,
+            logps=fetched(compared[OLD_LOGPS]) if "logps" in reads else None,
+            entropies=fetched(compared[OLD_ENTROPIES]) if "entropies" in reads else None,
+            prompts=gather_object(prompts)[seen] if prompts is not None else None,
+            response_mask=fetched_mask(compared) if compared is not rollout else None,
+        )
+        shaped = shape_rollout(shapers, rollout_seen)[start - seen.start :][:count]
+        return shaped.squeeze(1) if shaped.size(1) == 1 else shaped[:, : rollout["completion_ids"].size(1)]
+
+    def _log_advantages(self, advantages: Tensor, responses: Tensor) -> None:
+        """Put this rollout's advantages, or their means over tokens, in the place of TRL's in its table."""
+        own = advantages if advantages.dim() == 1 else mean_of_tokens(advantages, responses)
+        of_all_ranks = self.accelerator.gather(own).tolist()
+        logged = self._logs["advantages"]
+        for _ in of_all_ranks:  # TRL has just appended as many
+            logged.pop()
+        logged.extend(of_all_ranks)
 
     def _rewards(self) -> Tensor:
         """The weighted sum of the reward functions `[N]`, as TRL takes it; NaN where none could score."""

@@ -4,9 +4,9 @@ A complaint is one sentence with field, value, reason and remedy. They are colle
 at once.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from numbers import Real
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 STEER_FORMS = ("paper", "released")
 STEER_MAPPINGS = ("exponential", "linear", "binary")
@@ -53,20 +53,41 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def in_interval(name: str, value: object, interval: str, why: str) -> list[str]:
-    """Complain unless `value` is a number in `interval`, written as in mathematics: `"(0, 1]"`, `"[1, inf)"`."""
+def is_within(value: object, interval: str) -> bool:
+    """Whether `value` is a number in `interval`, written as in mathematics: `"(0, 1]"`, `"[1, inf)"`."""
     low, high = (float(end) for end in interval[1:-1].split(","))
-    if is_number(value):
-        above = value > low if interval[0] == "(" else value >= low
-        below = value < high if interval[-1] == ")" else value <= high
-        if above and below:
-            return []
+    if not is_number(value):
+        return False
+    above = value > low if interval[0] == "(" else value >= low
+    below = value < high if interval[-1] == ")" else value <= high
+    return above and below
+
+
+def in_interval(name: str, value: object, interval: str, why: str) -> list[str]:
+    """Complain unless `value` is a number in `interval`, as [`is_within`] takes it."""
+    if is_within(value, interval):
+        return []
     return [f"{name}={value!r} is refused: {why}. Give a number in {interval}."]
 
 
 def at_least(name: str, value: object, least: int) -> list[str]:
     """Complain unless `value` is a number that is `least` or more."""
     return [] if is_number(value) and value >= least else [f"{name} must be >= {least}, got {value!r}."]
+
+
+def from_state(state: object, name: str, is_valid: Callable[[Any], bool], must_be: str) -> Any:
+    """Return the field `name` of a state that was read from a file.
+
+    Raises:
+        `ValueError`: it is missing or not valid; the text says what it must be, and goes after the file's name.
+    """
+    if not isinstance(state, Mapping):
+        raise ValueError(f"the state must be a mapping with the key {name!r}, got {state!r}")
+    if name not in state:
+        raise ValueError(f"{name} is missing and must be {must_be}")
+    if not is_valid(state[name]):
+        raise ValueError(f"{name} must be {must_be}, got {state[name]!r}")
+    return state[name]
 
 
 def steer_complaints(

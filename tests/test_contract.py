@@ -35,6 +35,11 @@ SHAPES = {
     "a rollout is written by _generate_and_score_completions(inputs)": lambda: (
         parameters(GRPOTrainer._generate_and_score_completions) == {"self", "inputs"}
     ),
+    "_generate returns the completions' ids and tool masks second and third, none of them masked yet": lambda: (
+        "return prompt_ids, completion_ids, tool_mask," in source(GRPOTrainer._generate)
+        and "completion_mask = completion_mask * (~is_truncated)"
+        in source(GRPOTrainer._generate_and_score_completions)
+    ),
     "micro-batches of a rollout lie in _buffered_inputs, counted by _step": lambda: (
         "self._buffered_inputs[self._step % self.args.steps_per_generation]" in source(GRPOTrainer._prepare_inputs)
     ),
@@ -81,6 +86,11 @@ SHAPES = {
         "rewards_per_func = gather(rewards_per_func)" in source(GRPOTrainer._calculate_rewards)
         and "(rewards_per_func * self.reward_weights.to(device).unsqueeze(0)).nansum(dim=1)"
         in source(GRPOTrainer._generate_and_score_completions)
+    ),
+    "the table of completions has the advantages of all ranks in _logs, appended once per rollout": lambda: (
+        'self._logs["advantages"].extend(all_process_advantages.tolist())'
+        in source(GRPOTrainer._generate_and_score_completions)
+        and '"advantage": self._logs["advantages"]' in source(GRPOTrainer.log)
     ),
     "a rollout's tensors are shuffled together, after it was scored": lambda: (
         "shuffle_sequence_dict(generation_batch)" in source(GRPOTrainer._prepare_inputs)

@@ -57,6 +57,58 @@ def test_what_is_set_is_not_state():
     assert (fixed.gate, fixed.amplify, fixed.attenuate) == (False, 1.3, 0.8)
 
 
+STATE = {"gate": True, "amplify": 1.2, "attenuate": 0.8}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"gate": None}, "gate must be true or false, got None"),
+        ({"gate": 1}, "gate must be true or false, got 1"),
+        ({"amplify": -5}, r"amplify must be a number in \[1, inf\), got -5"),
+        ({"amplify": math.nan}, "amplify must be .*, got nan"),
+        ({"amplify": math.inf}, "amplify must be .*, got inf"),
+        ({"amplify": "1.1"}, "amplify must be .*, got '1.1'"),
+        ({"amplify": True}, "amplify must be .*, got True"),
+        ({"attenuate": 0}, r"attenuate must be a number in \(0, 1\], got 0"),
+        ({"attenuate": 1.1}, "attenuate must be .*, got 1.1"),
+        ({"attenuate": math.nan}, "attenuate must be .*, got nan"),
+    ],
+    ids=str,
+)
+def test_a_state_that_cannot_be_is_refused_and_nothing_is_taken(wrong, message):
+    controller = TargetEntropyController(0.3, 1.1, 0.9, adaptive=True)
+    before = dict(vars(controller))
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        controller.load_state_dict(STATE | wrong)
+    assert vars(controller) == before
+
+
+@pytest.mark.parametrize("name", STATE)
+def test_a_missing_value_is_named(name):
+    state = {key: value for key, value in STATE.items() if key != name}
+    with pytest.raises(ValueError, match=f"^{name} is missing and must be "):
+        TargetEntropyController(0.3, 1.1, 0.9, adaptive=True).load_state_dict(state)
+
+
+@pytest.mark.parametrize("state", [None, [], "gate", 3])
+def test_a_state_that_is_no_mapping(state):
+    with pytest.raises(ValueError, match=r"^the state must be a mapping with the key 'gate', got"):
+        TargetEntropyController(0.3, 1.1, 0.9).load_state_dict(state)
+
+
+def test_a_schedule_that_begins_with_the_resume_starts_from_its_settings():
+    controller = TargetEntropyController(0.3, 1.1, 0.9, adaptive=True)
+    controller.load_state_dict({"gate": False})
+    assert controller.state_dict() == {"gate": False, "amplify": 1.1, "attenuate": 0.9}
+
+
+def test_bounds_that_were_narrowed_hold_at_once():
+    controller = TargetEntropyController(0.3, 1.1, 0.95, adaptive=True, amplify_max=1.15, attenuate_min=0.9)
+    controller.load_state_dict(STATE)
+    assert (controller.amplify, controller.attenuate) == (1.15, 0.9)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

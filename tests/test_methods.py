@@ -2,15 +2,19 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from functools import cache
 from itertools import permutations, product
+from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from steer_trl import SteerGRPOConfig, shaping
 from steer_trl.randomness import uniform
@@ -728,6 +732,70 @@ def test_neutral_settings_touch_nothing(name, options):
     shapers = {name: method(name, **options)}
     assert not shapers[name].active and shaping.act_on_rollouts(shapers) == []
     assert shaped(shapers, random_batch(0)).advantages is None
+
+
+class TestStates:
+    """What a checkpoint's file says is checked before it is taken."""
+
+    @pytest.mark.parametrize("entropy", [-0.1, math.nan, math.inf, "0.5", True, [0.5]])
+    def test_stares_first_entropy(self, entropy):
+        shaper, state = method("stare"), {"gate": False, "initial_entropy": entropy}
+        with pytest.raises(ValueError, match=r"^initial_entropy must be null or a number of nats"):
+            shaper.load_state_dict(state)
+        assert shaper.controller.gate and shaper.initial_entropy is None
+
+    def test_what_is_missing_of_stares(self):
+        for name in ("gate", "initial_entropy"):
+            state = {"gate": False, "initial_entropy": None}
+            del state[name]
+            with pytest.raises(ValueError, match=f"^{name} is missing and must be"):
+                method("stare").load_state_dict(state)
+
+    @pytest.mark.parametrize(
+        "memory",
+        [[0, 0.5, 0.1], [1.5, 0.5, 0.1], [1, math.nan, 0.1], [1, 0.5, -0.1], [1, 0.5, math.inf], [1, 0.5], None, 3],
+        ids=str,
+    )
+    def test_dcpos_memory(self, memory):
+        shaper = method("dcpo", dcpo_smooth=True)
+        with pytest.raises(ValueError, match=r"^seen\['b'\] must be \[groups, mean, variance\].* got "):
+            shaper.load_state_dict({"seen": {"a": [2, 0.5, 0.1], "b": memory}})
+        assert shaper.seen == {}
+
+    @pytest.mark.parametrize("state", [{}, {"seen": [1]}, {"seen": None}, None], ids=str)
+    def test_dcpos_memory_is_no_mapping(self, state):
+        with pytest.raises(ValueError, match=r"^seen (is missing and )?must be a mapping|^the state must be"):
+            method("dcpo", dcpo_smooth=True).load_state_dict(state)
+
+    def test_dcpo_without_memory_takes_none(self):
+        shaper = method("dcpo")
+        shaper.load_state_dict({"seen": {"a": [2, 0.5, 0.1]}})
+        assert shaper.seen == {}
+
+
+class NoFloatCumsum(TorchDispatchMode):
+    """Fails where CUDA would under `full_determinism`: it has no deterministic cumsum of floats."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        assert "cumsum" not in str(function) or not args[0].is_floating_point(), f"{function} of floats"
+        return function(*args, **kwargs or {})
+
+
+class TestDeterminism:
+    @pytest.mark.parametrize("name", SHAPERS)
+    def test_no_float_is_cumsummed(self, name):
+        rollout, batch = random_rollout(3), random_batch(1)
+        with NoFloatCumsum():
+            advantages(name, rollout) if name in ON_ROLLOUTS else shaped({name: method(name)}, batch)
+
+    def test_the_custom_method_of_the_docs(self):
+        (code,) = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[1] / "docs/methods.md").read_text(), re.S)
+        exec(code, scope := {})
+        args = SimpleNamespace(shaping_scope="step", shaping_options={"last": 0.5})
+        batch = replace(random_batch(1), mask=torch.tensor([[1, 0, 1, 1, 1]]))
+        with NoFloatCumsum():
+            ours = scope["FadeOut"](args).weights(batch, None)
+        torch.testing.assert_close(ours[0, [0, 2, 3, 4]], torch.tensor([0.875, 0.75, 0.625, 0.5]))
 
 
 class TestBadNumbers:

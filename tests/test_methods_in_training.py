@@ -1,11 +1,18 @@
 """Methods inside the trainer: what they are given, what it costs, what a checkpoint keeps."""
 
+from pathlib import Path
+
+import pandas
 import pytest
 import torch
+import trl
 from conftest import same_parameters
+from datasets import Dataset
+from PIL import Image
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.shaping import SHAPERS
+from steer_trl.tiny import tiny_tokenizer
 
 # The shares and bounds are for thousands of tokens; here are hundreds.
 SETTINGS = {
@@ -68,6 +75,108 @@ def test_weighted_and_missing_rewards(train):
     expected = torch.where(lengths.nan_to_num() + bonus > 2, 0.1, -1.0)
     expected[3::4] = 0
     assert torch.equal(rollout["advantages"], expected)
+
+
+@pytest.mark.parametrize("name", ["none", "edge_grpo", "ppl", "position", "opo"])
+def test_a_completion_that_nothing_could_score_has_the_advantage_0(train, name):
+    """TRL's is 0, outside of its group's baseline; nobody moves it."""
+
+    def reward(completions, **_):
+        return [None if i % 4 == 3 else float(i % 4 == 0) for i, _ in enumerate(completions)]
+
+    (rollout,) = train(
+        Watching, max_steps=1, **settings(name), scale_rewards="none", trainer_arguments={"reward_funcs": reward}
+    ).rollouts
+    advantages = rollout["advantages"].view(8, -1)
+    assert (advantages[3::4] == 0).all() and (advantages[::4] > 0).all() and (advantages[1::4] < 0).all()
+    if name == "none":
+        torch.testing.assert_close(advantages.flatten(), torch.tensor([2 / 3, -1 / 3, -1 / 3, 0] * 2))
+
+
+def one_finished(prompts, trainer):
+    """Groups of four: only the first ends, and is right; a tool wrote the second token of each."""
+    texts = ["1131", "224590", "77", "0927"] * (len(prompts) // 4)
+    ids = [trainer.processing_class(text)["input_ids"] for text in texts]
+    ids = [x + [trainer.processing_class.eos_token_id] * (i % 4 == 0) for i, x in enumerate(ids)]
+    return {
+        "prompt_ids": trainer.processing_class(prompts)["input_ids"],
+        "completion_ids": ids,
+        "logprobs": None,
+        "env_mask": [[int(t != 1) for t in range(len(x))] for x in ids],
+    }
+
+
+@pytest.mark.parametrize("num_iterations", [1, 2])  # with 2, TRL scores the rollout itself
+@pytest.mark.parametrize("name", [name for name, method in SHAPERS.items() if method.overrides("advantages")])
+def test_truncated_completions_are_compared_with_and_not_trained_on(train, name, num_iterations):
+    """`mask_truncated_completions` is about the loss: the advantages are those without it."""
+    fields = settings(name) | {"max_steps": 1, "num_iterations": num_iterations, "loss_type": "grpo"}
+    masked, plain = (
+        train(
+            Watching,
+            **fields,
+            mask_truncated_completions=on,
+            trainer_arguments={"rollout_func": one_finished},
+        ).rollouts[0]
+        for on in (True, False)
+    )
+    assert masked["completion_mask"].sum(1).tolist() == [5, 0, 0, 0] * 2
+    assert plain["completion_mask"].sum(1).tolist() == [5, 6, 2, 4] * 2
+    torch.testing.assert_close(masked["advantages"], plain["advantages"])
+    assert name == "nsr" or (masked["advantages"].view(8, -1)[::4, 0] > 0).all()
+
+
+@pytest.mark.parametrize("name", ["w_reinforce", "gtpo", "steer"])
+def test_the_table_of_completions_has_the_advantages_of_whole_rollouts(train, tmp_path, name):
+    """Means over a completion's tokens; what the loss does to them later (STEER's weights) is not in it."""
+    trainer = train(Watching, **settings(name), max_steps=2, log_completions=True, num_iterations=1)
+    rollout = trainer.rollouts[-1]
+    advantages, mask = rollout["advantages"].view(8, -1), rollout["completion_mask"]
+    expected = (advantages * mask).sum(1) / mask.sum(1)
+    table = pandas.read_parquet(tmp_path / "run/completions/completions_00002.parquet")
+    assert table["advantage"].tolist() == pytest.approx(expected.tolist(), abs=1e-6)
+    assert table["count_reward"].nunique() > 1
+    texts = trainer.processing_class.batch_decode(rollout["completion_ids"], skip_special_tokens=True)
+    assert table["completion"].tolist() == texts
+
+
+class Counter:
+    """An environment whose first observation ends the prompt."""
+
+    def reset(self, **_):
+        return "1"
+
+    def add(self, number: int) -> int:
+        """Add one.
+
+        Args:
+            number: to add to.
+        """
+        return number + 1
+
+
+PICTURE = Image.new("L", (2, 2))
+
+
+@pytest.mark.parametrize("kind", ["image", "images", "environment"])
+def test_smooth_advantages_are_refused_where_text_does_not_tell_prompts_apart(make_trainer, kind):
+    """Two pictures with one question would share a history."""
+    columns = {"prompt": [[{"role": "user", "content": "1+1="}]] * 4}
+    columns |= {"image": {"image": [PICTURE] * 4}, "images": {"images": [[PICTURE]] * 4}}.get(kind, {})
+    arguments = {"train_dataset": Dataset.from_dict(columns)}
+    if kind == "environment":
+        arguments |= {"environment_factory": Counter, "processing_class": tiny_tokenizer()}
+        template = Path(trl.__file__).parent / "chat_templates/qwen2_5.jinja"
+        arguments["processing_class"].chat_template = template.read_text()
+    trainer = make_trainer(SteerGRPOTrainer, **settings("dcpo"), trainer_arguments=arguments)
+    with pytest.raises(ValueError, match=r"dcpo_smooth=True.* cannot be combined with images or with an environment"):
+        trainer.train()
+
+
+def test_smooth_advantages_are_refused_for_images_inside_of_messages(make_trainer):
+    row = {"prompt": [{"role": "user", "content": [{"type": "image", "image": PICTURE}]}]}
+    with pytest.raises(ValueError, match="cannot be combined with images"):
+        make_trainer(SteerGRPOTrainer, **settings("dcpo"))._prompt_texts([row])
 
 
 # Eight completions per rollout and step, in two micro-batches. Groups are compared before they are split; the tokens

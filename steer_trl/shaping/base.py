@@ -69,6 +69,10 @@ class Shaper:
     """What [`advantages`] wants of the rollout: `"mask"` alone, or any of `"rewards"`, `"logps"`, `"entropies"`,
     `"prompts"`. The middle two can cost a forward pass per rollout. Empty: it does not act on rollouts."""
 
+    by_group: ClassVar[bool] = False
+    """Whether [`advantages`] compares a completion with those of its own prompt only. A rank is then given the groups
+    of its own completions, otherwise the rollout of all ranks, which takes their memory on each."""
+
     per_token: ClassVar[bool] = True
     """Whether the tokens of one completion can fare differently."""
 
@@ -112,7 +116,8 @@ class Shaper:
     def advantages(self, rollout: Rollout) -> Tensor:
         """Return new advantages `[N]`, `[N, 1]` or `[N, T]`, given what `reads` names.
 
-        Every rank calls it with the same rollout. It may change the method's state; evaluation never calls it.
+        Every rank calls it, with the same rollout unless `by_group` is true. It may change the method's state;
+        evaluation never calls it.
         """
         return rollout.advantages
 

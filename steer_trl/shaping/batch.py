@@ -63,18 +63,22 @@ class TokenBatch:
 
 @dataclass(frozen=True)
 class Rollout:
-    """A whole training rollout of all ranks: N completions, those of a prompt beside each other. All detached.
+    """Whole groups of a training rollout: N completions, those of a prompt beside each other. All detached.
+
+    They are those of all ranks, or for methods that say `by_group` those to which a rank's own completions belong.
 
     Attributes:
         num_generations (`int`): G, the completions of a prompt.
-        mask (`torch.Tensor` of shape `[N, T]`): 1 for tokens that are trained on.
+        mask (boolean `torch.Tensor` of shape `[N, T]`): the tokens that are trained on; what the loss averages over.
         advantages (`torch.Tensor` of shape `[N, 1]` or `[N, T]`): TRL's, or those of the method before.
         rewards (`torch.Tensor` of shape `[N]`, *optional*): the weighted sum of the reward functions; NaN where none
             could score.
         logps, entropies (`torch.Tensor` of shape `[N, T]`, *optional*): of the policy that wrote it, nats.
         prompts (`list[str]`, *optional*): one text per completion that tells prompts apart.
+        response_mask (boolean `torch.Tensor` of shape `[N, T]`, *optional*): the tokens that the policy wrote, also in
+            truncated completions that `mask_truncated_completions` keeps out of the loss; `None` where `mask` says it.
 
-    The last four are there for a method whose `reads` names them.
+    `rewards` to `prompts` are there for a method whose `reads` names them.
     """
 
     num_generations: int
@@ -84,15 +88,21 @@ class Rollout:
     logps: Tensor | None = None
     entropies: Tensor | None = None
     prompts: list[str] | None = None
+    response_mask: Tensor | None = None
+
+    @property
+    def responses(self) -> Tensor:
+        """The mask of the tokens that the policy wrote `[N, T]`: completions are compared by these."""
+        return self.mask if self.response_mask is None else self.response_mask
 
     @property
     def lengths(self) -> Tensor:
-        """Trained tokens of each completion `[N]`, float32."""
-        return self.mask.float().sum(1)
+        """Tokens that the policy wrote in each completion `[N]`, float32."""
+        return self.responses.float().sum(1)
 
     def mean_of_tokens(self, values: Tensor) -> Tensor:
-        """Mean over each completion's finite trained tokens `[N]`; NaN where there is none."""
-        return mean_of_tokens(values, self.mask)
+        """Mean over the finite tokens that the policy wrote in each completion `[N]`; NaN where there is none."""
+        return mean_of_tokens(values, self.responses)
 
     def mean_of_scored(self, values: Tensor) -> Tensor:
         """The same, and NaN for a completion that no reward function could score: it counts in no group."""

@@ -10,6 +10,7 @@ clipped. `dcpo_smooth` adds the paper's smooth advantages: each prompt remembers
     S1 = (i-1)/i A_new + 1/i A_tot,   S2 = 1/i A_new + (i-1)/i A_tot,   A_hat = the smaller of both in size
 
 with A_new and A_tot the z-scores by the present and by all i groups of the prompt. In a first epoch that is GRPO's.
+Prompts are told apart by their text, so images and environments are refused with it.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ from steer_trl.shaping.base import Paper, Shaper, option
 from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.conflicts import advantage_conflicts
 from steer_trl.shaping.groups import standardized
-from steer_trl.validation import UNCLIPPED, in_interval
+from steer_trl.validation import UNCLIPPED, from_state, in_interval, is_within
 
 if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig
@@ -135,5 +136,26 @@ class Dcpo(Shaper):
         return {"seen": self.seen} if self.args.dcpo_smooth else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`]."""
-        self.seen = state.get("seen", {})
+        """Continue from a [`state_dict`].
+
+        Raises:
+            `ValueError`: a value is missing or cannot be.
+        """
+        if not self.args.dcpo_smooth:
+            return
+        seen = from_state(state, "seen", lambda x: isinstance(x, dict), "a mapping from prompts to their rewards")
+        for prompt, memory in seen.items():
+            if not _is_memory(memory):
+                raise ValueError(
+                    f"seen[{prompt!r}] must be [groups, mean, variance], three finite numbers of which the first is "
+                    f"an integer of at least 1 and the last is at least 0, got {memory!r}"
+                )
+        self.seen = seen
+
+
+def _is_memory(memory: Any) -> bool:
+    if not isinstance(memory, list) or len(memory) != 3:
+        return False
+    times, mean, variance = memory
+    counts = isinstance(times, int) and is_within(times, "[1, inf)")
+    return counts and is_within(mean, "(-inf, inf)") and is_within(variance, "[0, inf)")

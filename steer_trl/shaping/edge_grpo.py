@@ -42,6 +42,7 @@ class EdgeGrpo(Shaper):
     )
     stage = "scale"
     reads = ("rewards", "entropies")
+    by_group = True
     per_token = False
 
     @classmethod

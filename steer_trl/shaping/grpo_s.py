@@ -43,6 +43,7 @@ class GrpoS(Shaper):
     paper = GTPO_PAPER
     stage = "advantage"
     reads = ("rewards", "entropies")
+    by_group = True
     per_token = False
     surrogate = UNCLIPPED | {"loss_type": "grpo"}
 
@@ -60,7 +61,7 @@ class GrpoS(Shaper):
         return advantage_conflicts("grpo_s", args)
 
     def advantages(self, rollout: Rollout) -> Tensor:
-        """Return the advantage of each completion, 0 where the reward is missing or no token is trained on."""
+        """Return the advantage of each completion, 0 where the reward is missing or the policy wrote nothing."""
         entropy = rollout.mean_of_tokens(rollout.entropies)
         rewards = torch.where(entropy.isnan(), torch.nan, rollout.rewards)
         scored, right = ~rewards.isnan(), is_right(rollout, self.args)

@@ -55,6 +55,7 @@ class Gtpo(Shaper):
     paper = GTPO_PAPER
     stage = "advantage"
     reads = ("rewards", "entropies")
+    by_group = True
 
     def __init__(self, args: "SteerGRPOConfig") -> None:
         super().__init__(args)
@@ -81,7 +82,7 @@ class Gtpo(Shaper):
     def advantages(self, rollout: Rollout) -> Tensor:
         """Return advantages `[N, T]`, 0 where the reward is missing."""
         right = is_right(rollout, self.args).unsqueeze(1)
-        counted = rollout.mask.bool() & ~rollout.rewards.isnan().unsqueeze(1)
+        counted = rollout.responses.bool() & ~rollout.rewards.isnan().unsqueeze(1)
         rewards = torch.where(counted, self.shaped_rewards(rollout), torch.nan)
         if self.args.gtpo_normalize == "joint":
             return standardized(rewards, rollout.num_generations, EPS)
@@ -89,14 +90,14 @@ class Gtpo(Shaper):
         return sum(standardized(side, rollout.num_generations, EPS) for side in apart)
 
     def shaped_rewards(self, rollout: Rollout) -> Tensor:
-        """Return r `[N, T]`; what it is off the mask does not matter.
+        """Return r `[N, T]`; what it is off the responses does not matter.
 
         A token without a finite entropy is not counted, and gets what one at the mean gets.
         """
         known = rollout.entropies.isfinite()
         entropies = torch.where(known, rollout.entropies.float(), 1.0)
         right = is_right(rollout, self.args).unsqueeze(1)
-        alive = rollout.mask.bool() & known & ~rollout.rewards.isnan().unsqueeze(1)
+        alive = rollout.responses.bool() & known & ~rollout.rewards.isnan().unsqueeze(1)
         rewards = rollout.rewards.nan_to_num(0.0).unsqueeze(1)
         a1, a2, size = self.args.gtpo_reward_weight, self.args.gtpo_entropy_weight, rollout.num_generations
         uncertain = torch.where(known, relative(entropies, alive & right, size, EPS), 1.0)

@@ -31,6 +31,7 @@ class Opo(Shaper):
     )
     stage = "advantage"
     reads = ("rewards",)
+    by_group = True
     per_token = False
 
     @classmethod

@@ -1,9 +1,10 @@
 """Position-based shaping, arXiv 2508.02260: the later a token, the larger its advantage.
 
-    A_hat_it = A_i + sign(A_i) gamma sigmoid(d rho_it),   rho_it = t / L_i in (0, 1],  t counts trained tokens from 1
+    A_hat_it = A_i + sign(A_i) gamma sigmoid(d rho_it),   rho_it = t / L_i in (0, 1],  t = 1, 2, ...
 
-gamma = 0.1 and d = 1 could not be verified; with d = 1 the sigmoid runs from 0.5 to 0.73 only. sign(0) = 0. It assumes
-that what decides an answer is near its end. Its sibling for whole completions is `"ppl"`.
+t and L_i count the tokens that the policy wrote; sign(0) = 0. gamma = 0.1 and d = 1 could not be verified; with d = 1
+the sigmoid runs from 0.5 to 0.73 only. It assumes that what decides an answer is near its end. Its sibling for whole
+completions is `"ppl"`.
 """
 
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ class Position(Shaper):
     paper = DECOMPOSING
     stage = "bonus"
     reads = ("mask",)
+    by_group = True
 
     @classmethod
     def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
@@ -51,6 +53,7 @@ class Position(Shaper):
 
     def advantages(self, rollout: Rollout) -> Tensor:
         """Return advantages `[N, T]`."""
-        position = rollout.mask.float().cumsum(1) / rollout.lengths.clamp(min=1).unsqueeze(1)
+        count = rollout.responses.cumsum(1, dtype=torch.int32)  # CUDA has no deterministic cumsum of floats
+        position = count / rollout.lengths.clamp(min=1).unsqueeze(1)
         bonus = self.args.position_gamma * torch.sigmoid(self.args.position_slope * position)
         return rollout.advantages + rollout.advantages.sign() * bonus

@@ -44,6 +44,10 @@ class Ppl(Shaper):
     reads = ("rewards", "logps")
     per_token = False
 
+    def __init__(self, args: "SteerGRPOConfig") -> None:
+        super().__init__(args)
+        self.by_group = args.ppl_scope == "group"
+
     @classmethod
     def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
         """Check the settings."""

@@ -20,7 +20,7 @@ from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
 from steer_trl.shaping.stare_options import complaints, conflicts
 from steer_trl.statistics import Reduce
-from steer_trl.validation import listed, stare_operations
+from steer_trl.validation import from_state, is_within, listed, stare_operations
 
 if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig
@@ -145,7 +145,17 @@ class Stare(Shaper):
         return self.controller.state_dict() | {"initial_entropy": self.initial_entropy}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`]."""
+        """Continue from a [`state_dict`].
+
+        Raises:
+            `ValueError`: a value is missing or cannot be.
+        """
+        initial = from_state(
+            state,
+            "initial_entropy",
+            lambda x: x is None or is_within(x, "[0, inf)"),
+            "null or a number of nats in [0, inf)",
+        )
         self.controller.load_state_dict(state)
-        if state["initial_entropy"] is not None:
-            self._start_from(state["initial_entropy"])
+        if initial is not None:
+            self._start_from(initial)

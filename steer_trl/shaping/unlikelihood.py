@@ -42,6 +42,7 @@ class Unlikelihood(Shaper):
     )
     stage = "advantage"
     reads = ("rewards", "logps")
+    by_group = True
     per_token = False
 
     @classmethod

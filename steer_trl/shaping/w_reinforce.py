@@ -44,6 +44,7 @@ class WReinforce(Shaper):
     )
     stage = "advantage"
     reads = ("rewards",)
+    by_group = True
     per_token = False
     keeps: ClassVar[tuple[bool, ...]] = (True, False)
 
@@ -68,7 +69,8 @@ class WReinforce(Shaper):
         """Return the weight of each outcome, 0 where the reward is missing."""
         scored, right = ~rollout.rewards.isnan(), is_right(rollout, self.args)
         kept = scored & torch.stack([right == outcome for outcome in self.keeps]).any(0)
-        counts = rollout.lengths if self.args.loss_type in TOKEN_MEAN_LOSSES else torch.ones_like(rollout.lengths)
+        trained = rollout.mask.float().sum(1)
+        counts = trained if self.args.loss_type in TOKEN_MEAN_LOSSES else torch.ones_like(trained)
         all_to_kept = counts.sum() / (counts * kept).sum().clamp(min=1) if len(self.keeps) == 1 else 1.0
         return torch.where(kept, torch.where(right, self.positive, -1.0) * all_to_kept, 0.0)
 
@@ -77,6 +79,7 @@ class Psr(WReinforce):
     """Positive sample reinforcement."""
 
     keeps = (True,)
+    by_group = False  # all / kept is the whole rollout's
     positive = 1.0
 
 
@@ -84,3 +87,4 @@ class Nsr(WReinforce):
     """Negative sample reinforcement."""
 
     keeps = (False,)
+    by_group = False

@@ -51,7 +51,7 @@ def reward(variant):
     """Different rewards in a group; in `one_sided`, the groups of the second half have no advantages."""
 
     def score(completion_ids, **_):
-        whole = {tuple(completion(number)): number for number in range(COMPLETIONS)}
+        whole = {tuple(completion(number)): number for number in range(2 * COMPLETIONS)}
         numbers = [whole[tuple(ids)] for ids in completion_ids]
         flat = variant == "one_sided"
         return [0.0 if flat and n >= COMPLETIONS // 2 else float((7 * n) % 5) + 0.1 * n for n in numbers]
@@ -60,7 +60,8 @@ def reward(variant):
 
 
 class Recording(SteerGRPOTrainer):
-    """Keeps the weights of each optimizer step under the tokens they belong to; counts completions scored ahead."""
+    """Keeps the weights of each optimizer step under the tokens they belong to; counts completions scored ahead, and
+    the bytes per token that are fetched from other ranks for methods that compare completions."""
 
     def _shape_advantages(self, inputs, logps, entropies):
         before = inputs["advantages"].clone()
@@ -77,6 +78,19 @@ class Recording(SteerGRPOTrainer):
             ratio = new[kept] / old.expand_as(new)[kept] if old.dim() else new[kept] / old
             weights = torch.where(new[kept] == old[kept] if old.dim() else old == 0, 1.0, ratio)
             self.recorded.append((self.state.global_step, ids[kept].tolist(), weights.tolist(), new[kept].tolist()))
+
+    def _shaped_by_group(self, *args):
+        gather = self.accelerator.gather
+
+        def counting(tensor):
+            self.fetched += tensor.element_size() if tensor.dim() == 2 and tensor.size(1) > 1 else 0
+            return gather(tensor)
+
+        self.accelerator.gather = counting
+        try:
+            return super()._shaped_by_group(*args)
+        finally:
+            self.accelerator.gather = gather
 
     def _score(self, rollout):
         self.scored += len(rollout["completion_ids"])
@@ -124,7 +138,7 @@ def run(case):
         peft_config=LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM") if case.get("lora") else None,
     )
     trainer.remove_callback(PrinterCallback)
-    trainer.recorded, trainer.scored = [], 0
+    trainer.recorded, trainer.scored, trainer.fetched = [], 0, 0
     start = {
         name: value.detach().clone()
         for name, value in trainer.accelerator.unwrap_model(trainer.model).state_dict().items()
@@ -142,6 +156,7 @@ def run(case):
         "losses": losses,
         "update": update,
         "scored": trainer.scored,
+        "fetched": trainer.fetched,
         "engine": engine(trainer),
     }
 

@@ -9,6 +9,9 @@ from steer_trl.shaping import SHAPERS
 TWO_PROCESSES = ROOT / "configs/accelerate/cpu_2_processes.yaml"
 # (processes, sequences per micro-batch, micro-batches): 16 completions in each
 SPLITS = [(1, 16, 1), (1, 2, 8), (2, 8, 1), (2, 1, 8)]
+# 24 completions in three groups, the second of which lies on both ranks
+ACROSS_RANKS = [(1, 24, 1), (2, 12, 1), (2, 3, 4)]
+ON_ROLLOUTS = [name for name, method in SHAPERS.items() if method.overrides("advantages")]
 # The given completions are rewarded with 0 to 5.5, and are too few and too likely for the papers' shares and bounds.
 SETTINGS = {
     "steer": {"steer_lambda_min": 0.3},
@@ -32,6 +35,7 @@ SETTINGS = {
 def case(name, size, count, variant):
     fields = {"advantage_shaping": name, "correct_threshold": 2.0, "num_iterations": 2, "learning_rate": 1.0}
     split = {"per_device_train_batch_size": size, "gradient_accumulation_steps": count}
+    split |= {"num_generations": 8} if variant == "across_ranks" else {}
     return {"fields": fields | split | SETTINGS.get(name, {}), "steps": 2, "variant": variant}
 
 
@@ -39,13 +43,19 @@ def case(name, size, count, variant):
 def results(run_cases):
     """(method, variant) -> one result per split; the first entry of "none" is plain GRPO."""
     keys = [(name, variant) for name in ("none", *SHAPERS) for variant in ("plain", "masked")]
+    keys += [(name, "across_ranks") for name in ON_ROLLOUTS]
     found = {key: [] for key in keys}
     for processes in (1, 2):
-        splits = [split for split in SPLITS if split[0] == processes]
-        cases = [case(name, size, count, variant) for name, variant in keys for _, size, count in splits]
-        done = iter(run_cases(cases, TWO_PROCESSES if processes == 2 else None))
-        for key in keys:
-            found[key] += [next(done) for _ in splits]
+        splits = [
+            (key, size, count)
+            for key in keys
+            for used, size, count in (ACROSS_RANKS if key[1] == "across_ranks" else SPLITS)
+            if used == processes
+        ]
+        cases = [case(name, size, count, variant) for (name, variant), size, count in splits]
+        done = run_cases(cases, TWO_PROCESSES if processes == 2 else None)
+        for (key, _, _), result in zip(splits, done, strict=True):
+            found[key].append(result)
     return found
 
 
@@ -53,13 +63,16 @@ def joined(values):
     return np.concatenate([values[key] for key in sorted(values)])
 
 
-@pytest.mark.parametrize("variant", ["plain", "masked"])
-@pytest.mark.parametrize("name", SHAPERS)
+VARIANTS = [(name, variant) for name in SHAPERS for variant in ("plain", "masked")]
+VARIANTS += [(name, "across_ranks") for name in ON_ROLLOUTS]
+
+
+@pytest.mark.parametrize(("name", "variant"), VARIANTS)
 def test_the_split_does_not_matter(results, name, variant):
     first, *others = results[name, variant]
     size = np.linalg.norm(joined(first["update"]))
     for other in others:
-        if variant == "plain":  # what a masked token's advantage is does not matter
+        if variant != "masked":  # what a masked token's advantage is does not matter
             np.testing.assert_allclose(joined(other["advantages"]), joined(first["advantages"]), atol=2e-5)
         assert np.linalg.norm(joined(other["update"]) - joined(first["update"])) < 2e-5 * size
 
@@ -69,3 +82,15 @@ def test_it_does_something(results, name):
     """Else all of the above would hold of plain GRPO."""
     ours, plain = (joined(results[which, "plain"][0]["update"]) for which in (name, "none"))
     assert np.linalg.norm(ours - plain) > 1e-3 * np.linalg.norm(plain)
+
+
+# Bytes per token: 1 for the mask, 4 for a log-probability or an entropy. DCPO wants rewards and prompts only.
+WHOLE = {"psr": 1, "nsr": 1, "dcpo": 1, "ppl": 1 + 4}  # those that compare the whole rollout, as configured above
+ACROSS = WHOLE | {"unlikelihood": 5, "gtpo": 5, "grpo_s": 5, "edge_grpo": 5, "opo": 1, "w_reinforce": 1, "position": 1}
+
+
+@pytest.mark.parametrize("name", ON_ROLLOUTS)
+def test_tokens_are_fetched_only_where_a_group_lies_across_ranks(results, name):
+    """Or where a method compares the whole rollout; the first two splits of each are on one process."""
+    assert [result["fetched"] for result in results[name, "plain"]] == [0, 0, *[WHOLE.get(name, 0)] * 2]
+    assert [result["fetched"] for result in results[name, "across_ranks"]] == [0, *[ACROSS[name]] * 2]
