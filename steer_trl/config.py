@@ -178,12 +178,17 @@ class SteerGRPOConfig(
     def _remarks(self, methods: dict[str, type[Shaper]]) -> list[str]:
         """What a user may expect of a method that it does not do with these settings."""
         remarks = []
-        is_reused = self.steps_per_generation * self.num_iterations > self.gradient_accumulation_steps
+        optimizer_steps = self.steps_per_generation * self.num_iterations / self.gradient_accumulation_steps
         for name, method in methods.items():
-            if method.surrogate and not is_reused:
+            if method.surrogate and optimizer_steps <= 1:
                 remarks.append(
                     f"{name}: with one optimizer step per rollout no token has moved since its rollout, so "
                     "nothing is clipped or held. Set steps_per_generation or num_iterations for several."
+                )
+            if method.on_policy and optimizer_steps > 1:
+                remarks.append(
+                    f"{name}: it assumes on-policy training, and here a rollout lasts {optimizer_steps:g} optimizer "
+                    "steps. For one, set steps_per_generation to gradient_accumulation_steps and num_iterations to 1."
                 )
             if method.per_token and self.importance_sampling_level == "sequence":
                 remarks.append(
@@ -257,16 +262,24 @@ class SteerGRPOConfig(
         defaults = {field.name: field.default for field in fields(GRPOConfig)}
         complaints = []
         for name, method in methods.items():
+            changed = []
             for setting, needed in method.surrogate.items():
                 value = getattr(self, setting)
                 if value == defaults[setting] and value != needed:
-                    logger.info("%s=%r, for advantage_shaping=%r.", setting, needed, name)
                     setattr(self, setting, needed)
+                    changed.append(f"{setting} from {value!r} to {needed!r}")
                 elif value != needed:
                     complaints.append(
                         f"{setting}={value!r} is refused with {name!r}, which brings a loss of its own: it needs "
                         f"{setting}={needed!r}. Leave it unset."
                     )
+            if changed:  # a value that was given and is the default cannot be told from one that was not
+                logger.warning(
+                    "%s: it brings a loss of its own, so TRL's settings were changed: %s. Set these values yourself, "
+                    "and nothing is changed.",
+                    name,
+                    ", ".join(changed),
+                )
             if method.surrogate and self.importance_sampling_level != "token":
                 complaints.append(
                     f"importance_sampling_level={self.importance_sampling_level!r} is refused with {name!r}, whose "

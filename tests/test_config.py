@@ -1,6 +1,7 @@
 """The configuration: the papers' defaults, one clear error for each mistake, YAML and command line."""
 
 import math
+import re
 
 import pytest
 from trl import GRPOConfig, TrlParser
@@ -112,6 +113,29 @@ MISTAKES = [
     ),
     ({"advantage_shaping": "stare", "stare_low_set": "bottom"}, "leaves expected tokens alone"),
     ({"advantage_shaping": "stare", "stare_gate": "none", "stare_target_entropy": 0.4}, "compares nothing with it"),
+    *(
+        ({"advantage_shaping": "stare"} | settings, message)
+        for settings, message in [
+            ({"stare_gate": "none", "stare_target_entropy_unit": "initial"}, "compares nothing with it"),
+            (
+                {"stare_attenuate": 0.8},
+                "stare_attenuate=0.8 is refused with stare_variant='O1': it attenuates nothing",
+            ),
+            ({"stare_variant": "C1", "stare_attenuate": 0.8}, "it attenuates nothing"),
+            ({"stare_variant": ["O2", "O4"], "stare_amplify": 1.2}, "stare_amplify=1.2 is refused with stare_variant"),
+            ({"stare_variant": "C4", "stare_amplify": 1.2}, "it amplifies nothing"),
+            ({"stare_step": 0.1}, "stare_step=0.1 is refused with stare_adaptive=False: W and M do not move"),
+            ({"stare_amplify_max": 2.0}, "stare_amplify_max=2.0 is refused with stare_adaptive=False"),
+            ({"stare_attenuate_min": 0.1}, "stare_attenuate_min=0.1 is refused with stare_adaptive=False"),
+            ({"stare_adaptive": True, "stare_attenuate_min": 0.1}, "it attenuates nothing"),
+            ({"stare_adaptive": True, "stare_variant": "O2", "stare_amplify_max": 2.0}, "it amplifies nothing"),
+            ({"stare_variant": "X", "stare_amplify": 1.2}, "stare_variant='X' is unknown"),
+        ]
+    ),
+    ({"steer_lambda_max": 1.5}, "steer_lambda_max=1.5 is refused with steer_mapping='exponential'"),
+    ({"steer_lambda_max": 1.5, "steer_mapping": "binary"}, "only 'linear' weights above 1"),
+    ({"steer_quantile": 0.5}, "steer_quantile=0.5 is refused with steer_mapping='exponential'"),
+    ({"steer_quantile": 0.5, "steer_mapping": "linear"}, "only 'binary' leaves a share"),
     (
         {"advantage_shaping": "steer", "gradient_accumulation_steps": 4, "steps_per_generation": 2},
         "an optimizer step would span rollouts",
@@ -160,29 +184,47 @@ def test_all_mistakes_are_told_at_once():
     assert len(str(error.value).splitlines()) == 4
 
 
+ON_POLICY = "with one optimizer step per rollout no token has moved"
+MEAN_ONLY = "only the mean of their weights acts"
+CHANGED = "TRL's settings were changed: epsilon from 0.2 to 1.0, epsilon_high from None to 1000000000.0"
+
+
 @pytest.mark.parametrize(
-    ("settings", "remark"),
+    ("settings", "remarks"),
     [
-        ({"advantage_shaping": "kl_cov"}, "kl_cov: with one optimizer step per rollout no token has moved"),
-        ({"advantage_shaping": "dcpo"}, "dcpo: with one optimizer step"),
-        ({"advantage_shaping": "dcpo", "steps_per_generation": 2}, None),
-        ({"advantage_shaping": "kl_cov", "num_iterations": 2}, None),
+        ({"advantage_shaping": "kl_cov"}, [CHANGED, f"kl_cov: {ON_POLICY}"]),
+        ({"advantage_shaping": "dcpo"}, [CHANGED, f"dcpo: {ON_POLICY}"]),
         (
-            {"advantage_shaping": "stare", "importance_sampling_level": "sequence"},
-            "only the mean of their weights acts",
+            {"advantage_shaping": "dcpo", "steps_per_generation": 2},
+            [f"dcpo: it brings a loss of its own, so {CHANGED}."],
         ),
+        ({"advantage_shaping": "kl_cov", "num_iterations": 2}, [CHANGED]),
+        ({"advantage_shaping": "dcpo", "num_iterations": 2, "epsilon": 0.2}, [CHANGED]),
+        ({"advantage_shaping": "dcpo", "num_iterations": 2, "epsilon": 1.0, "epsilon_high": 1e9}, []),
         (
-            {"advantage_shaping": "gtpo", "importance_sampling_level": "sequence"},
-            "only the mean of their weights acts",
+            {"advantage_shaping": "grpo_s", "num_iterations": 2, "loss_type": "dapo"},
+            [f"{CHANGED}, loss_type from 'dapo' to 'grpo'."],
         ),
-        ({"advantage_shaping": "opo", "importance_sampling_level": "sequence"}, None),
-        ({"advantage_shaping": "steer"}, None),
+        ({"advantage_shaping": "stare", "importance_sampling_level": "sequence"}, [MEAN_ONLY]),
+        ({"advantage_shaping": "gtpo", "importance_sampling_level": "sequence"}, [MEAN_ONLY]),
+        ({"advantage_shaping": "opo", "importance_sampling_level": "sequence"}, []),
+        ({"advantage_shaping": "opo", "num_iterations": 4}, ["opo: it assumes on-policy .* lasts 4 optimizer steps"]),
+        ({"advantage_shaping": "opo", "steps_per_generation": 2}, ["opo: it assumes on-policy .* lasts 2 optimizer"]),
+        ({"advantage_shaping": "steer", "num_iterations": 4}, []),
     ],
     ids=str,
 )
-def test_what_a_method_will_not_do_is_said(settings, remark, caplog):
+def test_what_a_method_does_not_do_or_changes_is_said(settings, remarks, caplog):
     config(gradient_accumulation_steps=1, **settings)
-    assert remark in caplog.text if remark else not caplog.records
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == len(remarks)
+    assert all(re.search(remark, text) for remark, text in zip(remarks, said, strict=True)), said
+
+
+def test_idle_settings_of_a_method_that_is_not_in_use_are_left_alone():
+    """A recipe may keep them."""
+    idle = {"stare_attenuate": 0.8, "stare_step": 0.1, "stare_amplify_max": 2.0, "stare_attenuate_min": 0.1}
+    assert config(advantage_shaping="opo", steer_lambda_max=1.5, steer_quantile=0.5, **idle).stare_step == 0.1
 
 
 def test_a_method_that_compares_nothing_takes_any_schedule():

@@ -565,6 +565,10 @@ class TestStare:
         options = {"stare_gate": "none", "stare_amplify": 2.0, "stare_attenuate": 0.5} | options
         if not {"O2", "O3", "C1", "C3", "C4"} & {variant}:
             options.pop("stare_low_set", None)  # refused where no expected token is touched
+        if variant in ("O1", "O3", "C1"):
+            options.pop("stare_attenuate")  # refused where nothing is attenuated
+        if variant in ("O2", "O4", "C4"):
+            options.pop("stare_amplify")
         return weights(kept("stare", stare_variant=variant, **EXACT, **options), batch)
 
     @pytest.mark.parametrize("low_set", ["complement", "bottom"])

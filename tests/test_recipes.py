@@ -63,23 +63,23 @@ def test_the_papers_form_keeps_eq_10_in_every_step_of_a_rollout():
 
 
 STEER, STARE = (32, 512, 150, 3072), (64, 64, 2000, 3072)
-# Engine; prompts of an optimizer step and of a rollout, rollouts, tokens of a completion; W and M.
+# Engine; prompts of an optimizer step and of a rollout, rollouts, tokens of a completion; W.
 PAPERS = {
     "steer_qwen2.5_math_1.5b": ("zero2", *STEER, None, "Qwen/Qwen2.5-Math-1.5B"),
     "steer_qwen2.5_math_7b": ("zero3", *STEER, None, "Qwen/Qwen2.5-Math-7B"),
     "steer_qwen2.5_14b": ("zero3", *STEER, None, "Qwen/Qwen2.5-14B"),
-    "stare_short_cot_qwen2.5_math_7b": ("zero3", *STARE, (1.1, 0.9), "Qwen/Qwen2.5-Math-7B"),
-    "stare_short_cot_qwen2.5_14b": ("zero3", *STARE[:3], 7168, (1.05, 0.95), "Qwen/Qwen2.5-14B-Instruct"),
-    "stare_short_cot_qwen2.5_32b": ("multi_node", *STARE[:3], 15360, (1.05, 0.95), "Qwen/Qwen2.5-32B"),
+    "stare_short_cot_qwen2.5_math_7b": ("zero3", *STARE, 1.1, "Qwen/Qwen2.5-Math-7B"),
+    "stare_short_cot_qwen2.5_14b": ("zero3", *STARE[:3], 7168, 1.05, "Qwen/Qwen2.5-14B-Instruct"),
+    "stare_short_cot_qwen2.5_32b": ("multi_node", *STARE[:3], 15360, 1.05, "Qwen/Qwen2.5-32B"),
     "stare_long_cot_r1_distill_1.5b": (
         "zero2",
         *STARE[:3],
         15360,
-        (1.1, 0.9),
+        1.1,
         "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",
     ),
-    "stare_long_cot_qwen3_8b_base": ("zero3", *STARE[:3], 15360, (1.1, 0.9), "Qwen/Qwen3-8B-Base"),
-    "stare_lora_24gb": ("single_gpu", 8, 8, 500, 3072, (1.1, 0.9), "Qwen/Qwen2.5-Math-1.5B"),
+    "stare_long_cot_qwen3_8b_base": ("zero3", *STARE[:3], 15360, 1.1, "Qwen/Qwen3-8B-Base"),
+    "stare_lora_24gb": ("single_gpu", 8, 8, 500, 3072, 1.1, "Qwen/Qwen2.5-Math-1.5B"),
 }
 
 
@@ -89,7 +89,7 @@ def test_every_recipe_is_a_papers_or_the_smoke_test():
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_the_batch_arithmetic_is_the_papers(name):
-    engine, per_step, per_rollout, rollouts, tokens, factors, model_name = PAPERS[name]
+    engine, per_step, per_rollout, rollouts, tokens, amplify, model_name = PAPERS[name]
     path = ROOT / f"configs/recipes/{name}.yaml"
     _, args, model = parse(path)
     devices = load_config_from_file(str(ROOT / f"configs/accelerate/{engine}.yaml")).num_processes
@@ -101,8 +101,8 @@ def test_the_batch_arithmetic_is_the_papers(name):
     assert (model.model_name_or_path, args.output_dir) == (model_name, f"runs/{name}")
     assert devices % args.vllm_tensor_parallel_size == 0
     assert args.advantage_shaping == name.split("_")[0]
-    if factors:
-        assert (args.stare_variant, args.stare_amplify, args.stare_attenuate) == ("O1", *factors)
+    if amplify:  # O1 attenuates nothing: M is left unset
+        assert (args.stare_variant, args.stare_amplify, args.stare_attenuate) == ("O1", amplify, 0.9)
     # The comments' own sums, and the engine they name.
     comments = "".join(line for line in path.read_text().splitlines(True) if line.startswith("#"))
     assert f"configs/accelerate/{engine}.yaml" in comments
@@ -110,6 +110,13 @@ def test_the_batch_arithmetic_is_the_papers(name):
     ours = [args.gradient_accumulation_steps, args.steps_per_generation]
     expected = [(devices, args.per_device_train_batch_size, factor) for factor in dict.fromkeys(ours)]
     assert [tuple(map(int, numbers)) for numbers in sums] == expected
+
+
+def test_the_14b_recipe_takes_the_papers_m_with_a_variant_that_attenuates():
+    path = ROOT / "configs/recipes/stare_short_cot_qwen2.5_14b.yaml"
+    assert "# stare_attenuate: 0.95" in path.read_text()
+    _, args, _ = parse(path, "--stare_variant", "C2", "--stare_attenuate", "0.95")
+    assert (args.stare_amplify, args.stare_attenuate) == (1.05, 0.95)
 
 
 def test_the_7b_recipe_has_the_papers_settings():

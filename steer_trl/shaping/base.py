@@ -76,6 +76,9 @@ class Shaper:
     per_token: ClassVar[bool] = True
     """Whether the tokens of one completion can fare differently."""
 
+    on_policy: ClassVar[bool] = False
+    """Whether it assumes one optimizer step per rollout; with several, a warning says so."""
+
     random: ClassVar[bool] = False
     """Whether it reads `TokenBatch.draws`."""
 

@@ -1,13 +1,24 @@
-"""Which settings of TRL several methods cannot work with, and why: one complaint each, said once."""
+"""Which settings methods cannot work with, TRL's or their own idle ones, and why: one complaint each, said once."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig
 
 BY_GROUP = ("group", True)
 UNSCALED = ("none", False)
+
+
+def idle_conflicts(
+    args: "SteerGRPOConfig", defaults: Any, settings: Collection[tuple[str, bool, str, str]]
+) -> list[str]:
+    """Refuse each (setting, whether it is idle, with which other, why) that is idle and not its default."""
+    return [
+        f"{name}={value!r} is refused with {other}: {why}, so it would be ignored. Leave it unset."
+        for name, is_idle, other, why in settings
+        if is_idle and (value := getattr(args, name)) != getattr(defaults, name)
+    ]
 
 
 def advantage_conflicts(name: str, args: "SteerGRPOConfig", scales: Collection[str | bool] = BY_GROUP) -> list[str]:

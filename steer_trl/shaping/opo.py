@@ -3,8 +3,9 @@ squared gradient grows with its length.
 
     A_hat_i = R_i - b,   b = sum_i L_i R_i / sum_i L_i   over the group; no division by a deviation
 
-It assumes exact on-policy training: one optimizer step per rollout. Choose it for long completions of very different
-lengths; with equal lengths it is the mean baseline. Rewards of 1 and -1 give twice the advantages of 1 and 0.
+L_i counts the tokens that the policy wrote, truncated or not. It assumes exact on-policy training: one optimizer step
+per rollout, and warns where there are several. Choose it for long completions of very different lengths; with equal
+lengths it is the mean baseline. Rewards of 1 and -1 give twice the advantages of 1 and 0.
 """
 
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ class Opo(Shaper):
     reads = ("rewards",)
     by_group = True
     per_token = False
+    on_policy = True
 
     @classmethod
     def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:

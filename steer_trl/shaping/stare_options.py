@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from steer_trl.shaping.base import one_or_several, option
+from steer_trl.shaping.conflicts import idle_conflicts
 from steer_trl.validation import controller_complaints, one_of, stare_complaints, stare_operations
 
 if TYPE_CHECKING:
@@ -82,22 +83,32 @@ def complaints(args: "SteerGRPOConfig") -> list[str]:
 
 def conflicts(args: "SteerGRPOConfig") -> list[str]:
     """Refuse settings that others make idle."""
-    complaints, defaults = [], StareOptions()
-    if args.stare_fixed_probability is not None and args.stare_top_fraction != defaults.stare_top_fraction:
-        complaints.append(
-            f"stare_top_fraction={args.stare_top_fraction!r} is refused with stare_fixed_probability: without "
-            "quantiles there is no share. Leave it unset."
-        )
-    if args.stare_low_set == "bottom" and not any("low" in name for name in stare_operations(args.stare_variant)):
-        complaints.append(
-            f"stare_low_set='bottom' is refused with stare_variant={args.stare_variant!r}, which leaves expected "
-            "tokens alone, so it would be ignored. Leave it unset."
-        )
-    target = {name: getattr(args, name) for name in ("stare_target_entropy", "stare_target_entropy_unit")}
-    if args.stare_gate == "none" and not args.stare_adaptive:
-        complaints += [
-            f"{name}={value!r} is refused with stare_gate='none', which compares nothing with it. Leave it unset."
-            for name, value in target.items()
-            if value != getattr(defaults, name)
-        ]
-    return complaints
+    if complaints(args):  # these come first
+        return []
+    operations = stare_operations(args.stare_variant)
+    touches = {kind: any(kind in name for name in operations) for kind in ("low", "amplify", "attenuate")}
+    moves, variant = args.stare_adaptive, f"stare_variant={args.stare_variant!r}"
+    fixed, still = "stare_adaptive=False", "W and M do not move"
+    no_target = "stare_gate='none'", "it compares nothing with it"
+    return idle_conflicts(
+        args,
+        StareOptions(),
+        [
+            (
+                "stare_top_fraction",
+                args.stare_fixed_probability is not None,
+                "stare_fixed_probability",
+                "without quantiles there is no share",
+            ),
+            ("stare_low_set", not touches["low"], variant, "it leaves expected tokens alone"),
+            ("stare_amplify", not touches["amplify"], variant, "it amplifies nothing"),
+            ("stare_attenuate", not touches["attenuate"], variant, "it attenuates nothing"),
+            ("stare_step", not moves, fixed, still),
+            ("stare_amplify_max", not moves, fixed, still),
+            ("stare_attenuate_min", not moves, fixed, still),
+            ("stare_amplify_max", moves and not touches["amplify"], variant, "it amplifies nothing"),
+            ("stare_attenuate_min", moves and not touches["attenuate"], variant, "it attenuates nothing"),
+            ("stare_target_entropy", args.stare_gate == "none" and not moves, *no_target),
+            ("stare_target_entropy_unit", args.stare_gate == "none" and not moves, *no_target),
+        ],
+    )

@@ -15,6 +15,7 @@ from torch import Tensor
 from steer_trl.functional import entropy_change, steer_statistic, steer_weights
 from steer_trl.shaping.base import Paper, Shaper, option
 from steer_trl.shaping.batch import TokenBatch
+from steer_trl.shaping.conflicts import idle_conflicts
 from steer_trl.statistics import Reduce
 from steer_trl.validation import STEER_FORMS, one_of, steer_complaints
 
@@ -85,13 +86,24 @@ class Steer(Shaper):
 
     @classmethod
     def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
-        """Refuse the released form where the loss has no token ratios."""
-        if args.steer_form == "paper" or args.importance_sampling_level == "token":
-            return []
-        return [
-            "steer_form='released' is refused with importance_sampling_level='sequence': the authors' code has "
-            "token ratios only. Use steer_form='paper', which takes the ratio that the loss takes."
+        """Refuse settings that the mapping makes idle, and the released form where the loss has no token ratios."""
+        mapping = f"steer_mapping={args.steer_mapping!r}"
+        idle = [
+            ("steer_lambda_max", args.steer_mapping != "linear", mapping, "only 'linear' weights above 1"),
+            (
+                "steer_quantile",
+                args.steer_mapping != "binary",
+                mapping,
+                "only 'binary' leaves a share of tokens alone",
+            ),
         ]
+        complaints = [] if cls.complaints(args) else idle_conflicts(args, SteerOptions(), idle)
+        if args.steer_form != "paper" and args.importance_sampling_level != "token":
+            complaints.append(
+                "steer_form='released' is refused with importance_sampling_level='sequence': the authors' code has "
+                "token ratios only. Use steer_form='paper', which takes the ratio that the loss takes."
+            )
+        return complaints
 
     @property
     def active(self) -> bool:

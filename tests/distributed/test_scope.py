@@ -7,13 +7,13 @@ from launching import ROOT
 TWO_PROCESSES = ROOT / "configs/accelerate/cpu_2_processes.yaml"
 # (processes, sequences per micro-batch, micro-batches): 16 completions in each
 SPLITS = [(1, 16, 1), (1, 8, 2), (1, 4, 4), (1, 1, 16), (2, 8, 1), (2, 4, 2), (2, 2, 4), (2, 1, 8)]
-STARE = {"advantage_shaping": "stare", "stare_amplify": 2.0, "stare_attenuate": 0.5, "stare_target_entropy": 100.0}
+STARE = {"advantage_shaping": "stare", "stare_amplify": 2.0, "stare_target_entropy": 100.0}
 METHODS = {
     "exponential": {"steer_lambda_min": 0.3},
     "linear": {"steer_lambda_min": 0.3, "steer_mapping": "linear"},
     "binary": {"steer_lambda_min": 0.3, "steer_mapping": "binary"},
     "O1": STARE,
-    "C2": STARE | {"stare_variant": "C2"},
+    "C2": STARE | {"stare_variant": "C2", "stare_attenuate": 0.5},
 }
 VARIANTS = ["plain", "masked", "one_sided"]
 SCOPES = ["step", "micro_batch"]
