@@ -1,5 +1,6 @@
 """The laptop task: its verifier, its data, its measurements."""
 
+import json
 import random
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from steer_trl import SteerGRPOConfig
 from steer_trl.countdown.evaluation import evaluate, how, sample
 from steer_trl.countdown.task import (
     CHARACTERS,
@@ -19,6 +21,7 @@ from steer_trl.countdown.task import (
     solved_examples,
     split_problems,
 )
+from steer_trl.countdown.training import SETTINGS, train
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 
@@ -114,3 +117,30 @@ class TestEvaluation:
             "pass@4": 0.5,
             "distinct": 1.0,
         }
+
+
+class TestTraining:
+    @pytest.fixture
+    def start(self, tmp_path):
+        tokenizer = tiny_tokenizer(CHARACTERS)
+        tiny_qwen2(tokenizer).save_pretrained(tmp_path / "start")
+        tokenizer.save_pretrained(tmp_path / "start")
+        return tmp_path / "start"
+
+    @pytest.mark.parametrize(("word", "resumes"), [("true", True), ("checkpoint-2", True), ("false", False)])
+    def test_resumes(self, start, tmp_path, word, resumes):
+        """The run's log goes on where that of the checkpoint ended, of which one entry is marked."""
+
+        def log(**fields):
+            sizes = {"output_dir": str(tmp_path / "run"), "per_device_train_batch_size": 8}
+            args = SteerGRPOConfig(**SETTINGS | sizes | {"save_strategy": "steps", "save_steps": 2} | fields)
+            return train(start, args, 400)["log"]
+
+        log(max_steps=2)
+        saved = tmp_path / "run/checkpoint-2/trainer_state.json"
+        state = json.loads(saved.read_text())
+        state["log_history"][0]["entropy"] = -1.0
+        saved.write_text(json.dumps(state))
+        path = str(tmp_path / "run" / word) if word == "checkpoint-2" else word
+        entropies = [entry["entropy"] for entry in log(max_steps=3, resume_from_checkpoint=path) if "entropy" in entry]
+        assert len(entropies) == 3 and (entropies[0] == -1.0) is resumes

@@ -107,10 +107,15 @@ def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, pr
 
 def test_the_command_line_resumes(tmp_path, tiny_folder, problems):
     train(tmp_path, tiny_folder, problems)
+    saved = tmp_path / "out/checkpoint-2/trainer_state.json"
+    state = json.loads(saved.read_text())
+    state["log_history"][0]["loss"] = 12345.0  # a mark that a run from the start would not have
+    saved.write_text(json.dumps(state))
     words = ["--max_steps", "3", "--save_steps", "3", "--resume_from_checkpoint", "true"]
     train(tmp_path, tiny_folder, problems, *words)
     log = json.loads((tmp_path / "out/checkpoint-3/trainer_state.json").read_text())["log_history"]
     assert [entry["step"] for entry in log if "loss" in entry] == [1, 2, 3]
+    assert log[0]["loss"] == 12345.0
 
 
 def test_two_processes_evaluate_and_keep_the_best_checkpoint(tmp_path, tiny_folder, problems):

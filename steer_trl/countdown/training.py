@@ -11,6 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, T
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.countdown.evaluation import evaluate_all
 from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, split_problems
+from steer_trl.recipes import checkpoint_to_resume
 
 MEASURED = "measured.json"
 SETTINGS: dict[str, Any] = {
@@ -34,7 +35,10 @@ SETTINGS: dict[str, Any] = {
 def train(
     start: str | Path, args: SteerGRPOConfig, num_held_out: int, callbacks: Sequence[TrainerCallback] = ()
 ) -> dict[str, Any]:
-    """Train the model of `start` and save it to `args.output_dir`; return TRL's log and the seconds it took."""
+    """Train the model of `start`, or resume, and save it to `args.output_dir`.
+
+    Return TRL's log of the whole run, and the seconds since it was started or resumed.
+    """
     trainer = SteerGRPOTrainer(
         model=str(start),
         reward_funcs=countdown_reward,
@@ -43,7 +47,7 @@ def train(
         callbacks=list(callbacks),
     )
     trainer.remove_callback(PrinterCallback)
-    trainer.train()
+    trainer.train(resume_from_checkpoint=checkpoint_to_resume(args.resume_from_checkpoint))
     trainer.save_model()
     trainer.accelerator.wait_for_everyone()
     return {"log": trainer.state.log_history, "seconds": trainer.state.log_history[-1]["train_runtime"]}
