@@ -31,7 +31,7 @@ def test_quickstart(tmp_path):
     rows = [line for line in done.stdout.splitlines() if line.startswith(tuple(runs)) and "±" in line]
     assert [row.startswith(name) for row, name in zip(rows, runs, strict=True)] == [True] * 5
     assert "6 held-out problems; samples each: 16 at T=1, 16 at top-p 0.7, 1 at greedy" in done.stdout
-    assert "not told apart from GRPO" in done.stdout
+    assert "not distinguishable from GRPO in" in done.stdout
     assert "GRPO: 100%" in done.stderr.replace("\r", "\n")
     picture = (tmp_path / "out/curves.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
