@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 
 import torch
+from pandas import DataFrame
 from torch import Tensor
 
 from steer_trl import statistics
 from steer_trl.functional import stare_statistic, steer_statistic
 from steer_trl.statistics import Reduce
-from steer_trl.tables import aligned
 
 STATISTICS: dict[str, Callable[[Tensor, Tensor, Reduce], object]] = {
     "maximum (STEER, exponential and linear)": lambda x, m, r: steer_statistic(x, m, reduce=r),
@@ -27,7 +27,7 @@ STATISTICS: dict[str, Callable[[Tensor, Tensor, Reduce], object]] = {
 def main() -> None:
     """Count and print."""
     torch.set_num_threads(1)
-    rows = [["statistic", "tokens per rank", "rounds", "bytes", "bytes of a gather", "seconds"]]
+    columns, rows = ["statistic", "tokens per rank", "rounds", "bytes", "bytes of a gather", "seconds"], []
     for name, statistic in STATISTICS.items():
         for power in range(3, 8):
             values, mask = torch.randn(1, 10**power), torch.ones(1, 10**power)
@@ -40,8 +40,8 @@ def main() -> None:
             began = time.perf_counter()
             statistic(values, mask, count)
             seconds = time.perf_counter() - began
-            rows.append([name, f"10^{power}", str(len(sent)), str(sum(sent)), str(4 * 10**power), f"{seconds:.3f}"])
-    print(aligned(rows))
+            rows.append([name, f"10^{power}", len(sent), sum(sent), 4 * 10**power, f"{seconds:.3f}"])
+    print(DataFrame(rows, columns=columns).to_string(index=False))
 
 
 if __name__ == "__main__":

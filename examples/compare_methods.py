@@ -7,78 +7,53 @@ run after another, so that their times can be compared.
 """
 
 import argparse
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import yaml
 
-from steer_trl.countdown.experiment import START, Experiment, run
+from steer_trl.countdown.evaluation import MEASURED
+from steer_trl.countdown.experiment import RECIPE, START, Experiment, make_start, train_methods
 from steer_trl.countdown.report import table, undecided
-from steer_trl.countdown.training import MEASURED
 
 ROOT = Path(__file__).parents[1]
-RECIPES = ROOT / "configs/recipes/methods"
+RECIPES = {path.stem: path for path in sorted(ROOT.glob("configs/recipes/methods/*.yaml"))}
+ENGINE = ROOT / "configs/accelerate/cpu_2_processes.yaml"
 BASELINE = "clip_higher"  # the task's own clipping
 
 
-def train(recipe: Path, folder: Path, arguments: argparse.Namespace) -> None:
-    """Train one method, from the start that lies beside `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
+def fields(recipe: Path, processes: int) -> dict[str, object]:
+    """What a recipe sets of a method, with the batch sizes of the task."""
     own = yaml.safe_load(recipe.read_text())
     del own["extends"], own["output_dir"]
-    (folder / "recipe.yaml").write_text(yaml.safe_dump(own))
-    sizes = {
-        "per_device_train_batch_size": 128 // arguments.processes,
-        "gradient_accumulation_steps": 1,
-        "steps_per_generation": 4,
-        "max_steps": arguments.steps,
-        "seed": arguments.seed,
-    }
-    engine = ["--config_file", str(ROOT / "configs/accelerate/cpu_2_processes.yaml")]
-    engine += ["--num_processes", str(arguments.processes)]
-    fields = {"config": folder / "recipe.yaml", "start": folder.parent / START, "output_dir": folder} | sizes
-    command = [sys.executable, "-m", "accelerate.commands.launch", *engine, str(ROOT / "examples/train_countdown.py")]
-    command += [str(part) for name, value in fields.items() for part in (f"--{name}", value)]
-    with open(folder / "output.txt", "w") as output:
-        done = subprocess.run([*command, "--held_out", str(arguments.held_out)], stdout=output, stderr=output)
-    if done.returncode:
-        raise SystemExit(f"{recipe.stem} failed: see {folder / 'output.txt'}")
-
-
-def make_start(arguments: argparse.Namespace) -> None:
-    """Make the start where there is none; refuse one of other sizes, whose held-out problems would be others."""
-    sizes = {name: getattr(arguments, name) for name in ("supervised_steps", "held_out", "seed")}
-    made = arguments.output_dir / START / "sizes.json"
-    if not made.exists():
-        run(Experiment({}, arguments.output_dir, **sizes))
-        made.write_text(json.dumps(sizes))
-    elif json.loads(made.read_text()) != sizes:
-        raise SystemExit(f"{made.parent} was made with {made.read_text()}. Give another --output_dir.")
+    sizes = {"per_device_train_batch_size": 128 // processes, "gradient_accumulation_steps": 1}
+    return own | sizes | {"steps_per_generation": 4}
 
 
 def main() -> None:
     """Make the start where there is none, train every method, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output_dir", type=Path, default=Path("runs/compare"))
-    parser.add_argument("--methods", nargs="+", choices=sorted(path.stem for path in RECIPES.glob("*.yaml")))
+    parser.add_argument("--methods", nargs="+", choices=RECIPES, default=list(RECIPES))
     parser.add_argument("--steps", type=int, default=50, help="optimizer steps of each method")
     parser.add_argument("--supervised_steps", type=int, default=1100)
     parser.add_argument("--held_out", type=int, default=400, help="problems to judge on")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    folder = arguments.output_dir
-    make_start(arguments)
-    others = arguments.methods or sorted(path.stem for path in RECIPES.glob("*.yaml"))
-    names = [BASELINE, *(name for name in others if name != BASELINE)]
-    for name in names:
-        print(f"{name} ...", flush=True)
-        train(RECIPES / f"{name}.yaml", folder / name, arguments)
-    results = {name: json.loads((folder / name / MEASURED).read_text()) for name in (START, *names)}
-    summary = f"{table(results, arguments.held_out, BASELINE)}\n\n{undecided(results, BASELINE)}\n"
-    (folder / "table.txt").write_text(summary)
+    arguments = vars(parser.parse_args())
+    names, processes = dict.fromkeys([BASELINE, *arguments.pop("methods")]), arguments.pop("processes")
+    launcher = ("-m", "accelerate.commands.launch", "--config_file", str(ENGINE), "--num_processes", str(processes))
+    methods = {name: fields(RECIPES[name], processes) for name in names}
+    experiment = Experiment(methods, **arguments, eval_every=None, side_by_side=1, launcher=launcher)
+    start = experiment.folder(START)
+    if not (start / MEASURED).exists():
+        make_start(experiment)
+    elif (made := yaml.safe_load((start / RECIPE).read_text())) != experiment.recipe(START):
+        raise SystemExit(
+            f"{start} was made with {made}, and this needs {experiment.recipe(START)}. Give another --output_dir."
+        )
+    results = train_methods(experiment)
+    summary = f"{table(results, experiment.held_out, BASELINE)}\n\n{undecided(results, BASELINE)}\n"
+    (experiment.output_dir / "table.txt").write_text(summary)
     print(f"\n{summary}")
 
 

@@ -53,6 +53,11 @@ def take(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
     return None, arguments
 
 
+def checkpoint_to_resume(value: str | None) -> str | bool | None:
+    """`args.resume_from_checkpoint` as `Trainer.train` takes it: recipes and command lines say `true` and `false`."""
+    return {"true": True, "false": None}.get(str(value).lower(), value)
+
+
 class RecipeParser(TrlParser):
     """TRL's parser, with recipes that extend each other behind `--config`."""
 

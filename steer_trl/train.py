@@ -22,7 +22,7 @@ from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.data import load_math_dataset
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
 from steer_trl.preflight import check_model_path
-from steer_trl.recipes import RecipeParser, take
+from steer_trl.recipes import RecipeParser, checkpoint_to_resume, take
 from steer_trl.rewards import MathReward
 
 
@@ -96,8 +96,7 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )
-    resumed = training_args.resume_from_checkpoint  # the command line gives words
-    trainer.train(resume_from_checkpoint={"true": True, "false": None}.get(str(resumed).lower(), resumed))
+    trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
     trainer.save_model()
     trainer.accelerator.print(f"Saved to {training_args.output_dir}")
     trainer.accelerator.end_training()  # processes that leave without a word can abort each other

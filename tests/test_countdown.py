@@ -1,5 +1,6 @@
 """The laptop task: its verifier, its data, its measurements."""
 
+import json
 import random
 
 import pytest
@@ -7,18 +8,22 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steer_trl.countdown.evaluation import evaluate, how, sample
+from steer_trl import SteerGRPOConfig
+from steer_trl.countdown.evaluation import evaluate, sample, task_sampling
+from steer_trl.countdown.experiment import START, Experiment, train_methods
+from steer_trl.countdown.report import undecided
 from steer_trl.countdown.task import (
     CHARACTERS,
     FEWEST_SOLUTIONS,
     MAX_COMPLETION_TOKENS,
     all_problems,
     countdown_reward,
-    is_right,
+    is_correct,
     solutions,
     solved_examples,
     split_problems,
 )
+from steer_trl.countdown.training import main
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 
@@ -41,16 +46,16 @@ from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
     ],
 )
 def test_verifier(completion, right):
-    assert is_right("3 5 7>26:", completion) is right
+    assert is_correct("3 5 7>26:", completion) is right
     assert countdown_reward(prompts=["3 5 7>26:"], completions=[completion]) == [float(right)]
 
 
-def test_every_listed_solution_is_right_fits_and_has_company():
+def test_every_listed_solution_is_correct_fits_and_has_company():
     problems = all_problems()
     assert len(problems) == 2466
     for prompt, found in problems.items():
         assert len(set(found)) == len(found) >= FEWEST_SOLUTIONS
-        assert all(is_right(prompt, text) and len(text) < MAX_COMPLETION_TOKENS for text in found)
+        assert all(is_correct(prompt, text) and len(text) < MAX_COMPLETION_TOKENS for text in found)
 
 
 @given(st.integers(0, 10**6))
@@ -62,7 +67,7 @@ def test_the_verifier_accepts_no_more_than_the_list(seed):
     first, second = rng.choice("+-*"), rng.choice("+-*")
     middle = eval(f"{a}{first}{b}")
     text = f"{a}{first}{b}={middle};{middle}{second}{c}={eval(f'{middle}{second}{c}')}"
-    assert is_right(prompt, text) == (text in all_problems()[prompt])
+    assert is_correct(prompt, text) == (text in all_problems()[prompt])
 
 
 def test_held_out_problems_are_in_no_training_example():
@@ -77,7 +82,7 @@ def test_held_out_problems_are_in_no_training_example():
     assert not hidden & {problem(prompt) for prompt in train}
     examples = solved_examples(500, train)
     assert not hidden & {problem(example["prompt"]) for example in examples}
-    assert all(is_right(**{"prompt": e["prompt"], "completion": e["completion"]}) for e in examples)
+    assert all(is_correct(**{"prompt": e["prompt"], "completion": e["completion"]}) for e in examples)
     assert split_problems(400) == (held_out, train)
 
 
@@ -97,9 +102,9 @@ class TestEvaluation:
     def test_sampling_leaves_the_random_state_and_repeats_itself(self, model):
         before = torch.random.get_rng_state()
         prompts = split_problems(3)[0]
-        first = sample(*model, prompts, 2, how())
+        first = sample(*model, prompts, 2, task_sampling())
         assert torch.equal(torch.random.get_rng_state(), before)
-        assert first == sample(*model, prompts, 2, how())
+        assert first == sample(*model, prompts, 2, task_sampling())
         assert [len(texts) for texts in first] == [2, 2, 2]
 
     def test_metrics_by_hand(self, model, monkeypatch):
@@ -108,9 +113,67 @@ class TestEvaluation:
         # Numbers in another order change nothing about the steps; four samples, 3 right of 2 kinds, and 0 right.
         texts = [[one, two, one, "no"], ["no"] * 4]
         monkeypatch.setattr("steer_trl.countdown.evaluation.sample", lambda *_: texts)
-        metrics = evaluate(*model, prompts, 4, how())
+        metrics = evaluate(*model, prompts, 4, task_sampling())
         assert {name: mean for name, (mean, _) in metrics.items()} == {
             "accuracy": 0.375,
             "pass@4": 0.5,
             "distinct": 1.0,
         }
+
+
+class TestTraining:
+    @pytest.fixture
+    def run(self, tmp_path, model_dir):
+        """The command on a model that knows some of the characters; what it measured comes back."""
+
+        def run(**fields):
+            folder = tmp_path / "run"
+            fields |= {"start": model_dir, "output_dir": folder, "held_out": 4, "per_device_train_batch_size": 8}
+            main([str(word) for name, value in fields.items() for word in (f"--{name}", value)])
+            return json.loads((folder / "measured.json").read_text())
+
+        return run
+
+    @pytest.mark.parametrize(("word", "resumes"), [("true", True), ("checkpoint-2", True), ("false", False)])
+    def test_resumes(self, run, tmp_path, word, resumes):
+        """The log and the evaluations go on where those of the checkpoint ended, of which one entry each is marked."""
+        fields = {"save_strategy": "steps", "save_steps": 2, "eval_every": 1}
+        run(max_steps=2, **fields)
+        saved = tmp_path / "run/checkpoint-2/trainer_state.json"
+        state = json.loads(saved.read_text())
+        for entry in state["log_history"][:2]:
+            entry |= {"held_out": {"accuracy": -1.0}} if "held_out" in entry else {"entropy": -1.0}
+        saved.write_text(json.dumps(state))
+        path = tmp_path / "run" / word if word == "checkpoint-2" else word
+        measured = run(max_steps=3, resume_from_checkpoint=path, **fields)
+        entropies = [entry["entropy"] for entry in measured["log"] if "entropy" in entry]
+        accuracies = {point["step"]: point["accuracy"] for point in measured["held_out"]}
+        assert len(entropies) == 3 and max(accuracies) == 3
+        assert [entropies[0] == -1, accuracies[1] == -1] == [resumes] * 2
+
+    def test_several_processes_evaluate_at_the_end_only(self, run, monkeypatch):
+        monkeypatch.setattr(SteerGRPOConfig, "world_size", 2)
+        with pytest.raises(ValueError, match="eval_every=2 cannot be combined with 2 processes"):
+            run(max_steps=1, eval_every=2)
+
+
+def test_a_run_that_fails_says_why(tmp_path):
+    experiment = Experiment({"GRPO": {}}, tmp_path, held_out=4)  # there is no start
+    with pytest.raises(RuntimeError, match=r"(?s)GRPO failed.*/grpo/output\.txt .*there is no such folder"):
+        train_methods(experiment)
+
+
+def test_verdicts_in_words():
+    columns = {
+        "T=1": ("accuracy", "pass@16", "distinct"),
+        "top-p 0.7": ("accuracy", "pass@16"),
+        "greedy": ("accuracy",),
+    }
+
+    def at(mean):
+        return {"final": {sampling: {key: [mean, 0.1] for key in metrics} for sampling, metrics in columns.items()}}
+
+    near = at(0.3)
+    near["final"]["T=1"]["accuracy"] = [0.1, 0.1]
+    lines = undecided({START: at(0.0), "GRPO": at(0.0), "far": at(0.3), "near": near}, "GRPO").splitlines()
+    assert lines == ["far: differs from GRPO in every metric.", "near: not distinguishable from GRPO in accuracy T=1."]

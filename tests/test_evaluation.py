@@ -127,8 +127,8 @@ class TestSummary:
             "truncated",
             "tokens",
         ]
-        assert lines[2].split()[:6] == ["a", "2", "@4:", "37.5", "±24.5", "50.0"]
-        assert lines[4].startswith("average")
+        assert lines[1].split()[:6] == ["a", "2", "@4:", "37.5", "±24.5", "50.0"]
+        assert lines[3].startswith("average")
 
 
 class Script:

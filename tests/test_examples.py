@@ -31,7 +31,7 @@ def test_quickstart(tmp_path):
     rows = [line for line in done.stdout.splitlines() if line.startswith(tuple(runs)) and "±" in line]
     assert [row.startswith(name) for row, name in zip(rows, runs, strict=True)] == [True] * 5
     assert "6 held-out problems; samples each: 16 at T=1, 16 at top-p 0.7, 1 at greedy" in done.stdout
-    assert "not told apart from GRPO" in done.stdout
+    assert "not distinguishable from GRPO in" in done.stdout
     assert "GRPO: 100%" in done.stderr.replace("\r", "\n")
     picture = (tmp_path / "out/curves.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
@@ -107,10 +107,15 @@ def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, pr
 
 def test_the_command_line_resumes(tmp_path, tiny_folder, problems):
     train(tmp_path, tiny_folder, problems)
+    saved = tmp_path / "out/checkpoint-2/trainer_state.json"
+    state = json.loads(saved.read_text())
+    state["log_history"][0]["loss"] = 12345.0  # a mark that a run from the start would not have
+    saved.write_text(json.dumps(state))
     words = ["--max_steps", "3", "--save_steps", "3", "--resume_from_checkpoint", "true"]
     train(tmp_path, tiny_folder, problems, *words)
     log = json.loads((tmp_path / "out/checkpoint-3/trainer_state.json").read_text())["log_history"]
     assert [entry["step"] for entry in log if "loss" in entry] == [1, 2, 3]
+    assert log[0]["loss"] == 12345.0
 
 
 def test_two_processes_evaluate_and_keep_the_best_checkpoint(tmp_path, tiny_folder, problems):

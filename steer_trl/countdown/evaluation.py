@@ -1,15 +1,26 @@
-"""Held-out problems, sampled many times: accuracy, pass@k and the number of different right solutions."""
+"""Held-out problems, sampled many times: accuracy, pass@k and the number of different correct solutions."""
+
+from pathlib import Path
 
 import torch
-from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 
-from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, is_right
+from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, is_correct, split_problems
 from steer_trl.evaluation import Sampling, mean_and_interval, pass_at_k
 from steer_trl.evaluation.backends import generation_settings
 from steer_trl.randomness import kept_random_state
 
+MEASURED = "measured.json"
+"""File in a run's folder with what was measured: `final`, of [`evaluate_saved`], and more of a training."""
 
-def how(temperature: float = 1.0, top_p: float = 1.0) -> Sampling:
+
+def task_sampling(temperature: float = 1.0, top_p: float = 1.0) -> Sampling:
     """A sampling whose completions are as long as the task allows."""
     return Sampling(temperature=temperature, top_p=top_p, max_tokens=MAX_COMPLETION_TOKENS)
 
@@ -41,27 +52,31 @@ def evaluate(
 ) -> dict[str, list[float]]:
     """Return each metric as (mean over problems, half width of the 95 % interval).
 
-    `accuracy` is the share of right samples, `pass@k` is given for the powers of 4 up to the number of samples, and
-    `distinct` is the number of different right solutions among the samples of a problem.
+    `accuracy` is the share of correct samples, `pass@k` is given for the powers of 4 up to the number of samples, and
+    `distinct` is the number of different correct solutions among the samples of a problem.
     """
     samples = sample(model, tokenizer, prompts, num_samples, sampling)
-    right = [
-        [text for text in texts if is_right(prompt, text)] for prompt, texts in zip(prompts, samples, strict=True)
+    correct = [
+        [text for text in texts if is_correct(prompt, text)] for prompt, texts in zip(prompts, samples, strict=True)
     ]
-    metrics = {"accuracy": [len(texts) / num_samples for texts in right]}
+    metrics = {"accuracy": [len(texts) / num_samples for texts in correct]}
     for k in (4, 16, 64):
         if k <= num_samples:
-            metrics[f"pass@{k}"] = [pass_at_k(num_samples, len(texts), k) for texts in right]
-    metrics["distinct"] = [float(len(set(texts))) for texts in right]
+            metrics[f"pass@{k}"] = [pass_at_k(num_samples, len(texts), k) for texts in correct]
+    metrics["distinct"] = [float(len(set(texts))) for texts in correct]
     return {name: list(mean_and_interval(values)) for name, values in metrics.items()}
 
 
 # Loss of entropy alone lifts accuracy at temperature 1, so the papers' top-p 0.7 and greedy stand beside it.
-SAMPLINGS = {"T=1": (16, how()), "top-p 0.7": (16, how(top_p=0.7)), "greedy": (1, how(temperature=0.0))}
+SAMPLINGS = {
+    "T=1": (16, task_sampling()),
+    "top-p 0.7": (16, task_sampling(top_p=0.7)),
+    "greedy": (1, task_sampling(temperature=0.0)),
+}
 
 
-def evaluate_all(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, prompts: list[str]
-) -> dict[str, dict[str, list[float]]]:
-    """[`evaluate`] under each of `SAMPLINGS`."""
+def evaluate_saved(folder: str | Path, num_held_out: int) -> dict[str, dict[str, list[float]]]:
+    """[`evaluate`] the model that `folder` holds under each of `SAMPLINGS`."""
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    prompts = split_problems(num_held_out)[0]
     return {name: evaluate(model, tokenizer, prompts, *drawn) for name, drawn in SAMPLINGS.items()}

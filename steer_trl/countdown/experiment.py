@@ -1,28 +1,28 @@
-"""The same start trained with several methods: same data in the same order, side by side, one torch thread each."""
+"""The same start trained with several methods: same data in the same order, side by side, one torch thread each.
+
+Every run is a process of its own, which prints a line per step: the command of `model.py` or `training.py` with a
+recipe, which stays in the run's folder beside what it printed.
+"""
 
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import torch
-from datasets import disable_progress_bars
-from transformers import TrainerCallback, TrainerControl, TrainerState
-from transformers.utils import logging as transformers_logging
+import yaml
+from tqdm.auto import tqdm
 
-from steer_trl import SteerGRPOConfig
-from steer_trl.countdown.evaluation import SAMPLINGS, evaluate
-from steer_trl.countdown.model import supervised_start
-from steer_trl.countdown.progress import make_bars
-from steer_trl.countdown.task import split_problems
-from steer_trl.countdown.training import MEASURED, SETTINGS, save_measured, train
+from steer_trl.countdown.evaluation import MEASURED
 
-START = "start"
+START, RECIPE, OUTPUT = "start", "recipe.yaml", "output.txt"
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+ENTROPY = re.compile(r"'entropy': '(.+?)'")  # in the line that a step prints
 
 
 def _cores() -> int:
@@ -39,92 +39,67 @@ class Experiment:
     supervised_steps: int = 1100
     steps: int = 320
     held_out: int = 400
-    eval_every: int = 80
+    eval_every: int | None = 80
     batch_size: int = 128
     seed: int = 0
-    processes: int = field(default_factory=_cores)
+    side_by_side: int = field(default_factory=_cores)  # runs at a time
+    launcher: Sequence[str] = ()  # before the `-m` of a training's command: what starts several processes for it
 
     def folder(self, name: str) -> Path:
-        """Where a method leaves its model and its `measured.json`."""
+        """Where a run leaves its model and its `measured.json`."""
         return self.output_dir / re.sub(r"\W+", "_", name).strip("_").lower()
+
+    def recipe(self, name: str) -> dict[str, Any]:
+        """The settings of a run: of the start, or of a method."""
+        common = {"held_out": self.held_out, "seed": self.seed}
+        if name == START:
+            return common | {"steps": self.supervised_steps}
+        start = {"start": str(self.folder(START)), "eval_every": self.eval_every}
+        sizes = {"max_steps": self.steps, "per_device_train_batch_size": self.batch_size}
+        return common | start | sizes | self.methods[name]
 
 
 def run(experiment: Experiment) -> dict[str, dict[str, Any]]:
-    """Make the start, train every method from it, and return what each measured, by name; `START` comes first.
+    """[`make_start`], then [`train_methods`]."""
+    make_start(experiment)
+    return train_methods(experiment)
+
+
+def make_start(experiment: Experiment) -> None:
+    """Make the model that every method starts from."""
+    _run(experiment, START, experiment.supervised_steps, ["-m", "steer_trl.countdown.model"])
+
+
+def train_methods(experiment: Experiment) -> dict[str, dict[str, Any]]:
+    """Train every method from the start, and return what each run measured, by name; `START` comes first.
 
     Everything is also written to `output_dir`: the models, and one `measured.json` each.
+
+    Raises:
+        `RuntimeError`: a run failed; with the end of what it printed.
     """
-    jobs: list[tuple[str, Callable[..., None], int]] = [(START, _make_start, experiment.supervised_steps)]
-    _run_side_by_side(experiment, jobs)
-    _run_side_by_side(experiment, [(name, _train, experiment.steps) for name in experiment.methods])
+    command = [*experiment.launcher, "-m", "steer_trl.countdown.training"]
+    with ThreadPoolExecutor(experiment.side_by_side) as pool:  # a failure or an interrupt cancels the runs that wait
+        list(pool.map(lambda name: _run(experiment, name, experiment.steps, command), experiment.methods))
     names = [START, *experiment.methods]
     return {name: json.loads((experiment.folder(name) / MEASURED).read_text()) for name in names}
 
 
-def _run_side_by_side(experiment: Experiment, jobs: Sequence[tuple[str, Callable[..., None], int]]) -> None:
-    context = get_context("spawn")  # a forked torch can hang
-    with context.Manager() as manager, ProcessPoolExecutor(experiment.processes, context, _one_thread) as pool:
-        progress = manager.Queue()
-        bars = make_bars({name: total for name, _, total in jobs})
-        futures = [pool.submit(work, experiment, name, progress) for name, work, _ in jobs]
-        for future in futures:
-            future.add_done_callback(lambda _: progress.put(None))
-        for _ in futures:
-            while (message := progress.get()) is not None:
-                name, steps, comment = message
-                bars[name].show(steps, comment)
-        for bar in bars.values():
-            bar.close()
-        for future in futures:
-            future.result()
-
-
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-    disable_progress_bars()
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()
-
-
-class _Progress(TrainerCallback):
-    def __init__(self, name: str, queue: Any) -> None:
-        self.name, self.queue = name, queue
-
-    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Tell how far the run is."""
-        last = state.log_history[-1] if state.log_history else {}
-        comment = f"entropy {last['entropy']:.3f}" if "entropy" in last else ""
-        self.queue.put((self.name, state.global_step, comment))
-
-
-class _HeldOut(TrainerCallback):
-    """Evaluates at temperature 1 every few steps; the last step is left to the final evaluation."""
-
-    def __init__(self, experiment: Experiment, prompts: list[str]) -> None:
-        self.experiment, self.prompts = experiment, prompts
-        self.measured: list[dict[str, Any]] = []
-
-    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Evaluate if it is time."""
-        if state.global_step % self.experiment.eval_every == 0 and state.global_step < state.max_steps:
-            metrics = evaluate(kwargs["model"], kwargs["processing_class"], self.prompts, *SAMPLINGS["T=1"])
-            self.measured.append({"step": state.global_step} | metrics)
-
-
-def _make_start(experiment: Experiment, name: str, progress: Any) -> None:
-    prompts = split_problems(experiment.held_out)[1]
+def _run(experiment: Experiment, name: str, steps: int, command: list[str]) -> None:
     folder = experiment.folder(name)
-    supervised_start(folder, experiment.supervised_steps, prompts, [_Progress(name, progress)], experiment.seed)
-    save_measured(folder, experiment.held_out)
-
-
-def _train(experiment: Experiment, name: str, progress: Any) -> None:
-    folder = experiment.folder(name)
-    sizes = {"max_steps": experiment.steps, "per_device_train_batch_size": experiment.batch_size}
-    settings = SETTINGS | sizes | {"seed": experiment.seed, "output_dir": str(folder)} | experiment.methods[name]
-    on_held_out = _HeldOut(experiment, split_problems(experiment.held_out)[0])
-    callbacks = [_Progress(name, progress), on_held_out]
-    measured = train(experiment.folder(START), SteerGRPOConfig(**settings), experiment.held_out, callbacks)
-    measured = save_measured(folder, experiment.held_out, held_out=on_held_out.measured, **measured)
-    measured["held_out"].append({"step": experiment.steps} | measured["final"]["T=1"])
-    (folder / MEASURED).write_text(json.dumps(measured, indent=1))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / RECIPE).write_text(yaml.safe_dump(experiment.recipe(name)))
+    command = [sys.executable, *command, "--config", str(folder / RECIPE), "--output_dir", str(folder)]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    with (
+        tqdm(total=steps, desc=name, unit="step") as bar,
+        open(folder / OUTPUT, "w") as output,
+        subprocess.Popen(command, env=os.environ | ENVIRONMENT, **streams) as process,
+    ):
+        for line in process.stdout:
+            output.write(line)
+            if entropy := ENTROPY.search(line):
+                bar.set_postfix_str(f"entropy {entropy[1]}", refresh=False)
+                bar.update()
+    if process.returncode:
+        raise RuntimeError(f"{name} failed. {folder / OUTPUT} ends in:\n\n{(folder / OUTPUT).read_text()[-2000:]}")

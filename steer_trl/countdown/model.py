@@ -1,19 +1,32 @@
-"""A Qwen2 of 0.36 million parameters, made from scratch and started by supervised learning on random solutions."""
+"""A Qwen2 of 0.36 million parameters, made from scratch and started by supervised learning on random solutions.
 
-from collections.abc import Sequence
+python -m steer_trl.countdown.model --output_dir runs/start
+"""
+
+import json
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from datasets import Dataset
-from transformers import PrinterCallback, TrainerCallback
 from trl import SFTConfig, SFTTrainer
 
-from steer_trl.countdown.task import CHARACTERS, solved_examples
+from steer_trl.countdown.evaluation import MEASURED, evaluate_saved
+from steer_trl.countdown.task import CHARACTERS, solved_examples, split_problems
+from steer_trl.recipes import RecipeParser
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 
-def supervised_start(
-    output_dir: str | Path, steps: int, prompts: list[str], callbacks: Sequence[TrainerCallback] = (), seed: int = 0
-) -> None:
+@dataclass
+class StartArguments:
+    """Sizes of the supervised start."""
+
+    output_dir: str = field(metadata={"help": "Folder that the model is saved in."})
+    steps: int = field(default=1100, metadata={"help": "Optimizer steps of 64 solved examples."})
+    held_out: int = field(default=400, metadata={"help": "Problems to judge on, of which no example is made."})
+    seed: int = field(default=0, metadata={"help": "Seed of the model's first weights and of the training."})
+
+
+def supervised_start(output_dir: str | Path, steps: int, prompts: list[str], seed: int = 0) -> None:
     """Train the model for `steps` batches of 64 solved examples of `prompts` and save it, with its tokenizer."""
     batch_size = 64
     tokenizer = tiny_tokenizer(CHARACTERS)
@@ -35,12 +48,17 @@ def supervised_start(
             save_strategy="no",
             report_to="none",
             disable_tqdm=True,
-            logging_strategy="no",
+            logging_steps=1,
         ),
         train_dataset=Dataset.from_list(solved_examples(steps * batch_size, prompts)),
         processing_class=tokenizer,
-        callbacks=list(callbacks),
     )
-    trainer.remove_callback(PrinterCallback)
     trainer.train()
     trainer.save_model()
+
+
+if __name__ == "__main__":
+    (args,) = RecipeParser((StartArguments,)).parse_args_and_config()
+    supervised_start(args.output_dir, args.steps, split_problems(args.held_out)[1], args.seed)
+    measured = {"final": evaluate_saved(args.output_dir, args.held_out)}
+    Path(args.output_dir, MEASURED).write_text(json.dumps(measured, indent=1))

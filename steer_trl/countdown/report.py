@@ -1,12 +1,13 @@
-"""The table and the picture of a comparison, and plain words on what did not differ."""
+"""The table and the picture of a comparison, and what did not differ in plain words."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pandas import DataFrame
+
 from steer_trl.countdown.evaluation import SAMPLINGS
 from steer_trl.countdown.experiment import START
 from steer_trl.curves import entropy_ends, series
-from steer_trl.tables import aligned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,23 +27,21 @@ def table(results: dict[str, dict[str, Any]], problems: int, timed_against: str 
 
     `timed_against` names the run whose time is 1 in a last column, for runs that had the machine to themselves.
     """
-    headers = ["", "entropy", *(f"{metric} {sampling}" for sampling, metric in COLUMNS)]
-    headers += ["time"] if timed_against else []
-    rows = []
+    rows = {}
     for name, measured in results.items():
-        entropy = "" if name == START else "{:.3f} -> {:.3f}".format(*entropy_ends(measured["log"]))
-        final = measured["final"]
-        cells = ["{:.3f} ±{:.3f}".format(*final[sampling][metric]) for sampling, metric in COLUMNS]
+        trained, final = name != START, measured["final"]
+        row = {"entropy": "{:.3f} -> {:.3f}".format(*entropy_ends(measured["log"])) if trained else ""}
+        for sampling, metric in COLUMNS:
+            row[f"{metric} {sampling}"] = "{:.3f} ±{:.3f}".format(*final[sampling][metric])
         if timed_against:
-            cells.append("" if name == START else f"{measured['seconds'] / results[timed_against]['seconds']:.2f}")
-        rows.append([name, entropy, *cells])
+            row["time"] = f"{measured['seconds'] / results[timed_against]['seconds']:.2f}" if trained else ""
+        rows[name] = row
     drawn = ", ".join(f"{num_samples} at {name}" for name, (num_samples, _) in SAMPLINGS.items())
     note = (
         f"{problems} held-out problems; samples each: {drawn}. Entropy in nats per token: first step, and mean of the "
-        "last ten.\n± is the half width of the 95 % interval over problems; it does not count the luck of a training "
-        "seed."
+        "last ten.\n± is the half width of the 95 % interval over problems; it does not include seed-to-seed variance."
     )
-    return f"{aligned([headers, *rows])}\n\n{note}"
+    return f"{DataFrame(rows).T.to_string()}\n\n{note}"
 
 
 def undecided(results: dict[str, dict[str, Any]], baseline: str) -> str:
@@ -56,7 +55,8 @@ def undecided(results: dict[str, dict[str, Any]], baseline: str) -> str:
             for sampling, metric in COLUMNS
             if _overlap(measured["final"][sampling][metric], results[baseline]["final"][sampling][metric])
         ]
-        lines.append(f"{name}: not told apart from {baseline} in {', '.join(same) or 'nothing'}.")
+        verdict = f"not distinguishable from {baseline} in {', '.join(same)}"
+        lines.append(f"{name}: {verdict if same else f'differs from {baseline} in every metric'}.")
     return "\n".join(lines)
 
 
@@ -81,7 +81,7 @@ def figure(results: dict[str, dict[str, Any]]) -> "Figure":
             axis.errorbar(steps, values, half_widths, capsize=2, marker="o", markersize=3, **style)
     drawn.suptitle("One start, one order of the data, several ways to weight the tokens: Countdown, 0.36 M parameters")
     axes[0].set(title="Policy entropy", ylabel="nats per token", ylim=(0, None))
-    axes[1].set(title="Accuracy of one sample, held-out problems", ylabel="share right (temperature 1)")
+    axes[1].set(title="Accuracy of one sample, held-out problems", ylabel="share correct (temperature 1)")
     axes[2].set(title="Solved by at least one of 16 samples", ylabel="share of held-out problems")
     for axis in axes:
         axis.set_xlabel("optimizer step")

@@ -1,7 +1,7 @@
 """Problems such as `3 5 7>26:`, solved by steps such as `3*7=21;21+5=26`.
 
 Three numbers from 1 to 12, each used once; `+`, `-` and `*`; every value between 0 and 99; at least four different
-right solutions, so that there is diversity to lose.
+correct solutions, so that there is diversity to lose.
 """
 
 import operator
@@ -21,7 +21,7 @@ _STEP = re.compile(r"(\d{1,2})([+*-])(\d{1,2})=(\d{1,2})", re.ASCII)
 
 
 def walks(values: tuple[int, ...]) -> Iterator[tuple[str, int]]:
-    """All right step sequences from `values` to a single number, each with the number it reaches."""
+    """All correct step sequences from `values` to a single number, each with the number it reaches."""
     if len(values) == 1:
         yield "", values[0]
     for i, j in permutations(range(len(values)), 2):
@@ -35,7 +35,7 @@ def walks(values: tuple[int, ...]) -> Iterator[tuple[str, int]]:
 
 @cache
 def all_problems() -> dict[str, list[str]]:
-    """All 2,466 problems, as prompts with the numbers in ascending order, with their distinct right solutions."""
+    """All 2,466 problems, as prompts with the numbers in ascending order, with their distinct correct solutions."""
     problems: dict[str, dict[str, None]] = {}
     for numbers in combinations_with_replacement(range(1, LARGEST_NUMBER + 1), 3):
         for steps, target in walks(numbers):
@@ -43,8 +43,8 @@ def all_problems() -> dict[str, list[str]]:
     return {prompt: list(found) for prompt, found in problems.items() if len(found) >= FEWEST_SOLUTIONS}
 
 
-def is_right(prompt: str, completion: str) -> bool:
-    """Check every step of a completion: numbers available, arithmetic right, all used, target reached."""
+def is_correct(prompt: str, completion: str) -> bool:
+    """Check every step of a completion: numbers available, arithmetic correct, all used, target reached."""
     numbers, target = prompt.rstrip(":").split(">")
     available = Counter(map(int, numbers.split()))
     for text in completion.split(";"):
@@ -60,8 +60,8 @@ def is_right(prompt: str, completion: str) -> bool:
 
 
 def countdown_reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
-    """Reward function for TRL: 1 for a right completion, 0 for a wrong one."""
-    return [float(is_right(prompt, text)) for prompt, text in zip(prompts, completions, strict=True)]
+    """Reward function for TRL: 1 for a correct completion, 0 for an incorrect one."""
+    return [float(is_correct(prompt, text)) for prompt, text in zip(prompts, completions, strict=True)]
 
 
 def split_problems(num_held_out: int, seed: int = 0) -> tuple[list[str], list[str]]:
@@ -74,14 +74,14 @@ def split_problems(num_held_out: int, seed: int = 0) -> tuple[list[str], list[st
 
 
 def solved_examples(count: int, prompts: list[str], seed: int = 1) -> list[dict[str, str]]:
-    """Draw `count` random right solutions of `prompts`, reordered at random, as `{"prompt", "completion"}`."""
+    """Draw `count` random correct solutions of `prompts`, reordered at random, as `{"prompt", "completion"}`."""
     rng = random.Random(seed)
     drawn = rng.choices(prompts, k=count)
     return [{"prompt": _reordered(prompt, rng), "completion": rng.choice(solutions(prompt))} for prompt in drawn]
 
 
 def solutions(prompt: str) -> list[str]:
-    """All distinct right solutions of a prompt."""
+    """All distinct correct solutions of a prompt."""
     numbers, target = prompt.split(">")
     return all_problems()[f"{' '.join(sorted(numbers.split(), key=int))}>{target}"]
 

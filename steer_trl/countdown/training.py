@@ -1,19 +1,30 @@
-"""One training run on Countdown, by one process or by several."""
+"""One training run on Countdown, by one process or several, from the start that `make quickstart` has made.
+
+    accelerate launch --config_file configs/accelerate/cpu_2_processes.yaml -m steer_trl.countdown.training \\
+        --start runs/quickstart/start --output_dir runs/countdown --max_steps 50 --advantage_shaping clip_cov
+
+Any field of `SteerGRPOConfig` can be set, on the command line or with a recipe (`--config`).
+"""
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
+from torch import distributed
+from transformers import TrainerCallback, TrainerControl, TrainerState
+from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.countdown.evaluation import evaluate_all
+from steer_trl.countdown.evaluation import MEASURED, SAMPLINGS, evaluate, evaluate_saved
 from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, split_problems
+from steer_trl.preflight import check_model_path
+from steer_trl.recipes import RecipeParser, checkpoint_to_resume
 
-MEASURED = "measured.json"
 SETTINGS: dict[str, Any] = {
+    "per_device_train_batch_size": 64,
     "steps_per_generation": 4,
     "num_generations": 8,
     "max_completion_length": MAX_COMPLETION_TOKENS,
@@ -28,30 +39,79 @@ SETTINGS: dict[str, Any] = {
     "use_cpu": True,
     "bf16": False,
 }
-"""Fields of [`~steer_trl.SteerGRPOConfig`] that suit the task; the effective batch is 128 completions."""
+"""Defaults of [`~steer_trl.SteerGRPOConfig`] that suit the task, for two processes: 128 completions per step."""
 
 
-def train(
-    start: str | Path, args: SteerGRPOConfig, num_held_out: int, callbacks: Sequence[TrainerCallback] = ()
-) -> dict[str, Any]:
-    """Train the model of `start` and save it to `args.output_dir`; return TRL's log and the seconds it took."""
+@dataclass
+class CountdownArguments:
+    """Where to start from, and what to judge on."""
+
+    start: str = field(metadata={"help": "Folder of the model to start from."})
+    held_out: int = field(default=400, metadata={"help": "Problems to judge on."})
+    eval_every: int | None = field(
+        default=None,
+        metadata={"help": "Optimizer steps between two evaluations at temperature 1; by default at the end only."},
+    )
+
+
+class HeldOut(TrainerCallback):
+    """Evaluates at temperature 1 every few steps, into the log; the last step is left to the final evaluation."""
+
+    def __init__(self, every: int, prompts: list[str]) -> None:
+        self.every, self.prompts = every, prompts
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Evaluate if it is time. What is in the state's log is in the checkpoints."""
+        if state.global_step % self.every == 0 and state.global_step < state.max_steps:
+            metrics = evaluate(kwargs["model"], kwargs["processing_class"], self.prompts, *SAMPLINGS["T=1"])
+            state.log_history.append({"step": state.global_step, "held_out": metrics})
+
+
+def train(countdown: CountdownArguments, args: SteerGRPOConfig) -> None:
+    """Train the start, or resume; save the model, and on one process evaluate it and write `measured.json`.
+
+    That has TRL's log, the seconds since the start or the resume, and the evaluations: `held_out` over the steps at
+    temperature 1, `final` in every way of sampling.
+
+    Raises:
+        `ValueError`: evaluations during the training of several processes, which may each hold a part of the model.
+    """
+    if countdown.eval_every and args.world_size > 1:
+        raise ValueError(
+            f"eval_every={countdown.eval_every} cannot be combined with {args.world_size} processes. Leave it out: "
+            "the model is evaluated at the end."
+        )
+    check_model_path(countdown.start)
+    held_out, prompts = split_problems(countdown.held_out)
     trainer = SteerGRPOTrainer(
-        model=str(start),
+        model=countdown.start,
         reward_funcs=countdown_reward,
         args=args,
-        train_dataset=Dataset.from_dict({"prompt": split_problems(num_held_out)[1]}),
-        callbacks=list(callbacks),
+        train_dataset=Dataset.from_dict({"prompt": prompts}),
+        callbacks=[HeldOut(countdown.eval_every, held_out)] if countdown.eval_every else None,
     )
-    trainer.remove_callback(PrinterCallback)
-    trainer.train()
+    trainer.train(resume_from_checkpoint=checkpoint_to_resume(args.resume_from_checkpoint))
     trainer.save_model()
     trainer.accelerator.wait_for_everyone()
-    return {"log": trainer.state.log_history, "seconds": trainer.state.log_history[-1]["train_runtime"]}
+    if args.process_index == 0:
+        unset_hf_deepspeed_config()  # else the model to judge would be sharded over processes that do not judge
+        final = evaluate_saved(args.output_dir, countdown.held_out)
+        log = [entry for entry in trainer.state.log_history if "held_out" not in entry]
+        points = [{"step": e["step"]} | e["held_out"] for e in trainer.state.log_history if "held_out" in e]
+        points.append({"step": trainer.state.global_step} | final["T=1"])
+        measured = {"log": log, "seconds": log[-1]["train_runtime"], "held_out": points, "final": final}
+        Path(args.output_dir, MEASURED).write_text(json.dumps(measured, indent=1))
 
 
-def save_measured(folder: str | Path, num_held_out: int, **measured: Any) -> dict[str, Any]:
-    """Evaluate the model that `folder` holds, and write and return that with what was `measured` in training."""
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    measured["final"] = evaluate_all(model, tokenizer, split_problems(num_held_out)[0])
-    Path(folder, MEASURED).write_text(json.dumps(measured, indent=1))
-    return measured
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line over a recipe over the settings of the task, and train."""
+    parser = RecipeParser((CountdownArguments, SteerGRPOConfig))
+    parser.set_defaults_with_config(**SETTINGS)
+    train(*parser.parse_args_and_config(arguments))
+    if distributed.is_initialized():  # a process that exits without destroying its group can abort the others
+        distributed.barrier()
+        distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

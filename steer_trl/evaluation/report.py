@@ -15,8 +15,9 @@ import math
 from itertools import groupby
 from typing import Any
 
+from pandas import DataFrame
+
 from steer_trl.evaluation.metrics import majority_vote, mean_and_interval, pass_at_k
-from steer_trl.tables import aligned
 
 SHARES = ("unanswered", "truncated", "timed_out")
 Numbers = dict[str, tuple[float, float]]
@@ -84,7 +85,8 @@ def table(summary: dict[str, Any]) -> str:
     note = (
         "Percent, ± half width of the 95 % interval over problems; sampling's seed-to-seed variance is not included."
     )
-    return f"{aligned(rows)}\n\n{note}"
+    frame = DataFrame(rows[1:], columns=rows[0]).set_index("benchmark").rename_axis(index=None, columns="benchmark")
+    return f"{frame.to_string()}\n\n{note}"
 
 
 def _cells(name: str, problems: str, numbers: Numbers, k: int | None) -> list[str]:
