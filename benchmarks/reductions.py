@@ -12,14 +12,13 @@ import torch
 from pandas import DataFrame
 from torch import Tensor
 
-from steer_trl import statistics
-from steer_trl.functional import stare_statistic, steer_statistic
-from steer_trl.statistics import Reduce
+from steer_trl.functional import order_statistics, stare_statistic, steer_statistic
+from steer_trl.functional.order_statistics import Reduce
 
 STATISTICS: dict[str, Callable[[Tensor, Tensor, Reduce], object]] = {
     "maximum (STEER, exponential and linear)": lambda x, m, r: steer_statistic(x, m, reduce=r),
     "quantile (STEER, binary)": lambda x, m, r: steer_statistic(x, m, mapping="binary", reduce=r),
-    "top share of one set (fork tokens, ...)": lambda x, m, r: statistics.top_threshold(x, m.bool(), 0.1, r),
+    "top share of one set (fork tokens, ...)": lambda x, m, r: order_statistics.top_threshold(x, m.bool(), 0.1, r),
     "top share of T+ and of T- (STARE)": lambda x, m, r: stare_statistic(-x.abs(), x, m, reduce=r),
 }
 

@@ -12,22 +12,23 @@ from trl import GRPOConfig
 from steer_trl.redact import public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
 from steer_trl.shaping.base import one_or_several, option
-from steer_trl.shaping.clip_cov import ClipCovOptions
-from steer_trl.shaping.dcpo import DcpoOptions
-from steer_trl.shaping.edge_grpo import EdgeGrpoOptions
-from steer_trl.shaping.entropy_advantage import EntropyAdvantageOptions
-from steer_trl.shaping.fork_tokens import ForkTokensOptions
-from steer_trl.shaping.grpo_s import GrpoSOptions
-from steer_trl.shaping.gtpo import GtpoOptions
-from steer_trl.shaping.kl_cov import KlCovOptions
-from steer_trl.shaping.position import PositionOptions
-from steer_trl.shaping.ppl import PplOptions
-from steer_trl.shaping.quadrant import QuadrantOptions
-from steer_trl.shaping.stare_options import StareOptions
-from steer_trl.shaping.steer import SteerOptions
-from steer_trl.shaping.unlikelihood import UnlikelihoodOptions
-from steer_trl.shaping.w_reinforce import WReinforceOptions
-from steer_trl.validation import CLIPPED_LOSSES, in_interval, listed, one_of, refuse
+from steer_trl.shaping.conflicts import CLIPPED_LOSSES
+from steer_trl.shaping.methods.clip_cov import ClipCovOptions
+from steer_trl.shaping.methods.dcpo import DcpoOptions
+from steer_trl.shaping.methods.edge_grpo import EdgeGrpoOptions
+from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantageOptions
+from steer_trl.shaping.methods.fork_tokens import ForkTokensOptions
+from steer_trl.shaping.methods.grpo_s import GrpoSOptions
+from steer_trl.shaping.methods.gtpo import GtpoOptions
+from steer_trl.shaping.methods.kl_cov import KlCovOptions
+from steer_trl.shaping.methods.position import PositionOptions
+from steer_trl.shaping.methods.ppl import PplOptions
+from steer_trl.shaping.methods.quadrant import QuadrantOptions
+from steer_trl.shaping.methods.stare_options import StareOptions
+from steer_trl.shaping.methods.steer import SteerOptions
+from steer_trl.shaping.methods.unlikelihood import UnlikelihoodOptions
+from steer_trl.shaping.methods.w_reinforce import WReinforceOptions
+from steer_trl.validation import in_interval, listed, one_of, refuse
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ class SteerGRPOConfig(
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
-    It adds the fields below, and those of each method (`SteerOptions` in `shaping/steer.py` and so on), to
+    It adds the fields below, and those of each method (`SteerOptions` in `shaping/methods/steer.py` and so on), to
     [`~trl.GRPOConfig`], whose fields all keep their meaning and defaults. Every method runs with its authors' values
     when nothing else is set. What is wrong is refused here, all at once, before a model is loaded.
 

@@ -28,11 +28,6 @@ STARE_VARIANTS = {
     "C4": (STARE_OPERATIONS[1], STARE_OPERATIONS[3]),
 }
 STARE_LOW_SETS = ("complement", "bottom")
-# The losses of TRL in which a clipped token has no gradient; the others bound the ratio in their own ways.
-CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
-TOKEN_MEAN_LOSSES = ("bnpo", "dapo", "cispo", "vespo")
-# What switches TRL's clipping off: ratios between 0 and a billion.
-UNCLIPPED = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None}
 
 
 def refuse(complaints: list[str], subject: str) -> None:

@@ -16,7 +16,7 @@ from transformers import PrinterCallback, TrainerCallback
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
-from steer_trl.push_errors import PushError
+from steer_trl.hub.push import PushError
 from steer_trl.shaping import Shaper
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from steer_trl import statistics
+from steer_trl.functional import order_statistics
 
 SPECIAL = np.array([0.0, -0.0, 1e-45, -1e-45, 1e-38, np.inf, -np.inf, 1.0, 1.0 + 2**-23, 3e38], dtype=np.float32)
 
@@ -33,12 +33,12 @@ def check(case, rank, ranks, reduce):
         return reduce(tensor, operation)
 
     k = min(count, max(1, math.floor(fraction * count + 0.999999))) if fraction else 0
-    top = statistics.top_threshold(values, valid, fraction, counted).item()
+    top = order_statistics.top_threshold(values, valid, fraction, counted).item()
     assert top == (everything[k - 1] if k else math.inf), (case, "top", fraction, top, everything)
-    quantile = statistics.quantile(values, valid, fraction, counted).item()
+    quantile = order_statistics.quantile(values, valid, fraction, counted).item()
     expected = everything[count - math.floor(fraction * (count - 1)) - 1] if count else math.inf
     assert quantile == expected, (case, "quantile", fraction, quantile, everything)
-    extremes = [x.item() for x in statistics.extremes(values, valid, counted)]
+    extremes = [x.item() for x in order_statistics.extremes(values, valid, counted)]
     assert extremes == ([everything[-1], everything[0]] if count else [math.inf, -math.inf]), (case, "extremes")
     return tuple(sizes)
 

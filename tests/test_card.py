@@ -14,22 +14,23 @@ import yaml
 from datasets import Dataset
 from hub_server import complaints
 from huggingface_hub import ModelCard, constants
+from trl.trainer.utils import generate_model_card
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.card import (
+from steer_trl.data import SOURCES
+from steer_trl.evaluation import BenchmarkEvaluation
+from steer_trl.evaluation.benchmarks import Benchmark
+from steer_trl.hub.card import (
     Run,
+    complete_card,
     datasets_on_hub,
     draw_entropy,
     entropy_curve,
     entropy_ends,
     eval_results,
     find_license,
-    make_card,
     settings,
 )
-from steer_trl.data import SOURCES
-from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.evaluation.benchmarks import Benchmark
 from steer_trl.redact import public
 from steer_trl.shaping import SHAPERS
 
@@ -38,9 +39,16 @@ def config(**fields):
     return SteerGRPOConfig(output_dir="somewhere", use_cpu=True, bf16=False, **fields)
 
 
-def card(log=(), **known):
-    args = known.pop("args", None) or config()
-    return make_card(Run(args=args, model_name="m", log=log, step=log[-1]["step"] if log else 0, **known))
+def draft(base_model=None, **known):
+    """TRL's card."""
+    names = ("hub_model_id", "dataset_name", "wandb_url", "trackio_url")
+    rest = dict.fromkeys(names) | {"model_name": "m", "tags": ["trl"], "trainer_name": "GRPO"} | known
+    return generate_model_card(base_model, **rest)
+
+
+def card(log=(), trl=None, **known):
+    known = {"args": config(), "step": log[-1]["step"] if log else 0} | known
+    return complete_card(trl or draft(), Run(log=log, **known))
 
 
 def points(count):
@@ -78,6 +86,23 @@ class TestEntropy:
         assert (tmp_path / "entropy.png").read_bytes().startswith(b"\x89PNG")
         assert not draw_entropy(points(1), tmp_path / "other.png")
         assert [path.name for path in tmp_path.iterdir()] == ["entropy.png"]
+
+
+class TestTrlsPart:
+    def test_a_model_of_the_hub(self):
+        trl = draft("Qwen/Some", hub_model_id="me/m", dataset_name="a/b", wandb_url="https://w/run?apiKey=sesame")
+        text = str(card(trl=trl, base_model="Qwen/Some", base_is_on_hub=True, datasets=["a/b"]))
+        assert "fine-tuned version of [Qwen/Some](https://huggingface.co/Qwen/Some)" in text and "me/m" in text
+        assert "(https://w/run)" in text and "sesame" not in text
+        data = ModelCard(text).data
+        assert (data.base_model, data.base_model_relation, data.datasets) == ("Qwen/Some", "finetune", ["a/b"])
+        assert (data.library_name, data.pipeline_tag) == ("transformers", "text-generation")
+
+    def test_what_trl_takes_for_granted(self):
+        local = str(card(base_model="runs/start", is_chat=False))
+        assert "fine-tuned version of the local folder `start`" in local and 'model=".")' not in local
+        assert "None" not in local.partition("## Entropy")[0] and "generator(question, " in local
+        assert "fine-tuned version of a model made in memory" in str(card())
 
 
 class TestLicense:
@@ -185,7 +210,7 @@ class TestResults:
 
     def test_the_results_are_those_of_the_weights(self):
         best = card(self.LOG, benchmarks=self.benchmarks(""))
-        earlier = make_card(Run(args=config(), model_name="m", log=self.LOG, step=7, benchmarks=self.benchmarks("")))
+        earlier = card(self.LOG, step=7, benchmarks=self.benchmarks(""))
         assert best.data.eval_results[0].metric_value == 0.75
         assert earlier.data.eval_results[0].metric_value == 0.25
         assert "At step 5," in str(earlier) and "The weights are those of step 7, the best by" in str(earlier)
@@ -242,7 +267,7 @@ class TestSettings:
 
 
 class TestProgram:
-    SCRIPT = "from steer_trl.published import program\nprint(program())\n"
+    SCRIPT = "from steer_trl.trainer.cards import program\nprint(program())\n"
 
     def run(self, *command):
         return subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True).stdout.strip()

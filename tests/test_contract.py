@@ -12,8 +12,8 @@ from trl.generation.vllm_generation import VLLMGeneration
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import get_config_model_id
 
-from steer_trl.metrics import append_all
-from steer_trl.validation import CLIPPED_LOSSES, TOKEN_MEAN_LOSSES
+from steer_trl.shaping.conflicts import CLIPPED_LOSSES, TOKEN_MEAN_LOSSES
+from steer_trl.trainer.metrics import append_all
 
 
 def parameters(function):

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from trl.generation.vllm_generation import VLLMGeneration
 
 from steer_trl import SteerGRPOTrainer
+from steer_trl.cli.evaluate import EvalArguments, run
 from steer_trl.data import load_math_dataset
 from steer_trl.evaluation import (
     Benchmark,
@@ -39,7 +40,6 @@ from steer_trl.evaluation import (
     table,
 )
 from steer_trl.evaluation.backends import TransformersGenerator, prompt_token_ids, saved_eos_token_ids
-from steer_trl.evaluation.command import EvalArguments, run
 from steer_trl.evaluation.in_training import TrainerGenerator
 from steer_trl.rewards import MathReward
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer

@@ -162,7 +162,7 @@ class TestWhole:
         assert "Trained by `hub_run.py`, on 1 process." in card
         assert 'model="tester/whole"' in card and "entropy.png" in card
         assert "apache-2.0, that of the base model's card" in card
-        for text in ("2606.19236", "2402.03300", "vonwerra2020trl", "- transformers: ", "`count_reward`"):
+        for text in ("2606.19236", "2402.03300", "vonwerra2020trl", "- Transformers: ", "`count_reward`"):
             assert text in card
         (settings,) = [block.split("```")[0] for block in card.split("```yaml\n")[1:]]
         again = SteerGRPOConfig(output_dir="x", use_cpu=True, **yaml.safe_load(settings))
@@ -211,7 +211,7 @@ class TestFailing:
         assert f"all files are in {folder / 'run'}" in said[how]
         assert f"hf upload tester/run {folder / 'run'} ." in said[how]
         assert ("hf auth login" in said[how]) == (how == "refused")
-        assert ("Wait until the server answers" in said[how]) == (how != "refused")
+        assert ("Retry once the Hub is reachable" in said[how]) == (how != "refused")
 
     def test_no_local_file_is_lost(self, failing):
         folder, *_ = failing
@@ -241,5 +241,5 @@ class TestFailing:
     @pytest.mark.parametrize("how", ["refused at the start", "gone at the start"])
     def test_a_run_that_could_not_push_does_not_begin(self, failing, how):
         _, _, said, _ = failing
-        assert "push_to_hub=True is refused" in said[how] and "Nothing has been trained yet" in said[how]
+        assert "push_to_hub=True needs a repository" in said[how] and "Nothing has been trained yet" in said[how]
         assert ("hf auth login" in said[how]) == (how == "refused at the start")

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from steer_trl import SteerGRPOConfig, shaping
+from steer_trl.functional.order_statistics import this_process
 from steer_trl.randomness import uniform
 from steer_trl.shaping import SHAPERS, Rollout, Shaper, TokenBatch, make_shapers
-from steer_trl.statistics import this_process
 
 SEEDS = st.integers(0, 2**31)
 IN_THE_LOSS = [name for name, shaper in SHAPERS.items() if shaper.overrides("weights") or shaper.overrides("bonus")]
@@ -1041,7 +1041,7 @@ def test_a_method_of_ones_own_is_found_by_its_import_path(separator):
     [
         ("no_such_module:Method", "No module named 'no_such_module'"),
         ("no_such_module.Method", "No module named 'no_such_module'"),
-        ("steer_trl.shaping.opo:Missing", "no attribute 'Missing'"),
+        ("steer_trl.shaping.methods.opo:Missing", "no attribute 'Missing'"),
         ("math:sqrt", "does not derive from steer_trl.shaping.Shaper"),
         ("collections.OrderedDict", "does not derive from steer_trl.shaping.Shaper"),
         ("not a path:x", "is refused"),

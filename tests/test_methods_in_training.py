@@ -31,26 +31,30 @@ def settings(name):
 class Watching(SteerGRPOTrainer):
     """Keeps each rollout, before it is shuffled, and counts the completions that get a pass of their own."""
 
-    rollouts, scored = (), 0
+    written, scored = (), 0
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.score, self.rollouts.score = self.rollouts.score, self.count
 
     def _generate_and_score_completions(self, inputs):
         rollout = super()._generate_and_score_completions(inputs)
-        self.rollouts = [*self.rollouts, rollout]
+        self.written = [*self.written, rollout]
         return rollout
 
-    def _score(self, rollout):
+    def count(self, rollout):
         self.scored += len(rollout["completion_ids"])
-        return super()._score(rollout)
+        return self.score(rollout)
 
 
 def test_groups_are_whole_and_have_their_rewards(train):
     """OPO, from what TRL logs of the last rollout: rewards by completion, and the lengths of the completions."""
     trainer = train(Watching, **settings("opo"), num_iterations=2)
     scores = torch.tensor(list(trainer._logs["rewards"]["count_reward"])).view(2, 4)
-    lengths = trainer.rollouts[-1]["completion_mask"].sum(1).view(2, 4)
+    lengths = trainer.written[-1]["completion_mask"].sum(1).view(2, 4)
     baseline = (lengths * scores).sum(1) / lengths.sum(1)
-    assert scores.std() > 0 and len(trainer.rollouts) == 2
-    torch.testing.assert_close(trainer.rollouts[-1]["advantages"], (scores - baseline[:, None]).flatten())
+    assert scores.std() > 0 and len(trainer.written) == 2
+    torch.testing.assert_close(trainer.written[-1]["advantages"], (scores - baseline[:, None]).flatten())
 
 
 def test_weighted_and_missing_rewards(train):
@@ -69,7 +73,7 @@ def test_weighted_and_missing_rewards(train):
         reward_weights=[1.0, 3.0],
         trainer_arguments={"reward_funcs": [first, second]},
     )
-    (rollout,) = trainer.rollouts
+    (rollout,) = trainer.written
     lengths = torch.tensor(list(trainer._logs["rewards"]["first"]))
     bonus = torch.tensor([3.0, 0.0, 3.0, 0.0] * 2)
     expected = torch.where(lengths.nan_to_num() + bonus > 2, 0.1, -1.0)
@@ -86,7 +90,7 @@ def test_a_completion_that_nothing_could_score_has_the_advantage_0(train, name):
 
     (rollout,) = train(
         Watching, max_steps=1, **settings(name), scale_rewards="none", trainer_arguments={"reward_funcs": reward}
-    ).rollouts
+    ).written
     advantages = rollout["advantages"].view(8, -1)
     assert (advantages[3::4] == 0).all() and (advantages[::4] > 0).all() and (advantages[1::4] < 0).all()
     if name == "none":
@@ -117,7 +121,7 @@ def test_truncated_completions_are_compared_with_and_not_trained_on(train, name,
             **fields,
             mask_truncated_completions=on,
             trainer_arguments={"rollout_func": one_finished},
-        ).rollouts[0]
+        ).written[0]
         for on in (True, False)
     )
     assert masked["completion_mask"].sum(1).tolist() == [5, 0, 0, 0] * 2
@@ -130,7 +134,7 @@ def test_truncated_completions_are_compared_with_and_not_trained_on(train, name,
 def test_the_table_of_completions_has_the_advantages_of_whole_rollouts(train, tmp_path, name):
     """Means over a completion's tokens; what the loss does to them later (STEER's weights) is not in it."""
     trainer = train(Watching, **settings(name), max_steps=2, log_completions=True, num_iterations=1)
-    rollout = trainer.rollouts[-1]
+    rollout = trainer.written[-1]
     advantages, mask = rollout["advantages"].view(8, -1), rollout["completion_mask"]
     expected = (advantages * mask).sum(1) / mask.sum(1)
     table = pandas.read_parquet(tmp_path / "run/completions/completions_00002.parquet")
@@ -175,8 +179,9 @@ def test_smooth_advantages_are_refused_where_text_does_not_tell_prompts_apart(ma
 
 def test_smooth_advantages_are_refused_for_images_inside_of_messages(make_trainer):
     row = {"prompt": [{"role": "user", "content": [{"type": "image", "image": PICTURE}]}]}
-    with pytest.raises(ValueError, match="cannot be combined with images"):
-        make_trainer(SteerGRPOTrainer, **settings("dcpo"))._prompt_texts([row])
+    rollouts = make_trainer(SteerGRPOTrainer, **settings("dcpo")).rollouts
+    with pytest.raises(ValueError, match="cannot be combined with images"), rollouts.recording([row]):
+        pass
 
 
 # Eight completions per rollout and step, in two micro-batches. Groups are compared before they are split; the tokens

@@ -56,11 +56,12 @@ def oracle(method, settings):
                     model, ids, attention, inputs["completion_ids"].size(1), compute_entropy=True
                 )
             mask = inputs["completion_mask"] * inputs.get("tool_mask", 1)
-            old_logps = inputs.get("old_per_token_logps", logps)
+            old_logps, log_ratio = inputs.get("old_per_token_logps", logps), None
             if method == "steer":
                 if self.importance_sampling_level == "sequence":
-                    mean_log_ratio = ((logps - old_logps) * mask).sum(1) / mask.sum(1).clamp(min=1)
-                    old_logps = logps - mean_log_ratio.unsqueeze(1)
+                    log_ratio = ((logps - old_logps) * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(
+                        min=1
+                    )
                 clips = self.loss_type in CLIPPED
                 omega = entropy_change(
                     logps,
@@ -69,6 +70,7 @@ def oracle(method, settings):
                     inputs["advantages"],
                     epsilon_low=self.epsilon_low if clips else torch.inf,
                     epsilon_high=self.epsilon_high if clips else torch.inf,
+                    log_ratio=log_ratio,
                 )
                 weights = steer_weights(omega, mask, lambda_min=0.3)
             else:

@@ -9,10 +9,10 @@ import pytest
 from accelerate.commands.config.config_args import load_config_from_file
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.recipes import RecipeParser, load_recipe, take
+from steer_trl.cli.recipes import RecipeParser, load_recipe, take
+from steer_trl.cli.train import parse as parse_arguments
+from steer_trl.cli.train import run
 from steer_trl.shaping import SHAPERS
-from steer_trl.train import parse as parse_arguments
-from steer_trl.train import run
 
 ROOT = Path(__file__).parents[1]
 RECIPES = sorted(ROOT.glob("configs/recipes/*.yaml"))

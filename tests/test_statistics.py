@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from selection import BYTES, check
 
-from steer_trl import statistics
+from steer_trl.functional import order_statistics
 
 token_sets = st.lists(
     st.tuples(
@@ -26,7 +26,7 @@ token_sets = st.lists(
 def test_extremes(tokens):
     values, valid = torch.tensor([v for v, _ in tokens]), torch.tensor([m for _, m in tokens])
     kept = [np.float32(v) for v, m in tokens if m]
-    assert [x.item() for x in statistics.extremes(values, valid)] == [
+    assert [x.item() for x in order_statistics.extremes(values, valid)] == [
         min(kept, default=math.inf),
         max(kept, default=-math.inf),
     ]
@@ -36,7 +36,7 @@ def test_extremes(tokens):
 def test_quantile_selects_what_numpy_selects(tokens, q):
     values, valid = torch.tensor([v for v, _ in tokens]), torch.tensor([m for _, m in tokens])
     kept = np.array([v for v, m in tokens if m], dtype=np.float32)
-    threshold = statistics.quantile(values, valid, q)
+    threshold = order_statistics.quantile(values, valid, q)
     if not kept.size:
         assert threshold == math.inf
         return
@@ -50,13 +50,13 @@ def test_top_fraction_is_a_sort(tokens, fraction):
     kept = np.sort(np.array([v for v, m in tokens if m], dtype=np.float32))[::-1]
     k = min(len(kept), max(1, math.floor(fraction * len(kept) + 0.999999))) if fraction > 0 and len(kept) else 0
     expected = [bool(m and k and np.float32(v) >= kept[k - 1]) for v, m in tokens]
-    assert (valid & (values >= statistics.top_threshold(values, valid, fraction))).tolist() == expected
+    assert (valid & (values >= order_statistics.top_threshold(values, valid, fraction))).tolist() == expected
 
 
 @pytest.mark.parametrize(("count", "fraction", "selected"), [(10, 0.1, 1), (11, 0.1, 2), (3, 0.5, 2), (30, 0.1, 3)])
 def test_fractions_round_up_to_whole_tokens(count, fraction, selected):
     values = torch.arange(count, dtype=torch.float32)
-    threshold = statistics.top_threshold(values, torch.ones(count, dtype=torch.bool), fraction)
+    threshold = order_statistics.top_threshold(values, torch.ones(count, dtype=torch.bool), fraction)
     assert (values >= threshold).sum() == selected
 
 
@@ -66,7 +66,7 @@ def test_more_tokens_than_torch_quantile_takes():
     valid = torch.ones(count, dtype=torch.bool)
     with pytest.raises(RuntimeError, match="too large"):
         torch.quantile(values, 0.5)
-    assert statistics.quantile(values, valid, 0.5) == values[(count - 1) // 2]
+    assert order_statistics.quantile(values, valid, 0.5) == values[(count - 1) // 2]
 
 
 class Threads:

@@ -18,10 +18,10 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl.cli.recipes import RecipeParser, checkpoint_to_resume
 from steer_trl.countdown.evaluation import MEASURED, SAMPLINGS, evaluate, evaluate_saved
 from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, split_problems
-from steer_trl.preflight import check_model_path
-from steer_trl.recipes import RecipeParser, checkpoint_to_resume
+from steer_trl.trainer.preflight import check_model_path
 
 SETTINGS: dict[str, Any] = {
     "per_device_train_batch_size": 64,

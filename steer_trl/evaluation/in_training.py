@@ -1,24 +1,15 @@
 """The same evaluation at intervals of a training run, with the engine that the run generates with."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import torch
-from transformers import GenerationConfig
-
-from steer_trl.evaluation.backends import generation_settings, until_eos
 from steer_trl.evaluation.benchmarks import Benchmark, one_sample_if_greedy
 from steer_trl.evaluation.evaluate import evaluate
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.report import summarize
-from steer_trl.evaluation.sampling import Completion, Sampling
-from steer_trl.randomness import kept_random_state
+from steer_trl.evaluation.sampling import Generator, Sampling
 from steer_trl.rewards import MathReward
-
-if TYPE_CHECKING:
-    from steer_trl.trainer import SteerGRPOTrainer
 
 
 class BenchmarkEvaluation:
@@ -59,21 +50,22 @@ class BenchmarkEvaluation:
             f"{', '.join(names)}."
         ]
 
-    def __call__(self, trainer: "SteerGRPOTrainer") -> dict[str, float]:
-        """Return the metrics of the model as it is. Collective; moves no state of the training run."""
+    def __call__(
+        self, generate: Generator, output_dir: str, step: int, batch_size: int, writes: bool = True
+    ) -> dict[str, float]:
+        """Return the metrics of the model that `generate` draws with. Collective.
+
+        Args:
+            generate: draws completions, on each rank.
+            output_dir (`str`), step (`int`): where a process that `writes` leaves them.
+            batch_size (`int`): completions drawn at once, on each rank.
+            writes (`bool`): of one process only.
+        """
         records = None
-        if trainer.is_world_process_zero():
-            folder = Path(trainer.args.output_dir, "benchmarks", f"step-{trainer.state.global_step}")
-            records = Records(folder, {"step": trainer.state.global_step}, overwrite=True)
-        entries = evaluate(
-            self.benchmarks,
-            TrainerGenerator(trainer),
-            self.judge,
-            self.sampling,
-            trainer.args.per_device_eval_batch_size,
-            records,
-            desc=f"Benchmarks at step {trainer.state.global_step}",
-        )
+        if writes:
+            records = Records(Path(output_dir, "benchmarks", f"step-{step}"), {"step": step}, overwrite=True)
+        desc = f"Benchmarks at step {step}"
+        entries = evaluate(self.benchmarks, generate, self.judge, self.sampling, batch_size, records, desc)
         summary = summarize(entries)
         if records:
             records.write_summary(summary)
@@ -86,67 +78,3 @@ def flatten(summary: dict[str, Any]) -> dict[str, float]:
     if len(rows) > 1:
         rows["average"] = summary["average"]
     return {f"{name}_{key}": mean for name, row in rows.items() for key, (mean, _) in row.items()}
-
-
-class TrainerGenerator:
-    """Draws with the trainer's own engine, vLLM or Transformers, under the evaluation's sampling."""
-
-    is_collective = True  # sharded weights are gathered, and vLLM's ranks wait for each other
-
-    def __init__(self, trainer: "SteerGRPOTrainer") -> None:
-        self.trainer = trainer
-
-    def __call__(self, prompts: Sequence[list[dict[str, Any]]], sampling: Sampling, seed: int) -> list[Completion]:
-        """Draw one completion for each prompt. vLLM draws from the stream of its engine, not from `seed`."""
-        trainer = self.trainer
-        prompt_ids, images, fields = trainer._tokenize_prompts(list(prompts))
-        device = trainer.accelerator.device
-        was_training = trainer.model.training
-        trainer.model.eval()
-        with (
-            kept_random_state(device),
-            self._engine_samples(sampling),
-        ):
-            torch.manual_seed(seed)
-            drawn, _ = trainer._generate_single_turn(prompt_ids, images, fields, num_generations=1)
-        trainer.model.train(was_training)
-        return [until_eos(list(ids), trainer.eos_token_ids, trainer._tokenizer) for ids in drawn]
-
-    @contextmanager
-    def _engine_samples(self, sampling: Sampling) -> Iterator[None]:
-        """Put the evaluation's sampling, all of it, in the place of the training's, where TRL's engines read it."""
-        trainer = self.trainer
-        if trainer.use_vllm:
-            changes = [(trainer.vllm_generation, _vllm_settings(sampling))]
-        else:
-            tokens = {"eos_token_id": trainer.eos_token_ids, "pad_token_id": trainer._tokenizer.pad_token_id}
-            settings = generation_settings(sampling) | tokens
-            config = GenerationConfig(**settings, disable_compile=True)
-            model = trainer.accelerator.unwrap_model(trainer.model)
-            # `generate` fills what the configuration leaves open from the model's own.
-            changes = [
-                (trainer, {"generation_config": config, "generation_kwargs": settings}),
-                (model, {"generation_config": GenerationConfig(**tokens)}),
-            ]
-        before = [(owner, {name: getattr(owner, name) for name in values}) for owner, values in changes]
-        try:
-            for owner, values in changes:
-                vars(owner).update(values)
-            yield
-        finally:
-            for owner, values in before:
-                vars(owner).update(values)
-
-
-def _vllm_settings(sampling: Sampling) -> dict[str, Any]:
-    """Return a sampling in the words of TRL's `VLLMGeneration`."""
-    return {
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-        "min_p": None,
-        "repetition_penalty": 1.0,
-        "max_completion_length": sampling.max_tokens,
-        "generation_kwargs": {},
-        "structured_outputs_regex": None,
-    }

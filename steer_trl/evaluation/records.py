@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from steer_trl.checkpoint import write_whole
+from steer_trl.files import write_whole
 
 SETTINGS, COMPLETIONS, SUMMARY = "settings.json", "completions.jsonl", "summary.json"
 

@@ -14,7 +14,7 @@ takes the weights as they are. Everything is computed in float32 and detached. A
 is not finite gets weight 1 and is not counted in any statistic.
 """
 
-from steer_trl.controller import TargetEntropyController
+from steer_trl.functional.controller import TargetEntropyController
 from steer_trl.functional.sensitivity import entropy_sensitivity
 from steer_trl.functional.stare import stare_statistic, stare_weights
 from steer_trl.functional.steer import entropy_change, steer_statistic, steer_weights

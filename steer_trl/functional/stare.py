@@ -6,8 +6,8 @@ from collections.abc import Collection
 import torch
 from torch import Tensor
 
-from steer_trl import statistics
-from steer_trl.statistics import Reduce, this_process
+from steer_trl.functional import order_statistics
+from steer_trl.functional.order_statistics import Reduce, this_process
 from steer_trl.validation import refuse, stare_complaints, stare_operations
 
 
@@ -23,15 +23,15 @@ def stare_statistic(
     """Return what delimits the sets: the smallest surprisal in L+ and in L-, nats; `inf` where the set is empty.
 
     With `low_set="bottom"`, the largest surprisal of U+ and of U- as well. `reduce` takes in the tokens of the other
-    ranks; see `steer_trl/statistics.py`. The other arguments are as in [`stare_weights`].
+    ranks; see `steer_trl/functional/order_statistics.py`. The other arguments are as in [`stare_weights`].
 
     Returns:
         `torch.Tensor` of shape `[2]`, or `[4]` with `low_set="bottom"`: float32.
     """
     surprisal, *sides = _sides(logps, advantages, mask)
-    limits = [statistics.top_threshold(surprisal, side, top_fraction, reduce) for side in sides]
+    limits = [order_statistics.top_threshold(surprisal, side, top_fraction, reduce) for side in sides]
     if low_set == "bottom":
-        limits += [-statistics.top_threshold(-surprisal, side, top_fraction, reduce) for side in sides]
+        limits += [-order_statistics.top_threshold(-surprisal, side, top_fraction, reduce) for side in sides]
     return torch.stack(limits)
 
 

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from steer_trl import statistics
+from steer_trl.functional import order_statistics
 from steer_trl.functional.clipping import clipped
-from steer_trl.statistics import Reduce, this_process
+from steer_trl.functional.order_statistics import Reduce, this_process
 from steer_trl.validation import STEER_FORMS, one_of, refuse, steer_complaints
 
 
@@ -76,16 +76,16 @@ def steer_statistic(
     r"""Return what STEER compares each token with: (min x, max x), in the binary mapping Q_quantile(x) twice.
 
     x is |Omega|, or Omega itself if `signed`. `reduce` takes in the tokens of the other ranks; see
-    `steer_trl/statistics.py`. The other arguments are as in [`steer_weights`].
+    `steer_trl/functional/order_statistics.py`. The other arguments are as in [`steer_weights`].
 
     Returns:
         `torch.Tensor` of shape `[2]`: float32.
     """
     x, valid = _compared(omega, mask, signed)
     if mapping == "binary":
-        threshold = statistics.quantile(x, valid, quantile, reduce)
+        threshold = order_statistics.quantile(x, valid, quantile, reduce)
         return torch.stack([threshold, threshold])
-    return torch.stack(statistics.extremes(x, valid, reduce))
+    return torch.stack(order_statistics.extremes(x, valid, reduce))
 
 
 def _compared(omega: Tensor, mask: Tensor, signed: bool) -> tuple[Tensor, Tensor]:

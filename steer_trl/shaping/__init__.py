@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
-from steer_trl.shaping.clip_cov import ClipCov
 from steer_trl.shaping.compose import (
     Shaped,
     act_on_rollouts,
@@ -15,21 +14,22 @@ from steer_trl.shaping.compose import (
     shape_rollout,
     shaped,
 )
-from steer_trl.shaping.dcpo import Dcpo
-from steer_trl.shaping.edge_grpo import EdgeGrpo
-from steer_trl.shaping.entropy_advantage import EntropyAdvantage
-from steer_trl.shaping.fork_tokens import ForkTokens
-from steer_trl.shaping.grpo_s import GrpoS
-from steer_trl.shaping.gtpo import Gtpo
-from steer_trl.shaping.kl_cov import KlCov
-from steer_trl.shaping.opo import Opo
-from steer_trl.shaping.position import Position
-from steer_trl.shaping.ppl import Ppl
-from steer_trl.shaping.quadrant import Quadrant
-from steer_trl.shaping.stare import Stare
-from steer_trl.shaping.steer import Steer
-from steer_trl.shaping.unlikelihood import Unlikelihood
-from steer_trl.shaping.w_reinforce import Nsr, Psr, WReinforce
+from steer_trl.shaping.methods.clip_cov import ClipCov
+from steer_trl.shaping.methods.dcpo import Dcpo
+from steer_trl.shaping.methods.edge_grpo import EdgeGrpo
+from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantage
+from steer_trl.shaping.methods.fork_tokens import ForkTokens
+from steer_trl.shaping.methods.grpo_s import GrpoS
+from steer_trl.shaping.methods.gtpo import Gtpo
+from steer_trl.shaping.methods.kl_cov import KlCov
+from steer_trl.shaping.methods.opo import Opo
+from steer_trl.shaping.methods.position import Position
+from steer_trl.shaping.methods.ppl import Ppl
+from steer_trl.shaping.methods.quadrant import Quadrant
+from steer_trl.shaping.methods.stare import Stare
+from steer_trl.shaping.methods.steer import Steer
+from steer_trl.shaping.methods.unlikelihood import Unlikelihood
+from steer_trl.shaping.methods.w_reinforce import Nsr, Psr, WReinforce
 
 if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig

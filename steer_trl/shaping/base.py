@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor
 
+from steer_trl.functional.order_statistics import Reduce
 from steer_trl.shaping.batch import Rollout, TokenBatch
-from steer_trl.statistics import Reduce
 
 if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig

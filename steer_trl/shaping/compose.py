@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from steer_trl.functional.order_statistics import Reduce
 from steer_trl.shaping.base import STAGES, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
-from steer_trl.statistics import Reduce
 
 Shapers = Mapping[str, Shaper]
 

@@ -6,6 +6,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig
 
+# The losses of TRL in which a clipped token has no gradient; the others bound the ratio in their own ways.
+CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
+TOKEN_MEAN_LOSSES = ("bnpo", "dapo", "cispo", "vespo")
+# What switches TRL's clipping off: ratios between 0 and a billion.
+UNCLIPPED = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None}
+
 BY_GROUP = ("group", True)
 UNSCALED = ("none", False)
 

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from trl.trainer.utils import nanstd
 
 from steer_trl.shaping.batch import Rollout
 
@@ -23,8 +22,9 @@ def standardized(values: Tensor, group_size: int, eps: float) -> Tensor:
     The deviation is the unbiased one. NaN is left out and comes back as 0, and so does a group of equal numbers.
     """
     grouped = values.view(len(values) // group_size, -1)
-    std = nanstd(grouped, dim=1, keepdim=True)
-    scores = (grouped - grouped.nanmean(1, keepdim=True)) / (std + eps)
+    count, centred = (~grouped.isnan()).sum(1, keepdim=True), grouped - grouped.nanmean(1, keepdim=True)
+    std = (centred.square().nanmean(1, keepdim=True) * (count / (count - 1))).sqrt()  # NaN for a group of one
+    scores = centred / (std + eps)
     # Below float32's resolution a deviation is rounding, which dividing by it would blow up.
     differs = std > 1e-6 * grouped.abs().nan_to_num(0.0).amax(1, keepdim=True)
     return torch.where(differs & ~scores.isnan(), scores, 0.0).view(values.shape)

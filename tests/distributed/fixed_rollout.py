@@ -63,9 +63,15 @@ class Recording(SteerGRPOTrainer):
     """Keeps the weights of each optimizer step under the tokens they belong to; counts completions scored ahead, and
     the bytes per token that are fetched from other ranks for methods that compare completions."""
 
-    def _shape_advantages(self, inputs, logps, entropies):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.shape, self.step.shape = self.step.shape, self.record
+        self.finish, self.rollouts.finish = self.rollouts.finish, self.count_fetched
+        self.score, self.rollouts.score = self.rollouts.score, self.count_scored
+
+    def record(self, inputs, logps, entropies):
         before = inputs["advantages"].clone()
-        super()._shape_advantages(inputs, logps, entropies)
+        self.shape(inputs, logps, entropies)
         after = (
             inputs["advantages"].expand_as(logps)
             if inputs["advantages"].dim() > 1
@@ -79,7 +85,7 @@ class Recording(SteerGRPOTrainer):
             weights = torch.where(new[kept] == old[kept] if old.dim() else old == 0, 1.0, ratio)
             self.recorded.append((self.state.global_step, ids[kept].tolist(), weights.tolist(), new[kept].tolist()))
 
-    def _shaped_by_group(self, *args):
+    def count_fetched(self, *args, **kwargs):
         gather = self.accelerator.gather
 
         def counting(tensor):
@@ -88,13 +94,13 @@ class Recording(SteerGRPOTrainer):
 
         self.accelerator.gather = counting
         try:
-            return super()._shaped_by_group(*args)
+            return self.finish(*args, **kwargs)
         finally:
             self.accelerator.gather = gather
 
-    def _score(self, rollout):
+    def count_scored(self, rollout):
         self.scored += len(rollout["completion_ids"])
-        return super()._score(rollout)
+        return self.score(rollout)
 
 
 def engine(trainer):

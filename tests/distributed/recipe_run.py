@@ -6,7 +6,7 @@ from accelerate import PartialState
 from accelerate.state import AcceleratorState
 from fixed_rollout import let_fsdp_run_on_cpu
 
-from steer_trl.train import main
+from steer_trl.cli.train import main
 
 if __name__ == "__main__":
     let_fsdp_run_on_cpu()

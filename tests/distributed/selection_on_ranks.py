@@ -5,7 +5,7 @@ from pathlib import Path
 
 from accelerate import PartialState
 
-from steer_trl.statistics import all_ranks
+from steer_trl.functional.order_statistics import all_ranks
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

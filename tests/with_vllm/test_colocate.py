@@ -5,17 +5,21 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl.cli.evaluate import main
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
-from steer_trl.evaluation.command import main
 
 
 def test_trains_and_evaluates_without_an_extra_pass(model, problems, tmp_path):
     scored = []
 
     class Counting(SteerGRPOTrainer):
-        def _score(self, rollout):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.score, self.rollouts.score = self.rollouts.score, self.count
+
+        def count(self, rollout):
             scored.append(self.state.global_step)
-            return super()._score(rollout)
+            return self.score(rollout)
 
     benchmarks = load_benchmarks([f"sums={problems}@2"], instruction="{problem}")
     trainer = Counting(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from steer_trl.train import main
+from steer_trl.cli.train import main
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from steer_trl.shaping.base import Paper, Shaper, option
 from steer_trl.shaping.batch import Rollout
-from steer_trl.shaping.conflicts import BY_GROUP, UNSCALED, advantage_conflicts
+from steer_trl.shaping.conflicts import BY_GROUP, TOKEN_MEAN_LOSSES, UNSCALED, advantage_conflicts
 from steer_trl.shaping.groups import is_right
-from steer_trl.validation import TOKEN_MEAN_LOSSES, in_interval
+from steer_trl.validation import in_interval
 
 if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig

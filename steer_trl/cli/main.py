@@ -23,16 +23,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _train() -> Callable[[list[str]], None]:
-    from steer_trl.train import main
+    from steer_trl.cli.train import main
 
     return main
 
 
 def _eval() -> Callable[[list[str]], None]:
-    from steer_trl.evaluation.command import main
+    from steer_trl.cli.evaluate import main
 
     return main
-
-
-if __name__ == "__main__":
-    main()

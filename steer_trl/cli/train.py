@@ -19,11 +19,11 @@ from trl import ModelConfig, get_peft_config, get_quantization_config
 from trl.cli.accelerate_config import resolve_accelerate_config_argument
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl.cli.recipes import RecipeParser, checkpoint_to_resume, take
 from steer_trl.data import load_math_dataset
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
-from steer_trl.preflight import check_model_path
-from steer_trl.recipes import RecipeParser, checkpoint_to_resume, take
 from steer_trl.rewards import MathReward
+from steer_trl.trainer.preflight import check_model_path
 
 
 @dataclass

@@ -18,7 +18,7 @@ from torch import Tensor
 from steer_trl.shaping.base import Shaper, option
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import token_ratio_conflicts
-from steer_trl.shaping.steer import Steer
+from steer_trl.shaping.methods.steer import Steer
 from steer_trl.validation import in_interval, one_of
 
 if TYPE_CHECKING:

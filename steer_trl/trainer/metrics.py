@@ -6,29 +6,26 @@ All are over the trained tokens of all ranks: the weights of one optimizer step 
 entropy of one rollout. TRL averages what falls between two log lines and puts `eval_` before the keys of evaluation.
 """
 
+import math
+
 import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from steer_trl import statistics
+from steer_trl.functional.order_statistics import extremes
 from steer_trl.shaping import Shaped, TokenBatch
 
-SHAPING_KEYS = (
-    "shaping/weight_mean",
-    "shaping/weight_min",
-    "shaping/weight_max",
-    "shaping/share_changed",
-    "shaping/advantage_change",
-)
-METRIC_KEYS = (
-    *SHAPING_KEYS,
-    "rollout_advantage_change",
-    "rollout_entropy",
-    "stare/gate",
-    "stare/amplify",
-    "stare/attenuate",
-    "stare/target_entropy",
-)
+
+def token_metrics(batch: TokenBatch, result: Shaped) -> dict[str, Tensor]:
+    """Return what is logged as a mean over the trained tokens, `[B, T]` each, by its key in the log."""
+    weights = result.weights
+    change = torch.zeros_like(weights) if result.advantages is None else result.advantages - batch.advantages
+    return {
+        "shaping/weight_mean": weights,
+        "shaping/share_changed": (weights != 1) | (change != 0),
+        "shaping/advantage_change": change.abs(),
+        **result.marks,
+    }
 
 
 class ShapingSummary:
@@ -36,33 +33,31 @@ class ShapingSummary:
 
     def __init__(self) -> None:
         self._parts: list[Tensor] = []
-        self._marks: list[str] = []
+        self._keys: list[str] = []
 
     def add(self, batch: TokenBatch, result: Shaped) -> None:
         """Take in one micro-batch."""
         valid = batch.mask.bool()
-        weights, advantages = result.weights, result.advantages
-        change = torch.zeros_like(weights) if advantages is None else advantages - batch.advantages
-        # Sums of (w - 1): float32 keeps a mean weight of 0.99999 apart from 1.
-        sums = [torch.ones_like(weights), weights - 1, ((weights != 1) | (change != 0)).float(), change.abs()]
-        sums = [torch.where(valid, x, 0.0).sum() for x in (*sums, *(mark.float() for mark in result.marks.values()))]
-        self._marks = list(result.marks)
-        self._parts.append(torch.stack([*statistics.extremes(weights, valid), *sums]))
+        means = token_metrics(batch, result)
+        means["shaping/weight_mean"] = means["shaping/weight_mean"] - 1  # float32 keeps .99999 apart from 1
+        sums = [torch.where(valid, values.float(), 0.0).sum() for values in means.values()]
+        self._keys = list(means)
+        self._parts.append(torch.stack([*extremes(result.weights, valid), valid.sum().float(), *sums]))
 
     def pop(self, accelerator: Accelerator) -> dict[str, float]:
         """Return the metrics of what was added since the last call. Collective: call it on every rank.
 
         Without a single trained token all are NaN, which TRL's log leaves out.
         """
-        keys = (*SHAPING_KEYS, *self._marks)
-        gathered = accelerator.gather(torch.stack(self._parts))
-        gathered = gathered.view(-1, len(keys) + 1).cpu()
+        gathered = accelerator.gather(torch.stack(self._parts)).view(-1, len(self._keys) + 3).cpu()
         self._parts.clear()
         lowest, highest = gathered[:, 0].min().item(), gathered[:, 1].max().item()
-        count, change, *sums = gathered[:, 2:].sum(0).tolist()
-        if not count:
-            return dict.fromkeys(keys, float("nan"))
-        return dict(zip(keys, (1 + change / count, lowest, highest, *(x / count for x in sums)), strict=True))
+        count, *sums = gathered[:, 2:].sum(0).tolist()
+        means = [total / count if count else math.nan for total in sums]
+        metrics = dict(zip(self._keys, means, strict=True))
+        metrics["shaping/weight_mean"] += 1
+        ends = {"shaping/weight_min": lowest, "shaping/weight_max": highest}
+        return metrics | (ends if count else dict.fromkeys(ends, math.nan))
 
 
 def masked_mean_over_ranks(accelerator: Accelerator, values: Tensor, mask: Tensor) -> float:

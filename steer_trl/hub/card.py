@@ -1,8 +1,8 @@
-"""The model card: what is known of a run, as text and as metadata that the Hub reads. Nothing is claimed unknown."""
+"""The model card: TRL's own, completed with what is known of the run. It never states what the run does not know."""
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,119 +11,104 @@ from typing import Any
 import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData, try_to_load_from_cache
 from transformers.utils import is_matplotlib_available
-from trl import GRPOTrainer
 
-from steer_trl.checkpoint import write_whole
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.curves import PANELS, WINDOW, curves, entropy_ends
 from steer_trl.data import SOURCES
 from steer_trl.data.loader import HUB_PAGE
 from steer_trl.evaluation import BenchmarkEvaluation
+from steer_trl.files import write_whole
 from steer_trl.redact import public
-from steer_trl.shaping import Paper, short_name
+from steer_trl.shaping import Paper
 
+CARD, PICTURE = "README.md", "entropy.png"
 POINTS = 12
-PACKAGES = ("steer_trl", "trl", "transformers", "torch", "accelerate", "datasets", "tokenizers")
-OPTIONAL_PACKAGES = ("peft", "vllm", "deepspeed")
+PACKAGES = ("steer_trl", "accelerate", "peft", "vllm", "deepspeed")  # besides those that TRL names
 METRIC = re.compile(r"eval_(?P<benchmark>.+)_(?P<metric>(?:avg|pass|maj)@\d+)")
 HUB_DATASET = re.compile(rf"{re.escape(HUB_PAGE)}([\w.-]+(?:/[\w.-]+)?)")
 # Of this machine or this moment, not of the method: the card is read elsewhere.
 LOCAL = {
-    "output_dir",
-    "run_name",
-    "logging_dir",
-    "disable_tqdm",
-    "report_to",
-    "resume_from_checkpoint",
-    "model_license",
-    "push_to_hub",
-    "hub_model_id",
-    "hub_strategy",
-    "hub_private_repo",
-    "hub_always_push",
-    "hub_revision",
-    "use_cpu",
-    "debug",
-    "accelerator_config",
-    "dataloader_pin_memory",
+    *("output_dir", "run_name", "logging_dir", "disable_tqdm", "report_to", "project", "resume_from_checkpoint"),
+    *("model_license", "push_to_hub", "hub_model_id", "hub_strategy", "hub_private_repo", "hub_always_push"),
+    *("hub_revision", "use_cpu", "debug", "accelerator_config", "dataloader_pin_memory"),
     "generation_batch_size",  # TRL fills it in, and then refuses it beside steps_per_generation
 }
 
 
 @dataclass(frozen=True)
 class Run:
-    """What is known of a training run.
+    """What is known of a training run besides what TRL's card says.
 
     Attributes:
-        model_name (`str`), repository (`str`, *optional*): the model's name, and its place on the Hub.
         base_model (`str`, *optional*): the model it began from: a name on the Hub or a folder.
         base_is_on_hub (`bool`): which of the two.
         is_adapter (`bool`), is_chat (`bool`): whether peft saves it; whether its tokenizer has a chat template.
         datasets (`Sequence[str]`): names on the Hub of what it was trained on.
-        tags (`Sequence[str]`), papers (`Sequence[Paper]`), rewards (`Sequence[str]`).
+        papers (`Sequence[Paper]`), rewards (`Sequence[str]`): of its methods; names of its reward functions.
         log (`Sequence[dict]`): the trainer's `state.log_history`.
         step (`int`): the optimizer step that the weights are of; before the log's last where the best were loaded.
         benchmarks (*optional*): what the log's benchmark metrics were measured on.
         program (`str`, *optional*): that started it; `None` in a notebook.
         num_processes (`int`): that trained it.
-        links (`dict[str, str]`): pages of the run on trackers, by their names.
     """
 
     args: SteerGRPOConfig
-    model_name: str
-    repository: str | None = None
     base_model: str | None = None
     base_is_on_hub: bool = False
     is_adapter: bool = False
-    is_chat: bool = False
+    is_chat: bool = True
     datasets: Sequence[str] = ()
-    tags: Sequence[str] = ()
     papers: Sequence[Paper] = ()
     rewards: Sequence[str] = ()
-    log: Sequence[dict[str, Any]] = ()
+    log: Sequence[dict[str, Any]] = field(default_factory=list)
     step: int = 0
     benchmarks: BenchmarkEvaluation | None = None
     program: str | None = None
     num_processes: int = 1
-    links: dict[str, str] | None = None
 
 
-def make_card(run: Run, has_picture: bool = False) -> ModelCard:
-    """Make the card of `run`; `has_picture` says that [`draw_entropy`] has drawn one beside it."""
+def complete_card(draft: ModelCard, run: Run, has_picture: bool = False) -> ModelCard:
+    """Return TRL's card of the run with metadata, entropy, evaluation and settings added."""
     licence, licence_from = find_license(run.args.model_license, run.base_model)
     results = eval_results(run.log, run.step, run.benchmarks)
-    on_hub = run.base_model if run.base_is_on_hub else None
-    data = ModelCardData(
-        model_name=run.model_name,
-        base_model=on_hub,
-        base_model_relation=("adapter" if run.is_adapter else "finetune") if on_hub else None,
-        datasets=list(run.datasets) or None,
-        library_name="peft" if run.is_adapter else "transformers",
-        pipeline_tag="text-generation",
-        tags=list(run.tags),
-        eval_results=results or None,
-        **licence,
-    )
     curve = entropy_curve(run.log)
-    return ModelCard.from_template(
-        data,
-        template_str=resources.files("steer_trl").joinpath("templates/model_card.md").read_text(),
+    ours = ModelCard.from_template(
+        _metadata(draft.data, run, licence, results),
+        template_str=resources.files("steer_trl").joinpath("hub/model_card.md").read_text(),
         run=run,
-        base_model=on_hub,
-        local_base=None if on_hub or not run.base_model else Path(run.base_model).name,
+        before=_in_plain_words(draft.text.partition("## Citations")[0], run),
+        citations=draft.text.partition("## Citations")[2].strip(),
         license=licence.get("license"),
         license_from=licence_from,
-        methods=" and ".join(short_name(name).upper() for name in run.args.shaping_names),
         ends=entropy_ends(curve),
         curve=_spread(curve),
         window=min(WINDOW, len(curve)),
         has_picture=has_picture,
-        results=_result_rows(results),
-        step=results[0].metric_args["step"] if results else None,
-        grpo_citation=GRPOTrainer._paper["citation"],
+        results=results,
         settings=yaml.safe_dump(settings(run.args), sort_keys=False, allow_unicode=True, width=1000).strip(),
         versions=_versions(),
     )
+    return ours
+
+
+def _metadata(trl: ModelCardData, run: Run, licence: dict[str, str], results: list[EvalResult]) -> ModelCardData:
+    known = {name: value for name, value in trl.to_dict().items() if name not in ("licence", "license", "model-index")}
+    known["library_name"] = "peft" if run.is_adapter else "transformers"
+    if run.base_is_on_hub:
+        known["base_model_relation"] = "adapter" if run.is_adapter else "finetune"
+    if run.datasets:
+        known["datasets"] = list(run.datasets)
+    return ModelCardData(**known, **licence, pipeline_tag="text-generation", eval_results=results or None)
+
+
+def _in_plain_words(text: str, run: Run) -> str:
+    """TRL's words where it takes a model of the Hub, a chat template and a public page of a tracker for granted."""
+    name = f"the local folder `{Path(run.base_model).name}`" if run.base_model else "a model made in memory"
+    text = text.replace("[None](https://huggingface.co/None)", name).replace('model="None"', 'model="."')
+    if not run.is_chat:
+        text = text.replace('generator([{"role": "user", "content": question}]', "generator(question")
+    # What follows the ? of a tracker's page can hold the key of an anonymous run; that of a Space is its project.
+    return re.sub(r"(\]\(https?://(?!huggingface\.co/spaces)[^)\s?]+)\?[^)\s]*", r"\1", text)
 
 
 # The licence and the data set: only what is known.
@@ -150,7 +135,7 @@ def find_license(given: str | None, base_model: str | None) -> tuple[dict[str, s
 
 
 def _card_of(model: str) -> Path | None:
-    path = Path(model, "README.md") if Path(model).is_dir() else try_to_load_from_cache(model, "README.md")
+    path = Path(model, CARD) if Path(model).is_dir() else try_to_load_from_cache(model, CARD)
     return Path(path) if isinstance(path, (str, Path)) and Path(path).is_file() else None
 
 
@@ -187,9 +172,6 @@ def draw_entropy(curve: Sequence[dict[str, float]], path: Path) -> bool:
     return True
 
 
-# Evaluation results.
-
-
 def eval_results(log: Iterable[dict[str, Any]], step: int, benchmarks: BenchmarkEvaluation | None) -> list[EvalResult]:
     """Return the log's last benchmark metrics up to `step` in the form of `model-index`.
 
@@ -199,7 +181,7 @@ def eval_results(log: Iterable[dict[str, Any]], step: int, benchmarks: Benchmark
     if not measured or benchmarks is None:
         return []
     by_name = {benchmark.name: benchmark for benchmark in benchmarks.benchmarks}
-    sampling = benchmarks.sampling
+    drawn = {name: getattr(benchmarks.sampling, name) for name in ("temperature", "top_p", "max_tokens")}
     results = []
     for key, value in measured[-1].items():
         match = METRIC.fullmatch(key)
@@ -219,20 +201,10 @@ def eval_results(log: Iterable[dict[str, Any]], step: int, benchmarks: Benchmark
                 metric_type="accuracy" if match["metric"].startswith("avg") else match["metric"],
                 metric_name=match["metric"],
                 metric_value=round(float(value), 6),
-                metric_args={
-                    "samples": benchmark.num_samples,
-                    "temperature": sampling.temperature,
-                    "top_p": sampling.top_p,
-                    "max_tokens": sampling.max_tokens,
-                    "step": measured[-1]["step"],
-                },
+                metric_args={"samples": benchmark.num_samples, **drawn, "step": measured[-1]["step"]},
             )
         )
     return results
-
-
-def _result_rows(results: Sequence[EvalResult]) -> list[tuple[str, str, Any]]:
-    return [(result.dataset_name, result.metric_name, result.metric_value) for result in results]
 
 
 # The settings.
@@ -244,12 +216,12 @@ def settings(args: SteerGRPOConfig) -> dict[str, Any]:
     They are those of a recipe: `SteerGRPOConfig(**settings)` has them again.
     """
     given = public(vars(args))
-    defaults = {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(args)}
-    unchanged = public(defaults)
-    named = [field.name for field in fields(args) if field.name in given and field.name not in LOCAL]
-    of_methods = [
-        name for name in named if name in ("advantage_shaping", "shaping_scope") or _belongs(name, args.shaping_names)
-    ]
+    unchanged = public(
+        {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(args)}
+    )
+    named = [f.name for f in fields(args) if f.name in given and f.name not in LOCAL]
+    own = ("advantage_shaping", "shaping_scope")
+    of_methods = [name for name in named if name in own or _belongs(name, args.shaping_names)]
     others = [name for name in named if name not in unchanged or given[name] != unchanged[name]]
     return {name: given[name] for name in dict.fromkeys(of_methods + others)}
 
@@ -260,7 +232,7 @@ def _belongs(setting: str, methods: Iterable[str]) -> bool:
 
 def _versions() -> dict[str, str]:
     found = {}
-    for package in PACKAGES + OPTIONAL_PACKAGES:
+    for package in PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from steer_trl import statistics
+from steer_trl.functional import order_statistics
+from steer_trl.functional.order_statistics import Reduce
 from steer_trl.shaping.base import Paper, Shaper, option
 from steer_trl.shaping.batch import TokenBatch
-from steer_trl.shaping.conflicts import token_ratio_conflicts
-from steer_trl.statistics import Reduce
-from steer_trl.validation import TOKEN_MEAN_LOSSES, in_interval
+from steer_trl.shaping.conflicts import TOKEN_MEAN_LOSSES, token_ratio_conflicts
+from steer_trl.validation import in_interval
 
 if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig
@@ -73,7 +73,7 @@ class ForkTokens(Shaper):
         """Return the smallest entropy of S, and N / |S|."""
         valid = self._valid(batch)
         entropies = batch.entropies.float()
-        threshold = statistics.top_threshold(entropies, valid, self.args.fork_tokens_fraction, reduce)
+        threshold = order_statistics.top_threshold(entropies, valid, self.args.fork_tokens_fraction, reduce)
         chosen = valid & (entropies >= threshold - self.tolerance)
         total, chosen = reduce(torch.stack([valid.sum(), chosen.sum()]), "sum")
         return torch.stack([threshold, total / chosen.clamp(min=1)])

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from steer_trl.shaping.base import Shaper, option
 from steer_trl.shaping.batch import Rollout
-from steer_trl.shaping.ppl import DECOMPOSING
+from steer_trl.shaping.methods.ppl import DECOMPOSING
 from steer_trl.validation import in_interval
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from steer_trl.evaluation.evaluate import evaluate
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.report import summarize, table
 from steer_trl.evaluation.sampling import Sampling
-from steer_trl.preflight import check_model_path
 from steer_trl.rewards import MathReward
+from steer_trl.trainer.preflight import check_model_path
 from steer_trl.validation import one_of, refuse
 
 BATCH_SIZES = {"transformers": 32, "vllm": 4096}

@@ -20,10 +20,10 @@ from torch import Tensor
 from steer_trl.functional.clipping import clipped
 from steer_trl.shaping.base import Shaper, option
 from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
-from steer_trl.shaping.conflicts import advantage_conflicts
+from steer_trl.shaping.conflicts import UNCLIPPED, advantage_conflicts
 from steer_trl.shaping.groups import is_right, relative, standardized
-from steer_trl.shaping.gtpo import EPS, GTPO_PAPER
-from steer_trl.validation import UNCLIPPED, in_interval
+from steer_trl.shaping.methods.gtpo import EPS, GTPO_PAPER
+from steer_trl.validation import in_interval
 
 if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig

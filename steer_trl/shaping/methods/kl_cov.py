@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from steer_trl import statistics
+from steer_trl.functional import order_statistics
+from steer_trl.functional.order_statistics import Reduce
 from steer_trl.shaping.base import Shaper, option
 from steer_trl.shaping.batch import TokenBatch
-from steer_trl.shaping.conflicts import sign_conflicts
-from steer_trl.shaping.covariance import ENTROPY_MECHANISM, count_of, covariance, means
-from steer_trl.statistics import Reduce
-from steer_trl.validation import UNCLIPPED, in_interval
+from steer_trl.shaping.conflicts import UNCLIPPED, sign_conflicts
+from steer_trl.shaping.methods.covariance import ENTROPY_MECHANISM, count_of, covariance, means
+from steer_trl.validation import in_interval
 
 if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig
@@ -64,7 +64,7 @@ class KlCov(Shaper):
         count, *both = means(batch, reduce)
         cov = covariance(batch, *both)
         held = count_of(self.args.kl_cov_fraction, count.item(), int(count.item()))
-        threshold = statistics.kth_largest(cov, cov > -torch.inf, held, reduce)
+        threshold = order_statistics.kth_largest(cov, cov > -torch.inf, held, reduce)
         return torch.stack([*both, threshold.double()])
 
     def bonus(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from steer_trl import statistics
+from steer_trl.functional import order_statistics
 from steer_trl.functional.clipping import clipped
+from steer_trl.functional.order_statistics import Reduce
 from steer_trl.shaping.base import Shaper, option
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import token_ratio_conflicts
-from steer_trl.shaping.covariance import ENTROPY_MECHANISM, count_of, covariance, means
-from steer_trl.statistics import Reduce
+from steer_trl.shaping.methods.covariance import ENTROPY_MECHANISM, count_of, covariance, means
 from steer_trl.validation import in_interval, is_number
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ClipCov(Shaper):
         pool = self._pool(batch, *both)
         pooled = int(reduce(pool.sum(), "sum"))
         dropped = count_of(self.args.clip_cov_fraction, count.item(), pooled)
-        threshold = statistics.kth_largest(batch.draws, pool, dropped, reduce)
+        threshold = order_statistics.kth_largest(batch.draws, pool, dropped, reduce)
         return torch.stack([*both, threshold.double()])
 
     def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from steer_trl.controller import TargetEntropyController
 from steer_trl.functional import stare_statistic, stare_weights
+from steer_trl.functional.controller import TargetEntropyController
+from steer_trl.functional.order_statistics import Reduce
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
-from steer_trl.shaping.stare_options import complaints, conflicts
-from steer_trl.statistics import Reduce
+from steer_trl.shaping.methods.stare_options import complaints, conflicts
 from steer_trl.validation import from_state, is_within, listed, stare_operations
 
 if TYPE_CHECKING:

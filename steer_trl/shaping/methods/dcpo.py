@@ -23,9 +23,9 @@ from torch import Tensor
 from steer_trl.functional.clipping import clipped
 from steer_trl.shaping.base import Paper, Shaper, option
 from steer_trl.shaping.batch import Rollout, TokenBatch
-from steer_trl.shaping.conflicts import advantage_conflicts
+from steer_trl.shaping.conflicts import UNCLIPPED, advantage_conflicts
 from steer_trl.shaping.groups import standardized
-from steer_trl.validation import UNCLIPPED, from_state, in_interval, is_within
+from steer_trl.validation import from_state, in_interval, is_within
 
 if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig

@@ -10,9 +10,9 @@ import math
 import torch
 from torch import Tensor
 
+from steer_trl.functional.order_statistics import Reduce
 from steer_trl.shaping.base import Paper
 from steer_trl.shaping.batch import TokenBatch
-from steer_trl.statistics import Reduce
 
 ENTROPY_MECHANISM = Paper(
     "The Entropy Mechanism of Reinforcement Learning for Reasoning Language Models",

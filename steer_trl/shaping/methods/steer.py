@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from steer_trl.functional import entropy_change, steer_statistic, steer_weights
+from steer_trl.functional.order_statistics import Reduce
 from steer_trl.shaping.base import Paper, Shaper, option
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import idle_conflicts
-from steer_trl.statistics import Reduce
 from steer_trl.validation import STEER_FORMS, one_of, steer_complaints
 
 if TYPE_CHECKING:

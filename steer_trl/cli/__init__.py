@@ -1,0 +1,1 @@
+"""The command line: `steer-trl train` and `steer-trl eval`."""

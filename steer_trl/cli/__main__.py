@@ -1,0 +1,5 @@
+"""`python -m steer_trl.cli`, which launchers start."""
+
+from steer_trl.cli.main import main
+
+main()

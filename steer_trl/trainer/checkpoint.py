@@ -1,0 +1,138 @@
+"""The checkpoint: the methods' state, where TRL is in its rollout, and the rollout itself in the middle of one.
+
+`shaping_state.json` is in every checkpoint that can be resumed, and `rollout_<rank>_of_<ranks>.pt` in those that were
+saved in the middle of a rollout. Both are written first: any checkpoint that TRL considers complete contains them.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import broadcast_object_list, gather_object, send_to_device
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import sort_checkpoints
+from trl import GRPOTrainer
+
+from steer_trl.files import write_whole
+from steer_trl.shaping import Shaper
+from steer_trl.trainer.rollout import steps_per_rollout
+
+logger = logging.getLogger(__name__)
+
+STATE_FILE = "shaping_state.json"
+ROLLOUT_FILE = "rollout_{rank}_of_{ranks}.pt"
+PROGRESS = "progress"
+"""Key of `shaping_state.json` beside the methods' names: how many micro-batches were trained on, and how many make a
+rollout. Optimizer steps do not tell: an epoch that is no multiple of the accumulation ends with a shorter one."""
+
+
+def save(trainer: GRPOTrainer, shapers: Mapping[str, Shaper], folder: Path) -> None:
+    """Write what `trainer` needs, beside TRL's own files, to be resumed at this moment."""
+    folder.mkdir(parents=True, exist_ok=True)
+    state = {name: state for name, shaper in shapers.items() if (state := shaper.state_dict())}
+    if trainer.args.should_save:
+        progress = {"micro_batches": trainer._step, "per_rollout": steps_per_rollout(trainer)}
+        text = json.dumps({PROGRESS: progress, **state}, indent=2)
+        write_whole(folder / STATE_FILE, lambda path: path.write_text(text))
+    if trainer._step % steps_per_rollout(trainer):
+        rollout = {"geometry": _geometry(trainer), "buffered_inputs": trainer._buffered_inputs}
+        write_whole(folder / _rollout_name(trainer), lambda path: torch.save(rollout, path))
+
+
+def load(trainer: GRPOTrainer, shapers: Mapping[str, Shaper], sampler: Any, folder: Path) -> None:
+    """Put `trainer`, its methods and the `sampler` of its data where they were when [`save`] was called. Collective.
+
+    Raises:
+        `ValueError`: a state that no method can have, or a rollout of other processes or batch sizes.
+    """
+    path = folder / STATE_FILE
+    state = json.loads(path.read_text()) if path.exists() else {}
+    for name, shaper in shapers.items():
+        if name in state:
+            try:
+                shaper.load_state_dict(state[name])
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from error
+        elif shaper.state_dict():
+            logger.warning("%s has no state of %r: it starts anew, as in a first rollout.", path, name)
+    if PROGRESS in state:
+        _load_rollout(trainer, folder, **state[PROGRESS])
+    else:  # TRL's own checkpoint, or one of the weights only
+        logger.warning(
+            "%s does not say where in a rollout it was saved. The run continues with a new rollout, as TRL's does: "
+            "completions of an unfinished one are not trained on, and the data may be read from another place than in "
+            "an uninterrupted run.",
+            folder,
+        )
+    # TRL's sampler would begin a later epoch in the first one's order.
+    if getattr(sampler, "generator", None) is not None:
+        for _ in range(int(trainer.state.epoch or 0)):
+            torch.randperm(sampler.num_samples, generator=sampler.generator)
+
+
+def _load_rollout(trainer: GRPOTrainer, folder: Path, micro_batches: int, per_rollout: int) -> None:
+    if micro_batches % per_rollout == 0:  # between two rollouts, where batch sizes may change
+        trainer._step = micro_batches if per_rollout == steps_per_rollout(trainer) else 0
+        return
+    path = folder / _rollout_name(trainer)
+    if not all(gather_object([path.exists()])):  # the same answer on every rank
+        raise ValueError(
+            f"{folder} was saved in the middle of a rollout, and the rollout of every process must be in it, but "
+            f"{path.name} or that of another process is not. Resume on as many processes as saved it, or from a "
+            f"checkpoint between two rollouts, one without any {ROLLOUT_FILE.format(rank='*', ranks='*')}."
+        )
+    rollout = torch.load(path, map_location="cpu", weights_only=True)
+    saved = rollout["geometry"]
+    differences = [
+        f"{name} must be {saved[name]}, got {n}" for name, n in _geometry(trainer).items() if n != saved[name]
+    ]
+    if differences:
+        raise ValueError(
+            f"{folder} was saved in the middle of a rollout cut by other batch sizes: {', '.join(differences)}. "
+            "Resume with the same batch sizes, or from a checkpoint between two rollouts."
+        )
+    trainer._step = micro_batches
+    trainer._buffered_inputs = send_to_device(rollout["buffered_inputs"], trainer.accelerator.device)
+
+
+def _geometry(trainer: GRPOTrainer) -> dict[str, int]:
+    """What a saved rollout was cut by."""
+    names = ("per_device_train_batch_size", "steps_per_generation", "num_generations", "num_iterations")
+    return {name: getattr(trainer.args, name) for name in names}
+
+
+def _rollout_name(trainer: GRPOTrainer) -> str:
+    accelerator = trainer.accelerator
+    return ROLLOUT_FILE.format(rank=accelerator.process_index, ranks=accelerator.num_processes)
+
+
+def last_complete(output_dir: str) -> str:
+    """Return the last checkpoint of `output_dir` that was written to its end; say which later ones were not.
+
+    Transformers writes `trainer_state.json` last. The main process decides for all. Collective.
+
+    Raises:
+        `ValueError`: there is none.
+    """
+    checkpoints = sort_checkpoints(output_dir)
+    complete = [checkpoint for checkpoint in checkpoints if _is_complete(Path(checkpoint))]
+    for skipped in checkpoints[checkpoints.index(complete[-1]) + 1 :] if complete else checkpoints:
+        logger.warning("%s is skipped: it was not written to its end.", skipped)
+    (last,) = broadcast_object_list([complete[-1] if complete else None])
+    if last is None:
+        raise ValueError(
+            f"resume_from_checkpoint=True needs a complete checkpoint in output_dir={output_dir!r}, which has none. "
+            "Leave it unset to begin anew."
+        )
+    return last
+
+
+def _is_complete(checkpoint: Path) -> bool:
+    try:
+        json.loads((checkpoint / TRAINER_STATE_NAME).read_text())
+    except (OSError, ValueError):  # not there, or torn
+        return False
+    return True

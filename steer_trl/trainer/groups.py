@@ -1,0 +1,72 @@
+"""Whole groups: the completions of each prompt beside each other, on the rank that asks for them.
+
+Tokens are gathered from other ranks only where a group lies across ranks, or a method compares the whole rollout.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from torch import Tensor
+from trl import GRPOTrainer
+
+from steer_trl.shaping import Rollout, Shaper
+from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, loss_mask
+
+
+def whole_groups(
+    trainer: GRPOTrainer,
+    shapers: Sequence[Shaper],
+    rollout: dict[str, Any],
+    compared: dict[str, Any],
+    rewards_per_function: Tensor,
+    prompts: list[str],
+) -> tuple[Rollout, slice]:
+    """Return the groups that `shapers` see, and which rows of them are this rank's own. Collective.
+
+    `rollout` is what TRL made of this rank's completions; `compared` the same with the truncated ones that the loss
+    leaves out; `prompts` their texts.
+    """
+    reads = {name for shaper in shapers for name in shaper.reads}
+    count, size = len(rollout["advantages"]), trainer.num_generations
+    start = trainer.accelerator.process_index * count
+    seen = own = slice(start, start + count)
+    if not all(shaper.by_group for shaper in shapers):
+        seen = slice(0, count * trainer.accelerator.num_processes)
+    elif count % size:  # groups lie across ranks
+        seen = slice(start // size * size, -(-own.stop // size) * size)
+
+    def fetched(tensor: Tensor) -> Tensor:
+        if seen == own:  # on every rank or on none
+            return tensor
+        of_all_ranks = trainer.accelerator.gather(trainer.accelerator.pad_across_processes(tensor, dim=1))
+        return of_all_ranks[seen].clone()  # what others need is freed
+
+    def fetched_mask(inputs: dict[str, Any]) -> Tensor:
+        return fetched(loss_mask(inputs).to(torch.uint8)).bool()  # a byte per token
+
+    groups = Rollout(
+        num_generations=size,
+        mask=fetched_mask(rollout),
+        advantages=fetched(rollout["advantages"].unsqueeze(1)),
+        rewards=_total(trainer, rewards_per_function)[seen] if "rewards" in reads else None,
+        logps=fetched(compared[OLD_LOGPS]) if "logps" in reads else None,
+        entropies=fetched(compared[OLD_ENTROPIES]) if "entropies" in reads else None,
+        prompts=gather_object(prompts)[seen] if "prompts" in reads else None,
+        response_mask=fetched_mask(compared) if compared is not rollout else None,
+    )
+    return groups, slice(start - seen.start, start - seen.start + count)
+
+
+def own_rows(trainer: GRPOTrainer, rollout: dict[str, Any]) -> Tensor:
+    """The places of this rank's completions in the whole rollout `[B]`."""
+    count, device = len(rollout["completion_ids"]), rollout["completion_ids"].device
+    return torch.arange(count, device=device) + trainer.accelerator.process_index * count
+
+
+def _total(trainer: GRPOTrainer, rewards_per_function: Tensor) -> Tensor:
+    """The weighted sum of the reward functions `[N]`, as TRL takes it; NaN where none could score."""
+    weights = trainer.reward_weights.to(rewards_per_function.device)
+    total = (rewards_per_function * weights).nansum(dim=1)
+    return torch.where(rewards_per_function.isnan().all(dim=1), torch.nan, total)

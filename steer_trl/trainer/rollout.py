@@ -1,0 +1,170 @@
+"""A rollout, before it is shuffled and split: its own score, and the methods that compare the completions of a prompt.
+
+TRL makes a pass under the policy that wrote the rollout anyway where it needs old log-probabilities; it is kept then.
+Otherwise it is made for methods that compare completions. They act here, where groups are whole (`groups.py`). For
+methods that compare no completions the loss's forward pass comes early enough (`step.py`).
+"""
+
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from trl import GRPOTrainer
+from trl.models.utils import disable_gradient_checkpointing
+from trl.trainer.utils import pad
+
+from steer_trl.randomness import kept_random_state
+from steer_trl.shaping import Shaper, act_on_rollouts, shape_rollout
+from steer_trl.shaping.batch import mean_of_tokens
+from steer_trl.trainer.groups import own_rows, whole_groups
+from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, ROWS, loss_mask
+from steer_trl.trainer.metrics import masked_mean_over_ranks
+
+
+class RolloutShaping:
+    """What is known of the rollout that TRL writes, and what the methods make of it.
+
+    Attributes:
+        is_recording (`bool`): whether TRL is writing one, so that a forward pass may be its score.
+        rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks, NaN where one could not score.
+    """
+
+    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper]) -> None:
+        self.is_recording = False
+        self.rewards_per_function = torch.empty(0)
+        self._trainer, self._shapers = trainer, shapers
+        self._passes: list[tuple[Tensor, Tensor]] = []
+        self._written: dict[str, list[list[int]]] = {}
+        self._prompts: list[str] = []
+
+    # While TRL writes it.
+
+    @contextmanager
+    def recording(self, inputs: list[dict[str, Any]]) -> Iterator[None]:
+        """Record what TRL makes inside of `inputs`, the rows of the data set."""
+        if any("prompts" in shaper.reads for shaper in act_on_rollouts(self._shapers)):
+            self._prompts = _texts(inputs, self._trainer.environment_factories is not None)
+        self._passes, self.is_recording = [], True
+        try:
+            yield
+        finally:
+            self.is_recording = False
+
+    def record(self, logps: Tensor, entropies: Tensor) -> None:
+        """Take a forward pass of the policy over the rollout."""
+        self._passes.append((logps, entropies))
+
+    def keep_written(self, generated: tuple[Any, ...]) -> None:
+        """Take what the policy wrote, before `mask_truncated_completions` hides it."""
+        _, completions, tool_masks, *_ = generated
+        self._written = {"completion_mask": [[1] * len(ids) for ids in completions]}
+        self._written |= {"tool_mask": tool_masks} if tool_masks is not None else {}
+
+    # When it is written.
+
+    def finish(self, rollout: dict[str, Any], completions_before: int) -> dict[str, Any]:
+        """Add its score to `rollout` where one is known or asked for, and shape its advantages.
+
+        `completions_before` of another rollout were trained on in the same optimizer step.
+        """
+        acting = act_on_rollouts(self._shapers)
+        compared = self._as_compared(rollout)
+        score = self._score_of(rollout, compared, {name for shaper in acting for name in shaper.reads})
+        if score is not None:
+            rollout[OLD_LOGPS], rollout[OLD_ENTROPIES] = score
+            self.tell_entropy(rollout[OLD_ENTROPIES], loss_mask(rollout))
+        if any(shaper.random for shaper in self._shapers.values()):
+            rollout[ROWS] = completions_before + own_rows(self._trainer, rollout)  # rollouts of one step draw apart
+        if acting:
+            groups, own = whole_groups(
+                self._trainer, acting, rollout, compared, self.rewards_per_function, self._prompts
+            )
+            before, width = rollout["advantages"], rollout["completion_ids"].size(1)
+            shaped = shape_rollout(acting, groups)[own][:, :width]
+            rollout["advantages"] = shaped.squeeze(1) if shaped.size(1) == 1 else shaped
+            self._log(before, rollout["advantages"], loss_mask(rollout), loss_mask(compared))
+        return rollout
+
+    def tell_entropy(self, entropies: Tensor, mask: Tensor) -> None:
+        """Tell every method the mean entropy of a new rollout over all ranks, in nats per token. Collective."""
+        entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
+        self._trainer._metrics["train"]["rollout_entropy"].append(entropy)
+        for shaper in self._shapers.values():
+            shaper.on_rollout(entropy)
+
+    @torch.no_grad()
+    def score(self, rollout: dict[str, Any]) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and entropies `[B, T]` of the current policy, by a pass that draws no random number."""
+        trainer = self._trainer
+        # Whatever else the model eats (images, token types) is in the rollout under the forward pass's own names.
+        wanted = inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters
+        others = {name: rollout[name] for name in wanted if name in rollout}
+        with (
+            kept_random_state(trainer.accelerator.device),
+            disable_gradient_checkpointing(trainer.model, trainer.args.gradient_checkpointing_kwargs),
+        ):
+            logps, entropies, _ = GRPOTrainer._get_per_token_logps_and_entropies(
+                trainer,
+                trainer.model,
+                input_ids=torch.cat([rollout["prompt_ids"], rollout["completion_ids"]], dim=1),
+                attention_mask=torch.cat([rollout["prompt_mask"], rollout["completion_mask"]], dim=1),
+                logits_to_keep=rollout["completion_ids"].size(1),
+                batch_size=trainer.args.per_device_train_batch_size,
+                compute_entropy=True,
+                **others,
+            )
+        return logps, entropies
+
+    def _as_compared(self, rollout: dict[str, Any]) -> dict[str, Any]:
+        """The rollout as completions are compared: `mask_truncated_completions` takes them out of the loss only."""
+        if not self._trainer.mask_truncated_completions:
+            return rollout
+        device, multiple = rollout["completion_ids"].device, self._trainer.pad_to_multiple_of
+        rows = {name: [torch.tensor(row, device=device) for row in mask] for name, mask in self._written.items()}
+        return rollout | {name: pad(mask, pad_to_multiple_of=multiple) for name, mask in rows.items()}
+
+    def _score_of(
+        self, rollout: dict[str, Any], compared: dict[str, Any], reads: set[str]
+    ) -> tuple[Tensor, Tensor] | None:
+        # The pass under the old policy, if TRL made one, is the one whose log-probabilities it kept. It hides their
+        # own tokens from truncated completions that the loss leaves out.
+        recorded = next((x for x in self._passes if x[0] is rollout.get("old_per_token_logps")), None)
+        if reads & {"logps", "entropies"} and (recorded is None or compared is not rollout):
+            compared[OLD_LOGPS], compared[OLD_ENTROPIES] = own = self.score(compared)
+            return recorded or own
+        return recorded
+
+    def _log(self, before: Tensor, after: Tensor, trained: Tensor, written: Tensor) -> None:
+        """Log how much the advantages changed, and put them in the place of TRL's in its table of completions."""
+        trainer = self._trainer
+        change = (after.view(len(before), -1) - before.unsqueeze(1)).abs()
+        mean = masked_mean_over_ranks(trainer.accelerator, *torch.broadcast_tensors(change, trained))
+        trainer._metrics["train"]["rollout_advantage_change"].append(mean)
+        own = after if after.dim() == 1 else mean_of_tokens(after, written)
+        of_all_ranks = trainer.accelerator.gather(own).tolist()
+        for _ in of_all_ranks:  # TRL has just appended as many
+            trainer._logs["advantages"].pop()
+        trainer._logs["advantages"].extend(of_all_ranks)
+
+
+def _texts(inputs: list[dict[str, Any]], has_environment: bool) -> list[str]:
+    """A text per row that is the same for equal prompts only."""
+    refusal = ValueError(
+        "dcpo_smooth=True, or another method that reads 'prompts', cannot be combined with images or with an "
+        "environment: it tells prompts apart by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
+    )
+    if has_environment or any(row.get("image") is not None or row.get("images") for row in inputs):
+        raise refusal
+    try:
+        return [json.dumps(row["prompt"], sort_keys=True) for row in inputs]
+    except TypeError as error:  # an image inside of a message
+        raise refusal from error
+
+
+def steps_per_rollout(trainer: GRPOTrainer) -> int:
+    """Micro-batches that a rollout lasts."""
+    return trainer.args.steps_per_generation * trainer.num_iterations

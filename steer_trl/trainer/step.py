@@ -1,0 +1,102 @@
+"""One optimizer step: what its tokens are compared with, their shaped advantages, and what the log says of them.
+
+What the tokens of several micro-batches are compared with must be known in the first. The loss's own forward pass has
+scored that one; the others are scored then, unless the rollout's score says what is asked.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from trl import GRPOTrainer
+
+from steer_trl.functional.order_statistics import all_ranks, this_process
+from steer_trl.shaping import Shaper, TokenBatch, compares_tokens, measured, shaped
+from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, token_batch
+from steer_trl.trainer.metrics import ShapingSummary, append_all
+from steer_trl.trainer.rollout import RolloutShaping, steps_per_rollout
+
+
+class OptimizerStep:
+    """The step that the trainer is in.
+
+    Attributes:
+        micro_batches (`int`): how many of it were trained on.
+    """
+
+    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], rollouts: RolloutShaping) -> None:
+        self.micro_batches = 0
+        self._trainer, self._shapers, self._rollouts = trainer, shapers, rollouts
+        self._draws = any(shaper.random for shaper in shapers.values())
+        self._measures: dict[str, Any] | None = None
+        self._inputs: dict[str, Any] | None = None
+        self._summaries = {"train": ShapingSummary(), "eval": ShapingSummary()}
+
+    @contextmanager
+    def loss_of(self, inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Give the loss a copy of its inputs, into which its forward pass writes the shaped advantages."""
+        self._inputs = copy = dict(inputs)
+        try:
+            yield copy
+        finally:
+            self._inputs = None
+
+    def see(self, logps: Tensor, entropies: Tensor | None) -> None:
+        """Take what a forward pass has returned; only the first one of a loss says anything."""
+        inputs, self._inputs = self._inputs, None
+        if inputs is not None and self._shapers:
+            self.shape(inputs, logps.detach(), entropies.detach())
+
+    @torch.no_grad()
+    def shape(self, inputs: dict[str, Any], logps: Tensor, entropies: Tensor) -> None:
+        """Write the shaped advantages `[B, T]` into `inputs`; leave them alone where no method changes any."""
+        trainer, mode = self._trainer, "train" if self._trainer.model.training else "eval"
+        batch = token_batch(trainer, inputs, logps, entropies, self._draws)
+        if mode == "train" and self._begins(inputs):
+            self._measures = self._look_ahead(inputs, batch)
+        of_step = self._measures if mode == "train" else None
+        result = shaped(self._shapers, batch, of_step or measured(self._shapers, batch, this_process))
+        if result.advantages is not None:
+            inputs["advantages"] = result.advantages
+        self._summaries[mode].add(batch, result)
+        is_last = trainer.accelerator.sync_gradients or mode == "eval"
+        if is_last:
+            append_all(trainer._metrics[mode], self._summaries[mode].pop(trainer.accelerator))
+            for shaper in self._shapers.values():
+                append_all(trainer._metrics[mode], shaper.metrics())
+        if mode == "train":
+            self.micro_batches = 0 if is_last else self.micro_batches + 1
+
+    @property
+    def completions_so_far(self) -> int:
+        """How many completions of this step all ranks have trained on."""
+        args = self._trainer.args
+        return self.micro_batches * args.per_device_train_batch_size * self._trainer.accelerator.num_processes
+
+    def _begins(self, inputs: dict[str, Any]) -> bool:
+        """Whether the step begins, or a rollout that has not been scored: several may make one step."""
+        begins_rollout = self._trainer._step % steps_per_rollout(self._trainer) == 0
+        return self.micro_batches == 0 if OLD_LOGPS in inputs else begins_rollout
+
+    def _look_ahead(self, inputs: dict[str, Any], first: TokenBatch) -> dict[str, Any] | None:
+        """What the tokens of this step are compared with; `None` where each micro-batch is on its own."""
+        trainer, args, is_scored = self._trainer, self._trainer.args, OLD_LOGPS in inputs
+        whole_step = args.shaping_scope != "micro_batch"
+        asks_for_entropy = not is_scored and any(shaper.needs_rollout_entropy for shaper in self._shapers.values())
+        if not (asks_for_entropy or (whole_step and compares_tokens(self._shapers))):
+            return None
+        start = trainer._step % args.steps_per_generation
+        count = min(args.gradient_accumulation_steps, args.steps_per_generation)
+        others = trainer._buffered_inputs[start + 1 : start + count]
+        is_on_policy = trainer._step % steps_per_rollout(trainer) == 0
+        if is_scored and (is_on_policy or args.shaping_scope == "step"):
+            scored = [(i, i[OLD_LOGPS], i[OLD_ENTROPIES]) for i in (inputs, *others)]
+            batches = [token_batch(trainer, *one, self._draws) for one in scored]
+        else:
+            batches = [first, *(token_batch(trainer, i, *self._rollouts.score(i), self._draws) for i in others)]
+        batch = TokenBatch.merged(batches)
+        if not is_scored:  # these micro-batches are the whole rollout then, before any update with it
+            self._rollouts.tell_entropy(batch.entropies, batch.mask)
+        return measured(self._shapers, batch, all_ranks) if whole_step else None

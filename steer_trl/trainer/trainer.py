@@ -1,0 +1,225 @@
+"""`SteerGRPOTrainer`: every hook of TRL's that this package overrides, in the order in which TRL calls them.
+
+    1  a rollout is written          rollout.py      its score, and the methods that compare completions of a prompt
+    2  a micro-batch is trained on   inputs.py       TRL's dictionary as a `TokenBatch`
+                                     step.py         what tokens are compared with, the shaped advantages, the log
+    3  a checkpoint                  checkpoint.py
+    4  an evaluation                 benchmarks.py
+    5  the Hub                       ../hub/
+
+The idea is in 2. TRL's loss runs the model's forward pass first and reads `inputs["advantages"]` afterwards, and takes
+them per token. So the loss is given a copy of its inputs, and the moment the forward pass has returned
+log-probabilities and entropies, the shaped advantages are written into that copy. No second forward pass, no copied
+line of TRL's loss. A copy, because TRL hands the same dictionary out again when a rollout is used more than once.
+"""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput
+from trl import GRPOTrainer
+from trl.trainer.utils import get_config_model_id
+
+from steer_trl.config import SteerGRPOConfig
+from steer_trl.evaluation import BenchmarkEvaluation
+from steer_trl.hub.push import Pushes
+from steer_trl.shaping import make_shapers, short_name
+from steer_trl.trainer import checkpoint
+from steer_trl.trainer.benchmarks import BenchmarkRuns
+from steer_trl.trainer.cards import ModelCards
+from steer_trl.trainer.preflight import check_trainer_arguments
+from steer_trl.trainer.rollout import RolloutShaping
+from steer_trl.trainer.step import OptimizerStep
+
+
+class SteerGRPOTrainer(GRPOTrainer):
+    """
+    [`~trl.GRPOTrainer`] with the token weights of STEER (https://huggingface.co/papers/2510.10150), of STARE
+    (https://huggingface.co/papers/2606.19236) and of the methods they compare themselves with.
+
+    Example:
+
+    ```python
+    from datasets import load_dataset
+    from trl.rewards import accuracy_reward
+
+    from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+
+    trainer = SteerGRPOTrainer(
+        model="Qwen/Qwen2.5-Math-1.5B",
+        reward_funcs=accuracy_reward,
+        args=SteerGRPOConfig(output_dir="out", advantage_shaping="steer"),
+        train_dataset=load_dataset("trl-lib/DeepMath-103K", split="train"),
+    )
+    trainer.train()
+    ```
+
+    Args:
+        model, reward_funcs, train_dataset, *others, **named: as in [`~trl.GRPOTrainer`].
+        args ([`SteerGRPOConfig`], *optional*): configuration; the defaults of [`SteerGRPOConfig`] if `None`.
+        benchmarks ([`~steer_trl.evaluation.BenchmarkEvaluation`], *optional*): evaluate on these as well, whenever the
+            trainer evaluates; without an `eval_dataset`, on these only.
+
+    Raises:
+        `TypeError`: `args` is a plain `GRPOConfig`.
+        `ValueError`: an empty data set, or one without a column that the trainer or a reward function needs.
+        `FileNotFoundError`: `model` is a path that does not exist.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        reward_funcs: Any = None,
+        args: SteerGRPOConfig | None = None,
+        train_dataset: Any = None,
+        *others: Any,
+        benchmarks: BenchmarkEvaluation | None = None,
+        **named: Any,
+    ) -> None:
+        bound = inspect.signature(GRPOTrainer).bind(model, reward_funcs, args, train_dataset, *others, **named)
+        given = bound.arguments
+        check_trainer_arguments(given)
+        self.benchmarks = BenchmarkRuns(benchmarks, given)
+        if args is None:
+            name = model if isinstance(model, str) else get_config_model_id(model.config)
+            given["args"] = args = SteerGRPOConfig(f"{name.split('/')[-1]}-SteerGRPO")
+        self.shapers = make_shapers(args)
+        self._tag_names = [*GRPOTrainer._tag_names, *map(short_name, self.shapers)]
+        self.rollouts = RolloutShaping(self, self.shapers)
+        self.step = OptimizerStep(self, self.shapers, self.rollouts)
+        self.pushes = Pushes(self)
+        self.cards = ModelCards(self, self.shapers, benchmarks, self.pushes)
+        super().__init__(*bound.args, **bound.kwargs)
+        self.add_callback(self.pushes)
+        args.seal()
+
+    # 1  A rollout is written.
+
+    def _generate(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        generated = super()._generate(*args, **kwargs)
+        self.rollouts.keep_written(generated)
+        return generated
+
+    def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
+        self.rollouts.rewards_per_function = super()._calculate_rewards(*args, **kwargs)
+        return self.rollouts.rewards_per_function
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        if not self.model.training or not self.shapers:  # evaluation never moves a method's state
+            return super()._generate_and_score_completions(inputs)
+        with self.rollouts.recording(inputs):
+            rollout = super()._generate_and_score_completions(inputs)
+        return self.rollouts.finish(rollout, completions_before=self.step.completions_so_far)
+
+    # 2  A micro-batch is trained on.
+
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Tensor:
+        """Compute TRL's loss on shaped advantages; `inputs` is left as it is."""
+        with self.step.loss_of(inputs) as copy:
+            return super().compute_loss(model, copy, return_outputs, num_items_in_batch)
+
+    def _get_per_token_logps_and_entropies(
+        self, model: nn.Module, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor | None, Any]:
+        is_recorded = self.rollouts.is_recording and model is self.model
+        if is_recorded:
+            kwargs["compute_entropy"] = True  # the policy's head computes them anyway; a reference model's cannot
+        outputs = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
+        self.rollouts.record(*outputs[:2]) if is_recorded else self.step.see(*outputs[:2])
+        return outputs
+
+    # 3  A checkpoint.
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+        """Train as TRL does; `resume_from_checkpoint=True` is the last complete checkpoint in `output_dir`."""
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = checkpoint.last_complete(self.args.output_dir)
+        return super().train(resume_from_checkpoint, *args, **kwargs)
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        folder = Path(self._get_output_dir(trial=trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
+        if not self.args.save_only_model:
+            checkpoint.save(self, self.shapers, folder)
+        super()._save_checkpoint(model, trial)
+
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        self._train_sampler = super()._get_train_sampler(dataset)
+        return self._train_sampler
+
+    def _load_optimizer_and_scheduler(self, checkpoint_folder: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint_folder)
+        if checkpoint_folder is not None:
+            checkpoint.load(self, self.shapers, self._train_sampler, Path(checkpoint_folder))
+
+    # 4  An evaluation.
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Evaluate as TRL does on the `eval_dataset`, if there is one, and on the benchmarks.
+
+        The benchmarks are not for a data set that is given here. With several named ones they come with the first.
+        """
+        with self.benchmarks.of_evaluation(self, eval_dataset):
+            return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+
+    def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
+        """Run TRL's loop, or the benchmarks, or both; see [`evaluate`]."""
+        if not self.benchmarks.are_due:
+            return super().evaluation_loop(*args, **kwargs)
+        output = super().evaluation_loop(*args, **kwargs) if self.benchmarks.beside_rewards else None
+        return self.benchmarks.add_metrics(self, output)
+
+    # 5  The Hub.
+
+    def create_model_card(
+        self,
+        model_name: str | None = None,
+        dataset_name: str | list[str] | None = None,
+        tags: str | list[str] | None = None,
+    ) -> None:
+        """Write the model card to `output_dir`. What is given here stays in the cards of later checkpoints.
+
+        Args:
+            model_name (`str`, *optional*): name of the model; by default that of its repository or folder.
+            dataset_name (`str` or `list[str]`, *optional*): name on the Hub of what it was trained on; by default what
+                [`~steer_trl.data.load_math_dataset`] has loaded from there.
+            tags (`str` or `list[str]`, *optional*): more tags.
+        """
+        self.cards.keep(model_name=model_name, dataset_name=dataset_name, tags=tags)
+        self.cards.write(Path(self.args.output_dir))
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Save the model and its card; push them as well if `push_to_hub` is set, as TRL does."""
+        super().save_model(output_dir, _internal_call)
+        self.cards.write(Path(output_dir or self.args.output_dir))
+
+    def init_hf_repo(self, token: str | None = None) -> None:
+        """Make the repository on the Hub if it is not there.
+
+        Raises:
+            `PushError`: the Hub is not there or refuses; nothing has been trained then.
+        """
+        with self.pushes.making_repository():
+            super().init_hf_repo(token)
+
+    def push_to_hub(
+        self,
+        commit_message: str | None = "End of training",
+        blocking: bool = True,
+        token: str | None = None,
+        revision: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Save the model and its card to `output_dir` and upload it; arguments as in [`~transformers.Trainer`].
+
+        Raises:
+            `PushError`: it did not arrive. Everything is in `output_dir`, and the text says how to push it from there.
+                With `blocking=False` it is logged instead.
+        """
+        with self.pushes.pushing():
+            return self.pushes.watch(super().push_to_hub(commit_message, blocking, token, revision, **kwargs))

@@ -1,0 +1,67 @@
+"""The rooms: nothing imports in a circle, and only `trainer/` knows TRL's insides."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from trl import GRPOTrainer
+
+ROOT = Path(__file__).parents[1]
+FILES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted((ROOT / "steer_trl").rglob("*.py"))
+}
+
+
+def imported(tree):
+    """Every module that is imported anywhere in it: also in a function, and for type checkers only."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in FILES else node.module
+
+
+TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
+IMPORTS = {name: set(imported(tree)) for name, tree in TREES.items()}
+
+
+def is_private_to_trl(name):
+    return name.startswith("_") and not name.startswith("__") and hasattr(GRPOTrainer, name)
+
+
+# Attributes that TRL's trainer sets on itself, which its class does not know.
+SET_BY_TRL = {"_step", "_buffered_inputs", "_metrics", "_logs", "_tokenizer"}
+
+
+@pytest.mark.parametrize("module", [name for name in FILES if not name.startswith("steer_trl.trainer")])
+def test_only_the_trainers_room_knows_trls_insides(module):
+    assert not [name for name in IMPORTS[module] if name.startswith("trl.trainer")]
+    attributes = {
+        node.attr
+        for node in ast.walk(TREES[module])
+        if isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+    }
+    used = {name for name in attributes if name in SET_BY_TRL or is_private_to_trl(name)}
+    assert used <= {"_finish_current_push"}, used  # Transformers' own, which a push has to wait for
+
+
+def test_the_trainers_hooks_are_short():
+    (trainer,) = [n for n in ast.walk(TREES["steer_trl.trainer.trainer"]) if isinstance(n, ast.ClassDef)]
+    assert [base.id for base in trainer.bases] == ["GRPOTrainer"]
+    for hook in trainer.body:
+        if isinstance(hook, ast.FunctionDef) and hook.name != "__init__":
+            statements = sum(isinstance(node, ast.stmt) for node in ast.walk(hook)) - 1
+            statements -= ast.get_docstring(hook) is not None
+            assert statements <= 8 and hasattr(GRPOTrainer, hook.name), hook.name
+
+
+def test_what_the_trainer_calls_its_parts_is_no_name_of_trls(make_trainer):
+    from steer_trl import SteerGRPOTrainer
+
+    own = {"shapers", "rollouts", "step", "cards", "pushes", "benchmarks", "_train_sampler"}
+    assert own <= vars(make_trainer(SteerGRPOTrainer)).keys() | {"_train_sampler"}
+    theirs = make_trainer(GRPOTrainer)
+    assert not [name for name in own if hasattr(theirs, name)]
