@@ -2,7 +2,7 @@
 
     make quickstart
 
-A Qwen2 of 0.36 million parameters is made from scratch, taught a number puzzle with several right solutions per
+A Qwen2 of 0.36 million parameters is made from scratch, taught a number puzzle with several correct solutions per
 problem by supervised learning, and then trained from that same start by each method. Prints one table and writes a
 picture.
 """

@@ -1,13 +1,17 @@
-"""Docstrings in TRL's style, as Markdown: `Args:` becomes a heading, its items a list, [`~steer_trl.X`] a link."""
+"""Docstrings in TRL's style, as Markdown: `Args:` becomes a heading, its items a list, [`~steer_trl.X`] a link.
+
+griffe's own styles read neither types in backticks nor items of several names, which TRL's docstrings have.
+"""
 
 import re
+from textwrap import dedent
 from typing import Any
 
 from griffe import Extension, Object
 
-SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Example")
+SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Example):\n((?:(?: {4}.*)?\n)*)", re.MULTILINE)
+ITEM = re.compile(r"^(?=\S)([*\w, ]+(?=:| \())?", re.MULTILINE)
 REFERENCE = re.compile(r"\[`~?([\w.]+)`\]")
-ITEM = re.compile(r"^([*\w]+(?:, [*\w]+)*)(?=:| \()")
 
 
 class TrlDocstrings(Extension):
@@ -20,28 +24,13 @@ class TrlDocstrings(Extension):
 
 
 def as_markdown(text: str) -> str:
-    """Make headings and lists of the sections. What stands in front of them stays as it is."""
-    lines, section = [], None
-    for line in text.splitlines():
-        name = line.strip().removesuffix(":")
-        if line.endswith(":") and name in SECTIONS and not line.startswith(" "):
-            section = name
-            lines += ["", f"**{name}**", ""]
-        elif line and not line.startswith(" "):
-            section = None
-            lines.append(line)
-        elif section in ("Args", "Attributes", "Raises") and re.match(r" {4}\S", line):
-            lines.append("- " + ITEM.sub(as_code, line.strip()))
-        elif section == "Returns":
-            lines.append(line.removeprefix("    "))
-        else:  # a continued item is indented by eight, as a list wants four
-            lines.append(line.removeprefix("    ") if section in ("Args", "Attributes", "Raises") else line)
-    return "\n".join(lines)
+    """Make a heading and, but for `Returns`, a list of each section. What stands around them stays as it is."""
+    return SECTION.sub(lambda found: f"\n**{found[1]}**\n\n{_listed(*found.groups())}\n", text + "\n")
 
 
-def as_code(names: re.Match[str]) -> str:
-    """Put each name of an item between backticks."""
-    return ", ".join(f"`{name}`" for name in names[1].split(", "))
+def _listed(section: str, body: str) -> str:
+    body = dedent(body)
+    return body if section == "Returns" else ITEM.sub(lambda item: f"- `{item[1]}`" if item[1] else "- ", body)
 
 
 def linked(text: str, obj: Object) -> str:

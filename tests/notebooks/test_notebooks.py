@@ -68,9 +68,9 @@ def test_entropy_on_cpu(tmp_path):
     committed, executed = read(CPU), execute(read(CPU), tmp_path)
     assert [cell.source for cell in executed.cells] == [cell.source for cell in committed.cells]
     assert pictures(executed) == pictures(committed)
-    assert "<progress value='200' max='200'" in "".join(
-        out.get("data", {}).get("text/html", "") for out in outputs(executed)
-    )
+    widgets = executed.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"].values()
+    bars = [w["state"] for w in widgets if w["model_name"] == "FloatProgressModel"]
+    assert [(bar["value"], bar["max"]) for bar in bars] == [(700, 700), (200, 200), (200, 200), (200, 200)]
     # What its prose says.
     folder = tmp_path / "runs/entropy_on_cpu"
     runs = {
