@@ -40,9 +40,9 @@ from steer_trl.evaluation import (
     table,
 )
 from steer_trl.evaluation.backends import TransformersGenerator, prompt_token_ids, saved_eos_token_ids
-from steer_trl.evaluation.in_training import TrainerGenerator
 from steer_trl.rewards import MathReward
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.trainer.generation import TrainerGenerator
 
 
 class TestMetrics:
