@@ -3,12 +3,12 @@
 import functools
 import json
 import re
-from pathlib import Path
 
 import pytest
 import torch
-from conftest import count_reward, same_parameters
 from datasets import Dataset
+from support import ROOT
+from support.runs import ON_CPU, Watching, count_reward, same_parameters
 from transformers import TrainerCallback
 from trl import GRPOTrainer
 
@@ -119,18 +119,7 @@ class TestGate:
         assert "rollout_entropy" not in logged["micro_batch"]  # which sees no rollout
 
     def test_costs_no_pass_where_the_loss_sees_the_whole_rollout(self, train):
-        class Counting(SteerGRPOTrainer):
-            passes = 0
-
-            def __init__(self, *args, **kwargs):
-                super().__init__(*args, **kwargs)
-                self.score, self.rollouts.score = self.rollouts.score, self.count
-
-            def count(self, rollout):
-                self.passes += 1
-                return self.score(rollout)
-
-        class Scoring(Counting):
+        class Scoring(Watching):
             def __init__(self, *args, **kwargs):
                 super().__init__(*args, **kwargs)
                 asked = self.rollouts._score_of
@@ -138,8 +127,8 @@ class TestGate:
 
         one_batch = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "max_steps": 3}
         settings = OPEN_STARE | one_batch | {"stare_adaptive": True, "stare_target_entropy": 1.4}
-        free, scoring = train(Counting, **settings), train(Scoring, **settings)
-        assert (free.passes, scoring.passes) == (0, 3)
+        free, scoring = train(Watching, **settings), train(Scoring, **settings)
+        assert (free.scored, scoring.scored) == (0, 3 * 8)
         keys = ("rollout_entropy", "stare/gate", "stare/amplify", "shaping/weight_mean", "loss")
         ours, theirs = ([[entry[key] for key in keys] for entry in x.state.log_history[:3]] for x in (free, scoring))
         for entry, other in zip(ours, theirs, strict=True):
@@ -358,7 +347,7 @@ class TestMetrics:
     def test_the_keys_are_the_documented_ones(self, train):
         ours = self.keys(train(SteerGRPOTrainer, **OPEN_STARE | {"advantage_shaping": ["steer", "stare"]}))
         trl = self.keys(train(SteerGRPOTrainer, advantage_shaping="none"))
-        page = (Path(__file__).parents[1] / "docs/metrics.md").read_text()
+        page = (ROOT / "docs/metrics.md").read_text()
         documented = set(re.findall(r"`((?:shaping|stare)/\w+|rollout_\w+)`", page))
         assert ours - trl == documented - {"rollout_advantage_change"}  # neither acts on whole rollouts
 
@@ -393,14 +382,14 @@ class TestArguments:
     def test_a_plain_grpo_config(self, model_dir, tokenizer, tmp_path):
         from trl import GRPOConfig
 
-        args = GRPOConfig(output_dir=str(tmp_path), use_cpu=True, bf16=False)
+        args = GRPOConfig(output_dir=str(tmp_path), **ON_CPU)
         with pytest.raises(TypeError, match=r"args is a GRPOConfig, .* Pass a SteerGRPOConfig"):
             self.refused(model_dir, tokenizer, args=args)
 
     def test_fewer_prompts_than_a_rollout_takes(self, model_dir, tokenizer):
         """TRL drops the rollout it cannot fill, and ends without having trained."""
         sizes = {"per_device_train_batch_size": 8, "num_generations": 4, "steps_per_generation": 2}
-        args = SteerGRPOConfig(output_dir="unused", use_cpu=True, bf16=False, **sizes)
+        args = SteerGRPOConfig(output_dir="unused", **ON_CPU | sizes)
         three = Dataset.from_dict({"prompt": ["a", "b", "c"]})
         with pytest.raises(ValueError, match="it has 3 rows, and a rollout takes 4 different ones"):
             self.refused(model_dir, tokenizer, train_dataset=three, args=args)
