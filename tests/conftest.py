@@ -6,9 +6,6 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is experimental; its warning says nothing about us
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-import json
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import settings
@@ -32,12 +29,6 @@ def tokenizer():
 @pytest.fixture(scope="session")
 def model_dir(tmp_path_factory):
     return str(save_tiny_model(tmp_path_factory.mktemp("model"), CHARACTERS))
-
-
-@pytest.fixture(scope="session")
-def vectors():
-    """Inputs and outputs of the authors' released functions and of the papers' formulas."""
-    return json.loads((Path(__file__).parent / "data/released_code.json").read_text())
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ TINY_RUN = {
     "max_steps": 4,
     "learning_rate": 1e-2,
 }
+OPEN_STARE = {"advantage_shaping": "stare", "stare_target_entropy": 100.0}  # its gate is open
 
 
 def save_tiny_model(folder, characters=None, **sizes):
@@ -63,3 +64,26 @@ class Watching(SteerGRPOTrainer):
     def count(self, rollout):
         self.scored += len(rollout["completion_ids"])
         return self.score(rollout)
+
+
+class Spy(SteerGRPOTrainer):
+    """Records what TRL's own loss reads, and whether our copy of the inputs was the only thing written to."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.seen, self.shape, self.step.shape = [], self.step.shape, self.watch
+
+    def compute_loss(self, model, inputs, **kwargs):
+        before = dict(inputs)
+        raw = inputs["advantages"].clone()
+        loss = super().compute_loss(model, inputs, **kwargs)
+        assert inputs.keys() == before.keys() and all(inputs[key] is before[key] for key in before)
+        assert torch.equal(inputs["advantages"], raw) and raw.dim() == 1
+        return loss
+
+    def watch(self, inputs, logps, entropies):
+        raw = inputs["advantages"]
+        self.shape(inputs, logps, entropies)
+        self.seen.append(
+            (raw, inputs["advantages"], logps, inputs.get("old_per_token_logps", logps), entropies, inputs)
+        )
