@@ -1,4 +1,4 @@
-"""Shared parts: a character tokenizer, a two-layer Qwen2 made in memory, and short training runs on them."""
+"""A character tokenizer, a two-layer Qwen2 made in memory, and short training runs on them."""
 
 import os
 
@@ -6,25 +6,19 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is experimental; its warning says nothing about us
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-import json
-from pathlib import Path
-
 import pytest
 import torch
-from datasets import Dataset
 from hypothesis import settings
+from support.runs import CHARACTERS, TINY_RUN, count_reward, save_tiny_model, sums
 from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.tiny import tiny_tokenizer
 
 torch.set_num_threads(1)
 settings.register_profile("steer_trl", deadline=None)  # a slow machine is not a failure
 settings.load_profile("steer_trl")
-
-SHARED = Path(__file__).parents[2] / "shared"
-CHARACTERS = "0123456789+="
 
 
 @pytest.fixture(scope="session")
@@ -33,28 +27,13 @@ def tokenizer():
 
 
 @pytest.fixture(scope="session")
-def model_dir(tokenizer, tmp_path_factory):
-    """A saved model and tokenizer, as a user would have on disk."""
-    folder = tmp_path_factory.mktemp("model")
-    tiny_qwen2(tokenizer).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
-
-
-@pytest.fixture(scope="session")
-def vectors():
-    """Inputs and outputs of the authors' released functions and of the papers' formulas."""
-    return json.loads((Path(__file__).parent / "data/released_code.json").read_text())
+def model_dir(tmp_path_factory):
+    return str(save_tiny_model(tmp_path_factory.mktemp("model"), CHARACTERS))
 
 
 @pytest.fixture(scope="session")
 def prompts():
-    return Dataset.from_dict({"prompt": [f"{i}+{j}=" for i in range(10) for j in range(3)]})
-
-
-def count_reward(completions, **_):
-    """Many different values, so that every group has advantages of both signs."""
-    return [text.count("1") + 0.5 * text.count("3") - 0.1 * text.count("7") for text in completions]
+    return sums()
 
 
 @pytest.fixture
@@ -63,27 +42,10 @@ def make_trainer(tmp_path, model_dir, tokenizer, prompts):
 
     def make(trainer_class=GRPOTrainer, *, model=None, trainer_arguments=None, **fields):
         config_class = SteerGRPOConfig if issubclass(trainer_class, SteerGRPOTrainer) else GRPOConfig
-        defaults = {
-            "output_dir": str(tmp_path / "run"),
-            "per_device_train_batch_size": 4,
-            "per_device_eval_batch_size": 4,
-            "gradient_accumulation_steps": 2,
-            "num_generations": 4,
-            "max_completion_length": 8,
-            "max_steps": 4,
-            "learning_rate": 1e-2,
-            "use_cpu": True,
-            "bf16": False,
-            "gradient_checkpointing": False,
-            "logging_steps": 1,
-            "save_strategy": "no",
-            "report_to": "none",
-            "disable_tqdm": True,
-        }
         arguments = {"reward_funcs": count_reward, "train_dataset": prompts, "processing_class": tokenizer}
         trainer = trainer_class(
             model=model or model_dir,
-            args=config_class(**defaults | fields),
+            args=config_class(**TINY_RUN | {"output_dir": str(tmp_path / "run")} | fields),
             **arguments | (trainer_arguments or {}),
         )
         trainer.remove_callback(PrinterCallback)
@@ -102,9 +64,3 @@ def train(make_trainer):
         return trainer
 
     return run
-
-
-def same_parameters(one, other):
-    """Whether two trainers' models are equal bit for bit."""
-    pairs = zip(one.model.parameters(), other.model.parameters(), strict=True)
-    return all(torch.equal(a, b) for a, b in pairs)

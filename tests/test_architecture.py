@@ -1,12 +1,11 @@
 """The rooms: nothing imports in a circle, and only `trainer/` knows TRL's insides."""
 
 import ast
-from pathlib import Path
 
 import pytest
+from support import ROOT
 from trl import GRPOTrainer
 
-ROOT = Path(__file__).parents[1]
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted((ROOT / "steer_trl").rglob("*.py"))

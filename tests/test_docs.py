@@ -4,11 +4,10 @@ import ast
 import pkgutil
 import re
 import sys
-from pathlib import Path
 
 import pytest
+from support import ROOT
 
-ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("docs/*.md")), *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG"))]
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 FOLDERS = ("benchmarks", "configs", "docs", "examples", "steer_trl", "tests")

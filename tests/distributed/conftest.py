@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from launching import ENVIRONMENT
+from support import ENVIRONMENT
 
 SCRIPT = Path(__file__).parent / "fixed_rollout.py"
 

@@ -18,12 +18,13 @@ from accelerate.state import AcceleratorState, PartialState
 from accelerate.utils import DeepSpeedPlugin, DistributedType, gather_object
 from datasets import Dataset
 from peft import LoraConfig
+from support.runs import CHARACTERS, TINY_RUN, Watching
 from transformers import PrinterCallback
 
-from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl import SteerGRPOConfig
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
-GROUP, COMPLETIONS = 4, 16
+COMPLETIONS = 16
 torch.set_num_threads(1)
 
 
@@ -59,15 +60,14 @@ def reward(variant):
     return score
 
 
-class Recording(SteerGRPOTrainer):
-    """Keeps the weights of each optimizer step under the tokens they belong to; counts completions scored ahead, and
-    the bytes per token that are fetched from other ranks for methods that compare completions."""
+class Recording(Watching):
+    """Keeps the weights of each optimizer step under the tokens they belong to, and counts the bytes per token that
+    are fetched from other ranks for methods that compare completions."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.shape, self.step.shape = self.step.shape, self.record
         self.finish, self.rollouts.finish = self.rollouts.finish, self.count_fetched
-        self.score, self.rollouts.score = self.rollouts.score, self.count_scored
 
     def record(self, inputs, logps, entropies):
         before = inputs["advantages"].clone()
@@ -98,10 +98,6 @@ class Recording(SteerGRPOTrainer):
         finally:
             self.accelerator.gather = gather
 
-    def count_scored(self, rollout):
-        self.scored += len(rollout["completion_ids"])
-        return self.score(rollout)
-
 
 def engine(trainer):
     """What the trainer really runs on."""
@@ -112,11 +108,10 @@ def engine(trainer):
 
 def run(case):
     """Train one case and return what happened, on every rank."""
-    tokenizer = tiny_tokenizer("0123456789+=")
+    tokenizer = tiny_tokenizer(CHARACTERS)
     model = tiny_qwen2(tokenizer, use_cache=False)
-    settings = {
+    settings = TINY_RUN | {
         "output_dir": "out",
-        "num_generations": GROUP,
         "max_completion_length": 12,
         "loss_type": "dapo",
         "optim": "sgd",
@@ -124,13 +119,6 @@ def run(case):
         "lr_scheduler_type": "constant",
         "max_grad_norm": 0.0,
         "shuffle_dataset": False,
-        "use_cpu": True,
-        "bf16": False,
-        "gradient_checkpointing": False,
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": "none",
-        "disable_tqdm": True,
         "max_steps": case.get("steps", 1),
     }
     variant = case.get("variant", "plain")
@@ -144,7 +132,7 @@ def run(case):
         peft_config=LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM") if case.get("lora") else None,
     )
     trainer.remove_callback(PrinterCallback)
-    trainer.recorded, trainer.scored, trainer.fetched = [], 0, 0
+    trainer.recorded, trainer.fetched = [], 0
     start = {
         name: value.detach().clone()
         for name, value in trainer.accelerator.unwrap_model(trainer.model).state_dict().items()

@@ -8,7 +8,7 @@ import signal
 import sys
 
 import torch
-from datasets import Dataset
+from support.runs import TINY_RUN, count_reward, sums
 from transformers import AutoTokenizer, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
@@ -53,40 +53,25 @@ class Mortal(SteerGRPOTrainer):
         return super()._calculate_rewards(*args, **kwargs)
 
 
-def count_reward(completions, **_):
-    return [text.count("1") + 0.5 * text.count("3") - 0.1 * text.count("7") for text in completions]
-
-
 def main(model, output_dir, moment):
-    args = SteerGRPOConfig(
-        output_dir=output_dir,
-        advantage_shaping=["steer", "stare"],
-        stare_adaptive=True,
-        stare_step=0.05,
-        stare_target_entropy=1.001,
-        stare_target_entropy_unit="initial",
-        num_generations=4,
-        per_device_train_batch_size=4,
-        gradient_accumulation_steps=2,
-        steps_per_generation=4,  # two optimizer steps, twice: a rollout lasts four
-        num_iterations=2,
-        max_steps=10,
-        max_completion_length=8,
-        learning_rate=1e-2,
-        save_strategy="steps",
-        save_steps=1,
-        logging_steps=1,
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        report_to="none",
-        disable_tqdm=True,
-    )
+    settings = TINY_RUN | {
+        "output_dir": output_dir,
+        "advantage_shaping": ["steer", "stare"],
+        "stare_adaptive": True,
+        "stare_step": 0.05,
+        "stare_target_entropy": 1.001,
+        "stare_target_entropy_unit": "initial",
+        "steps_per_generation": 4,  # two optimizer steps, twice: a rollout lasts four
+        "num_iterations": 2,
+        "max_steps": 10,
+        "save_strategy": "steps",
+        "save_steps": 1,
+    }
     trainer = Mortal(
         model=model,
         reward_funcs=count_reward,
-        args=args,
-        train_dataset=Dataset.from_dict({"prompt": [f"{i}+{j}=" for i in range(10) for j in range(3)]}),
+        args=SteerGRPOConfig(**settings),
+        train_dataset=sums(),
         processing_class=AutoTokenizer.from_pretrained(model),
         callbacks=[DieAt(moment)],
     )

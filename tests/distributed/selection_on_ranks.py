@@ -1,15 +1,9 @@
 """Real ranks select over both their tokens. Run under `accelerate launch`."""
 
-import sys
-from pathlib import Path
-
 from accelerate import PartialState
+from support.selection import BYTES, check
 
 from steer_trl.functional.order_statistics import all_ranks
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from selection import BYTES, check
 
 if __name__ == "__main__":
     state = PartialState(cpu=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from launching import ENVIRONMENT, ROOT
+from support import ENVIRONMENT, ROOT
 from transformers import AutoModelForCausalLM
 
 from steer_trl.countdown.model import supervised_start

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from launching import ROOT
+from support import ROOT
 
 from steer_trl.shaping import SHAPERS
 

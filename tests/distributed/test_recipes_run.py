@@ -7,11 +7,10 @@ import sys
 import numpy as np
 import pytest
 import yaml
-from launching import ENVIRONMENT, ROOT
 from peft import PeftModel
+from support import ENVIRONMENT, ROOT
+from support.runs import save_tiny_model
 from transformers import AutoModelForCausalLM
-
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 # Kind: recipe, engine, tokens of a completion, what the engine calls itself.
 KINDS = {
@@ -25,10 +24,7 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    folder, tokenizer = tmp_path_factory.mktemp("tiny"), tiny_tokenizer()
-    tiny_qwen2(tokenizer).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from launching import ENVIRONMENT, ROOT
 from safetensors.torch import load_file
+from support import ENVIRONMENT, ROOT
+from support.runs import CHARACTERS, save_tiny_model
 
 SCRIPT = str(Path(__file__).parent / "killed_run.py")
 LAUNCH = ["-m", "accelerate.commands.launch", "--config_file", str(ROOT / "configs/accelerate/cpu_2_processes.yaml")]
@@ -42,13 +43,7 @@ def same_ending(one, other):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model")
-    from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
-
-    tokenizer = tiny_tokenizer("0123456789+=")
-    tiny_qwen2(tokenizer).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_tiny_model(tmp_path_factory.mktemp("model"), CHARACTERS)
 
 
 @pytest.fixture(scope="module")

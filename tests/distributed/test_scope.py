@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from launching import ROOT
+from support import ROOT
 
 TWO_PROCESSES = ROOT / "configs/accelerate/cpu_2_processes.yaml"
 # (processes, sequences per micro-batch, micro-batches): 16 completions in each

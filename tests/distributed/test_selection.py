@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from launching import ENVIRONMENT, ROOT
+from support import ENVIRONMENT, ROOT
 
 
 def test_two_processes_select_what_a_sort_selects():

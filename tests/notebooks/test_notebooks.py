@@ -10,6 +10,7 @@ import pytest
 import torch
 from nbclient import NotebookClient
 from safetensors.torch import load_file
+from support.runs import ON_CPU, QUIET
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
@@ -112,11 +113,7 @@ def guessing_model(tmp_path, problems):
             learning_rate=1e-2,
             max_steps=60,
             gradient_checkpointing=False,
-            use_cpu=True,
-            bf16=False,
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
+            **ON_CPU | QUIET,
         ),
         train_dataset=prompts.select_columns("prompt").add_column("completion", completions),
         processing_class=tokenizer,

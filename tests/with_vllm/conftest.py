@@ -4,9 +4,8 @@ import json
 
 import pytest
 import torch
+from support.runs import save_tiny_model
 from vllm import _custom_ops
-
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 torch.set_num_threads(1)
 # On CPU vLLM packs a layer's weights and drops them, so that TRL could not put the trained ones in their place.
@@ -15,13 +14,9 @@ _custom_ops._supports_onednn = False
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model")
-    tokenizer = tiny_tokenizer()
     # vLLM's CPU attention wants heads of 32 numbers or more.
     sizes = {"hidden_size": 128, "num_attention_heads": 2, "num_key_value_heads": 1}
-    tiny_qwen2(tokenizer, **sizes).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
+    return str(save_tiny_model(tmp_path_factory.mktemp("model"), **sizes))
 
 
 @pytest.fixture(scope="module")

@@ -1,60 +1,38 @@
 """Real vLLM, colocated: it trains, the score of its rollouts costs no pass, and the same engine evaluates."""
 
 import torch
-from datasets import Dataset
+from support.runs import TINY_RUN, Watching, sums
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl import SteerGRPOConfig
 from steer_trl.cli.evaluate import main
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
 
 
 def test_trains_and_evaluates_without_an_extra_pass(model, problems, tmp_path):
-    scored = []
-
-    class Counting(SteerGRPOTrainer):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, **kwargs)
-            self.score, self.rollouts.score = self.rollouts.score, self.count
-
-        def count(self, rollout):
-            scored.append(self.state.global_step)
-            return self.score(rollout)
-
     benchmarks = load_benchmarks([f"sums={problems}@2"], instruction="{problem}")
-    trainer = Counting(
+    settings = TINY_RUN | {
+        "output_dir": str(tmp_path),
+        "advantage_shaping": ["steer", "stare"],
+        "stare_target_entropy": 100.0,
+        "use_vllm": True,
+        "vllm_mode": "colocate",
+        "vllm_max_model_length": 64,
+        "per_device_eval_batch_size": 8,
+        "max_steps": 3,
+        "eval_strategy": "steps",
+        "eval_steps": 3,
+    }
+    trainer = Watching(
         model=model,
         reward_funcs=lambda completions, **_: [float(len(text) % 3) for text in completions],
-        args=SteerGRPOConfig(
-            output_dir=str(tmp_path),
-            advantage_shaping=["steer", "stare"],
-            stare_target_entropy=100.0,
-            use_vllm=True,
-            vllm_mode="colocate",
-            vllm_max_model_length=64,
-            num_generations=4,
-            per_device_train_batch_size=4,
-            per_device_eval_batch_size=8,
-            gradient_accumulation_steps=2,
-            max_completion_length=8,
-            max_steps=3,
-            learning_rate=1e-2,
-            eval_strategy="steps",
-            eval_steps=3,
-            use_cpu=True,
-            bf16=False,
-            gradient_checkpointing=False,
-            logging_steps=1,
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-        ),
-        train_dataset=Dataset.from_dict({"prompt": [f"{i}+{j}=" for i in range(6) for j in range(6)]}),
+        args=SteerGRPOConfig(**settings),
+        train_dataset=sums(),
         processing_class=AutoTokenizer.from_pretrained(model),
         benchmarks=BenchmarkEvaluation(benchmarks, Sampling(max_tokens=8)),
     )
     trainer.train()
-    assert scored == []  # TRL scores vLLM's rollouts anyway, and that score is ours
+    assert trainer.scored == 0  # TRL scores vLLM's rollouts anyway, and that score is ours
     log = trainer.state.log_history
     steps = [entry for entry in log if "shaping/weight_min" in entry]
     assert [entry["step"] for entry in steps] == [1, 2, 3]

@@ -1,13 +1,11 @@
 """STEER's 7B recipe starts from its own YAML with colocated vLLM; only sizes, and sleep mode, are overridden."""
 
 import json
-from pathlib import Path
 
 import numpy as np
+from support import ROOT
 
 from steer_trl.cli.train import main
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_starts_from_its_own_yaml(model, problems, tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import same_parameters
+from support.runs import same_parameters
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import huggingface_hub
 import torch
-from datasets import Dataset
 from huggingface_hub.utils import http_backoff
 from transformers import PrinterCallback, TrainerCallback
 
@@ -18,14 +17,10 @@ from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
 from steer_trl.hub.push import PushError
 from steer_trl.shaping import Shaper
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.tiny import tiny_tokenizer
+from support.runs import CHARACTERS, TINY_RUN, count_reward, save_tiny_model, sums
 
-CHARACTERS = "0123456789+="
 http_backoff.__kwdefaults__.update(base_wait_time=0.01, max_wait_time=0.01)  # it tries again as often, but sooner
-
-
-def count_reward(completions, **_):
-    return [text.count("1") + 0.5 * text.count("3") - 0.1 * text.count("7") for text in completions]
 
 
 def fault(kind):
@@ -34,35 +29,23 @@ def fault(kind):
 
 
 def make(folder, trainer_arguments=None, **fields):
-    tokenizer = tiny_tokenizer(CHARACTERS)
-    base = folder / "base"
-    tiny_qwen2(tokenizer).save_pretrained(base)
-    tokenizer.save_pretrained(base)
+    base = save_tiny_model(folder / "base", CHARACTERS)
     Path(base, "README.md").write_text("---\nlicense: apache-2.0\n---\n")
-    settings = {
+    settings = TINY_RUN | {
         "output_dir": str(folder / "run"),
-        "per_device_train_batch_size": 4,
-        "per_device_eval_batch_size": 4,
+        "gradient_accumulation_steps": 1,
         "steps_per_generation": 4,
-        "num_generations": 4,
-        "max_completion_length": 8,
         "max_steps": 3,
         "save_strategy": "steps",
         "save_steps": 3,
-        "use_cpu": True,
-        "bf16": False,
-        "gradient_checkpointing": False,
-        "logging_steps": 1,
-        "report_to": "none",
-        "disable_tqdm": True,
         "advantage_shaping": "stare",
     }
     trainer = SteerGRPOTrainer(
         model=str(base),
         reward_funcs=count_reward,
         args=SteerGRPOConfig(**settings | fields),
-        train_dataset=Dataset.from_dict({"prompt": [f"{i}+{j}=" for i in range(10) for j in range(3)]}),
-        processing_class=tokenizer,
+        train_dataset=sums(),
+        processing_class=tiny_tokenizer(CHARACTERS),
         **trainer_arguments or {},
     )
     trainer.remove_callback(PrinterCallback)

@@ -12,8 +12,9 @@ import pytest
 import torch
 import yaml
 from datasets import Dataset
-from hub_server import complaints
 from huggingface_hub import ModelCard, constants
+from support.hub_server import complaints
+from support.runs import ON_CPU
 from trl.trainer.utils import generate_model_card
 
 from steer_trl import SteerGRPOConfig
@@ -36,7 +37,7 @@ from steer_trl.shaping import SHAPERS
 
 
 def config(**fields):
-    return SteerGRPOConfig(output_dir="somewhere", use_cpu=True, bf16=False, **fields)
+    return SteerGRPOConfig(output_dir="somewhere", **ON_CPU | fields)
 
 
 def draft(base_model=None, **known):

@@ -3,10 +3,10 @@
 import os
 import re
 from dataclasses import fields
-from pathlib import Path
 
 import pytest
 from accelerate.commands.config.config_args import load_config_from_file
+from support import ROOT
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.cli.recipes import RecipeParser, load_recipe, split_off
@@ -14,7 +14,6 @@ from steer_trl.cli.train import parse as parse_arguments
 from steer_trl.cli.train import run
 from steer_trl.shaping import SHAPERS
 
-ROOT = Path(__file__).parents[1]
 RECIPES = sorted(ROOT.glob("configs/recipes/*.yaml"))
 ENGINES = sorted(ROOT.glob("configs/accelerate/*.yaml"))
 

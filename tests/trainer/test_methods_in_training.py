@@ -6,9 +6,9 @@ import pandas
 import pytest
 import torch
 import trl
-from conftest import same_parameters
 from datasets import Dataset
 from PIL import Image
+from support.runs import Watching, same_parameters
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.shaping import SHAPERS
@@ -26,25 +26,6 @@ SETTINGS = {
 
 def settings(name):
     return {"advantage_shaping": name, "correct_threshold": 0.5} | SETTINGS.get(name, {})
-
-
-class Watching(SteerGRPOTrainer):
-    """Keeps each rollout, before it is shuffled, and counts the completions that get a pass of their own."""
-
-    written, scored = (), 0
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.score, self.rollouts.score = self.rollouts.score, self.count
-
-    def _generate_and_score_completions(self, inputs):
-        rollout = super()._generate_and_score_completions(inputs)
-        self.written = [*self.written, rollout]
-        return rollout
-
-    def count(self, rollout):
-        self.scored += len(rollout["completion_ids"])
-        return self.score(rollout)
 
 
 def test_groups_are_whole_and_have_their_rewards(train):

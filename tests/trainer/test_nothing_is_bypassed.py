@@ -7,8 +7,8 @@ trainer's hook, and it must agree bit for bit under every switch.
 
 import pytest
 import torch
-from conftest import count_reward, same_parameters
 from peft import LoraConfig
+from support.runs import count_reward, same_parameters
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer

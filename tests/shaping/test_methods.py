@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 from functools import cache
 from itertools import permutations, product
-from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -14,6 +13,8 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from support import ROOT
+from support.runs import ON_CPU
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from steer_trl import SteerGRPOConfig, shaping
@@ -29,7 +30,7 @@ EXACT = {"shaping_scope": "micro_batch"}  # a near tie decides as it does in a s
 
 
 def config(*names, **options):
-    return SteerGRPOConfig(output_dir="unused", use_cpu=True, bf16=False, advantage_shaping=list(names), **options)
+    return SteerGRPOConfig(output_dir="unused", advantage_shaping=list(names), **ON_CPU | options)
 
 
 def method(name, **options):
@@ -793,7 +794,7 @@ class TestDeterminism:
             advantages(name, rollout) if name in ON_ROLLOUTS else shaped({name: method(name)}, batch)
 
     def test_the_custom_method_of_the_docs(self):
-        (code,) = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[1] / "docs/methods.md").read_text(), re.S)
+        (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/methods.md").read_text(), re.S)
         exec(code, scope := {})
         args = SimpleNamespace(shaping_scope="step", shaping_options={"last": 0.5})
         batch = replace(random_batch(1), mask=torch.tensor([[1, 0, 1, 1, 1]]))

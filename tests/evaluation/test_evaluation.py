@@ -16,10 +16,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 from accelerate import Accelerator
-from conftest import CHARACTERS, SHARED, same_parameters
 from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
+from support import ROOT, SHARED
+from support.runs import CHARACTERS, same_parameters, save_tiny_model
 from trl.generation.vllm_generation import VLLMGeneration
 
 from steer_trl import SteerGRPOTrainer
@@ -446,11 +447,7 @@ class TestDuringTraining:
 
 @pytest.fixture(scope="module")
 def tiny_folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tiny")
-    tokenizer = tiny_tokenizer()
-    tiny_qwen2(tokenizer).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return save_tiny_model(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture(scope="module")
@@ -581,7 +578,7 @@ class TestCommand:
             "--batch_size",
             4,
         ]
-        engine = Path(__file__).parents[1] / "configs/accelerate/cpu_2_processes.yaml"
+        engine = ROOT / "configs/accelerate/cpu_2_processes.yaml"
         launch = ["accelerate.commands.launch", "--config_file", engine, "-m"]
         for folder, prefix in (("one", []), ("two", launch)):
             whole = [*prefix, "steer_trl.cli", "eval", *model, "--output_dir", tmp_path / folder]

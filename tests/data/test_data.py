@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from conftest import SHARED
 from datasets import Dataset
+from support import SHARED
 
 from steer_trl.data import SOURCES, load_math_dataset
 from steer_trl.data.instructions import INSTRUCTIONS, with_instruction, without_instruction

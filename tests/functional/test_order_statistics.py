@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from selection import BYTES, check
+from support.selection import BYTES, check
 
 from steer_trl.functional import order_statistics
 

@@ -4,14 +4,14 @@ import pickle
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 from datasets import Dataset
-from hostile import HOSTILE
 from hypothesis import given
 from hypothesis import strategies as st
-from jobs import fail, keep, kill_or_return, nothing, take_memory
+from support import ROOT
+from support.hostile import HOSTILE
+from support.jobs import fail, keep, kill_or_return, nothing, take_memory
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.rewards import MathReward
@@ -157,7 +157,7 @@ class TestAsATrlReward:
         log = trainer.state.log_history[0]
         assert log["reward"] == log["rewards/math_reward/mean"] == 0.0  # two of four right
         assert [log[key] for key in METRIC_KEYS] == [0.0, 0.25]
-        page = (Path(__file__).parents[1] / "docs/metrics.md").read_text()
+        page = (ROOT / "docs/metrics.md").read_text()
         assert all(f"`{key}`" in page for key in METRIC_KEYS)
 
     def test_gold_answers_are_tried_before_training(self, make_trainer):

@@ -1,38 +1,35 @@
 """Cards and pushes, against a Hub on this machine; each scenario of `hub_run.py` is one process."""
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 import yaml
-from hub_server import TOKEN, HubServer, complaints
 from huggingface_hub import ModelCard
+from support import ENVIRONMENT, ROOT
+from support.hub_server import TOKEN, HubServer, complaints
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from steer_trl import SteerGRPOConfig
 
-HERE = Path(__file__).parent
 SECRET = "open sesame 1001 nights"  # nothing in it looks like a token
 
 
 def scenario(name, folder, token=TOKEN, **environment):
     folder.mkdir()
     with HubServer(folder / "server") as server:
-        environment = os.environ | {
+        environment = ENVIRONMENT | {
             "HF_ENDPOINT": server.endpoint,
             "HF_HOME": str(folder / "home"),
             "HF_HUB_OFFLINE": "0",
             "HF_HUB_DISABLE_XET": "1",  # the server speaks LFS
             "HF_HUB_DISABLE_TELEMETRY": "1",
             "HF_TOKEN": token,
-            "OMP_NUM_THREADS": "1",
             **environment,
         }
-        command = [sys.executable, str(HERE / "hub_run.py"), name, str(folder), "--wandb_key", SECRET]
+        command = [sys.executable, str(ROOT / "tests/support/hub_run.py"), name, str(folder), "--wandb_key", SECRET]
         command += ["--auth", f"user:{SECRET}", f"x_api_key={SECRET}", "-p", SECRET, f"Authorization: Bearer {SECRET}"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,8 @@
 """On is the paper: the authors' own outputs, the papers' formulas in float64, and the golden fixture."""
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,6 +10,12 @@ import torch
 from steer_trl.functional import TargetEntropyController, entropy_change, stare_weights, steer_weights
 
 TOLERANCE = {"atol": 1e-6, "rtol": 1e-6}
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    """Inputs and outputs of the authors' released functions and of the papers' formulas."""
+    return json.loads((Path(__file__).parent / "released_code.json").read_text())
 
 
 def tensors(case):

@@ -1,0 +1,123 @@
+"""A run that is resumed goes on where it was."""
+
+import json
+
+import pytest
+import torch
+from support.runs import same_parameters
+from trl import GRPOTrainer
+
+from steer_trl import SteerGRPOTrainer
+
+
+class TestCheckpoint:
+    SETTINGS = {
+        "advantage_shaping": "stare",
+        "stare_adaptive": True,
+        "stare_target_entropy": 5.0,
+        "stare_target_entropy_unit": "initial",
+        "save_strategy": "steps",
+        "save_steps": 2,
+        "max_steps": 5,
+    }
+
+    def test_a_resumed_run_continues_where_it_was(self, train, make_trainer, tmp_path):
+        whole = train(SteerGRPOTrainer, **self.SETTINGS)
+        checkpoint = tmp_path / "run/checkpoint-2"
+        state = json.loads((checkpoint / "shaping_state.json").read_text())["stare"]
+        first = whole.state.log_history[0]["rollout_entropy"]
+        expected = {"gate": True, "amplify": 1.12, "attenuate": 0.88, "initial_entropy": first}
+        assert state == pytest.approx(expected)
+        resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
+        resumed.train(resume_from_checkpoint=str(checkpoint))
+        assert same_parameters(whole, resumed)
+        assert resumed.shapers["stare"].state_dict() == whole.shapers["stare"].state_dict()
+
+    def test_without_the_state_it_would_not_and_says_so(self, train, make_trainer, tmp_path, caplog):
+        whole = train(SteerGRPOTrainer, **self.SETTINGS)
+        checkpoint = tmp_path / "run/checkpoint-2"
+        (checkpoint / "shaping_state.json").unlink()
+        resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
+        resumed.train(resume_from_checkpoint=str(checkpoint))
+        assert resumed.shapers["stare"].state_dict() != whole.shapers["stare"].state_dict()
+        assert "has no state of 'stare'" in caplog.text
+
+    def test_a_new_target_is_taken_on_resume(self, train, make_trainer, tmp_path):
+        train(SteerGRPOTrainer, **self.SETTINGS)
+        settings = self.SETTINGS | {"stare_target_entropy": 0.5}
+        resumed = make_trainer(SteerGRPOTrainer, **settings)
+        resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
+        stare = resumed.shapers["stare"]
+        assert stare.controller.target_entropy == 0.5 * stare.initial_entropy
+        assert stare.controller.gate is False
+
+    def test_a_method_without_state_writes_none(self, train, tmp_path):
+        train(SteerGRPOTrainer, save_strategy="steps", save_steps=2)
+        state = json.loads((tmp_path / "run/checkpoint-2/shaping_state.json").read_text())
+        assert state == {"progress": {"micro_batches": 4, "per_rollout": 2}}
+
+    @pytest.mark.parametrize(("saved", "content"), [(3, "no rollout"), (4, "its rollout")])
+    def test_an_epoch_that_ends_with_a_shorter_step(self, train, make_trainer, tmp_path, prompts, saved, content):
+        """Eight micro-batches an epoch, three a step: steps of 3, 3, 2; a rollout lasts two micro-batches."""
+        sizes = {"gradient_accumulation_steps": 3, "steps_per_generation": 2, "shaping_scope": "micro_batch"}
+        settings = sizes | {"max_steps": 8, "save_strategy": "steps", "save_steps": 1}
+        settings["trainer_arguments"] = {"train_dataset": prompts.select(range(8))}
+        whole = train(SteerGRPOTrainer, **settings)
+        checkpoint = tmp_path / f"run/checkpoint-{saved}"
+        assert (checkpoint / "rollout_0_of_1.pt").exists() == (content == "its rollout")
+        resumed = make_trainer(SteerGRPOTrainer, **settings)
+        resumed.train(resume_from_checkpoint=str(checkpoint))
+        assert same_parameters(whole, resumed)
+
+    MIDDLE = {"steps_per_generation": 4, "save_strategy": "steps", "save_steps": 1}
+
+    def test_a_rollout_that_other_batch_sizes_have_cut(self, train, make_trainer, tmp_path):
+        train(SteerGRPOTrainer, **self.MIDDLE)
+        other = self.MIDDLE | {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
+        resumed = make_trainer(SteerGRPOTrainer, **other | {"steps_per_generation": 2})
+        with pytest.raises(
+            ValueError, match="per_device_train_batch_size must be 4, got 8, steps_per_generation must"
+        ):
+            resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-1"))
+        resumed = make_trainer(SteerGRPOTrainer, **other | {"steps_per_generation": 2, "max_steps": 3})
+        resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))  # between two rollouts
+        assert resumed.state.global_step == 3
+
+    @pytest.mark.parametrize("wrote", [GRPOTrainer, SteerGRPOTrainer])
+    def test_a_checkpoint_that_does_not_hold_its_rollout_resumes_as_trl_does(
+        self, train, make_trainer, tmp_path, caplog, wrote
+    ):
+        weights_only = {} if wrote is GRPOTrainer else {"save_only_model": True}
+        train(wrote, **self.MIDDLE | weights_only)
+        checkpoint = str(tmp_path / "run/checkpoint-1")
+        off = {"advantage_shaping": "none", "output_dir": str(tmp_path / "other")}
+        resumed, plain = make_trainer(SteerGRPOTrainer, **off), make_trainer(GRPOTrainer, output_dir=off["output_dir"])
+        for trainer in (resumed, plain):
+            torch.manual_seed(0)  # weights alone bring no random state
+            trainer.train(resume_from_checkpoint=checkpoint)
+        assert same_parameters(resumed, plain)
+        assert "does not say where in a rollout it was saved" in caplog.text
+
+    def test_true_is_the_last_complete_checkpoint(self, train, make_trainer, tmp_path, caplog):
+        whole = train(SteerGRPOTrainer, **self.SETTINGS)
+        for step, torn in ((4, '{"epoch": '), (5, None)):  # killed while they were written
+            state = tmp_path / f"run/checkpoint-{step}/trainer_state.json"
+            state.parent.mkdir(exist_ok=True)
+            state.unlink(missing_ok=True)
+            if torn:
+                state.write_text(torn)
+        resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
+        resumed.train(resume_from_checkpoint=True)
+        assert same_parameters(whole, resumed)
+        assert [f"checkpoint-{step} is skipped" in caplog.text for step in (2, 4, 5)] == [False, True, True]
+        assert resumed.state.log_history[2]["step"] == 3
+
+    def test_true_without_a_complete_checkpoint(self, make_trainer, tmp_path):
+        (tmp_path / "run/checkpoint-2").mkdir(parents=True)
+        with pytest.raises(ValueError, match="needs a complete checkpoint in output_dir"):
+            make_trainer(SteerGRPOTrainer).train(resume_from_checkpoint=True)
+
+    def test_card_names_the_methods(self, train, tmp_path):
+        train(SteerGRPOTrainer, **self.SETTINGS | {"advantage_shaping": ["steer", "stare"]})
+        card = (tmp_path / "run/README.md").read_text()
+        assert all(text in card for text in ("- steer\n", "- stare\n", "2510.10150", "2606.19236"))

@@ -1,0 +1,131 @@
+"""An optimizer step: what the loss is given, what of it is logged."""
+
+import re
+
+import pytest
+import torch
+from support import ROOT
+from support.runs import OPEN_STARE, Spy
+from transformers import TrainerCallback
+
+from steer_trl import SteerGRPOTrainer
+from steer_trl.functional import entropy_change, steer_weights
+from steer_trl.trainer.inputs import token_batch
+
+
+def test_every_pass_weights_the_untouched_advantages_anew(train):
+    """Two passes over one rollout: the second sees the same advantages, other log-probs, and so other weights."""
+    settings = {"num_iterations": 2, "max_steps": 2, "gradient_accumulation_steps": 1, "shaping_scope": "exact_step"}
+    trainer = train(Spy, **settings, steer_lambda_min=0.3)
+    first, second = trainer.seen
+    assert torch.equal(first[0], second[0])
+    assert not torch.equal(first[1], second[1])
+    for raw, shaped, logps, old_logps, entropies, inputs in trainer.seen:
+        omega = entropy_change(logps, old_logps, entropies, raw)
+        weights = steer_weights(omega, inputs["completion_mask"], lambda_min=0.3)
+        assert torch.equal(shaped, raw.unsqueeze(1) * weights)
+    assert torch.equal(second[3], first[2])  # the old log-probs of the second pass are the first's
+
+
+def test_the_released_form_reads_the_rollouts_entropies(train):
+    """With several steps per rollout the authors' code mixes the rollout's entropies with current log-probs."""
+    settings = {"num_iterations": 2, "max_steps": 2, "gradient_accumulation_steps": 1, "shaping_scope": "exact_step"}
+    trainer = train(Spy, **settings, steer_form="released")
+    rollout_entropies = trainer.seen[0][4]
+    raw, shaped, logps, old_logps, entropies, inputs = trainer.seen[1]
+    assert not torch.equal(rollout_entropies, entropies)
+    omega = entropy_change(logps, old_logps, rollout_entropies, raw, form="released")
+    weights = steer_weights(omega, inputs["completion_mask"], floor=0.02)
+    torch.testing.assert_close(shaped, raw.unsqueeze(1) * weights, atol=1e-6, rtol=0)
+
+
+def test_several_methods_multiply(train):
+    both = train(Spy, max_steps=1, **OPEN_STARE | {"advantage_shaping": ["stare", "steer"]})
+    steer = train(Spy, max_steps=1)
+    stare = train(Spy, max_steps=1, **OPEN_STARE)
+    for pair, one, other in zip(both.seen, steer.seen, stare.seen, strict=True):
+        raw = pair[0].unsqueeze(1)
+        product = (one[1] / raw) * (other[1] / raw) * raw
+        torch.testing.assert_close(pair[1][pair[0] != 0], product[pair[0] != 0])
+
+
+def test_a_bad_token_does_not_reach_its_sequence_through_the_ratio(make_trainer):
+    trainer = make_trainer(SteerGRPOTrainer, importance_sampling_level="sequence")
+    logps = torch.tensor([[-0.1, torch.nan, -2.0, -3.0], [-1.0, -0.5, -2.5, -0.3]])
+    inputs = {
+        "completion_mask": torch.ones(2, 4, dtype=torch.long),
+        "advantages": torch.tensor([1.0, -1.0]),
+        "old_per_token_logps": torch.tensor([[-0.2, -0.4, -1.9, -3.0], [-1.0, -0.6, -2.0, -0.3]]),
+    }
+    trainer.step.shape(inputs, logps, torch.ones(2, 4))
+    shaped = inputs["advantages"]
+    assert shaped.isfinite().all() and shaped[0, 1] == 1
+    assert (shaped[0, [0, 2, 3]] < 1).all()
+    ratio = torch.tensor((0.1 - 0.1 + 0.0) / 3).exp()  # the mean log-ratio of the three good tokens
+    batch = token_batch(trainer, inputs, logps, torch.ones(2, 4), draws=False)
+    torch.testing.assert_close(batch.ratio[0], ratio.expand(1))
+    assert torch.equal(
+        batch.old_logps, inputs["old_per_token_logps"]
+    )  # what they are is not what the loss makes of them
+
+
+def test_an_evaluation_within_a_step_is_not_in_the_steps_metrics(train, prompts):
+    class EvaluateWithin(TrainerCallback):
+        trainer = None
+
+        def on_substep_end(self, *_, **__):
+            self.trainer.evaluate()
+
+    def log(*callbacks):
+        class Evaluating(SteerGRPOTrainer):
+            def train(self, *args, **kwargs):
+                EvaluateWithin.trainer = self
+                return super().train(*args, **kwargs)
+
+        arguments = {"eval_dataset": prompts.select(range(3)), "callbacks": list(callbacks)}
+        trainer = train(Evaluating, max_steps=1, trainer_arguments=arguments, eval_strategy="no")
+        (entry,) = [entry for entry in trainer.state.log_history if "shaping/weight_mean" in entry]
+        return {key: value for key, value in entry.items() if key.startswith("shaping/")}, trainer.state.log_history
+
+    undisturbed, _ = log()
+    evaluated, history = log(EvaluateWithin())
+    assert evaluated == undisturbed and any("eval_shaping/weight_mean" in entry for entry in history)
+
+
+def test_eq_10_holds_in_every_step_of_a_rollout_with_the_current_policys_maximum(train):
+    settings = {"steps_per_generation": 8, "steer_lambda_min": 0.7}
+    lowest = {
+        scope: [
+            entry["shaping/weight_min"]
+            for entry in train(SteerGRPOTrainer, **settings, shaping_scope=scope).state.log_history[:4]
+        ]
+        for scope in ("exact_step", "step")
+    }
+    assert lowest["exact_step"] == pytest.approx([0.7] * 4, abs=1e-6)
+    assert lowest["step"][0] == pytest.approx(0.7, abs=1e-6) and max(lowest["step"]) > 0.701
+
+
+class TestMetrics:
+    def test_the_keys_are_the_documented_ones(self, train):
+        ours = self.keys(train(SteerGRPOTrainer, **OPEN_STARE | {"advantage_shaping": ["steer", "stare"]}))
+        trl = self.keys(train(SteerGRPOTrainer, advantage_shaping="none"))
+        page = (ROOT / "docs/metrics.md").read_text()
+        documented = set(re.findall(r"`((?:shaping|stare)/\w+|rollout_\w+)`", page))
+        assert ours - trl == documented - {"rollout_advantage_change"}  # neither acts on whole rollouts
+
+    def keys(self, trainer):
+        return set().union(*trainer.state.log_history)
+
+    def test_weights_of_a_step_are_summed_over_its_micro_batches(self, train):
+        trainer = train(Spy, max_steps=1, gradient_accumulation_steps=4, **OPEN_STARE)
+        weights = torch.cat(
+            [
+                (shaped / raw.unsqueeze(1)).nan_to_num(1)[inputs["completion_mask"].bool()]
+                for raw, shaped, *_, inputs in trainer.seen
+            ]
+        )
+        logged = trainer.state.log_history[0]
+        assert logged["shaping/weight_mean"] == pytest.approx(weights.mean().item(), rel=1e-6)
+        assert logged["shaping/weight_min"] == weights.min().item() == 1
+        assert logged["shaping/weight_max"] == pytest.approx(1.1)
+        assert logged["shaping/share_changed"] == pytest.approx((weights > 1.05).float().mean().item())
