@@ -1,6 +1,7 @@
 """The rooms: nothing imports in a circle, and only `trainer/` knows TRL's insides."""
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 
 import pytest
 from support import ROOT
@@ -25,6 +26,13 @@ def imported(tree):
 
 TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
 IMPORTS = {name: set(imported(tree)) for name, tree in TREES.items()}
+
+
+def test_no_module_imports_in_a_circle():
+    try:
+        TopologicalSorter({name: names & FILES.keys() for name, names in IMPORTS.items()}).prepare()
+    except CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
 
 
 def is_private_to_trl(name):
