@@ -125,7 +125,7 @@ def _select(rows: Dataset, name: str) -> Dataset:
     solutions = rows["solution"][:]
     agreed = [indices[0] for indices in _agreeing(copies, solutions)]
     # Marked by `map`, whose cache lets the other ranks of a machine read the same verdicts: a deadline can differ.
-    marked = rows.select(agreed).map(_mark, batched=True, batch_size=256, desc="Checking answers")
+    marked = rows.select(agreed).map(_mark_readable, batched=True, batch_size=256, desc="Checking answers")
     flags = marked["readable"][:] if agreed else []
     lost = [index for index, flag in zip(agreed, flags, strict=True) if not flag]
     examples = "; ".join(f"row {i}: {solutions[i]!r}" for i in lost[:3])
@@ -135,7 +135,7 @@ def _select(rows: Dataset, name: str) -> Dataset:
             f"{MAX_UNREADABLE:.0%} may be; {unasked} of {len(rows)} rows have no question. Is the answer in another "
             "column? Correct or remove the rows."
         )
-    _say(
+    _print_once_per_machine(
         f"{name}: {sum(flags)} problems from {len(rows)} rows. Removed: "
         f"{sum(len(indices) - 1 for indices in copies.values())} copies, "
         f"{len(copies) - len(agreed)} problems whose copies disagree, {unasked} rows without a question, "
@@ -150,7 +150,7 @@ def _reward() -> MathReward:
     return MathReward()
 
 
-def _mark(batch: dict[str, list[Any]]) -> dict[str, list[bool]]:
+def _mark_readable(batch: dict[str, list[Any]]) -> dict[str, list[bool]]:
     unreadable = _reward().unreadable(batch["solution"])
     return {"readable": [solution not in unreadable for solution in batch["solution"]]}
 
@@ -194,6 +194,6 @@ def _finish(row: dict[str, Any], index: int, instruction: str, source: str, ids:
     }
 
 
-def _say(line: str) -> None:
+def _print_once_per_machine(line: str) -> None:
     if int(os.environ.get("LOCAL_RANK", 0)) == 0:
         tqdm.write(line, file=sys.stderr)

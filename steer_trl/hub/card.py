@@ -72,7 +72,7 @@ def complete_card(draft: ModelCard, run: Run, has_picture: bool = False) -> Mode
     licence, licence_from = find_license(run.args.model_license, run.base_model)
     results = eval_results(run.log, run.step, run.benchmarks)
     curve = entropy_curve(run.log)
-    ours = ModelCard.from_template(
+    return ModelCard.from_template(
         _metadata(draft.data, run, licence, results),
         template_str=resources.files("steer_trl").joinpath("hub/model_card.md").read_text(),
         run=run,
@@ -88,7 +88,6 @@ def complete_card(draft: ModelCard, run: Run, has_picture: bool = False) -> Mode
         settings=yaml.safe_dump(settings(run.args), sort_keys=False, allow_unicode=True, width=1000).strip(),
         versions=_versions(),
     )
-    return ours
 
 
 def _metadata(trl: ModelCardData, run: Run, licence: dict[str, str], results: list[EvalResult]) -> ModelCardData:
@@ -124,7 +123,7 @@ def find_license(given: str | None, base_model: str | None) -> tuple[dict[str, s
     try:
         path = _card_of(base_model) if base_model else None
         data = ModelCard.load(path, ignore_metadata_errors=True).data if path is not None else None
-    except Exception:  # somebody else's card; a run must not end for it
+    except Exception:  # a card of another author; a run must not end because of it
         return {}, "unknown"
     if data is not None:
         names = ("license", "license_name", "license_link")
