@@ -8,9 +8,12 @@ import sys
 
 import pytest
 import torch
+import yaml
 from datasets import Dataset
 from support import ROOT, SHARED
 from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from steer_trl.cli.train import parse
 
 ENVIRONMENT = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
@@ -100,7 +103,12 @@ def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, pr
     run("-m", "steer_trl.cli", "train", *flags, folder=tmp_path)
     assert (tmp_path / "out/checkpoint-2/rng_state_1.pth").exists()  # there were two
     card = (tmp_path / "out/README.md").read_text()
-    assert f"steer-trl train --accelerate_config {engine} --config {recipe}" in card and "on 2 processes" in card
+    assert "Trained by `python -m steer_trl.cli`, on 2 processes" in card
+    (again,) = [yaml.safe_load(block.split("```")[0]) for block in card.split("```yaml\n")[1:]]
+    assert (again["model_name_or_path"], again["dataset_name"]) == (str(tiny_folder), str(problems))
+    (tmp_path / "again.yaml").write_text(yaml.safe_dump(again | {"output_dir": str(tmp_path / "again")}))
+    _, args, _ = parse(["--config", str(tmp_path / "again.yaml"), "--use_cpu", "true", "--bf16", "false"])
+    assert (args.advantage_shaping, args.max_steps) == (["steer", "stare"], 2)
 
 
 def test_the_command_line_resumes(tmp_path, tiny_folder, problems):

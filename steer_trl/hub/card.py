@@ -50,6 +50,7 @@ class Run:
         benchmarks (*optional*): what the log's benchmark metrics were measured on.
         program (`str`, *optional*): that started it; `None` in a notebook.
         num_processes (`int`): that trained it.
+        recipe (`dict`): settings of `steer-trl train` besides those of `args`, as far as they may leave.
     """
 
     args: SteerGRPOConfig
@@ -65,6 +66,7 @@ class Run:
     benchmarks: BenchmarkEvaluation | None = None
     program: str | None = None
     num_processes: int = 1
+    recipe: dict[str, Any] = field(default_factory=dict)
 
 
 def complete_card(draft: ModelCard, run: Run, has_picture: bool = False) -> ModelCard:
@@ -85,7 +87,9 @@ def complete_card(draft: ModelCard, run: Run, has_picture: bool = False) -> Mode
         window=min(WINDOW, len(curve)),
         has_picture=has_picture,
         results=results,
-        settings=yaml.safe_dump(settings(run.args), sort_keys=False, allow_unicode=True, width=1000).strip(),
+        settings=yaml.safe_dump(
+            run.recipe | settings(run.args), sort_keys=False, allow_unicode=True, width=1000
+        ).strip(),
         versions=_versions(),
     )
 

@@ -24,7 +24,11 @@ logger = logging.getLogger(__name__)
 
 
 class ModelCards:
-    """The cards of a run; what a user says about it stays in all later ones."""
+    """The cards of a run; what a user says about it stays in all later ones.
+
+    Attributes:
+        recipe (`dict`): what a command line says of the run besides its configuration, as far as that may leave.
+    """
 
     def __init__(
         self,
@@ -35,6 +39,7 @@ class ModelCards:
     ) -> None:
         self._trainer, self._shapers, self._benchmarks, self._pushes = trainer, shapers, benchmarks, pushes
         self._said: dict[str, Any] = {}
+        self.recipe: dict[str, Any] = {}
 
     def keep(self, **said: Any) -> None:
         """Take what [`~trl.GRPOTrainer.create_model_card`] is given."""
@@ -87,6 +92,7 @@ class ModelCards:
             benchmarks=self._benchmarks,
             program=program(),
             num_processes=trainer.accelerator.num_processes,
+            recipe=self.recipe,
         )
 
     def _base_model(self) -> str | None:
@@ -104,5 +110,5 @@ def program() -> str | None:
     `None` in a notebook or an interactive session.
     """
     module = sys.modules["__main__"].__spec__
-    name = f"python -m {module.name}" if module is not None else Path(sys.argv[0]).name
+    name = f"python -m {module.name.removesuffix('.__main__')}" if module is not None else Path(sys.argv[0]).name
     return None if "ipykernel" in sys.modules or name in ("", "-c") else name
