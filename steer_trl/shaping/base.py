@@ -88,7 +88,10 @@ class Shaper(Generic[Options]):
 
     @classmethod
     def complaints(cls, args: Options) -> list[str]:
-        """Say what is wrong with the method's settings, one sentence each; see `steer_trl/validation.py`."""
+        """Say which of the method's settings do not go together; asked whether it is in use or not.
+
+        Each is in its range then, which its field says (`shaping/options.py`).
+        """
         return []
 
     @classmethod

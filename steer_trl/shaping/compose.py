@@ -110,4 +110,4 @@ def combination_complaints(methods: Mapping[str, type[Shaper]]) -> list[str]:
 
 
 def _refusal(names: list[str], why: str) -> str:
-    return f"advantage_shaping={names!r} is refused: {why}. Keep one of them."
+    return f"advantage_shaping={names!r} cannot be combined: {why}. Keep one of them."

@@ -19,14 +19,13 @@ from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import TOKEN_MEAN_LOSSES, token_ratio_conflicts
 from steer_trl.shaping.options import ShapingConfig, option
-from steer_trl.validation import in_interval
 
 
 @dataclass
 class ForkTokensOptions(ShapingConfig):
     """Settings of `"fork_tokens"`."""
 
-    fork_tokens_fraction: float = option(0.2, "Share of the tokens that are trained on, in (0, 1]; 1 is GRPO.")
+    fork_tokens_fraction: float = option(0.2, "Share of the tokens that are trained on; 1 is GRPO.", "(0, 1]")
 
 
 class ForkTokens(Shaper[ForkTokensOptions]):
@@ -41,23 +40,18 @@ class ForkTokens(Shaper[ForkTokensOptions]):
     )
 
     @classmethod
-    def complaints(cls, args: ForkTokensOptions) -> list[str]:
-        """Check the fraction."""
-        return in_interval("fork_tokens_fraction", args.fork_tokens_fraction, "(0, 1]", "it is a share of the tokens")
-
-    @classmethod
     def conflicts(cls, args: ForkTokensOptions) -> list[str]:
         """Refuse losses that do not average over tokens, and the paper's form beside the code's."""
         complaints = token_ratio_conflicts("fork_tokens", args)
         if args.loss_type not in TOKEN_MEAN_LOSSES:
             complaints.append(
-                f"loss_type={args.loss_type!r} is refused with 'fork_tokens', whose factor turns a mean over all "
-                f"tokens into one over the chosen. Use one of {', '.join(map(repr, TOKEN_MEAN_LOSSES))}."
+                f"loss_type={args.loss_type!r} cannot be combined with 'fork_tokens', whose factor turns a mean over "
+                f"all tokens into one over the chosen. Use one of {', '.join(map(repr, TOKEN_MEAN_LOSSES))}."
             )
         if args.top_entropy_quantile < 1:
             complaints.append(
-                f"top_entropy_quantile={args.top_entropy_quantile!r} is refused with 'fork_tokens': both choose "
-                "tokens by entropy. Keep one."
+                f"top_entropy_quantile={args.top_entropy_quantile!r} cannot be combined with 'fork_tokens': both "
+                "choose tokens by entropy. Keep one."
             )
         return complaints
 
