@@ -75,12 +75,12 @@ class Dcpo(Shaper[DcpoOptions]):
             )
         return complaints
 
-    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: None) -> Tensor:
         """Return 0 for clipped tokens, 1 for others."""
         low, high = self._clipped(batch)
         return (~(low | high)).float()
 
-    def marks(self, batch: TokenBatch, measure: Tensor | None) -> dict[str, Tensor]:
+    def marks(self, batch: TokenBatch, measure: None) -> dict[str, Tensor]:
         """Return which tokens are clipped."""
         low, high = self._clipped(batch)
         return {"dcpo/clipped_low": low, "dcpo/clipped_high": high}

@@ -45,7 +45,7 @@ class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):
         """False for alpha = 0."""
         return self.args.entropy_advantage_alpha > 0
 
-    def bonus(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+    def bonus(self, batch: TokenBatch, measure: None) -> Tensor:
         """Return min(alpha H, |A| / kappa), 0 where H is not finite."""
         entropies = batch.entropies.float()
         bonus = self.args.entropy_advantage_alpha * torch.where(entropies.isfinite(), entropies, 0.0)

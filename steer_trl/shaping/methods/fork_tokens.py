@@ -9,6 +9,7 @@ parameters on.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,6 +27,13 @@ class ForkTokensOptions(ShapingConfig):
     """Settings of `"fork_tokens"`."""
 
     fork_tokens_fraction: float = option(0.2, "Share of the tokens that are trained on; 1 is GRPO.", "(0, 1]")
+
+
+class ForkMeasure(NamedTuple):
+    """The smallest entropy of S, nats, and N / |S|; float32."""
+
+    threshold: Tensor
+    factor: Tensor
 
 
 class ForkTokens(Shaper[ForkTokensOptions]):
@@ -60,19 +68,19 @@ class ForkTokens(Shaper[ForkTokensOptions]):
         """False where all tokens are chosen."""
         return self.args.fork_tokens_fraction < 1
 
-    def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
+    def measure(self, batch: TokenBatch, reduce: Reduce) -> ForkMeasure:
         """Return the smallest entropy of S, and N / |S|."""
         valid = self._valid(batch)
         entropies = batch.entropies.float()
         threshold = order_statistics.top_threshold(entropies, valid, self.args.fork_tokens_fraction, reduce)
         chosen = valid & (entropies >= threshold - self.tolerance)
         total, chosen = reduce(torch.stack([valid.sum(), chosen.sum()]), "sum")
-        return torch.stack([threshold, total / chosen.clamp(min=1)])
+        return ForkMeasure(threshold, total / chosen.clamp(min=1))
 
-    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: ForkMeasure) -> Tensor:
         """Return N / |S| on S, 0 elsewhere; 1 where the entropy is not finite."""
-        threshold, factor = measure
-        weights = torch.where(batch.entropies.float() >= threshold - self.tolerance, factor, 0.0)
+        chosen = batch.entropies.float() >= measure.threshold - self.tolerance
+        weights = torch.where(chosen, measure.factor, 0.0)
         return torch.where(self._valid(batch), weights, 1.0)
 
     @staticmethod

@@ -59,12 +59,12 @@ class GrpoS(Shaper[GrpoSOptions]):
         shaped = torch.where(right, credit, blame)
         return standardized(torch.where(scored, shaped, torch.nan), size, eps=1e-6)
 
-    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: None) -> Tensor:
         """Return 0 for the tokens of clipped completions, 1 for others."""
         low, high = self._clipped(batch)
         return (~(low | high)).float()
 
-    def marks(self, batch: TokenBatch, measure: Tensor | None) -> dict[str, Tensor]:
+    def marks(self, batch: TokenBatch, measure: None) -> dict[str, Tensor]:
         """Return which tokens are in clipped completions."""
         low, high = self._clipped(batch)
         return {"grpo_s/clipped_low": low, "grpo_s/clipped_high": high}

@@ -54,11 +54,11 @@ class Quadrant(Shaper[QuadrantOptions]):
         """False for a fraction of 0."""
         return self.args.quadrant_fraction > 0
 
-    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: None) -> Tensor:
         """Return 0 or 2 on the drawn tokens, 1 elsewhere."""
         return torch.where(self._drawn(batch), 0.0 if self.args.quadrant_action == "mask" else 2.0, 1.0)
 
-    def marks(self, batch: TokenBatch, measure: Tensor | None) -> dict[str, Tensor]:
+    def marks(self, batch: TokenBatch, measure: None) -> dict[str, Tensor]:
         """Return the drawn tokens."""
         return {"quadrant/drawn": self._drawn(batch)}
 

@@ -125,7 +125,7 @@ class Steer(Shaper[SteerOptions]):
             reduce=reduce,
         )
 
-    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: Tensor) -> Tensor:
         """Return lambda of shape `[B, T]`."""
         args = self.args
         return steer_weights(
