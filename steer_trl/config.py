@@ -9,17 +9,16 @@ from typing import Any
 
 from trl import GRPOConfig
 
-from steer_trl.redact import public
+from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
-from steer_trl.shaping.conflicts import CLIPPED_LOSSES
+from steer_trl.shaping.conflicts import surrogate_conflicts
 from steer_trl.shaping.methods import MethodOptions
-from steer_trl.shaping.options import option
-from steer_trl.validation import in_interval, listed, one_of, refuse
+from steer_trl.shaping.options import choices_of, option, single_complaints
+from steer_trl.validation import listed, refuse
 
 logger = logging.getLogger(__name__)
 
 LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
-SCOPES = ("step", "exact_step", "micro_batch")
 
 
 @dataclass
@@ -38,7 +37,8 @@ class SteerGRPOConfig(PublishingOptions, MethodOptions):
 
     It adds the fields below, and those of each method (`SteerOptions` in `shaping/methods/steer.py` and so on), to
     [`~trl.GRPOConfig`], whose fields all keep their meaning and defaults. Every method runs with its authors' values
-    when nothing else is set. What is wrong is refused here, all at once, before a model is loaded.
+    when nothing else is set. All settings that are wrong by themselves are refused at once, before a model is loaded;
+    then all that cannot be combined; then TRL checks its own, and last comes the schedule that these make.
 
     Args:
         advantage_shaping (`str` or `list[str]`, *optional*, defaults to `"steer"`):
@@ -48,14 +48,14 @@ class SteerGRPOConfig(PublishingOptions, MethodOptions):
             `epsilon`, `epsilon_high` and `delta` such that TRL does not clip, or refuses other values.
         shaping_scope (`str`, *optional*, defaults to `"step"`):
             The tokens that a token is compared with. `"step"`: those of all micro-batches of the optimizer step on all
-            ranks, so that the weights do not depend on how the batch is split; in the later steps of a rollout, with
-            the numbers of the policy that wrote it. `"exact_step"`: the same with the present policy's numbers, for
-            at most one more forward pass per optimizer step. `"micro_batch"`: those of one micro-batch on one rank, as
-            in the authors' codes.
+            ranks, so that the weights do not depend on how the batch is split; in the later steps of a rollout, using
+            the old policy's log-probabilities and entropies. `"exact_step"` uses the current policy's, for at most one
+            more forward pass per optimizer step. `"micro_batch"`: those of one micro-batch on one rank, as in the
+            authors' codes.
         correct_threshold (`float`, *optional*, defaults to `0.0`):
-            A completion is right where its reward is above this, for methods that tell right from wrong.
+            A completion is correct where its reward is above this, for methods that tell correct from incorrect.
         shaping_options (`dict` or JSON `str`, *optional*):
-            Settings of a method of your own.
+            Settings of a custom method.
         model_license (`str`, *optional*):
             The licence in the model card, by its identifier on the Hub. By default that of the base model's card,
             where this machine has it; otherwise the card states none.
@@ -68,13 +68,13 @@ class SteerGRPOConfig(PublishingOptions, MethodOptions):
 
     def __post_init__(self) -> None:
         # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.
-        refuse([*self._name_complaints(), *self._license_complaints()], "SteerGRPOConfig")
+        complaints = [*self._name_complaints(), *self._custom_complaints(), *self._license_complaints()]
+        refuse([*complaints, *single_complaints(self)], "SteerGRPOConfig")
         methods = {name: find_shaper(name) for name in self.shaping_names}
-        refuse(self._option_complaints(methods), "SteerGRPOConfig")
-        refuse(self._method_complaints(methods), "SteerGRPOConfig")
-        refuse(self._take_surrogates(methods), "SteerGRPOConfig")
+        refuse(self._combination_complaints(methods), "SteerGRPOConfig")
+        self._take_surrogates(methods)
         super().__post_init__()
-        refuse(self._scope_complaints(methods), "SteerGRPOConfig")
+        refuse(self._schedule_complaints(methods), "SteerGRPOConfig")
         for remark in self._remarks(methods):
             logger.warning(remark)
 
@@ -108,15 +108,6 @@ class SteerGRPOConfig(PublishingOptions, MethodOptions):
         vars(twin).update(copy.deepcopy(vars(self), memo))
         return twin
 
-    def _license_complaints(self) -> list[str]:
-        given = self.model_license
-        if given is None or (isinstance(given, str) and LICENSE.fullmatch(given)):
-            return []
-        return [
-            f"model_license={given!r} is refused: it is no identifier of a licence. Give one of "
-            "https://huggingface.co/docs/hub/repositories-licenses such as 'apache-2.0', or 'other'."
-        ]
-
     def _remarks(self, methods: dict[str, type[Shaper]]) -> list[str]:
         """What a user may expect of a method that it does not do with these settings."""
         remarks = []
@@ -139,97 +130,95 @@ class SteerGRPOConfig(PublishingOptions, MethodOptions):
                 )
         return remarks
 
-    def _scope_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
-        accumulation, per_rollout = self.gradient_accumulation_steps, self.steps_per_generation
-        compares = any(method.overrides("measure") for method in methods.values())
-        if not compares or self.shaping_scope == "micro_batch" or per_rollout % accumulation == 0:
-            return []
-        return [
-            f"steps_per_generation={per_rollout} is refused with gradient_accumulation_steps={accumulation} and "
-            f"shaping_scope={self.shaping_scope!r}: an optimizer step would span rollouts of which the last is not "
-            "written when the first is trained on. Make it a multiple, or use shaping_scope='micro_batch'."
-        ]
+    # Each on its own.
 
     def _name_complaints(self) -> list[str]:
         shaping = self.advantage_shaping
         if not isinstance(shaping, (str, list, tuple)) or not shaping:
             return [
-                f"advantage_shaping={shaping!r} is refused: it names a method or lists several. Use 'steer', 'stare', "
-                "'none' for plain GRPO, or a list such as ['steer', 'stare']."
+                f"advantage_shaping must be the name of a method or a list of names, got {shaping!r}. Use 'steer', "
+                "'stare', 'none' for plain GRPO, or a list such as ['steer', 'stare']."
             ]
         names = listed(shaping)
-        complaints = one_of("shaping_scope", self.shaping_scope, SCOPES)
-        if len(names) > 1 and "none" in names:
-            complaints.append(
-                f"advantage_shaping={shaping!r} is refused: 'none' cannot be combined. Leave it out of the list."
-            )
-        for name in names:
+        if "none" in names and len(names) > 1:
+            return [
+                f"advantage_shaping={shaping!r}: 'none' cannot be combined with a method. Leave it out of the list."
+            ]
+        complaints = []
+        for name in self.shaping_names:
             try:
-                if name != "none":
-                    find_shaper(name)
+                find_shaper(name)
             except ValueError as error:
                 complaints.append(str(error))
         return complaints
 
-    def _option_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
-        if len(set(methods.values())) < len(self.shaping_names):
-            return [
-                f"advantage_shaping={self.advantage_shaping!r} is refused: a method applied twice is not the paper's. "
-                "Name it once."
-            ]
+    def _custom_complaints(self) -> list[str]:
         given = self.shaping_options
         if isinstance(given, str):  # the command line's; TRL would parse it after our checks
             try:
                 self.shaping_options = json.loads(given)
             except json.JSONDecodeError as error:
-                return [f"shaping_options={given!r} is refused: {error}. Write JSON, such as '{{\"last\": 0.5}}'."]
-        if self.shaping_options and set(methods) <= set(SHAPERS):
-            return [
-                f"shaping_options={given!r} is refused: it is for a method of your own, and none is in use. The other "
-                "methods' settings are fields of this configuration."
-            ]
+                return [f"shaping_options must be JSON such as '{{\"last\": 0.5}}', got {given!r}: {error}."]
         return []
 
-    def _method_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
-        complaints = in_interval("correct_threshold", self.correct_threshold, "(-inf, inf)", "rewards lie around it")
-        # A method that is not in use can be misspelt, too.
+    def _license_complaints(self) -> list[str]:
+        given = self.model_license
+        if given is None or (isinstance(given, str) and LICENSE.fullmatch(given)):
+            return []
+        return [
+            "model_license must be an identifier of https://huggingface.co/docs/hub/repositories-licenses such as "
+            f"'apache-2.0', or 'other', got {given!r}."
+        ]
+
+    # What does not go together.
+
+    def _combination_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
+        complaints = []
+        if len(set(methods.values())) < len(self.shaping_names):
+            complaints.append(
+                f"advantage_shaping={self.advantage_shaping!r} applies a method twice, which is not the paper's. "
+                "Name it once."
+            )
+        if self.shaping_options and set(methods) <= set(SHAPERS):
+            complaints.append(
+                f"shaping_options={self.shaping_options!r} must be unset without a custom method. The settings of the "
+                "other methods are fields of this configuration."
+            )
+        # A method that is not in use can be set wrongly, too.
         for method in dict.fromkeys([*SHAPERS.values(), *methods.values()]):
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
-        for method in methods.values():
-            complaints += method.conflicts(self)
+        for name, method in methods.items():
+            complaints += method.conflicts(self) + surrogate_conflicts(name, method.surrogate, self)
         return complaints + combination_complaints(methods)
 
-    def _take_surrogates(self, methods: dict[str, type[Shaper]]) -> list[str]:
-        """Switch TRL's clipping off for a method that brings its own; refuse what the user has set against it."""
-        defaults = {field.name: field.default for field in fields(GRPOConfig)}
-        complaints = []
+    def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
+        accumulation, per_rollout = self.gradient_accumulation_steps, self.steps_per_generation
+        compares = any(method.overrides("measure") for method in methods.values())
+        if not compares or self.shaping_scope == "micro_batch" or per_rollout % accumulation == 0:
+            return []
+        return [
+            f"steps_per_generation={per_rollout} cannot be combined with gradient_accumulation_steps={accumulation} "
+            f"and shaping_scope={self.shaping_scope!r}: an optimizer step would span rollouts of which the last is "
+            "not written when the first is trained on. Make it a multiple, or use shaping_scope='micro_batch'."
+        ]
+
+    def _take_surrogates(self, methods: dict[str, type[Shaper]]) -> None:
+        """Switch TRL's clipping off for a method that brings its own."""
         for name, method in methods.items():
-            changed = []
-            for setting, needed in method.surrogate.items():
-                value = getattr(self, setting)
-                if value == defaults[setting] and value != needed:
-                    setattr(self, setting, needed)
-                    changed.append(f"{setting} from {value!r} to {needed!r}")
-                elif value != needed:
-                    complaints.append(
-                        f"{setting}={value!r} is refused with {name!r}, which brings a loss of its own: it needs "
-                        f"{setting}={needed!r}. Leave it unset."
-                    )
+            changed = {
+                setting: needed for setting, needed in method.surrogate.items() if getattr(self, setting) != needed
+            }
             if changed:  # a value that was given and is the default cannot be told from one that was not
+                texts = [
+                    f"{setting} from {getattr(self, setting)!r} to {needed!r}" for setting, needed in changed.items()
+                ]
                 logger.warning(
                     "%s: it brings a loss of its own, so TRL's settings were changed: %s. Set these values yourself, "
                     "and nothing is changed.",
                     name,
-                    ", ".join(changed),
+                    ", ".join(texts),
                 )
-            if method.surrogate and self.importance_sampling_level != "token":
-                complaints.append(
-                    f"importance_sampling_level={self.importance_sampling_level!r} is refused with {name!r}, whose "
-                    "loss has token ratios. Leave it unset."
-                )
-            if method.surrogate and self.loss_type not in CLIPPED_LOSSES:
-                complaints.append(
-                    f"loss_type={self.loss_type!r} is refused with {name!r}, which brings a loss of its own. Use one "
-                    f"of {', '.join(map(repr, CLIPPED_LOSSES))}."
-                )
-        return complaints
+            vars(self).update(changed)
+
+
+allow_texts(field.name for field in fields(SteerGRPOConfig) if choices_of(field))

@@ -1,10 +1,11 @@
 """What of a run's settings may leave this machine: in a model card, in a file beside the model, or to a tracker.
 
 An allow-list. Numbers and switches may. A text may only where its setting is named below, because a user can write
-anything into any other: a token, a URL with a password, a header. A new field is withheld until somebody adds it here.
+anything into any other: a token, a URL with a password, a header. A new field is withheld until somebody adds it here;
+our own that hold one of several choices are (`config.py`).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -12,9 +13,7 @@ import numpy as np
 import torch
 
 _TEXTS = {  # of closed sets, or names and folders that are no secret
-    *("advantage_shaping", "shaping_scope", "steer_mapping", "steer_form", "stare_variant", "stare_low_set"),
-    *("stare_gate", "stare_target_entropy_unit", "quadrant", "quadrant_action", "gtpo_normalize", "gtpo_version"),
-    *("ppl_scope", "model_license", "loss_type", "scale_rewards", "importance_sampling_level", "vllm_mode"),
+    *("advantage_shaping", "model_license", "loss_type", "scale_rewards", "importance_sampling_level", "vllm_mode"),
     *("multi_objective_aggregation", "pad_to_multiple_of", "cache_implementation", "vllm_importance_sampling_mode"),
     *("vllm_model_impl", "output_dir", "run_name", "project", "report_to", "logging_dir", "log_level"),
     *("log_level_replica", "logging_strategy", "save_strategy", "eval_strategy", "metric_for_best_model", "optim"),
@@ -24,6 +23,11 @@ _TEXTS = {  # of closed sets, or names and folders that are no secret
 }
 _TEXTS_INSIDE = {"attn_implementation", "dtype", "torch_dtype", "revision", "quant_method", "bnb_4bit_quant_type"}
 _WITHHELD = object()
+
+
+def allow_texts(names: Iterable[str]) -> None:
+    """Let the texts of these settings leave: their own checks hold them to a closed set."""
+    _TEXTS.update(names)
 
 
 def public(settings: Mapping[str, Any], texts: Collection[str] = _TEXTS) -> dict[str, Any]:

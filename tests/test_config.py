@@ -2,13 +2,17 @@
 
 import math
 import re
+from dataclasses import fields
+from typing import get_type_hints
 
 import pytest
 from trl import GRPOConfig, TrlParser
 
 from steer_trl import SteerGRPOConfig
+from steer_trl.functional.stare import STARE_VARIANTS, stare_operations
 from steer_trl.shaping import Shaper
-from steer_trl.validation import STARE_VARIANTS, stare_operations
+
+NUMBERS = (float, float | None)
 
 
 def config(**settings):
@@ -82,24 +86,33 @@ MISTAKES = [
         {"advantage_shaping": "ster"},
         "advantage_shaping='ster' is unknown. Use one of 'steer', 'stare', .*, 'none', or",
     ),
-    ({"advantage_shaping": None}, "advantage_shaping=None is refused"),
-    ({"advantage_shaping": []}, r"advantage_shaping=\[\] is refused"),
+    ({"advantage_shaping": None}, "advantage_shaping must be the name of a method or a list of names, got None"),
+    ({"advantage_shaping": []}, r"advantage_shaping must be .*, got \[\]"),
     ({"advantage_shaping": ["steer", "none"]}, "'none' cannot be combined"),
-    ({"advantage_shaping": ["steer", "steer"]}, "a method applied twice"),
+    ({"advantage_shaping": ["steer", "steer"]}, "applies a method twice"),
     ({"advantage_shaping": ["steer", 3]}, "advantage_shaping=3 is unknown"),
-    ({"advantage_shaping": ["test_config.Halved", "test_config:Halved"]}, "a method applied twice"),
-    ({"advantage_shaping": "test_config.Misspelt"}, "Misspelt' is refused: it answers none of 'advantages', 'bonus'"),
+    ({"advantage_shaping": ["test_config.Halved", "test_config:Halved"]}, "applies a method twice"),
+    (
+        {"advantage_shaping": "test_config.Misspelt"},
+        "Misspelt' is not a method: it answers none of 'advantages', 'bonus'",
+    ),
     ({"advantage_shaping": "test_config.Unstaged"}, "its stage is 'weight', .* answers 'bonus' acts in bonus"),
     ({"advantage_shaping": "test_config.Late"}, "its stage is 'weights', .* Set stage = 'advantage'"),
     ({"advantage_shaping": "test_config.Blind"}, "reads nothing. Set reads"),
-    ({"shaping_options": {"alpha": 1}}, "it is for a method of your own, and none is in use"),
-    ({"advantage_shaping": "test_config.Halved", "shaping_options": "{a"}, "shaping_options='{a' is refused.* JSON"),
+    ({"shaping_options": {"alpha": 1}}, "must be unset without a custom method"),
+    (
+        {"advantage_shaping": "test_config.Halved", "shaping_options": "{a"},
+        "shaping_options must be JSON .*, got '{a'",
+    ),
     *(
         ({"advantage_shaping": name, "importance_sampling_level": "sequence"}, "its tokens share one gradient")
         for name in ("clip_cov", "fork_tokens", "quadrant")
     ),
     *(
-        ({"advantage_shaping": name, "scale_rewards": "none"}, f"scale_rewards='none' is refused with '{name}'")
+        (
+            {"advantage_shaping": name, "scale_rewards": "none"},
+            f"scale_rewards='none' cannot be combined with '{name}'",
+        )
         for name in ("unlikelihood", "gtpo", "grpo_s")
     ),
     *(
@@ -109,7 +122,7 @@ MISTAKES = [
     ({"advantage_shaping": "gtpo", "loss_type": "sapo"}, "turns the sign of single tokens"),
     (
         {"advantage_shaping": "stare", "stare_fixed_probability": 0.1, "stare_top_fraction": 0.5},
-        "stare_top_fraction=0.5 is refused with stare_fixed_probability",
+        "stare_top_fraction=0.5 cannot be combined with stare_fixed_probability",
     ),
     ({"advantage_shaping": "stare", "stare_low_set": "bottom"}, "leaves expected tokens alone"),
     ({"advantage_shaping": "stare", "stare_gate": "none", "stare_target_entropy": 0.4}, "compares nothing with it"),
@@ -119,55 +132,61 @@ MISTAKES = [
             ({"stare_gate": "none", "stare_target_entropy_unit": "initial"}, "compares nothing with it"),
             (
                 {"stare_attenuate": 0.8},
-                "stare_attenuate=0.8 is refused with stare_variant='O1': it attenuates nothing",
+                "stare_attenuate=0.8 cannot be combined with stare_variant='O1': it attenuates nothing",
             ),
             ({"stare_variant": "C1", "stare_attenuate": 0.8}, "it attenuates nothing"),
-            ({"stare_variant": ["O2", "O4"], "stare_amplify": 1.2}, "stare_amplify=1.2 is refused with stare_variant"),
+            (
+                {"stare_variant": ["O2", "O4"], "stare_amplify": 1.2},
+                "stare_amplify=1.2 cannot be combined with stare_variant",
+            ),
             ({"stare_variant": "C4", "stare_amplify": 1.2}, "it amplifies nothing"),
-            ({"stare_step": 0.1}, "stare_step=0.1 is refused with stare_adaptive=False: W and M do not move"),
-            ({"stare_amplify_max": 2.0}, "stare_amplify_max=2.0 is refused with stare_adaptive=False"),
-            ({"stare_attenuate_min": 0.1}, "stare_attenuate_min=0.1 is refused with stare_adaptive=False"),
+            ({"stare_step": 0.1}, "stare_step=0.1 cannot be combined with stare_adaptive=False: W and M do not move"),
+            ({"stare_amplify_max": 2.0}, "stare_amplify_max=2.0 cannot be combined with stare_adaptive=False"),
+            ({"stare_attenuate_min": 0.1}, "stare_attenuate_min=0.1 cannot be combined with stare_adaptive=False"),
             ({"stare_adaptive": True, "stare_attenuate_min": 0.1}, "it attenuates nothing"),
             ({"stare_adaptive": True, "stare_variant": "O2", "stare_amplify_max": 2.0}, "it amplifies nothing"),
             ({"stare_variant": "X", "stare_amplify": 1.2}, "stare_variant='X' is unknown"),
         ]
     ),
-    ({"steer_lambda_max": 1.5}, "steer_lambda_max=1.5 is refused with steer_mapping='exponential'"),
+    ({"steer_lambda_max": 1.5}, "steer_lambda_max=1.5 cannot be combined with steer_mapping='exponential'"),
     ({"steer_lambda_max": 1.5, "steer_mapping": "binary"}, "only 'linear' weights above 1"),
-    ({"steer_quantile": 0.5}, "steer_quantile=0.5 is refused with steer_mapping='exponential'"),
+    ({"steer_quantile": 0.5}, "steer_quantile=0.5 cannot be combined with steer_mapping='exponential'"),
     ({"steer_quantile": 0.5, "steer_mapping": "linear"}, "only 'binary' leaves a share"),
     (
         {"advantage_shaping": "steer", "gradient_accumulation_steps": 4, "steps_per_generation": 2},
         "an optimizer step would span rollouts",
     ),
-    ({"steer_lambda_min": 0}, r"steer_lambda_min=0 is refused.* Give a number in \(0, 1\]"),
-    ({"steer_lambda_min": 1.01}, "steer_lambda_min=1.01 is refused"),
-    ({"steer_lambda_min": math.nan}, "steer_lambda_min=nan is refused"),
-    ({"steer_lambda_min": "0.8"}, "steer_lambda_min='0.8' is refused"),
-    ({"steer_lambda_min": "0.8", "steer_mapping": "linear"}, "steer_lambda_min='0.8' is refused"),
-    ({"steer_lambda_min": True}, "steer_lambda_min=True is refused"),
+    ({"steer_lambda_min": 0}, r"steer_lambda_min must be in \(0, 1\], got 0\."),
+    ({"steer_lambda_min": 1.01}, "steer_lambda_min must be in .*, got 1.01"),
+    ({"steer_lambda_min": math.nan}, "steer_lambda_min must be in .*, got nan"),
+    ({"steer_lambda_min": "0.8"}, "steer_lambda_min must be in .*, got '0.8'"),
+    ({"steer_lambda_min": "0.8", "steer_mapping": "linear"}, "steer_lambda_min must be in .*, got '0.8'"),
+    ({"steer_lambda_min": True}, "steer_lambda_min must be in .*, got True"),
     ({"steer_mapping": "sigmoid"}, "steer_mapping='sigmoid' is unknown"),
     ({"steer_form": "verl"}, "steer_form='verl' is unknown"),
-    ({"steer_mapping": "linear", "steer_lambda_max": 0.7}, r"steer_lambda_max=0.7 is refused.*\[0.8, inf\)"),
-    ({"steer_quantile": -0.1}, "steer_quantile=-0.1 is refused"),
-    ({"steer_signed": True}, "steer_signed=True is refused with steer_mapping='exponential'"),
-    ({"steer_floor": 0.02, "steer_mapping": "binary"}, "steer_floor=0.02 is refused with steer_mapping='binary'"),
+    ({"steer_mapping": "linear", "steer_lambda_max": 0.7}, r"steer_lambda_max must be in \[0.8, inf\), got 0.7"),
+    ({"steer_quantile": -0.1}, "steer_quantile must be in .*, got -0.1"),
+    ({"steer_signed": True}, "steer_signed=True cannot be combined with steer_mapping='exponential'"),
+    (
+        {"steer_floor": 0.02, "steer_mapping": "binary"},
+        "steer_floor=0.02 cannot be combined with steer_mapping='binary'",
+    ),
     ({"steer_form": "released", "importance_sampling_level": "sequence"}, "token ratios only"),
     ({"stare_variant": "O5"}, "stare_variant='O5' is unknown. Use one of 'O1', 'O2'"),
-    ({"stare_top_fraction": 1.5}, r"stare_top_fraction=1.5 is refused.*\[0, 1\]"),
-    ({"stare_top_fraction": -0.5}, "stare_top_fraction=-0.5 is refused"),
-    ({"stare_amplify": 0.99}, r"stare_amplify=0.99 is refused.*\[1, inf\)"),
-    ({"stare_amplify": math.inf}, "stare_amplify=inf is refused"),
-    ({"stare_attenuate": 0.0}, r"stare_attenuate=0.0 is refused.*\(0, 1\]"),
-    ({"stare_attenuate": 1.1}, "stare_attenuate=1.1 is refused"),
-    ({"stare_target_entropy": 0.0}, r"stare_target_entropy=0.0 is refused.*\(0, inf\)"),
-    ({"stare_target_entropy": -0.3}, "stare_target_entropy=-0.3 is refused"),
-    ({"stare_target_entropy": "0.3"}, "stare_target_entropy='0.3' is refused"),
-    ({"stare_target_entropy": math.nan}, "stare_target_entropy=nan is refused"),
+    ({"stare_top_fraction": 1.5}, r"stare_top_fraction must be in \[0, 1\], got 1.5"),
+    ({"stare_top_fraction": -0.5}, "stare_top_fraction must be in .*, got -0.5"),
+    ({"stare_amplify": 0.99}, r"stare_amplify must be in \[1, inf\), got 0.99"),
+    ({"stare_amplify": math.inf}, "stare_amplify must be in .*, got inf"),
+    ({"stare_attenuate": 0.0}, r"stare_attenuate must be in \(0, 1\], got 0.0"),
+    ({"stare_attenuate": 1.1}, "stare_attenuate must be in .*, got 1.1"),
+    ({"stare_target_entropy": 0.0}, r"stare_target_entropy must be in \(0, inf\), got 0.0"),
+    ({"stare_target_entropy": -0.3}, "stare_target_entropy must be in .*, got -0.3"),
+    ({"stare_target_entropy": "0.3"}, "stare_target_entropy must be in .*, got '0.3'"),
+    ({"stare_target_entropy": math.nan}, "stare_target_entropy must be in .*, got nan"),
     ({"stare_target_entropy_unit": "bits"}, "stare_target_entropy_unit='bits' is unknown"),
-    ({"stare_adaptive": True, "stare_step": -0.1}, "stare_step=-0.1 is refused"),
-    ({"stare_adaptive": True, "stare_amplify": 2.0}, r"stare_amplify_max=1.5 is refused.*\[2.0, inf\)"),
-    ({"stare_adaptive": True, "stare_attenuate": 0.4}, r"stare_attenuate_min=0.5 is refused.*\(0, 0.4\]"),
+    ({"stare_adaptive": True, "stare_step": -0.1}, "stare_step must be in .*, got -0.1"),
+    ({"stare_adaptive": True, "stare_amplify": 2.0}, r"stare_amplify_max must be in \[2.0, inf\), got 1.5"),
+    ({"stare_adaptive": True, "stare_attenuate": 0.4}, r"stare_attenuate_min must be in \(0, 0.4\], got 0.5"),
 ]
 
 
@@ -261,3 +280,21 @@ def test_the_settings_survive_a_round_trip():
     args = config(advantage_shaping=["stare", "steer"], steer_floor=0.1)
     again = {key: value for key, value in args.to_dict().items() if key.startswith(("steer_", "stare_", "advantage_"))}
     assert vars(config(**again)).items() >= again.items()
+
+
+def test_every_number_has_a_range_that_its_help_says():
+    theirs = {field.name for field in fields(GRPOConfig)}
+    types = get_type_hints(SteerGRPOConfig)
+    numbers = [one for one in fields(SteerGRPOConfig) if one.name not in theirs and types[one.name] in NUMBERS]
+    assert len(numbers) > 20
+    for number in numbers:
+        about = number.metadata["help"]
+        assert about.endswith(f" In {about.within}."), number.name
+        with pytest.raises(ValueError, match=re.escape(f"{number.name} must be in {about.within}, got nan.")):
+            config(advantage_shaping="none", **{number.name: math.nan})
+
+
+def test_all_that_cannot_be_combined_is_told_at_once():
+    with pytest.raises(ValueError, match="3 problem") as error:
+        config(advantage_shaping="kl_cov", epsilon=0.1, off_policy_mask_threshold=0.5, steer_signed=True)
+    assert all(name in str(error.value) for name in ("epsilon=0.1", "off_policy_mask_threshold=0.5", "steer_signed"))

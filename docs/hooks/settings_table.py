@@ -25,9 +25,14 @@ def tables() -> str:
         names = [name for name in vars(part).get("__annotations__", {}) if name in own]
         if names:
             about = " ".join((part.__doc__ or "").split())
-            rows = [f"| `{name}` | `{default_of(own[name])!r}` | {text(own[name])} |" for name in names]
+            rows = [
+                f"| `{name}` | `{default_of(own[name])!r}` | {interval(own[name])} | {text(own[name])} |"
+                for name in names
+            ]
             blocks.append(
-                "\n".join([f"### {about.rstrip('.')}\n", "| field | default | what |", "|---|---|---|", *rows])
+                "\n".join(
+                    [f"### {about.rstrip('.')}\n", "| field | default | range | what |", "|---|---|---|---|", *rows]
+                )
             )
     return "\n\n".join(blocks) + "\n\n"
 
@@ -38,8 +43,15 @@ def default_of(field: Field) -> object:
 
 
 def text(field: Field) -> str:
-    """The help text, with nothing in it that ends a cell."""
-    return field.metadata["help"].replace("|", "\\|")
+    """The help text without the range, with nothing in it that ends a cell."""
+    about = field.metadata["help"]
+    return about.removesuffix(f" In {about.within}.").replace("|", "\\|")
+
+
+def interval(field: Field) -> str:
+    """Where a number may lie."""
+    within = field.metadata["help"].within
+    return f"`{within}`" if within else ""
 
 
 def filled(page: str) -> str:

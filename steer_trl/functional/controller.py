@@ -1,9 +1,19 @@
 """STARE's closed loop: a gate on the policy entropy, and the schedule that moves W and M with it."""
 
 import math
+from functools import partial
 from typing import Any
 
-from steer_trl.validation import amplitude_complaints, controller_complaints, from_state, is_within, refuse
+from steer_trl.validation import from_state, in_interval, in_intervals, is_within, refuse
+
+RANGES = {
+    "target_entropy": "(0, inf)",
+    "amplify": "[1, inf)",
+    "attenuate": "(0, 1]",
+    "step": "[0, inf)",
+    "amplify_max": "[1, inf)",
+    "attenuate_min": "(0, 1]",
+}
 
 
 class TargetEntropyController:
@@ -29,7 +39,7 @@ class TargetEntropyController:
         attenuate_min (`float`): lower bound of M, in (0, `attenuate`].
 
     Attributes:
-        gate (`bool`), amplify (`float`), attenuate (`float`): the values for the present rollout.
+        gate (`bool`), amplify (`float`), attenuate (`float`): the values for the current rollout.
 
     Raises:
         `ValueError`: a setting outside its range.
@@ -45,11 +55,11 @@ class TargetEntropyController:
         amplify_max: float = 1.5,
         attenuate_min: float = 0.5,
     ) -> None:
-        complaints = amplitude_complaints(amplify, attenuate)
-        complaints += controller_complaints(
-            target_entropy, amplify, attenuate, adaptive, step, amplify_max, attenuate_min
-        )
-        refuse(complaints, "TargetEntropyController")
+        given = {"target_entropy": target_entropy, "amplify": amplify, "attenuate": attenuate}
+        given |= {"step": step, "amplify_max": amplify_max, "attenuate_min": attenuate_min}
+        refuse(in_intervals(RANGES, **given), "TargetEntropyController")
+        bounds = bound_complaints(amplify, attenuate, amplify_max, attenuate_min)
+        refuse(bounds if adaptive else [], "TargetEntropyController")
         self.target_entropy = target_entropy
         self.gate = True
         self.amplify = amplify
@@ -82,8 +92,20 @@ class TargetEntropyController:
         """
         gate = from_state(state, "gate", lambda x: isinstance(x, bool), "true or false")
         if self.adaptive and {"amplify", "attenuate"} & state.keys():  # else W and M did not move, and start anew
-            amplify = from_state(state, "amplify", lambda x: is_within(x, "[1, inf)"), "a number in [1, inf)")
-            attenuate = from_state(state, "attenuate", lambda x: is_within(x, "(0, 1]"), "a number in (0, 1]")
+            amplify, attenuate = (
+                from_state(state, name, partial(is_within, interval=RANGES[name]), f"a number in {RANGES[name]}")
+                for name in ("amplify", "attenuate")
+            )
             # Bounds that were narrowed since hold at once.
             self.amplify, self.attenuate = min(amplify, self.amplify_max), max(attenuate, self.attenuate_min)
         self.gate = gate
+
+
+def bound_complaints(
+    amplify: float, attenuate: float, amplify_max: float, attenuate_min: float, prefix: str = ""
+) -> list[str]:
+    """Say which bounds of the adaptive schedule W and M already start beyond; `prefix` goes before each name."""
+    return [
+        *in_interval(f"{prefix}amplify_max", amplify_max, f"[{amplify}, inf)", "W starts below its upper bound"),
+        *in_interval(f"{prefix}attenuate_min", attenuate_min, f"(0, {attenuate}]", "M starts above its lower bound"),
+    ]

@@ -7,8 +7,36 @@ import torch
 from torch import Tensor
 
 from steer_trl.functional import order_statistics
+from steer_trl.functional.controller import RANGES as FACTORS
 from steer_trl.functional.order_statistics import Reduce, this_process
-from steer_trl.validation import refuse, stare_complaints, stare_operations
+from steer_trl.validation import each_of, in_intervals, listed, one_of, refuse
+
+STARE_OPERATIONS = (
+    "amplify_high_positive",
+    "attenuate_low_positive",
+    "amplify_low_negative",
+    "attenuate_high_negative",
+)
+# Of O2 and O3, public sources disagree which is which.
+STARE_VARIANTS = {
+    "O1": STARE_OPERATIONS[:1],
+    "O2": STARE_OPERATIONS[1:2],
+    "O3": STARE_OPERATIONS[2:3],
+    "O4": STARE_OPERATIONS[3:],
+    "C1": (STARE_OPERATIONS[0], STARE_OPERATIONS[2]),
+    "C2": (STARE_OPERATIONS[0], STARE_OPERATIONS[3]),
+    "C3": (STARE_OPERATIONS[1], STARE_OPERATIONS[2]),
+    "C4": (STARE_OPERATIONS[1], STARE_OPERATIONS[3]),
+}
+NAMES = (*STARE_VARIANTS, *STARE_OPERATIONS)
+LOW_SETS = ("complement", "bottom")
+RANGES = FACTORS | {"top_fraction": "[0, 1]", "fixed_probability": "(0, 1)"}
+
+
+def stare_operations(variant: str | Collection[str]) -> tuple[str, ...]:
+    """The operations that one or several names of the paper stand for, or that are listed themselves."""
+    operations = [STARE_VARIANTS.get(name, (name,)) for name in listed(variant)]
+    return tuple(dict.fromkeys(operation for several in operations for operation in several))
 
 
 def stare_statistic(
@@ -92,7 +120,11 @@ def stare_weights(
     Raises:
         `ValueError`: a setting outside its range.
     """
-    refuse(stare_complaints(variant, top_fraction, amplify, attenuate, low_set, fixed_probability), "stare_weights")
+    given = {"top_fraction": top_fraction, "amplify": amplify, "attenuate": attenuate}
+    given |= {} if fixed_probability is None else {"fixed_probability": fixed_probability}
+    names = [*each_of("variant", variant, NAMES), *one_of("low_set", low_set, LOW_SETS)]
+    refuse([*names, *in_intervals(RANGES, **given)], "stare_weights")
+    refuse(low_set_complaints(low_set, fixed_probability), "stare_weights")
     surprisal, *sides = _sides(logps, advantages, mask)
     if fixed_probability is not None:
         highs = [side & (surprisal > -math.log(fixed_probability)) for side in sides]
@@ -115,3 +147,13 @@ def stare_weights(
         chosen, weight = sets[operation]
         weights = torch.where(chosen, weight, weights)
     return weights
+
+
+def low_set_complaints(low_set: str, fixed_probability: float | None, prefix: str = "") -> list[str]:
+    """Say which settings of [`stare_weights`] do not go together; `prefix` goes before each name."""
+    if low_set != "bottom" or fixed_probability is None:
+        return []
+    return [
+        f"{prefix}low_set='bottom' cannot be combined with {prefix}fixed_probability: without quantiles there is no "
+        f"bottom. Use {prefix}low_set='complement'."
+    ]

@@ -6,7 +6,11 @@ from torch import Tensor
 from steer_trl.functional import order_statistics
 from steer_trl.functional.clipping import clipped
 from steer_trl.functional.order_statistics import Reduce, this_process
-from steer_trl.validation import STEER_FORMS, one_of, refuse, steer_complaints
+from steer_trl.validation import in_intervals, one_of, refuse
+
+FORMS = ("paper", "released")
+MAPPINGS = ("exponential", "linear", "binary")
+RANGES = {"lambda_min": "(0, 1]", "lambda_max": "(0, inf)", "quantile": "[0, 1]", "floor": "[0, inf)"}
 
 
 def entropy_change(
@@ -49,7 +53,7 @@ def entropy_change(
     Raises:
         `ValueError`: unknown `form`.
     """
-    refuse(one_of("form", form, STEER_FORMS), "entropy_change")
+    refuse(one_of("form", form, FORMS), "entropy_change")
     lp, lq, entropy, advantage = (x.detach().float() for x in (logps, old_logps, entropies, advantages))
     advantage = advantage.unsqueeze(1) if advantage.dim() == 1 else advantage
     if form == "paper":
@@ -135,7 +139,9 @@ def steer_weights(
     Raises:
         `ValueError`: a setting outside its range.
     """
-    refuse(steer_complaints(lambda_min, mapping, lambda_max, quantile, signed, floor), "steer_weights")
+    given = {"lambda_min": lambda_min, "lambda_max": lambda_max, "quantile": quantile, "floor": floor}
+    refuse([*one_of("mapping", mapping, MAPPINGS), *in_intervals(RANGES, **given)], "steer_weights")
+    refuse(mapping_complaints(mapping, lambda_min, lambda_max, signed, floor), "steer_weights")
     x, valid = _compared(omega, mask, signed)
     if statistic is None:
         statistic = steer_statistic(omega, mask, mapping=mapping, quantile=quantile, signed=signed)
@@ -151,3 +157,27 @@ def steer_weights(
     else:
         weights = torch.where(x > high + tolerance * high.abs(), lambda_min, 1.0)
     return torch.where(valid, weights, 1.0)
+
+
+def mapping_complaints(
+    mapping: str, lambda_min: float, lambda_max: float, signed: bool, floor: float, prefix: str = ""
+) -> list[str]:
+    """Say which settings of [`steer_weights`] its mapping cannot work with; `prefix` goes before each name."""
+    complaints = []
+    if mapping == "linear" and lambda_max < lambda_min:
+        complaints.append(
+            f"{prefix}lambda_max must be in [{lambda_min}, inf), got {lambda_max!r}: the linear mapping falls from "
+            f"{prefix}lambda_max to {prefix}lambda_min."
+        )
+    if mapping == "exponential" and signed:
+        complaints.append(
+            f"{prefix}signed=True cannot be combined with {prefix}mapping='exponential': Eq. 10 is a function of "
+            f"|Omega|, so the sign would be ignored. Use {prefix}mapping='linear' or 'binary', or leave "
+            f"{prefix}signed unset."
+        )
+    if mapping != "exponential" and floor:
+        complaints.append(
+            f"{prefix}floor={floor!r} cannot be combined with {prefix}mapping={mapping!r}: only the exponential "
+            f"mapping divides by the largest |Omega|, so the floor would be ignored. Leave {prefix}floor unset."
+        )
+    return complaints

@@ -53,15 +53,13 @@ def find_shaper(name: str) -> type[Shaper]:
         found = pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
-            f"advantage_shaping={name!r} is refused: {error}. Put the file where Python finds it, for instance with "
-            "PYTHONPATH=. before the command."
+            f"advantage_shaping={name!r} cannot be imported: {error}. Put the file where Python finds it, for "
+            "instance with PYTHONPATH=. before the command."
         ) from error
     if not (isinstance(found, type) and issubclass(found, Shaper)):
-        raise ValueError(
-            f"advantage_shaping={name!r} is refused: it does not derive from steer_trl.shaping.Shaper. Let it do so."
-        )
+        raise ValueError(f"advantage_shaping={name!r} must be a subclass of steer_trl.shaping.Shaper.")
     if complaints := found.definition_complaints():
-        raise ValueError(f"advantage_shaping={name!r} is refused: {' Also, '.join(complaints)}")
+        raise ValueError(f"advantage_shaping={name!r} is not a method: {' Also, '.join(complaints)}")
     return found
 
 

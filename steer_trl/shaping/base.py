@@ -88,7 +88,10 @@ class Shaper(Generic[Options]):
 
     @classmethod
     def complaints(cls, args: Options) -> list[str]:
-        """Say what is wrong with the method's settings, one sentence each; see `steer_trl/validation.py`."""
+        """Say which of the method's settings do not go together; asked whether it is in use or not.
+
+        Each is in its range then, which its field says (`shaping/options.py`).
+        """
         return []
 
     @classmethod
@@ -114,26 +117,27 @@ class Shaper(Generic[Options]):
         """
         return rollout.advantages
 
-    def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor | None:
+    def measure(self, batch: TokenBatch, reduce: Reduce) -> Any:
         """Return what the tokens of a batch are compared with, taking in those of other ranks with `reduce`.
 
         Every rank calls it, and it must call `reduce` equally often on every rank, whatever the tokens. The batch has
-        the completions of all micro-batches of the step.
+        the completions of all micro-batches of the step. The answer is a tensor or a `NamedTuple` of them; the other
+        questions are given it.
         """
         return None
 
-    def bonus(self, batch: TokenBatch, measure: Tensor | None) -> Tensor | None:
+    def bonus(self, batch: TokenBatch, measure: Any) -> Tensor | None:
         """Return what is added to the advantages, `[B, T]`, or `None`. Never changes the method's state."""
         return None
 
-    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor | None:
+    def weights(self, batch: TokenBatch, measure: Any) -> Tensor | None:
         """Return token weights `[B, T]`, not negative, given [`measure`] of the tokens' batch, or `None`.
 
         What they are off the mask does not matter. Never changes the method's state.
         """
         return None
 
-    def marks(self, batch: TokenBatch, measure: Tensor | None) -> dict[str, Tensor]:
+    def marks(self, batch: TokenBatch, measure: Any) -> dict[str, Tensor]:
         """Return boolean masks `[B, T]` whose share of the trained tokens is logged, by the log's key."""
         return {}
 

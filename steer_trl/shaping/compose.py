@@ -9,6 +9,7 @@ any weight); two replacements or two bonuses do not, and are refused.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -59,7 +60,7 @@ def compares_tokens(shapers: Shapers) -> bool:
     return any(shaper.active and shaper.compares for shaper in shapers.values())
 
 
-def measured(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, Tensor | None]:
+def measured(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, Any]:
     """Return the measure of each active method. Collective if `reduce` is; all ranks agree on what is active."""
     measures = {}
     for name, shaper in _active(shapers, "bonus", "weights").items():
@@ -68,7 +69,7 @@ def measured(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, T
     return measures
 
 
-def shaped(shapers: Shapers, batch: TokenBatch, measures: Mapping[str, Tensor | None]) -> Shaped:
+def shaped(shapers: Shapers, batch: TokenBatch, measures: Mapping[str, Any]) -> Shaped:
     """Apply every method measured to a micro-batch of what was measured."""
     weights = torch.ones_like(batch.logps, dtype=torch.float32)
     marks: dict[str, Tensor] = {}
@@ -84,7 +85,7 @@ def shaped(shapers: Shapers, batch: TokenBatch, measures: Mapping[str, Tensor | 
     return Shaped(batch.advantages * weights if changed else None, weights, marks)
 
 
-def _with_bonus(shaper: Shaper, batch: TokenBatch, measure: Tensor | None) -> TokenBatch:
+def _with_bonus(shaper: Shaper, batch: TokenBatch, measure: Any) -> TokenBatch:
     bonus = shaper.bonus(batch, measure)
     if bonus is None:
         return batch
@@ -110,4 +111,4 @@ def combination_complaints(methods: Mapping[str, type[Shaper]]) -> list[str]:
 
 
 def _refusal(names: list[str], why: str) -> str:
-    return f"advantage_shaping={names!r} is refused: {why}. Keep one of them."
+    return f"advantage_shaping={names!r} cannot be combined: {why}. Keep one of them."

@@ -1,4 +1,4 @@
-"""What the rollout's methods share: which completions are right, and z-scores inside a group."""
+"""What the rollout's methods share: which completions are correct, and z-scores inside a group."""
 
 import torch
 from torch import Tensor

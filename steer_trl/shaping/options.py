@@ -1,21 +1,57 @@
 """What a setting is, and those that every method has: the ground on which each method's own settings stand."""
 
-from dataclasses import dataclass, field
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any
 
 from trl import GRPOConfig
 
-from steer_trl.validation import listed
+from steer_trl.validation import each_of, in_interval, listed, one_of
 
 
-def option(default: Any, help: str) -> Any:
-    """Make a field of the configuration, with the text that the command line shows."""
-    return field(default=default, metadata={"help": help})
+class About(str):
+    """A help text that knows what its setting may be: the command line's parser takes no metadata of ours."""
+
+    within: str | None
+    choices: tuple[str, ...]
+
+    def __new__(cls, help: str, within: str | None = None, choices: tuple[str, ...] = ()) -> "About":
+        about = super().__new__(cls, help if within is None else f"{help} In {within}.")
+        about.within, about.choices = within, choices
+        return about
 
 
-def one_or_several(default: str, help: str) -> Any:
+def option(default: Any, help: str, within: str | None = None) -> Any:
+    """Make a field with the text that the command line shows; `within` is the interval of a number, `"(0, 1]"`."""
+    return field(default=default, metadata={"help": About(help, within)})
+
+
+def choice(default: str, choices: tuple[str, ...], help: str) -> Any:
+    """Make a field that holds one of the `choices`."""
+    return field(default=default, metadata={"help": About(help, choices=choices)})
+
+
+def one_or_several(default: str, help: str, choices: tuple[str, ...] = ()) -> Any:
     """Make a field that holds a text or a list of them; the command line's parser forgets its default otherwise."""
-    return field(default_factory=lambda: default, metadata={"help": help})
+    return field(default_factory=lambda: default, metadata={"help": About(help, choices=choices)})
+
+
+def choices_of(setting: Field) -> tuple[str, ...]:
+    """The names that a setting of ours is held to; empty where it is not."""
+    about = setting.metadata.get("help")
+    return about.choices if isinstance(about, About) else ()
+
+
+def single_complaints(args: "ShapingConfig") -> list[str]:
+    """Complain about each setting that is wrong by itself: outside its interval, or none of its choices."""
+    complaints = []
+    for setting in fields(args):
+        about, value = setting.metadata.get("help"), getattr(args, setting.name)
+        if isinstance(about, About) and about.within and not (value is None and setting.default is None):
+            complaints += in_interval(setting.name, value, about.within)
+        if choices := choices_of(setting):
+            check = one_of if setting.default_factory is MISSING else each_of
+            complaints += check(setting.name, value, choices)
+    return complaints
 
 
 @dataclass
@@ -27,14 +63,17 @@ class ShapingConfig(GRPOConfig):
         "Name of a method, such as 'steer' or 'stare'; 'none' (exactly GRPO); the import path of a custom method; "
         "or a list of several.",
     )
-    shaping_scope: str = option(
+    shaping_scope: str = choice(
         "step",
+        ("step", "exact_step", "micro_batch"),
         "What a token is compared with: the whole optimizer 'step' on all ranks, using the old policy's "
         "log-probabilities and entropies; 'exact_step' uses the current policy's; 'micro_batch' is one micro-batch on "
         "one rank, as in the authors' codes.",
     )
     correct_threshold: float = option(
-        0.0, "A completion is correct where its reward is above this, for methods that ask: 0 fits 0/1 and -1/1."
+        0.0,
+        "A completion is correct where its reward is above this, for methods that ask: 0 fits 0/1 and -1/1.",
+        "(-inf, inf)",
     )
     shaping_options: dict[str, Any] | str | None = option(
         None, "Settings of a custom method; it reads them as self.args.shaping_options."

@@ -46,7 +46,7 @@ def test_contradictory_keys_are_refused(path, tmp_path):
     with pytest.raises(ValueError, match="'none' cannot be combined"):
         parse(clash)
     clash.write_text(f"extends: {path}\nadvantage_shaping: dcpo\nepsilon: 0.1\n")
-    with pytest.raises(ValueError, match=r"epsilon=0\.1 is refused with 'dcpo'"):
+    with pytest.raises(ValueError, match=r"epsilon=0\.1 cannot be combined with 'dcpo'"):
         parse(clash)
 
 

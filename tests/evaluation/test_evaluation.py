@@ -276,10 +276,10 @@ class TestTransformersBackEnd:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"temperature": -1.0}, "temperature=-1.0 is refused"),
-        ({"top_p": 0.0}, "top_p=0.0 is refused"),
-        ({"max_tokens": 0}, "max_tokens=0 is refused"),
-        ({"top_k": -1}, "top_k=-1 is refused"),
+        ({"temperature": -1.0}, "temperature must be in .*, got -1.0"),
+        ({"top_p": 0.0}, "top_p must be in .*, got 0.0"),
+        ({"max_tokens": 0}, "max_tokens must be in .*, got 0"),
+        ({"top_k": -1}, "top_k must be in .*, got -1"),
         ({"seed": -1}, "seed must be >= 0, got -1"),
     ],
 )

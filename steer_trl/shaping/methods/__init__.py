@@ -15,8 +15,7 @@ from steer_trl.shaping.methods.opo import Opo
 from steer_trl.shaping.methods.position import Position, PositionOptions
 from steer_trl.shaping.methods.ppl import Ppl, PplOptions
 from steer_trl.shaping.methods.quadrant import Quadrant, QuadrantOptions
-from steer_trl.shaping.methods.stare import Stare
-from steer_trl.shaping.methods.stare_options import StareOptions
+from steer_trl.shaping.methods.stare import Stare, StareOptions
 from steer_trl.shaping.methods.steer import Steer, SteerOptions
 from steer_trl.shaping.methods.unlikelihood import Unlikelihood, UnlikelihoodOptions
 from steer_trl.shaping.methods.w_reinforce import Nsr, Psr, WReinforce, WReinforceOptions

@@ -10,7 +10,6 @@ for the lightest touch; KL-Cov pulls on such tokens instead of dropping them.
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from steer_trl.functional import order_statistics
@@ -19,18 +18,17 @@ from steer_trl.functional.order_statistics import Reduce
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import token_ratio_conflicts
-from steer_trl.shaping.methods.covariance import ENTROPY_MECHANISM, count_of, covariance, means
+from steer_trl.shaping.methods.covariance import ENTROPY_MECHANISM, CovarianceMeasure, count_of, covariance, means
 from steer_trl.shaping.options import ShapingConfig, option
-from steer_trl.validation import in_interval, is_number
 
 
 @dataclass
 class ClipCovOptions(ShapingConfig):
     """Settings of `"clip_cov"`."""
 
-    clip_cov_fraction: float = option(2e-4, "Share of the tokens that get no gradient, in [0, 1]; 0 is GRPO.")
-    clip_cov_lower: float = option(1.0, "Only tokens with a covariance above this are drawn.")
-    clip_cov_upper: float = option(5.0, "Only tokens with a covariance below this are drawn.")
+    clip_cov_fraction: float = option(2e-4, "Share of the tokens that get no gradient; 0 is GRPO.", "[0, 1]")
+    clip_cov_lower: float = option(1.0, "Only tokens with a covariance above this are drawn.", "(-inf, inf)")
+    clip_cov_upper: float = option(5.0, "Only tokens with a covariance below this are drawn.", "(-inf, inf)")
 
 
 class ClipCov(Shaper[ClipCovOptions]):
@@ -41,15 +39,11 @@ class ClipCov(Shaper[ClipCovOptions]):
 
     @classmethod
     def complaints(cls, args: ClipCovOptions) -> list[str]:
-        """Check the settings."""
-        complaints = in_interval("clip_cov_fraction", args.clip_cov_fraction, "[0, 1]", "it is a share of the tokens")
+        """Refuse bounds with nothing between them."""
         lower, upper = args.clip_cov_lower, args.clip_cov_upper
-        if not is_number(lower) or not is_number(upper) or not lower < upper:
-            complaints.append(
-                f"clip_cov_lower={lower!r} is refused with clip_cov_upper={upper!r}: no covariance lies between them. "
-                "Give a lower and a larger upper bound."
-            )
-        return complaints
+        if lower < upper:
+            return []
+        return [f"clip_cov_lower must be below clip_cov_upper={upper!r}, got {lower!r}: no covariance lies between."]
 
     @classmethod
     def conflicts(cls, args: ClipCovOptions) -> list[str]:
@@ -61,26 +55,25 @@ class ClipCov(Shaper[ClipCovOptions]):
         """False for a fraction of 0."""
         return self.args.clip_cov_fraction > 0
 
-    def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
-        """Return mean A, mean lp and the draw from which on tokens of the pool are dropped."""
-        count, *both = means(batch, reduce)
-        pool = self._pool(batch, *both)
+    def measure(self, batch: TokenBatch, reduce: Reduce) -> CovarianceMeasure:
+        """Return the means, and the draw from which on tokens of the pool are dropped."""
+        mean = means(batch, reduce)
+        pool = self._pool(batch, mean.advantage, mean.logp)
         pooled = int(reduce(pool.sum(), "sum"))
-        dropped = count_of(self.args.clip_cov_fraction, count.item(), pooled)
+        dropped = count_of(self.args.clip_cov_fraction, mean.count.item(), pooled)
         threshold = order_statistics.kth_largest(batch.draws, pool, dropped, reduce)
-        return torch.stack([*both, threshold.double()])
+        return CovarianceMeasure(mean.advantage, mean.logp, threshold.double())
 
-    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: CovarianceMeasure) -> Tensor:
         """Return 0 on the dropped tokens, 1 elsewhere."""
         return (~self._dropped(batch, measure)).float()
 
-    def marks(self, batch: TokenBatch, measure: Tensor | None) -> dict[str, Tensor]:
+    def marks(self, batch: TokenBatch, measure: CovarianceMeasure) -> dict[str, Tensor]:
         """Return the dropped tokens."""
         return {"clip_cov/dropped": self._dropped(batch, measure)}
 
-    def _dropped(self, batch: TokenBatch, measure: Tensor) -> Tensor:
-        mean_advantage, mean_logp, threshold = measure
-        return self._pool(batch, mean_advantage, mean_logp) & (batch.draws >= threshold)
+    def _dropped(self, batch: TokenBatch, measure: CovarianceMeasure) -> Tensor:
+        return self._pool(batch, measure.mean_advantage, measure.mean_logp) & (batch.draws >= measure.threshold)
 
     def _pool(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> Tensor:
         cov = covariance(batch, mean_advantage, mean_logp)

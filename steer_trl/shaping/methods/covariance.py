@@ -6,6 +6,7 @@ A policy-gradient step lowers the entropy in proportion to it: tokens that are l
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,13 +24,29 @@ ENTROPY_MECHANISM = Paper(
 )
 
 
-def means(batch: TokenBatch, reduce: Reduce) -> Tensor:
-    """Return (number of tokens, mean A, mean lp), float64 `[3]`, over what `reduce` takes in."""
+class Means(NamedTuple):
+    """Over the trained tokens of an optimizer step, float64."""
+
+    count: Tensor
+    advantage: Tensor
+    logp: Tensor
+
+
+class CovarianceMeasure(NamedTuple):
+    """What the tokens of an optimizer step are compared with, float64: their means, and what the chosen ones reach."""
+
+    mean_advantage: Tensor
+    mean_logp: Tensor
+    threshold: Tensor
+
+
+def means(batch: TokenBatch, reduce: Reduce) -> Means:
+    """Return the number of tokens, mean A and mean lp over what `reduce` takes in."""
     valid = _valid(batch)
     # float64: the sums run over millions of tokens, and must not depend on how they are split.
     parts = [valid, *(torch.where(valid, x, 0.0) for x in (batch.advantages.expand_as(valid), batch.logps))]
     count, *sums = reduce(torch.stack([part.double().sum() for part in parts]), "sum")
-    return torch.stack([count, *(total / count.clamp(min=1) for total in sums)])
+    return Means(count, *(total / count.clamp(min=1) for total in sums))
 
 
 def covariance(batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.conflicts import UNCLIPPED, advantage_conflicts
 from steer_trl.shaping.groups import standardized
 from steer_trl.shaping.options import ShapingConfig, option
-from steer_trl.validation import from_state, in_interval, is_within
+from steer_trl.validation import from_state, is_within
 
 EPS = 1e-6
 HIGHEST = 10.0
@@ -37,9 +37,11 @@ TINY = 1e-30
 class DcpoOptions(ShapingConfig):
     """Settings of `"dcpo"`."""
 
-    dcpo_epsilon_low: float = option(0.2, "e_low, at least 0; the released script's. The paper analyses 0.16.")
-    dcpo_epsilon_high: float = option(0.28, "e_high, at least 0; the released script's. The paper analyses 0.2.")
-    dcpo_dual_clip: float = option(10.0, "A wrong token's ratio is clipped above this, at least 1.")
+    dcpo_epsilon_low: float = option(0.2, "e_low: the released script's. The paper analyses 0.16.", "[0, inf)")
+    dcpo_epsilon_high: float = option(0.28, "e_high: the released script's. The paper analyses 0.2.", "[0, inf)")
+    dcpo_dual_clip: float = option(
+        10.0, "The ratio of an incorrect completion's token is clipped above this.", "[1, inf)"
+    )
     dcpo_smooth: bool = option(False, "Standardise rewards over all epochs of a prompt (SAS).")
 
 
@@ -61,15 +63,6 @@ class Dcpo(Shaper[DcpoOptions]):
         """Of each prompt: groups seen, mean and population variance of their rewards."""
 
     @classmethod
-    def complaints(cls, args: DcpoOptions) -> list[str]:
-        """Check the settings."""
-        return [
-            *in_interval("dcpo_epsilon_low", args.dcpo_epsilon_low, "[0, inf)", "it widens the range"),
-            *in_interval("dcpo_epsilon_high", args.dcpo_epsilon_high, "[0, inf)", "it widens the range"),
-            *in_interval("dcpo_dual_clip", args.dcpo_dual_clip, "[1, inf)", "it bounds a ratio from above"),
-        ]
-
-    @classmethod
     def conflicts(cls, args: DcpoOptions) -> list[str]:
         """Refuse smooth advantages beside other advantages."""
         if not args.dcpo_smooth:
@@ -77,17 +70,17 @@ class Dcpo(Shaper[DcpoOptions]):
         complaints = advantage_conflicts("dcpo", args)
         if len(args.shaping_names) > 1:
             complaints.append(
-                f"dcpo_smooth=True is refused with advantage_shaping={args.advantage_shaping!r}: it replaces the "
-                "advantages the others made. Use 'dcpo' alone, or dcpo_smooth=False."
+                f"dcpo_smooth=True cannot be combined with advantage_shaping={args.advantage_shaping!r}: it replaces "
+                "the advantages the others made. Use 'dcpo' alone, or dcpo_smooth=False."
             )
         return complaints
 
-    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: None) -> Tensor:
         """Return 0 for clipped tokens, 1 for others."""
         low, high = self._clipped(batch)
         return (~(low | high)).float()
 
-    def marks(self, batch: TokenBatch, measure: Tensor | None) -> dict[str, Tensor]:
+    def marks(self, batch: TokenBatch, measure: None) -> dict[str, Tensor]:
         """Return which tokens are clipped."""
         low, high = self._clipped(batch)
         return {"dcpo/clipped_low": low, "dcpo/clipped_high": high}

@@ -1,4 +1,4 @@
-"""EDGE-GRPO, arXiv 2507.21848: a confident right answer learns more, a confident wrong one is blamed more.
+"""EDGE-GRPO, arXiv 2507.21848: a confident correct answer learns more, a confident incorrect one is blamed more.
 
     A_hat_i = A_i / Hr_i,   Hr_i = Hm_i / mean over the group of Hm,   Hm_i = mean_t H_it
 
@@ -24,7 +24,7 @@ class EdgeGrpoOptions(ShapingConfig):
     """Settings of `"edge_grpo"`."""
 
     edge_grpo_clamp: list[float] | None = option(
-        None, "Bounds of a completion's relative entropy, two numbers above 0, such as 0.1 10; 1 1 is GRPO."
+        None, "Bounds of a completion's relative entropy, two positive numbers such as 0.1 10; 1 1 is GRPO."
     )
 
 
@@ -49,7 +49,7 @@ class EdgeGrpo(Shaper[EdgeGrpoOptions]):
         is_pair = isinstance(clamp, (list, tuple)) and len(clamp) == 2 and all(map(is_number, clamp))
         if clamp is None or (is_pair and 0 < clamp[0] <= clamp[1] < float("inf")):
             return []
-        return [f"edge_grpo_clamp={clamp!r} is refused: a range has two ends above 0. Give two, such as [0.1, 10]."]
+        return [f"edge_grpo_clamp must be two positive numbers [low, high], got {clamp!r}."]
 
     @property
     def active(self) -> bool:

@@ -9,6 +9,7 @@ parameters on.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,14 +20,20 @@ from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import TOKEN_MEAN_LOSSES, token_ratio_conflicts
 from steer_trl.shaping.options import ShapingConfig, option
-from steer_trl.validation import in_interval
 
 
 @dataclass
 class ForkTokensOptions(ShapingConfig):
     """Settings of `"fork_tokens"`."""
 
-    fork_tokens_fraction: float = option(0.2, "Share of the tokens that are trained on, in (0, 1]; 1 is GRPO.")
+    fork_tokens_fraction: float = option(0.2, "Share of the tokens that are trained on; 1 is GRPO.", "(0, 1]")
+
+
+class ForkMeasure(NamedTuple):
+    """The smallest entropy of S, nats, and N / |S|; float32."""
+
+    threshold: Tensor
+    factor: Tensor
 
 
 class ForkTokens(Shaper[ForkTokensOptions]):
@@ -41,23 +48,18 @@ class ForkTokens(Shaper[ForkTokensOptions]):
     )
 
     @classmethod
-    def complaints(cls, args: ForkTokensOptions) -> list[str]:
-        """Check the fraction."""
-        return in_interval("fork_tokens_fraction", args.fork_tokens_fraction, "(0, 1]", "it is a share of the tokens")
-
-    @classmethod
     def conflicts(cls, args: ForkTokensOptions) -> list[str]:
         """Refuse losses that do not average over tokens, and the paper's form beside the code's."""
         complaints = token_ratio_conflicts("fork_tokens", args)
         if args.loss_type not in TOKEN_MEAN_LOSSES:
             complaints.append(
-                f"loss_type={args.loss_type!r} is refused with 'fork_tokens', whose factor turns a mean over all "
-                f"tokens into one over the chosen. Use one of {', '.join(map(repr, TOKEN_MEAN_LOSSES))}."
+                f"loss_type={args.loss_type!r} cannot be combined with 'fork_tokens', whose factor turns a mean over "
+                f"all tokens into one over the chosen. Use one of {', '.join(map(repr, TOKEN_MEAN_LOSSES))}."
             )
         if args.top_entropy_quantile < 1:
             complaints.append(
-                f"top_entropy_quantile={args.top_entropy_quantile!r} is refused with 'fork_tokens': both choose "
-                "tokens by entropy. Keep one."
+                f"top_entropy_quantile={args.top_entropy_quantile!r} cannot be combined with 'fork_tokens': both "
+                "choose tokens by entropy. Keep one."
             )
         return complaints
 
@@ -66,19 +68,19 @@ class ForkTokens(Shaper[ForkTokensOptions]):
         """False where all tokens are chosen."""
         return self.args.fork_tokens_fraction < 1
 
-    def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
+    def measure(self, batch: TokenBatch, reduce: Reduce) -> ForkMeasure:
         """Return the smallest entropy of S, and N / |S|."""
         valid = self._valid(batch)
         entropies = batch.entropies.float()
         threshold = order_statistics.top_threshold(entropies, valid, self.args.fork_tokens_fraction, reduce)
         chosen = valid & (entropies >= threshold - self.tolerance)
         total, chosen = reduce(torch.stack([valid.sum(), chosen.sum()]), "sum")
-        return torch.stack([threshold, total / chosen.clamp(min=1)])
+        return ForkMeasure(threshold, total / chosen.clamp(min=1))
 
-    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: ForkMeasure) -> Tensor:
         """Return N / |S| on S, 0 elsewhere; 1 where the entropy is not finite."""
-        threshold, factor = measure
-        weights = torch.where(batch.entropies.float() >= threshold - self.tolerance, factor, 0.0)
+        chosen = batch.entropies.float() >= measure.threshold - self.tolerance
+        weights = torch.where(chosen, measure.factor, 0.0)
         return torch.where(self._valid(batch), weights, 1.0)
 
     @staticmethod

@@ -1,13 +1,14 @@
-r"""GTPO, arXiv 2508.04349 (Tan and Pan): credit goes to the uncertain tokens of right answers, blame to the certain
-tokens of wrong ones.
+r"""GTPO, arXiv 2508.04349 (Tan and Pan): credit goes to the uncertain tokens of correct answers, blame to the certain
+tokens of incorrect ones.
 
-    right:  r_it =  a1 R_i + a2 d_t H_it / sum_{k right, alive at t} H_kt          d_t of them are alive at t
-    wrong:  r_jt = -a1     - a2 h_t (1 / H_jt) / sum_{k wrong, alive at t} 1 / H_kt
+    correct:    r_it =  a1 R_i + a2 d_t H_it / sum_{k correct, alive at t} H_kt        d_t of them are alive at t
+    incorrect:  r_jt = -a1     - a2 h_t (1 / H_jt) / sum_{k incorrect, alive at t} 1 / H_kt
 
 H of the policy that wrote the rollout; A_hat = (r - mean) / (std + 1e-8) over all tokens of the group ("joint"). Two
-replications standardise right and wrong tokens apart ("separate"): there, with rewards 0 and 1, a1 and a2 cancel, the
-mean over right tokens is 0, and half of the right tokens are punished. `gtpo_version="v1"` shapes right answers only.
-No code of the authors was found; a1 = 1, a2 = 0.1 are the replications'. Choose it where whole groups are right.
+replications standardise the tokens of correct and of incorrect answers apart ("separate"): there, with rewards 0 and
+1, a1 and a2 cancel, the mean over the tokens of correct answers is 0, and half of them are punished.
+`gtpo_version="v1"` shapes correct answers only. No code of the authors was found; a1 = 1, a2 = 0.1 are the
+replications'. Choose it where whole groups are correct.
 """
 
 import logging
@@ -20,8 +21,7 @@ from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.conflicts import advantage_conflicts, sign_conflicts
 from steer_trl.shaping.groups import is_right, relative, standardized
-from steer_trl.shaping.options import ShapingConfig, option
-from steer_trl.validation import in_interval, one_of
+from steer_trl.shaping.options import ShapingConfig, choice, option
 
 logger = logging.getLogger(__name__)
 
@@ -38,12 +38,14 @@ GTPO_PAPER = Paper(
 class GtpoOptions(ShapingConfig):
     """Settings of `"gtpo"` and of `"grpo_s"`."""
 
-    gtpo_reward_weight: float = option(1.0, "a1: weight of the reward, above 0. For grpo_s, too.")
-    gtpo_entropy_weight: float = option(0.1, "a2: weight of the entropy's share, at least 0. For grpo_s, too.")
-    gtpo_normalize: str = option(
-        "joint", "z-scores over all tokens of a group ('joint'), or right and wrong 'separate'."
+    gtpo_reward_weight: float = option(1.0, "a1: weight of the reward. For grpo_s, too.", "(0, inf)")
+    gtpo_entropy_weight: float = option(0.1, "a2: weight of the entropy's share. For grpo_s, too.", "[0, inf)")
+    gtpo_normalize: str = choice(
+        "joint",
+        ("joint", "separate"),
+        "z-scores over all tokens of a group ('joint'), or those of correct and of incorrect completions 'separate'.",
     )
-    gtpo_version: str = option("v2", "'v2', or 'v1': wrong answers keep their reward.")
+    gtpo_version: str = choice("v2", ("v1", "v2"), "'v2', or 'v1': incorrect completions keep their reward.")
 
 
 class Gtpo(Shaper[GtpoOptions]):
@@ -58,18 +60,9 @@ class Gtpo(Shaper[GtpoOptions]):
         super().__init__(args)
         if args.gtpo_normalize == "separate":
             logger.warning(
-                "gtpo_normalize='separate': the right tokens' mean advantage is 0, about half of them are punished."
+                "gtpo_normalize='separate': the mean advantage over the tokens of correct answers is 0, about half of "
+                "them are punished."
             )
-
-    @classmethod
-    def complaints(cls, args: GtpoOptions) -> list[str]:
-        """Check the settings."""
-        return [
-            *in_interval("gtpo_reward_weight", args.gtpo_reward_weight, "(0, inf)", "it weights the outcome"),
-            *in_interval("gtpo_entropy_weight", args.gtpo_entropy_weight, "[0, inf)", "it weights the entropies"),
-            *one_of("gtpo_normalize", args.gtpo_normalize, ("joint", "separate")),
-            *one_of("gtpo_version", args.gtpo_version, ("v1", "v2")),
-        ]
 
     @classmethod
     def conflicts(cls, args: GtpoOptions) -> list[str]:

@@ -16,15 +16,14 @@ from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.methods.ppl import DECOMPOSING
 from steer_trl.shaping.options import ShapingConfig, option
-from steer_trl.validation import in_interval
 
 
 @dataclass
 class PositionOptions(ShapingConfig):
     """Settings of `"position"`."""
 
-    position_gamma: float = option(0.1, "Size of the bonus, at least 0; 0 is GRPO.")
-    position_slope: float = option(1.0, "d: how much more the end of a completion gets, at least 0.")
+    position_gamma: float = option(0.1, "Size of the bonus; 0 is GRPO.", "[0, inf)")
+    position_slope: float = option(1.0, "d: how much more the end of a completion gets.", "[0, inf)")
 
 
 class Position(Shaper[PositionOptions]):
@@ -34,14 +33,6 @@ class Position(Shaper[PositionOptions]):
     stage = "bonus"
     reads = ("mask",)
     by_group = True
-
-    @classmethod
-    def complaints(cls, args: PositionOptions) -> list[str]:
-        """Check the settings."""
-        return [
-            *in_interval("position_gamma", args.position_gamma, "[0, inf)", "a negative one could turn an advantage"),
-            *in_interval("position_slope", args.position_slope, "[0, inf)", "the bonus grows towards the end"),
-        ]
 
     @property
     def active(self) -> bool:

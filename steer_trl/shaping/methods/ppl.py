@@ -13,8 +13,7 @@ from torch import Tensor
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.groups import standardized
-from steer_trl.shaping.options import ShapingConfig, option
-from steer_trl.validation import in_interval, one_of
+from steer_trl.shaping.options import ShapingConfig, choice, option
 
 DECOMPOSING = Paper(
     "Decomposing the Entropy-Performance Exchange: The Missing Keys to Unlocking Effective Reinforcement Learning",
@@ -29,8 +28,14 @@ LARGEST_SCORE = 3.0
 class PplOptions(ShapingConfig):
     """Settings of `"ppl"`."""
 
-    ppl_alpha: float = option(0.01, "What one standard deviation of ln PPL takes away, in [0, 1/3); 0 is GRPO.")
-    ppl_scope: str = option("group", "Completions that one is compared with: of its 'group', or of the 'rollout'.")
+    ppl_alpha: float = option(
+        0.01,
+        "What one standard deviation of ln PPL takes away, never the sign of an advantage; 0 is GRPO.",
+        f"[0, {1 / LARGEST_SCORE})",
+    )
+    ppl_scope: str = choice(
+        "group", ("group", "rollout"), "Completions that one is compared with: of its 'group', or of the 'rollout'."
+    )
 
 
 class Ppl(Shaper[PplOptions]):
@@ -44,15 +49,6 @@ class Ppl(Shaper[PplOptions]):
     def __init__(self, args: PplOptions) -> None:
         super().__init__(args)
         self.by_group = args.ppl_scope == "group"
-
-    @classmethod
-    def complaints(cls, args: PplOptions) -> list[str]:
-        """Check the settings."""
-        why = "a larger one could turn the sign of an advantage"
-        return [
-            *in_interval("ppl_alpha", args.ppl_alpha, f"[0, {1 / LARGEST_SCORE})", why),
-            *one_of("ppl_scope", args.ppl_scope, ("group", "rollout")),
-        ]
 
     @property
     def active(self) -> bool:

@@ -18,8 +18,7 @@ from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import token_ratio_conflicts
 from steer_trl.shaping.methods.steer import Steer
-from steer_trl.shaping.options import ShapingConfig, option
-from steer_trl.validation import in_interval, one_of
+from steer_trl.shaping.options import ShapingConfig, choice, option
 
 HIGH, LOW = 0.8, 0.2
 
@@ -28,12 +27,14 @@ HIGH, LOW = 0.8, 0.2
 class QuadrantOptions(ShapingConfig):
     """Settings of `"quadrant"`."""
 
-    quadrant: str = option(
-        "I", "'I' (likely, right), 'II' (unlikely, right), 'III' (unlikely, wrong), 'IV' (likely, wrong)."
+    quadrant: str = choice(
+        "I",
+        ("I", "II", "III", "IV"),
+        "'I' (likely, correct), 'II' (unlikely, correct), 'III' (unlikely, incorrect), 'IV' (likely, incorrect).",
     )
-    quadrant_action: str = option("mask", "'mask' (weight 0) or 'double' (weight 2).")
+    quadrant_action: str = choice("mask", ("mask", "double"), "'mask' (weight 0) or 'double' (weight 2).")
     quadrant_fraction: float = option(
-        0.1, "Share of the quadrant's tokens, in [0, 1]; the paper: 0.05 to 0.2. 0 is GRPO."
+        0.1, "Share of the quadrant's tokens; the paper: 0.05 to 0.2. 0 is GRPO.", "[0, 1]"
     )
 
 
@@ -42,15 +43,6 @@ class Quadrant(Shaper[QuadrantOptions]):
 
     paper = Steer.paper
     random = True
-
-    @classmethod
-    def complaints(cls, args: QuadrantOptions) -> list[str]:
-        """Check the settings."""
-        return [
-            *one_of("quadrant", args.quadrant, ("I", "II", "III", "IV")),
-            *one_of("quadrant_action", args.quadrant_action, ("mask", "double")),
-            *in_interval("quadrant_fraction", args.quadrant_fraction, "[0, 1]", "it is a share of the tokens"),
-        ]
 
     @classmethod
     def conflicts(cls, args: QuadrantOptions) -> list[str]:
@@ -62,11 +54,11 @@ class Quadrant(Shaper[QuadrantOptions]):
         """False for a fraction of 0."""
         return self.args.quadrant_fraction > 0
 
-    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: None) -> Tensor:
         """Return 0 or 2 on the drawn tokens, 1 elsewhere."""
         return torch.where(self._drawn(batch), 0.0 if self.args.quadrant_action == "mask" else 2.0, 1.0)
 
-    def marks(self, batch: TokenBatch, measure: Tensor | None) -> dict[str, Tensor]:
+    def marks(self, batch: TokenBatch, measure: None) -> dict[str, Tensor]:
         """Return the drawn tokens."""
         return {"quadrant/drawn": self._drawn(batch)}
 

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from steer_trl.functional import entropy_change, steer_statistic, steer_weights
 from steer_trl.functional.order_statistics import Reduce
+from steer_trl.functional.steer import FORMS, MAPPINGS, RANGES, mapping_complaints
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import idle_conflicts
-from steer_trl.shaping.options import ShapingConfig, option
-from steer_trl.validation import STEER_FORMS, one_of, steer_complaints
+from steer_trl.shaping.options import ShapingConfig, choice, option
 
 RELEASED_FLOOR = 0.02
 
@@ -28,25 +28,32 @@ class SteerOptions(ShapingConfig):
 
     steer_lambda_min: float = option(
         0.8,
-        "Weight of the token with the largest entropy change, in (0, 1]; the paper recommends 0.6 to 0.8, 1 is GRPO. "
+        "Weight of the token with the largest entropy change; the paper recommends 0.6 to 0.8, 1 is GRPO. "
         "In later steps of a rollout only shaping_scope='exact_step' reaches it exactly.",
+        RANGES["lambda_min"],
     )
-    steer_mapping: str = option(
-        "exponential", "How an entropy change becomes a weight: 'exponential' (Eq. 10), 'linear' or 'binary'."
+    steer_mapping: str = choice(
+        "exponential",
+        MAPPINGS,
+        "How an entropy change becomes a weight: 'exponential' (Eq. 10), 'linear' or 'binary'.",
     )
-    steer_form: str = option(
+    steer_form: str = choice(
         "paper",
+        FORMS,
         "How the change is estimated: 'paper' (Eq. 9 with the clip indicator of Eq. 6) or 'released' (the authors' "
         "code: one factor 1 - pi, no indicator, rollout entropies, floor 0.02).",
     )
-    steer_lambda_max: float = option(1.2, "Largest weight, at least steer_lambda_min. Linear mapping only.")
-    steer_quantile: float = option(0.8, "Share of tokens left alone, in [0, 1]. Binary mapping only.")
+    steer_lambda_max: float = option(
+        1.2, "Largest weight, at least steer_lambda_min. Linear mapping only.", RANGES["lambda_max"]
+    )
+    steer_quantile: float = option(0.8, "Share of tokens left alone. Binary mapping only.", RANGES["quantile"])
     steer_signed: bool = option(
         False, "Read the change with its sign, as the paper prints it; the code takes |Omega|. Linear and binary only."
     )
     steer_floor: float | None = option(
         None,
         "Lower bound on the largest |Omega|, exponential only. None: 0 for the paper's form, 0.02 for the released.",
+        RANGES["floor"],
     )
 
     @property
@@ -70,12 +77,11 @@ class Steer(Shaper[SteerOptions]):
 
     @classmethod
     def complaints(cls, args: SteerOptions) -> list[str]:
-        """Check the settings."""
-        return one_of("steer_form", args.steer_form, STEER_FORMS) + steer_complaints(
-            args.steer_lambda_min,
+        """Refuse what the mapping cannot work with."""
+        return mapping_complaints(
             args.steer_mapping,
+            args.steer_lambda_min,
             args.steer_lambda_max,
-            args.steer_quantile,
             args.steer_signed,
             args.steer_scale_floor,
             prefix="steer_",
@@ -94,11 +100,11 @@ class Steer(Shaper[SteerOptions]):
                 "only 'binary' leaves a share of tokens alone",
             ),
         ]
-        complaints = [] if cls.complaints(args) else idle_conflicts(args, idle)
+        complaints = idle_conflicts(args, idle)
         if args.steer_form != "paper" and args.importance_sampling_level != "token":
             complaints.append(
-                "steer_form='released' is refused with importance_sampling_level='sequence': the authors' code has "
-                "token ratios only. Use steer_form='paper', which takes the ratio that the loss takes."
+                "steer_form='released' cannot be combined with importance_sampling_level='sequence': the authors' "
+                "code has token ratios only. Use steer_form='paper', which takes the ratio that the loss takes."
             )
         return complaints
 
@@ -119,7 +125,7 @@ class Steer(Shaper[SteerOptions]):
             reduce=reduce,
         )
 
-    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: Tensor) -> Tensor:
         """Return lambda of shape `[B, T]`."""
         args = self.args
         return steer_weights(

@@ -1,10 +1,10 @@
-"""The unlikeliness reward, arXiv 2506.02355: a right answer is worth less, the likelier it was.
+"""The unlikeliness reward, arXiv 2506.02355: a correct answer is worth less, the likelier it was.
 
     R'_i = R_i (1 - beta rank_i / G) for R_i > 0,   A_hat = (R' - mean) / (std + 1e-6)   over the group
 
 rank 0 is the least likely completion of the group, by the mean log-probability of its tokens under the policy that
 wrote it. Ranks are the released code's; the paper counts from the other end, which differs by 1 / G. Rewards of 0 and
-below are left alone, so with 1 and -1 likely wrong answers are not softened. Groups that are all right learn, too:
+below are left alone, so with 1 and -1 likely incorrect answers are not softened. Groups that are all correct learn:
 that is the point. Choose it where pass@k matters; the authors train with G = 32.
 """
 
@@ -18,18 +18,17 @@ from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.conflicts import advantage_conflicts
 from steer_trl.shaping.groups import standardized
 from steer_trl.shaping.options import ShapingConfig, option
-from steer_trl.validation import in_interval
 
 
 @dataclass
 class UnlikelihoodOptions(ShapingConfig):
     """Settings of `"unlikelihood"`."""
 
-    unlikelihood_beta: float = option(0.25, "What the likeliest right answer loses, about; in [0, 1], 0 is GRPO.")
+    unlikelihood_beta: float = option(0.25, "What the likeliest correct answer loses, about; 0 is GRPO.", "[0, 1]")
 
 
 class Unlikelihood(Shaper[UnlikelihoodOptions]):
-    """Advantages of rewards that favour unlikely right answers."""
+    """Advantages of rewards that favour unlikely correct answers."""
 
     paper = Paper(
         "Rewarding the Unlikely: Lifting GRPO Beyond Distribution Sharpening",
@@ -41,12 +40,6 @@ class Unlikelihood(Shaper[UnlikelihoodOptions]):
     reads = ("rewards", "logps")
     by_group = True
     per_token = False
-
-    @classmethod
-    def complaints(cls, args: UnlikelihoodOptions) -> list[str]:
-        """Check beta."""
-        why = "it is the share of the reward that the likeliest right answer loses"
-        return in_interval("unlikelihood_beta", args.unlikelihood_beta, "[0, 1]", why)
 
     @classmethod
     def conflicts(cls, args: UnlikelihoodOptions) -> list[str]:

@@ -1,13 +1,13 @@
-"""W-REINFORCE, PSR and NSR, arXiv 2506.01347: learn from right and from wrong answers with weights of their own.
+"""W-REINFORCE, PSR and NSR, arXiv 2506.01347: learn from correct and from incorrect answers with weights of their own.
 
-    w_reinforce   A_hat_i = lambda if right, -1 if wrong                  lambda = 0.1
-    psr           A_hat_i = 1 if right, and wrong answers are dropped
-    nsr           A_hat_i = -1 if wrong, and right answers are dropped
+    w_reinforce   A_hat_i = lambda if correct, -1 if incorrect              lambda = 0.1
+    psr           A_hat_i = 1 if correct, and incorrect answers are dropped
+    nsr           A_hat_i = -1 if incorrect, and correct answers are dropped
 
-No group baseline: a group that is all right or all wrong teaches too. Dropping means that the loss averages over the
-rest, so the advantages are multiplied by all / kept, counted as the loss counts (tokens or completions), over the
-whole rollout; the authors count in the micro-batches of a re-packed batch. It assumes rewards that are right or wrong.
-NSR keeps the entropy up, PSR lets it fall; W-REINFORCE is the compromise the authors recommend.
+No group baseline: a group that is all correct or all incorrect teaches too. Dropping means that the loss averages
+over the rest, so the advantages are multiplied by all / kept, counted as the loss counts (tokens or completions), over
+the whole rollout; the authors count in the micro-batches of a re-packed batch. It assumes rewards that are either
+correct or incorrect. NSR keeps the entropy up, PSR lets it fall; W-REINFORCE is the compromise the authors recommend.
 """
 
 from dataclasses import dataclass
@@ -21,14 +21,13 @@ from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.conflicts import BY_GROUP, TOKEN_MEAN_LOSSES, UNSCALED, advantage_conflicts
 from steer_trl.shaping.groups import is_right
 from steer_trl.shaping.options import ShapingConfig, option
-from steer_trl.validation import in_interval
 
 
 @dataclass
 class WReinforceOptions(ShapingConfig):
     """Settings of `"w_reinforce"`."""
 
-    w_reinforce_positive: float = option(0.1, "lambda: weight of right answers; wrong ones have 1. At least 0.")
+    w_reinforce_positive: float = option(0.1, "lambda: weight of correct answers; incorrect ones have 1.", "[0, inf)")
 
 
 class WReinforce(Shaper[WReinforceOptions]):
@@ -47,20 +46,13 @@ class WReinforce(Shaper[WReinforceOptions]):
     keeps: ClassVar[tuple[bool, ...]] = (True, False)
 
     @classmethod
-    def complaints(cls, args: WReinforceOptions) -> list[str]:
-        """Check lambda."""
-        return in_interval(
-            "w_reinforce_positive", args.w_reinforce_positive, "[0, inf)", "it multiplies right answers"
-        )
-
-    @classmethod
     def conflicts(cls, args: WReinforceOptions) -> list[str]:
         """Refuse what would be ignored."""
         return advantage_conflicts("w_reinforce, psr or nsr", args, scales=BY_GROUP + UNSCALED)
 
     @property
     def positive(self) -> float:
-        """The advantage of a right answer."""
+        """The advantage of a correct answer."""
         return self.args.w_reinforce_positive
 
     def advantages(self, rollout: Rollout) -> Tensor:
