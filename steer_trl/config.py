@@ -189,7 +189,7 @@ class SteerGRPOConfig(PublishingOptions, MethodOptions):
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
         for name, method in methods.items():
             complaints += method.conflicts(self) + surrogate_conflicts(name, method.surrogate, self)
-        return complaints + combination_complaints(methods)
+        return complaints + combination_complaints(methods, self)
 
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         accumulation, per_rollout = self.gradient_accumulation_steps, self.steps_per_generation

@@ -2,7 +2,7 @@
 
 import pkgutil
 
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS, Paper, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.compose import (
     Shaped,
@@ -58,8 +58,11 @@ def find_shaper(name: str) -> type[Shaper]:
         ) from error
     if not (isinstance(found, type) and issubclass(found, Shaper)):
         raise ValueError(f"advantage_shaping={name!r} must be a subclass of steer_trl.shaping.Shaper.")
-    if complaints := found.definition_complaints():
-        raise ValueError(f"advantage_shaping={name!r} is not a method: {' Also, '.join(complaints)}")
+    if not any(map(found.overrides, OF_ROLLOUTS + OF_BATCHES)):
+        raise ValueError(
+            f"advantage_shaping={name!r} must answer one of {', '.join(map(repr, OF_ROLLOUTS + OF_BATCHES))}. Write "
+            "one of these methods."
+        )
     return found
 
 

@@ -1,11 +1,13 @@
-"""What a method is: a class that answers up to four questions about tokens, and says when it may be combined.
+"""What a method is: a class that answers one or several questions. Which it answers says when it acts, in this order:
 
-    advantages(rollout)         new advantages of a whole rollout, before TRL shuffles and splits it
-    measure(batch, reduce)      what the tokens of an optimizer step are compared with
-    bonus(batch, measure)       what is added to the advantages of a micro-batch, in the loss
-    weights(batch, measure)     what multiplies them afterwards
+    advantages(rollout)         replaces the advantages of a whole rollout, before TRL shuffles and splits it
+    scales(rollout)             multiplies those of each completion
+    rollout_bonus(rollout)      adds to them
+    bonus(batch, measure)       adds to the advantages of a micro-batch, in the loss
+    weights(batch, measure)     multiplies them, token by token
 
-`compose.py` puts the answers of several methods together.
+`measure(batch, reduce)` is what the last two compare the tokens of an optimizer step with. `compose.py` puts the
+answers of several methods together.
 """
 
 from dataclasses import dataclass
@@ -19,7 +21,8 @@ from steer_trl.shaping.options import ShapingConfig
 
 Options = TypeVar("Options", bound=ShapingConfig)
 
-STAGES = ("advantage", "scale", "bonus", "weight")
+OF_ROLLOUTS = ("advantages", "scales", "rollout_bonus")
+OF_BATCHES = ("bonus", "weights")
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Paper:
 
 
 class Shaper(Generic[Options]):
-    """A method. A subclass answers [`weights`], or another of the four questions, and names its `stage`.
+    """A method. A subclass answers [`weights`], or another of the questions in `shaping/base.py`.
 
     It is made once per trainer, from the configuration (`self.args`): TRL's fields, the general ones, and its own,
     which `Shaper[MyOptions]` declares.
@@ -51,17 +54,13 @@ class Shaper(Generic[Options]):
     paper: ClassVar[Paper | None] = None
     """For the model card."""
 
-    stage: ClassVar[str] = "weight"
-    """When it acts, in this order: `"advantage"` replaces TRL's advantages, `"scale"` multiplies those of whole
-    completions, `"bonus"` adds to them, `"weight"` multiplies those of tokens."""
-
     reads: ClassVar[tuple[str, ...]] = ()
-    """What [`advantages`] wants of the rollout: `"mask"` alone, or any of `"rewards"`, `"logps"`, `"entropies"`,
-    `"prompts"`. The middle two can cost a forward pass per rollout. Empty: it does not act on rollouts."""
+    """What the answers about a rollout want beside its mask and advantages: any of `"rewards"`, `"logps"`,
+    `"entropies"`, `"prompts"`. The middle two can cost a forward pass per rollout."""
 
     by_group: ClassVar[bool] = False
-    """Whether [`advantages`] compares a completion with those of its own prompt only. A rank is then given the groups
-    of its own completions, otherwise the rollout of all ranks, which takes their memory on each."""
+    """Whether the answers about a rollout compare a completion with those of its own prompt only. A rank is then given
+    the groups of its own completions, otherwise the rollout of all ranks, which takes their memory on each."""
 
     per_token: ClassVar[bool] = True
     """Whether the tokens of one completion can fare differently."""
@@ -99,23 +98,40 @@ class Shaper(Generic[Options]):
         """Say which other settings the method cannot work with; asked only when it is in use."""
         return []
 
+    @classmethod
+    def overrides(cls, question: str) -> bool:
+        """Whether the method answers `question`, with some settings at least."""
+        return getattr(cls, question) is not getattr(Shaper, question)
+
+    @classmethod
+    def answers(cls, question: str, args: Options) -> bool:
+        """Whether the method answers `question` with these settings."""
+        return cls.overrides(question)
+
     @property
     def compares(self) -> bool:
         """Whether it compares the tokens of an optimizer step with each other: whether it answers [`measure`]."""
-        return self.overrides("measure")
+        return self.answers("measure", self.args)
 
     @property
     def active(self) -> bool:
         """Whether any advantage can change now. If not, they are not touched at all."""
         return True
 
-    def advantages(self, rollout: Rollout) -> Tensor:
-        """Return new advantages `[N]`, `[N, 1]` or `[N, T]`, given what `reads` names.
+    # About a rollout. Every rank is asked, with the same rollout unless `by_group` is true; evaluation never is, so an
+    # answer may change the method's state.
 
-        Every rank calls it, with the same rollout unless `by_group` is true. It may change the method's state;
-        evaluation never calls it.
-        """
-        return rollout.advantages
+    def advantages(self, rollout: Rollout) -> Tensor:
+        """Return new advantages `[N]`, `[N, 1]` or `[N, T]`, given what `reads` names."""
+        raise NotImplementedError
+
+    def scales(self, rollout: Rollout) -> Tensor:
+        """Return a factor `[N]` for each completion's advantages, given what `reads` names."""
+        raise NotImplementedError
+
+    def rollout_bonus(self, rollout: Rollout) -> Tensor:
+        """Return what is added to the advantages, of the same shapes, given what `reads` names."""
+        raise NotImplementedError
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Any:
         """Return what the tokens of a batch are compared with, taking in those of other ranks with `reduce`.
@@ -154,26 +170,3 @@ class Shaper(Generic[Options]):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a [`state_dict`]."""
-
-    @classmethod
-    def definition_complaints(cls) -> list[str]:
-        """Say what is wrong with the class itself, for one that a user has written."""
-        answers = {question for question in ("advantages", "bonus", "weights") if cls.overrides(question)}
-        stages = {"advantages": ("advantage", "scale", "bonus"), "bonus": ("bonus",), "weights": STAGES}
-        complaints = []
-        if not answers:
-            complaints.append("it answers none of 'advantages', 'bonus' and 'weights'. Write one of these methods.")
-        complaints += [
-            f"its stage is {cls.stage!r}, and a method that answers {answer!r} acts in {' or '.join(stages[answer])}. "
-            f"Set stage = {stages[answer][0]!r}."
-            for answer in sorted(answers)
-            if cls.stage not in stages[answer]
-        ]
-        if "advantages" in answers and not cls.reads:
-            complaints.append("it answers 'advantages' and reads nothing. Set reads = ('mask',) or what it wants.")
-        return complaints
-
-    @classmethod
-    def overrides(cls, name: str) -> bool:
-        """Whether the method answers the question `name`."""
-        return getattr(cls, name) is not getattr(Shaper, name)

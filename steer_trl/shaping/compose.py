@@ -1,13 +1,13 @@
 """Several methods at once: in which order they act, and which of them do not go together.
 
-    A  ->  "advantage" replaces  ->  "scale" multiplies  ->  "bonus" adds  ->  "weight" multiplies
+    A  ->  advantages replace  ->  scales multiply  ->  bonuses add  ->  weights multiply
 
-Every stage sees what the stages before it made: STEER reads the size of the advantages, and is given the shaped ones.
-Within a stage the order must not matter. Scales commute and weights commute (each of them reads the advantages before
-any weight); two replacements or two bonuses do not, and are refused.
+Every answer sees what those before it made: STEER reads the size of the advantages, and is given the shaped ones.
+Between two answers to one question the order must not matter. Scales commute and weights commute (each of them reads
+the advantages before any weight); two replacements or two bonuses do not, and are refused.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.shaping.base import STAGES, Shaper
+from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
+from steer_trl.shaping.options import ShapingConfig
 
 Shapers = Mapping[str, Shaper]
 
@@ -37,21 +38,26 @@ class Shaped:
     marks: dict[str, Tensor]
 
 
-def _active(shapers: Shapers, *questions: str) -> dict[str, Shaper]:
-    acting = {n: s for n, s in shapers.items() if s.active and any(s.overrides(question) for question in questions)}
-    return dict(sorted(acting.items(), key=lambda item: STAGES.index(item[1].stage)))
+COMBINE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "advantages": lambda before, answer: answer,
+    "scales": lambda before, answer: (before * answer).to(before.dtype),
+    "rollout_bonus": torch.add,
+}
 
 
 def act_on_rollouts(shapers: Shapers) -> list[Shaper]:
-    """The methods that change the advantages of a whole rollout, in order."""
-    return list(_active({name: shaper for name, shaper in shapers.items() if shaper.reads}, "advantages").values())
+    """The methods that change the advantages of a whole rollout."""
+    return [s for s in shapers.values() if s.active and any(s.answers(question, s.args) for question in OF_ROLLOUTS)]
 
 
 def shape_rollout(shapers: Iterable[Shaper], rollout: Rollout) -> Tensor:
-    """Return the advantages `[N, 1]` or `[N, T]` after all `shapers`, in their order."""
-    for shaper in shapers:
-        advantages = shaper.advantages(rollout)
-        rollout = replace(rollout, advantages=advantages.unsqueeze(1) if advantages.dim() == 1 else advantages)
+    """Return the advantages `[N, 1]` or `[N, T]` after all `shapers`, whatever their order."""
+    shapers = list(shapers)
+    for question in OF_ROLLOUTS:
+        for shaper in (s for s in shapers if s.answers(question, s.args)):
+            answer = getattr(shaper, question)(rollout)
+            answer = answer.unsqueeze(1) if answer.dim() == 1 else answer
+            rollout = replace(rollout, advantages=COMBINE[question](rollout.advantages, answer))
     return rollout.advantages
 
 
@@ -63,7 +69,8 @@ def compares_tokens(shapers: Shapers) -> bool:
 def measured(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, Any]:
     """Return the measure of each active method. Collective if `reduce` is; all ranks agree on what is active."""
     measures = {}
-    for name, shaper in _active(shapers, "bonus", "weights").items():
+    acting = {n: s for n, s in shapers.items() if s.active and any(s.overrides(question) for question in OF_BATCHES)}
+    for name, shaper in sorted(acting.items(), key=lambda item: not item[1].overrides("bonus")):  # weights see bonuses
         measures[name] = shaper.measure(batch, reduce) if shaper.compares else None
         batch = _with_bonus(shaper, batch, measures[name])
     return measures
@@ -92,18 +99,21 @@ def _with_bonus(shaper: Shaper, batch: TokenBatch, measure: Any) -> TokenBatch:
     return replace(batch, advantages=batch.advantages + torch.where(batch.mask.bool(), bonus, 0.0))
 
 
-def combination_complaints(methods: Mapping[str, type[Shaper]]) -> list[str]:
+def combination_complaints(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> list[str]:
     """Say which of the named methods cannot be combined, and why."""
     complaints = []
-    for stage, why in [("advantage", "each replaces the advantages"), ("bonus", "sums depend on who comes first")]:
-        names = [name for name, method in methods.items() if method.stage == stage]
+    for questions, why in [
+        (("advantages",), "each replaces the advantages"),
+        (("rollout_bonus", "bonus"), "sums depend on who comes first"),
+    ]:
+        names = [n for n, m in methods.items() if any(m.answers(question, args) for question in questions)]
         if len(names) > 1:
             complaints.append(_refusal(names, why))
     random = [name for name, method in methods.items() if method.random]
     if len(random) > 1:
         complaints.append(_refusal(random, "they would draw the same tokens"))
     for name, method in methods.items():
-        others = [n for n, m in methods.items() if n != name and (m.overrides("bonus") or m.overrides("weights"))]
+        others = [n for n, m in methods.items() if n != name and any(map(m.overrides, OF_BATCHES))]
         if method.surrogate and others:
             why = f"{name} brings a loss of its own, whose clipping the others do not know"
             complaints.append(_refusal([name, *others], why))

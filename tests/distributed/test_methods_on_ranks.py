@@ -5,13 +5,14 @@ import pytest
 from support import ROOT
 
 from steer_trl.shaping import SHAPERS
+from steer_trl.shaping.base import OF_ROLLOUTS
 
 TWO_PROCESSES = ROOT / "configs/accelerate/cpu_2_processes.yaml"
 # (processes, sequences per micro-batch, micro-batches): 16 completions in each
 SPLITS = [(1, 16, 1), (1, 2, 8), (2, 8, 1), (2, 1, 8)]
 # 24 completions in three groups, the second of which lies on both ranks
 ACROSS_RANKS = [(1, 24, 1), (2, 12, 1), (2, 3, 4)]
-ON_ROLLOUTS = [name for name, method in SHAPERS.items() if method.overrides("advantages")]
+ON_ROLLOUTS = [name for name, method in SHAPERS.items() if any(map(method.overrides, OF_ROLLOUTS))]
 # The given completions are rewarded with 0 to 5.5, and are too few and too likely for the papers' shares and bounds.
 SETTINGS = {
     "steer": {"steer_lambda_min": 0.3},

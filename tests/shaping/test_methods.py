@@ -21,11 +21,12 @@ from steer_trl import SteerGRPOConfig, shaping
 from steer_trl.functional.order_statistics import this_process
 from steer_trl.randomness import uniform
 from steer_trl.shaping import SHAPERS, Rollout, Shaper, TokenBatch, make_shapers
+from steer_trl.shaping.base import OF_ROLLOUTS
 
 SEEDS = st.integers(0, 2**31)
 IN_THE_LOSS = [name for name, shaper in SHAPERS.items() if shaper.overrides("weights") or shaper.overrides("bonus")]
-ON_ROLLOUTS = [name for name, shaper in SHAPERS.items() if shaper.overrides("advantages")]
-REPLACING = [name for name in ON_ROLLOUTS if SHAPERS[name].stage == "advantage"] + ["dcpo"]
+ON_ROLLOUTS = [name for name, shaper in SHAPERS.items() if any(map(shaper.overrides, OF_ROLLOUTS))]
+REPLACING = [name for name in ON_ROLLOUTS if SHAPERS[name].overrides("advantages")]
 EXACT = {"shaping_scope": "micro_batch"}  # a near tie decides as it does in a sort
 
 
@@ -43,8 +44,7 @@ kept = cache(method)  # for methods without a state: made once for all examples
 def advantages(name, rollout, **options):
     """On the mask `[N, T]`; 0 off it."""
     made = kept(name, **options) if name != "dcpo" else method("dcpo", dcpo_smooth=True)
-    ours = made.advantages(rollout)
-    return (ours.unsqueeze(1) if ours.dim() == 1 else ours) * rollout.mask
+    return shaping.shape_rollout([made], rollout) * rollout.mask
 
 
 def measure(shaper, batch):
@@ -382,7 +382,7 @@ class TestAdvantages:
         rollout = self.rollout([1.0] * 4, entropies=torch.tensor([[0.0], [0.1], [1.0], [2.9]]).expand(4, 3))
         # The first has no entropy to speak of.
         for clamp, expected in ((None, [1, 10, 1, 1 / 2.9]), ([0.5, 2], [1, 2, 1, 0.5])):
-            ours = method("edge_grpo", edge_grpo_clamp=clamp).advantages(rollout)
+            ours = method("edge_grpo", edge_grpo_clamp=clamp).scales(rollout)
             assert ours.flatten().tolist() == pytest.approx(expected)
 
     @given(SEEDS)
@@ -394,16 +394,16 @@ class TestAdvantages:
     @pytest.mark.parametrize("scope", ["group", "rollout"])
     def test_ppl_bounds_its_scores(self, scope):
         logps = torch.tensor([-9.0] + [0.0] * 39).unsqueeze(1).expand(40, 3)
-        ours = method("ppl", ppl_scope=scope, ppl_alpha=0.3).advantages(self.rollout([1.0] * 40, logps=logps))
+        ours = method("ppl", ppl_scope=scope, ppl_alpha=0.3).scales(self.rollout([1.0] * 40, logps=logps))
         assert ours[0].item() == pytest.approx(1 - 0.3 * 3) and (ours > 0).all()
 
     def test_position_grows_along_the_trained_tokens(self):
         given_ones, by_a_tool = torch.tensor([[2.0], [-2.0], [0.0]]), torch.tensor([[1, 0, 0, 1]] * 3)
         rollout = self.rollout([0.0] * 3, mask=by_a_tool, advantages=given_ones)
         bonuses = [0.1 / (1 + math.exp(-3 * rho)) for rho in (0.5, 1.0)]
-        ours = method("position", position_slope=3.0).advantages(rollout)[:, [0, 3]].tolist()
+        ours = shaping.shape_rollout([method("position", position_slope=3.0)], rollout)[:, [0, 3]].tolist()
         assert ours == [pytest.approx([sign * (2 + b) for b in bonuses]) for sign in (1, -1)] + [[0.0, 0.0]]
-        steps = method("position").advantages(replace(rollout, mask=torch.ones(3, 7))).diff(dim=1)
+        steps = method("position").rollout_bonus(replace(rollout, mask=torch.ones(3, 7))).diff(dim=1)
         assert (steps[0] > 0).all() and (steps[1] < 0).all()
 
 
@@ -927,7 +927,7 @@ class TestCombinations:
         rollout, batch = self.both()
         expected = method("opo").advantages(rollout).unsqueeze(1)
         for name in ("edge_grpo", "ppl"):
-            expected = method(name).advantages(replace(rollout, advantages=expected))
+            expected = expected * method(name).scales(rollout).float().unsqueeze(1)
         expected = expected + bonus(method("entropy_advantage"), replace(batch, advantages=expected))
         batch_with_bonus = replace(batch, advantages=expected)
         for name in ("steer", "stare"):

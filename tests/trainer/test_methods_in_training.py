@@ -12,6 +12,7 @@ from support.runs import Watching, same_parameters
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.shaping import SHAPERS
+from steer_trl.shaping.base import OF_ROLLOUTS
 from steer_trl.tiny import tiny_tokenizer
 
 # The shares and bounds are for thousands of tokens; here are hundreds.
@@ -92,7 +93,7 @@ def one_finished(prompts, trainer):
 
 
 @pytest.mark.parametrize("num_iterations", [1, 2])  # with 2, TRL scores the rollout itself
-@pytest.mark.parametrize("name", [name for name, method in SHAPERS.items() if method.overrides("advantages")])
+@pytest.mark.parametrize("name", [name for name, method in SHAPERS.items() if any(map(method.overrides, OF_ROLLOUTS))])
 def test_truncated_completions_are_compared_with_and_not_trained_on(train, name, num_iterations):
     """`mask_truncated_completions` is about the loss: the advantages are those without it."""
     fields = settings(name) | {"max_steps": 1, "num_iterations": num_iterations, "loss_type": "grpo"}

@@ -55,12 +55,17 @@ class Dcpo(Shaper[DcpoOptions]):
         "2509.02333",
     )
     surrogate = UNCLIPPED
+    reads = ("rewards", "prompts")
 
     def __init__(self, args: DcpoOptions) -> None:
         super().__init__(args)
-        self.reads = ("rewards", "prompts") if args.dcpo_smooth else ()
         self.seen: dict[str, list[float]] = {}
         """Of each prompt: groups seen, mean and population variance of their rewards."""
+
+    @classmethod
+    def answers(cls, question: str, args: DcpoOptions) -> bool:
+        """Without smooth advantages, none about rollouts."""
+        return super().answers(question, args) and (question != "advantages" or args.dcpo_smooth)
 
     @classmethod
     def conflicts(cls, args: DcpoOptions) -> list[str]:

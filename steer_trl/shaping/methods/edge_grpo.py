@@ -37,7 +37,6 @@ class EdgeGrpo(Shaper[EdgeGrpoOptions]):
         2025,
         "2507.21848",
     )
-    stage = "scale"
     reads = ("rewards", "entropies")
     by_group = True
     per_token = False
@@ -56,11 +55,11 @@ class EdgeGrpo(Shaper[EdgeGrpoOptions]):
         """False where the clamp leaves 1 only."""
         return self.args.edge_grpo_clamp is None or tuple(self.args.edge_grpo_clamp) != (1, 1)
 
-    def advantages(self, rollout: Rollout) -> Tensor:
-        """Return A / Hr; A where there is no entropy to speak of, or no reward."""
+    def scales(self, rollout: Rollout) -> Tensor:
+        """Return 1 / Hr; 1 where there is no entropy to speak of, or no reward."""
         entropy = rollout.mean_of_scored(rollout.entropies).view(-1, rollout.num_generations)
         relative = (entropy / entropy.nanmean(1, keepdim=True)).flatten()
         relative = torch.where(relative > 0, relative, 1.0)
         if self.args.edge_grpo_clamp is not None:
             relative = relative.clamp(*self.args.edge_grpo_clamp)
-        return rollout.advantages / relative.unsqueeze(1)
+        return 1 / relative.double()  # so that the product is A / Hr, rounded once

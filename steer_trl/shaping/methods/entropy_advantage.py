@@ -38,7 +38,6 @@ class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):
         2025,
         "2506.14758",
     )
-    stage = "bonus"
 
     @property
     def active(self) -> bool:

@@ -37,7 +37,6 @@ class GrpoS(Shaper[GrpoSOptions]):
     """GRPO-S's advantages, and its clipping."""
 
     paper = GTPO_PAPER
-    stage = "advantage"
     reads = ("rewards", "entropies")
     by_group = True
     per_token = False

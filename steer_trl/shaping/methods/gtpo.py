@@ -52,7 +52,6 @@ class Gtpo(Shaper[GtpoOptions]):
     """GTPO's token advantages."""
 
     paper = GTPO_PAPER
-    stage = "advantage"
     reads = ("rewards", "entropies")
     by_group = True
 

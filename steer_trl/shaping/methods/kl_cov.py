@@ -34,7 +34,6 @@ class KlCov(Shaper[KlCovOptions]):
     """A penalty on the change of the tokens with the largest covariance."""
 
     paper = ENTROPY_MECHANISM
-    stage = "bonus"
     surrogate = UNCLIPPED
 
     @classmethod

@@ -26,7 +26,6 @@ class Opo(Shaper[ShapingConfig]):
         2025,
         "2505.23585",
     )
-    stage = "advantage"
     reads = ("rewards",)
     by_group = True
     per_token = False

@@ -30,8 +30,6 @@ class Position(Shaper[PositionOptions]):
     """Advantages with a bonus that grows along the completion."""
 
     paper = DECOMPOSING
-    stage = "bonus"
-    reads = ("mask",)
     by_group = True
 
     @property
@@ -39,9 +37,9 @@ class Position(Shaper[PositionOptions]):
         """False for gamma = 0."""
         return self.args.position_gamma > 0
 
-    def advantages(self, rollout: Rollout) -> Tensor:
-        """Return advantages `[N, T]`."""
+    def rollout_bonus(self, rollout: Rollout) -> Tensor:
+        """Return sign(A) gamma sigmoid(d rho) `[N, T]`."""
         count = rollout.responses.cumsum(1, dtype=torch.int32)  # CUDA has no deterministic cumsum of floats
         position = count / rollout.lengths.clamp(min=1).unsqueeze(1)
         bonus = self.args.position_gamma * torch.sigmoid(self.args.position_slope * position)
-        return rollout.advantages + rollout.advantages.sign() * bonus
+        return rollout.advantages.sign() * bonus

@@ -42,7 +42,6 @@ class Ppl(Shaper[PplOptions]):
     """Advantages weighted by perplexity."""
 
     paper = DECOMPOSING
-    stage = "scale"
     reads = ("rewards", "logps")
     per_token = False
 
@@ -55,9 +54,9 @@ class Ppl(Shaper[PplOptions]):
         """False for alpha = 0."""
         return self.args.ppl_alpha > 0
 
-    def advantages(self, rollout: Rollout) -> Tensor:
-        """Return A (1 - alpha w)."""
+    def scales(self, rollout: Rollout) -> Tensor:
+        """Return 1 - alpha w."""
         log_ppl = -rollout.mean_of_scored(rollout.logps)
         compared = rollout.num_generations if self.args.ppl_scope == "group" else len(log_ppl)
         w = standardized(log_ppl, compared, eps=0.0).clamp(-LARGEST_SCORE, LARGEST_SCORE)
-        return rollout.advantages * (1 - self.args.ppl_alpha * w).unsqueeze(1)
+        return 1 - self.args.ppl_alpha * w

@@ -152,10 +152,10 @@ class Stare(Shaper[StareOptions]):
             ],
         )
 
-    @property
-    def compares(self) -> bool:
-        """False for a fixed threshold."""
-        return self.args.stare_fixed_probability is None
+    @classmethod
+    def answers(cls, question: str, args: StareOptions) -> bool:
+        """With a fixed threshold, nothing is measured."""
+        return super().answers(question, args) and (question != "measure" or args.stare_fixed_probability is None)
 
     @property
     def active(self) -> bool:

@@ -36,7 +36,6 @@ class Unlikelihood(Shaper[UnlikelihoodOptions]):
         2025,
         "2506.02355",
     )
-    stage = "advantage"
     reads = ("rewards", "logps")
     by_group = True
     per_token = False

@@ -39,7 +39,6 @@ class WReinforce(Shaper[WReinforceOptions]):
         2025,
         "2506.01347",
     )
-    stage = "advantage"
     reads = ("rewards",)
     by_group = True
     per_token = False
