@@ -1,4 +1,4 @@
-"""How right and how fast is `MathReward`, beside TRL's `accuracy_reward`?
+"""How correct and how fast is `MathReward`, beside TRL's `accuracy_reward`?
 
     python benchmarks/math_reward.py [--data FOLDER_OF_PARQUET_FILES]
 
@@ -43,7 +43,7 @@ def show(name: str, cells: list[object]) -> None:
 
 
 def forms(ours: MathReward) -> None:
-    print("\n| completion, against 34 | right? | accuracy_reward | MathReward |\n|---|---|---|---|")
+    print("\n| completion, against 34 | correct? | accuracy_reward | MathReward |\n|---|---|---|---|")
     for text, right in FORMS.items():
         theirs = accuracy_reward([[{"content": text}]], [r"\boxed{34}"])
         show(f"`{text}`", [right, *theirs, *ours([text], [r"\boxed{34}"])])
@@ -64,7 +64,7 @@ def forms(ours: MathReward) -> None:
 
 
 def gold_against_itself(ours: MathReward, folder: Path) -> None:
-    print("\n| gold against itself: right / wrong / None | accuracy_reward | MathReward |\n|---|---|---|")
+    print("\n| gold against itself: correct / incorrect / None | accuracy_reward | MathReward |\n|---|---|---|")
     for path in sorted(folder.glob("*.parquet")):
         golds = list(dict.fromkeys(row["ground_truth"] for row in Dataset.from_parquet(str(path))["reward_model"]))
         for form in ("{}", r"\boxed{{{}}}", "${}$"):
@@ -78,7 +78,7 @@ def gold_against_itself(ours: MathReward, folder: Path) -> None:
 
 
 def answers(count: int) -> tuple[list[list[dict[str, str]]], list[str]]:
-    """Completions of some length with integers, fractions, roots and sums; half of them right, no two alike."""
+    """Completions of some length with integers, fractions, roots and sums; half of them correct, no two alike."""
     dice = random.Random(0)
     completions, golds = [], []
     for i in range(count):

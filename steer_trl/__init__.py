@@ -13,11 +13,7 @@ __all__ = ["SteerGRPOConfig", "SteerGRPOTrainer", "TargetEntropyController", "__
 
 __version__ = version("steer_trl")
 
-_HOMES = {
-    "SteerGRPOConfig": "config",
-    "SteerGRPOTrainer": "trainer",
-    "TargetEntropyController": "functional.controller",
-}
+_HOMES = {"SteerGRPOConfig": "config", "SteerGRPOTrainer": "trainer", "TargetEntropyController": "functional"}
 
 
 def __getattr__(name: str) -> Any:

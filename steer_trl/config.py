@@ -11,49 +11,15 @@ from trl import GRPOConfig
 
 from steer_trl.redact import public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
-from steer_trl.shaping.base import one_or_several, option
 from steer_trl.shaping.conflicts import CLIPPED_LOSSES
-from steer_trl.shaping.methods.clip_cov import ClipCovOptions
-from steer_trl.shaping.methods.dcpo import DcpoOptions
-from steer_trl.shaping.methods.edge_grpo import EdgeGrpoOptions
-from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantageOptions
-from steer_trl.shaping.methods.fork_tokens import ForkTokensOptions
-from steer_trl.shaping.methods.grpo_s import GrpoSOptions
-from steer_trl.shaping.methods.gtpo import GtpoOptions
-from steer_trl.shaping.methods.kl_cov import KlCovOptions
-from steer_trl.shaping.methods.position import PositionOptions
-from steer_trl.shaping.methods.ppl import PplOptions
-from steer_trl.shaping.methods.quadrant import QuadrantOptions
-from steer_trl.shaping.methods.stare_options import StareOptions
-from steer_trl.shaping.methods.steer import SteerOptions
-from steer_trl.shaping.methods.unlikelihood import UnlikelihoodOptions
-from steer_trl.shaping.methods.w_reinforce import WReinforceOptions
+from steer_trl.shaping.methods import MethodOptions
+from steer_trl.shaping.options import option
 from steer_trl.validation import in_interval, listed, one_of, refuse
 
 logger = logging.getLogger(__name__)
 
 LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 SCOPES = ("step", "exact_step", "micro_batch")
-
-
-@dataclass
-class ShapingOptions:
-    """What to do to the advantages, whatever the method."""
-
-    advantage_shaping: str | list[str] = one_or_several(
-        "steer", f"{', '.join(SHAPERS)}, 'none' (exactly GRPO), the import path of your own, or a list of several."
-    )
-    shaping_scope: str = option(
-        "step",
-        "What a token is compared with: the whole optimizer 'step' on all ranks, with the numbers of the policy "
-        "that wrote the rollout; 'exact_step', with the present ones; or one 'micro_batch', as the authors' codes.",
-    )
-    correct_threshold: float = option(
-        0.0, "A completion is right where its reward is above this, for methods that ask: 0 fits 0/1 and -1/1 rewards."
-    )
-    shaping_options: dict[str, Any] | str | None = option(
-        None, "Settings of a method of your own; it reads them as self.args.shaping_options."
-    )
 
 
 @dataclass
@@ -66,26 +32,7 @@ class PublishingOptions:
 
 
 @dataclass
-class SteerGRPOConfig(
-    ShapingOptions,
-    PublishingOptions,
-    SteerOptions,
-    StareOptions,
-    QuadrantOptions,
-    EntropyAdvantageOptions,
-    ClipCovOptions,
-    KlCovOptions,
-    WReinforceOptions,
-    GtpoOptions,
-    GrpoSOptions,
-    EdgeGrpoOptions,
-    PplOptions,
-    PositionOptions,
-    UnlikelihoodOptions,
-    DcpoOptions,
-    ForkTokensOptions,
-    GRPOConfig,
-):
+class SteerGRPOConfig(PublishingOptions, MethodOptions):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
@@ -118,12 +65,6 @@ class SteerGRPOConfig(
     """
 
     _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "shaping_options"]
-
-    @property
-    def shaping_names(self) -> tuple[str, ...]:
-        """The methods in use; empty for `"none"`."""
-        names = listed(self.advantage_shaping)
-        return () if names == ("none",) else names
 
     def __post_init__(self) -> None:
         # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.

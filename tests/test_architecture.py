@@ -1,6 +1,7 @@
 """The rooms: nothing imports in a circle, and only `trainer/` knows TRL's insides."""
 
 import ast
+from graphlib import CycleError, TopologicalSorter
 
 import pytest
 from support import ROOT
@@ -25,6 +26,13 @@ def imported(tree):
 
 TREES = {name: ast.parse(path.read_text()) for name, path in FILES.items()}
 IMPORTS = {name: set(imported(tree)) for name, tree in TREES.items()}
+
+
+def test_no_module_imports_in_a_circle():
+    try:
+        TopologicalSorter({name: names & FILES.keys() for name, names in IMPORTS.items()}).prepare()
+    except CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
 
 
 def is_private_to_trl(name):
@@ -60,7 +68,7 @@ def test_the_trainers_hooks_are_short():
 def test_what_the_trainer_calls_its_parts_is_no_name_of_trls(make_trainer):
     from steer_trl import SteerGRPOTrainer
 
-    own = {"shapers", "rollouts", "step", "cards", "pushes", "benchmarks", "_train_sampler"}
+    own = {"shapers", "rollouts", "step", "cards", "pushes", "benchmark_runs", "_train_sampler"}
     assert own <= vars(make_trainer(SteerGRPOTrainer)).keys() | {"_train_sampler"}
     theirs = make_trainer(GRPOTrainer)
     assert not [name for name in own if hasattr(theirs, name)]

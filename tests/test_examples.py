@@ -153,7 +153,7 @@ def test_two_processes_evaluate_and_keep_the_best_checkpoint(tmp_path, tiny_fold
         ({"--dataset_name": "nowhere.parquet"}, "there is no such file"),
         ({"--steer_lambda_min": "0"}, "steer_lambda_min=0.0 is refused"),
         ({"--steer_lamda_min": "0.7"}, "steer_lamda_min"),
-        ({"--eval_benchmarks": "problems.parquet"}, "eval_strategy='no' never evaluates"),
+        ({"--eval_benchmarks": "problems.parquet"}, "eval_benchmarks cannot be combined with eval_strategy='no'"),
     ],
     ids=["model", "data", "setting", "key", "evaluation"],
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 from trl import GRPOConfig
 
 from steer_trl.config import SteerGRPOConfig
+from steer_trl.shaping.options import ShapingConfig
 
 PAGE = Path(__file__).parents[1] / "settings.md"
 START, END = "<!-- settings: written by make settings -->\n", "<!-- end of settings -->"
@@ -20,7 +21,7 @@ def tables() -> str:
     known = {field.name for field in fields(GRPOConfig)}
     own = {field.name: field for field in fields(SteerGRPOConfig) if field.name not in known}
     blocks = []
-    for part in SteerGRPOConfig.__mro__[1:]:
+    for part in dict.fromkeys([ShapingConfig, *SteerGRPOConfig.__mro__]):
         names = [name for name in vars(part).get("__annotations__", {}) if name in own]
         if names:
             about = " ".join((part.__doc__ or "").split())

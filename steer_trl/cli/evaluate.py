@@ -2,8 +2,8 @@
 
     steer-trl eval --model_name_or_path runs/model --output_dir runs/eval --benchmarks aime24 math500@4
 
-writes `summary.json`, `completions.jsonl` and a table on the terminal. Interrupted, the same command goes on where it
-was. On several GPUs: `--tensor_parallel_size` with vLLM, or `accelerate launch -m steer_trl.cli eval ...` with
+writes `summary.json`, `completions.jsonl` and a table on the terminal. If it was interrupted, the same command
+resumes it. On several GPUs: `--tensor_parallel_size` with vLLM, or `accelerate launch -m steer_trl.cli eval ...` with
 Transformers, where each process draws its share.
 """
 
@@ -25,7 +25,7 @@ from steer_trl.evaluation.report import summarize, table
 from steer_trl.evaluation.sampling import Sampling
 from steer_trl.rewards import MathReward
 from steer_trl.trainer.preflight import check_model_path
-from steer_trl.validation import one_of, refuse
+from steer_trl.validation import at_least, one_of, refuse
 
 BATCH_SIZES = {"transformers": 32, "vllm": 4096}
 
@@ -58,12 +58,12 @@ class EvalArguments:
     answer_format: str = field(
         default="boxed", metadata={"help": "boxed, or answer_line for a last line 'Answer: ...'."}
     )
-    instruction: str | None = field(default=None, metadata={"help": "A wording of your own, with {problem} once."})
+    instruction: str | None = field(default=None, metadata={"help": "A custom wording, with {problem} once."})
     timeout: float = field(default=5.0, metadata={"help": "Seconds that judging one answer may take."})
     tensor_parallel_size: int = field(default=1, metadata={"help": "GPUs that vLLM splits the model over."})
     gpu_memory_utilization: float = field(default=0.9, metadata={"help": "Share of a GPU's memory that vLLM takes."})
     max_model_length: int | None = field(default=None, metadata={"help": "Prompt and completion, tokens, for vLLM."})
-    overwrite: bool = field(default=False, metadata={"help": "Begin anew in a folder that holds an evaluation."})
+    overwrite: bool = field(default=False, metadata={"help": "Start over in a folder that holds an evaluation."})
 
     def __post_init__(self) -> None:
         complaints = one_of("backend", self.backend, ("auto", "vllm", "transformers"))
@@ -71,21 +71,21 @@ class EvalArguments:
         if self.backend == "auto":
             self.backend = "vllm" if has_vllm() else "transformers"
         if self.backend == "vllm" and not has_vllm():
-            complaints.append("backend='vllm' is refused: vLLM is not installed here. pip install 'steer_trl[vllm]'")
+            complaints.append("backend='vllm' needs vLLM, which is not installed here: pip install 'steer_trl[vllm]'")
         if self.backend == "vllm" and Path(self.model_name_or_path, "adapter_config.json").exists():
             complaints.append(
-                "backend='vllm' is refused for a LoRA adapter. Merge it into its base first, or use "
-                "--backend transformers."
+                f"backend='vllm' cannot be combined with the LoRA adapter {self.model_name_or_path!r}. Merge it into "
+                "its base first, or use --backend transformers."
             )
         if self.backend == "transformers" and self.tensor_parallel_size != 1:
             complaints.append(
-                f"tensor_parallel_size={self.tensor_parallel_size} is refused with Transformers: it would be ignored. "
-                "Start several processes with accelerate launch."
+                f"tensor_parallel_size={self.tensor_parallel_size} cannot be combined with backend='transformers', "
+                "which would ignore it. Start several processes with accelerate launch."
             )
         if self.batch_size is None:
             self.batch_size = BATCH_SIZES.get(self.backend)
-        elif self.batch_size < 1:
-            complaints.append(f"batch_size={self.batch_size} is refused: nothing would be drawn. Give at least 1.")
+        else:
+            complaints += at_least("batch_size", self.batch_size, 1)
         refuse(complaints, "steer-trl eval")
 
     @property
@@ -106,7 +106,10 @@ def run(args: EvalArguments) -> dict[str, Any]:
     check_model_path(args.model_name_or_path)
     state = PartialState(cpu=not torch.accelerator.is_available())
     if args.backend == "vllm" and state.num_processes > 1:
-        raise ValueError("vLLM has one process that starts the others. Run steer-trl eval without accelerate launch.")
+        raise ValueError(
+            f"backend='vllm' cannot be combined with {state.num_processes} processes: vLLM starts its own. Run "
+            "steer-trl eval without accelerate launch."
+        )
     with state.local_main_process_first():  # the others find its work in the cache
         benchmarks = load_benchmarks(args.benchmarks, args.answer_format, args.instruction)
     benchmarks = one_sample_if_greedy(benchmarks, sampling)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from argparse import ArgumentParser
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -22,14 +23,14 @@ def load_recipe(path: str | Path) -> dict[str, Any]:
     following: Path | None = Path(path)
     while following is not None:
         if following.resolve() in seen:
-            raise ValueError(f"{path} is refused: it extends itself, over {following}. Take one 'extends' out.")
+            raise ValueError(f"recipe {path} extends itself, by way of {following}. Remove one 'extends'.")
         seen.append(following.resolve())
         if not following.is_file():
-            raise FileNotFoundError(f"There is no recipe {following}. Recipes lie in configs/recipes.")
+            raise FileNotFoundError(f"There is no recipe {following}. The repository's are in configs/recipes.")
         own = yaml.safe_load(following.read_text())
         if not isinstance(own, dict):
             raise ValueError(
-                f"{following} is refused: a recipe is a YAML mapping of settings. Write 'name: value' lines."
+                f"recipe {following} must be a YAML mapping, got a {type(own).__name__}. Write lines 'name: value'."
             )
         base = own.pop("extends", None)
         settings = own | settings
@@ -37,20 +38,18 @@ def load_recipe(path: str | Path) -> dict[str, Any]:
     return settings
 
 
-def take(arguments: list[str], flag: str) -> tuple[str | None, list[str]]:
-    """Return the value of `flag`, `None` without it, and the arguments without both; `FLAG X` or `FLAG=X`.
+def split_off(flag: str, arguments: list[str]) -> tuple[str | None, list[str]]:
+    """Return the file that follows `flag`, `None` without it, and the other arguments.
 
     Raises:
-        `ValueError`: nothing follows the flag.
+        `SystemExit`: with a usage message, if no file follows, or the flag is given twice.
     """
-    for place, word in enumerate(arguments):
-        if word == flag and place + 1 == len(arguments):
-            raise ValueError(f"{flag} is refused: no file follows it. Write {flag} FILE.yaml.")
-        if word == flag:
-            return arguments[place + 1], arguments[:place] + arguments[place + 2 :]
-        if word.startswith(f"{flag}="):
-            return word.removeprefix(f"{flag}="), arguments[:place] + arguments[place + 1 :]
-    return None, arguments
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument(flag, dest="files", metavar="FILE.yaml", action="append", default=[])
+    known, others = parser.parse_known_args(arguments)
+    if len(known.files) > 1:
+        parser.error(f"argument {flag}: given {len(known.files)} times, with {', '.join(known.files)}. Give one.")
+    return (known.files or [None])[0], others
 
 
 def checkpoint_to_resume(value: str | None) -> str | bool | None:
@@ -64,11 +63,11 @@ class RecipeParser(TrlParser):
     def parse_args_and_config(self, args: Iterable[str] | None = None, **kwargs: Any) -> tuple[Any, ...]:
         """Parse the command line over the recipe over the defaults; see [`~trl.TrlParser`]."""
         args = list(sys.argv[1:] if args is None else args)
-        path, args = take(args, "--config")
+        path, args = split_off("--config", args)
         if path is not None:
             settings = load_recipe(path)
             os.environ |= {name: str(value) for name, value in (settings.pop("env", None) or {}).items()}
             unknown = self.set_defaults_with_config(**settings)
             if unknown:
-                raise ValueError(f"{path} is refused: nothing knows {' '.join(unknown)}. Correct or remove it.")
+                raise ValueError(f"recipe {path} has unknown settings: {' '.join(unknown)}. Correct or remove them.")
         return super().parse_args_and_config(args, **kwargs)

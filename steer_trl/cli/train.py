@@ -4,10 +4,10 @@
         --config configs/recipes/steer_qwen2.5_math_7b.yaml
 
 is the same as `accelerate launch --config_file configs/accelerate/zero3.yaml -m steer_trl.cli train --config ...`, for
-who wants the launcher's own flags; without `--accelerate_config` it runs in this process.
+anyone who wants the launcher's own flags; without `--accelerate_config` it runs in this process.
 
 A recipe holds the fields of `SteerGRPOConfig` (all of TRL's `GRPOConfig` and those of the methods), of TRL's
-`ModelConfig` (model, LoRA, quantization) and of `MathArguments` below; a key that none of them knows is refused. The
+`ModelConfig` (model, LoRA, quantization) and of `MathArguments` below; an unknown key is an error. The
 same fields on the command line override it, and a recipe can extend another (`extends: other.yaml`).
 """
 
@@ -19,7 +19,7 @@ from trl import ModelConfig, get_peft_config, get_quantization_config
 from trl.cli.accelerate_config import resolve_accelerate_config_argument
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.cli.recipes import RecipeParser, checkpoint_to_resume, take
+from steer_trl.cli.recipes import RecipeParser, checkpoint_to_resume, split_off
 from steer_trl.data import load_math_dataset
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
 from steer_trl.rewards import MathReward
@@ -37,7 +37,9 @@ class MathArguments:
         default=None, metadata={"help": "Configuration of a Hub data set with several."}
     )
     dataset_split: str | None = field(default=None, metadata={"help": "Split to train on; by default its usual one."})
-    reward_incorrect: float = field(default=-1.0, metadata={"help": "Reward of a wrong answer; a right one gets 1."})
+    reward_incorrect: float = field(
+        default=-1.0, metadata={"help": "Reward of an incorrect answer; a correct one gets 1."}
+    )
     reward_timeout: float = field(default=5.0, metadata={"help": "Seconds that scoring one answer may take."})
     eval_benchmarks: list[str] | None = field(
         default=None,
@@ -49,7 +51,7 @@ class MathArguments:
 
 def main(arguments: list[str]) -> None:
     """Train here, or start the processes that the engine's configuration asks for, each of which trains here."""
-    engine, rest = take(arguments, "--accelerate_config")
+    engine, rest = split_off("--accelerate_config", arguments)
     if engine is None:
         run(*parse(rest))
         return
@@ -70,8 +72,8 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     check_model_path(model_args.model_name_or_path)
     if math_args.eval_benchmarks and training_args.eval_strategy == "no":
         raise ValueError(
-            "eval_benchmarks is refused: eval_strategy='no' never evaluates. Set eval_strategy: steps, or "
-            "eval_benchmarks: null in the recipe."
+            "eval_benchmarks cannot be combined with eval_strategy='no', which never evaluates. Set eval_strategy: "
+            "steps, or eval_benchmarks: null in the recipe."
         )
     with PartialState().local_main_process_first():  # the others find its work in the cache
         dataset = load_math_dataset(math_args.dataset_name, math_args.dataset_split, math_args.dataset_config)
@@ -99,4 +101,4 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
     trainer.save_model()
     trainer.accelerator.print(f"Saved to {training_args.output_dir}")
-    trainer.accelerator.end_training()  # processes that leave without a word can abort each other
+    trainer.accelerator.end_training()  # a process that exits without destroying its group can abort the others

@@ -51,8 +51,7 @@ def load_math_dataset(
         revision (`str`, *optional*): commit of the Hub; that of the short name by default.
         answer_format (`str`): `"boxed"`, or `"answer_line"` for DAPO's last line `Answer: ...`; a reward must be told
             the same.
-        instruction (`str`, *optional*): a wording of your own, with `{problem}` once; `"{problem}"` is the problem
-            alone.
+        instruction (`str`, *optional*): a custom wording, with `{problem}` once; `"{problem}"` is the problem alone.
 
     Raises:
         `FileNotFoundError`: the name ends like a file and there is none.
@@ -91,7 +90,7 @@ def _argument_complaints(answer_format: str, instruction: str | None) -> list[st
     complaints = one_of("answer_format", answer_format, ANSWER_FORMATS)
     if instruction is not None and instruction.count("{problem}") != 1:
         complaints.append(
-            f"instruction={instruction!r} is refused: the problem has to go somewhere. Write {{problem}} once."
+            f"instruction must contain {{problem}} exactly once, where the problem goes, got {instruction!r}."
         )
     return complaints
 
@@ -100,7 +99,7 @@ def _load(name_or_path: str, split: str | None, config: str | None, revision: st
     path = Path(name_or_path).expanduser()
     builder = FILE_BUILDERS.get(path.suffix)
     if builder and not path.is_file():
-        raise FileNotFoundError(f"data set {name_or_path!r} is refused: there is no such file. Check the path.")
+        raise FileNotFoundError(f"data set {name_or_path!r}: there is no such file. Check the path.")
     if builder:
         arguments = {"path": builder, "data_files": str(path), "split": split or "train"}
     elif known := SOURCES.get(name_or_path):
@@ -112,9 +111,7 @@ def _load(name_or_path: str, split: str | None, config: str | None, revision: st
         dataset = load_dataset(**arguments)
     except (ValueError, StopIteration) as error:
         if isinstance(error, StopIteration) or "corresponds to no data" in str(error):  # so `datasets` says "empty"
-            raise ValueError(
-                f"data set {name_or_path!r} is refused: it has no rows. Check the file and the split."
-            ) from error
+            raise ValueError(f"data set {name_or_path!r} has no rows. Check the file and the split.") from error
         raise
     if not builder and not os.path.isdir(name_or_path):
         dataset.info.homepage = HUB_PAGE + arguments["path"]  # for the model card; `map` and `select` keep it
@@ -134,9 +131,9 @@ def _select(rows: Dataset, name: str) -> Dataset:
     examples = "; ".join(f"row {i}: {solutions[i]!r}" for i in lost[:3])
     if len(lost) > MAX_UNREADABLE * len(agreed) or not any(flags):
         raise ValueError(
-            f"data set {name!r} is refused: {len(lost)} of {len(agreed)} gold answers cannot be scored ({examples}), "
-            f"and {unasked} of {len(rows)} rows have no question. Is the answer in another column? Correct or remove "
-            "the rows."
+            f"data set {name!r}: {len(lost)} of {len(agreed)} gold answers cannot be scored ({examples}), at most "
+            f"{MAX_UNREADABLE:.0%} may be; {unasked} of {len(rows)} rows have no question. Is the answer in another "
+            "column? Correct or remove the rows."
         )
     _say(
         f"{name}: {sum(flags)} problems from {len(rows)} rows. Removed: "
@@ -175,9 +172,9 @@ def _agreeing(copies: dict[str, list[int]], solutions: list[str | None]) -> list
         for index in indices[1:]
         if solutions[index] != solutions[indices[0]]
     }
-    told_apart = sorted(pair for pair in pairs if None not in pair)
-    verdicts = _reward().judge([other for _, other in told_apart], [first for first, _ in told_apart])
-    equal = {pair for pair, verdict in zip(told_apart, verdicts, strict=True) if verdict.correct}
+    to_compare = sorted(pair for pair in pairs if None not in pair)
+    verdicts = _reward().judge([other for _, other in to_compare], [first for first, _ in to_compare])
+    equal = {pair for pair, verdict in zip(to_compare, verdicts, strict=True) if verdict.correct}
     return [
         indices
         for indices in copies.values()

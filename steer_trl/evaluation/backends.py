@@ -114,15 +114,15 @@ def has_vllm() -> bool:
 
 
 def prompt_token_ids(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Messages]) -> list[list[int]]:
-    """Return the tokens of each prompt in the chat template, up to where the model goes on.
+    """Return the tokens of each prompt in the chat template, up to where the model continues.
 
     Raises:
         `ValueError`: the tokenizer has no chat template.
     """
     if tokenizer.chat_template is None:
         raise ValueError(
-            f"the tokenizer {tokenizer.name_or_path!r} has no chat template, and the prompts are conversations. Add "
-            "the one the model was trained with to its folder, as chat_template.jinja."
+            f"the tokenizer {tokenizer.name_or_path!r} has no chat template, but the prompts are "
+            "conversations. Add the one the model was trained with to its folder, as chat_template.jinja."
         )
     return tokenizer.apply_chat_template(list(prompts), add_generation_prompt=True, tokenize=True)["input_ids"]
 

@@ -44,13 +44,13 @@ def load_benchmarks(
     """
     parts = [_parse(specification) for specification in specifications]
     names = [name for name, _, _ in parts]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    complaints = [f"benchmark {name!r} is named twice. Give one another name: other={name}." for name in twice]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    complaints = [f"benchmark {name!r} is named twice. Rename one of them: other={name}." for name in repeated]
     complaints += [
-        f"benchmark {name!r} has no samples. Ask for at least 1: {name}@1." for name, _, k in parts if k < 1
+        f"benchmark {name!r} must have >= 1 samples, got {k}. Write {name}@1." for name, _, k in parts if k < 1
     ]
     if not parts:
-        complaints.append(f"no benchmark is named. Name some of {', '.join(PAPER_SAMPLES)}, or a file.")
+        complaints.append(f"benchmarks must not be empty. Name some of {', '.join(PAPER_SAMPLES)}, or a file.")
     refuse(complaints, "benchmarks")
     wording = {"answer_format": answer_format, "instruction": instruction}
     return [
@@ -77,7 +77,9 @@ def _split(source: str) -> str | None:
 def _parse(specification: str) -> tuple[str, str, int]:
     match = SPECIFICATION.fullmatch(specification)
     if match is None:
-        raise ValueError(f"benchmark {specification!r} is refused. Write NAME, NAME@SAMPLES or NAME=FILE@SAMPLES.")
+        raise ValueError(
+            f"a benchmark must be NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES, got {specification!r}."
+        )
     source = match["source"]
     name = match["name"] or (source if source in SOURCES else Path(source).stem)
     samples = int(match["samples"]) if match["samples"] else PAPER_SAMPLES.get(name, 1)

@@ -48,7 +48,7 @@ def evaluate(
         judge: whose verdict counts, whatever reward was trained on.
         sampling: how completions are drawn; greedy, one for each problem.
         batch_size (`int`): completions drawn at once, on each rank.
-        records (*optional*): the folder to go on from and to write to; on the first rank only.
+        records (*optional*): the folder to resume from and to write to; on the first rank only.
         desc (`str`): of the progress bar.
     """
     benchmarks = one_sample_if_greedy(benchmarks, sampling)

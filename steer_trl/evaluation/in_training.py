@@ -46,8 +46,8 @@ class BenchmarkEvaluation:
         if wanted in names or (has_other_metrics and "@" not in wanted):
             return []
         return [
-            f"metric_for_best_model={metric_for_best_model!r} is refused: no benchmark measures it. Choose one of "
-            f"{', '.join(names)}."
+            f"metric_for_best_model must be one of {', '.join(names)}, which the benchmarks measure, got "
+            f"{metric_for_best_model!r}."
         ]
 
     def __call__(

@@ -1,6 +1,6 @@
 """How a policy is judged on problems with several samples each: avg@k, pass@k, maj@k, and how sure one can be.
 
-avg@k needs no function: it is the mean over problems of the share of right samples among k.
+avg@k needs no function: it is the mean over problems of the share of correct samples among k.
 """
 
 import math
@@ -10,13 +10,13 @@ from statistics import fmean, stdev
 
 
 def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
-    """Probability that at least one of `k` samples is right, estimated without bias from more samples.
+    """Probability that at least one of `k` samples is correct, estimated without bias from more samples.
 
     `1 - C(n - c, k) / C(n, k)`, Chen et al. 2021 (arXiv 2107.03374), Eq. 1.
 
     Args:
         num_samples (`int`): n, samples drawn for the problem.
-        num_correct (`int`): c, how many of them are right, from 0 to n.
+        num_correct (`int`): c, how many of them are correct, from 0 to n.
         k (`int`): from 1 to n.
 
     Raises:
@@ -24,29 +24,31 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
     """
     if not (1 <= k <= num_samples and 0 <= num_correct <= num_samples):
         raise ValueError(
-            f"k={k}, num_correct={num_correct}, num_samples={num_samples} is refused: pass@k needs "
-            "1 <= k <= num_samples and 0 <= num_correct <= num_samples. Draw more samples or lower k."
+            "pass@k needs 1 <= k <= num_samples and 0 <= num_correct <= num_samples, got "
+            f"k={k}, num_correct={num_correct}, num_samples={num_samples}. Draw more samples or lower k."
         )
     return 1 - math.comb(num_samples - num_correct, k) / math.comb(num_samples, k)
 
 
 def majority_vote(votes: Sequence[str | None], correct: Sequence[bool]) -> float:
-    """Probability that the most frequent answer of a problem is right, if ties are broken at random: maj@k.
+    """Probability that the most frequent answer of a problem is correct, if ties are broken at random: maj@k.
 
-    Right answers are one candidate however they are written. Wrong ones are told apart by their text, as
+    Correct answers are one candidate however they are written. Incorrect ones differ by their text, as
     [`~steer_trl.rewards.Verdict.vote`] normalises it. A sample without an answer (`None`) does not vote; without a
     single vote the result is 0.
 
     Args:
         votes (`Sequence[str | None]`): the answers of all k samples.
-        correct (`Sequence[bool]`): whether each is right.
+        correct (`Sequence[bool]`): whether each is correct.
     """
-    right = sum(correct)
-    wrong = Counter(vote for vote, is_right in zip(votes, correct, strict=True) if vote is not None and not is_right)
-    most = max(wrong.values(), default=0)
-    if right == 0 or right < most:
+    num_correct = sum(correct)
+    others = Counter(
+        vote for vote, is_correct in zip(votes, correct, strict=True) if not is_correct and vote is not None
+    )
+    most = max(others.values(), default=0)
+    if num_correct == 0 or num_correct < most:
         return 0.0
-    return 1.0 if right > most else 1 / (1 + sum(count == most for count in wrong.values()))
+    return 1.0 if num_correct > most else 1 / (1 + sum(count == most for count in others.values()))
 
 
 def mean_and_interval(values: Sequence[float]) -> tuple[float, float]:

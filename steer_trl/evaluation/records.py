@@ -1,7 +1,7 @@
-"""Every completion and its verdict, in a JSONL file that an interrupted evaluation goes on from.
+"""Every completion and its verdict, in a JSONL file from which an interrupted evaluation is resumed.
 
 A batch is written at once when it is judged, so a file holds whole batches, and perhaps one torn at the end, which is
-dropped. What the completions depend on stands in `settings.json` beside it; a folder of other settings is refused.
+dropped. What the completions depend on is in `settings.json` beside it; a folder with other settings is an error.
 """
 
 import json
@@ -21,7 +21,7 @@ class Records:
     Args:
         folder (`str` or `Path`): made if it is not there.
         settings (`dict`): all that the completions depend on.
-        overwrite (`bool`): begin anew in a folder that holds an evaluation.
+        overwrite (`bool`): start over in a folder that holds an evaluation.
 
     Raises:
         `ValueError`: the folder holds an evaluation with other settings, and `overwrite` is off.
@@ -69,7 +69,7 @@ class Records:
         path = self.folder / SETTINGS
         if not path.exists() and self._path.exists():
             raise ValueError(
-                f"{self.folder} is refused: it holds completions, but not the settings they were drawn with. "
+                f"{self.folder} holds completions, but {SETTINGS}, with what they depend on, is missing. "
                 "Give another folder, or --overwrite."
             )
         before = json.loads(path.read_text()) if path.exists() else settings
@@ -77,7 +77,7 @@ class Records:
         if changed:
             differences = "; ".join(f"{key}: {before.get(key)!r} there, {settings.get(key)!r} here" for key in changed)
             raise ValueError(
-                f"{self.folder} is refused: it holds an evaluation with other settings ({differences}). "
+                f"{self.folder} holds an evaluation with other settings ({differences}). "
                 "Give another folder, the same settings, or --overwrite."
             )
 

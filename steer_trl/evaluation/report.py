@@ -2,10 +2,10 @@
 
 | key | what, as a mean over problems |
 |---|---|
-| `avg@k` | share of right samples among k |
-| `pass@j` | probability that one of j samples is right, j = 2, 4, 8, ... up to k |
-| `maj@k` | probability that the most frequent answer of k is right |
-| `unanswered`, `truncated`, `timed_out` | share of samples without an answer, cut off, judged wrong at the deadline |
+| `avg@k` | share of correct samples among k |
+| `pass@j` | probability that one of j samples is correct, j = 2, 4, 8, ... up to k |
+| `maj@k` | probability that the most frequent answer of k is correct |
+| `unanswered`, `truncated`, `timed_out` | share of samples without an answer, cut off, incorrect at the deadline |
 | `num_tokens` | tokens of a sample |
 
 Each with the half width of its 95 % interval over problems. The average is over benchmarks, each counting the same.
@@ -42,10 +42,10 @@ def summarize(entries: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _per_problem(problems: list[list[dict[str, Any]]], k: int) -> dict[str, list[float]]:
-    right = [sum(sample["correct"] for sample in problem) for problem in problems]
-    values = {f"avg@{k}": [count / k for count in right]}
+    num_correct = [sum(sample["correct"] for sample in problem) for problem in problems]
+    values = {f"avg@{k}": [count / k for count in num_correct]}
     for j in (2**i for i in range(1, k.bit_length())):
-        values[f"pass@{j}"] = [pass_at_k(k, count, j) for count in right]
+        values[f"pass@{j}"] = [pass_at_k(k, count, j) for count in num_correct]
     if k > 1:
         values[f"maj@{k}"] = [
             majority_vote([s["vote"] if s["answer"] is not None else None for s in p], [s["correct"] for s in p])

@@ -46,7 +46,7 @@ class Pushes(TrainerCallback):
         folder = Path(output_dir, f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}")
         for job in self._jobs():
             if job not in self._watched:
-                self._watch(job, folder, "The training goes on. ")
+                self._watch(job, folder, "The training continues. ")
         self._watched = self._jobs()
 
     @contextmanager
@@ -78,7 +78,7 @@ class Pushes(TrainerCallback):
             raise PushError(self._failure(cause, trainer.args.output_dir)) from cause
 
     def watch(self, pushed: Any) -> Any:
-        """Watch what [`~transformers.Trainer.push_to_hub`] has returned, if it goes on in the background."""
+        """Watch what [`~transformers.Trainer.push_to_hub`] has returned, if it is still running in the background."""
         if isinstance(pushed, Future):
             self._watch(pushed, self._trainer.args.output_dir)
             self._trainer.push_in_progress = PushInProgress([pushed])

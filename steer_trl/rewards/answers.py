@@ -58,7 +58,7 @@ ANSWER_FORMATS = {"boxed": last_boxed, "answer_line": answer_line}
 
 
 def boxed(answer: Any) -> str:
-    r"""Put an answer into `\boxed{}`: math-verify reads some data sets' bare answers wrongly, boxed ones rightly."""
+    r"""Put an answer into `\boxed{}`: math-verify misreads some data sets' bare answers, but not boxed ones."""
     return rf"\boxed{{{bare(str(answer))}}}"
 
 

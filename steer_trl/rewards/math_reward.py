@@ -12,7 +12,7 @@ METRIC_KEYS = ("math_reward/timed_out", "math_reward/unanswered")
 
 
 class Verdict(NamedTuple):
-    """What is said of one completion: its answer (`None`: it has none), and whether that is right."""
+    """What is said of one completion: its answer (`None`: it has none), and whether that is correct."""
 
     answer: str | None
     correct: bool
@@ -22,11 +22,11 @@ class Verdict(NamedTuple):
 
 class MathReward:
     r"""
-    Reward for the right answer, a plain reward function for TRL: `reward(completions=..., solution=...)`.
+    Reward for the correct answer, a plain reward function for TRL: `reward(completions=..., solution=...)`.
 
     Only the last `\boxed{}` of a completion counts. math-verify compares it with the gold answer inside worker
     processes that are killed at the deadline, so no completion can stop training, from whatever thread it is called.
-    An answer that misses the deadline, or brings its worker down, is wrong. A false equation such as `33=34` is wrong.
+    An answer that misses the deadline or crashes its worker is incorrect, and so is a false equation such as `33=34`.
 
     Args:
         correct, incorrect (`float`): the two rewards; 1 and -1 in the STEER paper (section 5.1).
@@ -126,6 +126,6 @@ def _work(what: str, *job: str) -> Any:
 
 
 def _check_judge() -> None:
-    """Load what judging needs, and fail loudly where it cannot work: else every answer would be wrong in silence."""
+    """Load what judging needs, and raise if it cannot work: every answer would silently be incorrect."""
     if not judge("34", r"\frac{68}{2}").correct or judge("33", "34").correct:
-        raise RuntimeError("math-verify does not tell 33 from 34. Install the version that steer_trl asks for.")
+        raise RuntimeError("math-verify does not distinguish 33 from 34. Install the version that steer_trl requires.")

@@ -30,7 +30,7 @@ ATTEMPTS = 3
 
 
 class Workers:
-    """A pool that runs one function; it starts with the first jobs, and anew in a forked or unpickled copy.
+    """A pool that runs one function; it starts with the first jobs, and again in a forked or unpickled copy.
 
     Args:
         function (`Callable`): importable by name.
@@ -47,7 +47,7 @@ class Workers:
 
     def map(self, jobs: Iterable[tuple[Any, ...]]) -> list[Any]:
         """Return the function's result for each job's arguments; `TimeoutError` or `ProcessExpired`, not raised, for
-        a job that missed its deadline or brought its process down.
+        a job that missed its deadline or crashed its process.
 
         Raises:
             `RuntimeError`: the processes cannot be started, or die without a job.
@@ -72,8 +72,8 @@ class Workers:
                 failures += 1
                 if failures == ATTEMPTS:
                     raise RuntimeError(
-                        f"the {self.num_workers} worker process(es) that score answers do not stay alive. Look for "
-                        "their traceback above. Is there memory for them, and can this machine start processes?"
+                        f"the {self.num_workers} worker process(es) that score answers do not stay alive. See "
+                        "their traceback above; check the free memory, and that processes can be started here."
                     ) from error
         return [results[i] for i in range(len(jobs))]
 

@@ -1,7 +1,6 @@
-"""The methods, one short file each, under the names that `advantage_shaping` in the configuration takes."""
+"""What a method is, how several act together, and how one is found by its name; they are in `methods/`."""
 
 import pkgutil
-from typing import TYPE_CHECKING
 
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
@@ -14,25 +13,8 @@ from steer_trl.shaping.compose import (
     shape_rollout,
     shaped,
 )
-from steer_trl.shaping.methods.clip_cov import ClipCov
-from steer_trl.shaping.methods.dcpo import Dcpo
-from steer_trl.shaping.methods.edge_grpo import EdgeGrpo
-from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantage
-from steer_trl.shaping.methods.fork_tokens import ForkTokens
-from steer_trl.shaping.methods.grpo_s import GrpoS
-from steer_trl.shaping.methods.gtpo import Gtpo
-from steer_trl.shaping.methods.kl_cov import KlCov
-from steer_trl.shaping.methods.opo import Opo
-from steer_trl.shaping.methods.position import Position
-from steer_trl.shaping.methods.ppl import Ppl
-from steer_trl.shaping.methods.quadrant import Quadrant
-from steer_trl.shaping.methods.stare import Stare
-from steer_trl.shaping.methods.steer import Steer
-from steer_trl.shaping.methods.unlikelihood import Unlikelihood
-from steer_trl.shaping.methods.w_reinforce import Nsr, Psr, WReinforce
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
+from steer_trl.shaping.methods import SHAPERS
+from steer_trl.shaping.options import ShapingConfig
 
 __all__ = [
     "SHAPERS",
@@ -51,27 +33,6 @@ __all__ = [
     "shaped",
     "short_name",
 ]
-
-SHAPERS: dict[str, type[Shaper]] = {
-    "steer": Steer,
-    "stare": Stare,
-    "quadrant": Quadrant,
-    "entropy_advantage": EntropyAdvantage,
-    "clip_cov": ClipCov,
-    "kl_cov": KlCov,
-    "w_reinforce": WReinforce,
-    "psr": Psr,
-    "nsr": Nsr,
-    "opo": Opo,
-    "gtpo": Gtpo,
-    "grpo_s": GrpoS,
-    "edge_grpo": EdgeGrpo,
-    "ppl": Ppl,
-    "position": Position,
-    "unlikelihood": Unlikelihood,
-    "dcpo": Dcpo,
-    "fork_tokens": ForkTokens,
-}
 
 
 def find_shaper(name: str) -> type[Shaper]:
@@ -109,6 +70,6 @@ def short_name(name: str) -> str:
     return name.replace(":", ".").rpartition(".")[2]
 
 
-def make_shapers(args: "SteerGRPOConfig") -> dict[str, Shaper]:
+def make_shapers(args: ShapingConfig) -> dict[str, Shaper]:
     """Make the methods that `args.advantage_shaping` names, by name; empty for `"none"`."""
     return {name: find_shaper(name)(args) for name in args.shaping_names}

@@ -8,27 +8,16 @@
 `compose.py` puts the answers of several methods together.
 """
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
 
 from torch import Tensor
 
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.shaping.batch import Rollout, TokenBatch
+from steer_trl.shaping.options import ShapingConfig
 
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
-
-
-def option(default: Any, help: str) -> Any:
-    """Make a field of the configuration, with the text that the command line shows."""
-    return field(default=default, metadata={"help": help})
-
-
-def one_or_several(default: str, help: str) -> Any:
-    """Make a field that holds a text or a list of them; the command line's parser forgets its default otherwise."""
-    return field(default_factory=lambda: default, metadata={"help": help})
-
+Options = TypeVar("Options", bound=ShapingConfig)
 
 STAGES = ("advantage", "scale", "bonus", "weight")
 
@@ -52,10 +41,11 @@ class Paper:
         )
 
 
-class Shaper:
+class Shaper(Generic[Options]):
     """A method. A subclass answers [`weights`], or another of the four questions, and names its `stage`.
 
-    It is made once per trainer, from the whole configuration (`self.args`).
+    It is made once per trainer, from the configuration (`self.args`): TRL's fields, the general ones, and its own,
+    which `Shaper[MyOptions]` declares.
     """
 
     paper: ClassVar[Paper | None] = None
@@ -92,17 +82,17 @@ class Shaper:
     # Nats for a surprisal, relative for |Omega|; the released codes compare exactly.
     TIE: ClassVar[float] = 1e-5
 
-    def __init__(self, args: "SteerGRPOConfig") -> None:
+    def __init__(self, args: Options) -> None:
         self.args = args
         self.tolerance = 0.0 if args.shaping_scope == "micro_batch" else self.TIE
 
     @classmethod
-    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+    def complaints(cls, args: Options) -> list[str]:
         """Say what is wrong with the method's settings, one sentence each; see `steer_trl/validation.py`."""
         return []
 
     @classmethod
-    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+    def conflicts(cls, args: Options) -> list[str]:
         """Say which other settings the method cannot work with; asked only when it is in use."""
         return []
 

@@ -1,10 +1,9 @@
 """Which settings methods cannot work with, TRL's or their own idle ones, and why: one complaint each, said once."""
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
 
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
+from steer_trl.shaping.options import ShapingConfig
 
 # The losses of TRL in which a clipped token has no gradient; the others bound the ratio in their own ways.
 CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
@@ -16,18 +15,17 @@ BY_GROUP = ("group", True)
 UNSCALED = ("none", False)
 
 
-def idle_conflicts(
-    args: "SteerGRPOConfig", defaults: Any, settings: Collection[tuple[str, bool, str, str]]
-) -> list[str]:
+def idle_conflicts(args: ShapingConfig, settings: Collection[tuple[str, bool, str, str]]) -> list[str]:
     """Refuse each (setting, whether it is idle, with which other, why) that is idle and not its default."""
+    defaults = {field.name: field.default for field in fields(args)}
     return [
         f"{name}={value!r} is refused with {other}: {why}, so it would be ignored. Leave it unset."
         for name, is_idle, other, why in settings
-        if is_idle and (value := getattr(args, name)) != getattr(defaults, name)
+        if is_idle and (value := getattr(args, name)) != defaults[name]
     ]
 
 
-def advantage_conflicts(name: str, args: "SteerGRPOConfig", scales: Collection[str | bool] = BY_GROUP) -> list[str]:
+def advantage_conflicts(name: str, args: ShapingConfig, scales: Collection[str | bool] = BY_GROUP) -> list[str]:
     """Say what of TRL's advantages would be ignored by a method that replaces them; `scales` fit what it does."""
     complaints = []
     if args.scale_rewards not in scales:
@@ -43,7 +41,7 @@ def advantage_conflicts(name: str, args: "SteerGRPOConfig", scales: Collection[s
     return complaints
 
 
-def token_ratio_conflicts(name: str, args: "SteerGRPOConfig") -> list[str]:
+def token_ratio_conflicts(name: str, args: ShapingConfig) -> list[str]:
     """Refuse ratios of whole completions, with which every token of one has the same gradient."""
     if args.importance_sampling_level == "token":
         return []
@@ -53,7 +51,7 @@ def token_ratio_conflicts(name: str, args: "SteerGRPOConfig") -> list[str]:
     ]
 
 
-def sign_conflicts(name: str, args: "SteerGRPOConfig") -> list[str]:
+def sign_conflicts(name: str, args: ShapingConfig) -> list[str]:
     """Refuse what goes by the sign of a completion's advantage, for a method that can turn it for single tokens."""
     complaints = []
     if args.off_policy_mask_threshold is not None:

@@ -1,17 +1,13 @@
 """What the rollout's methods share: which completions are right, and z-scores inside a group."""
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from steer_trl.shaping.batch import Rollout
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
+from steer_trl.shaping.options import ShapingConfig
 
 
-def is_right(rollout: Rollout, args: "SteerGRPOConfig") -> Tensor:
+def is_right(rollout: Rollout, args: ShapingConfig) -> Tensor:
     """Whether each completion's reward is above `correct_threshold` `[N]`. False where nothing could score it."""
     return rollout.rewards > args.correct_threshold
 

@@ -29,7 +29,7 @@ PROGRESS = "progress"
 rollout. Optimizer steps do not tell: an epoch that is no multiple of the accumulation ends with a shorter one."""
 
 
-def save(trainer: GRPOTrainer, shapers: Mapping[str, Shaper], folder: Path) -> None:
+def save_state(trainer: GRPOTrainer, shapers: Mapping[str, Shaper], folder: Path) -> None:
     """Write what `trainer` needs, beside TRL's own files, to be resumed at this moment."""
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: state for name, shaper in shapers.items() if (state := shaper.state_dict())}
@@ -42,8 +42,8 @@ def save(trainer: GRPOTrainer, shapers: Mapping[str, Shaper], folder: Path) -> N
         write_whole(folder / _rollout_name(trainer), lambda path: torch.save(rollout, path))
 
 
-def load(trainer: GRPOTrainer, shapers: Mapping[str, Shaper], sampler: Any, folder: Path) -> None:
-    """Put `trainer`, its methods and the `sampler` of its data where they were when [`save`] was called. Collective.
+def load_state(trainer: GRPOTrainer, shapers: Mapping[str, Shaper], sampler: Any, folder: Path) -> None:
+    """Put `trainer`, its methods and the `sampler` of its data where they were at [`save_state`]. Collective.
 
     Raises:
         `ValueError`: a state that no method can have, or a rollout of other processes or batch sizes.
@@ -109,7 +109,7 @@ def _rollout_name(trainer: GRPOTrainer) -> str:
     return ROLLOUT_FILE.format(rank=accelerator.process_index, ranks=accelerator.num_processes)
 
 
-def last_complete(output_dir: str) -> str:
+def last_complete_checkpoint(output_dir: str) -> str:
     """Return the last checkpoint of `output_dir` that was written to its end; say which later ones were not.
 
     Transformers writes `trainer_state.json` last. The main process decides for all. Collective.

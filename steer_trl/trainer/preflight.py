@@ -31,8 +31,8 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> None:
     args = arguments.get("args")
     if args is not None and not isinstance(args, SteerGRPOConfig):
         raise TypeError(
-            f"args is a {type(args).__name__}, which does not say which method to use. Pass a SteerGRPOConfig; it "
-            "takes every argument of GRPOConfig."
+            f"args must be a SteerGRPOConfig, which says which method to use, got a {type(args).__name__}. It takes "
+            "every argument of GRPOConfig."
         )
     check_model_path(arguments["model"])
     if arguments.get("environment_factory") is not None or arguments.get("rollout_func") is not None:
@@ -59,13 +59,13 @@ def check_model_path(model: Any) -> None:
         validate_repo_id(model)
     except HFValidationError as error:
         raise FileNotFoundError(
-            f"model={model!r} is refused: there is no such folder, and it cannot be a name on the Hub. Give the "
-            "folder of a saved model or a name such as 'Qwen/Qwen2.5-Math-1.5B'."
+            "model must be the folder of a saved model or a name on the Hub such as 'Qwen/Qwen2.5-Math-1.5B', got "
+            f"{model!r}: there is no such folder, and it cannot be a name on the Hub."
         ) from error
     parent = os.path.dirname(model)
     if parent and os.path.isdir(parent) and try_to_load_from_cache(model, "config.json") is None:
         raise FileNotFoundError(
-            f"model={model!r} is refused: there is a folder {parent!r} here, but no such folder in it. Give the "
+            f"model={model!r}: there is a folder {parent!r} here, but no such folder in it. Give the "
             f"folder of a saved model; if the Hub's {model!r} is meant, download it first: hf download {model}"
         )
 
@@ -81,14 +81,14 @@ def is_hub_name(model: str) -> bool:
 
 def _dataset_complaints(label: str, dataset: Any, reward_funcs: Any) -> list[str]:
     if isinstance(dataset, Dataset) and len(dataset) == 0:
-        return [f"{label} is refused: it has no rows. Check the file, the split and any filter."]
+        return [f"{label} has no rows. Check the file, the split and any filter."]
     # A streamed data set may not know its columns before it is streamed; TRL judges it as it comes.
     if not isinstance(dataset, (Dataset, IterableDataset)) or dataset.column_names is None:
         return []
     columns = set(dataset.column_names)
     needed = {"prompt": "the trainer"} | _columns_of_rewards(reward_funcs)
     missing = [
-        f"{label} is refused: {who} needs a column {column!r}, and the columns are {sorted(columns)}. Add it, or "
+        f"{label}: {who} needs a column {column!r}, and the columns are {sorted(columns)}. Add it, or "
         "rename the column that holds it."
         for column, who in needed.items()
         if column not in columns
@@ -97,16 +97,16 @@ def _dataset_complaints(label: str, dataset: Any, reward_funcs: Any) -> list[str
 
 
 def _size_complaints(dataset: Any, args: SteerGRPOConfig | None) -> list[str]:
-    """TRL drops a rollout that it cannot fill, and would end without a step and without a word."""
+    """TRL drops a rollout that it cannot fill, and would end without a step and without an error."""
     if args is None or not isinstance(dataset, Dataset) or not dataset:
         return []
     prompts = args.generation_batch_size // args.num_generations
     if len(dataset) >= prompts:
         return []
     return [
-        f"train_dataset is refused: it has {len(dataset)} rows, and a rollout takes {prompts} different ones "
-        f"(generation_batch_size={args.generation_batch_size} over num_generations={args.num_generations}), so that "
-        "nothing would be trained. Lower per_device_train_batch_size or steps_per_generation, or add rows."
+        f"train_dataset must have >= {prompts} rows, got {len(dataset)}: a rollout takes {prompts} different prompts "
+        f"(generation_batch_size={args.generation_batch_size} over num_generations={args.num_generations}). Lower "
+        "per_device_train_batch_size or steps_per_generation, or add rows."
     ]
 
 
@@ -119,7 +119,7 @@ def _gold_complaints(label: str, dataset: Dataset | IterableDataset, reward_func
     if not bad:
         return []
     return [
-        f"{label} is refused: {len(bad)} of its solutions cannot be scored ({', '.join(map(repr, sorted(bad)[:3]))}). "
+        f"{label}: {len(bad)} of its solutions cannot be scored ({', '.join(map(repr, sorted(bad)[:3]))}). "
         "Remove their rows; load_math_dataset does."
     ]
 

@@ -26,9 +26,9 @@ from steer_trl.config import SteerGRPOConfig
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import Pushes
 from steer_trl.shaping import make_shapers, short_name
-from steer_trl.trainer import checkpoint
 from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.cards import ModelCards
+from steer_trl.trainer.checkpoint import last_complete_checkpoint, load_state, save_state
 from steer_trl.trainer.preflight import check_trainer_arguments
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.step import OptimizerStep
@@ -81,7 +81,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         bound = inspect.signature(GRPOTrainer).bind(model, reward_funcs, args, train_dataset, *others, **named)
         given = bound.arguments
         check_trainer_arguments(given)
-        self.benchmarks = BenchmarkRuns(benchmarks, given)
+        self.benchmarks, self.benchmark_runs = benchmarks, BenchmarkRuns(benchmarks, given)
         if args is None:
             name = model if isinstance(model, str) else get_config_model_id(model.config)
             given["args"] = args = SteerGRPOConfig(f"{name.split('/')[-1]}-SteerGRPO")
@@ -137,23 +137,23 @@ class SteerGRPOTrainer(GRPOTrainer):
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """Train as TRL does; `resume_from_checkpoint=True` is the last complete checkpoint in `output_dir`."""
         if resume_from_checkpoint is True:
-            resume_from_checkpoint = checkpoint.last_complete(self.args.output_dir)
+            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir)
         return super().train(resume_from_checkpoint, *args, **kwargs)
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         folder = Path(self._get_output_dir(trial=trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         if not self.args.save_only_model:
-            checkpoint.save(self, self.shapers, folder)
+            save_state(self, self.shapers, folder)
         super()._save_checkpoint(model, trial)
 
     def _get_train_sampler(self, dataset: Any = None) -> Any:
         self._train_sampler = super()._get_train_sampler(dataset)
         return self._train_sampler
 
-    def _load_optimizer_and_scheduler(self, checkpoint_folder: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint_folder)
-        if checkpoint_folder is not None:
-            checkpoint.load(self, self.shapers, self._train_sampler, Path(checkpoint_folder))
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None:
+            load_state(self, self.shapers, self._train_sampler, Path(checkpoint))
 
     # 4  An evaluation.
 
@@ -164,15 +164,15 @@ class SteerGRPOTrainer(GRPOTrainer):
 
         The benchmarks are not for a data set that is given here. With several named ones they come with the first.
         """
-        with self.benchmarks.of_evaluation(self, eval_dataset):
+        with self.benchmark_runs.of_evaluation(self, eval_dataset):
             return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
         """Run TRL's loop, or the benchmarks, or both; see [`evaluate`]."""
-        if not self.benchmarks.are_due:
+        if not self.benchmark_runs.are_due:
             return super().evaluation_loop(*args, **kwargs)
-        output = super().evaluation_loop(*args, **kwargs) if self.benchmarks.beside_rewards else None
-        return self.benchmarks.add_metrics(self, output)
+        output = super().evaluation_loop(*args, **kwargs) if self.benchmark_runs.beside_rewards else None
+        return self.benchmark_runs.add_metrics(self, output)
 
     # 5  The Hub.
 

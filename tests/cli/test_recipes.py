@@ -9,7 +9,7 @@ from accelerate.commands.config.config_args import load_config_from_file
 from support import ROOT
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.cli.recipes import RecipeParser, load_recipe, take
+from steer_trl.cli.recipes import RecipeParser, load_recipe, split_off
 from steer_trl.cli.train import parse as parse_arguments
 from steer_trl.cli.train import run
 from steer_trl.shaping import SHAPERS
@@ -161,11 +161,17 @@ class TestCommandLine:
     def test_a_flag_and_its_value_in_one_word(self):
         path = ROOT / "configs/recipes/smoke_cpu.yaml"
         assert parse_arguments([f"--config={path}", "--max_steps=7"])[1].max_steps == 7
-        assert take(["--a", "--config=x=y", "b"], "--config") == ("x=y", ["--a", "b"])
+        assert split_off("--config", ["--a", "--config=x=y", "b"]) == ("x=y", ["--a", "b"])
 
-    def test_nothing_after_the_flag(self):
-        with pytest.raises(ValueError, match="--config is refused: no file follows it"):
+    def test_nothing_after_the_flag(self, capsys):
+        with pytest.raises(SystemExit):
             parse_arguments(["--max_steps", "7", "--config"])
+        assert "argument --config: expected one argument" in capsys.readouterr().err
+
+    def test_a_flag_given_twice(self, capsys):
+        with pytest.raises(SystemExit):
+            parse_arguments(["--config", "a.yaml", "--config=b.yaml"])
+        assert "argument --config: given 2 times, with a.yaml, b.yaml" in capsys.readouterr().err
 
     def test_an_empty_environment(self, tmp_path):
         recipe = tmp_path / "a.yaml"
@@ -196,7 +202,7 @@ class TestExtends:
             load_recipe(self.write(tmp_path, a="extends: b.yaml\n", b="extends: a.yaml\n"))
         with pytest.raises(FileNotFoundError, match=r"no recipe .*nowhere\.yaml"):
             load_recipe(self.write(tmp_path, a="extends: nowhere.yaml\n"))
-        with pytest.raises(ValueError, match="a recipe is a YAML mapping"):
+        with pytest.raises(ValueError, match="must be a YAML mapping, got a list"):
             load_recipe(self.write(tmp_path, a="- x\n"))
 
     def test_environment_variables_are_set(self, tmp_path, monkeypatch):

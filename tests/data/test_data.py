@@ -198,7 +198,7 @@ def test_every_short_name_is_pinned_or_known_not_to_be():
 
 class TestRefusals:
     def test_no_such_file(self):
-        with pytest.raises(FileNotFoundError, match=r"data set 'nowhere.parquet' is refused: there is no such file"):
+        with pytest.raises(FileNotFoundError, match=r"data set 'nowhere.parquet': there is no such file"):
             load_math_dataset("nowhere.parquet")
 
     @pytest.mark.parametrize("missing", ["question", "answer"])
@@ -222,7 +222,7 @@ class TestRefusals:
             Dataset.from_dict({"prompt": [], "solution": []}).to_parquet(path)
         else:
             open(path, "w").close()
-        with pytest.raises(ValueError, match="it has no rows"):
+        with pytest.raises(ValueError, match="has no rows"):
             load_math_dataset(path)
 
     @pytest.mark.parametrize("answer", [None, "", "???", "So the answer is 3"])
@@ -247,7 +247,7 @@ class TestRefusals:
         ("wrong", "message"),
         [
             ({"answer_format": "box"}, "answer_format='box' is unknown"),
-            ({"instruction": "Solve it."}, "Write {problem} once"),
+            ({"instruction": "Solve it."}, "instruction must contain {problem} exactly once, .* got 'Solve it.'"),
         ],
     )
     def test_arguments(self, wrong, message):

@@ -23,7 +23,7 @@ class TestArguments:
         from trl import GRPOConfig
 
         args = GRPOConfig(output_dir=str(tmp_path), **ON_CPU)
-        with pytest.raises(TypeError, match=r"args is a GRPOConfig, .* Pass a SteerGRPOConfig"):
+        with pytest.raises(TypeError, match=r"args must be a SteerGRPOConfig, .* got a GRPOConfig"):
             self.refused(model_dir, tokenizer, args=args)
 
     def test_fewer_prompts_than_a_rollout_takes(self, model_dir, tokenizer):
@@ -31,13 +31,13 @@ class TestArguments:
         sizes = {"per_device_train_batch_size": 8, "num_generations": 4, "steps_per_generation": 2}
         args = SteerGRPOConfig(output_dir="unused", **ON_CPU | sizes)
         three = Dataset.from_dict({"prompt": ["a", "b", "c"]})
-        with pytest.raises(ValueError, match="it has 3 rows, and a rollout takes 4 different ones"):
+        with pytest.raises(ValueError, match="train_dataset must have >= 4 rows, got 3"):
             self.refused(model_dir, tokenizer, train_dataset=three, args=args)
 
     @pytest.mark.parametrize("label", ["train_dataset", "eval_dataset"])
     def test_an_empty_data_set(self, model_dir, tokenizer, label):
         empty = Dataset.from_dict({"prompt": []})
-        with pytest.raises(ValueError, match=f"{label} is refused: it has no rows"):
+        with pytest.raises(ValueError, match=f"{label} has no rows"):
             self.refused(model_dir, tokenizer, **{label: empty})
 
     def test_no_prompt(self, model_dir, tokenizer):

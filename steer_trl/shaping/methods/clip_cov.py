@@ -9,7 +9,6 @@ for the lightest touch; KL-Cov pulls on such tokens instead of dropping them.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -17,18 +16,16 @@ from torch import Tensor
 from steer_trl.functional import order_statistics
 from steer_trl.functional.clipping import clipped
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.shaping.base import Shaper, option
+from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import token_ratio_conflicts
 from steer_trl.shaping.methods.covariance import ENTROPY_MECHANISM, count_of, covariance, means
+from steer_trl.shaping.options import ShapingConfig, option
 from steer_trl.validation import in_interval, is_number
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
 
 
 @dataclass
-class ClipCovOptions:
+class ClipCovOptions(ShapingConfig):
     """Settings of `"clip_cov"`."""
 
     clip_cov_fraction: float = option(2e-4, "Share of the tokens that get no gradient, in [0, 1]; 0 is GRPO.")
@@ -36,14 +33,14 @@ class ClipCovOptions:
     clip_cov_upper: float = option(5.0, "Only tokens with a covariance below this are drawn.")
 
 
-class ClipCov(Shaper):
+class ClipCov(Shaper[ClipCovOptions]):
     """Weights of 0 on drawn tokens."""
 
     paper = ENTROPY_MECHANISM
     random = True
 
     @classmethod
-    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+    def complaints(cls, args: ClipCovOptions) -> list[str]:
         """Check the settings."""
         complaints = in_interval("clip_cov_fraction", args.clip_cov_fraction, "[0, 1]", "it is a share of the tokens")
         lower, upper = args.clip_cov_lower, args.clip_cov_upper
@@ -55,7 +52,7 @@ class ClipCov(Shaper):
         return complaints
 
     @classmethod
-    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+    def conflicts(cls, args: ClipCovOptions) -> list[str]:
         """Refuse ratios of whole completions."""
         return token_ratio_conflicts("clip_cov", args)
 

@@ -15,20 +15,18 @@ Prompts are told apart by their text, so images and environments are refused wit
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from steer_trl.functional.clipping import clipped
-from steer_trl.shaping.base import Paper, Shaper, option
+from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.conflicts import UNCLIPPED, advantage_conflicts
 from steer_trl.shaping.groups import standardized
+from steer_trl.shaping.options import ShapingConfig, option
 from steer_trl.validation import from_state, in_interval, is_within
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
 
 EPS = 1e-6
 HIGHEST = 10.0
@@ -36,7 +34,7 @@ TINY = 1e-30
 
 
 @dataclass
-class DcpoOptions:
+class DcpoOptions(ShapingConfig):
     """Settings of `"dcpo"`."""
 
     dcpo_epsilon_low: float = option(0.2, "e_low, at least 0; the released script's. The paper analyses 0.16.")
@@ -45,7 +43,7 @@ class DcpoOptions:
     dcpo_smooth: bool = option(False, "Standardise rewards over all epochs of a prompt (SAS).")
 
 
-class Dcpo(Shaper):
+class Dcpo(Shaper[DcpoOptions]):
     """DCPO's clipping, and its smooth advantages."""
 
     paper = Paper(
@@ -56,14 +54,14 @@ class Dcpo(Shaper):
     )
     surrogate = UNCLIPPED
 
-    def __init__(self, args: "SteerGRPOConfig") -> None:
+    def __init__(self, args: DcpoOptions) -> None:
         super().__init__(args)
         self.reads = ("rewards", "prompts") if args.dcpo_smooth else ()
         self.seen: dict[str, list[float]] = {}
         """Of each prompt: groups seen, mean and population variance of their rewards."""
 
     @classmethod
-    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+    def complaints(cls, args: DcpoOptions) -> list[str]:
         """Check the settings."""
         return [
             *in_interval("dcpo_epsilon_low", args.dcpo_epsilon_low, "[0, inf)", "it widens the range"),
@@ -72,7 +70,7 @@ class Dcpo(Shaper):
         ]
 
     @classmethod
-    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+    def conflicts(cls, args: DcpoOptions) -> list[str]:
         """Refuse smooth advantages beside other advantages."""
         if not args.dcpo_smooth:
             return []

@@ -9,21 +9,18 @@ data and is not here. Choose it to tell completions of a group apart that were e
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from steer_trl.shaping.base import Paper, Shaper, option
+from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
+from steer_trl.shaping.options import ShapingConfig, option
 from steer_trl.validation import is_number
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
 
 
 @dataclass
-class EdgeGrpoOptions:
+class EdgeGrpoOptions(ShapingConfig):
     """Settings of `"edge_grpo"`."""
 
     edge_grpo_clamp: list[float] | None = option(
@@ -31,7 +28,7 @@ class EdgeGrpoOptions:
     )
 
 
-class EdgeGrpo(Shaper):
+class EdgeGrpo(Shaper[EdgeGrpoOptions]):
     """Advantages over relative entropies."""
 
     paper = Paper(
@@ -46,7 +43,7 @@ class EdgeGrpo(Shaper):
     per_token = False
 
     @classmethod
-    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+    def complaints(cls, args: EdgeGrpoOptions) -> list[str]:
         """Check the clamp."""
         clamp = args.edge_grpo_clamp
         is_pair = isinstance(clamp, (list, tuple)) and len(clamp) == 2 and all(map(is_number, clamp))

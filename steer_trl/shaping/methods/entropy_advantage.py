@@ -9,28 +9,25 @@ loss it needs no gradient through the distribution.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from steer_trl.shaping.base import Paper, Shaper, option
+from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
+from steer_trl.shaping.options import ShapingConfig, option
 from steer_trl.validation import in_interval
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
 
 
 @dataclass
-class EntropyAdvantageOptions:
+class EntropyAdvantageOptions(ShapingConfig):
     """Settings of `"entropy_advantage"`."""
 
     entropy_advantage_alpha: float = option(0.4, "Bonus per nat of entropy, at least 0; 0 is GRPO.")
     entropy_advantage_kappa: float = option(2.0, "The bonus is at most |A| over this, above 1.")
 
 
-class EntropyAdvantage(Shaper):
+class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):
     """A bonus of entropy on the advantages."""
 
     paper = Paper(
@@ -43,7 +40,7 @@ class EntropyAdvantage(Shaper):
     stage = "bonus"
 
     @classmethod
-    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+    def complaints(cls, args: EntropyAdvantageOptions) -> list[str]:
         """Check the settings."""
         return [
             *in_interval("entropy_advantage_alpha", args.entropy_advantage_alpha, "[0, inf)", "it multiplies H"),

@@ -9,30 +9,27 @@ parameters on.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from steer_trl.functional import order_statistics
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.shaping.base import Paper, Shaper, option
+from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import TOKEN_MEAN_LOSSES, token_ratio_conflicts
+from steer_trl.shaping.options import ShapingConfig, option
 from steer_trl.validation import in_interval
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
 
 
 @dataclass
-class ForkTokensOptions:
+class ForkTokensOptions(ShapingConfig):
     """Settings of `"fork_tokens"`."""
 
     fork_tokens_fraction: float = option(0.2, "Share of the tokens that are trained on, in (0, 1]; 1 is GRPO.")
 
 
-class ForkTokens(Shaper):
+class ForkTokens(Shaper[ForkTokensOptions]):
     """Weights of 0 on tokens the policy was sure of."""
 
     paper = Paper(
@@ -44,12 +41,12 @@ class ForkTokens(Shaper):
     )
 
     @classmethod
-    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+    def complaints(cls, args: ForkTokensOptions) -> list[str]:
         """Check the fraction."""
         return in_interval("fork_tokens_fraction", args.fork_tokens_fraction, "(0, 1]", "it is a share of the tokens")
 
     @classmethod
-    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+    def conflicts(cls, args: ForkTokensOptions) -> list[str]:
         """Refuse losses that do not average over tokens, and the paper's form beside the code's."""
         complaints = token_ratio_conflicts("fork_tokens", args)
         if args.loss_type not in TOKEN_MEAN_LOSSES:

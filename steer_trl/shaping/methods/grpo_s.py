@@ -12,32 +12,29 @@ sequence-level ratio is the geometric mean: not the same.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from steer_trl.functional.clipping import clipped
-from steer_trl.shaping.base import Shaper, option
+from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
 from steer_trl.shaping.conflicts import UNCLIPPED, advantage_conflicts
 from steer_trl.shaping.groups import is_right, relative, standardized
-from steer_trl.shaping.methods.gtpo import EPS, GTPO_PAPER
+from steer_trl.shaping.methods.gtpo import EPS, GTPO_PAPER, GtpoOptions
+from steer_trl.shaping.options import option
 from steer_trl.validation import in_interval
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
 
 
 @dataclass
-class GrpoSOptions:
+class GrpoSOptions(GtpoOptions):
     """Settings of `"grpo_s"`, beside `gtpo_reward_weight` and `gtpo_entropy_weight`."""
 
     grpo_s_epsilon_low: float = option(0.2, "The ratio of a completion is clipped below 1 minus this, in [0, 1].")
     grpo_s_epsilon_high: float = option(0.28, "The ratio of a completion is clipped above 1 plus this, at least 0.")
 
 
-class GrpoS(Shaper):
+class GrpoS(Shaper[GrpoSOptions]):
     """GRPO-S's advantages, and its clipping."""
 
     paper = GTPO_PAPER
@@ -48,7 +45,7 @@ class GrpoS(Shaper):
     surrogate = UNCLIPPED | {"loss_type": "grpo"}
 
     @classmethod
-    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+    def complaints(cls, args: GrpoSOptions) -> list[str]:
         """Check the clip range."""
         return [
             *in_interval("grpo_s_epsilon_low", args.grpo_s_epsilon_low, "[0, 1]", "a ratio is not negative"),
@@ -56,7 +53,7 @@ class GrpoS(Shaper):
         ]
 
     @classmethod
-    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+    def conflicts(cls, args: GrpoSOptions) -> list[str]:
         """Refuse what would be ignored."""
         return advantage_conflicts("grpo_s", args)
 

@@ -12,19 +12,16 @@ No code of the authors was found; a1 = 1, a2 = 0.1 are the replications'. Choose
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from steer_trl.shaping.base import Paper, Shaper, option
+from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.conflicts import advantage_conflicts, sign_conflicts
 from steer_trl.shaping.groups import is_right, relative, standardized
+from steer_trl.shaping.options import ShapingConfig, option
 from steer_trl.validation import in_interval, one_of
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +35,7 @@ GTPO_PAPER = Paper(
 
 
 @dataclass
-class GtpoOptions:
+class GtpoOptions(ShapingConfig):
     """Settings of `"gtpo"` and of `"grpo_s"`."""
 
     gtpo_reward_weight: float = option(1.0, "a1: weight of the reward, above 0. For grpo_s, too.")
@@ -49,7 +46,7 @@ class GtpoOptions:
     gtpo_version: str = option("v2", "'v2', or 'v1': wrong answers keep their reward.")
 
 
-class Gtpo(Shaper):
+class Gtpo(Shaper[GtpoOptions]):
     """GTPO's token advantages."""
 
     paper = GTPO_PAPER
@@ -57,7 +54,7 @@ class Gtpo(Shaper):
     reads = ("rewards", "entropies")
     by_group = True
 
-    def __init__(self, args: "SteerGRPOConfig") -> None:
+    def __init__(self, args: GtpoOptions) -> None:
         super().__init__(args)
         if args.gtpo_normalize == "separate":
             logger.warning(
@@ -65,7 +62,7 @@ class Gtpo(Shaper):
             )
 
     @classmethod
-    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+    def complaints(cls, args: GtpoOptions) -> list[str]:
         """Check the settings."""
         return [
             *in_interval("gtpo_reward_weight", args.gtpo_reward_weight, "(0, inf)", "it weights the outcome"),
@@ -75,7 +72,7 @@ class Gtpo(Shaper):
         ]
 
     @classmethod
-    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+    def conflicts(cls, args: GtpoOptions) -> list[str]:
         """Refuse what would be ignored."""
         return advantage_conflicts("gtpo", args) + sign_conflicts("gtpo", args)
 

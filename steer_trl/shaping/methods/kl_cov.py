@@ -9,32 +9,29 @@ fraction is 0.002 for 7B models and 0.0002 for 32B. A_hat can turn its sign: tha
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from steer_trl.functional import order_statistics
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.shaping.base import Shaper, option
+from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import UNCLIPPED, sign_conflicts
 from steer_trl.shaping.methods.covariance import ENTROPY_MECHANISM, count_of, covariance, means
+from steer_trl.shaping.options import ShapingConfig, option
 from steer_trl.validation import in_interval
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
 
 
 @dataclass
-class KlCovOptions:
+class KlCovOptions(ShapingConfig):
     """Settings of `"kl_cov"`."""
 
     kl_cov_fraction: float = option(0.002, "Share of the tokens that are held, in [0, 1]; 0.0002 for 32B models.")
     kl_cov_coef: float = option(1.0, "Weight of the penalty, at least 0; 0 is GRPO without clipping.")
 
 
-class KlCov(Shaper):
+class KlCov(Shaper[KlCovOptions]):
     """A penalty on the change of the tokens with the largest covariance."""
 
     paper = ENTROPY_MECHANISM
@@ -42,7 +39,7 @@ class KlCov(Shaper):
     surrogate = UNCLIPPED
 
     @classmethod
-    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+    def complaints(cls, args: KlCovOptions) -> list[str]:
         """Check the settings."""
         return [
             *in_interval("kl_cov_fraction", args.kl_cov_fraction, "[0, 1]", "it is a share of the tokens"),
@@ -50,7 +47,7 @@ class KlCov(Shaper):
         ]
 
     @classmethod
-    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+    def conflicts(cls, args: KlCovOptions) -> list[str]:
         """Refuse a mask that goes by the sign of an advantage, which the penalty can turn."""
         return sign_conflicts("kl_cov", args)
 

@@ -8,20 +8,16 @@ per rollout, and warns where there are several. Choose it for long completions o
 lengths it is the mean baseline. Rewards of 1 and -1 give twice the advantages of 1 and 0.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.conflicts import BY_GROUP, UNSCALED, advantage_conflicts
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
+from steer_trl.shaping.options import ShapingConfig
 
 
-class Opo(Shaper):
+class Opo(Shaper[ShapingConfig]):
     """OPO's advantages."""
 
     paper = Paper(
@@ -37,7 +33,7 @@ class Opo(Shaper):
     on_policy = True
 
     @classmethod
-    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+    def conflicts(cls, args: ShapingConfig) -> list[str]:
         """Refuse what would be ignored."""
         return advantage_conflicts("opo", args, scales=BY_GROUP + UNSCALED)
 

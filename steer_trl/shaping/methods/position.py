@@ -8,29 +8,26 @@ completions is `"ppl"`.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from steer_trl.shaping.base import Shaper, option
+from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.methods.ppl import DECOMPOSING
+from steer_trl.shaping.options import ShapingConfig, option
 from steer_trl.validation import in_interval
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
 
 
 @dataclass
-class PositionOptions:
+class PositionOptions(ShapingConfig):
     """Settings of `"position"`."""
 
     position_gamma: float = option(0.1, "Size of the bonus, at least 0; 0 is GRPO.")
     position_slope: float = option(1.0, "d: how much more the end of a completion gets, at least 0.")
 
 
-class Position(Shaper):
+class Position(Shaper[PositionOptions]):
     """Advantages with a bonus that grows along the completion."""
 
     paper = DECOMPOSING
@@ -39,7 +36,7 @@ class Position(Shaper):
     by_group = True
 
     @classmethod
-    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+    def complaints(cls, args: PositionOptions) -> list[str]:
         """Check the settings."""
         return [
             *in_interval("position_gamma", args.position_gamma, "[0, inf)", "a negative one could turn an advantage"),

@@ -7,17 +7,14 @@ by 3 in size, so the sign of an advantage never turns for alpha < 1/3. Its sibli
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from steer_trl.shaping.base import Paper, Shaper, option
+from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.groups import standardized
+from steer_trl.shaping.options import ShapingConfig, option
 from steer_trl.validation import in_interval, one_of
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
 
 DECOMPOSING = Paper(
     "Decomposing the Entropy-Performance Exchange: The Missing Keys to Unlocking Effective Reinforcement Learning",
@@ -29,14 +26,14 @@ LARGEST_SCORE = 3.0
 
 
 @dataclass
-class PplOptions:
+class PplOptions(ShapingConfig):
     """Settings of `"ppl"`."""
 
     ppl_alpha: float = option(0.01, "What one standard deviation of ln PPL takes away, in [0, 1/3); 0 is GRPO.")
     ppl_scope: str = option("group", "Completions that one is compared with: of its 'group', or of the 'rollout'.")
 
 
-class Ppl(Shaper):
+class Ppl(Shaper[PplOptions]):
     """Advantages weighted by perplexity."""
 
     paper = DECOMPOSING
@@ -44,12 +41,12 @@ class Ppl(Shaper):
     reads = ("rewards", "logps")
     per_token = False
 
-    def __init__(self, args: "SteerGRPOConfig") -> None:
+    def __init__(self, args: PplOptions) -> None:
         super().__init__(args)
         self.by_group = args.ppl_scope == "group"
 
     @classmethod
-    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+    def complaints(cls, args: PplOptions) -> list[str]:
         """Check the settings."""
         why = "a larger one could turn the sign of an advantage"
         return [

@@ -10,25 +10,22 @@ see whose updates cost your model its entropy; it is not a method to train with.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from steer_trl.shaping.base import Shaper, option
+from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import token_ratio_conflicts
 from steer_trl.shaping.methods.steer import Steer
+from steer_trl.shaping.options import ShapingConfig, option
 from steer_trl.validation import in_interval, one_of
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
 
 HIGH, LOW = 0.8, 0.2
 
 
 @dataclass
-class QuadrantOptions:
+class QuadrantOptions(ShapingConfig):
     """Settings of `"quadrant"`."""
 
     quadrant: str = option(
@@ -40,14 +37,14 @@ class QuadrantOptions:
     )
 
 
-class Quadrant(Shaper):
+class Quadrant(Shaper[QuadrantOptions]):
     """Weights of 0 or 2 on drawn tokens of a quadrant."""
 
     paper = Steer.paper
     random = True
 
     @classmethod
-    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+    def complaints(cls, args: QuadrantOptions) -> list[str]:
         """Check the settings."""
         return [
             *one_of("quadrant", args.quadrant, ("I", "II", "III", "IV")),
@@ -56,7 +53,7 @@ class Quadrant(Shaper):
         ]
 
     @classmethod
-    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+    def conflicts(cls, args: QuadrantOptions) -> list[str]:
         """Refuse ratios of whole completions."""
         return token_ratio_conflicts("quadrant", args)
 

@@ -9,7 +9,7 @@ means is told by its first rollouts, so the target may be given relative to the 
 
 import logging
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,16 +19,13 @@ from steer_trl.functional.controller import TargetEntropyController
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
-from steer_trl.shaping.methods.stare_options import complaints, conflicts
+from steer_trl.shaping.methods.stare_options import StareOptions, complaints, conflicts
 from steer_trl.validation import from_state, is_within, listed, stare_operations
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
 
 logger = logging.getLogger(__name__)
 
 
-class Stare(Shaper):
+class Stare(Shaper[StareOptions]):
     """STARE's token weights and its closed loop."""
 
     paper = Paper(
@@ -38,7 +35,7 @@ class Stare(Shaper):
         "2606.19236",
     )
 
-    def __init__(self, args: "SteerGRPOConfig") -> None:
+    def __init__(self, args: StareOptions) -> None:
         super().__init__(args)
         self.controller = TargetEntropyController(
             args.stare_target_entropy,
@@ -59,12 +56,12 @@ class Stare(Shaper):
         self.needs_rollout_entropy = self._selects() and (moves or self._reweights()) and reads
 
     @classmethod
-    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+    def complaints(cls, args: StareOptions) -> list[str]:
         """Check the settings."""
         return complaints(args)
 
     @classmethod
-    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+    def conflicts(cls, args: StareOptions) -> list[str]:
         """Refuse settings that others make idle."""
         return conflicts(args)
 

@@ -1,21 +1,17 @@
 """STARE's settings, and what of them cannot be."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from steer_trl.shaping.base import one_or_several, option
 from steer_trl.shaping.conflicts import idle_conflicts
+from steer_trl.shaping.options import ShapingConfig, one_or_several, option
 from steer_trl.validation import controller_complaints, one_of, stare_complaints, stare_operations
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
 
 TARGET_UNITS = ("nats", "initial")
 GATES = ("batch", "sample", "token", "none")
 
 
 @dataclass
-class StareOptions:
+class StareOptions(ShapingConfig):
     """Settings of `"stare"`."""
 
     stare_variant: str | list[str] = one_or_several(
@@ -54,7 +50,7 @@ class StareOptions:
     stare_attenuate_min: float = option(0.5, "Lower bound of M in the adaptive schedule, in (0, stare_attenuate].")
 
 
-def complaints(args: "SteerGRPOConfig") -> list[str]:
+def complaints(args: StareOptions) -> list[str]:
     """Check the settings."""
     return [
         *stare_complaints(
@@ -81,7 +77,7 @@ def complaints(args: "SteerGRPOConfig") -> list[str]:
     ]
 
 
-def conflicts(args: "SteerGRPOConfig") -> list[str]:
+def conflicts(args: StareOptions) -> list[str]:
     """Refuse settings that others make idle."""
     if complaints(args):  # these come first
         return []
@@ -92,7 +88,6 @@ def conflicts(args: "SteerGRPOConfig") -> list[str]:
     no_target = "stare_gate='none'", "it compares nothing with it"
     return idle_conflicts(
         args,
-        StareOptions(),
         [
             (
                 "stare_top_fraction",

@@ -8,25 +8,22 @@ target. Choose STARE instead to hold the entropy at a level you name. The equati
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from steer_trl.functional import entropy_change, steer_statistic, steer_weights
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.shaping.base import Paper, Shaper, option
+from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import idle_conflicts
+from steer_trl.shaping.options import ShapingConfig, option
 from steer_trl.validation import STEER_FORMS, one_of, steer_complaints
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
 
 RELEASED_FLOOR = 0.02
 
 
 @dataclass
-class SteerOptions:
+class SteerOptions(ShapingConfig):
     """Settings of `"steer"`."""
 
     steer_lambda_min: float = option(
@@ -60,7 +57,7 @@ class SteerOptions:
         return RELEASED_FLOOR if self.steer_form == "released" and self.steer_mapping == "exponential" else 0.0
 
 
-class Steer(Shaper):
+class Steer(Shaper[SteerOptions]):
     """STEER's token weights."""
 
     paper = Paper(
@@ -72,7 +69,7 @@ class Steer(Shaper):
     )
 
     @classmethod
-    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+    def complaints(cls, args: SteerOptions) -> list[str]:
         """Check the settings."""
         return one_of("steer_form", args.steer_form, STEER_FORMS) + steer_complaints(
             args.steer_lambda_min,
@@ -85,7 +82,7 @@ class Steer(Shaper):
         )
 
     @classmethod
-    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+    def conflicts(cls, args: SteerOptions) -> list[str]:
         """Refuse settings that the mapping makes idle, and the released form where the loss has no token ratios."""
         mapping = f"steer_mapping={args.steer_mapping!r}"
         idle = [
@@ -97,7 +94,7 @@ class Steer(Shaper):
                 "only 'binary' leaves a share of tokens alone",
             ),
         ]
-        complaints = [] if cls.complaints(args) else idle_conflicts(args, SteerOptions(), idle)
+        complaints = [] if cls.complaints(args) else idle_conflicts(args, idle)
         if args.steer_form != "paper" and args.importance_sampling_level != "token":
             complaints.append(
                 "steer_form='released' is refused with importance_sampling_level='sequence': the authors' code has "

@@ -9,29 +9,26 @@ that is the point. Choose it where pass@k matters; the authors train with G = 32
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from steer_trl.shaping.base import Paper, Shaper, option
+from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.conflicts import advantage_conflicts
 from steer_trl.shaping.groups import standardized
+from steer_trl.shaping.options import ShapingConfig, option
 from steer_trl.validation import in_interval
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
 
 
 @dataclass
-class UnlikelihoodOptions:
+class UnlikelihoodOptions(ShapingConfig):
     """Settings of `"unlikelihood"`."""
 
     unlikelihood_beta: float = option(0.25, "What the likeliest right answer loses, about; in [0, 1], 0 is GRPO.")
 
 
-class Unlikelihood(Shaper):
+class Unlikelihood(Shaper[UnlikelihoodOptions]):
     """Advantages of rewards that favour unlikely right answers."""
 
     paper = Paper(
@@ -46,13 +43,13 @@ class Unlikelihood(Shaper):
     per_token = False
 
     @classmethod
-    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+    def complaints(cls, args: UnlikelihoodOptions) -> list[str]:
         """Check beta."""
         why = "it is the share of the reward that the likeliest right answer loses"
         return in_interval("unlikelihood_beta", args.unlikelihood_beta, "[0, 1]", why)
 
     @classmethod
-    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+    def conflicts(cls, args: UnlikelihoodOptions) -> list[str]:
         """Refuse what would be ignored."""
         return advantage_conflicts("unlikelihood", args)
 

@@ -11,29 +11,27 @@ NSR keeps the entropy up, PSR lets it fall; W-REINFORCE is the compromise the au
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from steer_trl.shaping.base import Paper, Shaper, option
+from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.conflicts import BY_GROUP, TOKEN_MEAN_LOSSES, UNSCALED, advantage_conflicts
 from steer_trl.shaping.groups import is_right
+from steer_trl.shaping.options import ShapingConfig, option
 from steer_trl.validation import in_interval
-
-if TYPE_CHECKING:
-    from steer_trl.config import SteerGRPOConfig
 
 
 @dataclass
-class WReinforceOptions:
+class WReinforceOptions(ShapingConfig):
     """Settings of `"w_reinforce"`."""
 
     w_reinforce_positive: float = option(0.1, "lambda: weight of right answers; wrong ones have 1. At least 0.")
 
 
-class WReinforce(Shaper):
+class WReinforce(Shaper[WReinforceOptions]):
     """Weighted REINFORCE."""
 
     paper = Paper(
@@ -49,14 +47,14 @@ class WReinforce(Shaper):
     keeps: ClassVar[tuple[bool, ...]] = (True, False)
 
     @classmethod
-    def complaints(cls, args: "SteerGRPOConfig") -> list[str]:
+    def complaints(cls, args: WReinforceOptions) -> list[str]:
         """Check lambda."""
         return in_interval(
             "w_reinforce_positive", args.w_reinforce_positive, "[0, inf)", "it multiplies right answers"
         )
 
     @classmethod
-    def conflicts(cls, args: "SteerGRPOConfig") -> list[str]:
+    def conflicts(cls, args: WReinforceOptions) -> list[str]:
         """Refuse what would be ignored."""
         return advantage_conflicts("w_reinforce, psr or nsr", args, scales=BY_GROUP + UNSCALED)
 
