@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 from shaping.cases import CASES
-from support import ROOT
+from support.processes import TWO_PROCESSES
 
 from steer_trl.shaping import SHAPERS
 
-TWO_PROCESSES = ROOT / "configs/accelerate/cpu_2_processes.yaml"
 # (processes, sequences per micro-batch, micro-batches): 16 completions in each
 SPLITS = [(1, 16, 1), (1, 2, 8), (2, 8, 1), (2, 1, 8)]
 # 24 completions in three groups, the second of which lies on both ranks

@@ -22,10 +22,7 @@ class Case(NamedTuple):
 CASES = {
     "steer": Case(neutral=[{"steer_lambda_min": 1.0}], lively={"steer_lambda_min": 0.3}, scored=4),
     "stare": Case(
-        neutral=[
-            {"stare_variant": "C2", "stare_amplify": 1.0, "stare_attenuate": 1.0},
-            {"stare_top_fraction": 0.0},
-        ],
+        neutral=[{"stare_variant": "C2", "stare_amplify": 1.0, "stare_attenuate": 1.0}, {"stare_top_fraction": 0.0}],
         lively={
             "stare_variant": "C3",
             "stare_low_set": "bottom",
@@ -132,18 +129,10 @@ CASES = {
     ),
     "dcpo": Case(
         lively={"dcpo_smooth": True, "dcpo_epsilon_low": 1e-3, "dcpo_epsilon_high": 1e-3},
-        wrong={
-            "dcpo_epsilon_low": [-0.1, math.nan],
-            "dcpo_epsilon_high": [-0.1],
-            "dcpo_dual_clip": [0.9],
-        },
+        wrong={"dcpo_epsilon_low": [-0.1, math.nan], "dcpo_epsilon_high": [-0.1], "dcpo_dual_clip": [0.9]},
         fetched=(1, 1),
         marks=["dcpo/clipped_low", "dcpo/clipped_high"],
         needs=UNCLIPPED,
     ),
-    "fork_tokens": Case(
-        neutral=[{"fork_tokens_fraction": 1.0}],
-        wrong={"fork_tokens_fraction": [0.0, 1.1]},
-        scored=4,
-    ),
+    "fork_tokens": Case(neutral=[{"fork_tokens_fraction": 1.0}], wrong={"fork_tokens_fraction": [0.0, 1.1]}, scored=4),
 }
