@@ -1,14 +1,13 @@
 """Every engine trains as a single process does, on the same completions, from the configuration that is shipped."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 import yaml
-from support import ENVIRONMENT, ROOT
+from support import ROOT
+from support.processes import flags, run
 from transformers import AutoModelForCausalLM
 
 from steer_trl.countdown.model import supervised_start
@@ -78,14 +77,9 @@ def start(tmp_path_factory):
 def test_trains_the_quickstarts_task(configuration, start, tmp_path):
     """Generates, is rewarded, learns, and leaves a whole model behind, from which the evaluation draws."""
     fields = {"start": start, "output_dir": tmp_path / "out", "held_out": 20, "max_steps": 2, "stare_variant": "C2"}
-    flags = [str(part) for name, value in fields.items() for part in (f"--{name}", value)]
-    flags += ["--advantage_shaping", "steer", "stare", "--per_device_train_batch_size", "8"]
-    flags += ["--entropy_coef", "0.01"]  # so young a model gets nothing right
-    launch = ["-m", "accelerate.commands.launch", "--config_file", str(configuration[1])]
-    script = str(ROOT / "tests/distributed/countdown_run.py")
-    command = [sys.executable, *launch, script, *flags]
-    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=150)
-    assert done.returncode == 0, done.stderr[-5000:]
+    fields |= {"per_device_train_batch_size": 8, "entropy_coef": 0.01}  # so young a model gets nothing right
+    script, methods = ROOT / "tests/distributed/countdown_run.py", ["--advantage_shaping", "steer", "stare"]
+    run(script, *flags(fields), *methods, engine=configuration[1], folder=tmp_path)
     measured = json.loads((tmp_path / "out/measured.json").read_text())
     assert all(np.isfinite(log["entropy"]) for log in measured["log"][:2])
     assert set(measured["final"]) == {"T=1", "top-p 0.7", "greedy"}

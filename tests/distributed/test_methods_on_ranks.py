@@ -2,42 +2,25 @@
 
 import numpy as np
 import pytest
-from support import ROOT
+from shaping.cases import CASES
+from support.processes import TWO_PROCESSES
 
 from steer_trl.shaping import SHAPERS
 from steer_trl.shaping.base import OF_ROLLOUTS
 
-TWO_PROCESSES = ROOT / "configs/accelerate/cpu_2_processes.yaml"
 # (processes, sequences per micro-batch, micro-batches): 16 completions in each
 SPLITS = [(1, 16, 1), (1, 2, 8), (2, 8, 1), (2, 1, 8)]
 # 24 completions in three groups, the second of which lies on both ranks
 ACROSS_RANKS = [(1, 24, 1), (2, 12, 1), (2, 3, 4)]
 ON_ROLLOUTS = [name for name, method in SHAPERS.items() if any(map(method.overrides, OF_ROLLOUTS))]
-# The given completions are rewarded with 0 to 5.5, and are too few and too likely for the papers' shares and bounds.
-SETTINGS = {
-    "steer": {"steer_lambda_min": 0.3},
-    "stare": {
-        "stare_variant": "C3",
-        "stare_low_set": "bottom",
-        "stare_gate": "sample",
-        "stare_target_entropy": 1.0,
-        "stare_target_entropy_unit": "initial",
-    },
-    "quadrant": {"quadrant": "II", "quadrant_fraction": 0.5},
-    "clip_cov": {"clip_cov_fraction": 0.2, "clip_cov_lower": -9.0, "clip_cov_upper": 9.0},
-    "kl_cov": {"kl_cov_fraction": 0.2},
-    "unlikelihood": {"unlikelihood_beta": 1.0},
-    "ppl": {"ppl_alpha": 0.3, "ppl_scope": "rollout"},
-    "dcpo": {"dcpo_smooth": True, "dcpo_epsilon_low": 1e-3, "dcpo_epsilon_high": 1e-3},
-    "grpo_s": {"grpo_s_epsilon_low": 1e-3, "grpo_s_epsilon_high": 1e-3},
-}
 
 
 def case(name, size, count, variant):
+    # The given completions are rewarded with 0 to 5.5.
     fields = {"advantage_shaping": name, "correct_threshold": 2.0, "num_iterations": 2, "learning_rate": 1.0}
     split = {"per_device_train_batch_size": size, "gradient_accumulation_steps": count}
     split |= {"num_generations": 8} if variant == "across_ranks" else {}
-    return {"fields": fields | split | SETTINGS.get(name, {}), "steps": 2, "variant": variant}
+    return {"fields": fields | split | (CASES[name].lively if name in CASES else {}), "steps": 2, "variant": variant}
 
 
 @pytest.fixture(scope="module")
@@ -85,13 +68,9 @@ def test_it_does_something(results, name):
     assert np.linalg.norm(ours - plain) > 1e-3 * np.linalg.norm(plain)
 
 
-# Bytes per token: 1 for the mask, 4 for a log-probability or an entropy. DCPO wants rewards and prompts only.
-WHOLE = {"psr": 1, "nsr": 1, "dcpo": 1, "ppl": 1 + 4}  # those that compare the whole rollout, as configured above
-ACROSS = WHOLE | {"unlikelihood": 5, "gtpo": 5, "grpo_s": 5, "edge_grpo": 5, "opo": 1, "w_reinforce": 1, "position": 1}
-
-
 @pytest.mark.parametrize("name", ON_ROLLOUTS)
 def test_tokens_are_fetched_only_where_a_group_lies_across_ranks(results, name):
     """Or where a method compares the whole rollout; the first two splits of each are on one process."""
-    assert [result["fetched"] for result in results[name, "plain"]] == [0, 0, *[WHOLE.get(name, 0)] * 2]
-    assert [result["fetched"] for result in results[name, "across_ranks"]] == [0, *[ACROSS[name]] * 2]
+    always, across = CASES[name].fetched
+    assert [result["fetched"] for result in results[name, "plain"]] == [0, 0, always, always]
+    assert [result["fetched"] for result in results[name, "across_ranks"]] == [0, across, across]

@@ -1,14 +1,13 @@
 """One recipe of each kind trains here from its own YAML under the engine it names; only sizes are overridden."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import yaml
 from peft import PeftModel
-from support import ENVIRONMENT, ROOT
+from support import ROOT
+from support.processes import flags, run
 from support.runs import save_tiny_model
 from transformers import AutoModelForCausalLM
 
@@ -63,13 +62,9 @@ def test_starts_from_its_own_yaml(kind, tiny, problems, tmp_path):
         "bf16": "false",
     }
     names = ["aime24", "aime25"] if recipe.startswith("stare") and kind != "lora" else [benchmark]
-    flags = [str(part) for name, value in sizes.items() for part in (f"--{name}", value)]
-    flags += ["--eval_benchmarks", *(f"{name}={problems[1]}@{samples}" for name in names)]
-    launch = ["-m", "accelerate.commands.launch", "--config_file", str(tmp_path / "engine.yaml")]
-    script = [str(ROOT / "tests/distributed/recipe_run.py"), "--config", str(ROOT / f"configs/recipes/{recipe}.yaml")]
-    command = [sys.executable, *launch, *script, *flags]
-    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-5000:]
+    benchmarks = ["--eval_benchmarks", *(f"{name}={problems[1]}@{samples}" for name in names)]
+    script = [ROOT / "tests/distributed/recipe_run.py", "--config", ROOT / f"configs/recipes/{recipe}.yaml"]
+    done = run(*script, *flags(sizes), *benchmarks, engine=tmp_path / "engine.yaml", folder=tmp_path)
     assert f"engine: {expected}" in done.stdout.replace("DistributedType.", "")
 
     state = json.loads((tmp_path / "out/checkpoint-2/trainer_state.json").read_text())

@@ -2,18 +2,16 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from support import ENVIRONMENT, ROOT
+from support import processes
+from support.processes import TWO_PROCESSES
 from support.runs import CHARACTERS, save_tiny_model
 
-SCRIPT = str(Path(__file__).parent / "killed_run.py")
-LAUNCH = ["-m", "accelerate.commands.launch", "--config_file", str(ROOT / "configs/accelerate/cpu_2_processes.yaml")]
+SCRIPT = Path(__file__).parent / "killed_run.py"
 CLOCKS = {
     "step_time",
     "train_runtime",
@@ -24,9 +22,8 @@ CLOCKS = {
 }
 
 
-def run(model, folder, moment, launch=(), check=True):
-    command = [sys.executable, *launch, SCRIPT, str(model), str(folder), moment]
-    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=check)
+def run(*arguments, **options):
+    return processes.run(SCRIPT, *arguments, **options)
 
 
 def logged(folder):
@@ -66,9 +63,9 @@ def test_killed_and_resumed(model, whole, tmp_path, moment):
 
 def test_killed_and_resumed_on_two_processes(model, tmp_path):
     whole, folder = tmp_path / "whole", tmp_path / "out"
-    run(model, whole, "never", LAUNCH)
-    assert run(model, folder, "update 3", LAUNCH, check=False).returncode != 0
-    run(model, folder, "resume", LAUNCH)
+    run(model, whole, "never", engine=TWO_PROCESSES)
+    assert run(model, folder, "update 3", engine=TWO_PROCESSES, check=False).returncode != 0
+    run(model, folder, "resume", engine=TWO_PROCESSES)
     same_ending(whole, folder)
     assert (folder / "checkpoint-2/rollout_1_of_2.pt").exists()
 
@@ -76,7 +73,7 @@ def test_killed_and_resumed_on_two_processes(model, tmp_path):
 def test_a_rollout_of_other_processes_is_refused(model, whole, tmp_path):
     folder = tmp_path / "out"
     shutil.copytree(whole / "checkpoint-2", folder / "checkpoint-2")
-    done = run(model, folder, "resume", LAUNCH, check=False)
+    done = run(model, folder, "resume", engine=TWO_PROCESSES, check=False)
     assert done.returncode != 0
     assert "was saved in the middle of a rollout" in done.stderr and "on as many processes as saved it" in done.stderr
 

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from support import ROOT
+from support.processes import TWO_PROCESSES
 
-TWO_PROCESSES = ROOT / "configs/accelerate/cpu_2_processes.yaml"
 # (processes, sequences per micro-batch, micro-batches): 16 completions in each
 SPLITS = [(1, 16, 1), (1, 8, 2), (1, 4, 4), (1, 1, 16), (2, 8, 1), (2, 4, 2), (2, 2, 4), (2, 1, 8)]
 STARE = {"advantage_shaping": "stare", "stare_amplify": 2.0, "stare_target_entropy": 100.0}

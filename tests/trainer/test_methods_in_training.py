@@ -8,6 +8,7 @@ import torch
 import trl
 from datasets import Dataset
 from PIL import Image
+from shaping.cases import CASES
 from support.runs import Watching, same_parameters
 
 from steer_trl import SteerGRPOTrainer
@@ -15,18 +16,9 @@ from steer_trl.shaping import SHAPERS
 from steer_trl.shaping.base import OF_ROLLOUTS
 from steer_trl.tiny import tiny_tokenizer
 
-# The shares and bounds are for thousands of tokens; here are hundreds.
-SETTINGS = {
-    "clip_cov": {"clip_cov_fraction": 0.1, "clip_cov_lower": -9.0, "clip_cov_upper": 9.0},
-    "kl_cov": {"kl_cov_fraction": 0.1},
-    "stare": {"stare_target_entropy": 100.0},
-    "dcpo": {"dcpo_smooth": True},
-    "quadrant": {"quadrant": "II", "quadrant_fraction": 0.5},
-}
-
 
 def settings(name):
-    return {"advantage_shaping": name, "correct_threshold": 0.5} | SETTINGS.get(name, {})
+    return {"advantage_shaping": name, "correct_threshold": 0.5} | (CASES[name].lively if name in CASES else {})
 
 
 def test_groups_are_whole_and_have_their_rewards(train):
@@ -168,16 +160,9 @@ def test_smooth_advantages_are_refused_for_images_inside_of_messages(make_traine
 
 # Eight completions per rollout and step, in two micro-batches. Groups are compared before they are split; the tokens
 # of a step when the loss has scored the first micro-batch.
-@pytest.mark.parametrize(
-    ("name", "scored"),
-    [
-        *((name, 0) for name in ("opo", "position", "entropy_advantage", "dcpo", "quadrant", "w_reinforce")),
-        *((name, 4) for name in ("steer", "stare", "fork_tokens", "clip_cov")),
-        *((name, 8) for name in ("ppl", "gtpo", "edge_grpo", "unlikelihood")),
-    ],
-)
-def test_completions_are_scored_once_and_only_if_somebody_asks(train, name, scored):
-    assert train(Watching, max_steps=2, **settings(name)).scored == 2 * scored
+@pytest.mark.parametrize("name", CASES)
+def test_completions_are_scored_once_and_only_if_somebody_asks(train, name):
+    assert train(Watching, max_steps=2, **settings(name)).scored == 2 * CASES[name].scored
 
 
 @pytest.mark.parametrize("name", SHAPERS)
@@ -188,9 +173,8 @@ def test_every_method_trains_off_policy_and_says_what_it_did(train, name):
     assert all(0 <= entry["shaping/share_changed"] <= 1 for entry in log[:4])
     changes = ["shaping/advantage_change", "rollout_advantage_change"]
     assert max(entry.get(key, 0) for entry in log[:4] for key in changes) > 0
-    marks = {"clip_cov": "clip_cov/dropped", "kl_cov": "kl_cov/held", "quadrant": "quadrant/drawn"}
-    if name in marks:
-        assert any(0 < entry[marks[name]] < 1 for entry in log[:4])
+    for mark in CASES[name].marks:
+        assert any(0 < entry[mark] < 1 for entry in log[:4]), mark
 
 
 @pytest.mark.parametrize("name", ["clip_cov", "quadrant", "dcpo"])

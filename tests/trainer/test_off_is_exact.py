@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from shaping.cases import CASES, UNCLIPPED
 from support.runs import same_parameters
 from trl import GRPOTrainer
 
@@ -44,28 +45,17 @@ ON = {
 }
 
 
-NEUTRAL = {
-    "quadrant": {"quadrant_fraction": 0.0},
-    "entropy_advantage": {"entropy_advantage_alpha": 0.0},
-    "clip_cov": {"clip_cov_fraction": 0.0},
-    "unlikelihood": {"unlikelihood_beta": 0.0},
-    "edge_grpo": {"edge_grpo_clamp": [1.0, 1.0]},
-    "ppl": {"ppl_alpha": 0.0},
-    "position": {"position_gamma": 0.0},
-    "fork_tokens": {"fork_tokens_fraction": 1.0},
-}
-
-
 @pytest.mark.parametrize("schedule", ["on-policy", "clipped ratios"])
 def test_every_methods_neutral_setting_is_grpo_bit_for_bit(train, schedule):
     grpo = train(GRPOTrainer, **SCHEDULES[schedule])
-    for name, neutral in NEUTRAL.items():
-        neutral = SCHEDULES[schedule] | {"advantage_shaping": name} | neutral
-        assert same_parameters(grpo, train(SteerGRPOTrainer, **neutral)), name
+    for name, case in CASES.items():
+        for neutral in [] if case.needs else case.neutral:  # a loss of its own is not GRPO's
+            off = train(SteerGRPOTrainer, **SCHEDULES[schedule], advantage_shaping=name, **neutral)
+            assert same_parameters(grpo, off), (name, neutral)
 
 
 def test_kl_cov_without_its_penalty_is_unclipped_grpo(train):
-    settings = SCHEDULES["clipped ratios"] | {"delta": None, "epsilon": 1.0, "epsilon_high": 1e9}
+    settings = SCHEDULES["clipped ratios"] | UNCLIPPED
     grpo = train(GRPOTrainer, **settings)
     assert same_parameters(grpo, train(SteerGRPOTrainer, **settings, advantage_shaping="kl_cov", kl_cov_coef=0.0))
 

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 from support import ROOT
+from support.processes import flags
 
 from steer_trl.cli.train import main
 
@@ -27,9 +28,8 @@ def test_starts_from_its_own_yaml(model, problems, tmp_path):
         "use_cpu": "true",
         "bf16": "false",
     }
-    flags = [str(part) for name, value in sizes.items() for part in (f"--{name}", value)]
     recipe = str(ROOT / "configs/recipes/steer_qwen2.5_math_7b.yaml")
-    main(["--config", recipe, *flags, "--eval_benchmarks", f"aime24={problems}@32"])
+    main(["--config", recipe, *flags(sizes), "--eval_benchmarks", f"aime24={problems}@32"])
     log = json.loads((tmp_path / "out/checkpoint-2/trainer_state.json").read_text())["log_history"]
     trained = [entry for entry in log if "shaping/weight_mean" in entry]
     assert [entry["step"] for entry in trained] == [1, 2] and all(np.isfinite(entry["entropy"]) for entry in trained)

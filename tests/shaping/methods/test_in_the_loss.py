@@ -1,0 +1,76 @@
+"""Identities of the other methods that act in the loss."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from shaping.batches import (
+    EXACT,
+    SEEDS,
+    bonus,
+    chosen,
+    clipped_loss,
+    gradient,
+    kept,
+    method,
+    random_batch,
+    trained,
+    weights,
+)
+from shaping.oracles import mean
+
+from steer_trl.randomness import uniform
+from steer_trl.shaping import TokenBatch
+
+
+@given(SEEDS, st.floats(0.0, 5.0), st.floats(1.01, 9.0))
+def test_the_entropy_advantage_never_turns_an_advantage(seed, alpha, kappa):
+    batch = random_batch(seed)
+    ours = bonus(method("entropy_advantage", entropy_advantage_alpha=alpha, entropy_advantage_kappa=kappa), batch)
+    assert torch.equal((batch.advantages + ours).sign(), batch.advantages.sign().expand_as(ours))
+    assert (ours >= 0).all()
+
+
+@given(SEEDS, st.sampled_from([0.05, 0.2, 0.5]))
+def test_fork_tokens_make_the_mean_over_tokens_one_over_the_uncertain(seed, fraction):
+    batch = random_batch(seed)
+    assume(batch.mask.any())
+    ours = weights(kept("fork_tokens", fork_tokens_fraction=fraction, **EXACT), batch)
+    places = sorted(trained(batch), key=batch.entropies.__getitem__, reverse=True)
+    uncertain = places[: max(1, math.floor(fraction * len(places) + 0.9999))]
+    assert chosen(ours != 0, batch) == set(uncertain)
+    over_all = mean((ours * batch.logps)[place].item() for place in places)
+    assert over_all == pytest.approx(mean(batch.logps[place].item() for place in uncertain), rel=1e-5)
+
+
+@pytest.mark.parametrize(("action", "weight"), [("mask", 0.0), ("double", 2.0)])
+@pytest.mark.parametrize("quadrant", ["I", "II", "III", "IV"])
+def test_quadrant(quadrant, action, weight):
+    rows = torch.arange(40)
+    q, draws = uniform(1, 0, rows, 1000).clamp(min=1e-3), uniform(2, 0, rows, 1000)
+    a = torch.tensor([1.0, -1.0, 0.0, 2.0]).repeat(10).unsqueeze(1)
+    # Doubling moves the current probabilities over the thresholds: those at rollout time count.
+    batch = TokenBatch(2 * q.log(), q.log(), q, q, a, torch.ones_like(q), 0.2, 0.2, draws)
+    members = (q > 0.8 if quadrant in ("I", "IV") else q < 0.2) & (a > 0 if quadrant in ("I", "II") else a < 0)
+    ours = weights(method("quadrant", quadrant=quadrant, quadrant_action=action), batch)
+    drawn, count = ours == weight, members.sum().item()
+    assert not (drawn & ~members).any() and (ours[~drawn] == 1).all()
+    assert abs(drawn.sum().item() - 0.1 * count) < 4 * math.sqrt(0.09 * count)
+    everything = method("quadrant", quadrant=quadrant, quadrant_action=action, quadrant_fraction=1.0)
+    assert torch.equal(weights(everything, batch) == weight, members)
+
+
+@given(SEEDS)
+def test_grpo_s(seed):
+    batch = random_batch(seed)
+    a, old, lengths = batch.advantages.double(), batch.old_logps.double(), batch.mask.sum(1).clamp(min=1)
+
+    def mean_ratio(lp, of_token=1.0):
+        return ((lp - old).exp() * of_token * batch.mask).sum(1) / lengths
+
+    explicit = gradient(lambda lp: clipped_loss(mean_ratio(lp), a.squeeze(1), 0.8, 1.28).mean(), batch.logps)
+    effective = a * weights(kept("grpo_s"), batch)
+    ours = gradient(lambda lp: -mean_ratio(lp, effective).mean(), batch.logps)
+    torch.testing.assert_close(ours, explicit, atol=1e-6, rtol=1e-5)

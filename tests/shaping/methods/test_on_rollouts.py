@@ -1,0 +1,143 @@
+"""Identities of the methods that act on rollouts."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from shaping.batches import (
+    SEEDS,
+    advantages,
+    kept,
+    method,
+    of_rewards,
+    random_rollout,
+)
+from shaping.oracles import expected_advantages, ppl
+
+from steer_trl.shaping import shape_rollout
+
+
+@given(SEEDS, st.sampled_from([0.0, 0.3]))
+def test_opo_sums_to_zero_over_the_tokens_of_a_group(seed, missing):
+    rollout = random_rollout(seed, (0.0, 0.4, 1.0), missing)
+    assert (
+        advantages("opo", rollout).view(-1, rollout.num_generations, rollout.mask.size(1)).sum((1, 2)).abs().max()
+        < 1e-4
+    )
+
+
+def test_opo_takes_the_mean_where_lengths_are_equal():
+    ours = method("opo").advantages(of_rewards([1.0, 0.0, 0.0, 0.2]))
+    torch.testing.assert_close(ours, torch.tensor([0.7, -0.3, -0.3, -0.1]))
+
+
+@pytest.mark.parametrize(("name", "advantage"), [("w_reinforce", 0.1), ("psr", 1.0), ("nsr", 0.0)])
+def test_a_group_that_is_all_right_teaches(name, advantage):
+    assert method(name).advantages(of_rewards([1.0] * 4)).tolist() == pytest.approx([advantage] * 4)
+
+
+@pytest.mark.parametrize("loss_type", ["dapo", "bnpo", "grpo", "dr_grpo"])
+@pytest.mark.parametrize(("name", "sign"), [("psr", 1), ("nsr", -1)])
+@given(SEEDS, st.sampled_from([0.0, 0.3]))
+def test_dropping_makes_the_loss_a_mean_over_the_rest(name, sign, loss_type, seed, missing):
+    rollout = random_rollout(seed, (-1.0, 1.0), missing)
+    ours = kept(name, loss_type=loss_type).advantages(rollout).double()
+    losses, lengths = (rollout.logps * rollout.mask).double().sum(1), rollout.mask.sum(1)
+    rest = rollout.rewards * sign > 0
+    if loss_type in ("grpo", "dr_grpo"):
+        losses, lengths = losses / lengths, torch.ones_like(lengths)
+    of_all = (ours * losses).sum() / lengths.sum()
+    assert of_all.item() == pytest.approx(sign * (losses[rest].sum() / lengths[rest].sum().clamp(min=1)).item())
+    assert (ours[~rest] == 0).all()
+
+
+@pytest.mark.parametrize(("threshold", "right"), [(0.0, [0, 1, 1, 1]), (0.5, [0, 0, 0, 1])])
+def test_right_is_above_the_threshold(threshold, right):
+    shaper = method("w_reinforce", correct_threshold=threshold, w_reinforce_positive=2.0)
+    assert shaper.advantages(of_rewards([0.0, 0.1, 0.5, 0.6])).tolist() == [2.0 if x else -1.0 for x in right]
+
+
+@given(SEEDS)
+def test_gtpo_conserves_the_reward_of_each_position(seed):
+    rollout = random_rollout(seed)
+    for side, sign in ((rollout.rewards > 0, 1), (rollout.rewards == 0, -1)):
+        members = (rollout.mask.bool() & side.unsqueeze(1)).view(-1, rollout.num_generations, rollout.mask.size(1))
+        rewards = kept("gtpo", gtpo_reward_weight=0.9).shaped_rewards(rollout).view_as(members)
+        total = torch.where(members, rewards, 0.0).sum(1)
+        torch.testing.assert_close(total, sign * members.sum(1).float(), atol=1e-5, rtol=1e-5)
+
+
+@given(SEEDS, st.sampled_from([0.0, 0.3]))
+def test_gtpo_is_centered_jointly_or_on_each_side(seed, missing):
+    rollout = random_rollout(seed, missing=missing)
+    separate = advantages("gtpo", rollout, gtpo_normalize="separate")
+    sides = [separate * side.unsqueeze(1) for side in (rollout.rewards > 0, rollout.rewards == 0)]
+    for ours in (advantages("gtpo", rollout), *sides):
+        assert ours.reshape(-1, rollout.num_generations * ours.size(1)).sum(1).abs().max() < 1e-3
+
+
+def test_gtpo_takes_a_token_without_an_entropy_out_of_the_others_shares():
+    entropies = torch.rand(4, 3, generator=torch.Generator().manual_seed(0)) + 0.1
+    mask, bad = torch.ones(4, 3), entropies.clone()
+    mask[1:3, 1], bad[1:3, 1] = 0, torch.nan
+    rollout = of_rewards([1.0, 1.0, 0.0, 0.0], entropies=bad)
+    ours, clean = (method("gtpo").shaped_rewards(x) for x in (rollout, replace(rollout, mask=mask)))
+    torch.testing.assert_close(ours[mask.bool()], clean[mask.bool()])
+
+
+@given(SEEDS, st.randoms(use_true_random=False))
+def test_unlikelihood_follows_the_order_of_the_completions(seed, random):
+    rollout = random_rollout(seed)
+    size = rollout.num_generations
+    order = [start + i for start in range(0, len(rollout.mask), size) for i in random.sample(range(size), size)]
+    moved = {name: getattr(rollout, name)[order] for name in ("mask", "rewards", "logps")}
+    ours, again = (advantages("unlikelihood", x) for x in (rollout, replace(rollout, **moved)))
+    torch.testing.assert_close(again, ours[order])
+
+
+def test_unlikelihood_teaches_groups_that_are_all_right_and_not_those_that_are_all_wrong():
+    logps = torch.tensor([[-1.0], [-3.0], [-2.0], [-4.0]]).expand(4, 3)
+    ours = method("unlikelihood").advantages(of_rewards([1.0] * 4, logps=logps))
+    assert ours.argsort().tolist() == [0, 2, 1, 3] and ours[0] < -1 < 1 < ours[3]
+    assert (method("unlikelihood").advantages(of_rewards([-1.0] * 4, logps=logps)) == 0).all()
+
+
+def test_unlikelihood_breaks_ties_the_same_way_each_time():
+    rollout = of_rewards([1.0] * 8, logps=torch.full((8, 3), -1.0))
+    one, other = (method("unlikelihood").advantages(rollout).tolist() for _ in range(2))
+    assert one == other and len(set(one)) == 8
+
+
+def test_edge_grpo_clamps():
+    rollout = of_rewards([1.0] * 4, entropies=torch.tensor([[0.0], [0.1], [1.0], [2.9]]).expand(4, 3))
+    # The first has no entropy to speak of.
+    for clamp, expected in ((None, [1, 10, 1, 1 / 2.9]), ([0.5, 2], [1, 2, 1, 0.5])):
+        ours = method("edge_grpo", edge_grpo_clamp=clamp).scales(rollout)
+        assert ours.flatten().tolist() == pytest.approx(expected)
+
+
+@given(SEEDS)
+def test_ppl_of_the_rollout_compares_all_completions(seed):
+    rollout = random_rollout(seed)
+    expected = expected_advantages(ppl, rollout, len(rollout.mask))
+    torch.testing.assert_close(advantages("ppl", rollout, ppl_scope="rollout"), expected, atol=5e-4, rtol=5e-4)
+
+
+@pytest.mark.parametrize("scope", ["group", "rollout"])
+def test_ppl_bounds_its_scores(scope):
+    logps = torch.tensor([-9.0] + [0.0] * 39).unsqueeze(1).expand(40, 3)
+    ours = method("ppl", ppl_scope=scope, ppl_alpha=0.3).scales(of_rewards([1.0] * 40, logps=logps))
+    assert ours[0].item() == pytest.approx(1 - 0.3 * 3) and (ours > 0).all()
+
+
+def test_position_grows_along_the_trained_tokens():
+    given_ones, by_a_tool = torch.tensor([[2.0], [-2.0], [0.0]]), torch.tensor([[1, 0, 0, 1]] * 3)
+    rollout = of_rewards([0.0] * 3, mask=by_a_tool, advantages=given_ones)
+    bonuses = [0.1 / (1 + math.exp(-3 * rho)) for rho in (0.5, 1.0)]
+    ours = shape_rollout([method("position", position_slope=3.0)], rollout)[:, [0, 3]].tolist()
+    assert ours == [pytest.approx([sign * (2 + b) for b in bonuses]) for sign in (1, -1)] + [[0.0, 0.0]]
+    steps = method("position").rollout_bonus(replace(rollout, mask=torch.ones(3, 7))).diff(dim=1)
+    assert (steps[0] > 0).all() and (steps[1] < 0).all()

@@ -1,0 +1,98 @@
+"""STARE's sets and gates, against loops."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from shaping.batches import (
+    EXACT,
+    SEEDS,
+    chosen,
+    kept,
+    method,
+    random_batch,
+    trained,
+    weights,
+)
+from shaping.oracles import mean
+
+
+class TestStare:
+    OPERATIONS = {"O1": (1, True, 2.0), "O2": (1, False, 0.5), "O3": (-1, False, 2.0), "O4": (-1, True, 0.5)}
+    COMBINED = {"C1": ("O1", "O3"), "C2": ("O1", "O4"), "C3": ("O2", "O3"), "C4": ("O2", "O4")}
+
+    def omega(self, batch, variant, **options):
+        options = {"stare_gate": "none", "stare_amplify": 2.0, "stare_attenuate": 0.5} | options
+        if not {"O2", "O3", "C1", "C3", "C4"} & {variant}:
+            options.pop("stare_low_set", None)  # refused where no expected token is touched
+        if variant in ("O1", "O3", "C1"):
+            options.pop("stare_attenuate")  # refused where nothing is attenuated
+        if variant in ("O2", "O4", "C4"):
+            options.pop("stare_amplify")
+        return weights(kept("stare", stare_variant=variant, **EXACT, **options), batch)
+
+    @pytest.mark.parametrize("low_set", ["complement", "bottom"])
+    @pytest.mark.parametrize("variant", OPERATIONS)
+    @given(SEEDS, st.sampled_from([0.1, 0.25, 0.5, 0.8, 1.0]))
+    def test_sets(self, variant, low_set, seed, fraction):
+        batch = random_batch(seed)
+        sign, surprising, weight = self.OPERATIONS[variant]
+        side = sorted(
+            (place for place in trained(batch) if sign * batch.advantages[place[0]] > 0), key=batch.logps.__getitem__
+        )
+        count = min(len(side), max(1, math.floor(len(side) * fraction + 0.999999)))
+        low = side[count if low_set == "complement" else max(count, len(side) - count) :]
+        ours = self.omega(batch, variant, stare_low_set=low_set, stare_top_fraction=fraction)
+        assert chosen(ours == weight, batch) == set(side[:count] if surprising else low)
+        assert (ours[ours != weight] == 1).all()
+
+    @pytest.mark.parametrize("low_set", ["complement", "bottom"])
+    @pytest.mark.parametrize("variant", COMBINED)
+    @given(SEEDS)
+    def test_combined_variants_are_unions_of_disjoint_sets(self, variant, low_set, seed):
+        batch, options = random_batch(seed), {"stare_low_set": low_set, "stare_top_fraction": 0.3}
+        one, other = (self.omega(batch, name, **options) for name in self.COMBINED[variant])
+        assert not ((one != 1) & (other != 1)).any()
+        assert torch.equal(self.omega(batch, variant, **options), one * other)
+
+    @given(SEEDS)
+    def test_a_fixed_probability_takes_no_quantile(self, seed):
+        batch = random_batch(seed)
+        ours = self.omega(batch, "C4", stare_fixed_probability=0.4)
+        likely, a = batch.logps.exp() >= 0.4, batch.advantages
+        assert chosen(ours == 0.5, batch) == chosen(((a > 0) & likely) | ((a < 0) & ~likely), batch)
+
+    @given(SEEDS)
+    def test_gates_of_completions_and_of_tokens(self, seed):
+        batch, options, target = random_batch(seed), {"stare_top_fraction": 0.5}, {"stare_target_entropy": 1.5}
+        always = self.omega(batch, "C1", stare_gate="none", **options)
+        sample, token = (self.omega(batch, "C1", stare_gate=g, **options, **target) for g in ("sample", "token"))
+        for i, t in trained(batch):
+            of_completion = mean(batch.old_entropies[i, u].item() for j, u in trained(batch) if j == i)
+            assert sample[i, t] == (always[i, t] if of_completion < 1.5 else 1)
+            assert token[i, t] == (always[i, t] if batch.old_entropies[i, t] < 1.5 else 1)
+
+    @pytest.mark.parametrize("gate", ["batch", "sample", "token", "none"])
+    def test_only_the_gate_of_the_batch_closes_everything(self, gate):
+        shaper = method("stare", stare_gate=gate)
+        assert shaper.active  # until the first rollout is known
+        shaper.on_rollout(0.3)  # equal to the target: closed
+        assert shaper.active is (gate != "batch")
+
+
+@pytest.mark.parametrize("entropy", [-0.1, math.nan, math.inf, "0.5", True, [0.5]])
+def test_stares_first_entropy(entropy):
+    shaper, state = method("stare"), {"gate": False, "initial_entropy": entropy}
+    with pytest.raises(ValueError, match=r"^initial_entropy must be null or a number of nats"):
+        shaper.load_state_dict(state)
+    assert shaper.controller.gate and shaper.initial_entropy is None
+
+
+def test_what_is_missing_of_stares():
+    for name in ("gate", "initial_entropy"):
+        state = {"gate": False, "initial_entropy": None}
+        del state[name]
+        with pytest.raises(ValueError, match=f"^{name} is missing and must be"):
+            method("stare").load_state_dict(state)

@@ -1,0 +1,134 @@
+"""Several methods at once, and methods of one's own."""
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from shaping.batches import (
+    SEEDS,
+    bonus,
+    clipped_loss,
+    config,
+    gradient,
+    kept,
+    method,
+    random_batch,
+    random_rollout,
+    shaped,
+    weights,
+)
+
+from steer_trl import shaping
+from steer_trl.shaping import Shaper, TokenBatch, make_shapers
+
+
+class Recording(Shaper):
+    """A method of one's own: it doubles, and remembers what it was given."""
+
+    def weights(self, batch, measure):
+        self.given = batch.advantages
+        return torch.full_like(batch.logps, 2.0)
+
+
+class TestCombinations:
+    def both(self, seed=3):
+        """A rollout that is one micro-batch; the third has groups of both kinds."""
+        r = random_rollout(seed)
+        noise, draws = torch.rand(2, *r.mask.shape, generator=torch.Generator().manual_seed(seed))
+        logps = r.logps + 0.6 * (noise - 0.5)
+        return r, TokenBatch(logps, r.logps, r.entropies, r.entropies, r.advantages, r.mask, 0.2, 0.28, draws)
+
+    def applied(self, shapers, rollout, batch):
+        """What a trainer does with them: the advantages on the mask, and the weights."""
+        before = shaping.shape_rollout(shaping.act_on_rollouts(shapers), rollout)
+        result = shaped(shapers, replace(batch, advantages=before))
+        after = before if result.advantages is None else result.advantages
+        return after * batch.mask, result.weights
+
+    def test_stages_act_in_their_order_whatever_the_order_of_the_names(self):
+        rollout, batch = self.both()
+        expected = method("opo").advantages(rollout).unsqueeze(1)
+        for name in ("edge_grpo", "ppl"):
+            expected = expected * method(name).scales(rollout).float().unsqueeze(1)
+        expected = expected + bonus(method("entropy_advantage"), replace(batch, advantages=expected))
+        batch_with_bonus = replace(batch, advantages=expected)
+        for name in ("steer", "stare"):
+            expected = expected * weights(method(name), batch_with_bonus)
+        names = ("opo", "edge_grpo", "ppl", "entropy_advantage", "steer", "stare")
+        for order in list(permutations(names))[::60]:
+            ours, _ = self.applied(make_shapers(config(*order)), rollout, batch)
+            torch.testing.assert_close(ours, expected * batch.mask)
+
+    @pytest.mark.parametrize("adding", ["entropy_advantage", "position"])
+    def test_weights_are_given_the_advantages_with_the_bonus(self, adding):
+        rollout, batch = self.both()
+        own = f"{__name__}:Recording"
+        shapers = make_shapers(config(own, adding))
+        ours, _ = self.applied(shapers, rollout, batch)
+        alone, _ = self.applied(make_shapers(config(adding)), rollout, batch)
+        torch.testing.assert_close(shapers[own].given * batch.mask, alone)
+        torch.testing.assert_close(ours, 2 * alone)
+
+    @pytest.mark.parametrize("names", ["steer stare", "clip_cov steer", "fork_tokens quadrant", "edge_grpo ppl"])
+    @settings(max_examples=20)
+    @given(SEEDS)
+    def test_multiplicative_methods_commute(self, names, seed):
+        orders = names.split(), names.split()[::-1]
+        one, other = (self.applied(make_shapers(config(*order)), *self.both(seed)) for order in orders)
+        torch.testing.assert_close(one, other)
+
+    REFUSED = (
+        "opo gtpo|unlikelihood psr|w_reinforce grpo_s|entropy_advantage position|position kl_cov|clip_cov quadrant|"
+        "kl_cov steer|stare dcpo|dcpo entropy_advantage|grpo_s fork_tokens|grpo_s dcpo|dcpo opo|dcpo ppl"
+    )
+
+    @pytest.mark.parametrize("smooth", [False, True])
+    @pytest.mark.parametrize("names", REFUSED.split("|"))
+    def test_what_does_not_go_together_is_refused(self, names, smooth):
+        for order in (names.split(), names.split()[::-1]):
+            if names in ("dcpo opo", "dcpo ppl") and not smooth:
+                assert list(make_shapers(config(*order))) == order
+                continue
+            with pytest.raises(ValueError, match="cannot be combined") as error:
+                config(*order, dcpo_smooth=smooth)
+            assert any(all(repr(name) in line for name in order) for line in str(error.value).splitlines())
+
+
+@pytest.mark.parametrize("separator", [":", "."])
+def test_a_method_of_ones_own_is_found_by_its_import_path(separator):
+    name = f"{__name__}{separator}Recording"
+    assert type(make_shapers(config(name))[name]) is Recording
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no_such_module:Method", "No module named 'no_such_module'"),
+        ("no_such_module.Method", "No module named 'no_such_module'"),
+        ("steer_trl.shaping.methods.opo:Missing", "no attribute 'Missing'"),
+        ("math:sqrt", "must be a subclass of steer_trl.shaping.Shaper"),
+        ("collections.OrderedDict", "must be a subclass of steer_trl.shaping.Shaper"),
+        ("not a path:x", "cannot be imported"),
+        ("opoo", "is unknown. Use one of 'steer', .*'opo'"),
+    ],
+)
+def test_a_bad_import_path_is_refused_with_its_reason(name, message):
+    with pytest.raises(ValueError, match=message) as error:
+        config(name)
+    assert f"advantage_shaping={name!r}" in str(error.value)
+
+
+@given(SEEDS)
+def test_weights_on_the_advantages_are_weights_on_the_loss(seed):
+    batch = random_batch(seed)
+    result = shaped({name: kept(name) for name in ("steer", "stare", "fork_tokens")}, batch)
+    assert (result.weights >= 0).all()
+
+    def loss(lp, a):
+        return clipped_loss((lp - batch.old_logps.double()).exp(), a.double().expand_as(lp), 0.8, 1.28, 3.0)
+
+    outside = gradient(lambda lp: (result.weights * loss(lp, batch.advantages)).sum(), batch.logps)
+    inside = gradient(lambda lp: loss(lp, result.advantages).sum(), batch.logps)
+    torch.testing.assert_close(inside, outside, atol=1e-5, rtol=1e-5)

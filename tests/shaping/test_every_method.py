@@ -1,0 +1,125 @@
+"""What holds of every method, whatever it does; `cases.py` has a row for each."""
+
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from shaping.batches import (
+    IN_THE_LOSS,
+    ON_ROLLOUTS,
+    REPLACING,
+    SEEDS,
+    advantages,
+    config,
+    kept,
+    method,
+    random_batch,
+    random_rollout,
+    shaped,
+)
+from shaping.cases import CASES
+from shaping.oracles import expected_advantages
+from support import ROOT
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from steer_trl import shaping
+from steer_trl.functional.order_statistics import this_process
+from steer_trl.shaping import SHAPERS, TokenBatch
+
+
+def test_every_method_has_a_row():
+    assert CASES.keys() == SHAPERS.keys()
+
+
+ORACLES = [
+    pytest.param(name, *oracle, id=oracle[0].__name__) for name, case in CASES.items() for oracle in case.oracles
+]
+NEUTRAL = [(name, options) for name, case in CASES.items() for options in case.neutral]
+WRONG = [(field, value) for case in CASES.values() for field, values in case.wrong.items() for value in values]
+SURROGATES = [name for name, case in CASES.items() if case.needs]
+
+
+@pytest.mark.parametrize(("name", "oracle", "options"), ORACLES)
+@given(SEEDS, st.sampled_from([(0.0, 1.0), (-1.0, 1.0), (1.0,)]), st.sampled_from([0.0, 0.3]))
+def test_advantages_are_the_papers_loops(name, oracle, options, seed, outcomes, missing):
+    rollout = random_rollout(seed, outcomes, missing)
+    if name not in REPLACING:  # what scales or adds keeps the advantage of a completion that nothing could score
+        unscored = rollout.rewards.isnan().unsqueeze(1)
+        rollout = replace(rollout, advantages=torch.where(unscored, 0.0, rollout.advantages))
+    ours, theirs = (
+        advantages(name, rollout, **options),
+        expected_advantages(oracle, rollout, rollout.num_generations),
+    )
+    torch.testing.assert_close(ours, theirs, atol=5e-4, rtol=5e-4)
+
+
+@pytest.mark.parametrize(("name", "options"), NEUTRAL, ids=str)
+def test_neutral_settings_touch_nothing(name, options):
+    shapers = {name: method(name, **options)}
+    assert not shapers[name].active and shaping.act_on_rollouts(shapers) == []
+    assert shaped(shapers, random_batch(0)).advantages is None
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+def test_a_loss_of_its_own_switches_trls_clipping_off(name):
+    needed = CASES[name].needs
+    for args in (config(name), config(name, **needed)):
+        assert {setting: getattr(args, setting) for setting in needed} == needed
+
+
+OTHERS = {"epsilon": 0.3, "epsilon_high": 0.28, "delta": 10.0, "loss_type": "cispo"}
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+@pytest.mark.parametrize("setting", [*OTHERS, "importance_sampling_level"])
+def test_a_loss_of_its_own_refuses_what_it_would_ignore(name, setting):
+    value = OTHERS.get(setting, "sequence")
+    with pytest.raises(ValueError, match=f"{setting}={value!r} cannot be combined with '{name}'"):
+        config(name, **{setting: value})
+
+
+@pytest.mark.parametrize(("field", "value"), WRONG)
+def test_a_setting_out_of_range_is_refused_by_name(field, value):
+    with pytest.raises(ValueError, match=f"{field}(=| must be )"):
+        config("none", **{field: value})
+
+
+@pytest.mark.parametrize("name", IN_THE_LOSS)
+@given(SEEDS)
+def test_an_optimizer_step_does_not_depend_on_how_it_is_split(name, seed):
+    batch, shapers = random_batch(seed), {name: kept(name)}
+    tensors = {field: x for field, x in vars(batch).items() if isinstance(x, torch.Tensor)}
+    parts = [replace(batch, **{f: x[rows] for f, x in tensors.items()}) for rows in (slice(1), slice(1, None))]
+    ahead = shaping.measured(shapers, TokenBatch.merged(parts), this_process)
+    split = torch.cat([shaping.shaped(shapers, part, ahead).advantages for part in parts])
+    whole = shaped(shapers, batch).advantages
+    torch.testing.assert_close(split * batch.mask, whole * batch.mask, atol=1e-6, rtol=1e-5)
+
+
+class NoFloatCumsum(TorchDispatchMode):
+    """Fails where CUDA would under `full_determinism`: it has no deterministic cumsum of floats."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        assert "cumsum" not in str(function) or not args[0].is_floating_point(), f"{function} of floats"
+        return function(*args, **kwargs or {})
+
+
+class TestDeterminism:
+    @pytest.mark.parametrize("name", SHAPERS)
+    def test_no_float_is_cumsummed(self, name):
+        rollout, batch = random_rollout(3), random_batch(1)
+        with NoFloatCumsum():
+            advantages(name, rollout) if name in ON_ROLLOUTS else shaped({name: method(name)}, batch)
+
+    def test_the_custom_method_of_the_docs(self):
+        (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/methods.md").read_text(), re.S)
+        exec(code, scope := {})
+        args = SimpleNamespace(shaping_scope="step", shaping_options={"last": 0.5})
+        batch = replace(random_batch(1), mask=torch.tensor([[1, 0, 1, 1, 1]]))
+        with NoFloatCumsum():
+            ours = scope["FadeOut"](args).weights(batch, None)
+        torch.testing.assert_close(ours[0, [0, 2, 3, 4]], torch.tensor([0.875, 0.75, 0.625, 0.5]))
