@@ -65,9 +65,10 @@ test-vllm: $(VLLM)/.installed ## colocated vLLM, real, in an environment of its 
 notebooks: install ## execute both notebooks, the one for a GPU scaled down; minutes
 	$(RUN) -m pytest tests/notebooks
 
-lint: install ## check format and style
+lint: install ## check format, style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/mypy
 
 format: install ## format the code
 	$(BIN)/ruff format .
