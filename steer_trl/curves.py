@@ -69,7 +69,7 @@ def curves(
             "Give trainer.state.log_history after trainer.train(); logging_steps says how often it is written."
         )
     figure = Figure(figsize=(max(4.4 * len(drawn), 6), 3.6), layout="constrained")
-    figure.suptitle(title)
+    figure.suptitle(title or "")
     for axis, (head, unit, keys) in zip(figure.subplots(1, len(drawn), squeeze=False)[0], drawn, strict=True):
         for key in keys:
             axis.plot(*zip(*lines[key], strict=True), label=key, marker="." if len(lines[key]) == 1 else "")

@@ -6,6 +6,12 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is experimental; its warning says nothing about us
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+from jaxtyping import install_import_hook
+
+# Types and shapes of the annotations are checked at each call; an int is a float.
+CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+install_import_hook(["steer_trl.functional", "steer_trl.shaping"], CHECKER)
+
 import pytest
 import torch
 from hypothesis import settings

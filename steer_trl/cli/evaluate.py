@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from accelerate.utils import set_seed
-from trl import TrlParser
 
+from steer_trl.cli.recipes import RecipeParser
 from steer_trl.evaluation.backends import TransformersGenerator, VLLMGenerator, has_vllm, prompt_token_ids
 from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, Benchmark, load_benchmarks, one_sample_if_greedy
 from steer_trl.evaluation.evaluate import evaluate
@@ -96,7 +96,7 @@ class EvalArguments:
 
 def main(arguments: list[str]) -> None:
     """Parse, evaluate, write, print."""
-    (args,) = TrlParser((EvalArguments,), prog="steer-trl eval").parse_args_and_config(arguments)
+    (args,) = RecipeParser((EvalArguments,), prog="steer-trl eval").parse_args_and_config(arguments)
     run(args)
 
 
@@ -116,6 +116,7 @@ def run(args: EvalArguments) -> dict[str, Any]:
     generator = _generator(args)
     settings = _settings(args, benchmarks, generator)
     records = Records(args.output_dir, settings, args.overwrite) if state.is_main_process else None
+    assert args.batch_size is not None  # `__post_init__` has chosen one
     entries = evaluate(benchmarks, generator, judge, sampling, args.batch_size, records)
     summary = {"settings": settings} | summarize(entries)
     if records:
@@ -128,11 +129,11 @@ def run(args: EvalArguments) -> dict[str, Any]:
 
 def _generator(args: EvalArguments) -> TransformersGenerator | VLLMGenerator:
     set_seed(args.seed)
-    model = {"name": args.model_name_or_path, "revision": args.model_revision, "dtype": args.dtype}
+    model = args.model_name_or_path, args.model_revision, args.dtype
     if args.backend == "transformers":
-        return TransformersGenerator.load(**model)
+        return TransformersGenerator.load(*model)
     return VLLMGenerator(
-        **model,
+        *model,
         tensor_parallel_size=args.tensor_parallel_size,
         gpu_memory_utilization=args.gpu_memory_utilization,
         max_model_length=args.max_model_length,

@@ -60,7 +60,10 @@ def checkpoint_to_resume(value: str | None) -> str | bool | None:
 class RecipeParser(TrlParser):
     """TRL's parser, with recipes that extend each other behind `--config`."""
 
-    def parse_args_and_config(self, args: Iterable[str] | None = None, **kwargs: Any) -> tuple[Any, ...]:
+    def __init__(self, dataclass_types: Iterable[Any], **named: Any) -> None:
+        super().__init__(dataclass_types, **named)
+
+    def parse_args_and_config(self, args: Iterable[str] | None = None, *others: Any, **named: Any) -> tuple[Any, ...]:
         """Parse the command line over the recipe over the defaults; see [`~trl.TrlParser`]."""
         args = list(sys.argv[1:] if args is None else args)
         path, args = split_off("--config", args)
@@ -70,4 +73,4 @@ class RecipeParser(TrlParser):
             unknown = self.set_defaults_with_config(**settings)
             if unknown:
                 raise ValueError(f"recipe {path} has unknown settings: {' '.join(unknown)}. Correct or remove them.")
-        return super().parse_args_and_config(args, **kwargs)
+        return super().parse_args_and_config(args, *others, **named)

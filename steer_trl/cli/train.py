@@ -101,7 +101,7 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         reward_funcs=MathReward(incorrect=math_args.reward_incorrect, timeout=math_args.reward_timeout),
         args=training_args,
         train_dataset=dataset,
-        benchmarks=benchmarks and BenchmarkEvaluation(benchmarks, sampling),
+        benchmarks=BenchmarkEvaluation(benchmarks, sampling) if benchmarks else None,
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )

@@ -8,7 +8,7 @@ from transformers import (
     AutoTokenizer,
     GenerationConfig,
     PreTrainedModel,
-    PreTrainedTokenizerFast,
+    PreTrainedTokenizerBase,
 )
 
 from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, is_correct, split_problems
@@ -27,7 +27,7 @@ def task_sampling(temperature: float = 1.0, top_p: float = 1.0) -> Sampling:
 
 def sample(
     model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
+    tokenizer: PreTrainedTokenizerBase,
     prompts: list[str],
     num_samples: int,
     sampling: Sampling,
@@ -38,14 +38,15 @@ def sample(
     inputs = tokenizer(prompts, return_tensors="pt", padding=True, return_token_type_ids=False).to(model.device)
     with kept_random_state(model.device), torch.no_grad():
         torch.manual_seed(sampling.seed)
-        tokens = model.generate(**inputs, generation_config=config)[:, inputs["input_ids"].size(1) :]
-    texts = tokenizer.batch_decode(tokens, skip_special_tokens=True)
+        # Transformers types `generate` for its own checker only.
+        drawn = model.generate(**inputs, generation_config=config)  # type: ignore[operator]
+    texts = tokenizer.batch_decode(drawn[:, inputs["input_ids"].size(1) :], skip_special_tokens=True)
     return [texts[i : i + num_samples] for i in range(0, len(texts), num_samples)]
 
 
 def evaluate(
     model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
+    tokenizer: PreTrainedTokenizerBase,
     prompts: list[str],
     num_samples: int,
     sampling: Sampling,

@@ -90,13 +90,19 @@ def _run(experiment: Experiment, name: str, steps: int, command: list[str]) -> N
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RECIPE).write_text(yaml.safe_dump(experiment.recipe(name)))
     command = [sys.executable, *command, "--config", str(folder / RECIPE), "--output_dir", str(folder)]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     with (
         tqdm(total=steps, desc=name, unit="step") as bar,
         open(folder / OUTPUT, "w") as output,
-        subprocess.Popen(command, env=os.environ | ENVIRONMENT, **streams) as process,
+        subprocess.Popen(
+            command,
+            env=os.environ | ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process,
     ):
-        for line in process.stdout:
+        for line in process.stdout or ():
             output.write(line)
             if entropy := ENTROPY.search(line):
                 bar.set_postfix_str(f"entropy {entropy[1]}", refresh=False)

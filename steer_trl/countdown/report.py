@@ -1,5 +1,6 @@
 """The table and the picture of a comparison, and what did not differ in plain words."""
 
+from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ def table(results: dict[str, dict[str, Any]], problems: int, timed_against: str 
     rows = {}
     for name, measured in results.items():
         trained, final = name != START, measured["final"]
-        row = {"entropy": "{:.3f} -> {:.3f}".format(*entropy_ends(measured["log"])) if trained else ""}
+        row = {"entropy": "{:.3f} -> {:.3f}".format(*entropy_ends(measured["log"]) or (nan, nan)) if trained else ""}
         for sampling, metric in COLUMNS:
             row[f"{metric} {sampling}"] = "{:.3f} ±{:.3f}".format(*final[sampling][metric])
         if timed_against:

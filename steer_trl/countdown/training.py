@@ -64,7 +64,8 @@ class HeldOut(TrainerCallback):
         """Evaluate if it is time. What is in the state's log is in the checkpoints."""
         if state.global_step % self.every == 0 and state.global_step < state.max_steps:
             metrics = evaluate(kwargs["model"], kwargs["processing_class"], self.prompts, *SAMPLINGS["T=1"])
-            state.log_history.append({"step": state.global_step, "held_out": metrics})
+            entry: dict[str, Any] = {"step": state.global_step, "held_out": metrics}
+            state.log_history.append(entry)
 
 
 def train(countdown: CountdownArguments, args: SteerGRPOConfig) -> None:
@@ -96,8 +97,9 @@ def train(countdown: CountdownArguments, args: SteerGRPOConfig) -> None:
     if args.process_index == 0:
         unset_hf_deepspeed_config()  # else the model to judge would be sharded over processes that do not judge
         final = evaluate_saved(args.output_dir, countdown.held_out)
-        log = [entry for entry in trainer.state.log_history if "held_out" not in entry]
-        points = [{"step": e["step"]} | e["held_out"] for e in trainer.state.log_history if "held_out" in e]
+        history: list[dict[str, Any]] = trainer.state.log_history  # with the entries of `HeldOut`
+        log = [entry for entry in history if "held_out" not in entry]
+        points = [{"step": e["step"]} | e["held_out"] for e in history if "held_out" in e]
         points.append({"step": trainer.state.global_step} | final["T=1"])
         measured = {"log": log, "seconds": log[-1]["train_runtime"], "held_out": points, "final": final}
         Path(args.output_dir, MEASURED).write_text(json.dumps(measured, indent=1))

@@ -101,7 +101,7 @@ def _load(name_or_path: str, split: str | None, config: str | None, revision: st
     if builder and not path.is_file():
         raise FileNotFoundError(f"data set {name_or_path!r}: there is no such file. Check the path.")
     if builder:
-        arguments = {"path": builder, "data_files": str(path), "split": split or "train"}
+        arguments: dict[str, Any] = {"path": builder, "data_files": str(path), "split": split or "train"}
     elif known := SOURCES.get(name_or_path):
         arguments = {"path": known.path, "name": config or known.config, "split": split or known.split}
         arguments["revision"] = revision or known.revision
@@ -172,7 +172,7 @@ def _agreeing(copies: dict[str, list[int]], solutions: list[str | None]) -> list
         for index in indices[1:]
         if solutions[index] != solutions[indices[0]]
     }
-    to_compare = sorted(pair for pair in pairs if None not in pair)
+    to_compare = sorted((one, other) for one, other in pairs if one is not None and other is not None)
     verdicts = _reward().judge([other for _, other in to_compare], [first for first, _ in to_compare])
     equal = {pair for pair, verdict in zip(to_compare, verdicts, strict=True) if verdict.correct}
     return [

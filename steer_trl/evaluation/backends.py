@@ -2,7 +2,7 @@
 
 import importlib.util
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from accelerate import PartialState
@@ -10,6 +10,7 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    BatchEncoding,
     GenerationConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -124,7 +125,8 @@ def prompt_token_ids(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Messa
             f"the tokenizer {tokenizer.name_or_path!r} has no chat template, but the prompts are "
             "conversations. Add the one the model was trained with to its folder, as chat_template.jinja."
         )
-    return tokenizer.apply_chat_template(list(prompts), add_generation_prompt=True, tokenize=True)["input_ids"]
+    encoded = tokenizer.apply_chat_template(list(prompts), add_generation_prompt=True, tokenize=True)
+    return cast(BatchEncoding, encoded)["input_ids"]
 
 
 def generation_settings(sampling: Sampling) -> dict[str, Any]:
@@ -144,13 +146,13 @@ def until_eos(ids: list[int], eos_token_ids: Sequence[int], tokenizer: PreTraine
     """Cut drawn tokens after the first end-of-sequence token; without one the completion was cut off."""
     end = next((i + 1 for i, token in enumerate(ids) if token in eos_token_ids), None)
     ids = ids[:end]
-    return Completion(tokenizer.decode(ids, skip_special_tokens=True), len(ids), end is None)
+    return Completion(tokenizer.batch_decode([ids], skip_special_tokens=True)[0], len(ids), end is None)
 
 
 def saved_eos_token_ids(name: str, revision: str | None = None) -> list[int]:
     """Return the end-of-sequence tokens that a saved model generates with, without loading its weights."""
     try:
-        generation_config = GenerationConfig.from_pretrained(name, revision=revision)
+        generation_config = GenerationConfig.from_pretrained(name, revision=revision or "main")
     except OSError:  # it has none of its own
         generation_config = GenerationConfig.from_model_config(AutoConfig.from_pretrained(name, revision=revision))
     return _as_list(generation_config.eos_token_id)

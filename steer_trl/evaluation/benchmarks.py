@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from datasets import Dataset
@@ -52,11 +53,8 @@ def load_benchmarks(
     if not parts:
         complaints.append(f"benchmarks must not be empty. Name some of {', '.join(PAPER_SAMPLES)}, or a file.")
     refuse(complaints, "benchmarks")
-    wording = {"answer_format": answer_format, "instruction": instruction}
-    return [
-        Benchmark(name, load_math_dataset(source, _split(source), **wording), samples)
-        for name, source, samples in parts
-    ]
+    load = partial(load_math_dataset, answer_format=answer_format, instruction=instruction)
+    return [Benchmark(name, load(source, _split(source)), samples) for name, source, samples in parts]
 
 
 def one_sample_if_greedy(benchmarks: Sequence[Benchmark], sampling: Sampling) -> list[Benchmark]:

@@ -28,7 +28,7 @@ def summarize(entries: list[dict[str, Any]]) -> dict[str, Any]:
 
     A metric is a pair: mean, and half width of the interval, `None` for a single problem.
     """
-    benchmarks = {}
+    benchmarks: dict[str, dict[str, Any]] = {}
     for name, samples in groupby(entries, key=lambda entry: entry["benchmark"]):
         problems = [list(group) for _, group in groupby(samples, key=lambda entry: entry["id"])]
         k = len(problems[0])

@@ -12,6 +12,8 @@ STEER is arXiv 2510.10150, STARE is arXiv 2606.19236. A method gives each token 
 advantage; because w does not depend on the parameters, w * clipped_loss(A) = clipped_loss(w * A), so any GRPO loss
 takes the weights as they are. Everything is computed in float32 and detached. A token whose log-probability or entropy
 is not finite gets weight 1 and is not counted in any statistic.
+
+The annotations give these shapes in the notation of jaxtyping; only tests check them, at each call.
 """
 
 from steer_trl.functional.controller import TargetEntropyController

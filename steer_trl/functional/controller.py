@@ -84,7 +84,7 @@ class TargetEntropyController:
         names = ("gate", "amplify", "attenuate") if self.adaptive else ("gate",)
         return {name: getattr(self, name) for name in names}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Any) -> None:
         """Continue from a [`state_dict`]; of another controller, take only what moves in this one.
 
         Raises:

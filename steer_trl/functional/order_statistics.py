@@ -13,31 +13,36 @@ from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
+from jaxtyping import Bool, Float, Float32, Shaped
 from torch import Tensor
 
 Reduce = Callable[[Tensor, str], Tensor]
 
 
-def this_process(tensor: Tensor, operation: str) -> Tensor:
+def this_process(tensor: Shaped[Tensor, "*size"], operation: str) -> Shaped[Tensor, "*size"]:
     """Reduce over nothing: the statistic of the tokens at hand."""
     return tensor
 
 
-def all_ranks(tensor: Tensor, operation: str) -> Tensor:
+def all_ranks(tensor: Shaped[Tensor, "*size"], operation: str) -> Shaped[Tensor, "*size"]:
     """Reduce `tensor` in place over all ranks by `operation`, `"sum"` or `"max"`. Collective."""
     if dist.is_available() and dist.is_initialized():
         dist.all_reduce(tensor, {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}[operation])
     return tensor
 
 
-def extremes(values: Tensor, valid: Tensor, reduce: Reduce = this_process) -> tuple[Tensor, Tensor]:
+def extremes(
+    values: Float[Tensor, "*tokens"], valid: Bool[Tensor, "*tokens"], reduce: Reduce = this_process
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Return the smallest and the largest valid value, as 0-d tensors; `inf` and `-inf` when nothing is valid."""
     highest = torch.stack([torch.where(valid, x, -torch.inf).amax() for x in (-values, values)])
     negated_low, high = reduce(highest, "max")
     return -negated_low, high
 
 
-def quantile(values: Tensor, valid: Tensor, q: float, reduce: Reduce = this_process) -> Tensor:
+def quantile(
+    values: Float[Tensor, "*tokens"], valid: Bool[Tensor, "*tokens"], q: float, reduce: Reduce = this_process
+) -> Float32[Tensor, ""]:
     """Return the `q`-quantile of the valid values, as a 0-d tensor; `inf` when nothing is valid.
 
     It is the order statistic below the quantile's position, not an interpolation: `value > quantile` selects the same
@@ -48,7 +53,9 @@ def quantile(values: Tensor, valid: Tensor, q: float, reduce: Reduce = this_proc
     return kth_largest(values, valid, count - math.floor(q * (count - 1)) if count else 0, reduce)
 
 
-def top_threshold(values: Tensor, valid: Tensor, fraction: float, reduce: Reduce = this_process) -> Tensor:
+def top_threshold(
+    values: Float[Tensor, "*tokens"], valid: Bool[Tensor, "*tokens"], fraction: float, reduce: Reduce = this_process
+) -> Float32[Tensor, ""]:
     """Return the smallest of the top `fraction` of the valid values, as a 0-d tensor; `inf` when that is none.
 
     That is `ceil(fraction * n)` values and at least one, as in STARE's released code; none for a fraction of 0.
@@ -59,7 +66,9 @@ def top_threshold(values: Tensor, valid: Tensor, fraction: float, reduce: Reduce
     return kth_largest(values, valid, k, reduce)
 
 
-def kth_largest(values: Tensor, valid: Tensor, k: int, reduce: Reduce = this_process) -> Tensor:
+def kth_largest(
+    values: Float[Tensor, "*tokens"], valid: Bool[Tensor, "*tokens"], k: int, reduce: Reduce = this_process
+) -> Float32[Tensor, ""]:
     """Return the `k`-th largest of the valid values, as a 0-d tensor; `inf` for `k = 0`. `k` is the same on all ranks.
 
     It is selected exactly by counting: four rounds, each fixes 8 of the 32 bits and reduces 256 counts.

@@ -1,10 +1,13 @@
 """The exact first-order effect of a token's update on the entropy of its own distribution (STARE, section 3)."""
 
 import torch
+from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
 
-def entropy_sensitivity(logits: Tensor, token_ids: Tensor) -> Tensor:
+def entropy_sensitivity(
+    logits: Float[Tensor, "*tokens V"], token_ids: Int[Tensor, "*tokens"]
+) -> Float32[Tensor, "*tokens"]:
     r"""Return the exact first-order effect of a token's update on the entropy of its own distribution.
 
         Phi(a) = pi_a (ln pi_a + H) - sum_v pi_v^2 (ln pi_v + H)

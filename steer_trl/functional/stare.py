@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection
 
 import torch
+from jaxtyping import Bool, Float, Float32, Shaped
 from torch import Tensor
 
 from steer_trl.functional import order_statistics
@@ -40,14 +41,14 @@ def stare_operations(variant: str | Collection[str]) -> tuple[str, ...]:
 
 
 def stare_statistic(
-    logps: Tensor,
-    advantages: Tensor,
-    mask: Tensor,
+    logps: Float[Tensor, "B T"],
+    advantages: Float[Tensor, "B"] | Float[Tensor, "B 1"] | Float[Tensor, "B T"],
+    mask: Shaped[Tensor, "B T"],
     *,
     top_fraction: float = 0.1,
     low_set: str = "complement",
     reduce: Reduce = this_process,
-) -> Tensor:
+) -> Float32[Tensor, "2"] | Float32[Tensor, "4"]:
     """Return what delimits the sets: the smallest surprisal in L+ and in L-, nats; `inf` where the set is empty.
 
     With `low_set="bottom"`, the largest surprisal of U+ and of U- as well. `reduce` takes in the tokens of the other
@@ -63,7 +64,11 @@ def stare_statistic(
     return torch.stack(limits)
 
 
-def _sides(logps: Tensor, advantages: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _sides(
+    logps: Float[Tensor, "B T"],
+    advantages: Float[Tensor, "B"] | Float[Tensor, "B 1"] | Float[Tensor, "B T"],
+    mask: Shaped[Tensor, "B T"],
+) -> tuple[Float32[Tensor, "B T"], Bool[Tensor, "B T"], Bool[Tensor, "B T"]]:
     """Surprisal, T+ and T-."""
     surprisal = -logps.detach().float()
     advantage = advantages.detach()
@@ -73,9 +78,9 @@ def _sides(logps: Tensor, advantages: Tensor, mask: Tensor) -> tuple[Tensor, Ten
 
 
 def stare_weights(
-    logps: Tensor,
-    advantages: Tensor,
-    mask: Tensor,
+    logps: Float[Tensor, "B T"],
+    advantages: Float[Tensor, "B"] | Float[Tensor, "B 1"] | Float[Tensor, "B T"],
+    mask: Shaped[Tensor, "B T"],
     *,
     variant: str | Collection[str] = "O1",
     top_fraction: float = 0.1,
@@ -83,9 +88,9 @@ def stare_weights(
     attenuate: float = 0.9,
     low_set: str = "complement",
     fixed_probability: float | None = None,
-    statistic: Tensor | None = None,
+    statistic: Float[Tensor, "2"] | Float[Tensor, "4"] | None = None,
     tolerance: float = 0.0,
-) -> Tensor:
+) -> Float32[Tensor, "B T"]:
     r"""Weight tokens by their surprisal and the sign of their advantage: STARE's omega with an open gate.
 
     T+ and T- are the tokens with A > 0 and A < 0. L+ and L- are the `top_fraction` of each with the largest surprisal
@@ -101,7 +106,7 @@ def stare_weights(
 
     Args:
         logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
-        advantages (`torch.Tensor` of shape `[B]` or `[B, T]`): only the sign is read; 0 is in neither set.
+        advantages (`torch.Tensor` of shape `[B]`, `[B, 1]` or `[B, T]`): only the sign is read; 0 is in neither set.
         mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that count.
         variant (`str` or collection of `str`): a name above, or several operations.
         top_fraction (`float`): P in [0, 1], rounded up to whole tokens and at least one; 0 selects none at all.

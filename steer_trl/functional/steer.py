@@ -1,6 +1,7 @@
 """STEER, arXiv 2510.10150: the entropy change of a token (Eq. 6, 9) and what weight it gets for it (Eq. 10)."""
 
 import torch
+from jaxtyping import Bool, Float, Float32, Shaped
 from torch import Tensor
 
 from steer_trl.functional import order_statistics
@@ -14,16 +15,16 @@ RANGES = {"lambda_min": "(0, 1]", "lambda_max": "(0, inf)", "quantile": "[0, 1]"
 
 
 def entropy_change(
-    logps: Tensor,
-    old_logps: Tensor,
-    entropies: Tensor,
-    advantages: Tensor,
+    logps: Float[Tensor, "B T"],
+    old_logps: Float[Tensor, "B T"],
+    entropies: Float[Tensor, "B T"],
+    advantages: Float[Tensor, "B"] | Float[Tensor, "B 1"] | Float[Tensor, "B T"],
     *,
     form: str = "paper",
     epsilon_low: float = 0.2,
     epsilon_high: float = 0.2,
-    log_ratio: Tensor | None = None,
-) -> Tensor:
+    log_ratio: Float[Tensor, "B 1"] | Float[Tensor, "B T"] | None = None,
+) -> Float32[Tensor, "B T"]:
     r"""Estimate the entropy change that one gradient step on each token causes, with the learning rate dropped.
 
     `form="paper"` is STEER's Eq. 9 in its single-sample form, with the clip indicator of Eq. 6:
@@ -40,7 +41,7 @@ def entropy_change(
         logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
         old_logps (`torch.Tensor` of shape `[B, T]`): log-probabilities at rollout time, nats.
         entropies (`torch.Tensor` of shape `[B, T]`): next-token entropies, nats.
-        advantages (`torch.Tensor` of shape `[B]` or `[B, T]`).
+        advantages (`torch.Tensor` of shape `[B]`, `[B, 1]` or `[B, T]`).
         form (`str`): `"paper"` or `"released"`.
         epsilon_low (`float`), epsilon_high (`float`): clip range of the surrogate loss; `inf` for a loss that does
             not clip. Only the paper's form reads them.
@@ -69,14 +70,14 @@ def entropy_change(
 
 
 def steer_statistic(
-    omega: Tensor,
-    mask: Tensor,
+    omega: Float[Tensor, "B T"],
+    mask: Shaped[Tensor, "B T"],
     *,
     mapping: str = "exponential",
     quantile: float = 0.8,
     signed: bool = False,
     reduce: Reduce = this_process,
-) -> Tensor:
+) -> Float32[Tensor, "2"]:
     r"""Return what STEER compares each token with: (min x, max x), in the binary mapping Q_quantile(x) twice.
 
     x is |Omega|, or Omega itself if `signed`. `reduce` takes in the tokens of the other ranks; see
@@ -92,14 +93,16 @@ def steer_statistic(
     return torch.stack(order_statistics.extremes(x, valid, reduce))
 
 
-def _compared(omega: Tensor, mask: Tensor, signed: bool) -> tuple[Tensor, Tensor]:
+def _compared(
+    omega: Float[Tensor, "B T"], mask: Shaped[Tensor, "B T"], signed: bool
+) -> tuple[Float32[Tensor, "B T"], Bool[Tensor, "B T"]]:
     omega = omega.detach().float()
     return omega if signed else omega.abs(), mask.bool() & omega.isfinite()
 
 
 def steer_weights(
-    omega: Tensor,
-    mask: Tensor,
+    omega: Float[Tensor, "B T"],
+    mask: Shaped[Tensor, "B T"],
     *,
     lambda_min: float = 0.8,
     mapping: str = "exponential",
@@ -107,9 +110,9 @@ def steer_weights(
     quantile: float = 0.8,
     signed: bool = False,
     floor: float = 0.0,
-    statistic: Tensor | None = None,
+    statistic: Float[Tensor, "2"] | None = None,
     tolerance: float = 0.0,
-) -> Tensor:
+) -> Float32[Tensor, "B T"]:
     r"""Map entropy changes to STEER's token weights lambda: the larger the change, the smaller the weight.
 
         exponential   lambda = exp(-k |Omega|), k = -ln(lambda_min) / max |Omega|                         (Eq. 10)

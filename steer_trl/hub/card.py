@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from huggingface_hub import EvalResult, ModelCard, ModelCardData, try_to_load_from_cache
+from huggingface_hub import CardData, EvalResult, ModelCard, ModelCardData, try_to_load_from_cache
 from transformers.utils import is_matplotlib_available
 
 from steer_trl.config import SteerGRPOConfig
@@ -94,14 +94,14 @@ def complete_card(draft: ModelCard, run: Run, has_picture: bool = False) -> Mode
     )
 
 
-def _metadata(trl: ModelCardData, run: Run, licence: dict[str, str], results: list[EvalResult]) -> ModelCardData:
+def _metadata(trl: CardData, run: Run, licence: dict[str, str], results: list[EvalResult]) -> ModelCardData:
     known = {name: value for name, value in trl.to_dict().items() if name not in ("licence", "license", "model-index")}
     known["library_name"] = "peft" if run.is_adapter else "transformers"
     if run.base_is_on_hub:
         known["base_model_relation"] = "adapter" if run.is_adapter else "finetune"
     if run.datasets:
         known["datasets"] = list(run.datasets)
-    return ModelCardData(**known, **licence, pipeline_tag="text-generation", eval_results=results or None)
+    return ModelCardData(**known | licence, pipeline_tag="text-generation", eval_results=results or None)
 
 
 def _in_plain_words(text: str, run: Run) -> str:

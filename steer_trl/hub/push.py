@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 from huggingface_hub import constants
@@ -42,8 +42,7 @@ class Pushes(TrainerCallback):
 
     def on_save(self, *_: Any, **__: Any) -> None:
         """Watch what Transformers pushes since it saved a checkpoint."""
-        state, output_dir = self._trainer.state, self._trainer.args.output_dir
-        folder = Path(output_dir, f"{PREFIX_CHECKPOINT_DIR}-{state.global_step}")
+        folder = Path(self._output_dir, f"{PREFIX_CHECKPOINT_DIR}-{self._trainer.state.global_step}")
         for job in self._jobs():
             if job not in self._watched:
                 self._watch(job, folder, "The training continues. ")
@@ -69,19 +68,19 @@ class Pushes(TrainerCallback):
         try:
             yield
         except Exception as error:
-            cause = error.__cause__ if isinstance(error, PushError) else error
+            cause = (isinstance(error, PushError) and error.__cause__) or error
             if not any(isinstance(one, OF_THE_HUB) for one in _chain(cause)):
                 raise
             if trainer.hub_model_id is None:
                 # The repository could not be made. The other processes are saving now; with shards, they wait for us.
                 trainer.save_model(_internal_call=True)
-            raise PushError(self._failure(cause, trainer.args.output_dir)) from cause
+            raise PushError(self._failure(cause, self._output_dir)) from cause
 
     def watch(self, pushed: Any) -> Any:
         """Watch what [`~transformers.Trainer.push_to_hub`] has returned, if it is still running in the background."""
         if isinstance(pushed, Future):
-            self._watch(pushed, self._trainer.args.output_dir)
-            self._trainer.push_in_progress = PushInProgress([pushed])
+            self._watch(pushed, self._output_dir)
+            self._trainer.push_in_progress = PushInProgress([pushed])  # type: ignore[arg-type, assignment]  # a list, as in Trainer
         return pushed
 
     def _watch(self, job: Future, folder: str | Path, what_now: str = "") -> None:
@@ -98,7 +97,7 @@ class Pushes(TrainerCallback):
 
     def _failure(self, error: BaseException, folder: str | Path) -> str:
         args = self._trainer.args
-        command = ["hf", "upload", self._repository(), args.output_dir, "."]
+        command = ["hf", "upload", self._repository(), self._output_dir, "."]
         command += [word for pattern in NOT_PUSHED for word in ("--exclude", pattern)]
         command += ["--revision", args.hub_revision] if args.hub_revision else []
         command += ["--private"] if args.hub_private_repo else []
@@ -108,9 +107,13 @@ class Pushes(TrainerCallback):
             f"{shlex.join(command)}"
         )
 
+    @property
+    def _output_dir(self) -> str:
+        return cast(str, self._trainer.args.output_dir)  # Transformers fills it in
+
     def _repository(self) -> str:
         args = self._trainer.args
-        return self._trainer.hub_model_id or args.hub_model_id or Path(args.output_dir).absolute().name
+        return self._trainer.hub_model_id or args.hub_model_id or Path(self._output_dir).absolute().name
 
     def _destination(self) -> str:
         return f"{self._repository()} on {constants.ENDPOINT}"

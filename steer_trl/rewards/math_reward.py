@@ -122,7 +122,8 @@ def _verdict(answer: str | None, result: Any) -> Verdict:
 
 
 def _work(what: str, *job: str) -> Any:
-    return {"judge": judge, "is_readable": is_readable}[what](*job)
+    functions: dict[str, Callable[..., Any]] = {"judge": judge, "is_readable": is_readable}
+    return functions[what](*job)
 
 
 def _check_judge() -> None:

@@ -39,6 +39,9 @@ class Workers:
         timeout (`float`): seconds a job may take.
     """
 
+    _pool: ProcessPool | None
+    _finalizer: weakref.finalize | None
+
     def __init__(
         self, function: Callable[..., Any], warm_up: Callable[[], None], num_workers: int, timeout: float
     ) -> None:
@@ -99,8 +102,7 @@ class Workers:
             return self._pool
 
     def _forget_pool(self) -> None:
-        self._pool: ProcessPool | None = None
-        self._finalizer: weakref.finalize | None = None
+        self._pool = self._finalizer = None
         self._process_id = os.getpid()
         self._lock = Lock()
 
@@ -108,7 +110,7 @@ class Workers:
         return self.function, self.warm_up, self.num_workers, self.timeout
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.__init__(*state)
+        Workers.__init__(self, *state)
 
 
 def default_num_workers() -> int:

@@ -1,6 +1,7 @@
 """What a method is, how several act together, and how one is found by its name; they are in `methods/`."""
 
 import pkgutil
+from typing import Any
 
 from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS, Paper, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
@@ -35,7 +36,7 @@ __all__ = [
 ]
 
 
-def find_shaper(name: str) -> type[Shaper]:
+def find_shaper(name: Any) -> type[Shaper]:
     """Return the method of that name, or the subclass of [`Shaper`] at that import path (`my_module.MyShaper`).
 
     Raises:

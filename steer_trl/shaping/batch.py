@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from jaxtyping import Bool, Float, Float32, Shaped
 from torch import Tensor
 
 
-def mean_of_tokens(values: Tensor, mask: Tensor) -> Tensor:
+def mean_of_tokens(values: Float[Tensor, "B T"], mask: Shaped[Tensor, "B T"]) -> Float32[Tensor, "B"]:
     """Mean of each row's finite values on the mask `[B]`, float32; NaN where there is none."""
     valid = mask.bool() & values.isfinite()
     return torch.where(valid, values.float(), 0.0).sum(1) / valid.sum(1)
@@ -33,19 +34,19 @@ class TokenBatch:
             loss takes that; each token's own, `logps - old_logps`, by default.
     """
 
-    logps: Tensor
-    old_logps: Tensor
-    entropies: Tensor
-    old_entropies: Tensor
-    advantages: Tensor
-    mask: Tensor
+    logps: Float[Tensor, "B T"]
+    old_logps: Float[Tensor, "B T"]
+    entropies: Float[Tensor, "B T"]
+    old_entropies: Float[Tensor, "B T"]
+    advantages: Float[Tensor, "B 1"] | Float[Tensor, "B T"]
+    mask: Shaped[Tensor, "B T"]
     epsilon_low: float
     epsilon_high: float
-    draws: Tensor | None = None
-    log_ratio: Tensor | None = None
+    draws: Float[Tensor, "B T"] | None = None
+    log_ratio: Float[Tensor, "B 1"] | Float[Tensor, "B T"] | None = None
 
     @property
-    def ratio(self) -> Tensor:
+    def ratio(self) -> Float32[Tensor, "B 1"] | Float32[Tensor, "B T"]:
         """The importance ratio r that the loss takes, before it bounds it, float32."""
         return torch.exp(self.logps.float() - self.old_logps.float() if self.log_ratio is None else self.log_ratio)
 
@@ -82,28 +83,28 @@ class Rollout:
     """
 
     num_generations: int
-    mask: Tensor
-    advantages: Tensor
-    rewards: Tensor | None = None
-    logps: Tensor | None = None
-    entropies: Tensor | None = None
+    mask: Bool[Tensor, "N T"]
+    advantages: Float[Tensor, "N #T"]
+    rewards: Float[Tensor, "N"] | None = None
+    logps: Float[Tensor, "N T"] | None = None
+    entropies: Float[Tensor, "N T"] | None = None
     prompts: list[str] | None = None
-    response_mask: Tensor | None = None
+    response_mask: Bool[Tensor, "N T"] | None = None
 
     @property
-    def responses(self) -> Tensor:
+    def responses(self) -> Bool[Tensor, "N T"]:
         """The mask of the tokens that the policy wrote `[N, T]`: completions are compared by these."""
         return self.mask if self.response_mask is None else self.response_mask
 
     @property
-    def lengths(self) -> Tensor:
+    def lengths(self) -> Float32[Tensor, "N"]:
         """Tokens that the policy wrote in each completion `[N]`, float32."""
         return self.responses.float().sum(1)
 
-    def mean_of_tokens(self, values: Tensor) -> Tensor:
+    def mean_of_tokens(self, values: Float[Tensor, "N T"]) -> Float32[Tensor, "N"]:
         """Mean over the finite tokens that the policy wrote in each completion `[N]`; NaN where there is none."""
         return mean_of_tokens(values, self.responses)
 
-    def mean_of_scored(self, values: Tensor) -> Tensor:
+    def mean_of_scored(self, values: Float[Tensor, "N T"]) -> Float32[Tensor, "N"]:
         """The same, and NaN for a completion that no reward function could score: it counts in no group."""
         return torch.where(self.rewards.isnan(), torch.nan, self.mean_of_tokens(values))

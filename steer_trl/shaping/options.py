@@ -1,7 +1,7 @@
 """What a setting is, and those that every method has: the ground on which each method's own settings stand."""
 
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trl import GRPOConfig
 
@@ -57,6 +57,15 @@ def single_complaints(args: "ShapingConfig") -> list[str]:
 @dataclass
 class ShapingConfig(GRPOConfig):
     """What to do to the advantages, whatever the method."""
+
+    if TYPE_CHECKING:  # what TRL and Transformers fill in or read from a text
+        output_dir: str = ""
+        num_generations: int = 8
+        max_completion_length: int = 512
+        generation_batch_size: int = 0
+        steps_per_generation: int = 0
+        model_init_kwargs: dict[str, Any] | None = None
+        gradient_checkpointing_kwargs: dict[str, Any] | None = None
 
     advantage_shaping: str | list[str] = one_or_several(
         "steer",

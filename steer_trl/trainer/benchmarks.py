@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from transformers.trainer_utils import EvalLoopOutput
-from trl import GRPOTrainer
 
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.trainer.generation import TrainerGenerator
+from steer_trl.trainer.typed import GRPOTrainer
 from steer_trl.validation import refuse
 
 CANNOT_BE_COMBINED = {
@@ -59,9 +60,10 @@ class BenchmarkRuns:
 
     def add_metrics(self, trainer: GRPOTrainer, output: EvalLoopOutput | None) -> EvalLoopOutput:
         """Run the benchmarks and put their metrics beside those of TRL's loop, if that has run."""
+        assert self._evaluation is not None  # it is due
         if output is None:
             trainer.model.eval()  # TRL's log asks the model which metrics are meant
-            output = EvalLoopOutput(None, None, {}, self._evaluation.num_samples)
+            output = EvalLoopOutput(np.empty(0), None, {}, self._evaluation.num_samples)
         measured = self._evaluation(
             TrainerGenerator(trainer),
             trainer.args.output_dir,
@@ -69,5 +71,5 @@ class BenchmarkRuns:
             trainer.args.per_device_eval_batch_size,
             writes=trainer.is_world_process_zero(),
         )
-        output.metrics.update({f"eval_{key}": value for key, value in measured.items()})
-        return output
+        metrics = (output.metrics or {}) | {f"eval_{key}": value for key, value in measured.items()}
+        return output._replace(metrics=metrics)

@@ -9,7 +9,6 @@ from typing import Any
 
 from accelerate.utils import is_peft_model
 from huggingface_hub import ModelCard
-from trl import GRPOTrainer
 from trl.trainer.utils import get_config_model_id
 
 from steer_trl.evaluation import BenchmarkEvaluation
@@ -18,6 +17,7 @@ from steer_trl.hub.card import CARD, PICTURE, Run, complete_card, datasets_on_hu
 from steer_trl.hub.push import Pushes
 from steer_trl.shaping import Shaper
 from steer_trl.trainer.preflight import is_hub_name
+from steer_trl.trainer.typed import GRPOTrainer
 from steer_trl.validation import listed
 
 logger = logging.getLogger(__name__)

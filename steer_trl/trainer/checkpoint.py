@@ -14,11 +14,11 @@ import torch
 from accelerate.utils import broadcast_object_list, gather_object, send_to_device
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import sort_checkpoints
-from trl import GRPOTrainer
 
 from steer_trl.files import write_whole
 from steer_trl.shaping import Shaper
 from steer_trl.trainer.rollout import steps_per_rollout
+from steer_trl.trainer.typed import GRPOTrainer
 
 logger = logging.getLogger(__name__)
 

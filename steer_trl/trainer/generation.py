@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 from transformers import GenerationConfig
-from trl import GRPOTrainer
 
 from steer_trl.evaluation.backends import generation_settings, until_eos
 from steer_trl.evaluation.sampling import Completion, Sampling
 from steer_trl.randomness import kept_random_state
+from steer_trl.trainer.typed import GRPOTrainer
 
 
 class TrainerGenerator:
@@ -42,7 +42,7 @@ class TrainerGenerator:
         """Put the evaluation's sampling, all of it, in the place of the training's, where TRL's engines read it."""
         trainer = self.trainer
         if trainer.use_vllm:
-            changes = [(trainer.vllm_generation, _vllm_settings(sampling))]
+            changes: list[tuple[object, dict[str, Any]]] = [(trainer.vllm_generation, _vllm_settings(sampling))]
         else:
             tokens = {"eos_token_id": trainer.eos_token_ids, "pad_token_id": trainer._tokenizer.pad_token_id}
             settings = generation_settings(sampling) | tokens

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 from torch import Tensor
-from trl import GRPOTrainer
 
 from steer_trl.shaping import Rollout, Shaper
 from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, loss_mask
+from steer_trl.trainer.typed import GRPOTrainer
 
 
 def whole_groups(

@@ -4,12 +4,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from trl import GRPOTrainer
 
 from steer_trl.randomness import uniform
 from steer_trl.shaping import TokenBatch
 from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.shaping.conflicts import CLIPPED_LOSSES
+from steer_trl.trainer.typed import GRPOTrainer
 
 # What `rollout.py` adds to the dictionary; TRL shuffles and splits it with the rest.
 OLD_LOGPS = "scored_per_token_logps"

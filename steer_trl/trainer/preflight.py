@@ -119,7 +119,7 @@ def _gold_complaints(label: str, dataset: Dataset | IterableDataset, reward_func
     if not bad:
         return []
     return [
-        f"{label}: {len(bad)} of its solutions cannot be scored ({', '.join(map(repr, sorted(bad)[:3]))}). "
+        f"{label}: {len(bad)} of its solutions cannot be scored ({', '.join(sorted(map(repr, bad))[:3])}). "
         "Remove their rows; load_math_dataset does."
     ]
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from trl import GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import pad
 
@@ -23,6 +22,7 @@ from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, ROWS, loss_mask
 from steer_trl.trainer.metrics import masked_mean_over_ranks
+from steer_trl.trainer.typed import GRPOTrainer
 
 
 class RolloutShaping:

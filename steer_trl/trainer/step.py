@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from trl import GRPOTrainer
 
 from steer_trl.functional.order_statistics import all_ranks, this_process
 from steer_trl.shaping import Shaper, TokenBatch, compares_tokens, measured, shaped
 from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, token_batch
 from steer_trl.trainer.metrics import ShapingSummary, append_all
 from steer_trl.trainer.rollout import RolloutShaping, steps_per_rollout
+from steer_trl.trainer.typed import GRPOTrainer
 
 
 class OptimizerStep:
@@ -47,6 +47,7 @@ class OptimizerStep:
         """Take what a forward pass has returned; only the first one of a loss says anything."""
         inputs, self._inputs = self._inputs, None
         if inputs is not None and self._shapers:
+            assert entropies is not None  # the loss asks for them
             self.shape(inputs, logps.detach(), entropies.detach())
 
     @torch.no_grad()

@@ -19,7 +19,6 @@ from typing import Any
 
 from torch import Tensor, nn
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput
-from trl import GRPOTrainer
 from trl.trainer.utils import get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
@@ -32,6 +31,7 @@ from steer_trl.trainer.checkpoint import last_complete_checkpoint, load_state, s
 from steer_trl.trainer.preflight import check_trainer_arguments
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.step import OptimizerStep
+from steer_trl.trainer.typed import GRPOTrainer
 
 
 class SteerGRPOTrainer(GRPOTrainer):
@@ -176,7 +176,7 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     # 5  The Hub.
 
-    def create_model_card(
+    def create_model_card(  # type: ignore[override]  # TRL's signature, which is not Transformers'
         self,
         model_name: str | None = None,
         dataset_name: str | list[str] | None = None,

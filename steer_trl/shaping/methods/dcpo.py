@@ -131,7 +131,7 @@ class Dcpo(Shaper[DcpoOptions]):
         """Return what each prompt remembers."""
         return {"seen": self.seen} if self.args.dcpo_smooth else {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: Any) -> None:
         """Continue from a [`state_dict`].
 
         Raises:
