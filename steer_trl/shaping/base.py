@@ -58,7 +58,7 @@ class Shaper(Generic[Options]):
     """What the answers about a rollout want beside its mask and advantages: any of `"rewards"`, `"logps"`,
     `"entropies"`, `"prompts"`. The middle two can cost a forward pass per rollout."""
 
-    by_group: ClassVar[bool] = False
+    by_group: bool = False
     """Whether the answers about a rollout compare a completion with those of its own prompt only. A rank is then given
     the groups of its own completions, otherwise the rollout of all ranks, which takes their memory on each."""
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Float32, Shaped
+from jaxtyping import Float, Float32, Shaped
 from torch import Tensor
 
 
@@ -54,7 +55,7 @@ class TokenBatch:
     def merged(cls, batches: Sequence["TokenBatch"]) -> "TokenBatch":
         """Put the completions of several micro-batches below each other, for a statistic over all of them."""
         tensors = ("logps", "old_logps", "entropies", "old_entropies", "advantages", "mask", "draws", "log_ratio")
-        rows = {
+        rows: dict[str, Any] = {
             name: torch.cat([getattr(b, name).expand_as(b.logps) for b in batches])
             for name in tensors
             if getattr(batches[0], name) is not None
@@ -70,29 +71,29 @@ class Rollout:
 
     Attributes:
         num_generations (`int`): G, the completions of a prompt.
-        mask (boolean `torch.Tensor` of shape `[N, T]`): the tokens that are trained on; what the loss averages over.
+        mask (`torch.Tensor` of shape `[N, T]`): 1 for the tokens that are trained on; what the loss averages over.
         advantages (`torch.Tensor` of shape `[N, 1]` or `[N, T]`): TRL's, or those of the method before.
         rewards (`torch.Tensor` of shape `[N]`, *optional*): the weighted sum of the reward functions; NaN where none
             could score.
         logps, entropies (`torch.Tensor` of shape `[N, T]`, *optional*): of the policy that wrote it, nats.
         prompts (`list[str]`, *optional*): one text per completion that tells prompts apart.
-        response_mask (boolean `torch.Tensor` of shape `[N, T]`, *optional*): the tokens that the policy wrote, also in
+        response_mask (`torch.Tensor` of shape `[N, T]`, *optional*): 1 for the tokens that the policy wrote, also in
             truncated completions that `mask_truncated_completions` keeps out of the loss; `None` where `mask` says it.
 
     `rewards` to `prompts` are there for a method whose `reads` names them.
     """
 
     num_generations: int
-    mask: Bool[Tensor, "N T"]
+    mask: Shaped[Tensor, "N T"]
     advantages: Float[Tensor, "N #T"]
     rewards: Float[Tensor, "N"] | None = None
     logps: Float[Tensor, "N T"] | None = None
     entropies: Float[Tensor, "N T"] | None = None
     prompts: list[str] | None = None
-    response_mask: Bool[Tensor, "N T"] | None = None
+    response_mask: Shaped[Tensor, "N T"] | None = None
 
     @property
-    def responses(self) -> Bool[Tensor, "N T"]:
+    def responses(self) -> Shaped[Tensor, "N T"]:
         """The mask of the tokens that the policy wrote `[N, T]`: completions are compared by these."""
         return self.mask if self.response_mask is None else self.response_mask
 
@@ -107,4 +108,5 @@ class Rollout:
 
     def mean_of_scored(self, values: Float[Tensor, "N T"]) -> Float32[Tensor, "N"]:
         """The same, and NaN for a completion that no reward function could score: it counts in no group."""
+        assert self.rewards is not None
         return torch.where(self.rewards.isnan(), torch.nan, self.mean_of_tokens(values))

@@ -119,7 +119,8 @@ class TestDeterminism:
         (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/methods.md").read_text(), re.S)
         exec(code, scope := {})
         args = SimpleNamespace(shaping_scope="step", shaping_options={"last": 0.5})
-        batch = replace(random_batch(1), mask=torch.tensor([[1, 0, 1, 1, 1]]))
+        batch = random_batch(1)
+        batch = replace(batch, mask=torch.tensor([[1, 0, 1, 1, 1, 0], [0] * 6]))
         with NoFloatCumsum():
             ours = scope["FadeOut"](args).weights(batch, None)
         torch.testing.assert_close(ours[0, [0, 2, 3, 4]], torch.tensor([0.875, 0.75, 0.625, 0.5]))

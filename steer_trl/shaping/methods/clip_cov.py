@@ -60,7 +60,7 @@ class ClipCov(Shaper[ClipCovOptions]):
         mean = means(batch, reduce)
         pool = self._pool(batch, mean.advantage, mean.logp)
         pooled = int(reduce(pool.sum(), "sum"))
-        dropped = count_of(self.args.clip_cov_fraction, mean.count.item(), pooled)
+        dropped = count_of(self.args.clip_cov_fraction, mean.tokens.item(), pooled)
         threshold = order_statistics.kth_largest(batch.draws, pool, dropped, reduce)
         return CovarianceMeasure(mean.advantage, mean.logp, threshold.double())
 

@@ -27,7 +27,7 @@ ENTROPY_MECHANISM = Paper(
 class Means(NamedTuple):
     """Over the trained tokens of an optimizer step, float64."""
 
-    count: Tensor
+    tokens: Tensor
     advantage: Tensor
     logp: Tensor
 

@@ -75,8 +75,8 @@ class Gtpo(Shaper[GtpoOptions]):
         rewards = torch.where(counted, self.shaped_rewards(rollout), torch.nan)
         if self.args.gtpo_normalize == "joint":
             return standardized(rewards, rollout.num_generations, EPS)
-        apart = [torch.where(right == side, rewards, torch.nan) for side in (True, False)]
-        return sum(standardized(side, rollout.num_generations, EPS) for side in apart)
+        one, other = (torch.where(right == side, rewards, torch.nan) for side in (True, False))
+        return standardized(one, rollout.num_generations, EPS) + standardized(other, rollout.num_generations, EPS)
 
     def shaped_rewards(self, rollout: Rollout) -> Tensor:
         """Return r `[N, T]`; what it is off the responses does not matter.

@@ -49,7 +49,7 @@ class KlCov(Shaper[KlCovOptions]):
     def measure(self, batch: TokenBatch, reduce: Reduce) -> CovarianceMeasure:
         """Return the means, and the smallest covariance that is held."""
         mean = means(batch, reduce)
-        cov, count = covariance(batch, mean.advantage, mean.logp), mean.count
+        cov, count = covariance(batch, mean.advantage, mean.logp), mean.tokens
         held = count_of(self.args.kl_cov_fraction, count.item(), int(count.item()))
         threshold = order_statistics.kth_largest(cov, cov > -torch.inf, held, reduce)
         return CovarianceMeasure(mean.advantage, mean.logp, threshold.double())
