@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -118,7 +117,8 @@ class TestDeterminism:
     def test_the_custom_method_of_the_docs(self):
         (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/methods.md").read_text(), re.S)
         exec(code, scope := {})
-        args = SimpleNamespace(shaping_scope="step", shaping_options={"last": 0.5})
+        args = config("none")
+        args.shaping_options = {"last": 0.5}
         batch = random_batch(1)
         batch = replace(batch, mask=torch.tensor([[1, 0, 1, 1, 1, 0], [0] * 6]))
         with NoFloatCumsum():
