@@ -8,6 +8,8 @@ import sys
 import pytest
 from support import ROOT
 
+from steer_trl.shaping import SHAPERS
+
 PAGES = [*sorted(ROOT.glob("docs/*.md")), *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG"))]
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 FOLDERS = ("benchmarks", "configs", "docs", "examples", "steer_trl", "tests")
@@ -33,10 +35,11 @@ def test_files_are_there(page):
 
 
 def test_recipes_are_there():
-    """The page on recipes names those of the methods without their folder, and leaves none out."""
+    """The page on recipes names those of the methods without their folder; one it leaves out bears a method's name."""
     named = {name for name in code(ROOT / "docs/recipes.md") if re.fullmatch(r"[\w.]+\.yaml", name)}
     there = {path.name for path in ROOT.glob("configs/recipes/methods/*.yaml")}
-    assert named == there
+    assert named <= there
+    assert there - named <= {f"{name}.yaml" for name in SHAPERS}  # which the page on methods explains
 
 
 @each_page
