@@ -85,7 +85,7 @@ class Rollout:
 
     num_generations: int
     mask: Shaped[Tensor, "N T"]
-    advantages: Float[Tensor, "N #T"]
+    advantages: Float[Tensor, "N 1"] | Float[Tensor, "N T"]
     rewards: Float[Tensor, "N"] | None = None
     logps: Float[Tensor, "N T"] | None = None
     entropies: Float[Tensor, "N T"] | None = None
