@@ -13,6 +13,7 @@ answers of several methods together.
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from steer_trl.functional.order_statistics import Reduce
@@ -121,15 +122,15 @@ class Shaper(Generic[Options]):
     # About a rollout. Every rank is asked, with the same rollout unless `by_group` is true; evaluation never is, so an
     # answer may change the method's state.
 
-    def advantages(self, rollout: Rollout) -> Tensor:
+    def advantages(self, rollout: Rollout) -> Float[Tensor, "N"] | Float[Tensor, "N T"]:
         """Return new advantages `[N]`, `[N, 1]` or `[N, T]`, given what `reads` names."""
         raise NotImplementedError
 
-    def scales(self, rollout: Rollout) -> Tensor:
+    def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return a factor `[N]` for each completion's advantages, given what `reads` names."""
         raise NotImplementedError
 
-    def rollout_bonus(self, rollout: Rollout) -> Tensor:
+    def rollout_bonus(self, rollout: Rollout) -> Float[Tensor, "N T"]:
         """Return what is added to the advantages, of the same shapes, given what `reads` names."""
         raise NotImplementedError
 
@@ -142,18 +143,18 @@ class Shaper(Generic[Options]):
         """
         return None
 
-    def bonus(self, batch: TokenBatch, measure: Any) -> Tensor | None:
+    def bonus(self, batch: TokenBatch, measure: Any) -> Float[Tensor, "B T"] | None:
         """Return what is added to the advantages, `[B, T]`, or `None`. Never changes the method's state."""
         return None
 
-    def weights(self, batch: TokenBatch, measure: Any) -> Tensor | None:
+    def weights(self, batch: TokenBatch, measure: Any) -> Float[Tensor, "B T"] | None:
         """Return token weights `[B, T]`, not negative, given [`measure`] of the tokens' batch, or `None`.
 
         What they are off the mask does not matter. Never changes the method's state.
         """
         return None
 
-    def marks(self, batch: TokenBatch, measure: Any) -> dict[str, Tensor]:
+    def marks(self, batch: TokenBatch, measure: Any) -> dict[str, Bool[Tensor, "B T"]]:
         """Return boolean masks `[B, T]` whose share of the trained tokens is logged, by the log's key."""
         return {}
 

@@ -10,6 +10,7 @@ for the lightest touch; KL-Cov pulls on such tokens instead of dropping them.
 
 from dataclasses import dataclass
 
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from steer_trl.functional import order_statistics
@@ -64,11 +65,11 @@ class ClipCov(Shaper[ClipCovOptions]):
         threshold = order_statistics.kth_largest(batch.draws, pool, dropped, reduce)
         return CovarianceMeasure(mean.advantage, mean.logp, threshold.double())
 
-    def weights(self, batch: TokenBatch, measure: CovarianceMeasure) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: CovarianceMeasure) -> Float[Tensor, "B T"]:
         """Return 0 on the dropped tokens, 1 elsewhere."""
         return (~self._dropped(batch, measure)).float()
 
-    def marks(self, batch: TokenBatch, measure: CovarianceMeasure) -> dict[str, Tensor]:
+    def marks(self, batch: TokenBatch, measure: CovarianceMeasure) -> dict[str, Bool[Tensor, "B T"]]:
         """Return the dropped tokens."""
         return {"clip_cov/dropped": self._dropped(batch, measure)}
 

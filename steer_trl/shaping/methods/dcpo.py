@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from steer_trl.functional.clipping import clipped
@@ -80,12 +81,12 @@ class Dcpo(Shaper[DcpoOptions]):
             )
         return complaints
 
-    def weights(self, batch: TokenBatch, measure: None) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return 0 for clipped tokens, 1 for others."""
         low, high = self._clipped(batch)
         return (~(low | high)).float()
 
-    def marks(self, batch: TokenBatch, measure: None) -> dict[str, Tensor]:
+    def marks(self, batch: TokenBatch, measure: None) -> dict[str, Bool[Tensor, "B T"]]:
         """Return which tokens are clipped."""
         low, high = self._clipped(batch)
         return {"dcpo/clipped_low": low, "dcpo/clipped_high": high}
@@ -102,7 +103,7 @@ class Dcpo(Shaper[DcpoOptions]):
         too_low, too_high = clipped(batch.ratio, batch.advantages, low, high)
         return too_low, too_high | ((batch.advantages < 0) & (batch.ratio > self.args.dcpo_dual_clip))
 
-    def advantages(self, rollout: Rollout) -> Tensor:
+    def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the smooth advantages, and remember the rewards."""
         size = rollout.num_generations
         new = standardized(rollout.rewards, size, EPS).view(-1, size)

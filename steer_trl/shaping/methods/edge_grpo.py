@@ -11,6 +11,7 @@ data and is not here. Choose it to tell completions of a group apart that were e
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.shaping.base import Paper, Shaper
@@ -55,7 +56,7 @@ class EdgeGrpo(Shaper[EdgeGrpoOptions]):
         """False where the clamp leaves 1 only."""
         return self.args.edge_grpo_clamp is None or tuple(self.args.edge_grpo_clamp) != (1, 1)
 
-    def scales(self, rollout: Rollout) -> Tensor:
+    def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return 1 / Hr; 1 where there is no entropy to speak of, or no reward."""
         entropy = rollout.mean_of_scored(rollout.entropies).view(-1, rollout.num_generations)
         relative = (entropy / entropy.nanmean(1, keepdim=True)).flatten()

@@ -11,6 +11,7 @@ loss it needs no gradient through the distribution.
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.shaping.base import Paper, Shaper
@@ -44,7 +45,7 @@ class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):
         """False for alpha = 0."""
         return self.args.entropy_advantage_alpha > 0
 
-    def bonus(self, batch: TokenBatch, measure: None) -> Tensor:
+    def bonus(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return min(alpha H, |A| / kappa), 0 where H is not finite."""
         entropies = batch.entropies.float()
         bonus = self.args.entropy_advantage_alpha * torch.where(entropies.isfinite(), entropies, 0.0)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.functional import order_statistics
@@ -77,7 +78,7 @@ class ForkTokens(Shaper[ForkTokensOptions]):
         total, chosen = reduce(torch.stack([valid.sum(), chosen.sum()]), "sum")
         return ForkMeasure(threshold, total / chosen.clamp(min=1))
 
-    def weights(self, batch: TokenBatch, measure: ForkMeasure) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: ForkMeasure) -> Float[Tensor, "B T"]:
         """Return N / |S| on S, 0 elsewhere; 1 where the entropy is not finite."""
         chosen = batch.entropies.float() >= measure.threshold - self.tolerance
         weights = torch.where(chosen, measure.factor, 0.0)

@@ -14,6 +14,7 @@ sequence-level ratio is the geometric mean: not the same.
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from steer_trl.functional.clipping import clipped
@@ -47,7 +48,7 @@ class GrpoS(Shaper[GrpoSOptions]):
         """Refuse what would be ignored."""
         return advantage_conflicts("grpo_s", args)
 
-    def advantages(self, rollout: Rollout) -> Tensor:
+    def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the advantage of each completion, 0 where the reward is missing or the policy wrote nothing."""
         entropy = rollout.mean_of_tokens(rollout.entropies)
         rewards = torch.where(entropy.isnan(), torch.nan, rollout.rewards)
@@ -58,12 +59,12 @@ class GrpoS(Shaper[GrpoSOptions]):
         shaped = torch.where(right, credit, blame)
         return standardized(torch.where(scored, shaped, torch.nan), size, eps=1e-6)
 
-    def weights(self, batch: TokenBatch, measure: None) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return 0 for the tokens of clipped completions, 1 for others."""
         low, high = self._clipped(batch)
         return (~(low | high)).float()
 
-    def marks(self, batch: TokenBatch, measure: None) -> dict[str, Tensor]:
+    def marks(self, batch: TokenBatch, measure: None) -> dict[str, Bool[Tensor, "B T"]]:
         """Return which tokens are in clipped completions."""
         low, high = self._clipped(batch)
         return {"grpo_s/clipped_low": low, "grpo_s/clipped_high": high}

@@ -15,6 +15,7 @@ import logging
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.shaping.base import Paper, Shaper
@@ -68,7 +69,7 @@ class Gtpo(Shaper[GtpoOptions]):
         """Refuse what would be ignored."""
         return advantage_conflicts("gtpo", args) + sign_conflicts("gtpo", args)
 
-    def advantages(self, rollout: Rollout) -> Tensor:
+    def advantages(self, rollout: Rollout) -> Float[Tensor, "N T"]:
         """Return advantages `[N, T]`, 0 where the reward is missing."""
         right = is_right(rollout, self.args).unsqueeze(1)
         counted = rollout.responses.bool() & ~rollout.rewards.isnan().unsqueeze(1)

@@ -11,6 +11,7 @@ fraction is 0.002 for 7B models and 0.0002 for 32B. A_hat can turn its sign: tha
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from steer_trl.functional import order_statistics
@@ -54,12 +55,12 @@ class KlCov(Shaper[KlCovOptions]):
         threshold = order_statistics.kth_largest(cov, cov > -torch.inf, held, reduce)
         return CovarianceMeasure(mean.advantage, mean.logp, threshold.double())
 
-    def bonus(self, batch: TokenBatch, measure: CovarianceMeasure) -> Tensor:
+    def bonus(self, batch: TokenBatch, measure: CovarianceMeasure) -> Float[Tensor, "B T"]:
         """Return - coef sign(lp - lq) / r on the held tokens, 0 elsewhere."""
         pull = (batch.logps.float() - batch.old_logps.float()).sign() / batch.ratio
         return torch.where(self._held(batch, measure), -self.args.kl_cov_coef * pull, 0.0)
 
-    def marks(self, batch: TokenBatch, measure: CovarianceMeasure) -> dict[str, Tensor]:
+    def marks(self, batch: TokenBatch, measure: CovarianceMeasure) -> dict[str, Bool[Tensor, "B T"]]:
         """Return the held tokens."""
         return {"kl_cov/held": self._held(batch, measure)}
 

@@ -9,6 +9,7 @@ lengths it is the mean baseline. Rewards of 1 and -1 give twice the advantages o
 """
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.shaping.base import Paper, Shaper
@@ -36,7 +37,7 @@ class Opo(Shaper[ShapingConfig]):
         """Refuse what would be ignored."""
         return advantage_conflicts("opo", args, scales=BY_GROUP + UNSCALED)
 
-    def advantages(self, rollout: Rollout) -> Tensor:
+    def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return R - b, 0 where the reward is missing."""
         rewards = rollout.rewards.view(-1, rollout.num_generations)
         lengths = torch.where(rewards.isnan(), 0.0, rollout.lengths.view_as(rewards))

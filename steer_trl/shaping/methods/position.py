@@ -10,6 +10,7 @@ completions is `"ppl"`.
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.shaping.base import Shaper
@@ -37,7 +38,7 @@ class Position(Shaper[PositionOptions]):
         """False for gamma = 0."""
         return self.args.position_gamma > 0
 
-    def rollout_bonus(self, rollout: Rollout) -> Tensor:
+    def rollout_bonus(self, rollout: Rollout) -> Float[Tensor, "N T"]:
         """Return sign(A) gamma sigmoid(d rho) `[N, T]`."""
         count = rollout.responses.cumsum(1, dtype=torch.int32)  # CUDA has no deterministic cumsum of floats
         position = count / rollout.lengths.clamp(min=1).unsqueeze(1)

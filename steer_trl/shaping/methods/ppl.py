@@ -8,6 +8,7 @@ by 3 in size, so the sign of an advantage never turns for alpha < 1/3. Its sibli
 
 from dataclasses import dataclass
 
+from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.shaping.base import Paper, Shaper
@@ -54,7 +55,7 @@ class Ppl(Shaper[PplOptions]):
         """False for alpha = 0."""
         return self.args.ppl_alpha > 0
 
-    def scales(self, rollout: Rollout) -> Tensor:
+    def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return 1 - alpha w."""
         log_ppl = -rollout.mean_of_scored(rollout.logps)
         compared = rollout.num_generations if self.args.ppl_scope == "group" else len(log_ppl)

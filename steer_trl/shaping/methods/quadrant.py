@@ -12,6 +12,7 @@ see whose updates cost your model its entropy; it is not a method to train with.
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from steer_trl.shaping.base import Shaper
@@ -54,11 +55,11 @@ class Quadrant(Shaper[QuadrantOptions]):
         """False for a fraction of 0."""
         return self.args.quadrant_fraction > 0
 
-    def weights(self, batch: TokenBatch, measure: None) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return 0 or 2 on the drawn tokens, 1 elsewhere."""
         return torch.where(self._drawn(batch), 0.0 if self.args.quadrant_action == "mask" else 2.0, 1.0)
 
-    def marks(self, batch: TokenBatch, measure: None) -> dict[str, Tensor]:
+    def marks(self, batch: TokenBatch, measure: None) -> dict[str, Bool[Tensor, "B T"]]:
         """Return the drawn tokens."""
         return {"quadrant/drawn": self._drawn(batch)}
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.functional import stare_statistic, stare_weights
@@ -180,7 +181,7 @@ class Stare(Shaper[StareOptions]):
             reduce=reduce,
         )
 
-    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Float[Tensor, "B T"]:
         """Return omega of shape `[B, T]`; the batch's gate is taken as open."""
         weights = stare_weights(
             batch.logps,

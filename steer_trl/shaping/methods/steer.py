@@ -9,6 +9,7 @@ target. Choose STARE instead to hold the entropy at a level you name. The equati
 
 from dataclasses import dataclass
 
+from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.functional import entropy_change, steer_statistic, steer_weights
@@ -125,7 +126,7 @@ class Steer(Shaper[SteerOptions]):
             reduce=reduce,
         )
 
-    def weights(self, batch: TokenBatch, measure: Tensor) -> Tensor:
+    def weights(self, batch: TokenBatch, measure: Tensor) -> Float[Tensor, "B T"]:
         """Return lambda of shape `[B, T]`."""
         args = self.args
         return steer_weights(

@@ -11,6 +11,7 @@ that is the point. Choose it where pass@k matters; the authors train with G = 32
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.shaping.base import Paper, Shaper
@@ -50,7 +51,7 @@ class Unlikelihood(Shaper[UnlikelihoodOptions]):
         """False for beta = 0."""
         return self.args.unlikelihood_beta > 0
 
-    def advantages(self, rollout: Rollout) -> Tensor:
+    def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the advantages of R', 0 where the reward is missing."""
         group_size = rollout.num_generations
         likelihood = rollout.mean_of_tokens(rollout.logps)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.shaping.base import Paper, Shaper
@@ -54,7 +55,7 @@ class WReinforce(Shaper[WReinforceOptions]):
         """The advantage of a correct answer."""
         return self.args.w_reinforce_positive
 
-    def advantages(self, rollout: Rollout) -> Tensor:
+    def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the weight of each outcome, 0 where the reward is missing."""
         scored, right = ~rollout.rewards.isnan(), is_right(rollout, self.args)
         kept = scored & torch.stack([right == outcome for outcome in self.keeps]).any(0)
