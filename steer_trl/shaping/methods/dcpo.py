@@ -10,7 +10,7 @@ clipped. `dcpo_smooth` adds the paper's smooth advantages: each prompt remembers
     S1 = (i-1)/i A_new + 1/i A_tot,   S2 = 1/i A_new + (i-1)/i A_tot,   A_hat = the smaller of both in size
 
 with A_new and A_tot the z-scores by the present and by all i groups of the prompt. In a first epoch that is GRPO's.
-Prompts are told apart by their text, so images and environments are refused with it.
+Prompts are identified by their text, so it cannot be combined with images or environments.
 """
 
 import hashlib
