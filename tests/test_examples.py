@@ -159,7 +159,7 @@ def test_two_processes_evaluate_and_keep_the_best_checkpoint(tmp_path, tiny_fold
     [
         ({"--model_name_or_path": "./nowhere"}, "there is no such folder"),
         ({"--dataset_name": "nowhere.parquet"}, "there is no such file"),
-        ({"--steer_lambda_min": "0"}, "steer_lambda_min must be in .*, got 0.0"),
+        ({"--steer_lambda_min": "0"}, "steer_lambda_min must be in (0, 1], got 0.0"),
         ({"--steer_lamda_min": "0.7"}, "steer_lamda_min"),
         ({"--eval_benchmarks": "problems.parquet"}, "eval_benchmarks cannot be combined with eval_strategy='no'"),
     ],

@@ -89,7 +89,7 @@ class ShapingConfig(GRPOConfig):
     )
 
     @property
-    def shaping_names(self) -> tuple[str, ...]:
+    def shaping_names(self) -> tuple[Any, ...]:
         """The methods in use; empty for `"none"`."""
         names = listed(self.advantage_shaping)
         return () if names == ("none",) else names

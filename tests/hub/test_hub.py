@@ -196,7 +196,7 @@ class TestFailing:
     def test_training_goes_on_and_says_that_its_pushes_failed(self, failing):
         folder, _, said, log = failing
         assert said["steps"] == 3
-        assert "The training goes on. The push to tester/run" in log
+        assert "The training continues. The push to tester/run" in log
         for step in (1, 2, 3):
             files = {path.name for path in (folder / f"run/checkpoint-{step}").iterdir()}
             assert {"README.md", "model.safetensors", "optimizer.pt", "trainer_state.json"} <= files
