@@ -6,6 +6,7 @@ our own that hold one of several choices are (`config.py`).
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import MISSING, fields
 from enum import Enum
 from typing import Any
 
@@ -53,3 +54,9 @@ def _public(value: Any, may_be_text: bool) -> Any:
     if isinstance(value, (list, tuple)):
         return [item for item in (_public(item, may_be_text) for item in value) if item is not _WITHHELD] or _WITHHELD
     return _WITHHELD
+
+
+def changed(options: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that are not at their defaults, unredacted."""
+    defaults = {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(options)}
+    return {name: getattr(options, name) for name, default in defaults.items() if getattr(options, name) != default}

@@ -11,8 +11,7 @@ A recipe holds the fields of `SteerGRPOConfig` (all of TRL's `GRPOConfig` and th
 same fields on the command line override it, and a recipe can extend another (`extends: other.yaml`).
 """
 
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 from accelerate import PartialState
 from accelerate.commands.launch import launch_command, launch_command_parser
@@ -23,7 +22,7 @@ from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.cli.recipes import RecipeParser, checkpoint_to_resume, split_off
 from steer_trl.data import load_math_dataset
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
-from steer_trl.redact import public
+from steer_trl.redact import changed, public
 from steer_trl.rewards import MathReward
 from steer_trl.trainer.preflight import check_model_path
 
@@ -105,16 +104,8 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )
-    trainer.cards.recipe = public(_changed(math_args) | _changed(model_args), PUBLIC_TEXTS)
+    trainer.cards.recipe = public(changed(math_args) | changed(model_args), PUBLIC_TEXTS)
     trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
     trainer.save_model()
     trainer.accelerator.print(f"Saved to {training_args.output_dir}")
     trainer.accelerator.end_training()  # a process that exits without destroying its group can abort the others
-
-
-def _changed(options: MathArguments | ModelConfig) -> dict[str, Any]:
-    """The fields that are not at their defaults."""
-    defaults = {
-        f.name: f.default_factory() if f.default_factory is not MISSING else f.default for f in fields(options)
-    }
-    return {name: value for name, value in vars(options).items() if name in defaults and value != defaults[name]}

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,7 +18,7 @@ from steer_trl.data import SOURCES
 from steer_trl.data.loader import HUB_PAGE
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.files import write_whole
-from steer_trl.redact import public
+from steer_trl.redact import changed, public
 from steer_trl.shaping import Paper
 
 CARD, PICTURE = "README.md", "entropy.png"
@@ -218,14 +218,11 @@ def settings(args: SteerGRPOConfig) -> dict[str, Any]:
 
     They are those of a recipe: `SteerGRPOConfig(**settings)` has them again.
     """
-    given = public(vars(args))
-    unchanged = public(
-        {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(args)}
-    )
+    given, differs = public(vars(args)), changed(args)
     named = [f.name for f in fields(args) if f.name in given and f.name not in LOCAL]
     own = ("advantage_shaping", "shaping_scope")
     of_methods = [name for name in named if name in own or _belongs(name, args.shaping_names)]
-    others = [name for name in named if name not in unchanged or given[name] != unchanged[name]]
+    others = [name for name in named if name in differs]
     return {name: given[name] for name in dict.fromkeys(of_methods + others)}
 
 

@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -77,11 +78,11 @@ class ModelCards:
 
     def _run(self) -> Run:
         trainer = self._trainer
-        base_model, datasets = self._base_model(), self._said.get("dataset_name")
+        (base_model, is_on_hub), datasets = self._base_model, self._said.get("dataset_name")
         return Run(
             args=trainer.args,
             base_model=base_model,
-            base_is_on_hub=base_model is not None and is_hub_name(base_model),
+            base_is_on_hub=is_on_hub,
             is_adapter=is_peft_model(trainer.model),
             is_chat=getattr(trainer.processing_class, "chat_template", None) is not None,
             datasets=datasets_on_hub(trainer.train_dataset) if datasets is None else listed(datasets),
@@ -95,8 +96,11 @@ class ModelCards:
             recipe=self.recipe,
         )
 
-    def _base_model(self) -> str | None:
-        return get_config_model_id(self._trainer.model.config) or None
+    @cached_property
+    def _base_model(self) -> tuple[str | None, bool]:
+        """The model that the run began from, and whether it is a name on the Hub: a run can make a folder of it."""
+        name = get_config_model_id(self._trainer.model.config) or None
+        return name, name is not None and is_hub_name(name)
 
     def _step_of_weights(self) -> int:
         state = self._trainer.state

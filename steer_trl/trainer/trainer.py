@@ -196,7 +196,9 @@ class SteerGRPOTrainer(GRPOTrainer):
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model and its card; push them as well if `push_to_hub` is set, as TRL does."""
         super().save_model(output_dir, _internal_call)
-        self.cards.write(Path(output_dir or self.args.output_dir))
+        folder = output_dir or self.args.output_dir
+        if _internal_call or not self.args.push_to_hub or folder != self.args.output_dir:  # else the push wrote it
+            self.cards.write(Path(folder))
 
     def init_hf_repo(self, token: str | None = None) -> None:
         """Make the repository on the Hub if it is not there.
