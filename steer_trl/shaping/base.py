@@ -78,6 +78,9 @@ class Shaper(Generic[Options]):
     needs_rollout_entropy: bool = False
     """Whether [`on_rollout`] must be told the rollout's entropy, which can cost a forward pass per rollout."""
 
+    needs_sensitivities: bool = False
+    """Whether it reads `TokenBatch.sensitivities`, which cost another pass of the LM head."""
+
     # Completions of a group begin alike, and the same token's numbers differ in their last bits from batch to batch.
     # Nats for a surprisal, relative for |Omega|; the released codes compare exactly.
     TIE: ClassVar[float] = 1e-5

@@ -1,7 +1,7 @@
 """What a method sees: the tokens of a micro-batch in the loss, or a whole rollout before it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -33,6 +33,9 @@ class TokenBatch:
             they depend on the seed, the optimizer step and the token's place in the rollout, not on how it is split.
         log_ratio (`torch.Tensor` of shape `[B, 1]`, *optional*): log of the ratio of the whole sequence, where the
             loss takes that; each token's own, `logps - old_logps`, by default.
+        sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): Phi of each token, exactly: an update of size
+            epsilon with advantage A changes the entropy of its distribution by -epsilon A Phi
+            ([`~steer_trl.functional.entropy_sensitivity`]). There for a method that says `needs_sensitivities`.
     """
 
     logps: Float[Tensor, "B T"]
@@ -45,6 +48,7 @@ class TokenBatch:
     epsilon_high: float
     draws: Float[Tensor, "B T"] | None = None
     log_ratio: Float[Tensor, "B 1"] | Float[Tensor, "B T"] | None = None
+    sensitivities: Float[Tensor, "B T"] | None = None
 
     @property
     def ratio(self) -> Float32[Tensor, "B 1"] | Float32[Tensor, "B T"]:
@@ -54,11 +58,10 @@ class TokenBatch:
     @classmethod
     def merged(cls, batches: Sequence["TokenBatch"]) -> "TokenBatch":
         """Put the completions of several micro-batches below each other, for a statistic over all of them."""
-        tensors = ("logps", "old_logps", "entropies", "old_entropies", "advantages", "mask", "draws", "log_ratio")
         rows: dict[str, Any] = {
             name: torch.cat([getattr(b, name).expand_as(b.logps) for b in batches])
-            for name in tensors
-            if getattr(batches[0], name) is not None
+            for name in (field.name for field in fields(cls))
+            if isinstance(getattr(batches[0], name), Tensor)
         }
         return replace(batches[0], **rows)
 
