@@ -65,11 +65,12 @@ class HoldEntropy(Shaper[ShapingConfig]):
             )
 
     def metrics(self) -> dict[str, float]:
-        """Return target (nats), relative error of the last rollout, strength, and rollouts in a row out of reach."""
+        """Return target and path to it (nats), relative error of the last rollout, strength, rollouts out of reach."""
         if self.regulator is None:
             return {}
         return {
             "hold_entropy/target": self.regulator.target,
+            "hold_entropy/reference": self.regulator.reference,
             "hold_entropy/error": self.regulator.error,
             "hold_entropy/strength": self.regulator.strength,
             "hold_entropy/out_of_reach": float(self.regulator.at_bound),

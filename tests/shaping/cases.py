@@ -35,7 +35,7 @@ CASES = {
     ),
     "repo_r": Case(
         neutral=[{"repo_r_zeta": 0.0}],
-        lively={"hold_entropy": 0.5},
+        lively={"repo_r_zeta": 0.5},
         wrong={"repo_r_zeta": [-1.1, math.nan, "0.1"], "repo_r_max_weight": [0.9, math.inf]},
     ),
     "quadrant": Case(

@@ -35,7 +35,7 @@ class TestCheckpoint:
         "method", [{"advantage_shaping": "repo_r"}, {"advantage_shaping": "stare", "stare_gate": "none"}]
     )
     def test_a_held_entropy_is_held_as_if_nothing_had_happened(self, train, make_trainer, tmp_path, method):
-        settings = self.SAVED | method | {"hold_entropy": 1.05}
+        settings = self.SAVED | method | {"hold_entropy": 2.0}
         whole = train(SteerGRPOTrainer, **settings)
         resumed = make_trainer(SteerGRPOTrainer, **settings)
         resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
@@ -43,7 +43,7 @@ class TestCheckpoint:
         states = [trainer.shapers["hold_entropy"].state_dict() for trainer in (whole, resumed)]
         assert states[0] == states[1]
         strengths = [entry["hold_entropy/strength"] for entry in whole.state.log_history[:-1]]
-        assert len(set(strengths)) == 5  # there was a state to lose
+        assert len(set(strengths)) >= 4  # there was a state to lose
         state = json.loads((tmp_path / "run/checkpoint-2/shaping_state.json").read_text())["hold_entropy"]
         assert state["regulator"]["strength"] == strengths[1]
 
