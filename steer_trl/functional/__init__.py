@@ -17,7 +17,7 @@ The annotations give these shapes in the notation of jaxtyping; only tests check
 """
 
 from steer_trl.functional.controller import TargetEntropyController
-from steer_trl.functional.sensitivity import entropy_sensitivity
+from steer_trl.functional.sensitivity import entropy_sensitivity, entropy_sensitivity_without_logits
 from steer_trl.functional.stare import stare_statistic, stare_weights
 from steer_trl.functional.steer import entropy_change, steer_statistic, steer_weights
 
@@ -25,6 +25,7 @@ __all__ = [
     "TargetEntropyController",
     "entropy_change",
     "entropy_sensitivity",
+    "entropy_sensitivity_without_logits",
     "stare_statistic",
     "stare_weights",
     "steer_statistic",

@@ -9,7 +9,7 @@ from steer_trl.functional.clipping import clipped
 from steer_trl.functional.order_statistics import Reduce, this_process
 from steer_trl.validation import in_intervals, one_of, refuse
 
-FORMS = ("paper", "released")
+FORMS = ("paper", "released", "exact")
 MAPPINGS = ("exponential", "linear", "binary")
 RANGES = {"lambda_min": "(0, 1]", "lambda_max": "(0, inf)", "quantile": "[0, 1]", "floor": "[0, inf)"}
 
@@ -24,8 +24,9 @@ def entropy_change(
     epsilon_low: float = 0.2,
     epsilon_high: float = 0.2,
     log_ratio: Float[Tensor, "B 1"] | Float[Tensor, "B T"] | None = None,
+    sensitivities: Float[Tensor, "B T"] | None = None,
 ) -> Float32[Tensor, "B T"]:
-    r"""Estimate the entropy change that one gradient step on each token causes, with the learning rate dropped.
+    r"""Return the entropy change that one gradient step on each token causes, with the learning rate dropped.
 
     `form="paper"` is STEER's Eq. 9 in its single-sample form, with the clip indicator of Eq. 6:
 
@@ -37,36 +38,52 @@ def entropy_change(
 
         Omega = - (A / q) pi (1 - pi) (ln pi + H)
 
+    `form="exact"` estimates nothing: it is the derivative of the token's entropy along the step, all of the vocabulary
+    considered, with the same indicator and ratio.
+
+        Omega = - I_clip r A Phi
+
     Args:
         logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
         old_logps (`torch.Tensor` of shape `[B, T]`): log-probabilities at rollout time, nats.
         entropies (`torch.Tensor` of shape `[B, T]`): next-token entropies, nats.
         advantages (`torch.Tensor` of shape `[B]`, `[B, 1]` or `[B, T]`).
-        form (`str`): `"paper"` or `"released"`.
+        form (`str`): `"paper"`, `"released"` or `"exact"`.
         epsilon_low (`float`), epsilon_high (`float`): clip range of the surrogate loss; `inf` for a loss that does
-            not clip. Only the paper's form reads them.
+            not clip. The released form does not read them.
         log_ratio (`torch.Tensor` of shape `[B, T]` or `[B, 1]`, *optional*): ln r, for a loss whose ratio is not the
-            token's own `logps - old_logps`. Only the paper's form reads it.
+            token's own `logps - old_logps`. The released form does not read it.
+        sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): Phi of each token,
+            [`entropy_sensitivity_without_logits`]; the exact form reads them, and no other.
 
     Returns:
         `torch.Tensor` of shape `[B, T]`: Omega, float32; NaN where an input is not finite.
 
     Raises:
-        `ValueError`: unknown `form`.
+        `ValueError`: unknown `form`; the exact form without `sensitivities`, or another with them.
     """
     refuse(one_of("form", form, FORMS), "entropy_change")
+    refuse(_sensitivity_complaints(form, sensitivities), "entropy_change")
     lp, lq, entropy, advantage = (x.detach().float() for x in (logps, old_logps, entropies, advantages))
     advantage = advantage.unsqueeze(1) if advantage.dim() == 1 else advantage
-    if form == "paper":
+    if form != "released":
+        phi = torch.expm1(lp).square() * (lp + entropy) if sensitivities is None else sensitivities.detach().float()
         ratio = torch.exp(lp - lq if log_ratio is None else log_ratio.detach().float())
         too_low, too_high = clipped(ratio, advantage, 1 - epsilon_low, 1 + epsilon_high)
-        omega = -ratio * advantage * torch.expm1(lp).square() * (lp + entropy)
-        omega = torch.where(too_low | too_high, 0.0, omega)
+        omega = torch.where(too_low | too_high, 0.0, -ratio * advantage * phi)
     else:
         pi, q = lp.exp().clamp(min=1e-8), lq.exp().clamp(1e-8, 1.0)
         omega = -(advantage / q) * pi * (1 - pi) * (pi.log() + entropy)
     finite = lp.isfinite() & lq.isfinite() & entropy.isfinite()
     return torch.where(finite, omega, torch.nan)
+
+
+def _sensitivity_complaints(form: str, sensitivities: Tensor | None) -> list[str]:
+    if form == "exact" and sensitivities is None:
+        return ["sensitivities must be given with form='exact', got None: see entropy_sensitivity_without_logits."]
+    if form != "exact" and sensitivities is not None:
+        return [f"sensitivities cannot be combined with form={form!r}, which would ignore them. Use form='exact'."]
+    return []
 
 
 def steer_statistic(
