@@ -7,6 +7,7 @@ from steer_trl.shaping.methods.clip_cov import ClipCov, ClipCovOptions
 from steer_trl.shaping.methods.dcpo import Dcpo, DcpoOptions
 from steer_trl.shaping.methods.edge_grpo import EdgeGrpo, EdgeGrpoOptions
 from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantage, EntropyAdvantageOptions
+from steer_trl.shaping.methods.entropy_change import EntropyChange, EntropyChangeOptions
 from steer_trl.shaping.methods.fork_tokens import ForkTokens, ForkTokensOptions
 from steer_trl.shaping.methods.grpo_s import GrpoS, GrpoSOptions
 from steer_trl.shaping.methods.gtpo import Gtpo
@@ -25,6 +26,7 @@ SHAPERS: dict[str, type[Shaper]] = {
     "stare": Stare,
     "quadrant": Quadrant,
     "entropy_advantage": EntropyAdvantage,
+    "entropy_change": EntropyChange,
     "clip_cov": ClipCov,
     "kl_cov": KlCov,
     "w_reinforce": WReinforce,
@@ -48,6 +50,7 @@ class MethodOptions(
     StareOptions,
     QuadrantOptions,
     EntropyAdvantageOptions,
+    EntropyChangeOptions,
     ClipCovOptions,
     KlCovOptions,
     WReinforceOptions,

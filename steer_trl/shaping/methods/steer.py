@@ -5,7 +5,7 @@
 
 or lambda linear or binary (the paper's ablation). Symmetric: it slows collapse and explosion alike, and needs no
 target. `steer_form="exact"` estimates nothing: Omega = - I_clip r A Phi, by one more pass of the LM head. Choose STARE
-instead to hold the entropy at a level you name. The equations are in `functional/steer.py`.
+instead to hold the entropy at a level you name. The equations are in `functional/`.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ from torch import Tensor
 
 from steer_trl.functional import entropy_change, steer_statistic, steer_weights
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.functional.steer import FORMS, MAPPINGS, RANGES, mapping_complaints
+from steer_trl.functional.sensitivity import FORMS
+from steer_trl.functional.steer import MAPPINGS, RANGES, mapping_complaints
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import idle_conflicts
@@ -58,6 +59,12 @@ class SteerOptions(ShapingConfig):
         "Lower bound on the largest |Omega|, exponential only. None: 0 for the paper's form, 0.02 for the released.",
         RANGES["floor"],
     )
+    steer_scale_quantile: float = option(
+        1.0,
+        "Quantile of |Omega|, of those not 0, that gets steer_lambda_min with all above it: below 1 no single token "
+        "rules the weights of the others. 1: the largest, as in the paper. Exponential mapping only.",
+        RANGES["scale_quantile"],
+    )
 
     @property
     def steer_scale_floor(self) -> float:
@@ -91,6 +98,7 @@ class Steer(Shaper[SteerOptions]):
             args.steer_lambda_max,
             args.steer_signed,
             args.steer_scale_floor,
+            args.steer_scale_quantile,
             prefix="steer_",
         )
 
@@ -129,6 +137,7 @@ class Steer(Shaper[SteerOptions]):
             mapping=self.args.steer_mapping,
             quantile=self.args.steer_quantile,
             signed=self.args.steer_signed,
+            scale_quantile=self.args.steer_scale_quantile,
             reduce=reduce,
         )
 
