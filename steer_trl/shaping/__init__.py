@@ -11,6 +11,7 @@ from steer_trl.shaping.compose import (
     combination_complaints,
     compares_tokens,
     measured,
+    reads_sensitivities,
     shape_rollout,
     shaped,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "find_shaper",
     "make_shapers",
     "measured",
+    "reads_sensitivities",
     "shape_rollout",
     "shaped",
     "short_name",
