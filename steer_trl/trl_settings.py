@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from transformers.utils import is_torch_bf16_gpu_available, is_torch_xla_available
+from transformers import training_args
 from trl import GRPOConfig
 
 from steer_trl.validation import in_interval, is_number, one_of
@@ -48,7 +48,11 @@ def trl_complaints(args: GRPOConfig) -> list[str]:
     if args.max_steps is not None and args.max_steps < 1 and args.max_steps != -1:
         complaints.append(f"max_steps must be >= 1, or -1 for num_train_epochs, got {args.max_steps!r}.")
     wants_bf16 = args.bf16 or (args.bf16 is None and not args.fp16)  # TRL's default
-    if wants_bf16 and not args.use_cpu and not (is_torch_bf16_gpu_available() or is_torch_xla_available()):
+    if (
+        wants_bf16
+        and not args.use_cpu
+        and not (training_args.is_torch_bf16_gpu_available() or training_args.is_torch_xla_available())
+    ):
         complaints.append(
             "bf16=True needs a GPU that computes in bfloat16, and this machine has none. To run on the CPU, set "
             "use_cpu: true and bf16: false."

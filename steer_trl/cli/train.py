@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
-from trl import ModelConfig, get_peft_config, get_quantization_config
+from trl import GRPOConfig, ModelConfig, get_peft_config, get_quantization_config
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.cli.arguments import PUBLIC_TEXTS, MathArguments
@@ -30,6 +30,7 @@ from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume, split_off
 from steer_trl.cli.recipes import layers
 from steer_trl.cli.run_folder import remove_run
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
+from steer_trl.processes import leave_group
 from steer_trl.redact import changed, public
 from steer_trl.shaping.unused import unread
 from steer_trl.validation import refuse
@@ -59,7 +60,6 @@ OF_TRL = {
         *("log_completions", "push_to_hub", "hub_model_id", "model_license"),
     ],
 }
-GENERAL = ["advantage_shaping", "shaping_scope", "correct_threshold", "shaping_options"]
 TYPES = (MathArguments, SteerGRPOConfig, ModelConfig)
 
 
@@ -109,8 +109,12 @@ class TrainParser(RecipeParser):
     def _groups(self) -> dict[str, list[str]]:
         task = list(settings_of(MathArguments))
         evaluation = [name for name in task if name.startswith("eval_")]
-        first = {"Method": GENERAL, "Data and reward": [name for name in task if name not in evaluation]}
-        return first | OF_TRL | {"Evaluation": evaluation} | method_groups()
+        ours = settings_of(SteerGRPOConfig).keys() - settings_of(GRPOConfig).keys() - {"model_license"}
+        methods = method_groups()
+        of_methods = {name for names in methods.values() for name in names}
+        general = [name for name in settings_of(SteerGRPOConfig) if name in ours - of_methods]
+        first = {"Method": general, "Data and reward": [name for name in task if name not in evaluation]}
+        return first | OF_TRL | {"Evaluation": evaluation} | methods
 
 
 def main(arguments: list[str]) -> None:
@@ -129,6 +133,7 @@ def main(arguments: list[str]) -> None:
         )
     else:
         run(*parse(rest))
+        leave_group()
 
 
 def launch(engine: Engine, arguments: list[str]) -> None:
@@ -167,7 +172,6 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
     trainer.save_model()
     trainer.accelerator.print(f"Saved to {training_args.output_dir}")
-    trainer.accelerator.end_training()  # a process that exits without destroying its group can abort the others
 
 
 def _make_trainer(

@@ -138,7 +138,7 @@ def test_every_method_has_a_recipe():
 def test_a_methods_recipe_changes_only_what_is_the_methods(path):
     base, own = load_recipe(ROOT / "configs/recipes/steer_qwen2.5_math_7b.yaml"), load_recipe(path)
     changed = {name for name in own if own[name] != base.get(name, object())}
-    clipping = {"epsilon", "epsilon_high", "delta", "loss_type", "shaping_scope"}
+    clipping = {"epsilon", "epsilon_high", "delta", "loss_type", "shaping_scope", "hold_entropy"}
     trl = {"entropy_coef", "use_adaptive_entropy", "entropy_coef_delta", "entropy_coef_max", "entropy_target"}
     trl |= {"top_entropy_quantile", "beta", "use_bias_correction_kl"}
     batch = {"per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"}

@@ -175,10 +175,10 @@ class TestDatasets:
         assert datasets_on_hub(dataset) == []
 
     def test_the_loader_says_where_rows_come_from(self, monkeypatch, tmp_path):
-        from steer_trl.data import loader
+        from steer_trl.data import reading
 
         rows = {"problem": ["1+1?", "2+2?"], "answer": ["2", "4"]}
-        monkeypatch.setattr(loader, "load_dataset", lambda **_: Dataset.from_dict(rows))  # the Hub is not here
+        monkeypatch.setattr(reading, "load_dataset", lambda **_: Dataset.from_dict(rows))  # the Hub is not here
         assert datasets_on_hub(loader.load_math_dataset("math500")) == ["HuggingFaceH4/MATH-500"]
         monkeypatch.undo()
         path = tmp_path / "math500.jsonl"
