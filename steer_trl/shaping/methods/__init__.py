@@ -45,6 +45,12 @@ SHAPERS: dict[str, type[Shaper]] = {
     "fork_tokens": ForkTokens,
 }
 
+SETTINGS: dict[str, list[str]] = {}
+"""Which methods read a setting, for each that only some of them do."""
+for _name, _method in SHAPERS.items():
+    for _setting in _method.settings():
+        SETTINGS.setdefault(_setting, []).append(_name)
+
 
 @dataclass
 class MethodOptions(
