@@ -30,6 +30,7 @@ from steer_trl.trainer.cards import ModelCards
 from steer_trl.trainer.checkpoint import last_complete_checkpoint, load_state, save_state
 from steer_trl.trainer.preflight import check_trainer_arguments
 from steer_trl.trainer.rollout import RolloutShaping
+from steer_trl.trainer.runlog import RunLog
 from steer_trl.trainer.step import OptimizerStep
 from steer_trl.trainer.typed import GRPOTrainer
 
@@ -93,6 +94,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.cards = ModelCards(self, self.shapers, benchmarks, self.pushes)
         super().__init__(*bound.args, **bound.kwargs)
         self.add_callback(self.pushes)
+        if args.run_log:
+            self.add_callback(RunLog(self, self.cards))
         args.seal()
 
     # 1  A rollout is written.
