@@ -17,7 +17,7 @@ from torch import distributed
 from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
-from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl import SteerGRPOConfig, SteerGRPOTrainer, runlog
 from steer_trl.cli.recipes import RecipeParser, checkpoint_to_resume
 from steer_trl.countdown.evaluation import MEASURED, SAMPLINGS, evaluate, evaluate_saved
 from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, split_problems
@@ -66,6 +66,14 @@ class HeldOut(TrainerCallback):
             metrics = evaluate(kwargs["model"], kwargs["processing_class"], self.prompts, *SAMPLINGS["T=1"])
             entry: dict[str, Any] = {"step": state.global_step, "held_out": metrics}
             state.log_history.append(entry)
+            write_evaluation(args, state.global_step, metrics)
+
+
+def write_evaluation(args: SteerGRPOConfig, step: int, metrics: dict[str, list[float]]) -> None:
+    """Put the means of an evaluation at temperature 1 into the run log, where `steer-trl report` finds them."""
+    if args.run_log:
+        means = {f"eval_held_out_{name}": mean for name, (mean, _) in metrics.items()}
+        runlog.append(args.output_dir, {"step": step} | means)
 
 
 def train(countdown: CountdownArguments, args: SteerGRPOConfig) -> None:
@@ -101,6 +109,7 @@ def train(countdown: CountdownArguments, args: SteerGRPOConfig) -> None:
         log = [entry for entry in history if "held_out" not in entry]
         points = [{"step": e["step"]} | e["held_out"] for e in history if "held_out" in e]
         points.append({"step": trainer.state.global_step} | final["T=1"])
+        write_evaluation(args, trainer.state.global_step, final["T=1"])
         measured = {"log": log, "seconds": log[-1]["train_runtime"], "held_out": points, "final": final}
         Path(args.output_dir, MEASURED).write_text(json.dumps(measured, indent=1))
 

@@ -15,6 +15,7 @@ from steer_trl.trainer.typed import GRPOTrainer
 OLD_LOGPS = "scored_per_token_logps"
 OLD_ENTROPIES = "scored_per_token_entropies"
 ROWS = "rollout_rows"
+REWARDS = "rollout_rewards"
 
 
 def loss_mask(inputs: dict[str, Any]) -> Tensor:
