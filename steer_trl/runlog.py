@@ -106,9 +106,9 @@ def loads(text: bytes) -> dict[str, Any] | None:
 
 
 def step_of(entry: Mapping[str, Any]) -> int:
-    """The optimizer step of a line; 0 where it has none."""
+    """The optimizer step of a line; 0 where it has none that can be."""
     step = entry.get("step")
-    return step if isinstance(step, int) else 0
+    return step if isinstance(step, int) and 0 <= step < 10**15 else 0
 
 
 def read_description(folder: Path) -> dict[str, Any]:
