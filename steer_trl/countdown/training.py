@@ -35,6 +35,7 @@ SETTINGS: dict[str, Any] = {
     "logging_steps": 1,
     "save_strategy": "no",
     "report_to": "none",
+    "log_tokens": 40,
     "disable_tqdm": True,
     "use_cpu": True,
     "bf16": False,
@@ -55,10 +56,20 @@ class CountdownArguments:
 
 
 class HeldOut(TrainerCallback):
-    """Evaluates at temperature 1 every few steps, into the log; the last step is left to the final evaluation."""
+    """Evaluates at temperature 1 every few steps, into the log; the last step is left to the final evaluation.
+
+    The start is evaluated for the run log only: others have measured it, once for all methods.
+    """
 
     def __init__(self, every: int, prompts: list[str]) -> None:
         self.every, self.prompts = every, prompts
+
+    def on_step_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Evaluate the start."""
+        if state.global_step == 0 and args.run_log:
+            write_evaluation(
+                args, 0, evaluate(kwargs["model"], kwargs["processing_class"], self.prompts, *SAMPLINGS["T=1"])
+            )
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Evaluate if it is time. What is in the state's log is in the checkpoints."""

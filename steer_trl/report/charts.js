@@ -62,8 +62,8 @@ function linesOf(panel, key) {
       const smooth = smoothed(curve);
       const raw = smooth !== curve && curve.length === 2 ? curve : null;
       lines.push({ label: several ? one.name : line.label, color: several ? one.color : k, curve: smooth, raw, run: one.runs[0] });
-      if (panel.target && first && one.curve(panel.target))
-        lines.push({ label: "target", color: several ? one.color : k, curve: one.curve(panel.target).slice(0, 2), dash: [6, 4], aside: true });
+      for (const target of first ? panel.targets ?? [] : [])
+        if (one.curve(target)) lines.push({ label: "target", color: several ? one.color : k, curve: one.curve(target).slice(0, 2), dash: [6, 4], aside: true });
       if (panel.has_start && first && !several)
         lines.push({ label: "start", color: k, curve: [[curve[0][0], curve[0].at(-1)], [curve[1][0], curve[1][0]]], dash: [2, 3], aside: true });
     }

@@ -17,7 +17,7 @@ class Panel:
         keys (`dict[str, str]`): keys or patterns of the log, and what the page calls them; patterns keep their keys.
         sees (`str`), healthy (`str`): a sentence each for who has not read the papers.
         within (`tuple`): ends of the vertical axis that it has at the least; `None` where the data decide.
-        target (`str`): a key that is drawn as a dashed line beside the first.
+        targets (`tuple[str, ...]`): keys that are drawn as dashed lines beside the first.
         has_start (`bool`): whether the first value is drawn through as a dotted line.
         must_move (`bool`): whether it is left out where nothing changes.
     """
@@ -29,7 +29,7 @@ class Panel:
     sees: str
     healthy: str
     within: tuple[float | None, float | None] = (None, None)
-    target: str = ""
+    targets: tuple[str, ...] = ()
     has_start: bool = False
     must_move: bool = False
 
@@ -47,7 +47,7 @@ PANELS = (
         "it falls slowly, or stays near the target. At a small share of its start the model writes the same few "
         "answers, and there is nothing left to learn from; if it keeps rising, the text falls apart.",
         within=(0.0, None),
-        target="stare/target_entropy",
+        targets=("stare/target_entropy", "hold_entropy/reference"),
         has_start=True,
     ),
     Panel(
@@ -160,6 +160,22 @@ PANELS = (
         "The weights that STARE gives while its gate is open; they move where the schedule is adaptive.",
         "between their bounds. At a bound for long, the schedule can do no more.",
         must_move=True,
+    ),
+    Panel(
+        "Held entropy: distance from the target",
+        "relative",
+        METHOD,
+        {"hold_entropy/error": "distance"},
+        "How far the entropy is from the target that hold_entropy holds: 0.1 is ten per cent too much.",
+        "it comes to 0 and stays within 0.1 of it.",
+    ),
+    Panel(
+        "Held entropy: strength",
+        "of the method",
+        METHOD,
+        {"hold_entropy/strength": "strength"},
+        "What the regulator moves so that the entropy keeps to its path.",
+        "it moves, and is at a bound at most for a while. At a bound for long, the target is out of reach.",
     ),
     Panel(
         "Which tokens move the entropy",
