@@ -9,6 +9,7 @@ from typing import Any
 
 from trl import GRPOConfig
 
+from steer_trl.dynamic_sampling import SamplingOptions, sampling_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
 from steer_trl.shaping.conflicts import surrogate_conflicts
@@ -31,7 +32,7 @@ class PublishingOptions:
 
 
 @dataclass
-class SteerGRPOConfig(PublishingOptions, MethodOptions):
+class SteerGRPOConfig(PublishingOptions, SamplingOptions, MethodOptions):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
@@ -56,6 +57,9 @@ class SteerGRPOConfig(PublishingOptions, MethodOptions):
             A completion is correct where its reward is above this, for methods that tell correct from incorrect.
         shaping_options (`dict` or JSON `str`, *optional*):
             Settings of a custom method.
+        dynamic_sampling (`str`, *optional*, defaults to `"none"`):
+            What becomes of groups whose completions are all equally correct, which teach nothing: `"none"`, `"mask"`
+            or `"resample"`; see `docs/dynamic_sampling.md`, also for the `dynamic_sampling_*` fields.
         model_license (`str`, *optional*):
             The licence in the model card, by its identifier on the Hub. By default that of the base model's card,
             where this machine has it; otherwise the card states none.
@@ -111,6 +115,7 @@ class SteerGRPOConfig(PublishingOptions, MethodOptions):
     def _remarks(self, methods: dict[str, type[Shaper]]) -> list[str]:
         """What a user may expect of a method that it does not do with these settings."""
         remarks = []
+        waits = self.dynamic_sampling == "resample" and self.dynamic_sampling_surplus == "keep"
         optimizer_steps = self.steps_per_generation * self.num_iterations / self.gradient_accumulation_steps
         for name, method in methods.items():
             if method.surrogate and optimizer_steps <= 1:
@@ -122,6 +127,11 @@ class SteerGRPOConfig(PublishingOptions, MethodOptions):
                 remarks.append(
                     f"{name}: it assumes on-policy training, and here a rollout lasts {optimizer_steps:g} optimizer "
                     "steps. For one, set steps_per_generation to gradient_accumulation_steps and num_iterations to 1."
+                )
+            if method.on_policy and waits:
+                remarks.append(
+                    f"{name}: it assumes on-policy training, and with dynamic_sampling='resample' groups that are "
+                    "left over are trained on a rollout later. Set dynamic_sampling_surplus to 'drop' for none."
                 )
             if method.per_token and self.importance_sampling_level == "sequence":
                 remarks.append(
@@ -189,7 +199,7 @@ class SteerGRPOConfig(PublishingOptions, MethodOptions):
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
         for name, method in methods.items():
             complaints += method.conflicts(self) + surrogate_conflicts(name, method.surrogate, self)
-        return complaints + combination_complaints(methods, self)
+        return complaints + combination_complaints(methods, self) + sampling_complaints(self)
 
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         accumulation, per_rollout = self.gradient_accumulation_steps, self.steps_per_generation
