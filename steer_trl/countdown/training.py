@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from torch import distributed
 from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
@@ -21,6 +20,7 @@ from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.cli.recipes import RecipeParser, checkpoint_to_resume
 from steer_trl.countdown.evaluation import MEASURED, SAMPLINGS, evaluate, evaluate_saved
 from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, split_problems
+from steer_trl.processes import leave_group
 from steer_trl.trainer.preflight import check_model_path
 
 SETTINGS: dict[str, Any] = {
@@ -110,9 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = RecipeParser((CountdownArguments, SteerGRPOConfig))
     parser.set_defaults_with_config(**SETTINGS)
     train(*parser.parse_args_and_config(arguments))
-    if distributed.is_initialized():  # a process that exits without destroying its group can abort the others
-        distributed.barrier()
-        distributed.destroy_process_group()
+    leave_group()
 
 
 if __name__ == "__main__":
