@@ -9,6 +9,7 @@ from typing import Any
 
 from trl import GRPOConfig
 
+from steer_trl.dynamic_sampling import SamplingOptions, sampling_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
 from steer_trl.shaping.conflicts import surrogate_conflicts
@@ -53,7 +54,7 @@ class LogOptions:
 
 
 @dataclass
-class SteerGRPOConfig(PublishingOptions, LogOptions, MethodOptions):
+class SteerGRPOConfig(PublishingOptions, LogOptions, SamplingOptions, MethodOptions):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
@@ -83,6 +84,9 @@ class SteerGRPOConfig(PublishingOptions, LogOptions, MethodOptions):
             `"initial"`: a multiple of the first rollout's entropy; `"nats"`: nats per token.
         shaping_options (`dict` or JSON `str`, *optional*):
             Settings of a custom method.
+        dynamic_sampling (`str`, *optional*, defaults to `"none"`):
+            What becomes of groups whose completions are all equally correct, which teach nothing: `"none"`, `"mask"`
+            or `"resample"`; see `docs/dynamic_sampling.md`, also for the `dynamic_sampling_*` fields.
         run_log (`bool`, *optional*, defaults to `True`):
             Whether the main process writes every log entry to `<output_dir>/_logs/metrics.jsonl`.
         log_tokens (`int`, *optional*, defaults to `0`):
@@ -151,6 +155,7 @@ class SteerGRPOConfig(PublishingOptions, LogOptions, MethodOptions):
                 f"stare: stare_target_entropy={self.stare_target_entropy:g} times the entropy that the run starts "
                 "with is above that, so the gate is open until the entropy has grown as far. For 80 % of it, say 0.8."
             )
+        waits = self.dynamic_sampling == "resample" and self.dynamic_sampling_surplus == "keep"
         optimizer_steps = self.steps_per_generation * self.num_iterations / self.gradient_accumulation_steps
         for name, method in methods.items():
             if method.surrogate and optimizer_steps <= 1:
@@ -162,6 +167,11 @@ class SteerGRPOConfig(PublishingOptions, LogOptions, MethodOptions):
                 remarks.append(
                     f"{name}: it assumes on-policy training, and here a rollout lasts {optimizer_steps:g} optimizer "
                     "steps. For one, set steps_per_generation to gradient_accumulation_steps and num_iterations to 1."
+                )
+            if method.on_policy and waits:
+                remarks.append(
+                    f"{name}: it assumes on-policy training, and with dynamic_sampling='resample' groups that are "
+                    "left over are trained on a rollout later. Set dynamic_sampling_surplus to 'drop' for none."
                 )
             if method.per_token and self.importance_sampling_level == "sequence":
                 remarks.append(
@@ -232,8 +242,8 @@ class SteerGRPOConfig(PublishingOptions, LogOptions, MethodOptions):
         for name, method in methods.items():
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
             complaints += method.conflicts(self) + surrogate_conflicts(name, method.surrogate, self)
-        complaints += unused_complaints(methods, self) + hold_conflicts(methods, self)
-        return complaints + combination_complaints(methods, self)
+        complaints += unused_complaints(methods, self) + combination_complaints(methods, self)
+        return complaints + hold_conflicts(methods, self) + sampling_complaints(self)
 
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         accumulation, per_rollout = self.gradient_accumulation_steps, self.steps_per_generation
