@@ -14,8 +14,8 @@ from torch import Tensor
 from steer_trl.functional.order_statistics import all_ranks, this_process
 from steer_trl.shaping import Shaper, TokenBatch, compares_tokens, measured, shaped
 from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, token_batch
-from steer_trl.trainer.metrics import ShapingSummary, append_all
 from steer_trl.trainer.rollout import RolloutShaping, steps_per_rollout
+from steer_trl.trainer.step_log import StepLog
 from steer_trl.trainer.typed import GRPOTrainer
 
 
@@ -32,11 +32,13 @@ class OptimizerStep:
         self._draws = any(shaper.random for shaper in shapers.values())
         self._measures: dict[str, Any] | None = None
         self._inputs: dict[str, Any] | None = None
-        self._summaries = {"train": ShapingSummary(), "eval": ShapingSummary()}
+        self._log = StepLog(trainer, shapers)
 
     @contextmanager
     def loss_of(self, inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Give the loss a copy of its inputs, into which its forward pass writes the shaped advantages."""
+        if self._trainer.model.training and self.micro_batches == 0:
+            self._log.look_again(self._rollouts.score)
         self._inputs = copy = dict(inputs)
         try:
             yield copy
@@ -46,7 +48,7 @@ class OptimizerStep:
     def see(self, logps: Tensor, entropies: Tensor | None) -> None:
         """Take what a forward pass has returned; only the first one of a loss says anything."""
         inputs, self._inputs = self._inputs, None
-        if inputs is not None and self._shapers:
+        if inputs is not None and self._log.is_wanted:
             assert entropies is not None  # the loss asks for them
             self.shape(inputs, logps.detach(), entropies.detach())
 
@@ -61,12 +63,10 @@ class OptimizerStep:
         result = shaped(self._shapers, batch, of_step or measured(self._shapers, batch, this_process))
         if result.advantages is not None:
             inputs["advantages"] = result.advantages
-        self._summaries[mode].add(batch, result)
+        self._log.add(mode, inputs, batch, result, is_first=self.micro_batches == 0)
         is_last = trainer.accelerator.sync_gradients or mode == "eval"
         if is_last:
-            append_all(trainer._metrics[mode], self._summaries[mode].pop(trainer.accelerator))
-            for shaper in self._shapers.values():
-                append_all(trainer._metrics[mode], shaper.metrics())
+            self._log.write(mode)
         if mode == "train":
             self.micro_batches = 0 if is_last else self.micro_batches + 1
 
