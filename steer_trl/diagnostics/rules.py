@@ -112,7 +112,7 @@ RULES = (
         "The entropy collapses",
         *(0.5, 0.65, 10),
         below_start,
-        "The policy entropy is {entropy:.3g} nats, {value:.0%} of {level:.3g}, which is what the run began with or "
+        "the policy entropy is {entropy:.3g} nats, {value:.0%} of {level:.3g}, which is what the run began with or "
         "its lower target. Completions become alike: the reward may rise while pass@k falls. Use "
         "advantage_shaping='stare' with a target, or strengthen it (stare_variant='C2', stare_amplify, "
         "stare_attenuate, stare_adaptive); raise epsilon_high; lower learning_rate.",
@@ -122,7 +122,7 @@ RULES = (
         "The entropy explodes",
         *(2.0, 1.5, 10),
         above_start,
-        "The policy entropy is {entropy:.3g} nats, {value:.1f} times {level:.3g}, which is what the run began with or "
+        "the policy entropy is {entropy:.3g} nats, {value:.1f} times {level:.3g}, which is what the run began with or "
         "its higher target. The policy becomes random, and the reward falls with it. Lower stare_amplify, raise "
         "stare_attenuate, do not use stare_gate='none'; lower entropy_coef or learning_rate.",
     ),
@@ -131,7 +131,7 @@ RULES = (
         "The method does next to nothing",
         *(0.001, 0.002, 20),
         change,
-        "The methods change the advantages by {value:.2%} in the mean, so this is a run of plain GRPO. STEER: one "
+        "the methods change the advantages by {value:.2%} in the mean, so this is a run of plain GRPO. STEER: one "
         "token may own the largest entropy change; lower steer_lambda_min. STARE: raise stare_amplify, lower "
         "stare_attenuate or raise stare_top_fraction.",
     ),
@@ -140,7 +140,7 @@ RULES = (
         "The gate is open, and the entropy stays below its target",
         *(0.8, 0.9, 50),
         under_target,
-        "The entropy is {entropy:.3g} nats, {value:.0%} of its target {target:.3g}, with the gate open all the time: "
+        "the entropy is {entropy:.3g} nats, {value:.0%} of its target {target:.3g}, with the gate open all the time: "
         "the weights are too weak to raise it, or the target is out of reach. Use stare_variant='C2', a larger "
         "stare_amplify and smaller stare_attenuate, or stare_adaptive=True; or lower stare_target_entropy.",
     ),
@@ -166,7 +166,7 @@ RULES = (
         "Nearly all groups are dead",
         *(0.9, 0.75, 10),
         only("frac_reward_zero_std"),
-        "In {value:.0%} of the groups all completions have the same reward. Their advantages are 0, and no weight "
+        "in {value:.0%} of the groups all completions have the same reward. Their advantages are 0, and no weight "
         "changes that: there is next to nothing to learn from. Take harder or easier problems, raise num_generations, "
         "and look whether the reward can tell answers apart at all.",
     ),

@@ -68,7 +68,8 @@ class Watch:
         if rule.name in self._raised or step - since < rule.steps:
             return None
         self._raised.add(rule.name)
-        return Alarm(step, rule.name, rule.title, rule.text.format(**numbers), rule.level, numbers)
+        text = f"Step {step}: {rule.text.format(**numbers)}"
+        return Alarm(step, rule.name, rule.title, text, rule.level, numbers)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the last numbers, the steps since which rules hold, and what has been said; empty at the start."""

@@ -40,7 +40,7 @@ class Alarms(TrainerCallback):
         if not state.is_world_process_zero:
             return
         for alarm in guarded(self.watch.take, state.global_step, given.get("logs") or {}) or []:
-            logger.warning("Step %s: %s. %s", alarm.step, alarm.title, alarm.text)
+            logger.warning("%s. %s", alarm.title, alarm.text)
             guarded(_append, Path(args.output_dir or "", FILE), alarm)
             for name in TRACKERS.keys() & set(listed(args.report_to or ())):
                 guarded(TRACKERS[name], alarm)
