@@ -13,6 +13,7 @@ from steer_trl.diagnostics.options import DiagnosticsOptions
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
 from steer_trl.shaping.conflicts import surrogate_conflicts
+from steer_trl.shaping.hold import hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
 from steer_trl.shaping.options import choices_of, option, single_complaints
 from steer_trl.validation import listed, refuse
@@ -55,6 +56,11 @@ class SteerGRPOConfig(PublishingOptions, DiagnosticsOptions, MethodOptions):
             authors' codes.
         correct_threshold (`float`, *optional*, defaults to `0.0`):
             A completion is correct where its reward is above this, for methods that tell correct from incorrect.
+        hold_entropy (`float`, *optional*):
+            Hold the entropy of the rollouts at this level by the strength of the method, which must have one
+            (`"repo_r"`, or `"stare"` with `stare_gate="none"`); see `shaping/hold.py`. Nothing is to be tuned.
+        hold_entropy_unit (`str`, *optional*, defaults to `"initial"`):
+            `"initial"`: a multiple of the first rollout's entropy; `"nats"`: nats per token.
         shaping_options (`dict` or JSON `str`, *optional*):
             Settings of a custom method.
         diagnostics (`bool`, *optional*, defaults to `True`):
@@ -200,7 +206,7 @@ class SteerGRPOConfig(PublishingOptions, DiagnosticsOptions, MethodOptions):
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
         for name, method in methods.items():
             complaints += method.conflicts(self) + surrogate_conflicts(name, method.surrogate, self)
-        return complaints + combination_complaints(methods, self)
+        return complaints + combination_complaints(methods, self) + hold_conflicts(methods, self)
 
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         accumulation, per_rollout = self.gradient_accumulation_steps, self.steps_per_generation

@@ -23,6 +23,7 @@ from steer_trl.evaluation.evaluate import evaluate
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.report import summarize, table
 from steer_trl.evaluation.sampling import Sampling
+from steer_trl.processes import leave_group
 from steer_trl.rewards import MathReward
 from steer_trl.trainer.preflight import check_model_path
 from steer_trl.validation import at_least, one_of, refuse
@@ -123,7 +124,7 @@ def run(args: EvalArguments) -> dict[str, Any]:
         path = records.write_summary(summary)
         print(f"\n{table(summary)}\n\nWrote {path}")  # noqa: T201
     if state.num_processes > 1:
-        state.destroy_process_group()
+        leave_group()
     return summary
 
 

@@ -22,6 +22,7 @@ from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.cli.recipes import RecipeParser, checkpoint_to_resume, split_off
 from steer_trl.data import load_math_dataset
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
+from steer_trl.processes import leave_group
 from steer_trl.redact import changed, public
 from steer_trl.rewards import MathReward
 from steer_trl.trainer.preflight import check_model_path
@@ -60,6 +61,7 @@ def main(arguments: list[str]) -> None:
     engine, rest = split_off("--accelerate_config", arguments)
     if engine is None:
         run(*parse(rest))
+        leave_group()
         return
     command = [*resolve_accelerate_config_argument(["--accelerate_config", engine]), "--module", "steer_trl.cli"]
     launch_command(launch_command_parser().parse_args([*command, "train", *rest]))
@@ -108,4 +110,3 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
     trainer.save_model()
     trainer.accelerator.print(f"Saved to {training_args.output_dir}")
-    trainer.accelerator.end_training()  # a process that exits without destroying its group can abort the others

@@ -14,6 +14,7 @@ from steer_trl.shaping.compose import (
     shape_rollout,
     shaped,
 )
+from steer_trl.shaping.hold import HOLD_ENTROPY, HoldEntropy
 from steer_trl.shaping.methods import SHAPERS
 from steer_trl.shaping.options import ShapingConfig
 
@@ -73,5 +74,6 @@ def short_name(name: str) -> str:
 
 
 def make_shapers(args: ShapingConfig) -> dict[str, Shaper]:
-    """Make the methods that `args.advantage_shaping` names, by name; empty for `"none"`."""
-    return {name: find_shaper(name)(args) for name in args.shaping_names}
+    """Make the methods that `args.advantage_shaping` names, by name, and what holds the entropy by one of them."""
+    shapers: dict[str, Shaper] = {name: find_shaper(name)(args) for name in args.shaping_names}
+    return shapers | ({HOLD_ENTROPY: HoldEntropy(args, shapers)} if args.hold_entropy is not None else {})

@@ -81,6 +81,16 @@ class Shaper(Generic[Options]):
     needs_sensitivities: bool = False
     """Whether it reads `TokenBatch.sensitivities`, which cost another pass of the LM head."""
 
+    strengths: ClassVar[tuple[float, float] | None] = None
+    """Lowest and highest [`strength`] of a method that has one."""
+
+    strength_gain: ClassVar[float] = 1.0
+    """How much strength answers an entropy that is off by a factor e."""
+
+    strength: float = 0.0
+    """What `hold_entropy` moves between rollouts: the larger, the more entropy the method keeps; at 0 it changes no
+    advantage, and below 0 it spends entropy."""
+
     # Completions of a group begin alike, and the same token's numbers differ in their last bits from batch to batch.
     # Nats for a surprisal, relative for |Omega|; the released codes compare exactly.
     TIE: ClassVar[float] = 1e-5

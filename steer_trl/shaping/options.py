@@ -84,6 +84,17 @@ class ShapingConfig(GRPOConfig):
         "A completion is correct where its reward is above this, for methods that ask: 0 fits 0/1 and -1/1.",
         "(-inf, inf)",
     )
+    hold_entropy: float | None = option(
+        None,
+        "Hold the rollout's mean entropy at this level, in the unit of hold_entropy_unit, by the strength of the "
+        "method in use; unset: leave it to the method.",
+        "(0, inf)",
+    )
+    hold_entropy_unit: str = choice(
+        "initial",
+        ("initial", "nats"),
+        "'initial': a multiple of the first rollout's entropy (0.8: four fifths of it); or 'nats' per token.",
+    )
     shaping_options: dict[str, Any] | str | None = option(
         None, "Settings of a custom method; it reads them as self.args.shaping_options."
     )

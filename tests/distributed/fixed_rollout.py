@@ -22,6 +22,7 @@ from support.runs import CHARACTERS, TINY_RUN, Watching
 from transformers import PrinterCallback
 
 from steer_trl import SteerGRPOConfig
+from steer_trl.processes import leave_group
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 COMPLETIONS = 16
@@ -188,6 +189,6 @@ if __name__ == "__main__":
     if int(os.environ.get("RANK", 0)) == 0:
         with open(out, "w") as file:
             json.dump(results, file)
-    if dist.is_initialized():  # processes that leave without a word can abort each other
+    if dist.is_initialized():
         dist.barrier()
-        dist.destroy_process_group()
+    leave_group()

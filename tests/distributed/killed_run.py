@@ -13,6 +13,7 @@ from transformers import AutoTokenizer, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl.processes import leave_group
 
 torch.set_num_threads(1)
 
@@ -77,9 +78,9 @@ def main(model, output_dir, moment):
     )
     trainer.moment = moment
     trainer.train(resume_from_checkpoint=get_last_checkpoint(output_dir) if moment == "resume" else None)
-    trainer.accelerator.end_training()
 
 
 if __name__ == "__main__":
     load_onto_cpu()
     main(*sys.argv[1:])
+    leave_group()

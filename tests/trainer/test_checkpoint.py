@@ -11,14 +11,12 @@ from steer_trl import SteerGRPOTrainer
 
 
 class TestCheckpoint:
-    SETTINGS = {
+    SAVED = {"save_strategy": "steps", "save_steps": 2, "max_steps": 5}
+    SETTINGS = SAVED | {
         "advantage_shaping": "stare",
         "stare_adaptive": True,
         "stare_target_entropy": 5.0,
         "stare_target_entropy_unit": "initial",
-        "save_strategy": "steps",
-        "save_steps": 2,
-        "max_steps": 5,
     }
 
     def test_a_resumed_run_continues_where_it_was(self, train, make_trainer, tmp_path):
@@ -33,6 +31,22 @@ class TestCheckpoint:
         resumed.train(resume_from_checkpoint=str(checkpoint))
         assert same_parameters(whole, resumed)
         assert resumed.shapers["stare"].state_dict() == whole.shapers["stare"].state_dict()
+
+    @pytest.mark.parametrize(
+        "method", [{"advantage_shaping": "repo_r"}, {"advantage_shaping": "stare", "stare_gate": "none"}]
+    )
+    def test_a_held_entropy_is_held_as_if_nothing_had_happened(self, train, make_trainer, tmp_path, method):
+        settings = self.SAVED | method | {"hold_entropy": 2.0}
+        whole = train(SteerGRPOTrainer, **settings)
+        resumed = make_trainer(SteerGRPOTrainer, **settings)
+        resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
+        assert same_parameters(whole, resumed)
+        states = [trainer.shapers["hold_entropy"].state_dict() for trainer in (whole, resumed)]
+        assert states[0] == states[1]
+        strengths = [entry["hold_entropy/strength"] for entry in whole.state.log_history[:-1]]
+        assert len(set(strengths)) >= 4  # there was a state to lose
+        state = json.loads((tmp_path / "run/checkpoint-2/shaping_state.json").read_text())["hold_entropy"]
+        assert state["regulator"]["strength"] == strengths[1]
 
     def test_without_the_state_it_would_not_and_says_so(self, train, make_trainer, tmp_path, caplog):
         whole = train(SteerGRPOTrainer, **self.SETTINGS)

@@ -15,6 +15,7 @@ from steer_trl.shaping.methods.opo import Opo
 from steer_trl.shaping.methods.position import Position, PositionOptions
 from steer_trl.shaping.methods.ppl import Ppl, PplOptions
 from steer_trl.shaping.methods.quadrant import Quadrant, QuadrantOptions
+from steer_trl.shaping.methods.repo_r import RepoR, RepoROptions
 from steer_trl.shaping.methods.stare import Stare, StareOptions
 from steer_trl.shaping.methods.steer import Steer, SteerOptions
 from steer_trl.shaping.methods.unlikelihood import Unlikelihood, UnlikelihoodOptions
@@ -23,6 +24,7 @@ from steer_trl.shaping.methods.w_reinforce import Nsr, Psr, WReinforce, WReinfor
 SHAPERS: dict[str, type[Shaper]] = {
     "steer": Steer,
     "stare": Stare,
+    "repo_r": RepoR,
     "quadrant": Quadrant,
     "entropy_advantage": EntropyAdvantage,
     "clip_cov": ClipCov,
@@ -46,6 +48,7 @@ SHAPERS: dict[str, type[Shaper]] = {
 class MethodOptions(
     SteerOptions,
     StareOptions,
+    RepoROptions,
     QuadrantOptions,
     EntropyAdvantageOptions,
     ClipCovOptions,

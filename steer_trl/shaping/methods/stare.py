@@ -98,6 +98,9 @@ class Stare(Shaper[StareOptions]):
         "2606.19236",
     )
 
+    strengths = (0.0, 3.0)  # W from 1 to 4
+    strength_gain = 3.0
+
     def __init__(self, args: StareOptions) -> None:
         super().__init__(args)
         self.controller = TargetEntropyController(
@@ -136,6 +139,7 @@ class Stare(Shaper[StareOptions]):
         moves, variant = args.stare_adaptive, f"stare_variant={args.stare_variant!r}"
         fixed, still = "stare_adaptive=False", "W and M do not move"
         no_target = "stare_gate='none'", "it compares nothing with it"
+        held = args.hold_entropy is not None, "hold_entropy", "which sets W and M itself"
         return idle_conflicts(
             args,
             [
@@ -155,13 +159,25 @@ class Stare(Shaper[StareOptions]):
                 ("stare_attenuate_min", moves and not touches["attenuate"], variant, "it attenuates nothing"),
                 ("stare_target_entropy", args.stare_gate == "none" and not moves, *no_target),
                 ("stare_target_entropy_unit", args.stare_gate == "none" and not moves, *no_target),
+                ("stare_amplify", *held),
+                ("stare_attenuate", *held),
+                ("stare_adaptive", *held),
             ],
-        )
+        ) + _two_loops(args)
 
     @classmethod
     def answers(cls, question: str, args: StareOptions) -> bool:
         """With a fixed threshold, nothing is measured."""
         return super().answers(question, args) and (question != "measure" or args.stare_fixed_probability is None)
+
+    @property
+    def strength(self) -> float:
+        """How far W is above 1; M is 1 / W then."""
+        return self.controller.amplify - 1
+
+    @strength.setter
+    def strength(self, value: float) -> None:
+        self.controller.amplify, self.controller.attenuate = 1 + value, 1 / (1 + value)
 
     @property
     def active(self) -> bool:
@@ -271,3 +287,12 @@ class Stare(Shaper[StareOptions]):
         self.recent_gates = deque(recent, maxlen=RECENT)
         if initial is not None:
             self._start_from(initial)
+
+
+def _two_loops(args: StareOptions) -> list[str]:
+    if args.hold_entropy is None or args.stare_gate == "none":
+        return []
+    return [
+        f"stare_gate={args.stare_gate!r} cannot be combined with hold_entropy={args.hold_entropy!r}: the gate would "
+        "switch off what holds the entropy. Set stare_gate to 'none'."
+    ]
