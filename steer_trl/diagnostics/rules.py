@@ -14,13 +14,13 @@ from dataclasses import dataclass
 Numbers = Mapping[str, float]
 """The last known number of each key of the log, and the first line's entropy under `"start"`."""
 
-TARGETS = ("stare/target_entropy",)
+TARGETS = ("stare/target_entropy", "hold_entropy/target")
 """Keys under which methods log the entropy that they hold, nats per token."""
 
 SANITY = "sanity/"
 READ = {
     *("entropy", "shaping/relative_change", "rollout_advantage_change", "stare/gate", "stare/saturated", *TARGETS),
-    *("completions/clipped_ratio", "frac_reward_zero_std"),
+    *("hold_entropy/strength", "hold_entropy/out_of_reach", "completions/clipped_ratio", "frac_reward_zero_std"),
 }
 """The keys of the log that the rules read, besides those that begin with [`SANITY`]."""
 
@@ -82,11 +82,14 @@ def above_start(log: Numbers) -> dict[str, float]:
 
 
 def change(log: Numbers) -> dict[str, float]:
-    """How much the methods change the advantages, in the loss or on whole rollouts; unknown while a gate is closed."""
+    """How much the methods change the advantages, in the loss or on whole rollouts.
+
+    Unknown where a loop decides that there is nothing to change: while a gate is closed, and with `hold_entropy`.
+    """
     of_loss, of_rollouts = log.get("shaping/relative_change"), log.get("rollout_advantage_change")
     known = [value for value in (of_loss, of_rollouts) if value is not None]
-    is_closed = log.get("stare/gate", 1.0) < 1
-    return {"value": math.nan if is_closed or not known else max(known)}
+    may_rest = log.get("stare/gate", 1.0) < 1 or "hold_entropy/strength" in log
+    return {"value": math.nan if may_rest or not known else max(known)}
 
 
 def under_target(log: Numbers) -> dict[str, float]:
@@ -94,6 +97,12 @@ def under_target(log: Numbers) -> dict[str, float]:
     target = log["stare/target_entropy"]
     share = log["entropy"] / target if log["stare/gate"] == 1 else 1.0
     return {"value": share, "entropy": log["entropy"], "target": target}
+
+
+def held(log: Numbers) -> dict[str, float]:
+    """For how many rollouts `hold_entropy` has been at its bound."""
+    value, target = log["hold_entropy/out_of_reach"], log["hold_entropy/target"]
+    return {"value": value, "entropy": log["entropy"], "target": target}
 
 
 def only(key: str) -> Callable[[Numbers], dict[str, float]]:
@@ -151,6 +160,15 @@ RULES = (
         only("stare/saturated"),
         "W and M have been at their bounds for long, so they no longer answer to the entropy. Raise "
         "stare_amplify_max, lower stare_attenuate_min, or accept the level and lower stare_target_entropy.",
+    ),
+    Rule(
+        "out_of_reach",
+        "The held entropy is out of reach",
+        *(20.0, 0.0, 0),
+        held,
+        "the strength that holds the entropy has been at its bound for {value:.0f} rollouts, and the entropy of "
+        "{entropy:.3g} nats is not at its target of {target:.3g}. Weights act through advantages: look at "
+        "frac_reward_zero_std. Choose another hold_entropy or another method.",
     ),
     Rule(
         "truncation",

@@ -24,6 +24,7 @@ RUNS = {
     "truncation": {"learning_rate": 1e-4, "max_steps": 12},
     "dead_groups": {"learning_rate": 1e-4, "max_steps": 12},
     "weak_gate saturated": LONG | {"stare_adaptive": True, "stare_amplify_max": 1.12},
+    "out_of_reach": {"advantage_shaping": "repo_r", "hold_entropy": 3.0, "learning_rate": 1e-4, "max_steps": 40},
     "out_of_bounds": {"advantage_shaping": "test_alarms.Faulty", "learning_rate": 1e-4, "max_steps": 2},
 }
 

@@ -236,19 +236,20 @@ class Stare(Shaper[StareOptions]):
             self.controller.target_entropy = self.args.stare_target_entropy * entropy
 
     def metrics(self) -> dict[str, float]:
-        """Return gate (0 or 1), W, M and the target in nats, NaN while a relative target waits for its rollout.
+        """Return gate (0 or 1), W, M and the target in nats; NaN where nothing is compared with it, or not yet.
 
         And the share of recent rollouts with the gate open, and of a schedule whether it is at its bounds (0 or 1).
         """
         controller, recent = self.controller, self.recent_gates
         waits = self.args.stare_target_entropy_unit == "initial" and self.initial_entropy is None
+        is_idle = self.args.stare_gate == "none" and not self.args.stare_adaptive
         schedule = {"stare/saturated": float(self._is_saturated())} if self.args.stare_adaptive else {}
         return schedule | {
             # A sample's or a token's gate is no single number.
             "stare/gate": {"batch": float(controller.gate), "none": 1.0}.get(self.args.stare_gate, math.nan),
             "stare/amplify": controller.amplify,
             "stare/attenuate": controller.attenuate,
-            "stare/target_entropy": math.nan if waits else controller.target_entropy,
+            "stare/target_entropy": math.nan if waits or is_idle else controller.target_entropy,
             "stare/gate_duty": sum(recent) / len(recent) if recent and self.args.stare_gate == "batch" else math.nan,
         }
 

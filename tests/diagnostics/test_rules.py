@@ -19,6 +19,8 @@ HEALTHY = {
     "stare/saturated": 0.0,
     "completions/clipped_ratio": 0.1,
     "frac_reward_zero_std": 0.3,
+    "hold_entropy/target": 0.5,
+    "hold_entropy/out_of_reach": 0.0,
     "sanity/out_of_bounds": 0.0,
 }
 SICK = {
@@ -27,6 +29,7 @@ SICK = {
     "idle": {"shaping/relative_change": 0.0007},
     "weak_gate": {"entropy": 0.3},
     "saturated": {"stare/saturated": 1.0},
+    "out_of_reach": {"hold_entropy/out_of_reach": 25.0},
     "truncation": {"completions/clipped_ratio": 0.6},
     "dead_groups": {"frac_reward_zero_std": 0.95},
     "out_of_bounds": {"sanity/out_of_bounds": 0.01},
@@ -97,6 +100,8 @@ def test_a_target_is_what_the_run_should_hold():
 def test_a_method_that_rests_is_not_idle():
     closed = HEALTHY | {"stare/gate": 0.0, "shaping/relative_change": 0.0}
     assert said(Watch(), [closed] * 100) == []
+    held = {"entropy": 0.5, "shaping/relative_change": 0.0, "hold_entropy/strength": 0.0, "hold_entropy/target": 0.5}
+    assert said(Watch(), [held] * 100) == []
     of_rollouts = {"entropy": 0.5, "rollout_advantage_change": 0.1}
     assert said(Watch(), [of_rollouts, *[{"entropy": 0.5}] * 100]) == []  # logged once per rollout
     both = of_rollouts | {"shaping/relative_change": 0.0}
