@@ -3,6 +3,7 @@
     statistics.py   a number of the log, as sums that add up over micro-batches and ranks
     tokens.py       quadrants, entropy by position and by advantage, clipped tokens
     weights.py      what the methods did to the advantages
+    sanity.py       numbers that cannot be
     change.py       the change of the entropy: predicted token by token, and realised
     rules.py        the table of alarms: what is compared with which thresholds, and what to do about it
     watch.py        when an alarm is raised, and when it is armed again
@@ -13,6 +14,7 @@ Nothing here changes what is trained.
 from steer_trl.diagnostics.change import change_statistics, realised_statistics
 from steer_trl.diagnostics.options import DiagnosticsOptions
 from steer_trl.diagnostics.rules import RULES, Rule
+from steer_trl.diagnostics.sanity import sanity_statistics
 from steer_trl.diagnostics.statistics import Statistic, mean
 from steer_trl.diagnostics.tokens import token_statistics
 from steer_trl.diagnostics.watch import Alarm, Watch
@@ -28,6 +30,7 @@ __all__ = [
     "change_statistics",
     "mean",
     "realised_statistics",
+    "sanity_statistics",
     "shaping_statistics",
     "token_statistics",
     "weight_statistics",

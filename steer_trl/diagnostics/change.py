@@ -14,35 +14,20 @@ from torch import Tensor
 
 from steer_trl.diagnostics.statistics import Statistic, correlation, mean
 from steer_trl.diagnostics.tokens import measurable, quadrants
-from steer_trl.functional.clipping import clipped
-from steer_trl.functional.steer import entropy_change
+from steer_trl.functional import entropy_change
 from steer_trl.shaping.batch import TokenBatch
 
 
-def predicted_change(
+def changes(
     batch: TokenBatch, advantages: Float[Tensor, "B 1"] | Float[Tensor, "B T"]
-) -> Float32[Tensor, "B T"] | None:
-    """Return the exact first-order change, in nats per unit of step size; `None` where Phi is not known."""
+) -> tuple[Float32[Tensor, "B T"], Float32[Tensor, "B T"] | None]:
+    """Return the estimated and the predicted change, nats per unit of step size; `None` where Phi is unknown."""
+    tokens = (batch.logps, batch.old_logps, batch.entropies, advantages)
+    loss = {name: getattr(batch, name) for name in ("epsilon_low", "epsilon_high", "log_ratio")}
+    estimated = entropy_change(*tokens, **loss)
     if batch.sensitivities is None:
-        return None
-    ratio = batch.ratio
-    low, high = clipped(ratio, advantages, 1 - batch.epsilon_low, 1 + batch.epsilon_high)
-    return torch.where(low | high, 0.0, -ratio * advantages * batch.sensitivities.float())
-
-
-def estimated_change(
-    batch: TokenBatch, advantages: Float[Tensor, "B 1"] | Float[Tensor, "B T"]
-) -> Float32[Tensor, "B T"]:
-    """Return STEER's Omega for the given advantages."""
-    return entropy_change(
-        batch.logps,
-        batch.old_logps,
-        batch.entropies,
-        advantages,
-        epsilon_low=batch.epsilon_low,
-        epsilon_high=batch.epsilon_high,
-        log_ratio=batch.log_ratio,
-    )
+        return estimated, None
+    return estimated, entropy_change(*tokens, **loss, form="exact", sensitivities=batch.sensitivities)
 
 
 def change_statistics(
@@ -52,7 +37,7 @@ def change_statistics(
 
     The four contributions add up to the mean.
     """
-    estimated, predicted = estimated_change(batch, advantages), predicted_change(batch, advantages)
+    estimated, predicted = changes(batch, advantages)
     seen = measurable(batch)
     found = {"entropy/estimated_change": mean(estimated, seen & estimated.isfinite())}
     if predicted is None:
@@ -81,7 +66,7 @@ def realised_statistics(
     """
     realised = entropies.float() - batch.entropies.float()
     seen = measurable(batch) & realised.isfinite()
-    estimated, predicted = estimated_change(batch, advantages), predicted_change(batch, advantages)
+    estimated, predicted = changes(batch, advantages)
     found = {
         "entropy/realised_change": mean(realised, seen),
         "entropy/estimated_correlation": correlation(estimated, realised, seen & estimated.isfinite()),

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from steer_trl.diagnostics import Statistic, realised_statistics
 from steer_trl.shaping import TokenBatch
-
-Score = Callable[[dict[str, Any]], tuple[Tensor, Tensor]]
+from steer_trl.trainer.inputs import Score
 
 
 class SecondLook:
@@ -28,9 +27,9 @@ class SecondLook:
         self._kept = inputs, batch, advantages
 
     @torch.no_grad()
-    def take(self, score: Score) -> dict[str, Statistic]:
+    def take(self, score: Callable[[dict[str, Any]], Score]) -> dict[str, Statistic]:
         """Return what the update did to the kept micro-batch, by the pass `score`; nothing where none is kept."""
         if self._kept is None:
             return {}
         (inputs, batch, advantages), self._kept = self._kept, None
-        return realised_statistics(batch, advantages, score(inputs)[1])
+        return realised_statistics(batch, advantages, score(inputs).entropies)

@@ -4,13 +4,20 @@ The cheap ones are of every step. Every `diagnostics_steps` steps it is looked a
 then given the exact sensitivities, and a micro-batch is scored again after the update (`second_look.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from steer_trl.diagnostics import change_statistics, shaping_statistics, token_statistics, weight_statistics
+from steer_trl.diagnostics import (
+    change_statistics,
+    sanity_statistics,
+    shaping_statistics,
+    token_statistics,
+    weight_statistics,
+)
 from steer_trl.shaping import Shaped, Shaper, TokenBatch
+from steer_trl.trainer.inputs import Score
 from steer_trl.trainer.metrics import StepSummary, append_all
-from steer_trl.trainer.second_look import Score, SecondLook
+from steer_trl.trainer.second_look import SecondLook
 from steer_trl.trainer.typed import GRPOTrainer
 
 
@@ -31,18 +38,19 @@ class StepLog:
 
     @property
     def is_close_look(self) -> bool:
-        """Whether this optimizer step is one of every `diagnostics_steps`."""
+        """Whether the batch is of an optimizer step that is looked at closely, one of every `diagnostics_steps`."""
         args = self._trainer.args
-        every = args.diagnostics_steps if args.diagnostics else 0
+        every = args.diagnostics_steps if args.diagnostics and self._trainer.model.training else 0
         return every > 0 and self._trainer.state.global_step % every == 0
 
-    def look_again(self, score: Score) -> None:
+    def look_again(self, score: Callable[[dict[str, Any]], Score]) -> None:
         """At the beginning of a step, score the micro-batch kept of the one before. Collective with shards."""
         self._summaries["train"].add(self._second_look.take(score))
 
     def add(self, mode: str, inputs: dict[str, Any], batch: TokenBatch, result: Shaped, is_first: bool) -> None:
         """Take in a micro-batch; `is_first` says that it begins the step."""
         summary = self._summaries[mode]
+        summary.add(sanity_statistics(batch, self._trainer.model.config.get_text_config().vocab_size))
         if self._shapers:
             summary.add(shaping_statistics(batch, result))
             summary.add_weights(result.weights, batch.mask)

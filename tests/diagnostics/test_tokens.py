@@ -154,7 +154,7 @@ class TestChange:
         assert finished(change_statistics(near, near.advantages)["entropy/predicted_change"]) != 0
 
     def test_without_sensitivities_there_is_the_estimate_only(self):
-        batch = random_batch(0)
+        batch = replace(random_batch(0), sensitivities=None)
         assert set(change_statistics(batch, batch.advantages)) == {"entropy/estimated_change"}
         found = realised_statistics(batch, batch.advantages, batch.entropies)
         assert set(found) == {"entropy/realised_change", "entropy/estimated_correlation"}

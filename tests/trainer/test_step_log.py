@@ -8,15 +8,20 @@ from support.runs import OPEN_STARE, Spy, Watching
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
+from steer_trl.shaping import Shaper
 from steer_trl.trainer.metrics import StepSummary
 
 CHEAP = {
     *(f"quadrants/{sign}_{kind}" for sign in ("positive", "negative") for kind in ("expected", "surprising")),
     *(f"entropy/{part}" for part in ("first_quarter", "second_quarter", "third_quarter", "last_quarter")),
-    *("entropy/positive", "entropy/negative", "entropy/estimated_change"),
+    *("entropy/positive", "entropy/negative", "entropy/estimated_change", "sanity/out_of_bounds"),
+}
+CLOSE = {
+    "entropy/predicted_change",
+    *(f"quadrants/{sign}_{kind}_change" for sign in ("positive", "negative") for kind in ("expected", "surprising")),
 }
 CLIPS = {f"clip/{side}_{kind}" for side in ("lower", "upper") for kind in ("unlikely", "likely")}
-LATER = {"entropy/realised_change", "entropy/estimated_correlation"}
+LATER = {"entropy/realised_change", "entropy/estimated_correlation", "entropy/predicted_correlation"}
 
 
 def keys(trainer, line):
@@ -26,9 +31,50 @@ def keys(trainer, line):
 def test_plain_grpo_shows_its_entropy_too(train):
     trainer = train(SteerGRPOTrainer, advantage_shaping="none", max_steps=3, diagnostics_steps=2)
     theirs = train(GRPOTrainer, max_steps=3)
-    assert [keys(trainer, line) - keys(theirs, line) for line in range(3)] == [CHEAP, CHEAP | LATER, CHEAP]
-    logged = trainer.state.log_history[0]
-    assert sum(logged[key] for key in logged if key.startswith("quadrants/")) == pytest.approx(1)
+    found = [keys(trainer, line) - keys(theirs, line) for line in range(3)]
+    assert found == [CHEAP | CLOSE, CHEAP | LATER, CHEAP | CLOSE]
+    first, second = trainer.state.log_history[:2]
+    quadrants = {key for key in CHEAP if key.startswith("quadrants/")}
+    assert sum(first[key] for key in quadrants) == pytest.approx(1)
+    contributions = [first[f"{key}_change"] for key in quadrants]
+    assert sum(contributions) == pytest.approx(first["entropy/predicted_change"], abs=1e-7) and 0 not in contributions
+    assert -1 <= second["entropy/predicted_correlation"] <= 1
+
+
+def test_the_prediction_is_made_of_what_the_loss_is_given(train):
+    """A method that turns the advantages off predicts no change, one that doubles them twice of it."""
+    settings = {"max_steps": 1, "diagnostics_steps": 1, "learning_rate": 1e-9}
+    plain, twice, off = (
+        train(SteerGRPOTrainer, **settings, advantage_shaping=name).state.log_history[0]["entropy/predicted_change"]
+        for name in ("none", "test_step_log.Twice", "test_step_log.Off")
+    )
+    assert off == 0 != plain and twice == pytest.approx(2 * plain)
+
+
+class Twice(Shaper):
+    weight = 2.0
+
+    def weights(self, batch, measure):
+        return torch.full_like(batch.logps, self.weight)
+
+
+class Off(Twice):
+    weight = 0.0
+
+
+def test_a_model_whose_head_cannot_be_passed_again_is_trained_all_the_same(train, monkeypatch, caplog):
+    """A diagnostic ends no training; a method that reads the sensitivities cannot do without."""
+
+    def cannot(*_, **__):
+        raise AttributeError("no such head")
+
+    monkeypatch.setattr("steer_trl.trainer.sensitivity.HeadOnly.forward", cannot)
+    monkeypatch.setattr("steer_trl.trainer.sensitivity.add_fused_lm_head", lambda *_, **__: None)
+    trainer = train(SteerGRPOTrainer, advantage_shaping="none", max_steps=3, diagnostics_steps=1)
+    assert CHEAP | {"entropy/realised_change"} <= keys(trainer, 1) and not CLOSE & keys(trainer, 1)
+    assert caplog.text.count("no such head") == 1  # once, not at every step
+    with pytest.raises(AttributeError, match="no such head"):
+        train(SteerGRPOTrainer, steer_form="exact", max_steps=1)
 
 
 def test_one_switch_turns_all_of_it_off(train):
