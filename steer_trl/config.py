@@ -9,6 +9,7 @@ from typing import Any
 
 from trl import GRPOConfig
 
+from steer_trl.diagnostics.options import DiagnosticsOptions
 from steer_trl.dynamic_sampling import SamplingOptions, sampling_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
@@ -54,7 +55,7 @@ class LogOptions:
 
 
 @dataclass
-class SteerGRPOConfig(PublishingOptions, LogOptions, SamplingOptions, MethodOptions):
+class SteerGRPOConfig(PublishingOptions, LogOptions, DiagnosticsOptions, SamplingOptions, MethodOptions):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
@@ -95,6 +96,15 @@ class SteerGRPOConfig(PublishingOptions, LogOptions, SamplingOptions, MethodOpti
             Groups in each look.
         log_tokens_length (`int`, *optional*, defaults to `1024`):
             Tokens of a completion that are written.
+        diagnostics (`bool`, *optional*, defaults to `True`):
+            Whether the log says what happens to the tokens (`docs/metrics.md`), with every method and with `"none"`.
+            What is trained does not depend on it.
+        diagnostics_steps (`int`, *optional*, defaults to `25`):
+            Every so many optimizer steps, the log says what exact entropy change is predicted for the tokens and which
+            one came about, at the price of a pass of the LM head and of one pass over a micro-batch. 0 is never.
+        alarms (`bool`, *optional*, defaults to `True`):
+            Whether a run that goes wrong in a known way says so: in the log, in `_logs/alarms.jsonl` in `output_dir`,
+            and in trackio or Weights & Biases where `report_to` names them.
         model_license (`str`, *optional*):
             The licence in the model card, by its identifier on the Hub. By default that of the base model's card,
             where this machine has it; otherwise the card states none.
@@ -109,6 +119,7 @@ class SteerGRPOConfig(PublishingOptions, LogOptions, SamplingOptions, MethodOpti
         # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.
         complaints = [*self._name_complaints(), *self._custom_complaints(), *self._license_complaints()]
         refuse([*complaints, *single_complaints(self), *trl_complaints(self)], "SteerGRPOConfig")
+        refuse(self.diagnostics_complaints(), "SteerGRPOConfig")
         methods = {name: find_shaper(name) for name in self.shaping_names}
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
         self._take_surrogates(methods)

@@ -25,12 +25,14 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput
 from trl.trainer.utils import get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
+from steer_trl.diagnostics import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import Pushes
 from steer_trl.shaping import make_shapers, short_name
+from steer_trl.trainer.alarms import Alarms
 from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.cards import ModelCards
-from steer_trl.trainer.checkpoint import last_complete_checkpoint, load_state, save_state
+from steer_trl.trainer.checkpoint import Stateful, last_complete_checkpoint, load_state, save_state
 from steer_trl.trainer.preflight import check_trainer_arguments
 from steer_trl.trainer.resampling import make_sampling
 from steer_trl.trainer.rollout import RolloutShaping
@@ -94,7 +96,8 @@ class SteerGRPOTrainer(GRPOTrainer):
             given["args"] = args = SteerGRPOConfig(f"{name.split('/')[-1]}-SteerGRPO")
         self.shapers = make_shapers(args)
         self._tag_names = [*GRPOTrainer._tag_names, *map(short_name, self.shapers)]
-        self.sampling = make_sampling(self, args)
+        self.alarms, self.sampling = Alarms(Watch()), make_sampling(self, args)
+        self.stateful: dict[str, Stateful] = {**self.shapers, "alarms": self.alarms.watch}
         self.rollouts = RolloutShaping(self, self.shapers)
         self.tokens = TokenLog(self, self.rollouts)
         self.step = OptimizerStep(self, self.shapers, self.rollouts, self.tokens)
@@ -104,6 +107,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.add_callback(self.pushes)
         if args.run_log:
             self.add_callback(RunLog(self, self.cards))
+        if args.alarms:
+            self.add_callback(self.alarms)
         args.seal()
 
     # 1  A rollout is written.
@@ -159,7 +164,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         folder = Path(self._get_output_dir(trial=trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         if not self.args.save_only_model:
-            save_state(self, self.shapers, folder)
+            save_state(self, self.stateful, folder)
             self.sampling.save(folder)
         super()._save_checkpoint(model, trial)
 
@@ -171,7 +176,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is not None:
-            load_state(self, self.shapers, self._train_sampler, Path(checkpoint))
+            load_state(self, self.stateful, self._train_sampler, Path(checkpoint))
             self.sampling.load(Path(checkpoint))
 
     # 4  An evaluation.
