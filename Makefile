@@ -50,6 +50,9 @@ $(DOCS)/.installed: setup.cfg constraints.txt
 quickstart: install ## train a small model with GRPO, STEER and STARE on this machine; minutes, no download
 	$(RUN) examples/quickstart.py --output_dir runs/quickstart
 
+evidence: install ## every way of holding the entropy on the laptop task; resumable, many hours in all
+	$(RUN) examples/evidence
+
 compare: install ## train the same small model with every method, and print one table; twenty minutes
 	$(RUN) examples/compare_methods.py --output_dir runs/compare
 
