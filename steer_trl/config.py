@@ -15,6 +15,8 @@ from steer_trl.shaping.conflicts import surrogate_conflicts
 from steer_trl.shaping.hold import hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
 from steer_trl.shaping.options import choices_of, option, single_complaints
+from steer_trl.shaping.unused import unused_complaints
+from steer_trl.trl_settings import trl_complaints
 from steer_trl.validation import listed, refuse
 
 logger = logging.getLogger(__name__)
@@ -102,7 +104,7 @@ class SteerGRPOConfig(PublishingOptions, LogOptions, MethodOptions):
     def __post_init__(self) -> None:
         # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.
         complaints = [*self._name_complaints(), *self._custom_complaints(), *self._license_complaints()]
-        refuse([*complaints, *single_complaints(self)], "SteerGRPOConfig")
+        refuse([*complaints, *single_complaints(self), *trl_complaints(self)], "SteerGRPOConfig")
         methods = {name: find_shaper(name) for name in self.shaping_names}
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
         self._take_surrogates(methods)
@@ -144,6 +146,11 @@ class SteerGRPOConfig(PublishingOptions, LogOptions, MethodOptions):
     def _remarks(self, methods: dict[str, type[Shaper]]) -> list[str]:
         """What a user may expect of a method that it does not do with these settings."""
         remarks = []
+        if "stare" in methods and self.stare_target_entropy_unit == "initial" and self.stare_target_entropy > 1:
+            remarks.append(
+                f"stare: stare_target_entropy={self.stare_target_entropy:g} times the entropy that the run starts "
+                "with is above that, so the gate is open until the entropy has grown as far. For 80 % of it, say 0.8."
+            )
         optimizer_steps = self.steps_per_generation * self.num_iterations / self.gradient_accumulation_steps
         for name, method in methods.items():
             if method.surrogate and optimizer_steps <= 1:
@@ -222,12 +229,11 @@ class SteerGRPOConfig(PublishingOptions, LogOptions, MethodOptions):
                 f"log_tokens={self.log_tokens!r} cannot be combined with run_log=False, which writes no _logs. Leave "
                 "run_log unset, or set log_tokens to 0."
             )
-        # A method that is not in use can be set wrongly, too.
-        for method in dict.fromkeys([*SHAPERS.values(), *methods.values()]):
-            complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
         for name, method in methods.items():
+            complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
             complaints += method.conflicts(self) + surrogate_conflicts(name, method.surrogate, self)
-        return complaints + combination_complaints(methods, self) + hold_conflicts(methods, self)
+        complaints += unused_complaints(methods, self) + hold_conflicts(methods, self)
+        return complaints + combination_complaints(methods, self)
 
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         accumulation, per_rollout = self.gradient_accumulation_steps, self.steps_per_generation

@@ -17,7 +17,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer, runlog
-from steer_trl.cli.recipes import RecipeParser, checkpoint_to_resume
+from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume
 from steer_trl.countdown.evaluation import MEASURED, SAMPLINGS, evaluate, evaluate_saved
 from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, split_problems
 from steer_trl.processes import leave_group

@@ -14,7 +14,7 @@ from transformers.utils import is_matplotlib_available
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.curves import PANELS, WINDOW, curves, entropy_ends
 from steer_trl.data import SOURCES
-from steer_trl.data.loader import HUB_PAGE
+from steer_trl.data.reading import HUB_PAGE
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.files import write_whole
 from steer_trl.redact import changed, public

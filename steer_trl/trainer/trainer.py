@@ -32,6 +32,7 @@ from steer_trl.trainer.checkpoint import last_complete_checkpoint, load_state, s
 from steer_trl.trainer.preflight import check_trainer_arguments
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.runlog import RunLog
+from steer_trl.trainer.sensitivity import scoring
 from steer_trl.trainer.step import OptimizerStep
 from steer_trl.trainer.tokens import TokenLog
 from steer_trl.trainer.typed import GRPOTrainer
@@ -135,8 +136,10 @@ class SteerGRPOTrainer(GRPOTrainer):
         is_recorded = self.rollouts.is_recording and model is self.model
         if is_recorded:
             kwargs["compute_entropy"] = True  # the policy's head computes them anyway; a reference model's cannot
-        outputs = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
-        self.rollouts.record(*outputs[:2]) if is_recorded else self.step.see(*outputs[:2])
+        part = self.rollouts if is_recorded else self.step
+        with scoring(self, part.wants_sensitivities) as score_of:
+            outputs = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
+        part.see(score_of(outputs))
         return outputs
 
     # 3  A checkpoint.

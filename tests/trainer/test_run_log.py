@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.runs import OPEN_STARE
+from support.runs import ON_CPU, OPEN_STARE
 from transformers import TrainerCallback
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer, runlog
@@ -48,9 +48,9 @@ def test_off_writes_nothing_and_tokens_need_it(train, tmp_path):
     trainer = train(SteerGRPOTrainer, run_log=False, max_steps=1)
     assert not Path(trainer.args.output_dir, "_logs").exists()
     with pytest.raises(ValueError, match="log_tokens=5 cannot be combined with run_log=False"):
-        SteerGRPOConfig(str(tmp_path), run_log=False, log_tokens=5)
+        SteerGRPOConfig(str(tmp_path), run_log=False, log_tokens=5, **ON_CPU)
     with pytest.raises(ValueError, match=r"log_tokens must be a whole number in \[0, inf\), got 0\.5"):
-        SteerGRPOConfig(str(tmp_path), log_tokens=0.5)
+        SteerGRPOConfig(str(tmp_path), log_tokens=0.5, **ON_CPU)
 
 
 def test_a_full_disk_does_not_stop_the_run(make_trainer, caplog):
