@@ -50,7 +50,9 @@ class OptimizerStep:
     @property
     def wants_sensitivities(self) -> bool:
         """Whether the forward pass that comes is a loss's of which the exact sensitivities are wanted as well."""
-        return self._inputs is not None and (reads_sensitivities(self._shapers) or self._log.is_close_look)
+        is_shown = self._tokens.is_looking and self._trainer.model.training
+        is_wanted = is_shown or self._log.is_close_look or reads_sensitivities(self._shapers)
+        return self._inputs is not None and is_wanted
 
     def see(self, score: Score) -> None:
         """Take what a forward pass says; only the first one of a loss says anything."""
