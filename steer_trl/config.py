@@ -14,7 +14,7 @@ from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shap
 from steer_trl.shaping.conflicts import surrogate_conflicts
 from steer_trl.shaping.hold import hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
-from steer_trl.shaping.options import choices_of, option, single_complaints
+from steer_trl.shaping.options import choice, choices_of, option, single_complaints
 from steer_trl.shaping.unused import unused_complaints
 from steer_trl.trl_settings import trl_complaints
 from steer_trl.validation import listed, refuse
@@ -34,7 +34,19 @@ class PublishingOptions:
 
 
 @dataclass
-class SteerGRPOConfig(PublishingOptions, MethodOptions):
+class TerminalOptions:
+    """What a run shows while it lasts."""
+
+    terminal_log: str = choice(
+        "lines",
+        ("lines", "dict"),
+        "Each log on the terminal: 'lines' shows what matters in one line; 'dict' everything, as Transformers does. "
+        "Trackers and files have everything either way.",
+    )
+
+
+@dataclass
+class SteerGRPOConfig(PublishingOptions, TerminalOptions, MethodOptions):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
@@ -67,6 +79,8 @@ class SteerGRPOConfig(PublishingOptions, MethodOptions):
         model_license (`str`, *optional*):
             The licence in the model card, by its identifier on the Hub. By default that of the base model's card,
             where this machine has it; otherwise the card states none.
+        terminal_log (`str`, *optional*, defaults to `"lines"`):
+            `"lines"` shows each log in one line; `"dict"` as the dictionary that it is, as Transformers does.
 
     Raises:
         `ValueError`: a setting outside its range, or one that cannot work with another.

@@ -25,6 +25,7 @@ from steer_trl.config import SteerGRPOConfig
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import Pushes
 from steer_trl.shaping import make_shapers, short_name
+from steer_trl.terminal import show_lines
 from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.cards import ModelCards
 from steer_trl.trainer.checkpoint import last_complete_checkpoint, load_state, save_state
@@ -93,6 +94,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.cards = ModelCards(self, self.shapers, benchmarks, self.pushes)
         super().__init__(*bound.args, **bound.kwargs)
         self.add_callback(self.pushes)
+        if args.terminal_log == "lines":
+            show_lines(self)
         args.seal()
 
     # 1  A rollout is written.
