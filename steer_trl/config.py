@@ -11,7 +11,7 @@ from trl import GRPOConfig
 
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
-from steer_trl.shaping.conflicts import surrogate_conflicts
+from steer_trl.shaping.conflicts import idle_conflicts, surrogate_conflicts
 from steer_trl.shaping.hold import hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
 from steer_trl.shaping.options import choice, choices_of, option, single_complaints
@@ -46,7 +46,26 @@ class TerminalOptions:
 
 
 @dataclass
-class SteerGRPOConfig(PublishingOptions, TerminalOptions, MethodOptions):
+class LogOptions:
+    """What a run writes to `_logs` in its folder. It is not pushed to the Hub."""
+
+    run_log: bool = option(
+        True, "Write every log entry to _logs/metrics.jsonl, which steer-trl report shows; `false` writes none."
+    )
+    log_tokens: int = option(
+        0,
+        "Optimizer steps between two looks at single tokens, written to _logs/tokens with all their numbers; 0 is "
+        "never. A look takes some 100 bytes per token.",
+        "[0, inf)",
+    )
+    log_tokens_groups: int = option(2, "Groups, which are all completions of a prompt, in each look.", "[1, inf)")
+    log_tokens_length: int = option(
+        1024, "Tokens of a completion that are written; of a longer one its beginning.", "[1, inf)"
+    )
+
+
+@dataclass
+class SteerGRPOConfig(PublishingOptions, TerminalOptions, LogOptions, MethodOptions):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
@@ -76,6 +95,14 @@ class SteerGRPOConfig(PublishingOptions, TerminalOptions, MethodOptions):
             `"initial"`: a multiple of the first rollout's entropy; `"nats"`: nats per token.
         shaping_options (`dict` or JSON `str`, *optional*):
             Settings of a custom method.
+        run_log (`bool`, *optional*, defaults to `True`):
+            Whether the main process writes every log entry to `<output_dir>/_logs/metrics.jsonl`.
+        log_tokens (`int`, *optional*, defaults to `0`):
+            Optimizer steps between two looks at single tokens, in `<output_dir>/_logs/tokens`; 0 is never.
+        log_tokens_groups (`int`, *optional*, defaults to `2`):
+            Groups in each look.
+        log_tokens_length (`int`, *optional*, defaults to `1024`):
+            Tokens of a completion that are written.
         model_license (`str`, *optional*):
             The licence in the model card, by its identifier on the Hub. By default that of the base model's card,
             where this machine has it; otherwise the card states none.
@@ -211,9 +238,17 @@ class SteerGRPOConfig(PublishingOptions, TerminalOptions, MethodOptions):
                 f"shaping_options={self.shaping_options!r} must be unset without a custom method. The settings of the "
                 "other methods are fields of this configuration."
             )
+        if self.log_tokens and not self.run_log:
+            complaints.append(
+                f"log_tokens={self.log_tokens!r} cannot be combined with run_log=False, which writes no _logs. Leave "
+                "run_log unset, or set log_tokens to 0."
+            )
         for name, method in methods.items():
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
             complaints += method.conflicts(self) + surrogate_conflicts(name, method.surrogate, self)
+        unlooked = "log_tokens=0", "no token is looked at"
+        idle = [(name, not self.log_tokens, *unlooked) for name in ("log_tokens_groups", "log_tokens_length")]
+        complaints += idle_conflicts(self, idle)
         complaints += unused_complaints(methods, self) + hold_conflicts(methods, self)
         return complaints + combination_complaints(methods, self)
 

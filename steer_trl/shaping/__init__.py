@@ -11,6 +11,7 @@ from steer_trl.shaping.compose import (
     combination_complaints,
     compares_tokens,
     measured,
+    reads_sensitivities,
     shape_rollout,
     shaped,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "find_shaper",
     "make_shapers",
     "measured",
+    "reads_sensitivities",
     "shape_rollout",
     "shaped",
     "short_name",

@@ -15,8 +15,20 @@ from torch import Tensor
 from steer_trl.functional.order_statistics import extremes
 from steer_trl.shaping import Shaped, TokenBatch
 
+ROUNDING = 1e-3  # nats: a kernel sums in float32 whatever the model's precision, and its errors are near 1e-5
 
-def token_metrics(batch: TokenBatch, result: Shaped) -> dict[str, Tensor]:
+
+def out_of_bounds(batch: TokenBatch, vocabulary_size: int) -> Tensor:
+    """Return where log-probability or entropy is impossible `[B, T]`: lp > 0, H < 0, H > ln V, NaN, infinite.
+
+    Fused kernels have returned such numbers before, and a training goes on with them.
+    """
+    entropies = batch.entropies
+    is_possible = batch.logps.isfinite() & (batch.logps <= ROUNDING)
+    return ~(is_possible & (entropies >= -ROUNDING) & (entropies <= math.log(vocabulary_size) + ROUNDING))
+
+
+def token_metrics(batch: TokenBatch, result: Shaped, vocabulary_size: int) -> dict[str, Tensor]:
     """Return what is logged as a mean over the trained tokens, `[B, T]` each, by its key in the log."""
     weights = result.weights
     change = torch.zeros_like(weights) if result.advantages is None else result.advantages - batch.advantages
@@ -24,6 +36,7 @@ def token_metrics(batch: TokenBatch, result: Shaped) -> dict[str, Tensor]:
         "shaping/weight_mean": weights,
         "shaping/share_changed": (weights != 1) | (change != 0),
         "shaping/advantage_change": change.abs(),
+        "sanity/out_of_bounds": out_of_bounds(batch, vocabulary_size),
         **result.marks,
     }
 
@@ -35,10 +48,10 @@ class ShapingSummary:
         self._parts: list[Tensor] = []
         self._keys: list[str] = []
 
-    def add(self, batch: TokenBatch, result: Shaped) -> None:
+    def add(self, batch: TokenBatch, result: Shaped, vocabulary_size: int) -> None:
         """Take in one micro-batch."""
         valid = batch.mask.bool()
-        means = token_metrics(batch, result)
+        means = token_metrics(batch, result, vocabulary_size)
         means["shaping/weight_mean"] = means["shaping/weight_mean"] - 1  # float32 keeps .99999 apart from 1
         sums = [torch.where(valid, values.float(), 0.0).sum() for values in means.values()]
         self._keys = list(means)

@@ -70,9 +70,9 @@ class Recording(Watching):
         self.shape, self.step.shape = self.step.shape, self.record
         self.finish, self.rollouts.finish = self.rollouts.finish, self.count_fetched
 
-    def record(self, inputs, logps, entropies):
-        before = inputs["advantages"].clone()
-        self.shape(inputs, logps, entropies)
+    def record(self, inputs, score):
+        before, logps = inputs["advantages"].clone(), score.logps
+        self.shape(inputs, score)
         after = (
             inputs["advantages"].expand_as(logps)
             if inputs["advantages"].dim() > 1
