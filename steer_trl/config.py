@@ -13,10 +13,10 @@ from steer_trl.diagnostics.options import DiagnosticsOptions
 from steer_trl.dynamic_sampling import SamplingOptions, sampling_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
-from steer_trl.shaping.conflicts import surrogate_conflicts
+from steer_trl.shaping.conflicts import idle_conflicts, surrogate_conflicts
 from steer_trl.shaping.hold import hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
-from steer_trl.shaping.options import choices_of, option, single_complaints
+from steer_trl.shaping.options import choice, choices_of, option, single_complaints
 from steer_trl.shaping.unused import unused_complaints
 from steer_trl.trl_settings import trl_complaints
 from steer_trl.validation import listed, refuse
@@ -32,6 +32,18 @@ class PublishingOptions:
 
     model_license: str | None = option(
         None, "Licence that the model card states, e.g. apache-2.0; that of the base model's card if it is known."
+    )
+
+
+@dataclass
+class TerminalOptions:
+    """What a run shows while it lasts."""
+
+    terminal_log: str = choice(
+        "lines",
+        ("lines", "dict"),
+        "Each log on the terminal: 'lines' shows what matters in one line; 'dict' everything, as Transformers does. "
+        "Trackers and files have everything either way.",
     )
 
 
@@ -55,7 +67,9 @@ class LogOptions:
 
 
 @dataclass
-class SteerGRPOConfig(PublishingOptions, LogOptions, DiagnosticsOptions, SamplingOptions, MethodOptions):
+class SteerGRPOConfig(
+    PublishingOptions, TerminalOptions, LogOptions, DiagnosticsOptions, SamplingOptions, MethodOptions
+):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
@@ -108,6 +122,8 @@ class SteerGRPOConfig(PublishingOptions, LogOptions, DiagnosticsOptions, Samplin
         model_license (`str`, *optional*):
             The licence in the model card, by its identifier on the Hub. By default that of the base model's card,
             where this machine has it; otherwise the card states none.
+        terminal_log (`str`, *optional*, defaults to `"lines"`):
+            `"lines"` shows each log in one line; `"dict"` as the dictionary that it is, as Transformers does.
 
     Raises:
         `ValueError`: a setting outside its range, or one that cannot work with another.
@@ -253,6 +269,9 @@ class SteerGRPOConfig(PublishingOptions, LogOptions, DiagnosticsOptions, Samplin
         for name, method in methods.items():
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
             complaints += method.conflicts(self) + surrogate_conflicts(name, method.surrogate, self)
+        unlooked = "log_tokens=0", "no token is looked at"
+        idle = [(name, not self.log_tokens, *unlooked) for name in ("log_tokens_groups", "log_tokens_length")]
+        complaints += idle_conflicts(self, idle)
         complaints += unused_complaints(methods, self) + combination_complaints(methods, self)
         return complaints + hold_conflicts(methods, self) + sampling_complaints(self)
 

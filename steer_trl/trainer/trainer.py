@@ -16,12 +16,18 @@ line of TRL's loss. A copy, because TRL hands the same dictionary out again when
 """
 
 import inspect
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from datasets import Dataset, IterableDataset
 from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import PreTrainedTokenizerBase, ProcessorMixin, TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput
+from trl.trainer.grpo_trainer import EnvironmentFactory, RolloutFunc
 from trl.trainer.utils import get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
@@ -29,6 +35,7 @@ from steer_trl.diagnostics import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import Pushes
 from steer_trl.shaping import make_shapers, short_name
+from steer_trl.terminal import show_lines
 from steer_trl.trainer.alarms import Alarms
 from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.cards import ModelCards
@@ -40,7 +47,14 @@ from steer_trl.trainer.runlog import RunLog
 from steer_trl.trainer.sensitivity import scoring
 from steer_trl.trainer.step import OptimizerStep
 from steer_trl.trainer.tokens import TokenLog
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.typed import EvalDataset, GRPOTrainer, RewardFunc
+
+if TYPE_CHECKING:
+    from peft import PeftConfig, PeftModel
+    from transformers import BitsAndBytesConfig, PreTrainedModel
+
+OF_TRL = tuple(inspect.signature(GRPOTrainer).parameters)
+"""The arguments of TRL's trainer, which ours are written out from, so that an editor knows them."""
 
 
 class SteerGRPOTrainer(GRPOTrainer):
@@ -66,7 +80,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     ```
 
     Args:
-        model, reward_funcs, train_dataset, *others, **named: as in [`~trl.GRPOTrainer`].
+        model, reward_funcs, train_dataset, ..., environment_factory: as in [`~trl.GRPOTrainer`].
         args ([`SteerGRPOConfig`], *optional*): configuration; the defaults of [`SteerGRPOConfig`] if `None`.
         benchmarks ([`~steer_trl.evaluation.BenchmarkEvaluation`], *optional*): evaluate on these as well, whenever the
             trainer evaluates; without an `eval_dataset`, on these only.
@@ -79,16 +93,24 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     def __init__(
         self,
-        model: Any,
-        reward_funcs: Any = None,
+        model: "str | PreTrainedModel | PeftModel",
+        reward_funcs: RewardFunc | list[RewardFunc] | None = None,
         args: SteerGRPOConfig | None = None,
-        train_dataset: Any = None,
-        *others: Any,
+        train_dataset: Dataset | IterableDataset | None = None,
+        eval_dataset: EvalDataset = None,
+        processing_class: PreTrainedTokenizerBase | ProcessorMixin | None = None,
+        reward_processing_classes: PreTrainedTokenizerBase | list[PreTrainedTokenizerBase] | None = None,
+        callbacks: list[TrainerCallback] | None = None,
+        optimizers: tuple[Optimizer | None, LambdaLR | None] = (None, None),
+        quantization_config: "BitsAndBytesConfig | None" = None,
+        peft_config: "PeftConfig | None" = None,
+        tools: list[Callable] | None = None,
+        rollout_func: RolloutFunc | None = None,
+        environment_factory: EnvironmentFactory | dict[str, EnvironmentFactory] | None = None,
+        *,
         benchmarks: BenchmarkEvaluation | None = None,
-        **named: Any,
     ) -> None:
-        bound = inspect.signature(GRPOTrainer).bind(model, reward_funcs, args, train_dataset, *others, **named)
-        given = bound.arguments
+        given = {name: value for name, value in locals().items() if name in OF_TRL}
         check_trainer_arguments(given)
         self.benchmarks, self.benchmark_runs = benchmarks, BenchmarkRuns(benchmarks, given)
         if args is None:
@@ -103,8 +125,10 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.step = OptimizerStep(self, self.shapers, self.rollouts, self.tokens)
         self.pushes = Pushes(self)
         self.cards = ModelCards(self, self.shapers, benchmarks, self.pushes)
-        super().__init__(*bound.args, **bound.kwargs)
+        super().__init__(**given)
         self.add_callback(self.pushes)
+        if args.terminal_log == "lines":
+            show_lines(self)
         if args.run_log:
             self.add_callback(RunLog(self, self.cards))
         if args.alarms:

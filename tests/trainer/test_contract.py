@@ -14,6 +14,7 @@ from trl.kernels import chunked_logprob
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import add_fused_lm_head, get_config_model_id
 
+from steer_trl import SteerGRPOTrainer
 from steer_trl.shaping.conflicts import CLIPPED_LOSSES, TOKEN_MEAN_LOSSES
 from steer_trl.trainer.metrics import append_all
 
@@ -24,6 +25,14 @@ def parameters(function):
 
 def source(function):
     return inspect.getsource(function)
+
+
+def test_the_trainers_arguments_are_trls_and_the_benchmarks():
+    """Written out, so that an editor completes them: names, order, defaults."""
+    ours = dict(inspect.signature(SteerGRPOTrainer).parameters)
+    assert ours.pop("benchmarks").kind is inspect.Parameter.KEYWORD_ONLY
+    theirs = inspect.signature(GRPOTrainer).parameters.values()
+    assert [(p.name, p.kind, p.default) for p in ours.values()] == [(p.name, p.kind, p.default) for p in theirs]
 
 
 SHAPES = {
