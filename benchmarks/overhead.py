@@ -52,6 +52,7 @@ METHODS: dict[str, dict[str, Any] | None] = {
     "stare": STARE,
     "stare, micro_batch": STARE | MICRO,
     "stare, exact_step": STARE | EXACT,
+    "dynamic sampling": {"advantage_shaping": "none", "dynamic_sampling": "resample"},
 }
 
 
@@ -100,7 +101,7 @@ def given_completions(prompts: list[str], trainer: GRPOTrainer) -> dict[str, Any
 
 def reward(completion_ids: list[list[int]], **_: Any) -> list[float]:
     """Anything that differs within a group."""
-    return [float(ids[0] % 2) for ids in completion_ids]
+    return [float(i % 2) for i in range(len(completion_ids))]
 
 
 def trainer_of(shape: str, schedule: str, method: str, steps: int, folder: str) -> GRPOTrainer:

@@ -15,8 +15,10 @@ from steer_trl.shaping.compose import (
     shape_rollout,
     shaped,
 )
+from steer_trl.shaping.hold import HOLD_ENTROPY, HoldEntropy
 from steer_trl.shaping.methods import SHAPERS
 from steer_trl.shaping.options import ShapingConfig
+from steer_trl.validation import did_you_mean
 
 __all__ = [
     "SHAPERS",
@@ -49,8 +51,8 @@ def find_shaper(name: Any) -> type[Shaper]:
     if not isinstance(name, str) or not ("." in name or ":" in name):
         known = ", ".join(map(repr, (*SHAPERS, "none")))
         raise ValueError(
-            f"advantage_shaping={name!r} is unknown. Use one of {known}, or the import path of a subclass of "
-            "steer_trl.shaping.Shaper."
+            f"advantage_shaping={name!r} is unknown.{did_you_mean(name, SHAPERS)} Use one of {known}, or "
+            "the import path of a subclass of steer_trl.shaping.Shaper."
         )
     try:
         found = pkgutil.resolve_name(name)
@@ -75,5 +77,6 @@ def short_name(name: str) -> str:
 
 
 def make_shapers(args: ShapingConfig) -> dict[str, Shaper]:
-    """Make the methods that `args.advantage_shaping` names, by name; empty for `"none"`."""
-    return {name: find_shaper(name)(args) for name in args.shaping_names}
+    """Make the methods that `args.advantage_shaping` names, by name, and what holds the entropy by one of them."""
+    shapers: dict[str, Shaper] = {name: find_shaper(name)(args) for name in args.shaping_names}
+    return shapers | ({HOLD_ENTROPY: HoldEntropy(args, shapers)} if args.hold_entropy is not None else {})

@@ -47,7 +47,10 @@ def single_complaints(args: "ShapingConfig") -> list[str]:
     for setting in fields(args):
         about, value = setting.metadata.get("help"), getattr(args, setting.name)
         if isinstance(about, About) and about.within and not (value is None and setting.default is None):
-            complaints += in_interval(setting.name, value, about.within)
+            wrong = in_interval(setting.name, value, about.within)
+            if not wrong and setting.type is int and not isinstance(value, int):
+                wrong = [f"{setting.name} must be a whole number in {about.within}, got {value!r}."]
+            complaints += wrong
         if choices := choices_of(setting):
             check = one_of if setting.default_factory is MISSING else each_of
             complaints += check(setting.name, value, choices)
@@ -83,6 +86,17 @@ class ShapingConfig(GRPOConfig):
         0.0,
         "A completion is correct where its reward is above this, for methods that ask: 0 fits 0/1 and -1/1.",
         "(-inf, inf)",
+    )
+    hold_entropy: float | None = option(
+        None,
+        "Hold the rollout's mean entropy at this level, in the unit of hold_entropy_unit, by the strength of the "
+        "method in use; unset: leave it to the method.",
+        "(0, inf)",
+    )
+    hold_entropy_unit: str = choice(
+        "initial",
+        ("initial", "nats"),
+        "'initial': a multiple of the first rollout's entropy (0.8: four fifths of it); or 'nats' per token.",
     )
     shaping_options: dict[str, Any] | str | None = option(
         None, "Settings of a custom method; it reads them as self.args.shaping_options."

@@ -20,6 +20,9 @@ def case(name, size, count, variant):
     fields = {"advantage_shaping": name, "correct_threshold": 2.0, "num_iterations": 2, "learning_rate": 1.0}
     split = {"per_device_train_batch_size": size, "gradient_accumulation_steps": count}
     split |= {"num_generations": 8} if variant == "across_ranks" else {}
+    if variant == "held":  # the strength of each rollout comes from the entropy of all ranks
+        held = {"hold_entropy": 3.0, "num_iterations": 1}
+        return {"fields": fields | split | held, "steps": 4}
     return {"fields": fields | split | (CASES[name].lively if name in CASES else {}), "steps": 2, "variant": variant}
 
 
@@ -27,7 +30,7 @@ def case(name, size, count, variant):
 def results(run_cases):
     """(method, variant) -> one result per split; the first entry of "none" is plain GRPO."""
     keys = [(name, variant) for name in ("none", *SHAPERS) for variant in ("plain", "masked")]
-    keys += [(name, "across_ranks") for name in ON_ROLLOUTS]
+    keys += [(name, "across_ranks") for name in ON_ROLLOUTS] + [("repo_r", "held")]
     found = {key: [] for key in keys}
     for processes in (1, 2):
         splits = [
@@ -48,7 +51,7 @@ def joined(values):
 
 
 VARIANTS = [(name, variant) for name in SHAPERS for variant in ("plain", "masked")]
-VARIANTS += [(name, "across_ranks") for name in ON_ROLLOUTS]
+VARIANTS += [(name, "across_ranks") for name in ON_ROLLOUTS] + [("repo_r", "held")]
 
 
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)

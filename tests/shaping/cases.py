@@ -38,6 +38,11 @@ CASES = {
         wrong={"stare_gate": ["row"], "stare_low_set": ["top"], "stare_fixed_probability": [0.0, 1.0]},
         scored=4,
     ),
+    "repo_r": Case(
+        neutral=[{"repo_r_zeta": 0.0}],
+        lively={"repo_r_zeta": 0.5},
+        wrong={"repo_r_zeta": [-1.1, math.nan, "0.1"], "repo_r_max_weight": [0.9, math.inf]},
+    ),
     "quadrant": Case(
         neutral=[{"quadrant_fraction": 0.0}],
         lively={"quadrant": "II", "quadrant_fraction": 0.5},

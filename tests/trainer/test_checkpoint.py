@@ -11,14 +11,12 @@ from steer_trl import SteerGRPOTrainer
 
 
 class TestCheckpoint:
-    SETTINGS = {
+    SAVED = {"save_strategy": "steps", "save_steps": 2, "max_steps": 5}
+    SETTINGS = SAVED | {
         "advantage_shaping": "stare",
         "stare_adaptive": True,
         "stare_target_entropy": 5.0,
         "stare_target_entropy_unit": "initial",
-        "save_strategy": "steps",
-        "save_steps": 2,
-        "max_steps": 5,
     }
 
     def test_a_resumed_run_continues_where_it_was(self, train, make_trainer, tmp_path):
@@ -27,11 +25,28 @@ class TestCheckpoint:
         state = json.loads((checkpoint / "shaping_state.json").read_text())["stare"]
         first = whole.state.log_history[0]["rollout_entropy"]
         expected = {"gate": True, "amplify": 1.12, "attenuate": 0.88, "initial_entropy": first}
+        assert state.pop("recent_gates") == [True, True]
         assert state == pytest.approx(expected)
         resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
         resumed.train(resume_from_checkpoint=str(checkpoint))
         assert same_parameters(whole, resumed)
         assert resumed.shapers["stare"].state_dict() == whole.shapers["stare"].state_dict()
+
+    @pytest.mark.parametrize(
+        "method", [{"advantage_shaping": "repo_r"}, {"advantage_shaping": "stare", "stare_gate": "none"}]
+    )
+    def test_a_held_entropy_is_held_as_if_nothing_had_happened(self, train, make_trainer, tmp_path, method):
+        settings = self.SAVED | method | {"hold_entropy": 2.0}
+        whole = train(SteerGRPOTrainer, **settings)
+        resumed = make_trainer(SteerGRPOTrainer, **settings)
+        resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
+        assert same_parameters(whole, resumed)
+        states = [trainer.shapers["hold_entropy"].state_dict() for trainer in (whole, resumed)]
+        assert states[0] == states[1]
+        strengths = [entry["hold_entropy/strength"] for entry in whole.state.log_history[:-1]]
+        assert len(set(strengths)) >= 4  # there was a state to lose
+        state = json.loads((tmp_path / "run/checkpoint-2/shaping_state.json").read_text())["hold_entropy"]
+        assert state["regulator"]["strength"] == strengths[1]
 
     def test_without_the_state_it_would_not_and_says_so(self, train, make_trainer, tmp_path, caplog):
         whole = train(SteerGRPOTrainer, **self.SETTINGS)
@@ -52,7 +67,7 @@ class TestCheckpoint:
         assert stare.controller.gate is False
 
     def test_a_method_without_state_writes_none(self, train, tmp_path):
-        train(SteerGRPOTrainer, save_strategy="steps", save_steps=2)
+        train(SteerGRPOTrainer, save_strategy="steps", save_steps=2, alarms=False)
         state = json.loads((tmp_path / "run/checkpoint-2/shaping_state.json").read_text())
         assert state == {"progress": {"micro_batches": 4, "per_rollout": 2}}
 

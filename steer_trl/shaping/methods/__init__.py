@@ -16,6 +16,7 @@ from steer_trl.shaping.methods.opo import Opo
 from steer_trl.shaping.methods.position import Position, PositionOptions
 from steer_trl.shaping.methods.ppl import Ppl, PplOptions
 from steer_trl.shaping.methods.quadrant import Quadrant, QuadrantOptions
+from steer_trl.shaping.methods.repo_r import RepoR, RepoROptions
 from steer_trl.shaping.methods.stare import Stare, StareOptions
 from steer_trl.shaping.methods.steer import Steer, SteerOptions
 from steer_trl.shaping.methods.unlikelihood import Unlikelihood, UnlikelihoodOptions
@@ -24,6 +25,7 @@ from steer_trl.shaping.methods.w_reinforce import Nsr, Psr, WReinforce, WReinfor
 SHAPERS: dict[str, type[Shaper]] = {
     "steer": Steer,
     "stare": Stare,
+    "repo_r": RepoR,
     "quadrant": Quadrant,
     "entropy_advantage": EntropyAdvantage,
     "entropy_change": EntropyChange,
@@ -43,11 +45,18 @@ SHAPERS: dict[str, type[Shaper]] = {
     "fork_tokens": ForkTokens,
 }
 
+SETTINGS: dict[str, list[str]] = {}
+"""Which methods read a setting, for each that only some of them do."""
+for _name, _method in SHAPERS.items():
+    for _setting in _method.settings():
+        SETTINGS.setdefault(_setting, []).append(_name)
+
 
 @dataclass
 class MethodOptions(
     SteerOptions,
     StareOptions,
+    RepoROptions,
     QuadrantOptions,
     EntropyAdvantageOptions,
     EntropyChangeOptions,

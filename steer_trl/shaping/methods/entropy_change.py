@@ -19,6 +19,7 @@ from steer_trl.functional import entropy_change, order_statistics
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
+from steer_trl.shaping.conflicts import idle_conflicts
 from steer_trl.shaping.options import ShapingConfig, option
 
 
@@ -37,18 +38,20 @@ class EntropyChangeOptions(ShapingConfig):
 
 
 class EntropyChange(Shaper[EntropyChangeOptions]):
-    """Weights that grow with the entropy change of a token's update.
-
-    Attributes:
-        strength (`float`): how far a weight can be from 1, in [-1, 1]; `entropy_change_strength` to begin with. The
-            same on every rank.
-    """
+    """Weights that grow with the entropy change of a token's update; its strength is how far one can be from 1."""
 
     needs_sensitivities = True
+    strengths = (-1.0, 1.0)
 
     def __init__(self, args: EntropyChangeOptions) -> None:
         super().__init__(args)
         self.strength = args.entropy_change_strength
+
+    @classmethod
+    def conflicts(cls, args: EntropyChangeOptions) -> list[str]:
+        """Refuse a strength of one's own where it is moved."""
+        held = args.hold_entropy is not None, "hold_entropy", "the regulator sets it"
+        return idle_conflicts(args, [("entropy_change_strength", *held)])
 
     @property
     def active(self) -> bool:

@@ -1,0 +1,126 @@
+"""A closed loop that holds the policy's entropy at a level, by the strength of whatever can move it.
+
+    ln R_k = ln H* + (ln H_0 - ln H*) exp(-k / approach)      where the entropy should be at rollout k
+    e = ln(R_k / H_k)                    positive while the entropy is too low
+    e = 0 inside the deadband, else its distance from it
+    I <- I + k_i e                       but not while u stands at a bound that e pushes against (anti-windup)
+    u = gain (k_p e + I)                 within [low, high]
+
+The error is a logarithm because entropies live on one: half of the target and twice the target are equally wrong, and
+one pair of gains serves every target. The proportional part answers a change at once; the integral part finds the
+strength at which the error stays zero. An integral alone swings. The path from the first entropy to the target spares
+the policy a first step at full strength: training lowers the entropy by itself, and a regulator that hurries it would
+spend what it is there to keep.
+"""
+
+import math
+from typing import Any
+
+from steer_trl.validation import from_state, in_intervals, is_number, refuse
+
+RANGES = {
+    "target": "(0, inf)",
+    "gain": "(0, inf)",
+    "proportional": "[0, inf)",
+    "integral": "[0, inf)",
+    "approach": "(0, inf)",
+}
+RANGES |= {"deadband": "[0, 1)", "low": "(-inf, 0]", "high": "(0, inf)"}
+REACH = 0.1
+"""Relative distance from the target below which the entropy counts as held."""
+
+
+class EntropyRegulator:
+    """Hold an entropy at `target` by a strength in [`low`, `high`], one [`update`] per rollout.
+
+    Args:
+        target (`float`): nats per token, positive.
+        low (`float`), high (`float`): bounds of the strength, `low <= 0 < high`; it is 0 before the first rollout.
+        gain (`float`): change of strength per unit of the controller's answer: how strong the strength's unit is.
+        proportional (`float`): k_p, at least 0.
+        integral (`float`): k_i, per rollout, at least 0.
+        deadband (`float`): relative error that is left alone, in [0, 1).
+        approach (`float`): rollouts in which the distance of the first entropy from the target falls by a factor e.
+
+    Attributes:
+        strength (`float`): of the current rollout.
+        error (`float`): H / H* - 1 of the last rollout; NaN before the first.
+        reference (`float`): R of the last rollout, nats per token; the target before the first.
+        at_bound (`int`): rollouts in a row that the strength has stood at a bound and the entropy more than 10 % off
+            beyond it: the target is out of the reach of this strength.
+
+    Raises:
+        `ValueError`: a setting outside its range.
+    """
+
+    def __init__(
+        self,
+        target: float,
+        low: float,
+        high: float,
+        gain: float = 1.0,
+        proportional: float = 3.0,
+        integral: float = 0.3,
+        deadband: float = 0.02,
+        approach: float = 20.0,
+    ) -> None:
+        given = {"target": target, "low": low, "high": high, "gain": gain, "approach": approach}
+        given |= {"proportional": proportional, "integral": integral, "deadband": deadband}
+        refuse(in_intervals(RANGES, **given), "EntropyRegulator")
+        self.target, self.low, self.high, self.gain, self.approach = target, low, high, gain, approach
+        self.proportional, self.integral, self.deadband = proportional, integral, deadband
+        self.strength, self.error, self.reference, self.at_bound = 0.0, math.nan, target, 0
+        self._sum, self._gap, self._rollouts = 0.0, 0.0, 0
+
+    def update(self, entropy: float) -> float:
+        """Take the entropy of a new rollout (nats per token, not negative) and return the strength for it.
+
+        An entropy that is not finite changes nothing. One of 0 is taken for a trillionth of the target.
+        """
+        if not math.isfinite(entropy):
+            return self.strength
+        self.error = entropy / self.target - 1
+        distance = math.log(max(entropy / self.target, 1e-12))
+        self._gap = self._gap if self._rollouts else distance
+        path = self._gap * math.exp(-self._rollouts / self.approach)
+        self.reference, self._rollouts = self.target * math.exp(path), self._rollouts + 1
+        error = self._beyond_deadband(path - distance)
+        pushes_outwards = (self.strength >= self.high and error > 0) or (self.strength <= self.low and error < 0)
+        if not pushes_outwards:
+            self._sum += self.integral * error
+        wanted = self.gain * (self.proportional * error + self._sum)
+        self.strength = min(max(wanted, self.low), self.high)
+        is_out_of_reach = pushes_outwards and self.strength != wanted and abs(self.error) > REACH
+        self.at_bound = self.at_bound + 1 if is_out_of_reach else 0
+        return self.strength
+
+    def _beyond_deadband(self, error: float) -> float:
+        return math.copysign(max(abs(error) - math.log1p(self.deadband), 0.0), error)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what moves during training, as plain numbers for a JSON file."""
+        error = None if math.isnan(self.error) else self.error
+        path = {"gap": self._gap, "rollouts": self._rollouts, "reference": self.reference}
+        return {"strength": self.strength, "sum": self._sum, "error": error, "at_bound": self.at_bound} | path
+
+    def load_state_dict(self, state: Any) -> None:
+        """Continue from a [`state_dict`]; a strength beyond bounds that were narrowed since is put on them.
+
+        Raises:
+            `ValueError`: a value is missing or cannot be; nothing is taken then.
+        """
+
+        def finite(value: Any) -> bool:
+            return is_number(value) and math.isfinite(value)
+
+        def count(value: Any) -> bool:
+            return isinstance(value, int) and value >= 0
+
+        strength, total, gap, reference = (
+            from_state(state, name, finite, "a number") for name in ("strength", "sum", "gap", "reference")
+        )
+        error = from_state(state, "error", lambda x: x is None or finite(x), "null or a number")
+        at_bound, rollouts = (from_state(state, name, count, "a count") for name in ("at_bound", "rollouts"))
+        self.strength, self._sum = min(max(strength, self.low), self.high), total
+        self.error, self.at_bound = math.nan if error is None else error, at_bound
+        self._gap, self._rollouts, self.reference = gap, rollouts, reference

@@ -1,0 +1,65 @@
+"""REPO-R, arXiv 2603.11682: a weight that is linear in the surprisal, and has a sign.
+
+    A_hat = w A,   w = clip(1 - zeta ln pi, 0, w_max) for A > 0,   clip(1 + zeta ln pi, 0, w_max) for A < 0
+
+zeta > 0 keeps entropy: surprising tokens of good completions count more, those of bad ones less. zeta < 0 spends it.
+Every token takes part, none is chosen. The authors move zeta between rollouts, doubling and halving it; here
+`hold_entropy` moves it (`shaping/hold.py`), or it stays. Their weight has no upper bound, and one token of
+ln pi = -30 would outweigh thirty: `repo_r_max_weight` is ours. Choose it to hold the entropy at a level.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.batch import TokenBatch
+from steer_trl.shaping.conflicts import idle_conflicts
+from steer_trl.shaping.options import ShapingConfig, option
+
+
+@dataclass
+class RepoROptions(ShapingConfig):
+    """Settings of `"repo_r"`."""
+
+    repo_r_zeta: float = option(
+        0.05, "Weight per nat of surprisal; 0 is GRPO, below 0 entropy is spent. hold_entropy moves it.", "[-1, 1]"
+    )
+    repo_r_max_weight: float = option(3.0, "Upper bound of a token's weight; the authors have none.", "[1, inf)")
+
+
+class RepoR(Shaper[RepoROptions]):
+    """REPO-R's token weights; its strength is zeta."""
+
+    paper = Paper(
+        "Entropy-Preserving Reinforcement Learning",
+        "Aleksei Petrenko and Ben Lipkin and Kevin Chen and Erik Wijmans and Marco Cusumano-Towner and Raja Giryes "
+        'and Philipp Kr{\\"a}henb{\\"u}hl',
+        2026,
+        "2603.11682",
+    )
+    strengths = (-1.0, 1.0)
+
+    def __init__(self, args: RepoROptions) -> None:
+        super().__init__(args)
+        self.strength = args.repo_r_zeta
+
+    @classmethod
+    def conflicts(cls, args: RepoROptions) -> list[str]:
+        """Refuse a zeta of one's own where it is moved."""
+        return idle_conflicts(
+            args, [("repo_r_zeta", args.hold_entropy is not None, "hold_entropy", "the regulator sets it")]
+        )
+
+    @property
+    def active(self) -> bool:
+        """False for zeta = 0."""
+        return self.strength != 0
+
+    def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
+        """Return w, 1 where the log-probability is not finite."""
+        surprisals = -batch.logps.float()
+        surprisals = torch.where(surprisals.isfinite(), surprisals, 0.0)
+        return (1 + self.strength * surprisals * batch.advantages.sign()).clamp(0.0, self.args.repo_r_max_weight)

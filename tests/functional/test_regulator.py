@@ -1,0 +1,146 @@
+"""The regulator on plants whose answer to a strength is known, before it meets a model."""
+
+import json
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steer_trl.functional import EntropyRegulator
+
+TARGETS = (0.8, 0.65, 0.5)  # of an entropy of 1
+
+
+def hold(regulator, steps, drift=-0.02, authority=0.05, noise=0.0, start=1.0, slow=0.0, seed=0):
+    """Entropies of a policy that loses `-drift` of its log-entropy per rollout, and gains `authority * strength`.
+
+    A share `slow` of what a strength did to the last rollout's change stays for the next: momentum.
+    """
+    rng, log_entropy, speed, entropies = random.Random(seed), math.log(start), 0.0, []
+    for step in range(steps):
+        seen = math.exp(log_entropy + rng.gauss(0, noise))
+        strength = regulator.update(seen)
+        entropies.append(math.exp(log_entropy))
+        push = (drift(step) if callable(drift) else drift) + authority * strength
+        speed = slow * speed + (1 - slow) * push
+        log_entropy += speed
+    return entropies
+
+
+def mean_error(entropies, target, after=80):
+    rest = entropies[after:]
+    return sum(abs(entropy - target) / target for entropy in rest) / len(rest)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "plant",
+    [
+        {},
+        {"noise": 0.05},
+        {"slow": 0.7},
+        {"slow": 0.7, "noise": 0.05},
+        {"drift": lambda step: -0.03 + 0.02 * math.sin(step / 40)},  # what pulls the entropy down comes and goes
+        {"drift": lambda step: -0.01 if step < 150 else -0.04},  # a step
+        {"drift": 0.01},  # the entropy rises by itself: the strength has to spend it
+        {"authority": 0.03},
+        {"authority": 0.2},
+        {"drift": -0.023, "authority": 0.13, "noise": 0.03},  # fitted to the laptop task
+    ],
+    ids=lambda plant: "-".join(plant) or "plain",
+)
+def test_holds_three_targets_without_retuning(target, plant):
+    """Five per cent of mean error after settling, and nine rollouts of ten within ten."""
+    entropies = hold(EntropyRegulator(target, -1.0, 1.0), 400, **plant)
+    assert mean_error(entropies, target) <= 0.05
+    assert sum(abs(h - target) <= 0.1 * target for h in entropies[80:]) >= 0.9 * len(entropies[80:])
+
+
+def test_without_authority_it_says_so_and_does_not_wind_up():
+    """Nothing answers for 200 rollouts; when something does again, the strength leaves its bound within a few."""
+    regulator = EntropyRegulator(0.8, -1.0, 1.0)
+    regulator.update(0.8)
+    for _ in range(200):
+        regulator.update(0.2)
+    assert regulator.strength == 1.0 and regulator.at_bound > 150
+    strengths = [regulator.update(0.9) for _ in range(30)]
+    assert strengths[0] < 1.0 and strengths[-1] < 0.3 and regulator.at_bound == 0
+
+
+def test_a_target_that_is_kept_is_left_alone():
+    regulator = EntropyRegulator(0.5, -1.0, 1.0)
+    assert {regulator.update(0.5 * factor) for factor in (1.0, 0.99, 1.019, 0.981, 1.01)} == {0.0}
+
+
+def test_the_law():
+    """Three updates by hand, in numbers."""
+    settings = {"gain": 2.0, "proportional": 1.5, "integral": 0.25, "deadband": 0.1, "approach": 4.0}
+    regulator = EntropyRegulator(0.4, -5.0, 5.0, **settings)
+    assert regulator.update(0.8) == 0  # the path starts where the entropy is
+    path = math.log(2) * math.exp(-1 / 4)
+    below = path - math.log(0.5) - math.log(1.1)
+    assert regulator.update(0.2) == pytest.approx(2 * (1.5 * below + 0.25 * below), abs=1e-12)
+    assert regulator.reference == pytest.approx(0.4 * math.exp(path))
+    above = math.log(2) * math.exp(-2 / 4) - math.log(2) + math.log(1.1)
+    assert regulator.update(0.8) == pytest.approx(2 * (1.5 * above + 0.25 * (below + above)), abs=1e-12)
+    assert regulator.error == pytest.approx(1.0)
+
+
+@given(st.lists(st.one_of(st.floats(0, 50), st.just(math.nan), st.just(math.inf)), max_size=60), st.integers(0, 59))
+def test_state_moves_whole_and_the_strength_keeps_its_bounds(entropies, cut):
+    one = EntropyRegulator(0.7, -0.5, 0.9)
+    for entropy in entropies[:cut]:
+        assert -0.5 <= one.update(entropy) <= 0.9
+    other = EntropyRegulator(0.7, -0.5, 0.9)
+    other.load_state_dict(json.loads(json.dumps(one.state_dict(), allow_nan=False)))
+    for entropy in entropies[cut:]:
+        assert one.update(entropy) == other.update(entropy)
+    assert one.state_dict() == other.state_dict()
+
+
+@given(st.floats(0, 1e6), st.floats(0, 1e6))
+def test_less_entropy_never_asks_for_less_strength(one, other):
+    strengths = []
+    for entropy in sorted((one, other)):
+        regulator = EntropyRegulator(0.7, -1, 1)
+        regulator.update(0.6)
+        strengths.append(regulator.update(entropy))
+    assert strengths[0] >= strengths[1]
+
+
+@pytest.mark.parametrize("entropy", [math.nan, math.inf])
+def test_a_non_finite_entropy_changes_nothing(entropy):
+    regulator = EntropyRegulator(0.7, -1, 1)
+    regulator.update(0.5)
+    before = regulator.state_dict()
+    regulator.update(entropy)
+    assert regulator.state_dict() == before
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"target": 0.0},
+        {"low": 1.0},
+        {"high": 0.0},
+        {"approach": 0.0},
+        {"deadband": 1.0},
+        {"integral": -1.0},
+        {"gain": 0.0},
+    ],
+)
+def test_wrong_settings_are_named(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        EntropyRegulator(**{"target": 0.5, "low": -1.0, "high": 1.0} | wrong)
+
+
+@pytest.mark.parametrize("wrong", [{}, {"strength": "1"}, {"sum": math.nan}, {"at_bound": -1}, {"error": "x"}, [1]])
+def test_a_state_that_cannot_be_is_refused_whole(wrong):
+    regulator = EntropyRegulator(0.7, -1, 1)
+    regulator.update(0.5)
+    before = regulator.state_dict()
+    with pytest.raises(ValueError, match="must be"):
+        regulator.load_state_dict(before | wrong if isinstance(wrong, dict) and wrong else wrong)
+    assert regulator.state_dict() == before
