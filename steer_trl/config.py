@@ -35,7 +35,26 @@ class PublishingOptions:
 
 
 @dataclass
-class SteerGRPOConfig(PublishingOptions, DiagnosticsOptions, MethodOptions):
+class LogOptions:
+    """What a run writes to `_logs` in its folder. It is not pushed to the Hub."""
+
+    run_log: bool = option(
+        True, "Write every log entry to _logs/metrics.jsonl, which steer-trl report shows; `false` writes none."
+    )
+    log_tokens: int = option(
+        0,
+        "Optimizer steps between two looks at single tokens, written to _logs/tokens with all their numbers; 0 is "
+        "never. A look takes some 100 bytes per token.",
+        "[0, inf)",
+    )
+    log_tokens_groups: int = option(2, "Groups, which are all completions of a prompt, in each look.", "[1, inf)")
+    log_tokens_length: int = option(
+        1024, "Tokens of a completion that are written; of a longer one its beginning.", "[1, inf)"
+    )
+
+
+@dataclass
+class SteerGRPOConfig(PublishingOptions, LogOptions, DiagnosticsOptions, MethodOptions):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
@@ -72,8 +91,16 @@ class SteerGRPOConfig(PublishingOptions, DiagnosticsOptions, MethodOptions):
             Every so many optimizer steps, the log says what exact entropy change is predicted for the tokens and which
             one came about, at the price of a pass of the LM head and of one pass over a micro-batch. 0 is never.
         alarms (`bool`, *optional*, defaults to `True`):
-            Whether a run that goes wrong in a known way says so: in the log, in `_logs/alarms.jsonl` in `output_dir`,
-            and in trackio or Weights & Biases where `report_to` names them.
+            Whether a run that goes wrong in a known way says so: on the terminal, in the run log (`_logs/alarms.jsonl`
+            in `output_dir`), and in trackio or Weights & Biases where `report_to` names them.
+        run_log (`bool`, *optional*, defaults to `True`):
+            Whether the main process writes every log entry to `<output_dir>/_logs/metrics.jsonl`.
+        log_tokens (`int`, *optional*, defaults to `0`):
+            Optimizer steps between two looks at single tokens, in `<output_dir>/_logs/tokens`; 0 is never.
+        log_tokens_groups (`int`, *optional*, defaults to `2`):
+            Groups in each look.
+        log_tokens_length (`int`, *optional*, defaults to `1024`):
+            Tokens of a completion that are written.
         model_license (`str`, *optional*):
             The licence in the model card, by its identifier on the Hub. By default that of the base model's card,
             where this machine has it; otherwise the card states none.
@@ -207,6 +234,11 @@ class SteerGRPOConfig(PublishingOptions, DiagnosticsOptions, MethodOptions):
             complaints.append(
                 f"shaping_options={self.shaping_options!r} must be unset without a custom method. The settings of the "
                 "other methods are fields of this configuration."
+            )
+        if self.log_tokens and not self.run_log:
+            complaints.append(
+                f"log_tokens={self.log_tokens!r} cannot be combined with run_log=False, which writes no _logs. Leave "
+                "run_log unset, or set log_tokens to 0."
             )
         for name, method in methods.items():
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]

@@ -34,6 +34,9 @@ def test_quickstart(tmp_path):
     assert "6 held-out problems; samples each: 16 at T=1, 16 at top-p 0.7, 1 at greedy" in done.stdout
     assert "not distinguishable from GRPO in" in done.stdout
     assert "GRPO: 100%" in done.stderr.replace("\r", "\n")
+    page = (tmp_path / "out/report.html").read_text()
+    assert f"open {tmp_path / 'out/report.html'} in a browser" in done.stdout
+    assert '"eval_held_out_pass@16"' in page and '"looks":[{"step":1,' in page
     picture = (tmp_path / "out/curves.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     grpo = json.loads((tmp_path / "out/grpo/measured.json").read_text())

@@ -19,7 +19,7 @@ class DiagnosticsOptions:
         "[0, inf)",
     )
     alarms: bool = option(
-        True, "Warn in the log, in `_logs/alarms.jsonl` and in the tracker when a run goes wrong in a known way."
+        True, "Warn when a run goes wrong in a known way: on the terminal, in the run log and in the tracker."
     )
 
     def diagnostics_complaints(self) -> list[str]:

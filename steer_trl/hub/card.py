@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import resources
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.files import write_whole
 from steer_trl.redact import changed, public
 from steer_trl.shaping import Paper
+from steer_trl.versions import installed
 
 CARD, PICTURE = "README.md", "entropy.png"
 POINTS = 12
@@ -90,7 +90,7 @@ def complete_card(draft: ModelCard, run: Run, has_picture: bool = False) -> Mode
         settings=yaml.safe_dump(
             run.recipe | settings(run.args), sort_keys=False, allow_unicode=True, width=1000
         ).strip(),
-        versions=_versions(),
+        versions=installed(PACKAGES),
     )
 
 
@@ -228,13 +228,3 @@ def settings(args: SteerGRPOConfig) -> dict[str, Any]:
 
 def _belongs(setting: str, methods: Iterable[str]) -> bool:
     return any(setting == method or setting.startswith(f"{method}_") for method in methods)
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found

@@ -50,7 +50,7 @@ def whole_groups(
         num_generations=size,
         mask=fetched_mask(rollout),
         advantages=fetched(rollout["advantages"].unsqueeze(1)),
-        rewards=_total(trainer, rewards_per_function)[seen] if "rewards" in reads else None,
+        rewards=total_reward(trainer, rewards_per_function)[seen] if "rewards" in reads else None,
         logps=fetched(compared[OLD_LOGPS]) if "logps" in reads else None,
         entropies=fetched(compared[OLD_ENTROPIES]) if "entropies" in reads else None,
         prompts=gather_object(prompts)[seen] if "prompts" in reads else None,
@@ -65,7 +65,7 @@ def own_rows(trainer: GRPOTrainer, rollout: dict[str, Any]) -> Tensor:
     return torch.arange(count, device=device) + trainer.accelerator.process_index * count
 
 
-def _total(trainer: GRPOTrainer, rewards_per_function: Tensor) -> Tensor:
+def total_reward(trainer: GRPOTrainer, rewards_per_function: Tensor) -> Tensor:
     """The weighted sum of the reward functions `[N]`, as TRL takes it; NaN where none could score."""
     weights = trainer.reward_weights.to(rewards_per_function.device)
     total = (rewards_per_function * weights).nansum(dim=1)

@@ -16,6 +16,7 @@ OLD_LOGPS = "scored_per_token_logps"
 OLD_ENTROPIES = "scored_per_token_entropies"
 OLD_SENSITIVITIES = "scored_per_token_sensitivities"
 ROWS = "rollout_rows"
+REWARDS = "rollout_rewards"
 
 
 class Score(NamedTuple):

@@ -15,6 +15,7 @@ from steer_trl.shaping import Shaper, TokenBatch, compares_tokens, measured, rea
 from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, kept_score, token_batch
 from steer_trl.trainer.rollout import RolloutShaping, steps_per_rollout
 from steer_trl.trainer.step_log import StepLog
+from steer_trl.trainer.tokens import TokenLog
 from steer_trl.trainer.typed import GRPOTrainer
 
 
@@ -25,9 +26,11 @@ class OptimizerStep:
         micro_batches (`int`): how many of it were trained on.
     """
 
-    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], rollouts: RolloutShaping) -> None:
+    def __init__(
+        self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], rollouts: RolloutShaping, tokens: TokenLog
+    ) -> None:
         self.micro_batches = 0
-        self._trainer, self._shapers, self._rollouts = trainer, shapers, rollouts
+        self._trainer, self._shapers, self._rollouts, self._tokens = trainer, shapers, rollouts, tokens
         self._draws = any(shaper.random for shaper in shapers.values())
         self._measures: dict[str, Any] | None = None
         self._inputs: dict[str, Any] | None = None
@@ -52,7 +55,7 @@ class OptimizerStep:
     def see(self, score: Score) -> None:
         """Take what a forward pass says; only the first one of a loss says anything."""
         inputs, self._inputs = self._inputs, None
-        if inputs is not None and self._log.is_wanted:
+        if inputs is not None and (self._log.is_wanted or self._tokens.is_looking):
             self.shape(inputs, score.detached())
 
     @torch.no_grad()
@@ -66,6 +69,7 @@ class OptimizerStep:
         result = shaped(self._shapers, batch, of_step or measured(self._shapers, batch, this_process))
         if result.advantages is not None:
             inputs["advantages"] = result.advantages
+        self._tokens.look(inputs, batch, result if self._shapers else None)
         self._log.add(mode, inputs, batch, result, is_first=self.micro_batches == 0)
         is_last = trainer.accelerator.sync_gradients or mode == "eval"
         if is_last:

@@ -3,6 +3,7 @@
     1  a rollout is written          rollout.py      its score, and the methods that compare completions of a prompt
     2  a micro-batch is trained on   inputs.py       TRL's dictionary as a `TokenBatch`
                                      step.py         what tokens are compared with, the shaped advantages, the log
+                                     tokens.py       now and then, what became of single tokens
     3  a checkpoint                  checkpoint.py
     4  an evaluation                 benchmarks.py
     5  the Hub                       ../hub/
@@ -32,8 +33,10 @@ from steer_trl.trainer.cards import ModelCards
 from steer_trl.trainer.checkpoint import Stateful, last_complete_checkpoint, load_state, save_state
 from steer_trl.trainer.preflight import check_trainer_arguments
 from steer_trl.trainer.rollout import RolloutShaping
+from steer_trl.trainer.runlog import RunLog
 from steer_trl.trainer.sensitivity import scoring
 from steer_trl.trainer.step import OptimizerStep
+from steer_trl.trainer.tokens import TokenLog
 from steer_trl.trainer.typed import GRPOTrainer
 
 
@@ -93,13 +96,16 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.alarms = Alarms(Watch())
         self.stateful: dict[str, Stateful] = {**self.shapers, "alarms": self.alarms.watch}
         self.rollouts = RolloutShaping(self, self.shapers)
-        self.step = OptimizerStep(self, self.shapers, self.rollouts)
+        self.tokens = TokenLog(self, self.rollouts)
+        self.step = OptimizerStep(self, self.shapers, self.rollouts, self.tokens)
         self.pushes = Pushes(self)
         self.cards = ModelCards(self, self.shapers, benchmarks, self.pushes)
         super().__init__(*bound.args, **bound.kwargs)
         self.add_callback(self.pushes)
         if args.alarms:
             self.add_callback(self.alarms)
+        if args.run_log:
+            self.add_callback(RunLog(self, self.cards))
         args.seal()
 
     # 1  A rollout is written.
@@ -115,10 +121,11 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if not self.model.training or not self.shapers:  # evaluation never moves a method's state
-            return super()._generate_and_score_completions(inputs)
+            return self.tokens.mark(super()._generate_and_score_completions(inputs))
         with self.rollouts.recording(inputs):
             rollout = super()._generate_and_score_completions(inputs)
-        return self.rollouts.finish(rollout, completions_before=self.step.completions_so_far)
+        rollout = self.rollouts.finish(rollout, completions_before=self.step.completions_so_far)
+        return self.tokens.mark(rollout)
 
     # 2  A micro-batch is trained on.
 
