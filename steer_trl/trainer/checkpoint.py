@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 from accelerate.utils import broadcast_object_list, gather_object, send_to_device
+from datasets import Dataset
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import sort_checkpoints
 
@@ -23,9 +24,11 @@ logger = logging.getLogger(__name__)
 
 STATE_FILE = "shaping_state.json"
 ROLLOUT_FILE = "rollout_{rank}_of_{ranks}.pt"
+SETTINGS = "settings"
 PROGRESS = "progress"
-"""Key of `shaping_state.json` beside the methods' names: how many micro-batches were trained on, and how many make a
-rollout. Optimizer steps do not tell: an epoch that is no multiple of the accumulation ends with a shorter one."""
+"""Keys of `shaping_state.json` beside the methods' names: what a resume should have in common with the run; how many
+micro-batches were trained on, and how many make a rollout. Optimizer steps do not tell: an epoch that is no multiple
+of the accumulation ends with a shorter one."""
 
 
 class Stateful(Protocol):
@@ -44,7 +47,7 @@ def save_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], folder: Path
     state = {name: state for name, part in parts.items() if (state := part.state_dict())}
     if trainer.args.should_save:
         progress = {"micro_batches": trainer._step, "per_rollout": steps_per_rollout(trainer)}
-        text = json.dumps({PROGRESS: progress, **state}, indent=2)
+        text = json.dumps({PROGRESS: progress, SETTINGS: _settings(trainer), **state}, indent=2)
         write_whole(folder / STATE_FILE, lambda path: path.write_text(text))
     if trainer._step % steps_per_rollout(trainer):
         rollout = {"geometry": _geometry(trainer), "buffered_inputs": trainer._buffered_inputs}
@@ -59,6 +62,7 @@ def load_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampler: Any
     """
     path = folder / STATE_FILE
     state = json.loads(path.read_text()) if path.exists() else {}
+    _say_what_changed(folder, state.get(SETTINGS, {}), _settings(trainer))
     for name, part in parts.items():
         if name in state:
             try:
@@ -80,6 +84,30 @@ def load_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampler: Any
     if getattr(sampler, "generator", None) is not None:
         for _ in range(int(trainer.state.epoch or 0)):
             torch.randperm(sampler.num_samples, generator=sampler.generator)
+
+
+def _settings(trainer: GRPOTrainer) -> dict[str, Any]:
+    """What a run is not the same run without: its methods, its batches, its data."""
+    args = trainer.args
+    names = ("gradient_accumulation_steps", "steps_per_generation", "num_generations", "num_iterations")
+    return {
+        "advantage_shaping": list(args.shaping_names),
+        "num_processes": trainer.accelerator.num_processes,
+        "per_device_train_batch_size": args.per_device_train_batch_size,
+        **{name: getattr(args, name) for name in names},
+        "train_rows": len(trainer.train_dataset) if isinstance(trainer.train_dataset, Dataset) else None,
+    }
+
+
+def _say_what_changed(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    changed = [f"{name} {before[name]!r}, now {now[name]!r}" for name in before if before[name] != now.get(name)]
+    if changed:
+        logger.warning(
+            "%s was saved by a run with other settings: %s. It goes on with those of now; where in the data it "
+            "continues is counted in batches of now.",
+            folder,
+            "; ".join(changed),
+        )
 
 
 def _load_rollout(trainer: GRPOTrainer, folder: Path, micro_batches: int, per_rollout: int) -> None:

@@ -48,8 +48,6 @@ class StepSummary:
 
         What nothing could be measured of is NaN, which TRL's log leaves out.
         """
-        if not self._sums:
-            return {}
         ends = [] if self._ends is None else [self._ends.float()]
         own = torch.cat([*ends, *self._sums.values()])
         of_ranks = accelerator.gather(own).view(-1, len(own)).cpu().double()

@@ -97,7 +97,7 @@ def _hooks(trainer: GRPOTrainer, found: list[Tensor]) -> list[RemovableHandle]:
     def score_again(_policy: Any, _args: Any, kwargs: dict[str, Any], output: Any) -> None:
         with _guard(trainer):
             (states,) = hidden_states
-            # A mixture of experts would ask the backbone for what its routers did.
+            # A mixture of experts has its auxiliary loss from the first pass; here are no routers for it.
             half = head.forward(states, labels=kwargs["labels"], fused_lm_head=True, output_router_logits=False)
             found.append(
                 entropy_sensitivity_without_logits(output.log_probs, output.entropy, half.log_probs, half.entropy)

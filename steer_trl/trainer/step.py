@@ -50,7 +50,9 @@ class OptimizerStep:
     @property
     def wants_sensitivities(self) -> bool:
         """Whether the forward pass that comes is a loss's of which the exact sensitivities are wanted as well."""
-        return self._inputs is not None and (reads_sensitivities(self._shapers) or self._log.is_close_look)
+        is_shown = self._tokens.is_looking and self._trainer.model.training
+        is_wanted = is_shown or self._log.is_close_look or reads_sensitivities(self._shapers)
+        return self._inputs is not None and is_wanted
 
     def see(self, score: Score) -> None:
         """Take what a forward pass says; only the first one of a loss says anything."""
@@ -69,11 +71,12 @@ class OptimizerStep:
         result = shaped(self._shapers, batch, of_step or measured(self._shapers, batch, this_process))
         if result.advantages is not None:
             inputs["advantages"] = result.advantages
-        self._tokens.look(inputs, batch, result if self._shapers else None)
-        self._log.add(mode, inputs, batch, result, is_first=self.micro_batches == 0)
+        self._tokens.look(inputs, batch, result)
         is_last = trainer.accelerator.sync_gradients or mode == "eval"
-        if is_last:
-            self._log.write(mode)
+        if self._log.is_wanted:
+            self._log.add(mode, inputs, batch, result, is_first=self.micro_batches == 0)
+            if is_last:
+                self._log.write(mode)
         if mode == "train":
             self.micro_batches = 0 if is_last else self.micro_batches + 1
 

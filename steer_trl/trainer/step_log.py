@@ -49,8 +49,6 @@ class StepLog:
 
     def add(self, mode: str, inputs: dict[str, Any], batch: TokenBatch, result: Shaped, is_first: bool) -> None:
         """Take in a micro-batch; `is_first` says that it begins the step."""
-        if not self.is_wanted:
-            return
         summary = self._summaries[mode]
         summary.add(sanity_statistics(batch, self._trainer.model.config.get_text_config().vocab_size))
         if self._shapers:

@@ -18,6 +18,7 @@ from accelerate.state import AcceleratorState, PartialState
 from accelerate.utils import DeepSpeedPlugin, DistributedType, gather_object
 from datasets import Dataset
 from peft import LoraConfig
+from support.groups import Given, is_correct, numbered
 from support.runs import CHARACTERS, TINY_RUN, Watching
 from transformers import PrinterCallback
 
@@ -37,7 +38,12 @@ def completion(number):
 
 
 def rollout(variant):
-    """Give each rank its part of the completions; in `masked`, a tool wrote all of the second half."""
+    """Give each rank its part of the completions; in `masked`, a tool wrote all of the second half.
+
+    In `by_prompt` the completions are the prompt's, whenever and wherever it is drawn; half of the groups are flat.
+    """
+    if variant == "by_prompt":
+        return Given()
 
     def give(prompts, trainer):
         first = trainer.accelerator.process_index * len(prompts)
@@ -52,6 +58,8 @@ def rollout(variant):
 
 def reward(variant):
     """Different rewards in a group; in `one_sided`, the groups of the second half have no advantages."""
+    if variant == "by_prompt":
+        return is_correct
 
     def score(completion_ids, **_):
         whole = {tuple(completion(number)): number for number in range(2 * COMPLETIONS)}
@@ -129,7 +137,7 @@ def run(case):
         model=model,
         reward_funcs=reward(variant),
         args=SteerGRPOConfig(**settings | case["fields"]),
-        train_dataset=Dataset.from_dict({"prompt": ["1+1="] * 64}),
+        train_dataset=numbered(64) if variant == "by_prompt" else Dataset.from_dict({"prompt": ["1+1="] * 64}),
         processing_class=tokenizer,
         rollout_func=rollout(variant),
         peft_config=LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM") if case.get("lora") else None,
