@@ -113,7 +113,7 @@ class SteerGRPOConfig(
         diagnostics (`bool`, *optional*, defaults to `True`):
             Whether the log says what happens to the tokens (`docs/metrics.md`), with every method and with `"none"`.
             What is trained does not depend on it.
-        diagnostics_steps (`int`, *optional*, defaults to `25`):
+        diagnostics_steps (`int`, *optional*, defaults to `50`):
             Every so many optimizer steps, the log says what exact entropy change is predicted for the tokens and which
             one came about, at the price of a pass of the LM head and of one pass over a micro-batch. 0 is never.
         alarms (`bool`, *optional*, defaults to `True`):
