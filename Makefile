@@ -91,6 +91,7 @@ browser: ## install Debian's Chromium for the test of the report page, where it 
 benchmark: install ## a training step against TRL's GRPOTrainer, the reward against TRL's accuracy_reward; bytes of the reductions
 	$(RUN) benchmarks/overhead.py
 	$(RUN) benchmarks/shaping.py
+	$(RUN) benchmarks/diagnostics.py
 	$(RUN) benchmarks/reductions.py
 	$(RUN) benchmarks/math_reward.py
 

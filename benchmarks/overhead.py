@@ -44,6 +44,7 @@ MICRO, EXACT = {"shaping_scope": "micro_batch"}, {"shaping_scope": "exact_step"}
 METHODS: dict[str, dict[str, Any] | None] = {
     "GRPOTrainer": None,
     "none": {"advantage_shaping": "none"},
+    "none, each step looked at closely": {"advantage_shaping": "none", "diagnostics_steps": 1},
     "steer": STEER,
     "steer, micro_batch": STEER | MICRO,
     "steer, exact_step": STEER | EXACT,
@@ -127,7 +128,7 @@ def trainer_of(shape: str, schedule: str, method: str, steps: int, folder: str) 
         report_to="none",
         disable_tqdm=True,
         **SCHEDULES[schedule],
-        **(settings or {}),
+        **({} if settings is None else {"diagnostics_steps": 0} | settings),  # close looks are a row of their own
     )
     trainer = trainer_class(
         model=tiny_qwen2(tokenizer, vocab_size=vocabulary, **sizes),

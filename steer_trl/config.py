@@ -113,12 +113,12 @@ class SteerGRPOConfig(
         diagnostics (`bool`, *optional*, defaults to `True`):
             Whether the log says what happens to the tokens (`docs/metrics.md`), with every method and with `"none"`.
             What is trained does not depend on it.
-        diagnostics_steps (`int`, *optional*, defaults to `25`):
+        diagnostics_steps (`int`, *optional*, defaults to `50`):
             Every so many optimizer steps, the log says what exact entropy change is predicted for the tokens and which
             one came about, at the price of a pass of the LM head and of one pass over a micro-batch. 0 is never.
         alarms (`bool`, *optional*, defaults to `True`):
-            Whether a run that goes wrong in a known way says so: in the log, in `_logs/alarms.jsonl` in `output_dir`,
-            and in trackio or Weights & Biases where `report_to` names them.
+            Whether a run that goes wrong in a known way says so: on the terminal, in the run log (`_logs/alarms.jsonl`
+            in `output_dir`), and in trackio or Weights & Biases where `report_to` names them.
         model_license (`str`, *optional*):
             The licence in the model card, by its identifier on the Hub. By default that of the base model's card,
             where this machine has it; otherwise the card states none.

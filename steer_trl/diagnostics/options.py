@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from steer_trl.shaping.options import option
 
 
+EVERY = 50
+"""Optimizer steps between two close looks: these and all else take 2 % of a step's time (`docs/scaling.md`)."""
+
+
 @dataclass
 class DiagnosticsOptions:
     """What a run shows of itself, whatever the method."""
@@ -13,13 +17,13 @@ class DiagnosticsOptions:
         True, "Log what happens to the tokens: quadrants, weights, entropy by position and by advantage, clipping."
     )
     diagnostics_steps: int = option(
-        25,
+        EVERY,
         "Every so many optimizer steps, look closer: the exact entropy change that is predicted for each token, and "
         "the one that the update brought about on a micro-batch; 0 for never.",
         "[0, inf)",
     )
     alarms: bool = option(
-        True, "Warn in the log, in `_logs/alarms.jsonl` and in the tracker when a run goes wrong in a known way."
+        True, "Warn when a run goes wrong in a known way: on the terminal, in the run log and in the tracker."
     )
 
     def diagnostics_complaints(self) -> list[str]:
@@ -27,7 +31,7 @@ class DiagnosticsOptions:
         complaints = []
         if self.diagnostics_steps != int(self.diagnostics_steps):
             complaints.append(f"diagnostics_steps must be a whole number, got {self.diagnostics_steps!r}.")
-        if not self.diagnostics and self.diagnostics_steps not in (0, 25):
+        if not self.diagnostics and self.diagnostics_steps not in (0, EVERY):
             complaints.append(
                 f"diagnostics_steps={self.diagnostics_steps!r} cannot be combined with diagnostics=False, which "
                 "switches all of them off, so it would be ignored. Leave it unset."

@@ -186,7 +186,7 @@ RULES = (
         only("frac_reward_zero_std"),
         "in {value:.0%} of the groups all completions have the same reward. Their advantages are 0, and no weight "
         "changes that: there is next to nothing to learn from. Take harder or easier problems, raise num_generations, "
-        "and look whether the reward can tell answers apart at all.",
+        "set dynamic_sampling='resample', and look whether the reward can tell answers apart at all.",
     ),
     Rule(
         "out_of_bounds",

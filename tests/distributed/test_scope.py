@@ -58,6 +58,16 @@ def test_the_split_does_not_matter(results, method, variant):
     assert weights < 1e-6 and update < 1e-5
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_nor_does_it_for_what_is_logged(results, variant):
+    """Sums over tokens, not means of means, also where one rank has nothing to measure."""
+    for method in METHODS:
+        first, *others = [run["log"][0] for run in results[method, variant, "step"]]
+        assert len(first) > 20 and first.keys() >= {"quadrants/positive_expected", "weights/effective_share"}
+        for other in others:
+            assert other == pytest.approx(first, rel=1e-4, abs=1e-5, nan_ok=True), method
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_it_does_in_the_scope_of_a_micro_batch(results, method):
     weights, update = spread(results[method, "plain", "micro_batch"])

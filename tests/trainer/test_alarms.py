@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from transformers import TrainerControl, TrainerState
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from steer_trl import SteerGRPOTrainer
+from steer_trl import SteerGRPOTrainer, runlog
 from steer_trl.diagnostics import RULES, Watch
 from steer_trl.shaping import Shaper
 from steer_trl.tiny import tiny_qwen2
-from steer_trl.trainer.alarms import FILE, Alarms
+from steer_trl.trainer.alarms import Alarms
 
 LONG = {"advantage_shaping": "stare", "max_steps": 52, "learning_rate": 1e-4, "stare_target_entropy": 100.0}
 RUNS = {
@@ -83,7 +83,7 @@ def watched(make_trainer, tokenizer):
 
 
 def said(folder):
-    path = folder / "run" / FILE
+    path = folder / "run" / runlog.LOGS / runlog.ALARMS
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
@@ -107,7 +107,9 @@ def test_every_alarm_is_provoked():
 
 def test_one_switch(watched, tmp_path, caplog):
     watched("dead_groups", alarms=False).train()
-    assert not (tmp_path / "run/_logs").exists() and "dead" not in caplog.text
+    assert said(tmp_path) == [] and "dead" not in caplog.text
+    watched("dead_groups", run_log=False).train()
+    assert said(tmp_path) == [] and "dead" in caplog.text
 
 
 def test_a_resumed_run_says_what_an_unbroken_one_says(watched, tmp_path):
@@ -116,7 +118,7 @@ def test_a_resumed_run_says_what_an_unbroken_one_says(watched, tmp_path):
     (whole,) = said(tmp_path)
     state = json.loads((tmp_path / "run/checkpoint-18/shaping_state.json").read_text())["alarms"]
     assert state["since"]["collapse"] <= 18 < whole["step"] and state["raised"] == []
-    path = tmp_path / "run" / FILE
+    path = tmp_path / "run" / runlog.LOGS / runlog.ALARMS
     path.write_text(path.read_text() + '{"step": 28, "ala')  # it was killed
     watched("collapse", max_steps=28).train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-18"))
     (again,) = said(tmp_path)
@@ -148,7 +150,7 @@ class TestTrackers:
         """Log two lines that dead groups are in, far enough apart."""
         for module, stand_in in modules.items():
             monkeypatch.setitem(sys.modules, module, stand_in)
-        args = SimpleNamespace(output_dir=str(folder / "run"), report_to=report_to)
+        args = SimpleNamespace(output_dir=str(folder / "run"), report_to=report_to, run_log=True)
         callback = Alarms(Watch())
         for step in (10, 20):
             state = TrainerState(global_step=step, is_world_process_zero=is_main)
@@ -186,9 +188,12 @@ class TestTrackers:
 
 
 def test_a_file_that_cannot_be_written_ends_no_training(watched, tmp_path, caplog):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run/_logs").write_text("in the way")
+    class InTheWay(TrainerCallback):
+        def on_step_begin(self, *_, **__):
+            (tmp_path / "run" / runlog.LOGS / runlog.ALARMS).mkdir(exist_ok=True)
+
     trainer = watched("dead_groups")
+    trainer.add_callback(InTheWay())
     trainer.train()
     assert trainer.state.global_step == 12
     assert "Nearly all groups are dead" in caplog.text and "the training continues" in caplog.text
