@@ -17,7 +17,7 @@ from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
 
 STYLES = ("vendor/uPlot.min.css", "page.css")
-SCRIPTS = ("vendor/uPlot.iife.min.js", "charts.js", "tokens.js", "page.js")
+SCRIPTS = ("vendor/uPlot.iife.min.js", "lines.js", "charts.js", "completions.js", "tokens.js", "runs.js", "page.js")
 
 
 def html(runs: Sequence[str | Path]) -> str:
