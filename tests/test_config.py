@@ -210,6 +210,7 @@ MISTAKES = [
     ({"per_device_train_batch_size": 0}, r"per_device_train_batch_size must be in \[1, inf\), got 0"),
     ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps must be in"),
     ({"max_completion_length": 0}, "max_completion_length must be in"),
+    ({"log_tokens_groups": 3}, "log_tokens_groups=3 cannot be combined with log_tokens=0"),
     ({"max_steps": 0}, "max_steps must be >= 1, or -1"),
     ({"temperature": 0}, r"temperature must be in \(0, inf\), got 0"),
 ]

@@ -68,7 +68,8 @@ def training() -> Iterator[None]:
 
 def is_of_users(error: Exception) -> bool:
     """Whether `error` tells a user what to correct, so that a traceback would only hide it."""
-    return isinstance(error, OF_USERS) and not getattr(error, "is_crash", False)
+    is_ours_to_mend = isinstance(error, ImportError) and str(error.name).startswith("steer_trl")
+    return isinstance(error, OF_USERS) and not is_ours_to_mend and not getattr(error, "is_crash", False)
 
 
 def wants_traceback() -> bool:

@@ -80,11 +80,11 @@ def _settings_of(checkpoint: Path) -> dict[str, Any]:
 
 
 def what_a_run_left(folder: Path) -> list[Path]:
-    """The checkpoints in `folder`, latest first, or the model that a run without checkpoints has saved."""
+    """The checkpoints in `folder`, latest first, or the model or the log of a run without checkpoints."""
     if not folder.is_dir():
         return []
     checkpoints = [Path(path) for path in sort_checkpoints(str(folder))]
-    return checkpoints[::-1] or [folder / name for name in MODELS if (folder / name).exists()]
+    return checkpoints[::-1] or [folder / name for name in (*MODELS, "_logs") if (folder / name).exists()]
 
 
 def remove_run(folder: Path) -> None:

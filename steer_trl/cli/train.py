@@ -193,6 +193,7 @@ def _make_trainer(
         "dtype": model_args.dtype,
     }
     training_args.model_init_kwargs = loading | (training_args.model_init_kwargs or {})
+    assert model_args.model_name_or_path is not None  # `checks.py` has seen to it
     trainer = SteerGRPOTrainer(
         model=model_args.model_name_or_path,
         reward_funcs=rewards,

@@ -30,7 +30,7 @@ HUB_DATASET = re.compile(rf"{re.escape(HUB_PAGE)}([\w.-]+(?:/[\w.-]+)?)")
 LOCAL = {
     *("output_dir", "run_name", "logging_dir", "disable_tqdm", "report_to", "project", "resume_from_checkpoint"),
     *("model_license", "push_to_hub", "hub_model_id", "hub_strategy", "hub_private_repo", "hub_always_push"),
-    *("hub_revision", "use_cpu", "debug", "accelerator_config", "dataloader_pin_memory"),
+    *("terminal_log", "hub_revision", "use_cpu", "debug", "accelerator_config", "dataloader_pin_memory"),
     "generation_batch_size",  # TRL fills it in, and then refuses it beside steps_per_generation
 }
 

@@ -14,6 +14,7 @@ from trl.kernels import chunked_logprob
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import add_fused_lm_head, get_config_model_id
 
+from steer_trl import SteerGRPOTrainer
 from steer_trl.shaping.conflicts import CLIPPED_LOSSES, TOKEN_MEAN_LOSSES
 from steer_trl.trainer.metrics import append_all
 
@@ -24,6 +25,14 @@ def parameters(function):
 
 def source(function):
     return inspect.getsource(function)
+
+
+def test_the_trainers_arguments_are_trls_and_the_benchmarks():
+    """Written out, so that an editor completes them: names, order, defaults."""
+    ours = dict(inspect.signature(SteerGRPOTrainer).parameters)
+    assert ours.pop("benchmarks").kind is inspect.Parameter.KEYWORD_ONLY
+    theirs = inspect.signature(GRPOTrainer).parameters.values()
+    assert [(p.name, p.kind, p.default) for p in ours.values()] == [(p.name, p.kind, p.default) for p in theirs]
 
 
 SHAPES = {
@@ -41,6 +50,35 @@ SHAPES = {
         "return prompt_ids, completion_ids, tool_mask," in source(GRPOTrainer._generate)
         and "completion_mask = completion_mask * (~is_truncated)"
         in source(GRPOTrainer._generate_and_score_completions)
+    ),
+    "_generate(prompts) returns eight things, tool masks of which decide what is trained on and counted": lambda: (
+        parameters(GRPOTrainer._generate) == {"self", "prompts"}
+        and "return prompt_ids, completion_ids, tool_mask, completions, logprobs, extra_fields, images, tool_images"
+        in source(GRPOTrainer._generate)
+        and "loss_mask = completion_mask if tool_mask is None else completion_mask * tool_mask"
+        in source(GRPOTrainer._generate_and_score_completions)
+    ),
+    "completions are written before any forward pass, in one call": lambda: (
+        source(GRPOTrainer._generate_and_score_completions).count("self._generate(prompts)") == 1
+        and source(GRPOTrainer._generate_and_score_completions).index("self._generate(prompts)")
+        < source(GRPOTrainer._generate_and_score_completions).index("self._get_per_token_logps_and_entropies(")
+    ),
+    "images that _generate does not return are those of the data set": lambda: (
+        "images = dataset_images" in source(GRPOTrainer._generate_and_score_completions)
+    ),
+    "a completion without a reward counts in no group": lambda: (
+        "unscorable_mask = torch.isnan(rewards_per_func).all(dim=1)"
+        in source(GRPOTrainer._generate_and_score_completions)
+    ),
+    "the rewards of a rollout are logged once, and its extra columns are taken from _pending_extra_logs": lambda: all(
+        line in source(GRPOTrainer._generate_and_score_completions)
+        for line in (
+            'self._metrics[mode]["reward"].append(',
+            'self._metrics[mode]["frac_reward_zero_std"].append(',
+            'self._metrics[mode][f"rewards/{reward_func_name}/mean"].append(',
+            'self._logs["rewards"][name].extend(',
+            "self._pending_extra_logs.get(column",
+        )
     ),
     "micro-batches of a rollout lie in _buffered_inputs, counted by _step": lambda: (
         "self._buffered_inputs[self._step % self.args.steps_per_generation]" in source(GRPOTrainer._prepare_inputs)
