@@ -28,10 +28,10 @@ function css(name) {
 function number(value, digits = 3) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
-  if (size !== 0 && (size < 0.001 || size >= 1e6)) return value.toExponential(1).replace("-", "−");
+  if (size !== 0 && (size < 0.001 || size >= 1e6)) return value.toExponential(1).replaceAll("-", "−");
   const text =
     size >= 1000 ? Math.round(value).toLocaleString("en") : String(+value.toPrecision(size >= 100 ? 4 : digits));
-  return text.replace("-", "−");
+  return text.replaceAll("-", "−");
 }
 
 // What is compared: runs, or groups of runs that differ in their seed only. Each has a colour of its own.
@@ -102,13 +102,11 @@ function linesOf(panel, key) {
 function smoothed(curve) {
   const window = Math.max(1, Math.round(curve[0].length * [0, 0.04, 0.15][state.smooth]));
   if (window === 1) return curve;
-  const mean = (column) => {
-    let sum = 0;
-    return column.map((value, i) => {
-      sum += value - (i >= window ? column[i - window] : 0);
-      return sum / Math.min(window, i + 1);
+  const mean = (column) =>
+    column.map((_, i) => {
+      const part = column.slice(Math.max(0, i - window + 1), i + 1);
+      return part.reduce((a, b) => a + b, 0) / part.length;
     });
-  };
   return [curve[0], ...curve.slice(1).map(mean)];
 }
 
