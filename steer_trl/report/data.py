@@ -14,6 +14,7 @@ from steer_trl.report.tokens import BUDGET, looks_of
 
 POINTS = 400  # of a curve
 LONGEST_VALUE = 300  # characters of a setting
+ALWAYS_FINITE = ("loss", "grad_norm", "entropy", "rollout_entropy", "reward")  # others can have nothing to measure
 RUNNING = 15 * 60  # seconds after its last entry that a run is taken for one that goes on
 # Settings in which the seeds of one experiment differ.
 OF_ONE_SEED = {"seed", "data_seed", "output_dir", "run_name", "logging_dir", "resume_from_checkpoint", "hub_model_id"}
@@ -35,7 +36,7 @@ def page_data(runs: Sequence[Run]) -> dict[str, Any]:
 
 def _run(run: Run, budget: int) -> dict[str, Any]:
     looks = looks_of(run, budget)
-    spoilt = [f"{key} ({times}x)" for key, times in run.not_finite.items() if key in run.curves and key != "epoch"]
+    spoilt = [f"{key} ({run.not_finite[key]}x)" for key in ALWAYS_FINITE if key in run.not_finite]
     ended = max(run.times.values(), default=None)
     return {
         "name": run.name,
@@ -53,7 +54,7 @@ def _run(run: Run, budget: int) -> dict[str, Any]:
         "curves": {key: thinned(list(values), [list(values.values())]) for key, values in run.curves.items()},
         "alarms": [_alarm(alarm) for alarm in run.alarms],
         "looks": looks,
-        "notes": run.notes + ([f"Not a finite number in some entries: {', '.join(spoilt[:12])}."] if spoilt else []),
+        "notes": run.notes + ([f"No finite number in some entries: {', '.join(spoilt)}."] if spoilt else []),
     }
 
 

@@ -17,7 +17,8 @@ from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
 
 STYLES = ("vendor/uPlot.min.css", "page.css")
-SCRIPTS = ("vendor/uPlot.iife.min.js", "charts.js", "tokens.js", "page.js")
+LICENCE = "vendor/uPlot.LICENSE"
+SCRIPTS = ("vendor/uPlot.iife.min.js", "lines.js", "charts.js", "completions.js", "tokens.js", "runs.js", "page.js")
 
 
 def html(runs: Sequence[str | Path]) -> str:
@@ -30,7 +31,7 @@ def html(runs: Sequence[str | Path]) -> str:
     data = data.encode(errors="replace").decode()  # half a letter, which JSON can hold and UTF-8 cannot
     for letter in "<>&":
         data = data.replace(letter, f"\\u{ord(letter):04x}")
-    script = "\n".join(map(_own, SCRIPTS))
+    script = "\n".join([f"/*\n{_own(LICENCE)}*/", *map(_own, SCRIPTS)])  # each copy of uPlot carries its notice
     hashed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     parts = {"STYLE": "\n".join(map(_own, STYLES)), "SCRIPT": script, "DATA": data, "HASH": hashed}
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _own("page.html"))

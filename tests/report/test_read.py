@@ -104,6 +104,7 @@ def test_a_hostile_folder_is_read_as_far_as_it_can_be(tmp_path):
     assert evil["texts"][0] == SCRIPT and len(look["groups"][0]["prompt"]) < 4200
     assert (len(long["texts"]), long["tokens"]) == (LONGEST, 50_000)
     assert any("could not be read" in note for note in data["runs"][0]["notes"])
+    assert data["runs"][0]["notes"][-1] == "No finite number in some entries: entropy (1x), reward (1x)."
 
 
 def test_looks_beyond_the_budget_are_spread_over_the_run(tmp_path):

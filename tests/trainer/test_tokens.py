@@ -144,3 +144,20 @@ def test_what_a_tool_wrote_and_what_never_ended(train):
         assert line["loss_mask"] == [True, True, False, False, True, True] and not line["is_truncated"]
         assert [value is None for value in line["entropy"]] == [False, False, True, True, False, False]
     assert all(line["is_truncated"] and not any(line["loss_mask"]) for line in cut)
+
+
+def above_one(completions, **_):
+    return [value - 1 for value in count_reward(completions)]
+
+
+def test_with_dynamic_sampling_rewards_stay_with_their_completions(train):
+    """Groups come from several attempts and change places."""
+    settings = {"log_tokens": 1, "log_tokens_groups": 9, "max_steps": 3, "dynamic_sampling": "resample"}
+    found = looks(train(SteerGRPOTrainer, **settings, trainer_arguments={"reward_funcs": above_one}))
+    assert list(found) == [1, 2, 3]
+    for lines in found.values():
+        places = [(line["group"], line["completion"]) for line in lines]
+        assert places == [(group, completion) for group in range(2) for completion in range(4)]
+        texts = ["".join(line["texts"]).replace("<eos>", "") for line in lines]
+        assert [line["reward"] for line in lines] == pytest.approx(above_one(texts))
+        assert len({(line["group"], line["prompt"]) for line in lines}) == 2
