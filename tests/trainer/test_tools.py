@@ -7,6 +7,7 @@ from support.runs import OPEN_STARE, Spy, count_reward, same_parameters
 from steer_trl import SteerGRPOTrainer
 from steer_trl.shaping import SHAPERS
 
+
 class Seeing(Spy):
     compute_loss = SteerGRPOTrainer.compute_loss  # some methods have given advantages per token by then
 
