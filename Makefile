@@ -10,7 +10,7 @@ DOCS := .venv-docs
 VLLM := .venv-vllm
 VLLM_RUN := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
 
-.PHONY: help install quickstart compare test test-distributed test-vllm notebooks lint format docs settings benchmark clean
+.PHONY: help install quickstart compare test test-distributed test-vllm notebooks lint format docs settings browser benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -50,6 +50,9 @@ $(DOCS)/.installed: setup.cfg constraints.txt
 quickstart: install ## train a small model with GRPO, STEER and STARE on this machine; minutes, no download
 	$(RUN) examples/quickstart.py --output_dir runs/quickstart
 
+evidence: install ## every way of holding the entropy on the laptop task; resumable, many hours in all
+	$(RUN) examples/evidence
+
 compare: install ## train the same small model with every method, and print one table; twenty minutes
 	$(RUN) examples/compare_methods.py --output_dir runs/compare
 
@@ -79,6 +82,11 @@ docs: $(DOCS)/.installed ## build the documentation's site into site/, every lin
 
 settings: install ## write the table of all settings into docs/settings.md
 	$(RUN) docs/hooks/settings_table.py
+
+browser: ## install Debian's Chromium for the test of the report page, where it is missing and this is root
+	@command -v chromium > /dev/null && command -v chromedriver > /dev/null || { test "$$(id -u)" = 0 \
+	&& apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core; } \
+	|| echo "There is no Chromium here: the tests of the report page in a browser are skipped."
 
 benchmark: install ## a training step against TRL's GRPOTrainer, the reward against TRL's accuracy_reward; bytes of the reductions
 	$(RUN) benchmarks/overhead.py

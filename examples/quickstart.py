@@ -3,14 +3,15 @@
     make quickstart
 
 A Qwen2 of 0.36 million parameters is made from scratch, taught a number puzzle with several correct solutions per
-problem by supervised learning, and then trained from that same start by each method. Prints one table and writes a
-picture.
+problem by supervised learning, and then trained from that same start by each method. Prints one table, and writes a
+picture and a page with all curves and the completions token by token.
 """
 
 import argparse
 import time
 from pathlib import Path
 
+from steer_trl import report
 from steer_trl.countdown.experiment import Experiment, run
 from steer_trl.countdown.report import picture, table, undecided
 
@@ -40,12 +41,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     began = time.perf_counter()
-    results = run(Experiment(METHODS, **vars(arguments)))
+    experiment = Experiment(METHODS, **vars(arguments))
+    results = run(experiment)
     picture(results, arguments.output_dir / "curves.png")
     minutes = (time.perf_counter() - began) / 60
     summary = f"{table(results, arguments.held_out)}\n\n{undecided(results, 'GRPO')}\n"
     (arguments.output_dir / "table.txt").write_text(summary)
+    page = report.write([experiment.folder(name) for name in METHODS], arguments.output_dir / "report.html")
     print(f"\n{summary}\n{minutes:.1f} minutes. Picture: {arguments.output_dir / 'curves.png'}")
+    print(f"Every curve, and what the models write, token by token: open {page} in a browser.")
 
 
 if __name__ == "__main__":

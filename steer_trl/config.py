@@ -9,13 +9,16 @@ from typing import Any
 
 from trl import GRPOConfig
 
+from steer_trl.diagnostics.options import DiagnosticsOptions
 from steer_trl.dynamic_sampling import SamplingOptions, sampling_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
-from steer_trl.shaping.conflicts import surrogate_conflicts
+from steer_trl.shaping.conflicts import idle_conflicts, surrogate_conflicts
 from steer_trl.shaping.hold import hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
-from steer_trl.shaping.options import choices_of, option, single_complaints
+from steer_trl.shaping.options import choice, choices_of, option, single_complaints
+from steer_trl.shaping.unused import unused_complaints
+from steer_trl.trl_settings import trl_complaints
 from steer_trl.validation import listed, refuse
 
 logger = logging.getLogger(__name__)
@@ -33,7 +36,40 @@ class PublishingOptions:
 
 
 @dataclass
-class SteerGRPOConfig(PublishingOptions, SamplingOptions, MethodOptions):
+class TerminalOptions:
+    """What a run shows while it lasts."""
+
+    terminal_log: str = choice(
+        "lines",
+        ("lines", "dict"),
+        "Each log on the terminal: 'lines' shows what matters in one line; 'dict' everything, as Transformers does. "
+        "Trackers and files have everything either way.",
+    )
+
+
+@dataclass
+class LogOptions:
+    """What a run writes to `_logs` in its folder. It is not pushed to the Hub."""
+
+    run_log: bool = option(
+        True, "Write every log entry to _logs/metrics.jsonl, which steer-trl report shows; `false` writes none."
+    )
+    log_tokens: int = option(
+        0,
+        "Optimizer steps between two looks at single tokens, written to _logs/tokens with all their numbers; 0 is "
+        "never. A look takes some 100 bytes per token.",
+        "[0, inf)",
+    )
+    log_tokens_groups: int = option(2, "Groups, which are all completions of a prompt, in each look.", "[1, inf)")
+    log_tokens_length: int = option(
+        1024, "Tokens of a completion that are written; of a longer one its beginning.", "[1, inf)"
+    )
+
+
+@dataclass
+class SteerGRPOConfig(
+    PublishingOptions, TerminalOptions, LogOptions, DiagnosticsOptions, SamplingOptions, MethodOptions
+):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
@@ -66,9 +102,28 @@ class SteerGRPOConfig(PublishingOptions, SamplingOptions, MethodOptions):
         dynamic_sampling (`str`, *optional*, defaults to `"none"`):
             What becomes of groups whose completions are all equally correct, which teach nothing: `"none"`, `"mask"`
             or `"resample"`; see `docs/dynamic_sampling.md`, also for the `dynamic_sampling_*` fields.
+        run_log (`bool`, *optional*, defaults to `True`):
+            Whether the main process writes every log entry to `<output_dir>/_logs/metrics.jsonl`.
+        log_tokens (`int`, *optional*, defaults to `0`):
+            Optimizer steps between two looks at single tokens, in `<output_dir>/_logs/tokens`; 0 is never.
+        log_tokens_groups (`int`, *optional*, defaults to `2`):
+            Groups in each look.
+        log_tokens_length (`int`, *optional*, defaults to `1024`):
+            Tokens of a completion that are written.
+        diagnostics (`bool`, *optional*, defaults to `True`):
+            Whether the log says what happens to the tokens (`docs/metrics.md`), with every method and with `"none"`.
+            What is trained does not depend on it.
+        diagnostics_steps (`int`, *optional*, defaults to `25`):
+            Every so many optimizer steps, the log says what exact entropy change is predicted for the tokens and which
+            one came about, at the price of a pass of the LM head and of one pass over a micro-batch. 0 is never.
+        alarms (`bool`, *optional*, defaults to `True`):
+            Whether a run that goes wrong in a known way says so: in the log, in `_logs/alarms.jsonl` in `output_dir`,
+            and in trackio or Weights & Biases where `report_to` names them.
         model_license (`str`, *optional*):
             The licence in the model card, by its identifier on the Hub. By default that of the base model's card,
             where this machine has it; otherwise the card states none.
+        terminal_log (`str`, *optional*, defaults to `"lines"`):
+            `"lines"` shows each log in one line; `"dict"` as the dictionary that it is, as Transformers does.
 
     Raises:
         `ValueError`: a setting outside its range, or one that cannot work with another.
@@ -79,7 +134,8 @@ class SteerGRPOConfig(PublishingOptions, SamplingOptions, MethodOptions):
     def __post_init__(self) -> None:
         # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.
         complaints = [*self._name_complaints(), *self._custom_complaints(), *self._license_complaints()]
-        refuse([*complaints, *single_complaints(self)], "SteerGRPOConfig")
+        refuse([*complaints, *single_complaints(self), *trl_complaints(self)], "SteerGRPOConfig")
+        refuse(self.diagnostics_complaints(), "SteerGRPOConfig")
         methods = {name: find_shaper(name) for name in self.shaping_names}
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
         self._take_surrogates(methods)
@@ -121,6 +177,11 @@ class SteerGRPOConfig(PublishingOptions, SamplingOptions, MethodOptions):
     def _remarks(self, methods: dict[str, type[Shaper]]) -> list[str]:
         """What a user may expect of a method that it does not do with these settings."""
         remarks = []
+        if "stare" in methods and self.stare_target_entropy_unit == "initial" and self.stare_target_entropy > 1:
+            remarks.append(
+                f"stare: stare_target_entropy={self.stare_target_entropy:g} times the entropy that the run starts "
+                "with is above that, so the gate is open until the entropy has grown as far. For 80 % of it, say 0.8."
+            )
         waits = self.dynamic_sampling == "resample" and self.dynamic_sampling_surplus == "keep"
         optimizer_steps = self.steps_per_generation * self.num_iterations / self.gradient_accumulation_steps
         for name, method in methods.items():
@@ -200,12 +261,18 @@ class SteerGRPOConfig(PublishingOptions, SamplingOptions, MethodOptions):
                 f"shaping_options={self.shaping_options!r} must be unset without a custom method. The settings of the "
                 "other methods are fields of this configuration."
             )
-        # A method that is not in use can be set wrongly, too.
-        for method in dict.fromkeys([*SHAPERS.values(), *methods.values()]):
-            complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
+        if self.log_tokens and not self.run_log:
+            complaints.append(
+                f"log_tokens={self.log_tokens!r} cannot be combined with run_log=False, which writes no _logs. Leave "
+                "run_log unset, or set log_tokens to 0."
+            )
         for name, method in methods.items():
+            complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
             complaints += method.conflicts(self) + surrogate_conflicts(name, method.surrogate, self)
-        complaints += combination_complaints(methods, self)
+        unlooked = "log_tokens=0", "no token is looked at"
+        idle = [(name, not self.log_tokens, *unlooked) for name in ("log_tokens_groups", "log_tokens_length")]
+        complaints += idle_conflicts(self, idle)
+        complaints += unused_complaints(methods, self) + combination_complaints(methods, self)
         return complaints + hold_conflicts(methods, self) + sampling_complaints(self)
 
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:

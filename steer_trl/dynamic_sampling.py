@@ -28,11 +28,9 @@ class SamplingOptions(ShapingConfig):
         "Name of the reward function that says whether a completion is correct; by default the only one there is.",
     )
     dynamic_sampling_factor: int = option(
-        1, "'resample': how many times the prompts of a rollout an attempt writes; a whole number.", "[1, inf)"
+        1, "'resample': how many times the prompts of a rollout an attempt writes.", "[1, inf)"
     )
-    dynamic_sampling_max_attempts: int = option(
-        10, "'resample': at most so many attempts for a rollout; a whole number.", "[1, inf)"
-    )
+    dynamic_sampling_max_attempts: int = option(10, "'resample': at most so many attempts for a rollout.", "[1, inf)")
     dynamic_sampling_surplus: str = choice(
         "keep",
         ("keep", "drop"),
@@ -61,11 +59,6 @@ def sampling_complaints(args: SamplingOptions) -> list[str]:
             ),
         ],
     )
-    complaints += [
-        f"{name} must be a whole number, got {value!r}."
-        for name in ("dynamic_sampling_factor", "dynamic_sampling_max_attempts")
-        if (value := getattr(args, name)) != int(value)
-    ]
     if args.dynamic_sampling == "mask" and args.loss_type not in HIDING_LOSSES:
         complaints.append(
             f"loss_type={args.loss_type!r} cannot be combined with {here}: its denominator counts completions or "

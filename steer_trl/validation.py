@@ -4,21 +4,36 @@ Such complaints are collected, so that a user sees all of them at once.
 """
 
 from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
 from numbers import Real
 from typing import Any, TypeGuard
+
+
+class Refusal(ValueError):
+    """Every complaint about one subject; `complaints` holds them one by one, each a sentence of its own."""
+
+    def __init__(self, complaints: list[str], subject: str) -> None:
+        super().__init__("\n".join([f"{subject}: {len(complaints)} problem(s) found.", *complaints]))
+        self.complaints = complaints
 
 
 def refuse(complaints: list[str], subject: str) -> None:
     """Raise one `ValueError` that lists every complaint about `subject`; do nothing when there is none."""
     if complaints:
-        raise ValueError("\n".join([f"{subject}: {len(complaints)} problem(s) found.", *complaints]))
+        raise Refusal(complaints, subject)
+
+
+def did_you_mean(name: object, known: Collection[str]) -> str:
+    """Return `" Did you mean 'x'?"` with the most similar of the `known` names, or nothing where none is."""
+    similar = get_close_matches(str(name).lower(), known, n=1, cutoff=0.7)
+    return f" Did you mean {similar[0]!r}?" if similar else ""
 
 
 def one_of(name: str, value: object, allowed: Collection[str]) -> list[str]:
     """Complain unless `value` is one of the `allowed` names."""
     if isinstance(value, str) and value in allowed:
         return []
-    return [f"{name}={value!r} is unknown. Use one of {', '.join(map(repr, allowed))}."]
+    return [f"{name}={value!r} is unknown.{did_you_mean(value, allowed)} Use one of {', '.join(map(repr, allowed))}."]
 
 
 def each_of(name: str, value: object, allowed: Collection[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """The configuration: the papers' defaults, one clear error for each mistake, YAML and command line."""
 
+import inspect
 import math
 import re
 from dataclasses import fields
@@ -12,7 +13,9 @@ from trl import GRPOConfig, TrlParser
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.functional.stare import STARE_VARIANTS, stare_operations
-from steer_trl.shaping import Rollout, Shaper, act_on_rollouts, make_shapers, shape_rollout
+from steer_trl.shaping import SHAPERS, Rollout, Shaper, act_on_rollouts, make_shapers, shape_rollout
+from steer_trl.shaping.methods import SETTINGS, MethodOptions
+from steer_trl.shaping.options import ShapingConfig
 
 NUMBERS = (float, float | None)
 
@@ -82,7 +85,7 @@ def test_the_floor_follows_the_form():
 MISTAKES = [
     (
         {"advantage_shaping": "ster"},
-        "advantage_shaping='ster' is unknown. Use one of 'steer', 'stare', .*, 'none', or",
+        r"advantage_shaping='ster' is unknown. Did you mean 'steer'\? Use one of 'steer', 'stare', .*, 'none', or",
     ),
     ({"advantage_shaping": None}, "advantage_shaping must be the name of a method or a list of names, got None"),
     ({"advantage_shaping": []}, r"advantage_shaping must be .*, got \[\]"),
@@ -177,8 +180,39 @@ MISTAKES = [
     ({"stare_target_entropy": math.nan}, "stare_target_entropy must be in .*, got nan"),
     ({"stare_target_entropy_unit": "bits"}, "stare_target_entropy_unit='bits' is unknown"),
     ({"stare_adaptive": True, "stare_step": -0.1}, "stare_step must be in .*, got -0.1"),
-    ({"stare_adaptive": True, "stare_amplify": 2.0}, r"stare_amplify_max must be in \[2.0, inf\), got 1.5"),
-    ({"stare_adaptive": True, "stare_attenuate": 0.4}, r"stare_attenuate_min must be in \(0, 0.4\], got 0.5"),
+    (
+        {"advantage_shaping": "stare", "stare_adaptive": True, "stare_amplify": 2.0},
+        r"stare_amplify_max must be in \[2.0, inf\), got 1.5",
+    ),
+    (
+        {"advantage_shaping": "stare", "stare_variant": "C2", "stare_adaptive": True, "stare_attenuate": 0.4},
+        r"stare_attenuate_min must be in \(0, 0.4\], got 0.5",
+    ),
+    (
+        {"stare_amplify": 2.0},
+        r"stare_amplify=2.0 is a setting of 'stare', .* Set advantage_shaping to \['steer', 'stare'\], or leave it",
+    ),
+    (
+        {"advantage_shaping": "none", "steer_lambda_min": 0.7},
+        "a setting of 'steer', .* Set advantage_shaping to 'steer'",
+    ),
+    (
+        {"advantage_shaping": "opo", "gtpo_entropy_weight": 0.5},
+        "gtpo_entropy_weight=0.5 is a setting of 'grpo_s' and 'gtpo'|is a setting of 'gtpo' and 'grpo_s'",
+    ),
+    ({"correct_threshold": 0.5}, "correct_threshold=0.5 is a setting of 'w_reinforce' and 'psr' and 'nsr'"),
+    ({"advantage_shaping": "psr", "w_reinforce_positive": 0.5}, "it keeps one outcome, of weight 1"),
+    ({"loss_type": "foo"}, "loss_type='foo' is unknown. Use one of 'grpo', 'dapo'"),
+    ({"importance_sampling_level": "sequences"}, r"is unknown. Did you mean 'sequence'\? Use one of"),
+    ({"scale_rewards": "groups"}, r"scale_rewards='groups' is unknown. Did you mean 'group'\?"),
+    ({"delta": 1.2}, "delta must be > 1 \\+ epsilon_high = 1.2, got 1.2"),
+    ({"delta": 1.3, "epsilon_high": 0.4}, "delta must be > 1 \\+ epsilon_high = 1.4, got 1.3"),
+    ({"per_device_train_batch_size": 0}, r"per_device_train_batch_size must be in \[1, inf\), got 0"),
+    ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps must be in"),
+    ({"max_completion_length": 0}, "max_completion_length must be in"),
+    ({"log_tokens_groups": 3}, "log_tokens_groups=3 cannot be combined with log_tokens=0"),
+    ({"max_steps": 0}, "max_steps must be >= 1, or -1"),
+    ({"temperature": 0}, r"temperature must be in \(0, inf\), got 0"),
 ]
 
 
@@ -222,6 +256,10 @@ CHANGED = "TRL's settings were changed: epsilon from 0.2 to 1.0, epsilon_high fr
         ({"advantage_shaping": "opo", "num_iterations": 4}, ["opo: it assumes on-policy .* lasts 4 optimizer steps"]),
         ({"advantage_shaping": "opo", "steps_per_generation": 2}, ["opo: it assumes on-policy .* lasts 2 optimizer"]),
         ({"advantage_shaping": "steer", "num_iterations": 4}, []),
+        (
+            {"advantage_shaping": "stare", "stare_target_entropy": 80, "stare_target_entropy_unit": "initial"},
+            ["stare_target_entropy=80 times the entropy .* For 80 % of it, say 0.8"],
+        ),
     ],
     ids=str,
 )
@@ -232,10 +270,20 @@ def test_what_a_method_does_not_do_or_changes_is_said(settings, remarks, caplog)
     assert all(re.search(remark, text) for remark, text in zip(remarks, said, strict=True)), said
 
 
-def test_idle_settings_of_a_method_that_is_not_in_use_are_left_alone():
-    """A recipe may keep them."""
-    idle = {"stare_attenuate": 0.8, "stare_step": 0.1, "stare_amplify_max": 2.0, "stare_attenuate_min": 0.1}
-    assert config(advantage_shaping="opo", steer_lambda_max=1.5, steer_quantile=0.5, **idle).stare_step == 0.1
+def test_a_custom_method_may_read_any_setting():
+    """Nobody knows which ones it reads."""
+    args = config(advantage_shaping="test_config.Halved", steer_lambda_min=0.7, correct_threshold=0.5)
+    assert (args.steer_lambda_min, args.correct_threshold) == (0.7, 0.5)
+
+
+def test_every_setting_belongs_to_a_method_that_reads_it():
+    own = {field.name for field in fields(MethodOptions)} - {field.name for field in fields(ShapingConfig)}
+    assert own | {"correct_threshold"} == SETTINGS.keys()
+    assert all(SETTINGS[name] for name in own)
+    source = {name: inspect.getsource(inspect.getmodule(SHAPERS[name])) for name in SHAPERS}
+    for name, readers in SETTINGS.items():
+        if name != "correct_threshold":
+            assert any(name in source[reader] for reader in readers), name
 
 
 def test_a_method_that_compares_nothing_takes_any_schedule():
@@ -244,7 +292,8 @@ def test_a_method_that_compares_nothing_takes_any_schedule():
 
 
 def test_bounds_of_the_schedule_bind_only_the_schedule():
-    assert config(stare_amplify=2.0, stare_attenuate=0.1).stare_amplify == 2.0
+    args = config(advantage_shaping="stare", stare_variant="C2", stare_amplify=2.0, stare_attenuate=0.1)
+    assert args.stare_amplify == 2.0
 
 
 def test_trls_own_checks_still_run():
@@ -261,8 +310,11 @@ def test_yaml_and_command_line(tmp_path):
     (args,) = TrlParser(SteerGRPOConfig).parse_args_and_config(line)
     assert args.shaping_names == ("stare",) and args.stare_target_entropy_unit == "initial"
     recipe.write_text("output_dir: out\nuse_cpu: true\nbf16: false\n")
-    (args,) = TrlParser(SteerGRPOConfig).parse_args_and_config(["--config", str(recipe), "--stare_variant", "C2"])
-    assert args.shaping_names == ("steer",) and stare_operations(args.stare_variant) == STARE_VARIANTS["C2"]
+    (args,) = TrlParser(SteerGRPOConfig).parse_args_and_config(["--config", str(recipe), "--steer_signed", "no"])
+    assert args.shaping_names == ("steer",)
+    line = ["--config", str(recipe), "--advantage_shaping", "stare", "--stare_variant", "C2"]
+    (args,) = TrlParser(SteerGRPOConfig).parse_args_and_config(line)
+    assert stare_operations(args.stare_variant) == STARE_VARIANTS["C2"]
     own = ["--advantage_shaping", "test_config.Halved", "--shaping_options", '{"strength": 0.5}']
     (args,) = TrlParser(SteerGRPOConfig).parse_args_and_config(["--config", str(recipe), *own])
     assert args.shaping_options == {"strength": 0.5}

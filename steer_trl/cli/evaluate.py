@@ -3,8 +3,8 @@
     steer-trl eval --model_name_or_path runs/model --output_dir runs/eval --benchmarks aime24 math500@4
 
 writes `summary.json`, `completions.jsonl` and a table on the terminal. If it was interrupted, the same command
-resumes it. On several GPUs: `--tensor_parallel_size` with vLLM, or `accelerate launch -m steer_trl.cli eval ...` with
-Transformers, where each process draws its share.
+resumes it; `--list` says what there is to measure on. On several GPUs: `--tensor_parallel_size` with vLLM, or
+`accelerate launch -m steer_trl.cli eval ...` with Transformers, where each process draws its share.
 """
 
 import hashlib
@@ -16,18 +16,36 @@ import torch
 from accelerate import PartialState
 from accelerate.utils import set_seed
 
-from steer_trl.cli.recipes import RecipeParser
+from steer_trl.cli.checks import model_complaints
+from steer_trl.cli.help import settings_of, text
+from steer_trl.cli.parser import RecipeParser
+from steer_trl.cli.run_folder import model_above
+from steer_trl.data import SOURCES
+from steer_trl.data.loader import argument_complaints
 from steer_trl.evaluation.backends import TransformersGenerator, VLLMGenerator, has_vllm, prompt_token_ids
-from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, Benchmark, load_benchmarks, one_sample_if_greedy
+from steer_trl.evaluation.benchmarks import (
+    PAPER_SAMPLES,
+    Benchmark,
+    benchmark_complaints,
+    load_benchmarks,
+    one_sample_if_greedy,
+)
 from steer_trl.evaluation.evaluate import evaluate
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.report import summarize, table
 from steer_trl.evaluation.sampling import Sampling
 from steer_trl.processes import leave_group
 from steer_trl.rewards import MathReward
-from steer_trl.trainer.preflight import check_model_path
 from steer_trl.validation import at_least, one_of, refuse
 
+HEAD = """
+usage: steer-trl eval --model_name_or_path MODEL --output_dir FOLDER [--benchmarks NAME@SAMPLES ...] [--SETTING VALUE]
+
+  steer-trl eval --model_name_or_path runs/model --output_dir runs/eval --benchmarks aime24 math500@4
+
+  --config  Recipe: a YAML file of settings; what stands on the command line goes over it.
+  --list  List the names of benchmarks.
+"""
 BATCH_SIZES = {"transformers": 32, "vllm": 4096}
 
 
@@ -41,7 +59,10 @@ class EvalArguments:
     )
     benchmarks: list[str] = field(
         default_factory=lambda: list(PAPER_SAMPLES),
-        metadata={"help": "NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES each."},
+        metadata={"help": "NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES each; --list lists the names."},
+    )
+    limit: int | None = field(
+        default=None, metadata={"help": "Problems of each benchmark, from the first; by default all."}
     )
     model_revision: str | None = field(default=None, metadata={"help": "Commit of the model on the Hub."})
     dtype: str = field(default="auto", metadata={"help": "auto, bfloat16, float16 or float32."})
@@ -87,7 +108,9 @@ class EvalArguments:
             self.batch_size = BATCH_SIZES.get(self.backend)
         else:
             complaints += at_least("batch_size", self.batch_size, 1)
-        refuse(complaints, "steer-trl eval")
+        complaints += argument_complaints(self.answer_format, self.instruction, self.limit)
+        complaints += model_complaints(self.model_name_or_path) + benchmark_complaints(self.benchmarks)
+        refuse(complaints + output_complaints(self.output_dir), "steer-trl eval")
 
     @property
     def sampling(self) -> Sampling:
@@ -95,16 +118,41 @@ class EvalArguments:
         return Sampling(self.temperature, self.top_p, self.top_k, self.max_tokens, self.seed)
 
 
+def output_complaints(folder: str) -> list[str]:
+    """Complain about a folder that is a file, or in which completions would be pushed together with a model."""
+    if Path(folder).is_file():
+        return [f"output_dir={folder!r} must be a folder, and is a file. Give another one."]
+    model = model_above(Path(folder))
+    if model is None:
+        return []
+    return [
+        f"output_dir={folder!r} must not be in a model's folder: what is written there would be pushed with the model "
+        f"in {str(model)!r}. Give another one, or one that begins with an underscore: {str(model / '_eval')!r}."
+    ]
+
+
 def main(arguments: list[str]) -> None:
     """Parse, evaluate, write, print."""
+    if {"-h", "--help", "--help-all"} & set(arguments):
+        print(text(HEAD, {"Settings": list(settings_of(EvalArguments))}, settings_of(EvalArguments)), end="")  # noqa: T201
+        return
+    if "--list" in arguments:
+        print(available())  # noqa: T201
+        return
     (args,) = RecipeParser((EvalArguments,), prog="steer-trl eval").parse_args_and_config(arguments)
     run(args)
+
+
+def available() -> str:
+    """The benchmarks by name, with the papers' number of samples, and where each comes from."""
+    found = {f"{name}@{PAPER_SAMPLES.get(name, 1)}": s for name, s in SOURCES.items() if s.split == "test"}
+    rows = [f"  {name:<18}{source.path}" for name, source in found.items()]
+    return "\n".join(["Names for --benchmarks, with the papers' numbers of samples, and files of any name:", *rows])
 
 
 def run(args: EvalArguments) -> dict[str, Any]:
     """Evaluate as `args` say; return the summary."""
     sampling, judge = args.sampling, MathReward(timeout=args.timeout, answer_format=args.answer_format)
-    check_model_path(args.model_name_or_path)
     state = PartialState(cpu=not torch.accelerator.is_available())
     if args.backend == "vllm" and state.num_processes > 1:
         raise ValueError(
@@ -112,7 +160,7 @@ def run(args: EvalArguments) -> dict[str, Any]:
             "steer-trl eval without accelerate launch."
         )
     with state.local_main_process_first():  # the others find its work in the cache
-        benchmarks = load_benchmarks(args.benchmarks, args.answer_format, args.instruction)
+        benchmarks = load_benchmarks(args.benchmarks, args.answer_format, args.instruction, args.limit)
     benchmarks = one_sample_if_greedy(benchmarks, sampling)
     generator = _generator(args)
     settings = _settings(args, benchmarks, generator)

@@ -1,34 +1,48 @@
-"""The console script: `steer-trl train ...` and `steer-trl eval ...`."""
+"""The console script: `steer-trl train`, `eval`, `report` and `recipes`."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import version
 
-USAGE = """usage: steer-trl COMMAND [--config FILE.yaml] [--FIELD VALUE ...]
+from steer_trl.cli.errors import one_line
+from steer_trl.validation import did_you_mean
 
-  train   train a model on math problems; --accelerate_config FILE starts it on several processes
-  eval    measure a saved model on the papers' benchmarks
+# Command: the module whose `main` runs it, and what it does.
+COMMANDS = {
+    "train": ("steer_trl.cli.train", "train a model on problems with checkable answers"),
+    "eval": ("steer_trl.cli.evaluate", "measure a saved model on the papers' benchmarks"),
+    "report": ("steer_trl.cli.report", "show what happened in one run or several, as a page"),
+    "recipes": ("steer_trl.cli.show", "list the recipes and engine configurations, or show one"),
+}
+USAGE = """usage: steer-trl COMMAND [--config RECIPE] [--FIELD VALUE ...]
 
-`steer-trl COMMAND --help` lists the fields."""
+{commands}
+
+steer-trl COMMAND --help lists the fields of a command; steer-trl --version says which version this is.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a sub-command; its modules are loaded only then."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    commands: dict[str, Callable[[], Callable[[list[str]], None]]] = {"train": _train, "eval": _eval}
-    if not arguments or arguments[0] not in commands:
-        asked_for_help = bool(arguments) and arguments[0] in ("-h", "--help")
-        print(USAGE, file=sys.stdout if asked_for_help else sys.stderr)
-        raise SystemExit(0 if asked_for_help else 2)
-    commands[arguments[0]]()(arguments[1:])
+    """Run a sub-command; its modules are loaded only then.
+
+    Raises:
+        `SystemExit`: with 2 and a line on stderr after a mistake; see `errors.py`.
+    """
+    command, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
+    with one_line(f"steer-trl {command}" if command in COMMANDS else "steer-trl"):
+        if command in ("-h", "--help"):
+            print(usage(), end="")  # noqa: T201
+        elif command == "--version":
+            print(f"steer-trl {version('steer_trl')}")  # noqa: T201
+        elif command in COMMANDS:
+            import_module(COMMANDS[command][0]).main(rest)
+        else:
+            what = f"there is no command {command!r}.{did_you_mean(command, COMMANDS)}" if command else "no command."
+            raise ValueError(f"{what} Use one of {', '.join(COMMANDS)}; steer-trl --help says what they do.")
 
 
-def _train() -> Callable[[list[str]], None]:
-    from steer_trl.cli.train import main
-
-    return main
-
-
-def _eval() -> Callable[[list[str]], None]:
-    from steer_trl.cli.evaluate import main
-
-    return main
+def usage() -> str:
+    """The text of `steer-trl --help`."""
+    lines = (f"  {name:<8} {what}" for name, (_, what) in COMMANDS.items())
+    return USAGE.format(commands="\n".join(lines))

@@ -1,76 +1,110 @@
-"""Recipes: YAML files of settings, of which one can extend another, so that a variant says only what it changes."""
+"""Recipes: YAML files of settings, of which one can extend another, so that a variant says only what it changes.
 
-import os
-import sys
-from argparse import ArgumentParser
-from collections.abc import Iterable
+Those of this package are called by name, `steer_qwen2.5_math_7b`, and so are its configurations of engines, `zero3`.
+"""
+
 from pathlib import Path
 from typing import Any
 
 import yaml
-from trl import TrlParser
+
+from steer_trl.validation import did_you_mean
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+RECIPES, ENGINES = CONFIGS / "recipes", CONFIGS / "accelerate"
 
 
-def load_recipe(path: str | Path) -> dict[str, Any]:
-    """Return the settings of a recipe, over those of the recipe that its `extends` names, relative to it.
+def named(folder: Path) -> dict[str, Path]:
+    """The YAML files in `folder` of this package, by name, those beside each other in alphabetical order."""
+    return {path.stem: path for path in (*sorted(folder.glob("*.yaml")), *sorted(folder.glob("*/*.yaml")))}
+
+
+def find_file(name: str | Path, folder: Path, kind: str) -> Path:
+    """Return the file `name`, or that of this package in `folder` with the name, with or without `.yaml`.
+
+    Its path in the repository, `configs/recipes/smoke_cpu.yaml`, finds it as well where there is no repository.
+
+    Raises:
+        `FileNotFoundError`: there is neither; it says what is similar, and where all names are.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    own = named(folder)
+    name_only = path.name.removesuffix(".yaml")
+    prefix = f"configs/{folder.name}"
+    if name_only in own and str(path.parent) in (".", "methods", prefix, f"{prefix}/methods"):
+        return own[name_only]
+    raise FileNotFoundError(
+        f"there is no {kind} {str(name)!r}: neither such a file nor one of that name in this package."
+        f"{did_you_mean(name_only, own)} steer-trl recipes lists the names."
+    )
+
+
+def load_recipe(name: str | Path) -> dict[str, Any]:
+    """Return the settings of a recipe, a file or a name, over those of the recipe that its `extends` names.
 
     Raises:
         `FileNotFoundError`: it, or the recipe it extends, is not there.
-        `ValueError`: one is not a mapping, or they extend each other in a circle.
+        `ValueError`: one is no YAML mapping, names a setting twice, or they extend each other in a circle.
     """
     settings: dict[str, Any] = {}
-    seen: list[Path] = []
-    following: Path | None = Path(path)
-    while following is not None:
-        if following.resolve() in seen:
-            raise ValueError(f"recipe {path} extends itself, by way of {following}. Remove one 'extends'.")
-        seen.append(following.resolve())
-        if not following.is_file():
-            raise FileNotFoundError(f"There is no recipe {following}. The repository's are in configs/recipes.")
-        own = yaml.safe_load(following.read_text())
-        if not isinstance(own, dict):
-            raise ValueError(
-                f"recipe {following} must be a YAML mapping, got a {type(own).__name__}. Write lines 'name: value'."
-            )
-        base = own.pop("extends", None)
-        settings = own | settings
-        following = None if base is None else following.parent / base
+    for _, own in reversed(layers(name)):
+        settings |= own
     return settings
 
 
-def split_off(flag: str, arguments: list[str]) -> tuple[str | None, list[str]]:
-    """Return the file that follows `flag`, `None` without it, and the other arguments.
+def layers(name: str | Path) -> list[tuple[Path, dict[str, Any]]]:
+    """Return the file and the settings of a recipe, then of the one it extends, and so on; see [`load_recipe`]."""
+    found: list[tuple[Path, dict[str, Any]]] = []
+    following: Path | None = find_file(name, RECIPES, "recipe")
+    while following is not None:
+        if following.resolve() in [path.resolve() for path, _ in found]:
+            raise ValueError(f"recipe {name} extends itself, by way of {following}. Remove one 'extends'.")
+        own = read_yaml(following)
+        base = own.pop("extends", None)
+        found.append((following, own))
+        following = None if base is None else _extended(following, base)
+    return found
+
+
+def _extended(path: Path, base: Any) -> Path:
+    beside = path.parent / str(base)
+    try:
+        return beside if beside.is_file() else find_file(str(base), RECIPES, "recipe")
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"recipe {path} extends {base!r}, but {error} A path is relative to it.") from error
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which a key stands once: of two, YAML would take the last without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        for key, _ in node.value:
+            if keys.count(key.value) > 1 and key.value != "<<":
+                lines = ", ".join(str(k.start_mark.line + 1) for k, _ in node.value if k.value == key.value)
+                raise yaml.constructor.ConstructorError(problem=f"{key.value!r} stands there twice, in lines {lines}")
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Return the mapping in a YAML file.
 
     Raises:
-        `SystemExit`: with a usage message, if no file follows, or the flag is given twice.
+        `ValueError`: it is no YAML, or no mapping, or names a key twice.
     """
-    parser = ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument(flag, dest="files", metavar="FILE.yaml", action="append", default=[])
-    known, others = parser.parse_known_args(arguments)
-    if len(known.files) > 1:
-        parser.error(f"argument {flag}: given {len(known.files)} times, with {', '.join(known.files)}. Give one.")
-    return (known.files or [None])[0], others
-
-
-def checkpoint_to_resume(value: str | None) -> str | bool | None:
-    """`args.resume_from_checkpoint` as `Trainer.train` takes it: recipes and command lines say `true` and `false`."""
-    return {"true": True, "false": None}.get(str(value).lower(), value)
-
-
-class RecipeParser(TrlParser):
-    """TRL's parser, with recipes that extend each other behind `--config`."""
-
-    def __init__(self, dataclass_types: Iterable[Any], **named: Any) -> None:
-        super().__init__(dataclass_types, **named)
-
-    def parse_args_and_config(self, args: Iterable[str] | None = None, *others: Any, **named: Any) -> tuple[Any, ...]:
-        """Parse the command line over the recipe over the defaults; see [`~trl.TrlParser`]."""
-        args = list(sys.argv[1:] if args is None else args)
-        path, args = split_off("--config", args)
-        if path is not None:
-            settings = load_recipe(path)
-            os.environ |= {name: str(value) for name, value in (settings.pop("env", None) or {}).items()}
-            unknown = self.set_defaults_with_config(**settings)
-            if unknown:
-                raise ValueError(f"recipe {path} has unknown settings: {' '.join(unknown)}. Correct or remove them.")
-        return super().parse_args_and_config(args, *others, **named)
+    try:
+        read = yaml.load(path.read_text(), _Loader)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} must be a text in UTF-8: {error}. Is it a YAML file?") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise ValueError(f"{path}{place} is no valid YAML: {error.problem}. Correct it.") from error
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is no valid YAML: {error}. Correct it.") from error
+    if not isinstance(read, dict):
+        found = "nothing" if read is None else f"a {type(read).__name__}"
+        raise ValueError(f"recipe {path} must be a YAML mapping, got {found}. Write lines 'name: value'.")
+    return read

@@ -1,91 +1,187 @@
-"""`steer-trl train`: a language model on math problems, with STEER, STARE or any other method, from a recipe.
+"""`steer-trl train`: a language model on problems with checkable answers, with any of the methods, from a recipe.
 
-    steer-trl train --accelerate_config configs/accelerate/zero3.yaml \\
-        --config configs/recipes/steer_qwen2.5_math_7b.yaml
+    steer-trl train --accelerate_config zero3 --config steer_qwen2.5_math_7b
 
 is the same as `accelerate launch --config_file configs/accelerate/zero3.yaml -m steer_trl.cli train --config ...`, for
 anyone who wants the launcher's own flags; without `--accelerate_config` it runs in this process.
 
 A recipe holds the fields of `SteerGRPOConfig` (all of TRL's `GRPOConfig` and those of the methods), of TRL's
-`ModelConfig` (model, LoRA, quantization) and of `MathArguments` below; an unknown key is an error. The
+`ModelConfig` (model, LoRA, quantization) and of `MathArguments` (`arguments.py`); an unknown key is an error. The
 same fields on the command line override it, and a recipe can extend another (`extends: other.yaml`).
 """
 
-from dataclasses import dataclass, field
+import os
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
 
+import torch
 from accelerate import PartialState
-from accelerate.commands.launch import launch_command, launch_command_parser
-from trl import ModelConfig, get_peft_config, get_quantization_config
-from trl.cli.accelerate_config import resolve_accelerate_config_argument
+from trl import GRPOConfig, ModelConfig, get_peft_config, get_quantization_config
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.cli.recipes import RecipeParser, checkpoint_to_resume, split_off
-from steer_trl.data import load_math_dataset
+from steer_trl.cli.arguments import PUBLIC_TEXTS, MathArguments
+from steer_trl.cli.checks import check, missing_complaints
+from steer_trl.cli.errors import FAILURES, training
+from steer_trl.cli.help import method_groups, settings_of, text
+from steer_trl.cli.launch import Engine
+from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume, split_off
+from steer_trl.cli.recipes import layers
+from steer_trl.cli.run_folder import remove_run
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
 from steer_trl.processes import leave_group
 from steer_trl.redact import changed, public
-from steer_trl.rewards import MathReward
-from steer_trl.trainer.preflight import check_model_path
+from steer_trl.shaping.unused import unread
+from steer_trl.validation import refuse
 
-PUBLIC_TEXTS = {  # that a model card may print; see `redact.py`
-    *("dataset_name", "dataset_config", "dataset_split", "eval_benchmarks", "model_name_or_path", "model_revision"),
-    *("dtype", "attn_implementation", "lora_target_modules", "lora_task_type", "bnb_4bit_quant_type"),
+HEAD = """
+usage: steer-trl train [--config RECIPE] [--accelerate_config ENGINE] [--SETTING VALUE ...]
+
+  steer-trl train --accelerate_config zero3 --config steer_qwen2.5_math_7b
+  steer-trl train --config smoke_cpu --model_name_or_path runs/tiny --dataset_name runs/tiny/problems.jsonl
+
+  --config  Recipe: a YAML file of settings, or a name; steer-trl recipes lists the names. What stands on the
+      command line goes over it.
+  --accelerate_config  Start the processes of this configuration of accelerate: a file, or a name such as zero3.
+  --num_processes  As many of them, in the place of the configuration's number.
+"""
+TAIL = """
+Every field of TRL's GRPOConfig and ModelConfig is a setting as well: steer-trl train --help-all lists them.
+"""
+OF_TRL = {
+    "Model": ["model_name_or_path", "model_revision", "dtype", "attn_implementation", "load_in_4bit"],
+    "LoRA": ["use_peft", "lora_r", "lora_alpha", "lora_target_modules"],
+    "Run": [
+        *("output_dir", "resume_from_checkpoint", "max_steps", "num_train_epochs", "learning_rate", "seed"),
+        *("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation", "num_iterations"),
+        *("num_generations", "max_completion_length", "temperature", "loss_type", "epsilon_high", "delta", "beta"),
+        *("use_vllm", "vllm_mode", "bf16", "use_cpu", "save_steps", "eval_strategy", "eval_steps", "report_to"),
+        *("log_completions", "push_to_hub", "hub_model_id", "model_license"),
+    ],
 }
+TYPES = (MathArguments, SteerGRPOConfig, ModelConfig)
 
 
-@dataclass
-class MathArguments:
-    """The data set, the reward and the benchmarks."""
+class TrainParser(RecipeParser):
+    """The settings of a training run; a recipe may hold those of methods that the command line has switched off."""
 
-    dataset_name: str = field(
-        metadata={"help": "Short name such as dapo-math-17k, Hub name, or path of a .parquet, .json or .jsonl file."}
-    )
-    dataset_config: str | None = field(
-        default=None, metadata={"help": "Configuration of a Hub data set with several."}
-    )
-    dataset_split: str | None = field(default=None, metadata={"help": "Split to train on; by default its usual one."})
-    reward_incorrect: float = field(
-        default=-1.0, metadata={"help": "Reward of an incorrect answer; a correct one gets 1."}
-    )
-    reward_timeout: float = field(default=5.0, metadata={"help": "Seconds that scoring one answer may take."})
-    eval_benchmarks: list[str] | None = field(
-        default=None,
-        metadata={"help": "Measured at each evaluation: NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES each."},
-    )
-    eval_temperature: float = field(default=1.0, metadata={"help": "Sampling temperature on the benchmarks."})
-    eval_top_p: float = field(default=0.7, metadata={"help": "Share of the probability mass drawn from there."})
+    def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
+        """Return the settings of a recipe, without those of methods that something nearer has left out; say which."""
+        parser = ArgumentParser(add_help=False, allow_abbrev=False)
+        parser.add_argument("--advantage_shaping", "--advantage-shaping", nargs="+")
+        chosen, left_out = parser.parse_known_args(args)[0].advantage_shaping, []
+        settings: dict[str, Any] = {}
+        for _, own in layers(path):
+            idle = [] if chosen is None else unread(own, [name for name in chosen if name != "none"])
+            left_out += idle
+            settings = {name: value for name, value in own.items() if name not in idle} | settings
+            shaping = own.get("advantage_shaping", chosen) if chosen is None else chosen
+            chosen = [shaping] if isinstance(shaping, str) else shaping if isinstance(shaping, list) else None
+        if left_out and FAILURES not in os.environ and os.environ.get("RANK", "0") == "0":
+            names = ", ".join(dict.fromkeys(left_out))
+            print(  # noqa: T201
+                f"steer-trl train: note: {names} of recipe {path} left out: no method in use reads them.",
+                file=sys.stderr,
+            )
+        return settings
+
+    def parse_known_args(self, *args: Any, **named: Any) -> Any:
+        """Refuse a run without a model or a data set before anything else is said about it."""
+        known, unknown = super().parse_known_args(*args, **named)
+        refuse(missing_complaints(known.model_name_or_path, known.dataset_name), "steer-trl train")
+        return known, unknown
+
+    def format_help(self) -> str:
+        """Return the help that fits a few screens."""
+        return text(HEAD, self._groups(), self._known(), TAIL, short=True)
+
+    def format_help_all(self) -> str:
+        """Return the help on every setting."""
+        groups = self._groups()
+        rest = self._known().keys() - {name for names in groups.values() for name in names}
+        ordered = [name for name in self._known() if name in rest]
+        return text(HEAD, groups | {"All others, of TRL and Transformers": ordered}, self._known())
+
+    def _known(self) -> dict[str, Any]:
+        return settings_of(*self.dataclass_types)
+
+    def _groups(self) -> dict[str, list[str]]:
+        task = list(settings_of(MathArguments))
+        evaluation = [name for name in task if name.startswith("eval_")]
+        ours = settings_of(SteerGRPOConfig).keys() - settings_of(GRPOConfig).keys() - {"model_license"}
+        methods = method_groups()
+        of_methods = {name for names in methods.values() for name in names}
+        general = [name for name in settings_of(SteerGRPOConfig) if name in ours - of_methods]
+        first = {"Method": general, "Data and reward": [name for name in task if name not in evaluation]}
+        return first | OF_TRL | {"Evaluation": evaluation} | methods
 
 
 def main(arguments: list[str]) -> None:
     """Train here, or start the processes that the engine's configuration asks for, each of which trains here."""
+    if {"-h", "--help", "--help-all"} & set(arguments):
+        parser = TrainParser(TYPES, prog="steer-trl train")
+        print(parser.format_help_all() if "--help-all" in arguments else parser.format_help(), end="")  # noqa: T201
+        return
     engine, rest = split_off("--accelerate_config", arguments)
-    if engine is None:
+    num_processes, rest = split_off("--num_processes", rest, metavar="N")
+    if engine is not None:
+        launch(Engine.find(engine, num_processes), rest)
+    elif num_processes is not None:
+        raise ValueError(
+            "num_processes cannot be used without accelerate_config. Say --accelerate_config ddp, or zero3."
+        )
+    else:
         run(*parse(rest))
         leave_group()
-        return
-    command = [*resolve_accelerate_config_argument(["--accelerate_config", engine]), "--module", "steer_trl.cli"]
-    launch_command(launch_command_parser().parse_args([*command, "train", *rest]))
 
 
-def parse(arguments: list[str]) -> tuple[MathArguments, SteerGRPOConfig, ModelConfig]:
+def launch(engine: Engine, arguments: list[str]) -> None:
+    """Start the processes of `engine`, once what each would complain about has been looked for here."""
+
+    class OfOneProcess(SteerGRPOConfig):
+        """What a process will read, on its device, without taking one here."""
+
+        device, n_gpu, world_size = torch.device("cpu"), 1, engine.num_processes
+
+    check(*parse(arguments, OfOneProcess))
+    engine.launch(["train", *arguments])
+
+
+def parse(
+    arguments: list[str], configuration: type[SteerGRPOConfig] = SteerGRPOConfig
+) -> tuple[MathArguments, SteerGRPOConfig, ModelConfig]:
     """Parse the command line over a recipe over the defaults."""
-    types = (MathArguments, SteerGRPOConfig, ModelConfig)
-    return RecipeParser(types, prog="steer-trl train").parse_args_and_config(arguments)
+    parser = TrainParser((MathArguments, configuration, ModelConfig), prog="steer-trl train")
+    return parser.parse_args_and_config(arguments)
 
 
 def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
-    """Load, train, save."""
-    if not model_args.model_name_or_path:
-        raise ValueError("model_name_or_path is missing. Give the folder of a saved model, or its name on the Hub.")
-    check_model_path(model_args.model_name_or_path)
-    if math_args.eval_benchmarks and training_args.eval_strategy == "no":
-        raise ValueError(
-            "eval_benchmarks cannot be combined with eval_strategy='no', which never evaluates. Set eval_strategy: "
-            "steps, or eval_benchmarks: null in the recipe."
-        )
-    with PartialState().local_main_process_first():  # the others find its work in the cache
-        dataset = load_math_dataset(math_args.dataset_name, math_args.dataset_split, math_args.dataset_config)
+    """Check, load, train, save."""
+    state = PartialState()
+    with state.local_main_process_first():  # the others find its work in the cache
+        if state.is_local_main_process:
+            check(math_args, training_args, model_args)
+        rewards, dataset = math_args.load_rewards(), math_args.load_dataset()
         benchmarks = load_benchmarks(math_args.eval_benchmarks) if math_args.eval_benchmarks else None
+    trainer = _make_trainer(math_args, training_args, model_args, rewards, dataset, benchmarks)
+    if math_args.overwrite_output_dir and training_args.should_save:
+        remove_run(Path(training_args.output_dir))
+    trainer.accelerator.wait_for_everyone()
+    with training():
+        trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
+    trainer.save_model()
+    trainer.accelerator.print(f"Saved to {training_args.output_dir}")
+
+
+def _make_trainer(
+    math_args: MathArguments,
+    training_args: SteerGRPOConfig,
+    model_args: ModelConfig,
+    rewards: list[Any],
+    dataset: Any,
+    benchmarks: Any,
+) -> SteerGRPOTrainer:
     sampling = Sampling(
         temperature=math_args.eval_temperature,
         top_p=math_args.eval_top_p,
@@ -97,9 +193,10 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         "dtype": model_args.dtype,
     }
     training_args.model_init_kwargs = loading | (training_args.model_init_kwargs or {})
+    assert model_args.model_name_or_path is not None  # `checks.py` has seen to it
     trainer = SteerGRPOTrainer(
         model=model_args.model_name_or_path,
-        reward_funcs=MathReward(incorrect=math_args.reward_incorrect, timeout=math_args.reward_timeout),
+        reward_funcs=rewards,
         args=training_args,
         train_dataset=dataset,
         benchmarks=BenchmarkEvaluation(benchmarks, sampling) if benchmarks else None,
@@ -107,6 +204,4 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         peft_config=get_peft_config(model_args),
     )
     trainer.cards.recipe = public(changed(math_args) | changed(model_args), PUBLIC_TEXTS)
-    trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
-    trainer.save_model()
-    trainer.accelerator.print(f"Saved to {training_args.output_dir}")
+    return trainer

@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +43,7 @@ class Experiment:
     batch_size: int = 128
     seed: int = 0
     side_by_side: int = field(default_factory=_cores)  # runs at a time
+    after_each: Callable[[str], None] | None = None  # told the name of a method's run that has ended
     launcher: Sequence[str] = ()  # before the `-m` of a training's command: what starts several processes for it
 
     def folder(self, name: str) -> Path:
@@ -80,9 +81,15 @@ def train_methods(experiment: Experiment) -> dict[str, dict[str, Any]]:
     """
     command = [*experiment.launcher, "-m", "steer_trl.countdown.training"]
     with ThreadPoolExecutor(experiment.side_by_side) as pool:  # a failure or an interrupt cancels the runs that wait
-        list(pool.map(lambda name: _run(experiment, name, experiment.steps, command), experiment.methods))
-    names = [START, *experiment.methods]
+        list(pool.map(lambda name: _train(experiment, name, command), experiment.methods))
+    names = [START, *experiment.methods] if experiment.methods else []
     return {name: json.loads((experiment.folder(name) / MEASURED).read_text()) for name in names}
+
+
+def _train(experiment: Experiment, name: str, command: list[str]) -> None:
+    _run(experiment, name, experiment.steps, command)
+    if experiment.after_each:
+        experiment.after_each(name)
 
 
 def _run(experiment: Experiment, name: str, steps: int, command: list[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
 
-from steer_trl.cli.recipes import RecipeParser
+from steer_trl.cli.parser import RecipeParser
 from steer_trl.countdown.evaluation import MEASURED, evaluate_saved
 from steer_trl.countdown.task import CHARACTERS, solved_examples, split_problems
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer

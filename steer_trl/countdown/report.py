@@ -77,7 +77,7 @@ def figure(results: dict[str, dict[str, Any]]) -> "Figure":
         steps, values = zip(*_smooth(series(measured["log"], "entropy")), strict=True)
         axes[0].plot(steps, values, **style)
         for axis, metric in zip(axes[1:], ("accuracy", "pass@16"), strict=True):
-            points = [(0, *start[metric]), *((entry["step"], *entry[metric]) for entry in measured["held_out"])]
+            points = [(0, *start[metric]), *((entry["step"], *entry["T=1"][metric]) for entry in measured["held_out"])]
             steps, values, half_widths = zip(*points, strict=True)
             axis.errorbar(steps, values, half_widths, capsize=2, marker="o", markersize=3, **style)
     drawn.suptitle("One start, one order of the data, several ways to weight the tokens: Countdown, 0.36 M parameters")

@@ -16,8 +16,8 @@ from datasets import Dataset
 from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
-from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.cli.recipes import RecipeParser, checkpoint_to_resume
+from steer_trl import SteerGRPOConfig, SteerGRPOTrainer, runlog
+from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume
 from steer_trl.countdown.evaluation import MEASURED, SAMPLINGS, evaluate, evaluate_saved
 from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, split_problems
 from steer_trl.processes import leave_group
@@ -35,6 +35,7 @@ SETTINGS: dict[str, Any] = {
     "logging_steps": 1,
     "save_strategy": "no",
     "report_to": "none",
+    "log_tokens": 40,
     "disable_tqdm": True,
     "use_cpu": True,
     "bf16": False,
@@ -55,24 +56,44 @@ class CountdownArguments:
 
 
 class HeldOut(TrainerCallback):
-    """Evaluates at temperature 1 every few steps, into the log; the last step is left to the final evaluation."""
+    """Evaluates in every way of sampling each few steps, into the log; the last step is left to the final one.
+
+    The start is evaluated for the run log only, at temperature 1: it has been measured, once for all methods.
+    """
 
     def __init__(self, every: int, prompts: list[str]) -> None:
         self.every, self.prompts = every, prompts
 
+    def on_step_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Evaluate the start."""
+        if state.global_step == 0 and args.run_log:
+            model, tokenizer = kwargs["model"], kwargs["processing_class"]
+            write_evaluation(args, 0, {"T=1": evaluate(model, tokenizer, self.prompts, *SAMPLINGS["T=1"])})
+
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Evaluate if it is time. What is in the state's log is in the checkpoints."""
         if state.global_step % self.every == 0 and state.global_step < state.max_steps:
-            metrics = evaluate(kwargs["model"], kwargs["processing_class"], self.prompts, *SAMPLINGS["T=1"])
+            model, tokenizer = kwargs["model"], kwargs["processing_class"]
+            metrics = {name: evaluate(model, tokenizer, self.prompts, *drawn) for name, drawn in SAMPLINGS.items()}
             entry: dict[str, Any] = {"step": state.global_step, "held_out": metrics}
             state.log_history.append(entry)
+            write_evaluation(args, state.global_step, metrics)
+
+
+def write_evaluation(args: SteerGRPOConfig, step: int, metrics: dict[str, dict[str, list[float]]]) -> None:
+    """Put the means of an evaluation into the run log, where `steer-trl report` finds them."""
+    if args.run_log:
+        means = {f"eval_held_out_{name}": mean for name, (mean, _) in metrics["T=1"].items()}
+        if "greedy" in metrics:
+            means["eval_held_out_greedy_accuracy"] = metrics["greedy"]["accuracy"][0]
+        runlog.append(args.output_dir, {"step": step} | means)
 
 
 def train(countdown: CountdownArguments, args: SteerGRPOConfig) -> None:
     """Train the start, or resume; save the model, and on one process evaluate it and write `measured.json`.
 
-    That has TRL's log, the seconds since the start or the resume, and the evaluations: `held_out` over the steps at
-    temperature 1, `final` in every way of sampling.
+    That has TRL's log, the seconds since the start or the resume, and the evaluations in every way of sampling:
+    `held_out` over the steps, `final` at the end.
 
     Raises:
         `ValueError`: evaluations during the training of several processes, which may each hold a part of the model.
@@ -100,7 +121,8 @@ def train(countdown: CountdownArguments, args: SteerGRPOConfig) -> None:
         history: list[dict[str, Any]] = trainer.state.log_history  # with the entries of `HeldOut`
         log = [entry for entry in history if "held_out" not in entry]
         points = [{"step": e["step"]} | e["held_out"] for e in history if "held_out" in e]
-        points.append({"step": trainer.state.global_step} | final["T=1"])
+        points.append({"step": trainer.state.global_step} | final)
+        write_evaluation(args, trainer.state.global_step, final)
         measured = {"log": log, "seconds": log[-1]["train_runtime"], "held_out": points, "final": final}
         Path(args.output_dir, MEASURED).write_text(json.dumps(measured, indent=1))
 

@@ -12,21 +12,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset, Features, List, Value, load_dataset
+from datasets import Dataset, Features, List, Value
 from tqdm import tqdm
 
 from steer_trl.data.instructions import INSTRUCTIONS, with_instruction
-from steer_trl.data.schemas import answer_columns, missing_columns, read_row
+from steer_trl.data.reading import read_rows
+from steer_trl.data.schemas import QUESTIONS, answer_columns, missing_columns, read_row
 from steer_trl.data.sources import SOURCES
 from steer_trl.rewards import MathReward
 from steer_trl.rewards.answers import ANSWER_FORMATS
-from steer_trl.validation import one_of, refuse
+from steer_trl.validation import at_least, did_you_mean, one_of, refuse
 
-FILE_BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json"}
 FULL_WIDTH = {0xFF01 + i: 0x21 + i for i in range(94)}
 MAX_UNREADABLE = 0.05  # with more unreadable answers than this, they are not read from the right column
-
-HUB_PAGE = "https://huggingface.co/datasets/"
 
 MESSAGES = List({"role": Value("string"), "content": Value("string")})
 TEXT = Value("string")
@@ -40,32 +38,38 @@ def load_math_dataset(
     revision: str | None = None,
     answer_format: str = "boxed",
     instruction: str | None = None,
+    prompt_column: str | None = None,
+    answer_column: str | None = None,
+    limit: int | None = None,
 ) -> Dataset:
     r"""Load problems with `prompt`, `solution`, `source` and `id`, all of which can be scored.
 
     Args:
-        name_or_path (`str`): a short name of [`~steer_trl.data.SOURCES`], a name on the Hub, or a `.parquet`, `.json`
-            or `.jsonl` file, in any of the schemas of `steer_trl/data/schemas.py`.
+        name_or_path (`str`): a short name of [`~steer_trl.data.SOURCES`], a name on the Hub, or a `.parquet`, `.json`,
+            `.jsonl` or `.csv` file, in any of the schemas of `steer_trl/data/schemas.py`.
         split (`str`, *optional*): split to load; that of the short name, else `"train"`. A file is all in `"train"`.
         config (`str`, *optional*): configuration of a data set on the Hub that has several.
         revision (`str`, *optional*): commit of the Hub; that of the short name by default.
         answer_format (`str`): `"boxed"`, or `"answer_line"` for DAPO's last line `Answer: ...`; a reward must be told
             the same.
         instruction (`str`, *optional*): a custom wording, with `{problem}` once; `"{problem}"` is the problem alone.
+        prompt_column, answer_column (`str`, *optional*): the columns of questions and of answers, where their names
+            are not among those of the schemas, or not the first of them.
+        limit (`int`, *optional*): rows to read, from the first; all by default.
 
     Raises:
         `FileNotFoundError`: the name ends like a file and there is none.
         `ValueError`: no rows, no column of questions or answers, no problem left, more than 5 % of the answers cannot
             be scored, or an argument outside its range.
     """
-    refuse(_argument_complaints(answer_format, instruction), "load_math_dataset")
-    raw = _load(name_or_path, split, config, revision)
-    missing = missing_columns(raw.features)
-    refuse([f"{text}; its columns are {sorted(raw.column_names)}." for text in missing], f"data set {name_or_path!r}")
+    refuse(argument_complaints(answer_format, instruction, limit), "load_math_dataset")
+    raw = read_rows(name_or_path, split, config, revision)
+    raw = raw if limit is None else raw.select(range(min(limit, len(raw))))
+    raw, answers = _named_columns(raw, prompt_column, answer_column, name_or_path)
     rows = raw.map(
         read_row,
         with_indices=True,
-        fn_kwargs={"answers": answer_columns(raw.features)},
+        fn_kwargs={"answers": answers},
         remove_columns=raw.column_names,
         features=Features({"messages": MESSAGES, "problem": TEXT, "solution": TEXT, "id": TEXT}),
         desc="Reading problems",
@@ -86,8 +90,10 @@ def load_math_dataset(
     )
 
 
-def _argument_complaints(answer_format: str, instruction: str | None) -> list[str]:
+def argument_complaints(answer_format: str, instruction: str | None, limit: int | None) -> list[str]:
+    """Complain about arguments of [`load_math_dataset`] that are wrong by themselves."""
     complaints = one_of("answer_format", answer_format, ANSWER_FORMATS)
+    complaints += [] if limit is None else at_least("limit", limit, 1)
     if instruction is not None and instruction.count("{problem}") != 1:
         complaints.append(
             f"instruction must contain {{problem}} exactly once, where the problem goes, got {instruction!r}."
@@ -95,27 +101,21 @@ def _argument_complaints(answer_format: str, instruction: str | None) -> list[st
     return complaints
 
 
-def _load(name_or_path: str, split: str | None, config: str | None, revision: str | None) -> Dataset:
-    path = Path(name_or_path).expanduser()
-    builder = FILE_BUILDERS.get(path.suffix)
-    if builder and not path.is_file():
-        raise FileNotFoundError(f"data set {name_or_path!r}: there is no such file. Check the path.")
-    if builder:
-        arguments: dict[str, Any] = {"path": builder, "data_files": str(path), "split": split or "train"}
-    elif known := SOURCES.get(name_or_path):
-        arguments = {"path": known.path, "name": config or known.config, "split": split or known.split}
-        arguments["revision"] = revision or known.revision
-    else:
-        arguments = {"path": name_or_path, "name": config, "split": split or "train", "revision": revision}
-    try:
-        dataset = load_dataset(**arguments)
-    except (ValueError, StopIteration) as error:
-        if isinstance(error, StopIteration) or "corresponds to no data" in str(error):  # so `datasets` says "empty"
-            raise ValueError(f"data set {name_or_path!r} has no rows. Check the file and the split.") from error
-        raise
-    if not builder and not os.path.isdir(name_or_path):
-        dataset.info.homepage = HUB_PAGE + arguments["path"]  # for the model card; `map` and `select` keep it
-    return dataset
+def _named_columns(raw: Dataset, prompt: str | None, answer: str | None, name: str) -> tuple[Dataset, list[str]]:
+    """Put the column that is said to have the questions under their usual name; return the columns of the answers."""
+    complaints = [
+        f"{field}={column!r} is no column of data set {name!r}.{did_you_mean(column, raw.column_names)} Its columns "
+        f"are {sorted(raw.column_names)}."
+        for field, column in {"prompt_column": prompt, "answer_column": answer}.items()
+        if column is not None and column not in raw.column_names
+    ]
+    refuse(complaints, f"data set {name!r}")
+    if prompt is not None:
+        raw = raw.remove_columns([q for q in QUESTIONS if q in raw.column_names and q not in (prompt, answer)])
+        raw = raw if prompt in QUESTIONS else raw.rename_column(prompt, QUESTIONS[0])
+    missing = missing_columns(raw.features, [answer] if answer else None)
+    refuse([f"{text}; its columns are {sorted(raw.column_names)}." for text in missing], f"data set {name!r}")
+    return raw, [answer] if answer else answer_columns(raw.features)
 
 
 def _select(rows: Dataset, name: str) -> Dataset:

@@ -24,12 +24,12 @@ ANSWERS = ("reward_model", "final_answer", "answer", "target", "solution")
 IDS = ("id", "unique_id", "problem_id", "extra_info")
 
 
-def missing_columns(features: dict[str, Any]) -> list[str]:
-    """Say which column a data set of these features lacks; nothing if it can be read."""
+def missing_columns(features: dict[str, Any], answers: list[str] | None = None) -> list[str]:
+    """Say which column a data set of these features lacks; nothing if it can be read. `answers` are those it has."""
     complaints = []
     if not any(name in features for name in QUESTIONS):
         complaints.append(f"a question is missing: it needs a column {_or(QUESTIONS)}")
-    if not answer_columns(features):
+    if not (answers or answer_columns(features)):
         others = [name for name in ANSWERS if name != "reward_model"]
         complaints.append(f"an answer is missing: it needs a column {_or(others)}, or 'reward_model.ground_truth'")
     return complaints

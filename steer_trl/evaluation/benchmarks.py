@@ -10,7 +10,7 @@ from pathlib import Path
 from datasets import Dataset
 
 from steer_trl.data import SOURCES, load_math_dataset
-from steer_trl.data.loader import FILE_BUILDERS
+from steer_trl.data.reading import FILE_BUILDERS, file_complaints
 from steer_trl.evaluation.sampling import Sampling
 from steer_trl.validation import refuse
 
@@ -31,30 +31,49 @@ class Benchmark:
 
 
 def load_benchmarks(
-    specifications: Sequence[str], answer_format: str = "boxed", instruction: str | None = None
+    specifications: Sequence[str],
+    answer_format: str = "boxed",
+    instruction: str | None = None,
+    limit: int | None = None,
 ) -> list[Benchmark]:
     """Load benchmarks, by default with the paper's number of samples, 1 where it has none.
 
     Args:
         specifications: each a short name, a name on the Hub or a file, with a name of its own before it and a number
             of samples after it if wanted: `"aime24"`, `"math500@4"`, `"mine=problems.jsonl@8"`.
-        answer_format, instruction: as in [`~steer_trl.data.load_math_dataset`].
+        answer_format, instruction, limit: as in [`~steer_trl.data.load_math_dataset`].
 
     Raises:
         `ValueError`: two of one name, no sample, or what `load_math_dataset` refuses.
     """
+    refuse(benchmark_complaints(specifications), "benchmarks")
+    load = partial(load_math_dataset, answer_format=answer_format, instruction=instruction, limit=limit)
+    parts = [_parse(specification) for specification in specifications]
+    return [Benchmark(name, load(source, _split(source)), samples) for name, source, samples in parts]
+
+
+def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
+    """Complain about specifications that are wrong by themselves, before any is loaded."""
+    if not specifications:
+        return [f"benchmarks must not be empty. Name some of {', '.join(PAPER_SAMPLES)}, or a file."]
+    complaints = []
+    for specification in specifications:
+        after = specification.rpartition("@")[2]
+        if "@" in specification and not after.isdecimal() and not Path(specification).exists():
+            complaints.append(
+                f"benchmark {specification!r} must be NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES, and SAMPLES "
+                f"a whole number, got {after!r}."
+            )
+    if complaints:
+        return complaints
     parts = [_parse(specification) for specification in specifications]
     names = [name for name, _, _ in parts]
     repeated = sorted({name for name in names if names.count(name) > 1})
-    complaints = [f"benchmark {name!r} is named twice. Rename one of them: other={name}." for name in repeated]
+    complaints += [f"benchmark {name!r} is named twice. Rename one of them: other={name}." for name in repeated]
     complaints += [
         f"benchmark {name!r} must have >= 1 samples, got {k}. Write {name}@1." for name, _, k in parts if k < 1
     ]
-    if not parts:
-        complaints.append(f"benchmarks must not be empty. Name some of {', '.join(PAPER_SAMPLES)}, or a file.")
-    refuse(complaints, "benchmarks")
-    load = partial(load_math_dataset, answer_format=answer_format, instruction=instruction)
-    return [Benchmark(name, load(source, _split(source)), samples) for name, source, samples in parts]
+    return complaints + [complaint for _, source, _ in parts for complaint in file_complaints(source)]
 
 
 def one_sample_if_greedy(benchmarks: Sequence[Benchmark], sampling: Sampling) -> list[Benchmark]:

@@ -18,15 +18,16 @@ The annotations give these shapes in the notation of jaxtyping; only tests check
 
 from steer_trl.functional.controller import TargetEntropyController
 from steer_trl.functional.regulator import EntropyRegulator
-from steer_trl.functional.sensitivity import entropy_sensitivity
+from steer_trl.functional.sensitivity import entropy_change, entropy_sensitivity, entropy_sensitivity_without_logits
 from steer_trl.functional.stare import stare_statistic, stare_weights
-from steer_trl.functional.steer import entropy_change, steer_statistic, steer_weights
+from steer_trl.functional.steer import steer_statistic, steer_weights
 
 __all__ = [
     "EntropyRegulator",
     "TargetEntropyController",
     "entropy_change",
     "entropy_sensitivity",
+    "entropy_sensitivity_without_logits",
     "stare_statistic",
     "stare_weights",
     "steer_statistic",

@@ -1,8 +1,17 @@
-"""The exact first-order effect of a token's update on the entropy of its own distribution (STARE, section 3)."""
+"""What a token's update does to the entropy of its own distribution.
+
+Phi is the exact effect to first order (STARE, section 3), from logits or from what a fused head returns. Omega is the
+change that one gradient step on the token causes: exactly, or as STEER estimates it from the sampled token (Eq. 6, 9).
+"""
 
 import torch
 from jaxtyping import Float, Float32, Int
 from torch import Tensor
+
+from steer_trl.functional.clipping import clipped
+from steer_trl.validation import one_of, refuse
+
+FORMS = ("paper", "released", "exact")
 
 
 def entropy_sensitivity(
@@ -30,3 +39,103 @@ def entropy_sensitivity(
     slope = torch.where(probs > 0, probs * (logps + entropy), 0.0)
     chosen = slope.gather(-1, token_ids.unsqueeze(-1)).squeeze(-1)
     return chosen - (probs * slope).sum(-1)
+
+
+def entropy_sensitivity_without_logits(
+    logps: Float[Tensor, "*tokens"],
+    entropies: Float[Tensor, "*tokens"],
+    half_logps: Float[Tensor, "*tokens"],
+    half_entropies: Float[Tensor, "*tokens"],
+) -> Float32[Tensor, "*tokens"]:
+    r"""Return the same, exactly, from what a fused LM head returns at the temperature and at half of it.
+
+        Phi(a) = pi_a (ln pi_a + H) - S [(ln pi_a + H) - (ln rho_a + H_rho) / 2],   S = pi_a^2 / rho_a
+
+    Half the temperature squares the probabilities: rho_v = pi_v^2 / S with S = sum_v pi_v^2, so that
+    `sum_v pi_v^2 ln pi_v = S (ln S - H_rho) / 2`. The sums are arranged by `ln pi_a + H`, which is how far the token's
+    logit is above the mean one: normalisations, and their rounding, cancel in it.
+
+    Args:
+        logps, entropies (`torch.Tensor` of shape `[...]`): ln pi of the token whose update is considered, and H, nats.
+        half_logps, half_entropies (`torch.Tensor` of shape `[...]`): the same of rho, for the same logits at half the
+            temperature.
+
+    Returns:
+        `torch.Tensor` of shape `[...]`: Phi in nats per unit of logit, float32; 0 where all four are 0, which is what
+        TRL's head returns for a position that it does not score.
+    """
+    lp, entropy, half_lp, half_entropy = (x.detach().float() for x in (logps, entropies, half_logps, half_entropies))
+    above_mean = lp + entropy
+    return lp.exp() * above_mean - (2 * lp - half_lp).exp() * (above_mean - (half_lp + half_entropy) / 2)
+
+
+def entropy_change(
+    logps: Float[Tensor, "B T"],
+    old_logps: Float[Tensor, "B T"],
+    entropies: Float[Tensor, "B T"],
+    advantages: Float[Tensor, "B"] | Float[Tensor, "B 1"] | Float[Tensor, "B T"],
+    *,
+    form: str = "paper",
+    epsilon_low: float = 0.2,
+    epsilon_high: float = 0.2,
+    log_ratio: Float[Tensor, "B 1"] | Float[Tensor, "B T"] | None = None,
+    sensitivities: Float[Tensor, "B T"] | None = None,
+) -> Float32[Tensor, "B T"]:
+    r"""Return the entropy change that one gradient step on each token causes, with the learning rate dropped.
+
+    `form="paper"` is STEER's Eq. 9 in its single-sample form, with the clip indicator of Eq. 6:
+
+        Omega = - I_clip r A (1 - pi)^2 (ln pi + H)
+        I_clip = 0 where (A > 0 and r > 1 + epsilon_high) or (A < 0 and r < 1 - epsilon_low), else 1
+
+    `form="released"` is the authors' code: one factor (1 - pi) instead of two, no indicator, pi and the old
+    probability not below 1e-8.
+
+        Omega = - (A / q) pi (1 - pi) (ln pi + H)
+
+    `form="exact"` estimates nothing: it is the derivative of the token's entropy along the step, all of the vocabulary
+    considered, with the same indicator and ratio.
+
+        Omega = - I_clip r A Phi
+
+    Args:
+        logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
+        old_logps (`torch.Tensor` of shape `[B, T]`): log-probabilities at rollout time, nats.
+        entropies (`torch.Tensor` of shape `[B, T]`): next-token entropies, nats.
+        advantages (`torch.Tensor` of shape `[B]`, `[B, 1]` or `[B, T]`).
+        form (`str`): `"paper"`, `"released"` or `"exact"`.
+        epsilon_low (`float`), epsilon_high (`float`): clip range of the surrogate loss; `inf` for a loss that does
+            not clip. The released form does not read them.
+        log_ratio (`torch.Tensor` of shape `[B, T]` or `[B, 1]`, *optional*): ln r, for a loss whose ratio is not the
+            token's own `logps - old_logps`. The released form does not read it.
+        sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): Phi of each token,
+            [`entropy_sensitivity_without_logits`]; the exact form reads them, and no other.
+
+    Returns:
+        `torch.Tensor` of shape `[B, T]`: Omega, float32; NaN where an input is not finite.
+
+    Raises:
+        `ValueError`: unknown `form`; the exact form without `sensitivities`, or another with them.
+    """
+    refuse(one_of("form", form, FORMS), "entropy_change")
+    refuse(_sensitivity_complaints(form, sensitivities), "entropy_change")
+    lp, lq, entropy, advantage = (x.detach().float() for x in (logps, old_logps, entropies, advantages))
+    advantage = advantage.unsqueeze(1) if advantage.dim() == 1 else advantage
+    if form != "released":
+        phi = torch.expm1(lp).square() * (lp + entropy) if sensitivities is None else sensitivities.detach().float()
+        ratio = torch.exp(lp - lq if log_ratio is None else log_ratio.detach().float())
+        too_low, too_high = clipped(ratio, advantage, 1 - epsilon_low, 1 + epsilon_high)
+        omega = torch.where(too_low | too_high, 0.0, -ratio * advantage * phi)
+    else:
+        pi, q = lp.exp().clamp(min=1e-8), lq.exp().clamp(1e-8, 1.0)
+        omega = -(advantage / q) * pi * (1 - pi) * (pi.log() + entropy)
+    finite = lp.isfinite() & lq.isfinite() & entropy.isfinite()
+    return torch.where(finite, omega, torch.nan)
+
+
+def _sensitivity_complaints(form: str, sensitivities: Tensor | None) -> list[str]:
+    if form == "exact" and sensitivities is None:
+        return ["sensitivities must be given with form='exact', got None: see entropy_sensitivity_without_logits."]
+    if form != "exact" and sensitivities is not None:
+        return [f"sensitivities cannot be combined with form={form!r}, which would ignore them. Use form='exact'."]
+    return []

@@ -1,72 +1,21 @@
-"""STEER, arXiv 2510.10150: the entropy change of a token (Eq. 6, 9) and what weight it gets for it (Eq. 10)."""
+"""STEER, arXiv 2510.10150: what weight a token gets for its entropy change (Eq. 10)."""
 
 import torch
 from jaxtyping import Bool, Float, Float32, Shaped
 from torch import Tensor
 
 from steer_trl.functional import order_statistics
-from steer_trl.functional.clipping import clipped
 from steer_trl.functional.order_statistics import Reduce, this_process
 from steer_trl.validation import in_intervals, one_of, refuse
 
-FORMS = ("paper", "released")
 MAPPINGS = ("exponential", "linear", "binary")
-RANGES = {"lambda_min": "(0, 1]", "lambda_max": "(0, inf)", "quantile": "[0, 1]", "floor": "[0, inf)"}
-
-
-def entropy_change(
-    logps: Float[Tensor, "B T"],
-    old_logps: Float[Tensor, "B T"],
-    entropies: Float[Tensor, "B T"],
-    advantages: Float[Tensor, "B"] | Float[Tensor, "B 1"] | Float[Tensor, "B T"],
-    *,
-    form: str = "paper",
-    epsilon_low: float = 0.2,
-    epsilon_high: float = 0.2,
-    log_ratio: Float[Tensor, "B 1"] | Float[Tensor, "B T"] | None = None,
-) -> Float32[Tensor, "B T"]:
-    r"""Estimate the entropy change that one gradient step on each token causes, with the learning rate dropped.
-
-    `form="paper"` is STEER's Eq. 9 in its single-sample form, with the clip indicator of Eq. 6:
-
-        Omega = - I_clip r A (1 - pi)^2 (ln pi + H)
-        I_clip = 0 where (A > 0 and r > 1 + epsilon_high) or (A < 0 and r < 1 - epsilon_low), else 1
-
-    `form="released"` is the authors' code: one factor (1 - pi) instead of two, no indicator, pi and the old
-    probability not below 1e-8.
-
-        Omega = - (A / q) pi (1 - pi) (ln pi + H)
-
-    Args:
-        logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
-        old_logps (`torch.Tensor` of shape `[B, T]`): log-probabilities at rollout time, nats.
-        entropies (`torch.Tensor` of shape `[B, T]`): next-token entropies, nats.
-        advantages (`torch.Tensor` of shape `[B]`, `[B, 1]` or `[B, T]`).
-        form (`str`): `"paper"` or `"released"`.
-        epsilon_low (`float`), epsilon_high (`float`): clip range of the surrogate loss; `inf` for a loss that does
-            not clip. Only the paper's form reads them.
-        log_ratio (`torch.Tensor` of shape `[B, T]` or `[B, 1]`, *optional*): ln r, for a loss whose ratio is not the
-            token's own `logps - old_logps`. Only the paper's form reads it.
-
-    Returns:
-        `torch.Tensor` of shape `[B, T]`: Omega, float32; NaN where an input is not finite.
-
-    Raises:
-        `ValueError`: unknown `form`.
-    """
-    refuse(one_of("form", form, FORMS), "entropy_change")
-    lp, lq, entropy, advantage = (x.detach().float() for x in (logps, old_logps, entropies, advantages))
-    advantage = advantage.unsqueeze(1) if advantage.dim() == 1 else advantage
-    if form == "paper":
-        ratio = torch.exp(lp - lq if log_ratio is None else log_ratio.detach().float())
-        too_low, too_high = clipped(ratio, advantage, 1 - epsilon_low, 1 + epsilon_high)
-        omega = -ratio * advantage * torch.expm1(lp).square() * (lp + entropy)
-        omega = torch.where(too_low | too_high, 0.0, omega)
-    else:
-        pi, q = lp.exp().clamp(min=1e-8), lq.exp().clamp(1e-8, 1.0)
-        omega = -(advantage / q) * pi * (1 - pi) * (pi.log() + entropy)
-    finite = lp.isfinite() & lq.isfinite() & entropy.isfinite()
-    return torch.where(finite, omega, torch.nan)
+RANGES = {
+    "lambda_min": "(0, 1]",
+    "lambda_max": "(0, inf)",
+    "quantile": "[0, 1]",
+    "floor": "[0, inf)",
+    "scale_quantile": "(0, 1]",
+}
 
 
 def steer_statistic(
@@ -76,12 +25,14 @@ def steer_statistic(
     mapping: str = "exponential",
     quantile: float = 0.8,
     signed: bool = False,
+    scale_quantile: float = 1.0,
     reduce: Reduce = this_process,
 ) -> Float32[Tensor, "2"]:
     r"""Return what STEER compares each token with: (min x, max x), in the binary mapping Q_quantile(x) twice.
 
-    x is |Omega|, or Omega itself if `signed`. `reduce` takes in the tokens of the other ranks; see
-    `steer_trl/functional/order_statistics.py`. The other arguments are as in [`steer_weights`].
+    x is |Omega|, or Omega itself if `signed`. With a `scale_quantile` below 1 the exponential mapping has that
+    quantile of the x > 0 in the place of both, and 0 if there are none. `reduce` takes in the tokens of the other
+    ranks; see `steer_trl/functional/order_statistics.py`. The other arguments are as in [`steer_weights`].
 
     Returns:
         `torch.Tensor` of shape `[2]`: float32.
@@ -90,6 +41,9 @@ def steer_statistic(
     if mapping == "binary":
         threshold = order_statistics.quantile(x, valid, quantile, reduce)
         return torch.stack([threshold, threshold])
+    if mapping == "exponential" and scale_quantile < 1:
+        scale = order_statistics.quantile(x, valid & (x > 0), scale_quantile, reduce)
+        return torch.where(scale.isfinite(), scale, 0.0).expand(2)
     return torch.stack(order_statistics.extremes(x, valid, reduce))
 
 
@@ -110,6 +64,7 @@ def steer_weights(
     quantile: float = 0.8,
     signed: bool = False,
     floor: float = 0.0,
+    scale_quantile: float = 1.0,
     statistic: Float[Tensor, "2"] | None = None,
     tolerance: float = 0.0,
 ) -> Float32[Tensor, "B T"]:
@@ -123,7 +78,7 @@ def steer_weights(
     exponential mapping. Where all x are equal the linear mapping gives its midpoint, as the authors' code does.
 
     Args:
-        omega (`torch.Tensor` of shape `[B, T]`): see [`entropy_change`].
+        omega (`torch.Tensor` of shape `[B, T]`): see [`~steer_trl.functional.entropy_change`].
         mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that count.
         lambda_min (`float`): smallest weight, in (0, 1]. The paper recommends 0.6 to 0.8; 1 is exactly GRPO.
         mapping (`str`): `"exponential"`, `"linear"` or `"binary"`.
@@ -132,6 +87,8 @@ def steer_weights(
         signed (`bool`): let linear and binary read Omega with its sign, as the paper prints them; the authors' code
             takes |Omega|.
         floor (`float`): lower bound on max |Omega| in the exponential mapping; 0 in the paper, 0.02 in the code.
+        scale_quantile (`float`): the quantile of the |Omega| that are not 0 in the place of their maximum in the
+            exponential mapping, in (0, 1]: tokens beyond it get `lambda_min` as well. 1 in the paper and the code.
         statistic (`torch.Tensor` of shape `[2]`, *optional*): [`steer_statistic`] of the batch these tokens belong to;
             of these tokens alone by default. A token beyond it is treated as one that lies on it.
         tolerance (`float`): relative difference from the quantile below which the binary mapping takes x for equal.
@@ -143,11 +100,14 @@ def steer_weights(
         `ValueError`: a setting outside its range.
     """
     given = {"lambda_min": lambda_min, "lambda_max": lambda_max, "quantile": quantile, "floor": floor}
+    given["scale_quantile"] = scale_quantile
     refuse([*one_of("mapping", mapping, MAPPINGS), *in_intervals(RANGES, **given)], "steer_weights")
-    refuse(mapping_complaints(mapping, lambda_min, lambda_max, signed, floor), "steer_weights")
+    refuse(mapping_complaints(mapping, lambda_min, lambda_max, signed, floor, scale_quantile), "steer_weights")
     x, valid = _compared(omega, mask, signed)
     if statistic is None:
-        statistic = steer_statistic(omega, mask, mapping=mapping, quantile=quantile, signed=signed)
+        statistic = steer_statistic(
+            omega, mask, mapping=mapping, quantile=quantile, signed=signed, scale_quantile=scale_quantile
+        )
     low, high = statistic
     if mapping == "exponential":
         scale = high.clamp(min=floor)
@@ -163,7 +123,13 @@ def steer_weights(
 
 
 def mapping_complaints(
-    mapping: str, lambda_min: float, lambda_max: float, signed: bool, floor: float, prefix: str = ""
+    mapping: str,
+    lambda_min: float,
+    lambda_max: float,
+    signed: bool,
+    floor: float,
+    scale_quantile: float,
+    prefix: str = "",
 ) -> list[str]:
     """Say which settings of [`steer_weights`] its mapping cannot work with; `prefix` goes before each name."""
     complaints = []
@@ -182,5 +148,10 @@ def mapping_complaints(
         complaints.append(
             f"{prefix}floor={floor!r} cannot be combined with {prefix}mapping={mapping!r}: only the exponential "
             f"mapping divides by the largest |Omega|, so the floor would be ignored. Leave {prefix}floor unset."
+        )
+    if mapping != "exponential" and scale_quantile != 1:
+        complaints.append(
+            f"{prefix}scale_quantile={scale_quantile!r} cannot be combined with {prefix}mapping={mapping!r}: only the "
+            f"exponential mapping divides by one number, so it would be ignored. Leave {prefix}scale_quantile unset."
         )
     return complaints

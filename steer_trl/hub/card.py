@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import resources
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,12 @@ from transformers.utils import is_matplotlib_available
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.curves import PANELS, WINDOW, curves, entropy_ends
 from steer_trl.data import SOURCES
-from steer_trl.data.loader import HUB_PAGE
+from steer_trl.data.reading import HUB_PAGE
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.files import write_whole
 from steer_trl.redact import changed, public
 from steer_trl.shaping import Paper
+from steer_trl.versions import installed
 
 CARD, PICTURE = "README.md", "entropy.png"
 POINTS = 12
@@ -30,7 +30,7 @@ HUB_DATASET = re.compile(rf"{re.escape(HUB_PAGE)}([\w.-]+(?:/[\w.-]+)?)")
 LOCAL = {
     *("output_dir", "run_name", "logging_dir", "disable_tqdm", "report_to", "project", "resume_from_checkpoint"),
     *("model_license", "push_to_hub", "hub_model_id", "hub_strategy", "hub_private_repo", "hub_always_push"),
-    *("hub_revision", "use_cpu", "debug", "accelerator_config", "dataloader_pin_memory"),
+    *("terminal_log", "hub_revision", "use_cpu", "debug", "accelerator_config", "dataloader_pin_memory"),
     "generation_batch_size",  # TRL fills it in, and then refuses it beside steps_per_generation
 }
 
@@ -90,7 +90,7 @@ def complete_card(draft: ModelCard, run: Run, has_picture: bool = False) -> Mode
         settings=yaml.safe_dump(
             run.recipe | settings(run.args), sort_keys=False, allow_unicode=True, width=1000
         ).strip(),
-        versions=_versions(),
+        versions=installed(PACKAGES),
     )
 
 
@@ -228,13 +228,3 @@ def settings(args: SteerGRPOConfig) -> dict[str, Any]:
 
 def _belongs(setting: str, methods: Iterable[str]) -> bool:
     return any(setting == method or setting.startswith(f"{method}_") for method in methods)
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found

@@ -11,12 +11,14 @@ from steer_trl.shaping.compose import (
     combination_complaints,
     compares_tokens,
     measured,
+    reads_sensitivities,
     shape_rollout,
     shaped,
 )
 from steer_trl.shaping.hold import HOLD_ENTROPY, HoldEntropy
 from steer_trl.shaping.methods import SHAPERS
 from steer_trl.shaping.options import ShapingConfig
+from steer_trl.validation import did_you_mean
 
 __all__ = [
     "SHAPERS",
@@ -31,6 +33,7 @@ __all__ = [
     "find_shaper",
     "make_shapers",
     "measured",
+    "reads_sensitivities",
     "shape_rollout",
     "shaped",
     "short_name",
@@ -48,8 +51,8 @@ def find_shaper(name: Any) -> type[Shaper]:
     if not isinstance(name, str) or not ("." in name or ":" in name):
         known = ", ".join(map(repr, (*SHAPERS, "none")))
         raise ValueError(
-            f"advantage_shaping={name!r} is unknown. Use one of {known}, or the import path of a subclass of "
-            "steer_trl.shaping.Shaper."
+            f"advantage_shaping={name!r} is unknown.{did_you_mean(name, SHAPERS)} Use one of {known}, or "
+            "the import path of a subclass of steer_trl.shaping.Shaper."
         )
     try:
         found = pkgutil.resolve_name(name)

@@ -10,8 +10,8 @@
 answers of several methods together.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -72,6 +72,9 @@ class Shaper(Generic[Options]):
     random: ClassVar[bool] = False
     """Whether it reads `TokenBatch.draws`."""
 
+    tells_correct: ClassVar[bool] = False
+    """Whether it reads `correct_threshold`, which is refused with methods that do not."""
+
     surrogate: ClassVar[dict[str, Any]] = {}
     """Fields of `GRPOConfig` that switch TRL's own clipping off, for a method that brings another loss."""
 
@@ -100,8 +103,17 @@ class Shaper(Generic[Options]):
         self.tolerance = 0.0 if args.shaping_scope == "micro_batch" else self.TIE
 
     @classmethod
+    def settings(cls) -> tuple[str, ...]:
+        """Names of the fields that only this method reads, or methods like it: those of its `Shaper[MyOptions]`."""
+        declared = [base for part in cls.__mro__ for base in vars(part).get("__orig_bases__", ())]
+        options = next((get_args(base)[0] for base in declared if get_origin(base) is Shaper), ShapingConfig)
+        general = {field.name for field in fields(ShapingConfig)}
+        own = tuple(field.name for field in fields(options) if field.name not in general)
+        return (*own, "correct_threshold") if cls.tells_correct else own
+
+    @classmethod
     def complaints(cls, args: Options) -> list[str]:
-        """Say which of the method's settings do not go together; asked whether it is in use or not.
+        """Say which of the method's settings do not go together; asked only when it is in use.
 
         Each is in its range then, which its field says (`shaping/options.py`).
         """

@@ -57,12 +57,17 @@ class TokenBatch:
 
     @classmethod
     def merged(cls, batches: Sequence["TokenBatch"]) -> "TokenBatch":
-        """Put the completions of several micro-batches below each other, for a statistic over all of them."""
-        rows: dict[str, Any] = {
-            name: torch.cat([getattr(b, name).expand_as(b.logps) for b in batches])
-            for name in (field.name for field in fields(cls))
-            if isinstance(getattr(batches[0], name), Tensor)
-        }
+        """Put the completions of several micro-batches below each other, for a statistic over all of them.
+
+        What not all of them have, the result has not.
+        """
+        rows: dict[str, Any] = {}
+        for name in (field.name for field in fields(cls) if isinstance(getattr(batches[0], field.name), Tensor)):
+            parts = [getattr(batch, name) for batch in batches]
+            if any(part is None for part in parts):
+                rows[name] = None
+            else:
+                rows[name] = torch.cat([x.expand_as(b.logps) for x, b in zip(parts, batches, strict=True)])
         return replace(batches[0], **rows)
 
 

@@ -66,6 +66,11 @@ def compares_tokens(shapers: Shapers) -> bool:
     return any(shaper.active and shaper.compares for shaper in shapers.values())
 
 
+def reads_sensitivities(shapers: Shapers) -> bool:
+    """Whether any method reads the exact sensitivities, active now or later."""
+    return any(shaper.needs_sensitivities for shaper in shapers.values())
+
+
 def measured(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, Any]:
     """Return the measure of each active method. Collective if `reduce` is; all ranks agree on what is active."""
     measures = {}

@@ -47,7 +47,10 @@ def single_complaints(args: "ShapingConfig") -> list[str]:
     for setting in fields(args):
         about, value = setting.metadata.get("help"), getattr(args, setting.name)
         if isinstance(about, About) and about.within and not (value is None and setting.default is None):
-            complaints += in_interval(setting.name, value, about.within)
+            wrong = in_interval(setting.name, value, about.within)
+            if not wrong and setting.type is int and not isinstance(value, int):
+                wrong = [f"{setting.name} must be a whole number in {about.within}, got {value!r}."]
+            complaints += wrong
         if choices := choices_of(setting):
             check = one_of if setting.default_factory is MISSING else each_of
             complaints += check(setting.name, value, choices)

@@ -78,7 +78,7 @@ class ModelCards:
 
     def _run(self) -> Run:
         trainer = self._trainer
-        (base_model, is_on_hub), datasets = self._base_model, self._said.get("dataset_name")
+        (base_model, is_on_hub), datasets = self.base_model, self._said.get("dataset_name")
         return Run(
             args=trainer.args,
             base_model=base_model,
@@ -97,7 +97,7 @@ class ModelCards:
         )
 
     @cached_property
-    def _base_model(self) -> tuple[str | None, bool]:
+    def base_model(self) -> tuple[str | None, bool]:
         """The model that the run began from, and whether it is a name on the Hub: a run can make a folder of it."""
         name = get_config_model_id(self._trainer.model.config) or None
         return name, name is not None and is_hub_name(name)

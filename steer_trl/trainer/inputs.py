@@ -1,6 +1,6 @@
 """TRL's dictionary of a micro-batch as a [`~steer_trl.shaping.TokenBatch`]: masks, ratios, clip range, draws."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +14,33 @@ from steer_trl.trainer.typed import GRPOTrainer
 # What `rollout.py` adds to the dictionary; TRL shuffles and splits it with the rest.
 OLD_LOGPS = "scored_per_token_logps"
 OLD_ENTROPIES = "scored_per_token_entropies"
+OLD_SENSITIVITIES = "scored_per_token_sensitivities"
 ROWS = "rollout_rows"
+REWARDS = "rollout_rewards"
+
+
+class Score(NamedTuple):
+    """What a forward pass of the policy says of each token: see [`~steer_trl.shaping.TokenBatch`]."""
+
+    logps: Tensor
+    entropies: Tensor
+    sensitivities: Tensor | None = None
+
+    def detached(self) -> "Score":
+        """The same without gradient."""
+        phi = self.sensitivities
+        return Score(self.logps.detach(), self.entropies.detach(), None if phi is None else phi.detach())
+
+
+def keep_score(rollout: dict[str, Any], score: Score) -> None:
+    """Put the score of the policy that wrote it into `rollout`."""
+    names = (OLD_LOGPS, OLD_ENTROPIES, OLD_SENSITIVITIES)
+    rollout.update({name: x for name, x in zip(names, score, strict=True) if x is not None})
+
+
+def kept_score(inputs: dict[str, Any]) -> Score:
+    """What [`keep_score`] has put there."""
+    return Score(inputs[OLD_LOGPS], inputs[OLD_ENTROPIES], inputs.get(OLD_SENSITIVITIES))
 
 
 def loss_mask(inputs: dict[str, Any]) -> Tensor:
@@ -23,13 +49,12 @@ def loss_mask(inputs: dict[str, Any]) -> Tensor:
     return mask * inputs["tool_mask"] if "tool_mask" in inputs else mask
 
 
-def token_batch(
-    trainer: GRPOTrainer, inputs: dict[str, Any], logps: Tensor, entropies: Tensor, draws: bool
-) -> TokenBatch:
-    """Return the micro-batch `inputs` as methods see it, scored with `logps` and `entropies` `[B, T]`.
+def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draws: bool) -> TokenBatch:
+    """Return the micro-batch `inputs` as methods see it, with its `score` `[B, T]`.
 
     `draws` says whether a method asks for random numbers.
     """
+    logps, entropies, sensitivities = score
     mask, advantages = loss_mask(inputs), inputs["advantages"]
     old_logps, log_ratio = inputs.get("old_per_token_logps", logps), None
     if trainer.importance_sampling_level == "sequence":
@@ -48,4 +73,5 @@ def token_batch(
         epsilon_high=trainer.epsilon_high if clips else float("inf"),
         draws=uniform(trainer.args.seed, trainer.state.global_step, rows, logps.size(1)) if draws else None,
         log_ratio=log_ratio,
+        sensitivities=sensitivities,
     )

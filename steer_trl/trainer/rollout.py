@@ -17,11 +17,12 @@ from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import pad
 
 from steer_trl.randomness import kept_random_state
-from steer_trl.shaping import Shaper, act_on_rollouts, shape_rollout
+from steer_trl.shaping import Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.trainer.groups import own_rows, whole_groups
-from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, ROWS, loss_mask
+from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
 from steer_trl.trainer.metrics import masked_mean_over_ranks
+from steer_trl.trainer.sensitivity import scoring
 from steer_trl.trainer.typed import GRPOTrainer
 
 
@@ -37,9 +38,14 @@ class RolloutShaping:
         self.is_recording = False
         self.rewards_per_function = torch.empty(0)
         self._trainer, self._shapers = trainer, shapers
-        self._passes: list[tuple[Tensor, Tensor]] = []
+        self._passes: list[Score] = []
         self._written: dict[str, list[list[int]]] = {}
         self._prompts: list[str] = []
+
+    @property
+    def wants_sensitivities(self) -> bool:
+        """Whether its score has the exact sensitivities: a method reads them, of more than a micro-batch at a time."""
+        return self._trainer.args.shaping_scope != "micro_batch" and reads_sensitivities(self._shapers)
 
     # While TRL writes it.
 
@@ -54,9 +60,9 @@ class RolloutShaping:
         finally:
             self.is_recording = False
 
-    def record(self, logps: Tensor, entropies: Tensor) -> None:
+    def see(self, score: Score) -> None:
         """Take a forward pass of the policy over the rollout."""
-        self._passes.append((logps, entropies))
+        self._passes.append(score)
 
     def keep_written(self, generated: tuple[Any, ...]) -> None:
         """Take what the policy wrote, before `mask_truncated_completions` hides it."""
@@ -77,8 +83,8 @@ class RolloutShaping:
         compared = self._as_compared(rollout)
         score = self._score_of(rollout, compared, {name for shaper in acting for name in shaper.reads})
         if score is not None:
-            rollout[OLD_LOGPS], rollout[OLD_ENTROPIES] = score
-            self.tell_entropy(rollout[OLD_ENTROPIES], loss_mask(rollout))
+            keep_score(rollout, score)
+            self.tell_entropy(score.entropies, loss_mask(rollout))
         if any(shaper.random for shaper in self._shapers.values()):
             rollout[ROWS] = completions_before + own_rows(self._trainer, rollout)  # rollouts of one step draw apart
         if acting:
@@ -99,8 +105,8 @@ class RolloutShaping:
             shaper.on_rollout(entropy)
 
     @torch.no_grad()
-    def score(self, rollout: dict[str, Any]) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and entropies `[B, T]` of the current policy, by a pass that draws no random number."""
+    def score(self, rollout: dict[str, Any]) -> Score:
+        """The score `[B, T]` under the current policy, by a pass that draws no random number."""
         trainer = self._trainer
         # Whatever else the model eats (images, token types) is in the rollout under the forward pass's own names.
         wanted = inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters
@@ -108,8 +114,9 @@ class RolloutShaping:
         with (
             kept_random_state(trainer.accelerator.device),
             disable_gradient_checkpointing(trainer.model, trainer.args.gradient_checkpointing_kwargs),
+            scoring(trainer, self.wants_sensitivities) as score_of,
         ):
-            logps, entropies, _ = GRPOTrainer._get_per_token_logps_and_entropies(
+            outputs = GRPOTrainer._get_per_token_logps_and_entropies(
                 trainer,
                 trainer.model,
                 input_ids=torch.cat([rollout["prompt_ids"], rollout["completion_ids"]], dim=1),
@@ -119,7 +126,7 @@ class RolloutShaping:
                 compute_entropy=True,
                 **others,
             )
-        return logps, entropies
+        return score_of(outputs)
 
     def _as_compared(self, rollout: dict[str, Any]) -> dict[str, Any]:
         """The rollout as completions are compared: `mask_truncated_completions` takes them out of the loss only."""
@@ -129,14 +136,13 @@ class RolloutShaping:
         rows = {name: [torch.tensor(row, device=device) for row in mask] for name, mask in self._written.items()}
         return rollout | {name: pad(mask, pad_to_multiple_of=multiple) for name, mask in rows.items()}
 
-    def _score_of(
-        self, rollout: dict[str, Any], compared: dict[str, Any], reads: set[str]
-    ) -> tuple[Tensor, Tensor] | None:
+    def _score_of(self, rollout: dict[str, Any], compared: dict[str, Any], reads: set[str]) -> Score | None:
         # The pass under the old policy, if TRL made one, is the one whose log-probabilities it kept. It hides their
         # own tokens from truncated completions that the loss leaves out.
-        recorded = next((x for x in self._passes if x[0] is rollout.get("old_per_token_logps")), None)
+        recorded = next((x for x in self._passes if x.logps is rollout.get("old_per_token_logps")), None)
         if reads & {"logps", "entropies"} and (recorded is None or compared is not rollout):
-            compared[OLD_LOGPS], compared[OLD_ENTROPIES] = own = self.score(compared)
+            own = self.score(compared)
+            keep_score(compared, own)
             return recorded or own
         return recorded
 

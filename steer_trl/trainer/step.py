@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from steer_trl.functional.order_statistics import all_ranks, this_process
-from steer_trl.shaping import Shaper, TokenBatch, compares_tokens, measured, shaped
-from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, token_batch
-from steer_trl.trainer.metrics import ShapingSummary, append_all
+from steer_trl.shaping import Shaper, TokenBatch, compares_tokens, measured, reads_sensitivities, shaped
+from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, kept_score, token_batch
 from steer_trl.trainer.rollout import RolloutShaping, steps_per_rollout
+from steer_trl.trainer.step_log import StepLog
+from steer_trl.trainer.tokens import TokenLog
 from steer_trl.trainer.typed import GRPOTrainer
 
 
@@ -26,47 +26,57 @@ class OptimizerStep:
         micro_batches (`int`): how many of it were trained on.
     """
 
-    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], rollouts: RolloutShaping) -> None:
+    def __init__(
+        self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], rollouts: RolloutShaping, tokens: TokenLog
+    ) -> None:
         self.micro_batches = 0
-        self._trainer, self._shapers, self._rollouts = trainer, shapers, rollouts
+        self._trainer, self._shapers, self._rollouts, self._tokens = trainer, shapers, rollouts, tokens
         self._draws = any(shaper.random for shaper in shapers.values())
         self._measures: dict[str, Any] | None = None
         self._inputs: dict[str, Any] | None = None
-        self._summaries = {"train": ShapingSummary(), "eval": ShapingSummary()}
+        self._log = StepLog(trainer, shapers)
 
     @contextmanager
     def loss_of(self, inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Give the loss a copy of its inputs, into which its forward pass writes the shaped advantages."""
+        if self._trainer.model.training and self.micro_batches == 0:
+            self._log.look_again(self._rollouts.score)
         self._inputs = copy = dict(inputs)
         try:
             yield copy
         finally:
             self._inputs = None
 
-    def see(self, logps: Tensor, entropies: Tensor | None) -> None:
-        """Take what a forward pass has returned; only the first one of a loss says anything."""
+    @property
+    def wants_sensitivities(self) -> bool:
+        """Whether the forward pass that comes is a loss's of which the exact sensitivities are wanted as well."""
+        is_shown = self._tokens.is_looking and self._trainer.model.training
+        is_wanted = is_shown or self._log.is_close_look or reads_sensitivities(self._shapers)
+        return self._inputs is not None and is_wanted
+
+    def see(self, score: Score) -> None:
+        """Take what a forward pass says; only the first one of a loss says anything."""
         inputs, self._inputs = self._inputs, None
-        if inputs is not None and self._shapers:
-            assert entropies is not None  # the loss asks for them
-            self.shape(inputs, logps.detach(), entropies.detach())
+        if inputs is not None and (self._log.is_wanted or self._tokens.is_looking):
+            self.shape(inputs, score.detached())
 
     @torch.no_grad()
-    def shape(self, inputs: dict[str, Any], logps: Tensor, entropies: Tensor) -> None:
+    def shape(self, inputs: dict[str, Any], score: Score) -> None:
         """Write the shaped advantages `[B, T]` into `inputs`; leave them alone where no method changes any."""
         trainer, mode = self._trainer, "train" if self._trainer.model.training else "eval"
-        batch = token_batch(trainer, inputs, logps, entropies, self._draws)
+        batch = token_batch(trainer, inputs, score, self._draws)
         if mode == "train" and self._begins(inputs):
             self._measures = self._look_ahead(inputs, batch)
         of_step = self._measures if mode == "train" else None
         result = shaped(self._shapers, batch, of_step or measured(self._shapers, batch, this_process))
         if result.advantages is not None:
             inputs["advantages"] = result.advantages
-        self._summaries[mode].add(batch, result)
+        self._tokens.look(inputs, batch, result)
         is_last = trainer.accelerator.sync_gradients or mode == "eval"
-        if is_last:
-            append_all(trainer._metrics[mode], self._summaries[mode].pop(trainer.accelerator))
-            for shaper in self._shapers.values():
-                append_all(trainer._metrics[mode], shaper.metrics())
+        if self._log.is_wanted:
+            self._log.add(mode, inputs, batch, result, is_first=self.micro_batches == 0)
+            if is_last:
+                self._log.write(mode)
         if mode == "train":
             self.micro_batches = 0 if is_last else self.micro_batches + 1
 
@@ -92,11 +102,12 @@ class OptimizerStep:
         count = min(args.gradient_accumulation_steps, args.steps_per_generation)
         others = trainer._buffered_inputs[start + 1 : start + count]
         is_on_policy = trainer._step % steps_per_rollout(trainer) == 0
-        if is_scored and (is_on_policy or args.shaping_scope == "step"):
-            scored = [(i, i[OLD_LOGPS], i[OLD_ENTROPIES]) for i in (inputs, *others)]
-            batches = [token_batch(trainer, *one, self._draws) for one in scored]
+        # A run that was resumed with another method finds a rollout in its checkpoint that was scored for the first.
+        is_kept = is_scored and (OLD_SENSITIVITIES in inputs or not self._rollouts.wants_sensitivities)
+        if is_kept and (is_on_policy or args.shaping_scope == "step"):
+            batches = [token_batch(trainer, i, kept_score(i), self._draws) for i in (inputs, *others)]
         else:
-            batches = [first, *(token_batch(trainer, i, *self._rollouts.score(i), self._draws) for i in others)]
+            batches = [first, *(token_batch(trainer, i, self._rollouts.score(i), self._draws) for i in others)]
         batch = TokenBatch.merged(batches)
         if not is_scored:  # these micro-batches are the whole rollout then, before any update with it
             self._rollouts.tell_entropy(batch.entropies, batch.mask)

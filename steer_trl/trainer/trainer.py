@@ -4,6 +4,7 @@
                                      rollout.py      its score, and the methods that compare completions of a prompt
     2  a micro-batch is trained on   inputs.py       TRL's dictionary as a `TokenBatch`
                                      step.py         what tokens are compared with, the shaped advantages, the log
+                                     tokens.py       now and then, what became of single tokens
     3  a checkpoint                  checkpoint.py
     4  an evaluation                 benchmarks.py
     5  the Hub                       ../hub/
@@ -15,26 +16,45 @@ line of TRL's loss. A copy, because TRL hands the same dictionary out again when
 """
 
 import inspect
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from datasets import Dataset, IterableDataset
 from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import PreTrainedTokenizerBase, ProcessorMixin, TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput
+from trl.trainer.grpo_trainer import EnvironmentFactory, RolloutFunc
 from trl.trainer.utils import get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
+from steer_trl.diagnostics import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import Pushes
 from steer_trl.shaping import make_shapers, short_name
+from steer_trl.terminal import show_lines
+from steer_trl.trainer.alarms import Alarms
 from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.cards import ModelCards
-from steer_trl.trainer.checkpoint import last_complete_checkpoint, load_state, save_state
+from steer_trl.trainer.checkpoint import Stateful, last_complete_checkpoint, load_state, save_state
 from steer_trl.trainer.preflight import check_trainer_arguments
 from steer_trl.trainer.resampling import make_sampling
 from steer_trl.trainer.rollout import RolloutShaping
+from steer_trl.trainer.runlog import RunLog
+from steer_trl.trainer.sensitivity import scoring
 from steer_trl.trainer.step import OptimizerStep
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.tokens import TokenLog
+from steer_trl.trainer.typed import EvalDataset, GRPOTrainer, RewardFunc
+
+if TYPE_CHECKING:
+    from peft import PeftConfig, PeftModel
+    from transformers import BitsAndBytesConfig, PreTrainedModel
+
+OF_TRL = tuple(inspect.signature(GRPOTrainer).parameters)
+"""The arguments of TRL's trainer, which ours are written out from, so that an editor knows them."""
 
 
 class SteerGRPOTrainer(GRPOTrainer):
@@ -60,7 +80,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     ```
 
     Args:
-        model, reward_funcs, train_dataset, *others, **named: as in [`~trl.GRPOTrainer`].
+        model, reward_funcs, train_dataset, ..., environment_factory: as in [`~trl.GRPOTrainer`].
         args ([`SteerGRPOConfig`], *optional*): configuration; the defaults of [`SteerGRPOConfig`] if `None`.
         benchmarks ([`~steer_trl.evaluation.BenchmarkEvaluation`], *optional*): evaluate on these as well, whenever the
             trainer evaluates; without an `eval_dataset`, on these only.
@@ -73,16 +93,24 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     def __init__(
         self,
-        model: Any,
-        reward_funcs: Any = None,
+        model: "str | PreTrainedModel | PeftModel",
+        reward_funcs: RewardFunc | list[RewardFunc] | None = None,
         args: SteerGRPOConfig | None = None,
-        train_dataset: Any = None,
-        *others: Any,
+        train_dataset: Dataset | IterableDataset | None = None,
+        eval_dataset: EvalDataset = None,
+        processing_class: PreTrainedTokenizerBase | ProcessorMixin | None = None,
+        reward_processing_classes: PreTrainedTokenizerBase | list[PreTrainedTokenizerBase] | None = None,
+        callbacks: list[TrainerCallback] | None = None,
+        optimizers: tuple[Optimizer | None, LambdaLR | None] = (None, None),
+        quantization_config: "BitsAndBytesConfig | None" = None,
+        peft_config: "PeftConfig | None" = None,
+        tools: list[Callable] | None = None,
+        rollout_func: RolloutFunc | None = None,
+        environment_factory: EnvironmentFactory | dict[str, EnvironmentFactory] | None = None,
+        *,
         benchmarks: BenchmarkEvaluation | None = None,
-        **named: Any,
     ) -> None:
-        bound = inspect.signature(GRPOTrainer).bind(model, reward_funcs, args, train_dataset, *others, **named)
-        given = bound.arguments
+        given = {name: value for name, value in locals().items() if name in OF_TRL}
         check_trainer_arguments(given)
         self.benchmarks, self.benchmark_runs = benchmarks, BenchmarkRuns(benchmarks, given)
         if args is None:
@@ -90,13 +118,21 @@ class SteerGRPOTrainer(GRPOTrainer):
             given["args"] = args = SteerGRPOConfig(f"{name.split('/')[-1]}-SteerGRPO")
         self.shapers = make_shapers(args)
         self._tag_names = [*GRPOTrainer._tag_names, *map(short_name, self.shapers)]
-        self.sampling = make_sampling(self, args)
+        self.alarms, self.sampling = Alarms(Watch()), make_sampling(self, args)
+        self.stateful: dict[str, Stateful] = {**self.shapers, "alarms": self.alarms.watch}
         self.rollouts = RolloutShaping(self, self.shapers)
-        self.step = OptimizerStep(self, self.shapers, self.rollouts)
+        self.tokens = TokenLog(self, self.rollouts)
+        self.step = OptimizerStep(self, self.shapers, self.rollouts, self.tokens)
         self.pushes = Pushes(self)
         self.cards = ModelCards(self, self.shapers, benchmarks, self.pushes)
-        super().__init__(*bound.args, **bound.kwargs)
+        super().__init__(**given)
         self.add_callback(self.pushes)
+        if args.terminal_log == "lines":
+            show_lines(self)
+        if args.run_log:
+            self.add_callback(RunLog(self, self.cards))
+        if args.alarms:
+            self.add_callback(self.alarms)
         args.seal()
 
     # 1  A rollout is written.
@@ -114,10 +150,11 @@ class SteerGRPOTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         write = super()._generate_and_score_completions
         if not self.model.training:  # evaluation never moves a method's state
-            return write(inputs)
+            return self.tokens.mark(write(inputs))
         with self.sampling.choosing(inputs, write) as chosen, self.rollouts.recording(chosen):
             rollout = write(chosen)
-        return self.rollouts.finish(rollout, completions_before=self.step.completions_so_far)
+        rollout = self.rollouts.finish(rollout, completions_before=self.step.completions_so_far)
+        return self.tokens.mark(rollout)
 
     # 2  A micro-batch is trained on.
 
@@ -134,8 +171,10 @@ class SteerGRPOTrainer(GRPOTrainer):
         is_recorded = self.rollouts.is_recording and model is self.model
         if is_recorded:
             kwargs["compute_entropy"] = True  # the policy's head computes them anyway; a reference model's cannot
-        outputs = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
-        self.rollouts.record(*outputs[:2]) if is_recorded else self.step.see(*outputs[:2])
+        part = self.rollouts if is_recorded else self.step
+        with scoring(self, part.wants_sensitivities) as score_of:
+            outputs = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
+        part.see(score_of(outputs))
         return outputs
 
     # 3  A checkpoint.
@@ -149,7 +188,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         folder = Path(self._get_output_dir(trial=trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         if not self.args.save_only_model:
-            save_state(self, self.shapers, folder)
+            save_state(self, self.stateful, folder)
             self.sampling.save(folder)
         super()._save_checkpoint(model, trial)
 
@@ -161,7 +200,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is not None:
-            load_state(self, self.shapers, self._train_sampler, Path(checkpoint))
+            load_state(self, self.stateful, self._train_sampler, Path(checkpoint))
             self.sampling.load(Path(checkpoint))
 
     # 4  An evaluation.

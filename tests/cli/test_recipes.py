@@ -2,16 +2,14 @@
 
 import os
 import re
-from dataclasses import fields
 
 import pytest
 from accelerate.commands.config.config_args import load_config_from_file
 from support import ROOT
 
-from steer_trl import SteerGRPOConfig
-from steer_trl.cli.recipes import RecipeParser, load_recipe, split_off
+from steer_trl.cli.parser import split_off
+from steer_trl.cli.recipes import load_recipe
 from steer_trl.cli.train import parse as parse_arguments
-from steer_trl.cli.train import run
 from steer_trl.shaping import SHAPERS
 
 RECIPES = sorted(ROOT.glob("configs/recipes/*.yaml"))
@@ -140,7 +138,7 @@ def test_every_method_has_a_recipe():
 def test_a_methods_recipe_changes_only_what_is_the_methods(path):
     base, own = load_recipe(ROOT / "configs/recipes/steer_qwen2.5_math_7b.yaml"), load_recipe(path)
     changed = {name for name in own if own[name] != base.get(name, object())}
-    clipping = {"epsilon", "epsilon_high", "delta", "loss_type", "shaping_scope"}
+    clipping = {"epsilon", "epsilon_high", "delta", "loss_type", "shaping_scope", "hold_entropy"}
     trl = {"entropy_coef", "use_adaptive_entropy", "entropy_coef_delta", "entropy_coef_max", "entropy_target"}
     trl |= {"top_entropy_quantile", "beta", "use_bias_correction_kl"}
     batch = {"per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"}
@@ -154,37 +152,16 @@ def test_a_methods_recipe_changes_only_what_is_the_methods(path):
 
 
 class TestCommandLine:
-    def test_help_lists_every_field(self):
-        text = RecipeParser((SteerGRPOConfig,)).format_help()
-        assert all(f"--{field.name}" in text for field in fields(SteerGRPOConfig) if field.init)
-
     def test_a_flag_and_its_value_in_one_word(self):
         path = ROOT / "configs/recipes/smoke_cpu.yaml"
         assert parse_arguments([f"--config={path}", "--max_steps=7"])[1].max_steps == 7
         assert split_off("--config", ["--a", "--config=x=y", "b"]) == ("x=y", ["--a", "b"])
-
-    def test_nothing_after_the_flag(self, capsys):
-        with pytest.raises(SystemExit):
-            parse_arguments(["--max_steps", "7", "--config"])
-        assert "argument --config: expected one argument" in capsys.readouterr().err
-
-    def test_a_flag_given_twice(self, capsys):
-        with pytest.raises(SystemExit):
-            parse_arguments(["--config", "a.yaml", "--config=b.yaml"])
-        assert "argument --config: given 2 times, with a.yaml, b.yaml" in capsys.readouterr().err
+        assert split_off("--config", ["--accelerate_config", "x"]) == (None, ["--accelerate_config", "x"])
 
     def test_an_empty_environment(self, tmp_path):
         recipe = tmp_path / "a.yaml"
         recipe.write_text(f"extends: {ROOT}/configs/recipes/smoke_cpu.yaml\nenv:\n")
         assert parse_arguments(["--config", str(recipe)])[1].max_steps == 2
-
-    def test_no_model(self, tmp_path):
-        with pytest.raises(ValueError, match="model_name_or_path is missing"):
-            run(
-                *parse_arguments(
-                    ["--dataset_name", "x", "--output_dir", str(tmp_path), "--use_cpu", "true", "--bf16", "false"]
-                )
-            )
 
 
 class TestExtends:

@@ -142,12 +142,12 @@ class TestTraining:
         saved = tmp_path / "run/checkpoint-2/trainer_state.json"
         state = json.loads(saved.read_text())
         for entry in state["log_history"][:2]:
-            entry |= {"held_out": {"accuracy": -1.0}} if "held_out" in entry else {"entropy": -1.0}
+            entry |= {"held_out": {"T=1": {"accuracy": -1.0}}} if "held_out" in entry else {"entropy": -1.0}
         saved.write_text(json.dumps(state))
         path = tmp_path / "run" / word if word == "checkpoint-2" else word
         measured = run(max_steps=3, resume_from_checkpoint=path, **fields)
         entropies = [entry["entropy"] for entry in measured["log"] if "entropy" in entry]
-        accuracies = {point["step"]: point["accuracy"] for point in measured["held_out"]}
+        accuracies = {point["step"]: point["T=1"]["accuracy"] for point in measured["held_out"]}
         assert len(entropies) == 3 and max(accuracies) == 3
         assert [entropies[0] == -1, accuracies[1] == -1] == [resumes] * 2
 

@@ -27,6 +27,7 @@ from steer_trl.processes import leave_group
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 COMPLETIONS = 16
+OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/")
 torch.set_num_threads(1)
 
 
@@ -78,9 +79,9 @@ class Recording(Watching):
         self.shape, self.step.shape = self.step.shape, self.record
         self.finish, self.rollouts.finish = self.rollouts.finish, self.count_fetched
 
-    def record(self, inputs, logps, entropies):
-        before = inputs["advantages"].clone()
-        self.shape(inputs, logps, entropies)
+    def record(self, inputs, score):
+        before, logps = inputs["advantages"].clone(), score.logps
+        self.shape(inputs, score)
         after = (
             inputs["advantages"].expand_as(logps)
             if inputs["advantages"].dim() > 1
@@ -129,6 +130,7 @@ def run(case):
         "max_grad_norm": 0.0,
         "shuffle_dataset": False,
         "max_steps": case.get("steps", 1),
+        "diagnostics_steps": 0,  # whose passes would be counted with those of the methods
     }
     variant = case.get("variant", "plain")
     trainer = Recording(
@@ -157,6 +159,7 @@ def run(case):
         "weights": weights,
         "advantages": {f"{step} {ids}": advantages for step, ids, _, advantages in recorded},
         "losses": losses,
+        "log": [{key: x for key, x in entry.items() if key.startswith(OURS)} for entry in trainer.state.log_history],
         "update": update,
         "scored": trainer.scored,
         "fetched": trainer.fetched,

@@ -23,13 +23,15 @@ CASES = {
         "stare_attenuate": 0.5,
         "stare_target_entropy": 100.0,
     },
+    "exact": {"advantage_shaping": ["steer", "entropy_change"], "steer_form": "exact", "steer_lambda_min": 0.3},
+    "exact_lora": {"advantage_shaping": ["steer", "stare"], "steer_form": "exact", "stare_target_entropy": 100.0},
     "lora": {"advantage_shaping": ["steer", "stare"], "steer_lambda_min": 0.3, "stare_target_entropy": 100.0},
 }
 
 
 def cases(size):
     sizes = {"per_device_train_batch_size": size, "gradient_accumulation_steps": 2, "learning_rate": 0.1}
-    return [{"fields": fields | sizes, "steps": 3, "lora": name == "lora"} for name, fields in CASES.items()]
+    return [{"fields": fields | sizes, "steps": 3, "lora": name.endswith("lora")} for name, fields in CASES.items()]
 
 
 @pytest.fixture(scope="module")

@@ -603,11 +603,6 @@ class TestCommand:
         with pytest.raises(ValueError, match=message):
             EvalArguments("model", "out", **wrong)
 
-    @pytest.mark.parametrize(("arguments", "code"), [([], 2), (["evil"], 2), (["--help"], 0)])
-    def test_usage(self, arguments, code):
-        done = subprocess.run(**command("steer_trl.cli", *arguments), capture_output=True)
-        assert done.returncode == code and "usage: steer-trl COMMAND" in done.stdout + done.stderr
-
 
 def test_a_reward_that_judges_by_an_answer_line(tmp_path):
     path = tmp_path / "x.jsonl"

@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steer_trl import functional
-from steer_trl.functional import entropy_change, entropy_sensitivity, stare_weights, steer_weights
+from steer_trl.functional import (
+    entropy_change,
+    entropy_sensitivity,
+    entropy_sensitivity_without_logits,
+    stare_weights,
+    steer_weights,
+)
 
 MAPPINGS = ("exponential", "linear", "binary")
 
@@ -32,12 +38,13 @@ def test_public_signatures_stay():
     """Names and signatures are public: a change here breaks somebody's code."""
     expected = {
         "entropy_change": "(logps, old_logps, entropies, advantages, *, form='paper', epsilon_low=0.2, "
-        "epsilon_high=0.2, log_ratio=None)",
+        "epsilon_high=0.2, log_ratio=None, sensitivities=None)",
         "steer_weights": "(omega, mask, *, lambda_min=0.8, mapping='exponential', lambda_max=1.2, quantile=0.8, "
-        "signed=False, floor=0.0, statistic=None, tolerance=0.0)",
+        "signed=False, floor=0.0, scale_quantile=1.0, statistic=None, tolerance=0.0)",
         "stare_weights": "(logps, advantages, mask, *, variant='O1', top_fraction=0.1, amplify=1.1, attenuate=0.9, "
         "low_set='complement', fixed_probability=None, statistic=None, tolerance=0.0)",
         "entropy_sensitivity": "(logits, token_ids)",
+        "entropy_sensitivity_without_logits": "(logps, entropies, half_logps, half_entropies)",
         "TargetEntropyController": "(target_entropy, amplify, attenuate, adaptive=False, step=0.01, amplify_max=1.5, "
         "attenuate_min=0.5)",
     }
@@ -81,6 +88,24 @@ class TestEntropyChange:
         one = torch.zeros(1, 1)
         with pytest.raises(ValueError, match=r"form='papr' is unknown. Use one of 'paper', 'released'"):
             entropy_change(one, one, one, one, form="papr")
+
+    def test_the_exact_form_needs_sensitivities_and_no_other_takes_them(self):
+        one = torch.zeros(1, 1)
+        with pytest.raises(ValueError, match="sensitivities must be given with form='exact', got None"):
+            entropy_change(one, one, one, one, form="exact")
+        for form in ("paper", "released"):
+            with pytest.raises(ValueError, match=f"sensitivities cannot be combined with form='{form}'"):
+                entropy_change(one, one, one, one, form=form, sensitivities=one)
+
+    @given(batches(), st.floats(0.0, 0.5))
+    def test_the_forms_agree_but_for_phi(self, batch, epsilon):
+        """Where Phi is the paper's estimate of it, the exact form is the paper's: indicator, ratio, sign."""
+        (logps, old, entropies, advantages), _ = batch
+        arguments = {"epsilon_low": epsilon, "epsilon_high": epsilon}
+        estimate = (1 - logps.exp()).square() * (logps + entropies)
+        ours = entropy_change(logps, old, entropies, advantages, form="exact", sensitivities=estimate, **arguments)
+        theirs = entropy_change(logps, old, entropies, advantages, **arguments)
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-4)
 
 
 class TestSteerWeights:
@@ -302,3 +327,42 @@ class TestEntropySensitivity:
 
     def test_batch_shapes(self):
         assert entropy_sensitivity(torch.randn(2, 3, 11), torch.zeros(2, 3, dtype=torch.long)).shape == (2, 3)
+
+
+def two_temperatures(logits, token_ids):
+    """What a fused head returns of float64 `logits`, at their temperature and at half of it."""
+    numbers = []
+    for x in (logits, 2 * logits):
+        logps = x.log_softmax(-1)
+        chosen = logps.gather(-1, token_ids.unsqueeze(-1)).squeeze(-1)
+        numbers += [chosen, -(logps.exp() * logps).nan_to_num(0.0).sum(-1)]
+    return numbers
+
+
+class TestEntropySensitivityWithoutLogits:
+    @given(st.integers(0, 2**31), st.sampled_from([2, 3, 50, 500]), st.floats(0.0, 8.0))
+    def test_it_is_the_logits_form(self, seed, vocabulary, spread):
+        generator = torch.Generator().manual_seed(seed)
+        logits = spread * torch.randn(vocabulary, generator=generator, dtype=torch.float64)
+        logits, token_ids = logits.expand(vocabulary, -1), torch.arange(vocabulary)
+        ours = entropy_sensitivity_without_logits(*two_temperatures(logits, token_ids))
+        torch.testing.assert_close(ours, entropy_sensitivity(logits, token_ids), atol=2e-5, rtol=1e-4)
+
+    @given(st.integers(0, 2**31), st.floats(0.1, 8.0))
+    def test_the_identity_it_rests_on(self, seed, spread):
+        """In float64: the sum over the vocabulary is a function of S and of the entropy at half the temperature."""
+        logits = spread * torch.randn(40, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        logps, halved = logits.log_softmax(0), (2 * logits).log_softmax(0)
+        squares = logps.exp().square().sum()
+        half_entropy = -(halved.exp() * halved).sum()
+        by_sum = (logps.exp().square() * logps).sum()
+        torch.testing.assert_close(squares * (squares.log() - half_entropy) / 2, by_sum, atol=1e-14, rtol=1e-12)
+
+    def test_extremes(self):
+        """A certain token, an impossible-looking one, a uniform distribution, and what nobody scored."""
+        logits = torch.tensor([[60.0, 0.0, 0.0], [60.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.float64)
+        token_ids = torch.tensor([0, 1, 2])
+        ours = entropy_sensitivity_without_logits(*two_temperatures(logits, token_ids))
+        assert ours.abs().max() < 1e-6
+        zeros = torch.zeros(2, 3)
+        assert (entropy_sensitivity_without_logits(zeros, zeros, zeros, zeros) == 0).all()

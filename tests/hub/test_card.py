@@ -175,15 +175,15 @@ class TestDatasets:
         assert datasets_on_hub(dataset) == []
 
     def test_the_loader_says_where_rows_come_from(self, monkeypatch, tmp_path):
-        from steer_trl.data import loader
+        from steer_trl.data import load_math_dataset, reading
 
         rows = {"problem": ["1+1?", "2+2?"], "answer": ["2", "4"]}
-        monkeypatch.setattr(loader, "load_dataset", lambda **_: Dataset.from_dict(rows))  # the Hub is not here
-        assert datasets_on_hub(loader.load_math_dataset("math500")) == ["HuggingFaceH4/MATH-500"]
+        monkeypatch.setattr(reading, "load_dataset", lambda **_: Dataset.from_dict(rows))  # the Hub is not here
+        assert datasets_on_hub(load_math_dataset("math500")) == ["HuggingFaceH4/MATH-500"]
         monkeypatch.undo()
         path = tmp_path / "math500.jsonl"
         path.write_text("".join(json.dumps({"problem": f"{i}+1?", "answer": str(i + 1)}) + "\n" for i in range(2)))
-        assert datasets_on_hub(loader.load_math_dataset(str(path))) == []
+        assert datasets_on_hub(load_math_dataset(str(path))) == []
 
 
 class TestResults:

@@ -78,6 +78,13 @@ class TestSecrets:
             assert TOKEN.encode() not in data and SECRET.encode() not in data, name
             assert SECRET not in name
 
+    def test_the_run_log_has_none_and_stays_here(self, secrets):
+        folder, server, *_ = secrets
+        texts = {path: path.read_text() for path in folder.rglob("_logs*/*") if path.is_file()}
+        assert {path.name for path in texts} == {"metrics.jsonl", "run.json"}
+        assert not any(TOKEN in text or SECRET in text for text in texts.values())
+        assert not [name for name, _ in server.received if "_logs" in name]
+
     def test_trackers_are_told_none(self, secrets):
         _, _, result, _ = secrets
         assert len(result["told"]) == 4 * 8

@@ -63,8 +63,17 @@ def random_batch(seed):
     given_advantages = torch.randn(shape[0], 1, generator=g) * some[:, :1]
     mask = (uniforms[1] < 0.7) & some[:, 1:]
     entropies = 3 * uniforms[2], 3 * uniforms[3]
+    phi = 0.3 * torch.randn(shape, generator=g)
     return TokenBatch(
-        old * torch.exp(noise / 2), old, *entropies, given_advantages, mask.long(), 0.2, 0.28, uniforms[4]
+        old * torch.exp(noise / 2),
+        old,
+        *entropies,
+        given_advantages,
+        mask.long(),
+        0.2,
+        0.28,
+        uniforms[4],
+        sensitivities=phi,
     )
 
 

@@ -20,7 +20,12 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "steer": Case(neutral=[{"steer_lambda_min": 1.0}], lively={"steer_lambda_min": 0.3}, scored=4),
+    "steer": Case(
+        neutral=[{"steer_lambda_min": 1.0}, {"steer_lambda_min": 1.0, "steer_form": "exact"}],
+        lively={"steer_lambda_min": 0.3},
+        wrong={"steer_form": ["papr"], "steer_scale_quantile": [0.0, 1.1, math.nan, "max"]},
+        scored=4,
+    ),
     "stare": Case(
         neutral=[{"stare_variant": "C2", "stare_amplify": 1.0, "stare_attenuate": 1.0}, {"stare_top_fraction": 0.0}],
         lively={
@@ -51,6 +56,15 @@ CASES = {
     "entropy_advantage": Case(
         neutral=[{"entropy_advantage_alpha": 0.0}],
         wrong={"entropy_advantage_alpha": [-0.1, math.inf], "entropy_advantage_kappa": [1.0, 0.5]},
+    ),
+    "entropy_change": Case(
+        neutral=[{"entropy_change_strength": 0.0}],
+        lively={"entropy_change_strength": 1.0},
+        wrong={
+            "entropy_change_strength": [-1.1, 1.1, math.nan, "0.5"],
+            "entropy_change_quantile": [-0.1, 1.1, math.nan],
+        },
+        scored=4,
     ),
     "clip_cov": Case(
         neutral=[{"clip_cov_fraction": 0.0}],

@@ -105,6 +105,31 @@ def position(group, size):
     return [{t: c.advantage + math.copysign(b, c.advantage) for t, b in bonuses(c).items()} for c in group]
 
 
+def exact_change(batch):
+    """The exact change of each trained token of a batch, by its place."""
+    changes = {}
+    for i, t in batch.mask.bool().nonzero().tolist():
+        a, phi = batch.advantages[i, 0].item(), batch.sensitivities[i, t].item()
+        r = math.exp(batch.logps[i, t].item() - batch.old_logps[i, t].item())
+        is_clipped = r > 1 + batch.epsilon_high if a > 0 else a < 0 and r < 1 - batch.epsilon_low
+        changes[i, t] = 0.0 if is_clipped else -r * a * phi
+    return changes
+
+
+def entropy_change(batch, strength=0.5, quantile=0.9):
+    changes = exact_change(batch)
+    sizes = sorted(abs(x) for x in changes.values() if x)
+    scale = sizes[math.floor(quantile * (len(sizes) - 1))] if sizes else 1.0
+    return {place: 1 + strength * math.tanh(x / scale) for place, x in changes.items()}
+
+
+def steer_exact(batch, lambda_min=0.8, quantile=1.0):
+    changes = exact_change(batch)
+    sizes = sorted(abs(x) for x in changes.values() if x)
+    scale = sizes[math.floor(quantile * (len(sizes) - 1))] if sizes else 1.0
+    return {place: lambda_min ** min(abs(x) / scale, 1.0) for place, x in changes.items()}
+
+
 def expected_advantages(oracle, rollout, size):
     """The oracle's advantages `[N, T]`, `size` completions at a time; 0 for unscored ones and off the mask."""
     result, rows = torch.zeros(rollout.mask.shape), []

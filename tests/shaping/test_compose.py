@@ -111,7 +111,7 @@ def test_a_method_of_ones_own_is_found_by_its_import_path(separator):
         ("math:sqrt", "must be a subclass of steer_trl.shaping.Shaper"),
         ("collections.OrderedDict", "must be a subclass of steer_trl.shaping.Shaper"),
         ("not a path:x", "cannot be imported"),
-        ("opoo", "is unknown. Use one of 'steer', .*'opo'"),
+        ("opoo", r"is unknown\. Did you mean 'opo'\? Use one of 'steer', .*'opo'"),
     ],
 )
 def test_a_bad_import_path_is_refused_with_its_reason(name, message):

@@ -12,7 +12,7 @@ from shaping.batches import SEEDS, config, random_batch, weights
 from steer_trl.shaping import SHAPERS, make_shapers
 from steer_trl.validation import listed
 
-ABLE = {"repo_r": {}, "stare": {"stare_gate": "none", "stare_variant": "C2"}}
+ABLE = {"repo_r": {}, "entropy_change": {}, "stare": {"stare_gate": "none", "stare_variant": "C2"}}
 
 
 def held(name, **settings):

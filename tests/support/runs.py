@@ -81,9 +81,10 @@ class Spy(SteerGRPOTrainer):
         assert torch.equal(inputs["advantages"], raw) and raw.dim() == 1
         return loss
 
-    def watch(self, inputs, logps, entropies):
+    def watch(self, inputs, score):
         raw = inputs["advantages"]
-        self.shape(inputs, logps, entropies)
+        self.shape(inputs, score)
+        logps, entropies, _ = score
         self.seen.append(
             (raw, inputs["advantages"], logps, inputs.get("old_per_token_logps", logps), entropies, inputs)
         )

@@ -25,6 +25,7 @@ class TestCheckpoint:
         state = json.loads((checkpoint / "shaping_state.json").read_text())["stare"]
         first = whole.state.log_history[0]["rollout_entropy"]
         expected = {"gate": True, "amplify": 1.12, "attenuate": 0.88, "initial_entropy": first}
+        assert state.pop("recent_gates") == [True, True]
         assert state == pytest.approx(expected)
         resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
         resumed.train(resume_from_checkpoint=str(checkpoint))
@@ -66,9 +67,29 @@ class TestCheckpoint:
         assert stare.controller.gate is False
 
     def test_a_method_without_state_writes_none(self, train, tmp_path):
-        train(SteerGRPOTrainer, save_strategy="steps", save_steps=2)
+        train(SteerGRPOTrainer, save_strategy="steps", save_steps=2, alarms=False)
         state = json.loads((tmp_path / "run/checkpoint-2/shaping_state.json").read_text())
-        assert state == {"progress": {"micro_batches": 4, "per_rollout": 2}}
+        assert state.keys() == {"progress", "settings"}
+        assert state["progress"] == {"micro_batches": 4, "per_rollout": 2}
+
+    @pytest.mark.parametrize(
+        ("changed", "said"),
+        [
+            ({"advantage_shaping": "opo"}, ["advantage_shaping ['steer'], now ['opo']"]),
+            (
+                {"num_generations": 2, "per_device_train_batch_size": 2},
+                ["num_generations 4, now 2", "per_device_train_batch_size 4, now 2"],
+            ),
+            ({}, []),
+        ],
+        ids=str,
+    )
+    def test_what_differs_from_the_saved_run_is_said(self, train, make_trainer, tmp_path, caplog, changed, said):
+        train(SteerGRPOTrainer, save_strategy="steps", save_steps=2, max_steps=2)
+        resumed = make_trainer(SteerGRPOTrainer, max_steps=3, **changed)
+        resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
+        texts = [r.getMessage() for r in caplog.records if "was saved by a run with other settings" in r.getMessage()]
+        assert bool(texts) == bool(said) and all(one in texts[0] for one in said)
 
     @pytest.mark.parametrize(("saved", "content"), [(3, "no rollout"), (4, "its rollout")])
     def test_an_epoch_that_ends_with_a_shorter_step(self, train, make_trainer, tmp_path, prompts, saved, content):

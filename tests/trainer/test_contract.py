@@ -4,14 +4,17 @@
 """
 
 import inspect
+import re
 
 import pytest
 import torch
 from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
+from trl.kernels import chunked_logprob
 from trl.models.utils import disable_gradient_checkpointing
-from trl.trainer.utils import get_config_model_id
+from trl.trainer.utils import add_fused_lm_head, get_config_model_id
 
+from steer_trl import SteerGRPOTrainer
 from steer_trl.shaping.conflicts import CLIPPED_LOSSES, TOKEN_MEAN_LOSSES
 from steer_trl.trainer.metrics import append_all
 
@@ -22,6 +25,14 @@ def parameters(function):
 
 def source(function):
     return inspect.getsource(function)
+
+
+def test_the_trainers_arguments_are_trls_and_the_benchmarks():
+    """Written out, so that an editor completes them: names, order, defaults."""
+    ours = dict(inspect.signature(SteerGRPOTrainer).parameters)
+    assert ours.pop("benchmarks").kind is inspect.Parameter.KEYWORD_ONLY
+    theirs = inspect.signature(GRPOTrainer).parameters.values()
+    assert [(p.name, p.kind, p.default) for p in ours.values()] == [(p.name, p.kind, p.default) for p in theirs]
 
 
 SHAPES = {
@@ -123,6 +134,20 @@ SHAPES = {
     ),
     "a rollout's tensors are shuffled together, after it was scored": lambda: (
         "shuffle_sequence_dict(generation_batch)" in source(GRPOTrainer._prepare_inputs)
+    ),
+    "the fused head asks a model for its config, its backbone as base_model, and its output embeddings": lambda: (
+        set(re.findall(r"(?:self|model)\.(?!forward)(\w+)", source(add_fused_lm_head)))
+        <= {"config", "get_output_embeddings", "num_experts", "num_experts_per_tok"}
+        and 'backbone_attr = "base_model"' in source(add_fused_lm_head)
+        and "getattr(self, backbone_attr)(*args, **kwargs)" in source(add_fused_lm_head)
+        and 'kwargs.setdefault("output_router_logits", True)' in source(add_fused_lm_head)
+    ),
+    "the fused head divides by the temperature last": lambda: (
+        "z = softcap * torch.tanh(z / softcap)\n    return z * inv_t" in source(chunked_logprob._torch_transform)
+    ),
+    "the loss asks for the policy's log-probs and entropies at its temperature": lambda: all(
+        text in source(GRPOTrainer.__init__)
+        for text in ("temperature=self.temperature,", 'outputs=("log_probs", "entropy"),')
     ),
     "helpers are where they were": lambda: callable(disable_gradient_checkpointing) and callable(get_config_model_id),
 }

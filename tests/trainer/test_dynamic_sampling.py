@@ -343,7 +343,10 @@ class TestRefusals:
             ),
             (MASK | {"dynamic_sampling_max_attempts": 3}, "with dynamic_sampling='mask': it writes no other groups"),
             ({"dynamic_sampling_reward": "is_correct"}, "it judges no completion"),
-            (RESAMPLE | {"dynamic_sampling_factor": 1.5}, "dynamic_sampling_factor must be a whole number, got 1.5"),
+            (
+                RESAMPLE | {"dynamic_sampling_factor": 1.5},
+                "dynamic_sampling_factor must be a whole number in .1, inf., got 1.5",
+            ),
             (RESAMPLE | {"dynamic_sampling_factor": 0}, r"dynamic_sampling_factor must be in \[1, inf\), got 0"),
             (MASK | {"loss_type": "grpo"}, "loss_type='grpo' cannot be combined with dynamic_sampling='mask'"),
         ],

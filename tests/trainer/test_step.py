@@ -1,5 +1,6 @@
 """An optimizer step: what the loss is given, what of it is logged."""
 
+import math
 import re
 
 import pytest
@@ -10,7 +11,7 @@ from transformers import TrainerCallback
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.functional import entropy_change, steer_weights
-from steer_trl.trainer.inputs import token_batch
+from steer_trl.trainer.inputs import Score, token_batch
 
 
 def test_every_pass_weights_the_untouched_advantages_anew(train):
@@ -57,12 +58,12 @@ def test_a_bad_token_does_not_reach_its_sequence_through_the_ratio(make_trainer)
         "advantages": torch.tensor([1.0, -1.0]),
         "old_per_token_logps": torch.tensor([[-0.2, -0.4, -1.9, -3.0], [-1.0, -0.6, -2.0, -0.3]]),
     }
-    trainer.step.shape(inputs, logps, torch.ones(2, 4))
+    trainer.step.shape(inputs, Score(logps, torch.ones(2, 4)))
     shaped = inputs["advantages"]
     assert shaped.isfinite().all() and shaped[0, 1] == 1
     assert (shaped[0, [0, 2, 3]] < 1).all()
     ratio = torch.tensor((0.1 - 0.1 + 0.0) / 3).exp()  # the mean log-ratio of the three good tokens
-    batch = token_batch(trainer, inputs, logps, torch.ones(2, 4), draws=False)
+    batch = token_batch(trainer, inputs, Score(logps, torch.ones(2, 4)), draws=False)
     torch.testing.assert_close(batch.ratio[0], ratio.expand(1))
     assert torch.equal(
         batch.old_logps, inputs["old_per_token_logps"]
@@ -110,8 +111,10 @@ class TestMetrics:
         ours = self.keys(train(SteerGRPOTrainer, **OPEN_STARE | {"advantage_shaping": ["steer", "stare"]}))
         trl = self.keys(train(SteerGRPOTrainer, advantage_shaping="none"))
         page = (ROOT / "docs/metrics.md").read_text()
-        documented = set(re.findall(r"`((?:shaping|stare)/\w+|rollout_\w+)`", page))
-        assert ours - trl == documented - {"rollout_advantage_change"}  # neither acts on whole rollouts
+        documented = set(re.findall(r"`((?:shaping|stare|weights|sanity)/[\w.]+|rollout_\w+)`", page))
+        # Neither acts on whole rollouts, and the schedule does not move.
+        theirs = {"rollout_advantage_change", "stare/saturated", "sanity/out_of_bounds"}
+        assert ours - trl == documented - theirs  # the last is logged of plain GRPO, too
 
     def keys(self, trainer):
         return set().union(*trainer.state.log_history)
@@ -129,3 +132,17 @@ class TestMetrics:
         assert logged["shaping/weight_min"] == weights.min().item() == 1
         assert logged["shaping/weight_max"] == pytest.approx(1.1)
         assert logged["shaping/share_changed"] == pytest.approx((weights > 1.05).float().mean().item())
+
+    def test_impossible_numbers_are_counted(self, make_trainer):
+        trainer = make_trainer(SteerGRPOTrainer)  # as in an evaluation
+        vocabulary = trainer.model.config.vocab_size
+        highest = math.log(vocabulary)
+        logps = torch.tensor([[-1.0, 1e-5, 0.0, -2.0], [123.0, torch.nan, -torch.inf, 123.0]])
+        entropies = torch.tensor([[highest + 1e-5, -1e-5, highest + 0.1, -0.1], [1.0, 1.0, 1.0, torch.nan]])
+        mask = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])
+        inputs = {"completion_mask": mask, "advantages": torch.tensor([1.0, -1.0])}
+        trainer.step.shape(inputs, Score(logps, entropies))
+        assert trainer._metrics["eval"]["sanity/out_of_bounds"] == [pytest.approx(5 / 7)]
+
+    def test_a_real_model_has_none(self, train):
+        assert {e["sanity/out_of_bounds"] for e in train(SteerGRPOTrainer).state.log_history[:4]} == {0.0}

@@ -7,6 +7,7 @@ from steer_trl.shaping.methods.clip_cov import ClipCov, ClipCovOptions
 from steer_trl.shaping.methods.dcpo import Dcpo, DcpoOptions
 from steer_trl.shaping.methods.edge_grpo import EdgeGrpo, EdgeGrpoOptions
 from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantage, EntropyAdvantageOptions
+from steer_trl.shaping.methods.entropy_change import EntropyChange, EntropyChangeOptions
 from steer_trl.shaping.methods.fork_tokens import ForkTokens, ForkTokensOptions
 from steer_trl.shaping.methods.grpo_s import GrpoS, GrpoSOptions
 from steer_trl.shaping.methods.gtpo import Gtpo
@@ -27,6 +28,7 @@ SHAPERS: dict[str, type[Shaper]] = {
     "repo_r": RepoR,
     "quadrant": Quadrant,
     "entropy_advantage": EntropyAdvantage,
+    "entropy_change": EntropyChange,
     "clip_cov": ClipCov,
     "kl_cov": KlCov,
     "w_reinforce": WReinforce,
@@ -43,6 +45,12 @@ SHAPERS: dict[str, type[Shaper]] = {
     "fork_tokens": ForkTokens,
 }
 
+SETTINGS: dict[str, list[str]] = {}
+"""Which methods read a setting, for each that only some of them do."""
+for _name, _method in SHAPERS.items():
+    for _setting in _method.settings():
+        SETTINGS.setdefault(_setting, []).append(_name)
+
 
 @dataclass
 class MethodOptions(
@@ -51,6 +59,7 @@ class MethodOptions(
     RepoROptions,
     QuadrantOptions,
     EntropyAdvantageOptions,
+    EntropyChangeOptions,
     ClipCovOptions,
     KlCovOptions,
     WReinforceOptions,

@@ -41,6 +41,7 @@ class GrpoS(Shaper[GrpoSOptions]):
     reads = ("rewards", "entropies")
     by_group = True
     per_token = False
+    tells_correct = True
     surrogate = UNCLIPPED | {"loss_type": "grpo"}
 
     @classmethod

@@ -55,6 +55,7 @@ class Gtpo(Shaper[GtpoOptions]):
     paper = GTPO_PAPER
     reads = ("rewards", "entropies")
     by_group = True
+    tells_correct = True
 
     def __init__(self, args: GtpoOptions) -> None:
         super().__init__(args)

@@ -4,7 +4,8 @@
     lambda = exp(-k |Omega|),      k = -ln(lambda_min) / max |Omega|                                          (Eq. 10)
 
 or lambda linear or binary (the paper's ablation). Symmetric: it slows collapse and explosion alike, and needs no
-target. Choose STARE instead to hold the entropy at a level you name. The equations are in `functional/steer.py`.
+target. `steer_form="exact"` estimates nothing: Omega = - I_clip r A Phi, by one more pass of the LM head. Choose STARE
+instead to hold the entropy at a level you name. The equations are in `functional/`.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from torch import Tensor
 
 from steer_trl.functional import entropy_change, steer_statistic, steer_weights
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.functional.steer import FORMS, MAPPINGS, RANGES, mapping_complaints
+from steer_trl.functional.sensitivity import FORMS
+from steer_trl.functional.steer import MAPPINGS, RANGES, mapping_complaints
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.conflicts import idle_conflicts
@@ -41,8 +43,9 @@ class SteerOptions(ShapingConfig):
     steer_form: str = choice(
         "paper",
         FORMS,
-        "How the change is estimated: 'paper' (Eq. 9 with the clip indicator of Eq. 6) or 'released' (the authors' "
-        "code: one factor 1 - pi, no indicator, rollout entropies, floor 0.02).",
+        "How the change is estimated: 'paper' (Eq. 9 with the clip indicator of Eq. 6), 'released' (the authors' "
+        "code: one factor 1 - pi, no indicator, rollout entropies, floor 0.02), or not at all: 'exact' (all of the "
+        "vocabulary considered, for one more pass of the LM head).",
     )
     steer_lambda_max: float = option(
         1.2, "Largest weight, at least steer_lambda_min. Linear mapping only.", RANGES["lambda_max"]
@@ -55,6 +58,12 @@ class SteerOptions(ShapingConfig):
         None,
         "Lower bound on the largest |Omega|, exponential only. None: 0 for the paper's form, 0.02 for the released.",
         RANGES["floor"],
+    )
+    steer_scale_quantile: float = option(
+        1.0,
+        "Quantile of |Omega|, of those not 0, that gets steer_lambda_min with all above it: below 1 no single token "
+        "rules the weights of the others. 1: the largest, as in the paper. Exponential mapping only.",
+        RANGES["scale_quantile"],
     )
 
     @property
@@ -76,6 +85,10 @@ class Steer(Shaper[SteerOptions]):
         "2510.10150",
     )
 
+    def __init__(self, args: SteerOptions) -> None:
+        super().__init__(args)
+        self.needs_sensitivities = args.steer_form == "exact" and self.active
+
     @classmethod
     def complaints(cls, args: SteerOptions) -> list[str]:
         """Refuse what the mapping cannot work with."""
@@ -85,6 +98,7 @@ class Steer(Shaper[SteerOptions]):
             args.steer_lambda_max,
             args.steer_signed,
             args.steer_scale_floor,
+            args.steer_scale_quantile,
             prefix="steer_",
         )
 
@@ -102,10 +116,10 @@ class Steer(Shaper[SteerOptions]):
             ),
         ]
         complaints = idle_conflicts(args, idle)
-        if args.steer_form != "paper" and args.importance_sampling_level != "token":
+        if args.steer_form == "released" and args.importance_sampling_level != "token":
             complaints.append(
                 "steer_form='released' cannot be combined with importance_sampling_level='sequence': the authors' "
-                "code has token ratios only. Use steer_form='paper', which takes the ratio that the loss takes."
+                "code has token ratios only. Use steer_form='paper' or 'exact', which take the loss's ratio."
             )
         return complaints
 
@@ -123,6 +137,7 @@ class Steer(Shaper[SteerOptions]):
             mapping=self.args.steer_mapping,
             quantile=self.args.steer_quantile,
             signed=self.args.steer_signed,
+            scale_quantile=self.args.steer_scale_quantile,
             reduce=reduce,
         )
 
@@ -154,4 +169,5 @@ class Steer(Shaper[SteerOptions]):
             epsilon_low=batch.epsilon_low,
             epsilon_high=batch.epsilon_high,
             log_ratio=batch.log_ratio,
+            sensitivities=batch.sensitivities if args.steer_form == "exact" else None,
         )

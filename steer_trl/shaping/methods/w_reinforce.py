@@ -19,7 +19,13 @@ from torch import Tensor
 
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
-from steer_trl.shaping.conflicts import BY_GROUP, TOKEN_MEAN_LOSSES, UNSCALED, advantage_conflicts
+from steer_trl.shaping.conflicts import (
+    BY_GROUP,
+    TOKEN_MEAN_LOSSES,
+    UNSCALED,
+    advantage_conflicts,
+    idle_conflicts,
+)
 from steer_trl.shaping.groups import is_right
 from steer_trl.shaping.options import ShapingConfig, option
 
@@ -43,12 +49,17 @@ class WReinforce(Shaper[WReinforceOptions]):
     reads = ("rewards",)
     by_group = True
     per_token = False
+    tells_correct = True
     keeps: ClassVar[tuple[bool, ...]] = (True, False)
 
     @classmethod
     def conflicts(cls, args: WReinforceOptions) -> list[str]:
         """Refuse what would be ignored."""
-        return advantage_conflicts("w_reinforce, psr or nsr", args, scales=BY_GROUP + UNSCALED)
+        idle = ("w_reinforce_positive", len(cls.keeps) == 1, "psr or nsr", "it keeps one outcome, of weight 1")
+        return [
+            *advantage_conflicts("w_reinforce, psr or nsr", args, scales=BY_GROUP + UNSCALED),
+            *idle_conflicts(args, [idle]),
+        ]
 
     @property
     def positive(self) -> float:

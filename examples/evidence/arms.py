@@ -1,0 +1,41 @@
+"""What is compared, one row each: the settings that differ from the task's, and the seeds."""
+
+SEEDS = range(5)
+TARGETS = (0.8, 0.65, 0.5)  # of the first rollout's entropy
+
+HELD = {
+    "REPO-R": {"advantage_shaping": "repo_r"},
+    "STARE C2": {"advantage_shaping": "stare", "stare_variant": "C2", "stare_gate": "none"},
+}
+AS_PUBLISHED = {
+    "GRPO": {"advantage_shaping": "none"},
+    "clip-higher": {"advantage_shaping": "none", "epsilon_high": 0.4},
+    "entropy bonus": {"advantage_shaping": "none", "entropy_coef": 0.001},
+    "adaptive entropy bonus": {
+        "advantage_shaping": "none",
+        "use_adaptive_entropy": True,
+        "entropy_target": 0.25,  # nats: 0.8 of this start's first entropy
+        "entropy_coef_delta": 1e-4,
+        "entropy_coef_max": 0.005,
+    },
+    "STEER": {"advantage_shaping": "steer"},
+    "STARE C2 gate": {
+        "advantage_shaping": "stare",
+        "stare_variant": "C2",
+        "stare_target_entropy": 0.8,
+        "stare_target_entropy_unit": "initial",
+    },
+    "STARE C2 adaptive": {
+        "advantage_shaping": "stare",
+        "stare_variant": "C2",
+        "stare_target_entropy": 0.8,
+        "stare_target_entropy_unit": "initial",
+        "stare_adaptive": True,
+    },
+}
+ARMS = AS_PUBLISHED | {
+    f"{name} held at {target}": settings | {"hold_entropy": target}
+    for name, settings in HELD.items()
+    for target in TARGETS
+}
+"""Name in the tables -> fields of `SteerGRPOConfig`."""

@@ -1,0 +1,113 @@
+"""What `steer-trl train` reads beside TRL's settings: the data set, the reward, the benchmarks, the folder."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from datasets import Dataset
+
+from steer_trl.cli.rewards import MATH, load_rewards
+from steer_trl.data import load_math_dataset
+from steer_trl.data.instructions import with_instruction
+from steer_trl.data.reading import read_rows
+from steer_trl.validation import did_you_mean, refuse
+
+PUBLIC_TEXTS = {  # that a model card may print; see `redact.py`
+    *("dataset_name", "dataset_config", "dataset_split", "prompt_column", "answer_column", "answer_format"),
+    *("reward_funcs", "eval_benchmarks", "model_name_or_path", "model_revision"),
+    *("dtype", "attn_implementation", "lora_target_modules", "lora_task_type", "bnb_4bit_quant_type"),
+}
+
+
+@dataclass
+class MathArguments:
+    """The data set, the reward and the benchmarks."""
+
+    dataset_name: str | None = field(
+        default=None,
+        metadata={"help": "Short name such as dapo-math-17k, Hub name, or a .parquet, .json, .jsonl or .csv file."},
+    )
+    dataset_config: str | None = field(
+        default=None, metadata={"help": "Configuration of a Hub data set with several."}
+    )
+    dataset_split: str | None = field(default=None, metadata={"help": "Split to train on; by default its usual one."})
+    prompt_column: str | None = field(
+        default=None, metadata={"help": "Column of the problems; by default found by its name."}
+    )
+    answer_column: str | None = field(
+        default=None, metadata={"help": "Column of the answers; by default found by its name."}
+    )
+    limit: int | None = field(default=None, metadata={"help": "Rows to read, from the first; by default all."})
+    instruction: str | None = field(
+        default=None, metadata={"help": "A custom wording around each problem, with {problem} once."}
+    )
+    answer_format: str = field(
+        default="boxed", metadata={"help": "boxed, or answer_line for a last line 'Answer: ...'."}
+    )
+    reward_funcs: list[str] = field(
+        default_factory=lambda: [MATH],
+        metadata={
+            "help": "'math', the check of the boxed answer, or import paths of reward functions, such as my.module.f. "
+            "Without 'math' the data set is taken as it is: every column goes to the functions."
+        },
+    )
+    reward_incorrect: float = field(
+        default=-1.0, metadata={"help": "Reward of an incorrect answer; a correct one gets 1."}
+    )
+    reward_timeout: float = field(default=5.0, metadata={"help": "Seconds that scoring one answer may take."})
+    eval_benchmarks: list[str] | None = field(
+        default=None,
+        metadata={"help": "Measured at each evaluation: NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES each."},
+    )
+    eval_temperature: float = field(default=1.0, metadata={"help": "Sampling temperature on the benchmarks."})
+    eval_top_p: float = field(default=0.7, metadata={"help": "Share of the probability mass drawn from there."})
+    overwrite_output_dir: bool = field(
+        default=False, metadata={"help": "Begin anew in a folder that holds a run, and remove its checkpoints."}
+    )
+
+    @property
+    def asks_for_math(self) -> bool:
+        """Whether the boxed answer is checked, so that the data set needs problems and answers."""
+        return MATH in self.reward_funcs
+
+    def load_rewards(self) -> list[Any]:
+        """Return the reward functions."""
+        math = {
+            "incorrect": self.reward_incorrect,
+            "timeout": self.reward_timeout,
+            "answer_format": self.answer_format,
+        }
+        return load_rewards(self.reward_funcs, math)
+
+    def load_dataset(self) -> Dataset:
+        """Return the data set to train on."""
+        assert self.dataset_name is not None  # `checks.py` has seen to it
+        if self.asks_for_math:
+            return load_math_dataset(
+                self.dataset_name,
+                self.dataset_split,
+                self.dataset_config,
+                answer_format=self.answer_format,
+                instruction=self.instruction,
+                prompt_column=self.prompt_column,
+                answer_column=self.answer_column,
+                limit=self.limit,
+            )
+        return self._as_it_is(read_rows(self.dataset_name, self.dataset_split, self.dataset_config))
+
+    def _as_it_is(self, rows: Dataset) -> Dataset:
+        """Rows with every column, of which only the prompt is renamed and worded."""
+        column = self.prompt_column or "prompt"
+        complaint = (
+            f"prompt_column={column!r} is no column of data set {self.dataset_name!r}."
+            f"{did_you_mean(column, rows.column_names)} Its columns are {sorted(rows.column_names)}."
+        )
+        refuse([] if column in rows.column_names else [complaint], "data set")
+        rows = rows if self.limit is None else rows.select(range(min(self.limit, len(rows))))
+        rows = rows if column == "prompt" else rows.rename_column(column, "prompt")
+        if self.instruction is None:
+            return rows
+        return rows.map(_worded, fn_kwargs={"instruction": self.instruction}, desc="Writing prompts")
+
+
+def _worded(row: dict[str, Any], instruction: str) -> dict[str, Any]:
+    return {"prompt": [{"role": "user", "content": with_instruction(str(row["prompt"]), instruction)}]}

@@ -1,0 +1,124 @@
+"""Several processes: what they are started by, and one line, once, when they fail.
+
+`steer-trl train --accelerate_config zero3` is `accelerate launch --config_file zero3.yaml -m steer_trl.cli train`.
+Before anything is started the command line is parsed as each process will parse it, and this machine is asked whether
+it has the devices.
+"""
+
+import logging
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from accelerate.commands.launch import launch_command, launch_command_parser
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+
+from steer_trl.cli.errors import CRASHED, FAILURES, HINT, MISUSE, SAID, Failed, wants_traceback
+from steer_trl.cli.recipes import ENGINES, find_file, read_yaml
+from steer_trl.validation import refuse
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An `accelerate` configuration: its file, what is in it, and how many processes it starts on all machines."""
+
+    path: Path
+    settings: dict[str, Any]
+    num_processes: int
+
+    @classmethod
+    def find(cls, name: str, num_processes: str | None = None) -> "Engine":
+        """Return the configuration at a path or with a name, of this package or of TRL's, for this machine.
+
+        Raises:
+            `FileNotFoundError`: there is none.
+            `ValueError`: this machine lacks the devices or the package that it asks for.
+        """
+        theirs = resources.files("trl.accelerate_configs").joinpath(f"{name}.yaml")
+        try:
+            path = find_file(name, ENGINES, "engine configuration")
+        except FileNotFoundError:
+            if not theirs.is_file():
+                raise
+            path = Path(str(theirs))
+        settings = read_yaml(path)
+        if num_processes is not None and not (num_processes.isdecimal() and int(num_processes) > 0):
+            raise ValueError(f"num_processes must be a whole number >= 1, got {num_processes!r}.")
+        engine = cls(path, settings, int(num_processes or settings.get("num_processes") or 1))
+        refuse(engine.complaints(), f"accelerate_config {name!r}")
+        return engine
+
+    def complaints(self) -> list[str]:
+        """Say what this machine lacks."""
+        complaints = []
+        machines = int(self.settings.get("num_machines") or 1)
+        here, devices = self.num_processes // machines, torch.accelerator.device_count()
+        if self.num_processes % machines:
+            complaints.append(f"num_processes={self.num_processes} must be a multiple of num_machines={machines}.")
+        if here > max(devices, 1) and not self.settings.get("use_cpu"):
+            complaints.append(
+                f"accelerate_config {self.path.name!r} starts {here} processes, one per GPU, and this machine has "
+                f"{devices} GPU(s). Say --num_processes {max(devices, 1)}, or use 'single_gpu' or 'cpu'."
+            )
+        if self.settings.get("distributed_type") == "DEEPSPEED" and find_spec("deepspeed") is None:
+            complaints.append(
+                f"accelerate_config {self.path.name!r} needs DeepSpeed, which is not installed here: pip install "
+                "'steer_trl[deepspeed]'"
+            )
+        return complaints
+
+    def launch(self, arguments: list[str]) -> None:
+        """Run `steer-trl` with `arguments` in every process, and wait for them.
+
+        Raises:
+            `Failed`: with what they have said.
+        """
+        command = ["--config_file", str(self.path), "--num_processes", str(self.num_processes)]
+        with TemporaryDirectory() as folder, _quiet_launcher(folder):
+            try:
+                launch_command(launch_command_parser().parse_args([*command, "--module", "steer_trl.cli", *arguments]))
+            except (subprocess.CalledProcessError, ChildFailedError) as error:
+                if wants_traceback():
+                    raise
+                raise failure(error, Path(folder)) from None
+
+
+@contextmanager
+def _quiet_launcher(folder: str) -> Iterator[None]:
+    """Let the processes leave their lines in `folder`, and the launcher say nothing of its own about them."""
+    logger = logging.getLogger("torch.distributed.elastic")
+    level = logger.level
+    if not wants_traceback():
+        logger.setLevel(logging.CRITICAL)
+        os.environ[FAILURES] = folder
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        os.environ.pop(FAILURES, None)
+
+
+def failure(error: subprocess.CalledProcessError | ChildFailedError, folder: Path) -> Failed:
+    """What the processes have said, each line once; of a crash, which of them it was."""
+    crashed = sorted(path.stem for path in folder.glob(f"*{CRASHED}"))
+    if crashed:
+        return Failed([f"process {crashed[0]} has crashed; its traceback is above."], 1)
+    said = sorted(folder.glob(f"*{SAID}"), key=lambda path: path.stat().st_mtime)
+    lines = list(dict.fromkeys(line for path in said for line in path.read_text().splitlines()))
+    if lines:  # a library says of the others that their connection is closed
+        return Failed([line for line in lines if not line.endswith(HINT)] or lines[:1], MISUSE)
+    if isinstance(error, ChildFailedError):
+        rank, failure = error.get_first_failure()
+        code = failure.exitcode
+    else:
+        rank, code = 0, error.returncode
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return Failed([f"process {rank} {how}. What it said is above."], max(code, 1))

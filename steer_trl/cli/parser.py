@@ -1,0 +1,131 @@
+"""The parser of every command: the command line over a recipe over the defaults, and a sentence for each mistake."""
+
+import os
+import re
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from types import UnionType
+from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
+
+from trl import TrlParser
+
+from steer_trl.cli.recipes import load_recipe
+from steer_trl.validation import did_you_mean, refuse
+
+KINDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number"}
+KINDS |= {kind.__name__: text for kind, text in KINDS.items()}
+INVALID = re.compile(r"argument --(?P<name>\w+)\S*: invalid (?P<kind>\w+) value: (?P<value>.*)")
+
+
+class _Sentences(ArgumentParser):
+    """A parser whose errors are one line, without the usage of three hundred flags."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the message; `errors.py` says it."""
+        if wrong := INVALID.match(message):
+            message = f"{wrong['name']} must be {KINDS.get(wrong['kind'], wrong['kind'])}, got {wrong['value']}"
+        elif lacking := re.match(r"argument --?([\w-]+)\S*: expected (.*)", message):
+            message = f"{lacking[1]}: expected {lacking[2]} after --{lacking[1]}, and nothing follows"
+        elif missing := re.match(r"the following arguments are required: (.*)", message):
+            names = [words.split("/")[0].lstrip("-") for words in missing[1].split(", ")]
+            message = "; ".join(f"{name} is missing" for name in names) + ". Give --" + " and --".join(names)
+        message = re.sub(r"^argument --?([\w-]+)\S*:", r"\1:", message)
+        raise ValueError(f"{message.rstrip('.')}.")
+
+
+def split_off(flag: str, arguments: list[str], metavar: str = "FILE.yaml") -> tuple[str | None, list[str]]:
+    """Return what follows `flag`, `None` without it, and the other arguments.
+
+    Raises:
+        `ValueError`: nothing follows, or the flag is given twice.
+    """
+    parser = _Sentences(add_help=False, allow_abbrev=False)
+    parser.add_argument(flag, dest="values", metavar=metavar, action="append", default=[])
+    known, others = parser.parse_known_args(arguments)
+    if len(known.values) > 1:
+        parser.error(f"argument {flag}: given {len(known.values)} times, with {', '.join(known.values)}. Give one.")
+    return (known.values or [None])[0], others
+
+
+def checkpoint_to_resume(value: str | None) -> str | bool | None:
+    """`args.resume_from_checkpoint` as `Trainer.train` takes it: recipes and command lines say `true` and `false`."""
+    return {"true": True, "false": None}.get(str(value).lower(), value)
+
+
+class RecipeParser(_Sentences, TrlParser):
+    """TRL's parser, with recipes that extend each other behind `--config`."""
+
+    def __init__(self, dataclass_types: Iterable[Any], **named: Any) -> None:
+        super().__init__(dataclass_types, allow_abbrev=False, **named)
+        self.hints: dict[str, Any] = {}
+        for kind in self.dataclass_types:
+            self.hints |= {name: hint for name, hint in get_type_hints(kind).items() if name in _names(kind)}
+
+    def parse_args_and_config(self, args: Iterable[str] | None = None, *others: Any, **named: Any) -> tuple[Any, ...]:
+        """Parse the command line over the recipe over the defaults; see [`~trl.TrlParser`].
+
+        Raises:
+            `ValueError`: a setting that nothing knows, or a value of another kind than its setting takes.
+        """
+        args = list(sys.argv[1:] if args is None else args)
+        path, args = split_off("--config", args)
+        if path is not None:
+            self.take(self.settings_of(path, args), path)
+        return super().parse_args_and_config(args, *others, **named)
+
+    def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
+        """Return the settings of a recipe, given the command line that goes over them."""
+        return load_recipe(path)
+
+    def take(self, settings: dict[str, Any], path: str) -> None:
+        """Make `settings` of the recipe at `path` the defaults, and its `env` part of the environment."""
+        environment = settings.pop("env", None) or {}
+        if not isinstance(environment, Mapping):
+            raise ValueError(f"recipe {path}: env must be a mapping of variables, got {environment!r}.")
+        os.environ |= {name: str(value) for name, value in environment.items()}
+        refuse(
+            [
+                complaint
+                for name, value in settings.items()
+                for complaint in (self._kind_complaints(name, value) if name in self.hints else [self._unknown(name)])
+            ],
+            f"recipe {path}",
+        )
+        self.set_defaults_with_config(**settings)
+
+    def parse_known_args(self, *args: Any, **named: Any) -> Any:
+        """Refuse what no setting takes, each word of it."""
+        known, unknown = super().parse_known_args(*args, **named)
+        flags = [word.split("=")[0] for word in unknown if word.startswith("--")]
+        refuse([self._unknown(flag.lstrip("-").replace("-", "_")) for flag in flags], "command line")
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} belongs to no setting. Write --setting value.")
+        return known, unknown
+
+    def _unknown(self, name: str) -> str:
+        return f"{name} is no setting.{did_you_mean(name, self.hints)} Correct or remove it; --help-all lists them."
+
+    def _kind_complaints(self, name: str, value: Any) -> list[str]:
+        """Say what a value of YAML should have been: argparse looks at texts only."""
+        kinds = _kinds(self.hints[name])
+        takes_none, plain = type(None) in kinds, [kind for kind in (bool, int, float) if kind in kinds]
+        if value is None and not takes_none and not isinstance(value, str):
+            return [f"{name} must not be null. Remove the line, and it has its default."]
+        if isinstance(value, str) or value is None or not plain or kinds - {bool, int, float, type(None)}:
+            return []
+        allowed = (bool,) if plain == [bool] else (int,) if plain == [int] else (int, float)
+        fits = isinstance(value, allowed) and (plain == [bool] or not isinstance(value, bool))
+        return [] if fits else [f"{name} must be {' or '.join(KINDS[kind] for kind in plain)}, got {value!r}."]
+
+
+def _names(kind: Any) -> set[str]:
+    return {field.name for field in fields(kind) if field.init}
+
+
+def _kinds(hint: Any) -> set[Any]:
+    """The kinds of value that a type hint takes: those of a union, `list` for `list[str]`."""
+    if get_origin(hint) in (Union, UnionType):
+        return set().union(*map(_kinds, get_args(hint)))
+    return {get_origin(hint) or hint}

@@ -1,0 +1,27 @@
+"""`steer-trl report`: what happened in a run, or in several over each other, as one page that needs no network.
+
+    steer-trl report runs/grpo runs/stare -o report.html
+
+A run is the folder that `output_dir` named; a folder of runs stands for all of them. It works on a run that goes on.
+"""
+
+import argparse
+from pathlib import Path
+
+from steer_trl.report import write
+
+
+def main(arguments: list[str]) -> None:
+    """Write the page and say where it is.
+
+    Raises:
+        `NoRun`: a RUN that is not a folder, or has no log.
+    """
+    parser = argparse.ArgumentParser("steer-trl report", description=__doc__.split("\n", 1)[0].replace("`", ""))
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or of several runs")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("report.html"), help="the page; report.html by default"
+    )
+    given = parser.parse_args(arguments)
+    path = write(given.runs, given.output)
+    print(f"{path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser; it needs no network.")  # noqa: T201

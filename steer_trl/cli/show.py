@@ -1,0 +1,50 @@
+"""`steer-trl recipes`: the recipes and the engine configurations of this package, or one of them, merged and whole."""
+
+from pathlib import Path
+
+import yaml
+
+from steer_trl.cli.recipes import ENGINES, RECIPES, find_file, load_recipe, named
+
+HELP = """usage: steer-trl recipes [NAME]
+
+Without a name, list what --config and --accelerate_config take; with one, print the recipe, those that it extends
+merged into it. steer-trl recipes NAME > mine.yaml makes a copy to change."""
+
+
+def main(arguments: list[str]) -> None:
+    """List them, or print one."""
+    if arguments in (["-h"], ["--help"]):
+        print(HELP)  # noqa: T201
+    elif len(arguments) > 1:
+        raise ValueError(f"one name is shown at a time, got {' '.join(arguments)!r}.")
+    elif arguments:
+        print(_one(arguments[0]), end="")  # noqa: T201
+    else:
+        print(_all())  # noqa: T201
+
+
+def _all() -> str:
+    parts = []
+    for heading, folder in (("--config", RECIPES), ("--accelerate_config", ENGINES)):
+        found = named(folder)
+        width = max(map(len, found)) + 2
+        parts.append("\n".join([f"{heading}:", *(f"  {name:<{width}}{_about(p)}" for name, p in found.items())]))
+    return "\n\n".join(parts)
+
+
+def _about(path: Path) -> str:
+    """The first sentence of the comment that a file begins with."""
+    lines = path.read_text().splitlines()
+    first = " ".join(line.lstrip("# ") for line in lines[: next(i for i, x in enumerate(lines) if x[:1] != "#")])
+    sentence = first.split(". ")[0].rstrip(".:")
+    return sentence if len(sentence) <= 120 else sentence[:117].rsplit(" ", 1)[0] + " ..."
+
+
+def _one(name: str) -> str:
+    if name in named(ENGINES) and name not in named(RECIPES):
+        return find_file(name, ENGINES, "engine configuration").read_text()
+    path = find_file(name, RECIPES, "recipe")
+    lines = path.read_text().splitlines(keepends=True)
+    comment = "".join(lines[: next(i for i, line in enumerate(lines) if not line.startswith("#"))])
+    return comment + yaml.safe_dump(load_recipe(path), sort_keys=False, allow_unicode=True, width=1000)

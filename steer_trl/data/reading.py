@@ -1,0 +1,84 @@
+"""Rows as they are, from a short name, a name on the Hub or a file; what is wrong with these, in one sentence."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, load_dataset
+from datasets.exceptions import DatasetsError
+
+from steer_trl.data.sources import SOURCES
+from steer_trl.validation import did_you_mean
+
+FILE_BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv"}
+HUB_PAGE = "https://huggingface.co/datasets/"
+
+
+def file_complaints(name_or_path: str) -> list[str]:
+    """Complain about a name that must be a file and is not there or of no known kind, or is a misspelt short name."""
+    path = Path(name_or_path).expanduser()
+    if path.suffix in FILE_BUILDERS and not path.is_file():
+        return [f"data set {name_or_path!r}: there is no such file. Check the path."]
+    if path.is_file() and path.suffix not in FILE_BUILDERS:
+        return [f"data set {name_or_path!r} must be a {' or '.join(FILE_BUILDERS)} file. Convert or rename it."]
+    hint = did_you_mean(name_or_path, SOURCES)
+    if "/" not in name_or_path and name_or_path not in SOURCES and hint and not path.exists():
+        return [f"data set {name_or_path!r} is no short name.{hint} Short names are {', '.join(SOURCES)}."]
+    return []
+
+
+def read_rows(
+    name_or_path: str, split: str | None = None, config: str | None = None, revision: str | None = None
+) -> Dataset:
+    """Load the rows of a data set, all columns of them; arguments as in [`~steer_trl.data.load_math_dataset`].
+
+    Raises:
+        `FileNotFoundError`: the name ends like a file and there is none.
+        `ValueError`: the file cannot be read, has no rows, or not this split; the Hub has no such data set.
+        `ConnectionError`: the Hub cannot be reached.
+    """
+    path = Path(name_or_path).expanduser()
+    builder = FILE_BUILDERS.get(path.suffix)
+    for complaint in file_complaints(name_or_path):
+        raise ValueError(complaint) if path.is_file() or not builder else FileNotFoundError(complaint)
+    if builder:
+        arguments: dict[str, Any] = {"path": builder, "data_files": str(path), "split": split or "train"}
+    elif known := SOURCES.get(name_or_path):
+        arguments = {"path": known.path, "name": config or known.config, "split": split or known.split}
+        arguments["revision"] = revision or known.revision
+    else:
+        arguments = {"path": name_or_path, "name": config, "split": split or "train", "revision": revision}
+    try:
+        dataset = load_dataset(**arguments)
+    except (ValueError, StopIteration, OSError, DatasetsError) as error:
+        raise _explained(error, name_or_path, path if builder else None) from error
+    if not builder and not os.path.isdir(name_or_path):
+        dataset.info.homepage = HUB_PAGE + arguments["path"]  # for the model card; `map` and `select` keep it
+    return dataset
+
+
+def _explained(error: Exception, name: str, path: Path | None) -> Exception:
+    reason = " ".join(str(error).split()).rstrip(".")
+    if isinstance(error, StopIteration) or "corresponds to no data" in reason:  # so `datasets` says "empty"
+        return ValueError(f"data set {name!r} has no rows. Check the file and the split.")
+    if "Unknown split" in reason:
+        return ValueError(f"data set {name!r}: {reason}. Correct the split; a file is all in 'train'.")
+    if path is not None:
+        return ValueError(f"data set {name!r} cannot be read{_bad_line(path)}. Correct the file.")
+    names = f"Short names are {', '.join(SOURCES)}."
+    kind = ConnectionError if isinstance(error, ConnectionError) else ValueError
+    return kind(f"data set {name!r} cannot be had from the Hub: {reason}. {names}")
+
+
+def _bad_line(path: Path) -> str:
+    """Where a file of JSON lines is broken, if it is one."""
+    if path.suffix != ".jsonl":
+        return f": it is no {path.suffix} file that `datasets` reads"
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        try:
+            if line.strip() and not isinstance(json.loads(line), dict):
+                return f": line {number} is no JSON object"
+        except ValueError as error:
+            return f": line {number} is no JSON ({error})"
+    return ": its lines do not have the same columns of the same kinds"

@@ -1,0 +1,17 @@
+"""One page that shows what happened in a run, from its folder alone: `steer-trl report RUN [RUN ...]`.
+
+read.py      a folder as a `Run`: its log, alarms, looks at tokens; whatever else lies there does no harm
+panels.py    which keys of the log make a panel, and what a reader is told about it
+data.py      the runs as the page's data: thinned curves, seeds put together, settings that differ
+tokens.py    some groups of completions, cut to a size that a browser takes
+page.py      the data, the style and the scripts in one file that asks nobody for anything
+
+from steer_trl import report
+
+report.write(["runs/grpo", "runs/stare"], "report.html")
+"""
+
+from steer_trl.report.page import html, write
+from steer_trl.report.read import NoRun, find_runs
+
+__all__ = ["NoRun", "find_runs", "html", "write"]

@@ -1,0 +1,168 @@
+"""The runs as the page's data: curves thinned, seeds of one setting put together, what differs between runs."""
+
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from statistics import fmean
+from typing import Any
+
+from steer_trl.report.panels import PANELS, Panel
+from steer_trl.report.read import Run
+from steer_trl.report.tokens import BUDGET, looks_of
+
+POINTS = 400  # of a curve
+LONGEST_VALUE = 300  # characters of a setting
+RUNNING = 15 * 60  # seconds after its last entry that a run is taken for one that goes on
+# Settings in which the seeds of one experiment differ.
+OF_ONE_SEED = {"seed", "data_seed", "output_dir", "run_name", "logging_dir", "resume_from_checkpoint", "hub_model_id"}
+
+
+def page_data(runs: Sequence[Run]) -> dict[str, Any]:
+    """Return all that the page shows, as JSON has it."""
+    budget = BUDGET // len(runs)
+    keys = sorted({key for run in runs for key in run.curves})
+    return {
+        "written": round(time.time()),
+        "runs": [_run(run, budget) for run in runs],
+        "groups": [_group(members, runs) for members in groups_of(runs)],
+        "panels": [panel for one in PANELS if (panel := _panel(one, runs, keys))["lines"]],
+        "keys": keys,
+        "differences": differences(runs),
+    }
+
+
+def _run(run: Run, budget: int) -> dict[str, Any]:
+    looks = looks_of(run, budget)
+    spoilt = [f"{key} ({times}x)" for key, times in run.not_finite.items() if key in run.curves and key != "epoch"]
+    ended = max(run.times.values(), default=None)
+    return {
+        "name": run.name,
+        "folder": str(run.folder),
+        "methods": run.description.get("methods"),
+        "model": _short(run.description.get("model")),
+        "versions": run.description.get("versions") or {},
+        "started": run.description.get("started"),
+        "resumed": [one.get("step") for one in run.description.get("resumed") or [] if isinstance(one, dict)],
+        "step": run.last_step,
+        "max_steps": run.max_steps,
+        "status": _status(run, ended),
+        "ended": ended,
+        "ends": {key: ends_of(values) for key, values in run.curves.items()},
+        "curves": {key: thinned(list(values), [list(values.values())]) for key, values in run.curves.items()},
+        "alarms": [_alarm(alarm) for alarm in run.alarms],
+        "looks": looks,
+        "notes": run.notes + ([f"Not a finite number in some entries: {', '.join(spoilt[:12])}."] if spoilt else []),
+    }
+
+
+def _status(run: Run, ended: float | None) -> str:
+    """As far as the log tells; one without times does not."""
+    if run.is_finished:
+        return "finished"
+    return "" if ended is None else "running" if time.time() - ended < RUNNING else "stopped"
+
+
+def _alarm(alarm: Mapping[str, Any]) -> dict[str, Any]:
+    texts = {name: str(alarm.get(name) or "")[:2000] for name in ("alarm", "title", "text", "level")}
+    step = alarm.get("step")
+    return texts | {"step": step if isinstance(step, int) else 0}
+
+
+def _panel(panel: Panel, runs: Sequence[Run], keys: Sequence[str]) -> dict[str, Any]:
+    lines = []
+    for pattern, label in panel.keys.items():
+        matches = [key for key in keys if key == pattern or (not label and re.fullmatch(pattern, key))]
+        lines += [{"key": key, "label": label or key.removeprefix("eval_").replace("_", " ")} for key in matches]
+    curves = [run.curves[line["key"]] for run in runs for line in lines if line["key"] in run.curves]
+    if panel.must_move and all(len(set(curve.values())) == 1 for curve in curves):
+        lines = []
+    return asdict(panel) | {"lines": lines}
+
+
+# Curves.
+
+
+def thinned(steps: list[int], columns: list[list[float]], points: int = POINTS) -> list[list[Any]]:
+    """Return steps and columns with at most some `points` entries: lowest and highest of each part stay.
+
+    `columns` are values at the `steps`; the first decides.
+    """
+    order = sorted(range(len(steps)), key=steps.__getitem__)
+    if len(order) > points:
+        size = -(-len(order) // (points // 2))
+        parts = [order[i : i + size] for i in range(0, len(order), size)]
+        ends = [sorted({min(p, key=columns[0].__getitem__), max(p, key=columns[0].__getitem__)}) for p in parts]
+        order = sorted({order[0], order[-1], *(i for pair in ends for i in pair)}, key=steps.__getitem__)
+    return [[steps[i] for i in order], *([float(f"{column[i]:.6g}") for i in order] for column in columns)]
+
+
+def ends_of(curve: Mapping[int, float]) -> list[float]:
+    """Return where a curve begins and ends: means of up to ten values, at most a tenth of them."""
+    values = [curve[step] for step in sorted(curve)]
+    count = max(1, min(10, len(values) // 10))
+    return [float(f"{fmean(part):.6g}") for part in (values[:count], values[-count:])]
+
+
+# Runs beside each other.
+
+
+def groups_of(runs: Sequence[Run]) -> list[list[int]]:
+    """Return the places of runs that differ in their seed only; those that do not say their settings stand alone."""
+    found: dict[str, list[int]] = {}
+    for place, run in enumerate(runs):
+        found.setdefault(_identity(run) or f"run {place}", []).append(place)
+    return list(found.values())
+
+
+def _identity(run: Run) -> str | None:
+    settings = run.description.get("settings")
+    if not isinstance(settings, dict):
+        return None
+    kept = {name: value for name, value in settings.items() if name not in OF_ONE_SEED}
+    return json.dumps([run.description.get("methods"), run.description.get("model"), kept], sort_keys=True)
+
+
+def _group(members: list[int], runs: Sequence[Run]) -> dict[str, Any]:
+    own = [runs[place] for place in members]
+    name = own[0].name
+    if len(own) > 1:
+        stem = re.sub(r"[\W_]*(seed|s)?[\W_]*\d*$", "", name)
+        methods = own[0].description.get("methods")
+        name = stem or (" + ".join(map(str, methods)) if isinstance(methods, list) and methods else "GRPO")
+    keys = dict.fromkeys(key for run in own for key in run.curves)
+    curves = {key: _together([run.curves.get(key, {}) for run in own]) for key in keys} if len(own) > 1 else {}
+    return {"name": name, "runs": members, "curves": curves}
+
+
+def _together(curves: Sequence[Mapping[int, float]]) -> list[list[Any]]:
+    """Steps, mean, lowest and highest of several seeds, each step over the seeds that have it."""
+    at = {step: [curve[step] for curve in curves if step in curve] for step in {s for curve in curves for s in curve}}
+    steps = sorted(at)
+    return thinned(steps, [[join(at[step]) for step in steps] for join in (fmean, min, max)])
+
+
+def differences(runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the settings of all runs: those in which they differ, and those that all share."""
+    known = [_settings(run) for run in runs]
+    names = sorted({name for settings in known for name in settings})
+    rows = {name: [_short(settings.get(name, "default")) for settings in known] for name in names}
+    return {
+        "different": {name: values for name, values in rows.items() if len(set(values)) > 1},
+        "same": {name: values[0] for name, values in rows.items() if len(set(values)) == 1},
+    }
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    settings = run.description.get("settings")
+    own = dict(settings) if isinstance(settings, dict) else {}
+    methods = run.description.get("methods")
+    if isinstance(methods, list):
+        own["advantage_shaping"] = methods or "none"
+    return {str(name)[:80]: value for name, value in own.items() if name not in ("output_dir", "logging_dir")}
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]} [...]"

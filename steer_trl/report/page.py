@@ -1,0 +1,56 @@
+"""The page as one file: its skeleton with the style, the scripts and the data put in. It asks nobody for anything.
+
+What a run folder says is data, never part of the page's language: it stands in one block of JSON without a `<`, the
+scripts put it into the page as text only, and a policy in the page's head lets no other script run and no request out.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from steer_trl.files import write_whole
+from steer_trl.report.data import page_data
+from steer_trl.report.read import find_runs
+
+STYLES = ("vendor/uPlot.min.css", "page.css")
+SCRIPTS = ("vendor/uPlot.iife.min.js", "charts.js", "tokens.js", "page.js")
+
+
+def html(runs: Sequence[str | Path]) -> str:
+    """Return the page about `runs`, folders of runs or folders of such folders; a notebook or a tracker can show it.
+
+    Raises:
+        `NoRun`: a path that is not a folder, or has no log.
+    """
+    data = json.dumps(page_data(find_runs(runs)), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    data = data.encode(errors="replace").decode()  # half a letter, which JSON can hold and UTF-8 cannot
+    for letter in "<>&":
+        data = data.replace(letter, f"\\u{ord(letter):04x}")
+    script = "\n".join(map(_own, SCRIPTS))
+    hashed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    parts = {"STYLE": "\n".join(map(_own, STYLES)), "SCRIPT": script, "DATA": data, "HASH": hashed}
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _own("page.html"))
+
+
+def write(runs: Sequence[str | Path], path: str | Path = "report.html") -> Path:
+    """Write the page about `runs` to `path` and return it.
+
+    Args:
+        runs (`Sequence[str | Path]`): folders of runs, as `output_dir` named them, or folders of such folders.
+        path (`str` or `Path`): the file; a folder of it that is not there is made.
+
+    Raises:
+        `NoRun`: a path that is not a folder, or has no log.
+    """
+    page, path = html(runs), Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, lambda partial: partial.write_text(page, encoding="utf-8"))
+    return path
+
+
+def _own(name: str) -> str:
+    return resources.files("steer_trl.report").joinpath(name).read_text(encoding="utf-8")

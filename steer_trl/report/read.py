@@ -1,0 +1,164 @@
+"""A run's folder, read as it is: of a run that goes on, was killed, was resumed, or was trained by TRL alone.
+
+The log is `_logs/metrics.jsonl`. Where that begins late or is missing, it is `log_history` in `trainer_state.json`, of
+the folder or of its last checkpoint. A line that is no entry is left out and counted.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from steer_trl import runlog
+
+STATE = "trainer_state.json"
+CHECKPOINT = re.compile(r"checkpoint-(\d{1,15})")
+LARGEST_STATE = 256 << 20  # bytes
+MOST_KEYS, LONGEST_KEY = 400, 120
+MOST_ALARMS = 400
+
+
+class NoRun(ValueError):
+    """A folder without a log; its text is one line for the user."""
+
+
+@dataclass
+class Run:
+    """What a folder says of a run.
+
+    Attributes:
+        name (`str`), folder (`Path`): what it is called in the page, and where it lies.
+        curves (`dict[str, dict[int, float]]`): the value of each key of the log by optimizer step.
+        times (`dict[int, float]`): when a step was logged, seconds since 1970.
+        description (`dict`): `_logs/run.json`, or nothing.
+        alarms (`list[dict]`), looks (`list[tuple[int, Path]]`): alarms; files of single tokens with their steps.
+        not_finite (`dict[str, int]`): how often a key had no finite number.
+        last_step (`int`), max_steps (`int`, *optional*), is_finished (`bool`): how far it is.
+        notes (`list[str]`): what a reader of the page should know about the folder.
+    """
+
+    name: str
+    folder: Path
+    curves: dict[str, dict[int, float]] = field(default_factory=dict)
+    times: dict[int, float] = field(default_factory=dict)
+    description: dict[str, Any] = field(default_factory=dict)
+    alarms: list[dict[str, Any]] = field(default_factory=list)
+    looks: list[tuple[int, Path]] = field(default_factory=list)
+    not_finite: dict[str, int] = field(default_factory=dict)
+    last_step: int = 0
+    max_steps: int | None = None
+    is_finished: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def find_runs(paths: Sequence[str | Path]) -> list[Run]:
+    """Read the runs in `paths`; a folder that is none itself stands for those directly inside of it.
+
+    Raises:
+        `NoRun`: a path that is not a folder, or has no log.
+    """
+    folders: list[Path] = []
+    for path in map(Path, paths):
+        if not path.is_dir():
+            raise NoRun(f"{path} is not a folder. Give the output_dir of a run.")
+        inside = [path] if _has_log(path) else sorted(one for one in path.iterdir() if one.is_dir() and _has_log(one))
+        if not inside:
+            raise NoRun(
+                f"{path} has no log: neither {runlog.LOGS}/{runlog.METRICS} nor a {STATE}, and no folder in it has. "
+                "Give the output_dir of a run that has logged something."
+            )
+        folders += inside
+    folders = list(dict.fromkeys(folders))
+    names = [folder.resolve().name for folder in folders]
+    runs = [
+        read_run(folder, name if names.count(name) == 1 else f"{folder.resolve().parent.name}/{name}")
+        for folder, name in zip(folders, names, strict=True)
+    ]
+    for run in runs:
+        if not run.curves:
+            raise NoRun(f"{run.folder} has a log without a single number in it. Was the run stopped before step 1?")
+    return runs
+
+
+def read_run(folder: Path, name: str) -> Run:
+    """Read one folder, whatever is in it."""
+    logs = folder / runlog.LOGS
+    run = Run(name[:80], folder, description=runlog.read_description(logs))
+    entries, torn = _without_undone(logs / runlog.METRICS)
+    if torn:
+        run.notes.append(f"{torn} line(s) of {runlog.METRICS} could not be read.")
+    state, where = _state(folder, run)
+    begins = min((runlog.step_of(entry) for entry in entries), default=math.inf)
+    history = state.get("log_history")
+    history = [entry for entry in history if isinstance(entry, dict)] if isinstance(history, list) else []
+    earlier = [entry for entry in history if runlog.step_of(entry) < begins]
+    if earlier:
+        run.notes.append(f"The log up to step {runlog.step_of(earlier[-1])} is that of {where}.")
+    for entry in [*earlier, *entries]:
+        _take(run, entry)
+    total = run.description.get("max_steps", state.get("max_steps"))
+    run.max_steps = total if isinstance(total, int) and total > 0 else None
+    run.is_finished = run.last_step in run.curves.get("train_runtime", {})
+    run.alarms = [alarm for alarm in runlog.lines(logs / runlog.ALARMS) if alarm is not None][-MOST_ALARMS:]
+    run.looks = runlog.token_files(logs)
+    return run
+
+
+def _has_log(folder: Path) -> bool:
+    return (folder / runlog.LOGS / runlog.METRICS).is_file() or bool(_states(folder))
+
+
+def _states(folder: Path) -> list[Path]:
+    """The states of a folder and its checkpoints, the latest first."""
+    numbered = [(CHECKPOINT.fullmatch(path.parent.name), path) for path in folder.glob(f"checkpoint-*/{STATE}")]
+    ordered = [path for _, path in sorted(((int(m[1]), path) for m, path in numbered if m), reverse=True)]
+    return [path for path in (folder / STATE, *ordered) if path.is_file()]
+
+
+def _state(folder: Path, run: Run) -> tuple[dict[str, Any], str]:
+    for path in _states(folder):
+        where = str(path.relative_to(folder))
+        try:
+            if path.stat().st_size <= LARGEST_STATE and (state := runlog.loads(path.read_bytes())) is not None:
+                return state, where
+        except OSError:
+            pass
+        run.notes.append(f"{where} could not be read.")
+    return {}, ""
+
+
+def _without_undone(path: Path) -> tuple[list[dict[str, Any]], int]:
+    """The entries but those of steps that a run did again from a checkpoint, and how many lines are none."""
+    entries: list[dict[str, Any]] = []
+    torn = 0
+    for entry in runlog.lines(path):
+        if entry is None:
+            torn += 1
+            continue
+        if entries and runlog.step_of(entry) < runlog.step_of(entries[-1]):
+            entries = [one for one in entries if runlog.step_of(one) < runlog.step_of(entry)]
+        entries.append(entry)
+    return entries, torn
+
+
+def _take(run: Run, entry: dict[str, Any]) -> None:
+    step = runlog.step_of(entry)
+    run.last_step = max(run.last_step, step)
+    if is_number(entry.get("time")):
+        run.times[step] = entry["time"]
+    for key, value in entry.items():
+        if key in ("step", "epoch", "time") or len(key) > LONGEST_KEY:
+            continue
+        if is_number(value) and (key in run.curves or len(run.curves) < MOST_KEYS):
+            run.curves.setdefault(key, {})[step] = float(value)
+        elif value is None or (isinstance(value, float) and not math.isfinite(value)):
+            run.not_finite[key] = run.not_finite.get(key, 0) + 1
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON is a finite number that a curve can show."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) < 1e300  # NaN is not, nor an integer of a thousand digits

@@ -1,0 +1,147 @@
+"""The files in which a run tells its story, in `<output_dir>/_logs`: whoever reads them needs neither torch nor TRL.
+
+    run.json                     settings, methods, versions of packages, when it began and was resumed
+    metrics.jsonl                one line per log entry: step, epoch, time, and every key of the log
+    alarms.jsonl                 one line per alarm
+    tokens/step-00000050.jsonl   one line per completion, with the numbers of each token (`log_tokens`)
+
+A line is written whole and at once, so a killed run leaves at most its last line torn. A resumed run first takes out
+what lies after its checkpoint. Transformers leaves names that begin with `_` out of every push.
+"""
+
+import json
+import math
+import re
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from steer_trl.files import write_whole
+
+LOGS, RUN, METRICS, ALARMS, TOKENS = "_logs", "run.json", "metrics.jsonl", "alarms.jsonl", "tokens"
+SCHEMA = 1
+TOKEN_FILE = re.compile(r"step-(\d{1,15})\.jsonl")
+
+
+def append(output_dir: str | Path, entry: Mapping[str, Any], name: str = METRICS) -> None:
+    """Append `entry` as one line to a file of `_logs`; a time is added where it has none.
+
+    A script can write evaluations of its own with it: `append(folder, {"step": 80, "eval_my_accuracy": 0.4})`.
+
+    Args:
+        output_dir (`str` or `Path`): the run's folder.
+        entry (`Mapping`): texts, numbers, lists, mappings; a number that is not finite becomes `null`.
+        name (`str`): the file.
+    """
+    path = Path(output_dir, LOGS, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    line = json.dumps(as_json({**entry, "time": entry.get("time", round(time.time(), 3))}), separators=(",", ":"))
+    with path.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def as_json(value: Any) -> Any:
+    """Return `value` as JSON has it: `None` for a number that is not finite, texts for what it does not know."""
+    if isinstance(value, Mapping):
+        return {str(name): as_json(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_json(item) for item in value]
+    value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> None:
+    """Make `_logs` ready for a run that goes on after optimizer step `step`, and write its `run.json`.
+
+    From step 0 it is a new run: the logs of an earlier one are moved to `_logs.1`, `_logs.2`, ... and are not read.
+    """
+    folder = Path(output_dir, LOGS)
+    before: dict[str, Any] = {}
+    if step == 0:
+        _put_aside(folder)
+    else:
+        before = read_description(folder)
+        for name in (METRICS, ALARMS):
+            _cut(folder / name, step)
+        for written_at, path in token_files(folder):
+            if written_at > step:
+                path.unlink()
+    folder.mkdir(parents=True, exist_ok=True)
+    now = round(time.time(), 3)
+    resumed = [*before.get("resumed", []), {"step": step, "time": now}] if step else []
+    run = {"schema_version": SCHEMA, "started": before.get("started", now), "resumed": resumed, **description}
+    text = json.dumps(as_json(run), indent=1)
+    write_whole(folder / RUN, lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def lines(path: Path, longest: int = 1 << 20) -> Iterator[dict[str, Any] | None]:
+    """Read a file of lines: a mapping each, and `None` for one that is torn, too long or no mapping.
+
+    Too long are more than `longest` bytes. Nothing comes from a file that is not there.
+    """
+    try:
+        file = path.open("rb")
+    except OSError:
+        return
+    with file:
+        while line := file.readline(longest + 1):
+            if len(line) > longest:
+                while line and not line.endswith(b"\n"):
+                    line = file.readline(longest)
+                yield None
+            elif line.strip():
+                yield loads(line)
+
+
+def loads(text: bytes) -> dict[str, Any] | None:
+    """A mapping from JSON that anybody may have written, `None` from anything else."""
+    try:
+        value = json.loads(text.decode(errors="replace"))
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def step_of(entry: Mapping[str, Any]) -> int:
+    """The optimizer step of a line; 0 where it has none that can be."""
+    step = entry.get("step")
+    return step if isinstance(step, int) and 0 <= step < 10**15 else 0
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """`run.json` of a `_logs` folder; empty where there is none."""
+    try:
+        return loads((folder / RUN).read_bytes()) or {}
+    except OSError:
+        return {}
+
+
+def token_files(folder: Path) -> list[tuple[int, Path]]:
+    """The files of single tokens in a `_logs` folder, each with its optimizer step, in order."""
+    found = [(TOKEN_FILE.fullmatch(path.name), path) for path in folder.glob(f"{TOKENS}/step-*.jsonl")]
+    return sorted((int(match[1]), path) for match, path in found if match)
+
+
+def token_path(output_dir: str | Path, step: int) -> Path:
+    """Where the tokens of the rollout go that is first trained on in optimizer step `step`."""
+    return Path(output_dir, LOGS, TOKENS, f"step-{step:08d}.jsonl")
+
+
+def _put_aside(folder: Path) -> None:
+    if not folder.exists():
+        return
+    number = 1
+    while (aside := folder.with_name(f"{folder.name}.{number}")).exists():
+        number += 1
+    folder.rename(aside)
+
+
+def _cut(path: Path, step: int) -> None:
+    """Leave out the lines after `step`, and those that are torn."""
+    if path.exists():
+        kept = [entry for entry in lines(path) if entry is not None and step_of(entry) <= step]
+        text = "".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in kept)
+        write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))

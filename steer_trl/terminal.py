@@ -1,0 +1,168 @@
+"""One readable line for each log, and a progress bar with entropy and reward, in the place of a raw dictionary.
+
+    step 12/2400  reward 0.31  entropy 0.42 (start 0.55, target 0.44, gate open)  weights 0.80..1.00, mean 0.993,
+    31 % changed  truncated 4 %  same reward 22 %  14 s, 9 h 12 min left
+
+Everything else that is logged goes to the trackers and into `trainer_state.json`, as always. Notebooks keep their
+table.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainerControl, TrainerState
+
+Logs = Mapping[str, Any]
+
+
+class Story:
+    """What a line says of a log: it remembers where the entropy began, and when and at which step the training did."""
+
+    def __init__(self) -> None:
+        self.start_entropy: float | None = None
+        self.began, self.first_step = time.monotonic(), 0
+
+    def begin(self, state: TrainerState) -> str | None:
+        """Take in the beginning of a training; of one that is resumed, return where it goes on."""
+        self.began, self.first_step = time.monotonic(), state.global_step
+        before = [_entropy(entry) for entry in state.log_history]
+        self.start_entropy = next((entropy for entropy in before if entropy is not None), None)
+        if state.global_step == 0:
+            return None
+        return f"resuming from checkpoint-{state.global_step} at step {state.global_step} of {state.max_steps}"
+
+    def line(self, logs: Logs, state: TrainerState) -> str:
+        """Return the line for a log of training, of an evaluation or of the end."""
+        if "train_runtime" in logs:
+            return f"trained {state.global_step} steps in {duration(logs['train_runtime'])}"
+        if any(key.startswith("eval_") for key in logs):
+            return "  ".join([f"step {state.global_step}/{state.max_steps}  evaluation", *_measured(logs)])
+        if self.start_entropy is None:
+            self.start_entropy = _entropy(logs)
+        parts = [f"step {state.global_step}/{state.max_steps}", *_outcome(logs), self._entropy_part(logs)]
+        parts += [_weights(logs), *_losses_of_data(logs), self._times(logs, state)]
+        return "  ".join(part for part in parts if part)
+
+    def _entropy_part(self, logs: Logs) -> str:
+        entropy = _entropy(logs)
+        if entropy is None:
+            return ""
+        about = [f"start {self.start_entropy:.3g}"] if self.start_entropy is not None else []
+        target = _first(logs, "hold_entropy/target", "stare/target_entropy")
+        about += [f"target {target:.3g}"] if target is not None else []
+        gate = logs.get("stare/gate")
+        if gate is not None:  # over several steps it can be in between
+            about.append({1.0: "gate open", 0.0: "gate closed"}.get(float(gate), f"gate {gate:.2f}"))
+        return f"entropy {entropy:.3g} ({', '.join(about)})"
+
+    def _times(self, logs: Logs, state: TrainerState) -> str:
+        done = state.global_step - self.first_step
+        left = (time.monotonic() - self.began) / done * (state.max_steps - state.global_step) if done > 0 else None
+        step = logs.get("step_time")
+        parts = [duration(step)] if step is not None else []
+        parts += [f"{duration(left)} left"] if left else []
+        return ", ".join(parts)
+
+
+class StepLines(PrinterCallback):
+    """Prints the lines; without a progress bar."""
+
+    def __init__(self) -> None:
+        self.story = Story()
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Say where a resumed training goes on."""
+        if (text := self.story.begin(state)) and state.is_world_process_zero:
+            print(text, flush=True)  # noqa: T201
+
+    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
+        """Print the line of a log."""
+        if logs and state.is_world_process_zero:
+            print(self.story.line(logs, state), flush=True)  # noqa: T201
+
+
+class StepProgress(ProgressCallback):
+    """Writes the lines above the progress bar, which carries the last entropy and reward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.story = Story()
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Draw the bar from where the training goes on."""
+        super().on_train_begin(args, state, control, **kwargs)
+        text = self.story.begin(state)
+        if self.training_bar is not None and text:
+            self.training_bar.write(text)
+
+    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
+        """Write the line of a log, and put entropy and reward beside the bar."""
+        if not logs or not state.is_world_process_zero or self.training_bar is None:
+            return
+        self.training_bar.write(self.story.line(logs, state))
+        shown = {"entropy": _entropy(logs), "reward": logs.get("reward")}
+        if shown := {name: f"{value:.3g}" for name, value in shown.items() if value is not None}:
+            self.training_bar.set_postfix(shown)
+
+
+def show_lines(trainer: Trainer) -> None:
+    """Put the lines in the place of Transformers' own display; any other callback stays as it is."""
+    replacements: dict[type[TrainerCallback], type[TrainerCallback]] = {
+        PrinterCallback: StepLines,
+        ProgressCallback: StepProgress,
+    }
+    for kind in [type(callback) for callback in trainer.callback_handler.callbacks]:
+        if kind in replacements:
+            trainer.remove_callback(kind)
+            trainer.add_callback(replacements[kind])
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words: `0.8 s`, `14 s`, `3 min 5 s`, `9 h 12 min`, `2 d 4 h`."""
+    if seconds < 59.5:
+        return f"{seconds:.2g} s" if seconds < 9.5 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
+    first = next(i for i, (count, _) in enumerate(parts) if count)
+    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count)
+
+
+def _first(logs: Logs, *keys: str) -> Any:
+    return next((logs[key] for key in keys if logs.get(key) is not None), None)
+
+
+def _entropy(logs: Logs) -> float | None:
+    return _first(logs, "rollout_entropy", "entropy")
+
+
+def _outcome(logs: Logs) -> Sequence[str]:
+    return [f"{key} {logs[key]:.3g}" for key in ("reward",) if logs.get(key) is not None]
+
+
+def _weights(logs: Logs) -> str:
+    low, high, mean = (logs.get(f"shaping/weight_{name}") for name in ("min", "max", "mean"))
+    if low is None or high is None or mean is None:
+        return ""
+    changed = logs.get("shaping/share_changed")
+    share = "" if changed is None else f", {percent(changed)} changed"
+    return f"weights {low:.2f}..{high:.2f}, mean {mean:.3f}{share}"
+
+
+def _losses_of_data(logs: Logs) -> Sequence[str]:
+    """Completions cut off at the limit, and prompts whose completions all have one reward: they teach nothing."""
+    found = {"truncated": "completions/clipped_ratio", "same reward": "frac_reward_zero_std"}
+    return [f"{name} {percent(logs[key])}" for name, key in found.items() if logs.get(key) is not None]
+
+
+def _measured(logs: Logs) -> Sequence[str]:
+    """The benchmarks' numbers, and the reward on an evaluation set."""
+    wanted = [key for key in logs if "@" in key or key == "eval_reward" or key.startswith("eval_average")]
+    return [f"{key.removeprefix('eval_')} {logs[key]:.3g}" for key in wanted if isinstance(logs[key], (int, float))]
+
+
+def percent(share: float) -> str:
+    """Return a share of 1 in percent."""
+    return f"{100 * share:.0f} %"

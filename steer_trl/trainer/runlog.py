@@ -1,0 +1,65 @@
+"""Writes the run's log to `<output_dir>/_logs` as it comes; `steer_trl/runlog.py` says what is there."""
+
+import logging
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState
+
+from steer_trl import runlog
+from steer_trl.redact import changed, public
+from steer_trl.trainer.cards import ModelCards
+from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.versions import installed
+
+logger = logging.getLogger(__name__)
+
+PACKAGES = ("steer_trl", "trl", "transformers", "torch", "accelerate", "peft", "vllm", "deepspeed")
+
+
+class RunLog(TrainerCallback):
+    """A line per log entry, written by the main process of a run that trains. A full disk does not stop the run."""
+
+    def __init__(self, trainer: GRPOTrainer, cards: ModelCards) -> None:
+        self._trainer, self._cards = trainer, cards
+        self._is_open = self._failed = False
+        self._early: list[dict[str, Any]] = []
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Begin, or go on after the checkpoint's step."""
+        if state.is_world_process_zero:
+            self._is_open = True
+            self._attempt(runlog.begin, args.output_dir, state.global_step, self._description(state))
+            early, self._early = self._early, []
+            for entry in early if state.global_step == 0 else []:  # else the log has them, or is another's
+                self._attempt(runlog.append, args.output_dir, entry)
+
+    def on_log(
+        self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **_: Any
+    ) -> None:
+        """Write a line. An evaluation before the training waits for it: without one, the folder's log is not ours."""
+        if not state.is_world_process_zero or not logs:
+            return
+        entry = {"step": state.global_step, "epoch": state.epoch} | logs
+        if self._is_open:
+            self._attempt(runlog.append, args.output_dir, entry)
+        else:
+            self._early.append(entry)
+
+    def _description(self, state: TrainerState) -> dict[str, Any]:
+        trainer, args = self._trainer, self._trainer.args
+        return {
+            "methods": list(args.shaping_names),
+            "model": self._cards.base_model[0],
+            "max_steps": state.max_steps,
+            "processes": trainer.accelerator.num_processes,
+            "settings": self._cards.recipe | public(changed(args)),
+            "versions": installed(PACKAGES),
+        }
+
+    def _attempt(self, write: Any, *given: Any) -> None:
+        try:
+            write(*given)
+        except OSError:
+            if not self._failed:
+                logger.warning("The run log in %s cannot be written; the training goes on.", given[0], exc_info=True)
+            self._failed = True

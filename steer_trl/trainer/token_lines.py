@@ -1,0 +1,117 @@
+"""A completion as one line of JSON: what is known of it, and a column of numbers for its tokens.
+
+The columns that prime-rl exports too have its names and its schema's version, so what reads its files reads these:
+`token_ids`, `position_ids`, `loss_mask`, `advantages`, `inference_logprobs`, `trainer_logprobs`, `entropy`,
+`mismatch_kl`, `importance_ratio`. The others are this package's. Where the loss does not see a token its numbers are
+`null`.
+"""
+
+from typing import Any
+
+import torch
+from tokenizers.decoders import DecodeStream
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from steer_trl.functional import entropy_change
+from steer_trl.functional.clipping import clipped
+from steer_trl.shaping import Shaped, TokenBatch
+from steer_trl.trainer.typed import GRPOTrainer
+
+SCHEMA = 1  # of prime-rl's token export
+LONGEST_PROMPT = 4000  # characters
+
+
+def line_of(
+    trainer: GRPOTrainer,
+    inputs: dict[str, Any],
+    batch: TokenBatch,
+    numbers: dict[str, Tensor],
+    row: int,
+    known: dict[str, Any],
+) -> dict[str, Any]:
+    """Return the line of completion `row` of a micro-batch, with what else is `known`, and its [`token_numbers`]."""
+    tokenizer, ids = trainer._tokenizer, inputs["completion_ids"][row]
+    written = (inputs["completion_mask"][row] != 0) | (ids != tokenizer.pad_token_id)
+    length = int(written.nonzero().max()) + 1 if written.any() else 0
+    kept = min(length, trainer.args.log_tokens_length)
+    prompt = inputs["prompt_ids"][row][inputs["prompt_mask"][row].bool()]
+    text = tokenizer.decode(prompt, skip_special_tokens=False)
+    mask = batch.mask[row, :kept].bool()
+    columns = {name: _rounded(values[row, :kept], mask) for name, values in numbers.items()}
+    if "tool_mask" in inputs:
+        tool = inputs["completion_mask"][row].bool() & ~inputs["tool_mask"][row].bool()  # both 0: masked as truncated
+        columns["is_tool"] = tool[:kept].tolist()
+    return {
+        "schema_version": SCHEMA,
+        **known,
+        "run_id": None,
+        "env_name": "",
+        "prompt": text if len(text) <= LONGEST_PROMPT else f"{text[:LONGEST_PROMPT]} [...]",
+        "num_tokens": length,
+        "is_truncated": not (ids[:length] == tokenizer.eos_token_id).any().item(),
+        "entropy_change_source": "estimate" if batch.sensitivities is None else "exact",
+        "texts": texts_of(tokenizer, ids[:kept].tolist()),
+        "token_ids": ids[:kept].tolist(),
+        "position_ids": list(range(len(prompt), len(prompt) + kept)),
+        "loss_mask": mask.tolist(),
+        **columns,
+    }
+
+
+def token_numbers(inputs: dict[str, Any], batch: TokenBatch, result: Shaped | None) -> dict[str, Tensor]:
+    """Return the columns of numbers `[B, T]` of a micro-batch; `result` is what the methods made of it."""
+    logps = batch.logps.float()
+    sampled = inputs.get("sampling_per_token_logps")
+    sampled = (batch.old_logps if sampled is None else sampled).float()
+    log_ratio = logps - sampled
+    advantages = batch.advantages.expand_as(batch.logps)
+    shaped = advantages if result is None or result.advantages is None else result.advantages
+    return {
+        "advantages": advantages,
+        "inference_logprobs": sampled,
+        "trainer_logprobs": logps,
+        "entropy": batch.entropies,
+        "mismatch_kl": log_ratio.exp() - log_ratio - 1,
+        "importance_ratio": log_ratio.exp(),
+        "weights": torch.ones_like(logps) if result is None else result.weights,
+        "shaped_advantages": shaped,
+        "surprisals": -logps,
+        "entropy_changes": predicted_change(batch, shaped),
+    }
+
+
+def predicted_change(batch: TokenBatch, advantages: Tensor) -> Tensor:
+    """Return the change of its own distribution's entropy that each token's update causes, to first order `[B, T]`.
+
+    Nats per unit of step, with the learning rate dropped, on the `advantages` `[B, T]` that the loss sees:
+    -I_clip r A Phi with the exact Phi where the batch has it, otherwise STEER's estimate of it (2510.10150, Eq. 9).
+    """
+    if batch.sensitivities is None:
+        return entropy_change(
+            batch.logps,
+            batch.old_logps,
+            batch.entropies,
+            advantages,
+            epsilon_low=batch.epsilon_low,
+            epsilon_high=batch.epsilon_high,
+            log_ratio=batch.log_ratio,
+        )
+    too_low, too_high = clipped(batch.ratio, advantages, 1 - batch.epsilon_low, 1 + batch.epsilon_high)
+    return torch.where(too_low | too_high, 0.0, -batch.ratio * advantages * batch.sensitivities)
+
+
+def texts_of(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[str]:
+    """Return a text per token, the completion in pieces; a letter of several tokens stands at its last."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:  # a tokenizer in Python
+        return [str(tokenizer.decode([one])) for one in ids]
+    stream = DecodeStream(skip_special_tokens=False)
+    return [stream.step(backend, one) or "" for one in ids]
+
+
+def _rounded(values: Tensor, mask: Tensor) -> list[float | None]:
+    return [
+        float(f"{value:.5g}") if counts else None
+        for value, counts in zip(values.float().tolist(), mask.tolist(), strict=True)
+    ]

@@ -1,0 +1,66 @@
+"""What some of TRL's own settings must be: TRL says it after the model is loaded, in the first loss, or never."""
+
+from typing import Any
+
+from transformers import training_args
+from trl import GRPOConfig
+
+from steer_trl.validation import in_interval, is_number, one_of
+
+CHOICES = {
+    "loss_type": ("grpo", "dapo", "bnpo", "dr_grpo", "luspo", "cispo", "sapo", "vespo"),
+    "importance_sampling_level": ("token", "sequence"),
+    "multi_objective_aggregation": ("sum_then_normalize", "normalize_then_sum"),
+    "vllm_mode": ("colocate", "server"),
+    "vllm_importance_sampling_mode": ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask"),
+}
+COUNT, AMOUNT, POSITIVE, SHARE = "[1, inf)", "[0, inf)", "(0, inf)", "(0, 1]"
+INTERVALS = {
+    "per_device_train_batch_size": COUNT,
+    "per_device_eval_batch_size": COUNT,
+    "gradient_accumulation_steps": COUNT,
+    "steps_per_generation": COUNT,
+    "num_iterations": COUNT,
+    "max_completion_length": COUNT,
+    "num_train_epochs": POSITIVE,
+    "temperature": POSITIVE,
+    "learning_rate": AMOUNT,
+    "max_grad_norm": AMOUNT,
+    "beta": AMOUNT,
+    "epsilon": AMOUNT,
+    "epsilon_high": AMOUNT,
+    "top_p": SHARE,
+    "vllm_gpu_memory_utilization": SHARE,
+}
+
+
+def trl_complaints(args: GRPOConfig) -> list[str]:
+    """Complain about each setting of TRL's that is outside its range, and about a `delta` that clips too early."""
+    complaints = []
+    for name, allowed in CHOICES.items():
+        complaints += one_of(name, getattr(args, name), allowed)
+    if args.scale_rewards not in ("group", "batch", "none", True, False):
+        complaints += one_of("scale_rewards", args.scale_rewards, ("group", "batch", "none"))
+    for name, interval in INTERVALS.items():
+        value: Any = getattr(args, name)
+        if is_number(value):  # a text is TRL's to read, and None its default
+            complaints += in_interval(name, value, interval)
+    if args.max_steps is not None and args.max_steps < 1 and args.max_steps != -1:
+        complaints.append(f"max_steps must be >= 1, or -1 for num_train_epochs, got {args.max_steps!r}.")
+    wants_bf16 = args.bf16 or (args.bf16 is None and not args.fp16)  # TRL's default
+    if (
+        wants_bf16
+        and not args.use_cpu
+        and not (training_args.is_torch_bf16_gpu_available() or training_args.is_torch_xla_available())
+    ):
+        complaints.append(
+            "bf16=True needs a GPU that computes in bfloat16, and this machine has none. To run on the CPU, set "
+            "use_cpu: true and bf16: false."
+        )
+    clip = args.epsilon if args.epsilon_high is None else args.epsilon_high
+    if is_number(args.delta) and is_number(clip) and args.delta <= 1 + clip:
+        complaints.append(
+            f"delta must be > 1 + epsilon_high = {1 + clip:g}, got {args.delta!r}: it bounds the ratios that the "
+            "clipping leaves, those of negative advantages. Leave it unset, or use 10."
+        )
+    return complaints

@@ -1,0 +1,405 @@
+"""Whatever a user gets wrong ends in one line on stderr, and exit code 2; nearly always before anything is loaded."""
+
+import json
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+import torch
+from support import ENVIRONMENT, ROOT
+from support.runs import save_tiny_model
+
+from steer_trl.cli.errors import CRASHED, FAILURES, HINT, SAID, TRACEBACK, Failed, one_line
+from steer_trl.cli.launch import failure
+from steer_trl.cli.main import main
+
+FILES = {
+    "tab.yaml": "max_steps: 1\n\tseed: 2\n",
+    "list.yaml": "- a\n",
+    "empty.yaml": "",
+    "twice.yaml": "max_steps: 1\nseed: 2\nmax_steps: 2\n",
+    "circle.yaml": "extends: circle.yaml\n",
+    "gone.yaml": "extends: smok_cpu\n",
+    "env.yaml": "extends: smoke_cpu\nenv: [A, B]\n",
+    "binary.yaml": b"\xff\xfe\x00",
+    "kinds.yaml": "extends: smoke_cpu\nmax_steps: 2.5\nbf16: 3\nseed: null\nnum_generations: true\nbeta: [1]\n",
+    "typos.yaml": "extends: smoke_cpu\nlambda_min: 0.7\nsteer_lamda_min: 0.7\n",
+    "same.yaml": "extends: smoke_cpu\nadvantage_shaping: steer\nstare_amplify: 2.0\n",
+    "bad.jsonl": '{"problem": "1+1?", "answer": "2"}\n{"problem": \n',
+    "numbers.jsonl": "1\n2\n",
+    "none.jsonl": "",
+    "columns.jsonl": '{"frage": "1+1?", "antwort": "2"}\n' * 8,
+    "unscorable.jsonl": '{"problem": "Why?", "answer": "because of this"}\n' * 3,
+    "bad.parquet": "no parquet",
+    "problems.csv": "frage,antwort\nWhat is 1+1?,2\nWhat is 1+2?,3\n",
+    "problems.txt": "What is 1+1?",
+    "engine.yaml": "distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 3\nuse_cpu: true\n",
+    "rewards_of_mine.py": "VALUE = 3\ndef reward(completions, **_): return [1.0] * len(completions)\n",
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a model, problems, a run, and everything that is wrong."""
+    folder = tmp_path_factory.mktemp("place")
+    save_tiny_model(folder / "tiny")
+    rows = [{"problem": f"What is {i}+1?", "answer": str(i + 1)} for i in range(8)]
+    (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name, text in FILES.items():
+        (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    (folder / "empty").mkdir()
+    for step in (2, 4):
+        (folder / f"run/checkpoint-{step}").mkdir(parents=True)
+        state = {"settings": {"advantage_shaping": ["steer", "stare"]}}
+        (folder / f"run/checkpoint-{step}/shaping_state.json").write_text(json.dumps(state))
+    (folder / "evaluated").mkdir()
+    (folder / "evaluated/completions.jsonl").write_text("{}\n")
+    return folder
+
+
+@pytest.fixture
+def here(place, monkeypatch):
+    monkeypatch.chdir(place)
+    for name in (TRACEBACK, FAILURES, "RANK"):
+        monkeypatch.delenv(name, raising=False)
+
+
+TRAIN = {"--config": "smoke_cpu", "--model_name_or_path": "tiny", "--dataset_name": "problems.jsonl"}
+TRAIN |= {"--output_dir": "new"}
+EVAL = {"--model_name_or_path": "tiny", "--output_dir": "new", "--benchmarks": "problems.jsonl@1"}
+
+
+def train(**changed):
+    """A command line that works, but for what is changed."""
+    return words("train", TRAIN, changed)
+
+
+def evaluate(**changed):
+    return words("eval", EVAL, changed)
+
+
+def words(command, usual, changed):
+    given = usual | {f"--{name}": value for name, value in changed.items()}
+    return [command, *(str(w) for pair in given.items() if pair[1] is not None for w in (pair[0], *split(pair[1])))]
+
+
+def split(value):
+    return value if isinstance(value, list) else [value]
+
+
+ONLY = dict.fromkeys(("config", "model_name_or_path", "dataset_name", "output_dir"))
+# What is typed, and what each line must say.
+MISTAKES = [
+    # Commands and flags.
+    ([], r"no command\. Use one of train, eval"),
+    (["trian"], r"no command 'trian'\. Did you mean 'train'\?"),
+    (["quux"], r"no command 'quux'\. Use one of"),
+    (["train"], r"model_name_or_path is missing\. Give", r"dataset_name is missing\. Give"),
+    (["train", "--dataset_name", "problems.jsonl"], "model_name_or_path is missing"),
+    (["train", "--model_name_or_path", "tiny"], "dataset_name is missing"),
+    (train(advantage_shapping="steer"), r"advantage_shapping is no setting\. Did you mean 'advantage_shaping'\?"),
+    (train(**{"steer-lamda-min": 0.7}), r"steer_lamda_min is no setting\. Did you mean 'steer_lambda_min'\?"),
+    (train(max_step=3), r"max_step is no setting\. Did you mean 'max_steps'\?"),  # not taken for max_steps
+    ([*train(), "steer"], "'steer' belongs to no setting"),
+    ([*train(), "--max_steps"], r"max_steps: expected one argument after --max_steps, and nothing follows\."),
+    (train(max_steps="ten"), "max_steps must be a whole number, got 'ten'"),
+    (train(max_steps="2.5"), "max_steps must be a whole number, got '2.5'"),
+    (train(steer_lambda_min="abc"), "steer_lambda_min must be a number, got 'abc'"),
+    (train(stare_adaptive="yep"), "stare_adaptive: .*got yep"),
+    (train(eval_strategy="sometimes"), "eval_strategy.*sometimes"),
+    # Recipes.
+    ([*train(config=None), "--config"], "config: expected one argument"),
+    ([*train(), "--config", "smoke_cpu"], "config: given 2 times, with smoke_cpu, smoke_cpu"),
+    (train(config="smoke-cpu"), r"there is no recipe 'smoke-cpu'.* Did you mean 'smoke_cpu'\?"),
+    (train(config="runs/mine.yaml"), "there is no recipe 'runs/mine.yaml'.*steer-trl recipes lists the names"),
+    (train(config="configs/recipes/nope.yaml"), "there is no recipe"),
+    (train(config="empty"), "there is no recipe 'empty'"),
+    (train(config="tab.yaml"), r"tab\.yaml, line 2, column 1 is no valid YAML"),
+    (train(config="list.yaml"), "list.yaml must be a YAML mapping, got a list"),
+    (train(config="empty.yaml"), "empty.yaml must be a YAML mapping, got nothing"),
+    (train(config="binary.yaml"), r"binary\.yaml must be a text in UTF-8"),
+    (train(config="twice.yaml"), "'max_steps' stands there twice, in lines 1, 3"),
+    (train(config="circle.yaml"), "extends itself"),
+    (train(config="gone.yaml"), r"gone\.yaml extends 'smok_cpu'.* Did you mean 'smoke_cpu'\?"),
+    (train(config="env.yaml"), "env must be a mapping of variables"),
+    (
+        train(config="kinds.yaml"),
+        r"max_steps must be a whole number, got 2\.5",
+        "bf16 must be true or false, got 3",
+        "seed must not be null",
+        "num_generations must be a whole number, got True",
+        r"beta must be a number, got \[1\]",
+    ),
+    (
+        train(config="typos.yaml"),
+        r"^lambda_min is no setting\. Did you mean 'steer_lambda_min'",
+        r"steer_lamda_min is no setting\. Did you mean 'steer_lambda_min'",
+    ),
+    (train(config="same.yaml"), "stare_amplify=2.0 is a setting of 'stare'"),
+    # Methods.
+    (train(advantage_shaping="ster"), r"advantage_shaping='ster' is unknown\. Did you mean 'steer'\?"),
+    (train(advantage_shaping="STEER"), r"advantage_shaping='STEER' is unknown\. Did you mean 'steer'\?"),
+    (train(advantage_shaping=["steer", "none"]), "'none' cannot be combined with a method"),
+    (train(advantage_shaping=["stare", "stare"]), "applies a method twice"),
+    (train(advantage_shaping=["psr", "nsr"]), "cannot be combined: each replaces the advantages"),
+    (train(advantage_shaping="my.module.Method"), "No module named 'my'.*PYTHONPATH"),
+    (train(advantage_shaping="json.dumps"), "must be a subclass of steer_trl.shaping.Shaper"),
+    (train(advantage_shaping="steer", stare_amplify=2.0), r"Set advantage_shaping to \['steer', 'stare'\], or leave"),
+    (train(steer_lambda_min=1.5), r"steer_lambda_min must be in \(0, 1\], got 1\.5"),
+    (train(steer_lambda_min="nan"), "steer_lambda_min must be in"),
+    (train(steer_lambda_max=1.5), "steer_lambda_max=1.5 cannot be combined with steer_mapping='exponential'"),
+    (train(stare_variant="C5"), "stare_variant='C5' is unknown.* Use one of"),
+    (train(stare_target_entropy=-1), "stare_target_entropy must be in"),
+    (train(stare_target_entropy_unit="percent"), "stare_target_entropy_unit='percent' is unknown"),
+    (train(shaping_scope="batch"), "shaping_scope='batch' is unknown"),
+    (train(advantage_shaping="nsr", correct_threshold=5), r"correct_threshold must be in \[-1, 1\), got 5\.0"),
+    (
+        train(steer_lambda_min=2, stare_amplify=0, stare_variant="X"),
+        "steer_lambda_min must be",
+        "stare_variant='X'",
+        "stare_amplify must be",
+    ),
+    # TRL's own settings.
+    (train(loss_type="foo"), "loss_type='foo' is unknown"),
+    (train(delta=0.5), "delta must be > 1 "),
+    (train(per_device_train_batch_size=0), "per_device_train_batch_size must be in"),
+    (train(gradient_accumulation_steps=0), "gradient_accumulation_steps must be in"),
+    (train(max_completion_length=0), "max_completion_length must be in"),
+    (train(learning_rate=-1), "learning_rate must be in"),
+    (train(max_steps=0), "max_steps must be >= 1, or -1"),
+    (train(num_generations=1), "at least 2 generations"),
+    (train(num_generations=3), "must be divisible by num_generations"),
+    (train(generation_batch_size=8, steps_per_generation=2), "can not be both configured"),
+    (train(report_to="foo"), "report_to='foo' cannot be used"),
+    (train(model_license="Apache 2.0"), "model_license must be an identifier"),
+    (train(eval_strategy="steps", eval_steps=1), "eval_strategy='steps' needs eval_benchmarks"),
+    (train(eval_benchmarks="problems.jsonl@1"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
+    (train(eval_temperature=0.5), "eval_temperature=0.5 cannot be combined with eval_benchmarks=None"),
+    (
+        train(eval_strategy="steps", eval_steps=1, eval_benchmarks=["x.jsonl@four", "problems.jsonl"]),
+        "benchmark 'x.jsonl@four' must be NAME",
+    ),
+    # The model.
+    (train(model_name_or_path="empty"), "there is no config.json in it"),
+    (train(model_name_or_path="/nope/x"), "there is no such folder, and it cannot be a name on the Hub"),
+    (train(model_name_or_path="run/nope"), "there is a folder 'run' here, but no such folder in it"),
+    (train(model_name_or_path="problems.txt"), "must be a folder or a name on the Hub, and is a file"),
+    (train(lora_r=8), "lora_r=8 cannot be combined with use_peft=False"),
+    (train(use_peft="true", lora_target_modules="nosuch"), "nosuch"),
+    # The data set.
+    (
+        train(dataset_name="dapo-math"),
+        r"'dapo-math' is no short name\. Did you mean 'dapo-math-17k'\? Short names are",
+    ),
+    (train(dataset_name="nope.jsonl"), "'nope.jsonl': there is no such file"),
+    (train(dataset_name="problems.txt"), "must be a .parquet or .json or .jsonl or .csv file"),
+    (train(dataset_name="me/no-such-data"), "'me/no-such-data' cannot be had from the Hub"),
+    (train(dataset_name="bad.jsonl"), "'bad.jsonl' cannot be read: line 2 is no JSON"),
+    (train(dataset_name="numbers.jsonl"), "'numbers.jsonl' cannot be read: line 1 is no JSON object"),
+    (train(dataset_name="none.jsonl"), "'none.jsonl' has no rows"),
+    (train(dataset_name="bad.parquet"), "'bad.parquet' cannot be read"),
+    (train(dataset_name="columns.jsonl"), "a question is missing", "an answer is missing"),
+    (train(dataset_name="problems.csv", prompt_column="frage"), "an answer is missing: .*'antwort'"),
+    (
+        train(dataset_name="problems.csv", prompt_column="frag", answer_column="antwort"),
+        r"prompt_column='frag' is no column of data set 'problems.csv'\. Did you mean 'frage'\?",
+    ),
+    (train(dataset_name="unscorable.jsonl"), "gold answers cannot be scored"),
+    (train(dataset_split="test"), "'problems.jsonl': Unknown split"),
+    (train(limit=0), "limit must be >= 1, got 0"),
+    (train(limit=1, gradient_accumulation_steps=2), "train_dataset must have >= 2 rows, got 1"),
+    (train(instruction="Solve it."), "instruction must contain {problem} exactly once"),
+    (train(answer_format="latex"), "answer_format='latex' is unknown"),
+    # The reward.
+    (train(reward_incorrect=1), "incorrect must be in"),
+    (train(reward_timeout=0), "timeout must be in"),
+    (train(reward_funcs="nonsense"), "must be 'math' or an import path"),
+    (train(reward_funcs="no_such_module.f"), "reward_funcs='no_such_module.f' cannot be used: No module named"),
+    (train(reward_funcs="rewards_of_mine.f"), "has no attribute 'f'"),
+    (train(reward_funcs="rewards_of_mine.VALUE"), "it is a int, no function"),
+    (train(reward_funcs="rewards_of_mine.reward"), "prompt_column='prompt' is no column"),
+    (
+        train(reward_funcs="rewards_of_mine.reward", reward_incorrect=0),
+        "reward_incorrect=0.0 cannot be combined with reward_funcs",
+    ),
+    # Folders.
+    (train(output_dir="problems.txt"), "output_dir='problems.txt' must be a folder, and is a file"),
+    (train(output_dir="/proc/steer"), "output_dir='/proc/steer' cannot be written"),
+    (train(output_dir="run"), r"holds a run \(checkpoint-4, checkpoint-2\), .*--overwrite_output_dir true"),
+    (train(output_dir="tiny"), r"holds a run \(config.json\)"),
+    (train(resume_from_checkpoint="true"), "resume_from_checkpoint=True needs a checkpoint in output_dir='new'"),
+    (
+        train(output_dir="run", resume_from_checkpoint="checkpoint-3"),
+        "resume_from_checkpoint='checkpoint-3' must be the folder of a checkpoint.* checkpoint-2, checkpoint-4",
+    ),
+    (
+        train(output_dir="run", resume_from_checkpoint="true", advantage_shaping="opo"),
+        r"advantage_shaping=\['opo'\] must be \['steer', 'stare'\] to resume 'run/checkpoint-4'",
+    ),
+    (
+        train(output_dir="run", resume_from_checkpoint="true", overwrite_output_dir="true"),
+        "overwrite_output_dir=True cannot be combined with resume_from_checkpoint",
+    ),
+    # Processes: all of this without starting any.
+    ([*train(), "--accelerate_config"], "accelerate_config: expected one argument"),
+    (train(accelerate_config="zero4"), r"no engine configuration 'zero4'.* Did you mean 'zero3'\?"),
+    (train(accelerate_config="list.yaml"), "list.yaml must be a YAML mapping"),
+    (train(accelerate_config="engine.yaml"), "num_processes=3 must be a multiple of num_machines=2"),
+    (train(num_processes=4), "num_processes cannot be used without accelerate_config"),
+    (train(accelerate_config="cpu", num_processes="four"), "num_processes must be a whole number >= 1, got 'four'"),
+    (train(accelerate_config="cpu", advantage_shaping="ster"), "advantage_shaping='ster' is unknown"),
+    (train(accelerate_config="cpu", dataset_name="nope.jsonl"), "there is no such file"),
+    (train(accelerate_config="cpu", output_dir="run"), "holds a run"),
+    (
+        train(accelerate_config="cpu_2_processes", num_processes=3, per_device_train_batch_size=1),
+        r"generation_batch_size \(6\) must be divisible by num_generations \(4\)",
+    ),
+    # Evaluation.
+    (["eval"], "model_name_or_path is missing; output_dir is missing"),
+    (evaluate(benchmark="aime24"), r"benchmark is no setting\. Did you mean 'benchmarks'\?"),
+    (evaluate(model_name_or_path="empty"), "there is no config.json in it"),
+    (evaluate(benchmarks="problems.jsonl@0"), "must have >= 1 samples"),
+    (evaluate(benchmarks=["problems.jsonl", "problems.jsonl@2"]), "is named twice"),
+    (evaluate(benchmarks="x.parquet@four"), "'x.parquet@four' must be NAME"),
+    (evaluate(benchmarks="aime26"), r"'aime26' is no short name\. Did you mean 'aime2"),
+    (evaluate(temperature=-1), "temperature must be in"),
+    (evaluate(top_p=0), "top_p must be in"),
+    (evaluate(dtype="float8"), "dtype='float8' is unknown"),
+    (evaluate(backend="vlm"), r"backend='vlm' is unknown\. Did you mean 'vllm'\?"),
+    (evaluate(batch_size=0), "batch_size must be >= 1"),
+    (evaluate(tensor_parallel_size=2, backend="transformers"), "tensor_parallel_size=2 cannot be combined"),
+    (evaluate(limit=0), "limit must be >= 1, got 0"),
+    (evaluate(instruction="Solve it."), "instruction must contain {problem}"),
+    (evaluate(output_dir="problems.txt"), "must be a folder, and is a file"),
+    (evaluate(output_dir="tiny"), "would be pushed with the model"),
+    (evaluate(output_dir="tiny/eval"), r"begins with an underscore: '.*/tiny/_eval'"),
+    (evaluate(output_dir="evaluated"), "settings.json, with what they depend on, is missing"),
+    (evaluate(config="list.yaml"), "list.yaml must be a YAML mapping"),
+    # Recipes, listed.
+    (["recipes", "psrr"], r"there is no recipe 'psrr'.* Did you mean 'psr'\?"),
+    (["recipes", "a", "b"], "one name is shown at a time"),
+]
+if not torch.accelerator.is_available():
+    ON_GPU = {"use_cpu": "false", "bf16": "true"}
+    MISTAKES += [
+        (train(**ON_GPU), "bf16=True needs a GPU that computes in bfloat16"),
+        (train(accelerate_config="zero3"), "starts 8 processes, one per GPU, and this machine has 0"),
+        (train(accelerate_config="ddp", num_processes=2), "starts 2 processes, one per GPU"),
+    ]
+for package, setting in {"vllm": {"use_vllm": "true"}, "bitsandbytes": {"load_in_4bit": "true"}}.items():
+    if find_spec(package) is None:
+        MISTAKES.append((train(**setting), f"needs {package}, which is not installed here: pip install"))
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(("line", "said"), [(line, said) for line, *said in MISTAKES], ids=lambda x: " ".join(x)[-90:])
+def test_one_line_for_each_mistake(line, said, here, capsys):
+    with pytest.raises(SystemExit) as exit:
+        main(line)
+    assert exit.value.code == 2
+    program = f"steer-trl {line[0]}" if line and line[0] in ("train", "eval", "recipes") else "steer-trl"
+    lines = [text for text in capsys.readouterr().err.splitlines() if text.startswith("steer-trl")]
+    errors = [text.partition(": error: ") for text in lines if ": note: " not in text]
+    assert len(errors) == len(said) and {error[0] for error in errors} == {program}, lines
+    assert all(any(re.search(expected, error[2]) for error in errors) for expected in said), lines
+
+
+def shell(*line, folder=None, **environment):
+    command = [sys.executable, "-m", "steer_trl.cli", *map(str, line)]
+    environment = ENVIRONMENT | {"PYTHONPATH": str(ROOT)} | environment
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+
+
+class TestProcesses:
+    """The same in processes of their own, where nothing else can catch an error."""
+
+    def test_two_processes_say_it_once(self, place):
+        """Only the processes can find out: the line of each is the same."""
+        done = shell(*train(accelerate_config="cpu_2_processes", dataset_name="bad.jsonl"), folder=place)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("steer-trl")]
+        assert done.returncode == 2 and len(errors) == 1, done.stderr
+        assert "'bad.jsonl' cannot be read: line 2 is no JSON" in errors[0]
+        assert "Traceback" not in done.stderr and "ChildFailedError" not in done.stderr
+
+    def test_a_traceback_on_request(self, place):
+        done = shell("recipes", "nope", folder=place, STEER_TRL_TRACEBACK="1")
+        assert done.returncode == 1 and "Traceback" in done.stderr and "FileNotFoundError" in done.stderr
+
+    def test_a_reader_that_goes_away(self, place):
+        line = f"{sys.executable} -m steer_trl.cli recipes steer_qwen2.5_math_7b | true"
+        done = subprocess.run(
+            ["bash", "-c", line],
+            cwd=place,
+            env=ENVIRONMENT | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+        )
+        assert done.stderr == ""
+
+    def test_version_and_help(self, place):
+        assert re.fullmatch(r"steer-trl \d+\.\d+\.\d+\n", shell("--version").stdout)
+        text = shell("--help").stdout
+        assert text.startswith("usage: steer-trl COMMAND") and all(name in text for name in ("train", "eval"))
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_crash_in_the_training_keeps_its_traceback(here, place):
+    """In a reward function of the user's own, even where the error is of a kind that is a mistake elsewhere."""
+    (place / "crashing.py").write_text("def reward(completions, **_):\n    raise ValueError('mine')\n")
+    with pytest.raises(ValueError, match="mine"):
+        main(train(reward_funcs="crashing.reward", prompt_column="problem", output_dir="crashed"))
+
+
+class TestFailure:
+    """What the process that has started others says when they fail."""
+
+    error = subprocess.CalledProcessError(-9, "python")
+
+    def test_a_consequence_is_not_said_beside_its_cause(self, tmp_path):
+        (tmp_path / f"1{SAID}").write_text(f"Connection closed by peer. {HINT}\n")
+        (tmp_path / f"0{SAID}").write_text("limit must be >= 1, got 0.\n")
+        (tmp_path / f"2{SAID}").write_text("limit must be >= 1, got 0.\n")
+        assert failure(self.error, tmp_path).lines == ["limit must be >= 1, got 0."]
+
+    def test_a_crash(self, tmp_path):
+        (tmp_path / f"1{CRASHED}").touch()
+        (tmp_path / f"0{SAID}").write_text(f"Connection closed by peer. {HINT}\n")
+        found = failure(self.error, tmp_path)
+        assert (found.lines, found.code) == (["process 1 has crashed; its traceback is above."], 1)
+
+    def test_a_process_that_was_killed(self, tmp_path):
+        assert failure(self.error, tmp_path).lines == ["process 0 was ended by signal 9. What it said is above."]
+
+    def test_the_exit_code_is_passed_on(self, capsys):
+        with pytest.raises(SystemExit) as exit, one_line("steer-trl train"):
+            raise Failed(["one", "two"], 7)
+        assert exit.value.code == 7 and capsys.readouterr().err.count("steer-trl train: error: ") == 2
+
+
+def test_a_process_without_a_starter_says_its_number(monkeypatch, capsys):
+    monkeypatch.setenv("RANK", "3")
+    with pytest.raises(SystemExit), one_line("steer-trl train"):
+        raise ValueError("no")
+    assert capsys.readouterr().err == f"steer-trl train: error [process 3]: no {HINT}\n"
+
+
+def test_what_a_library_says_is_told_from_what_we_say(capsys):
+    with pytest.raises(SystemExit), one_line("steer-trl"):
+        int("x")
+    assert capsys.readouterr().err.endswith(f"'x' {HINT}\n")
+
+
+def test_an_interruption_is_quiet(capsys):
+    with pytest.raises(SystemExit) as exit, one_line("steer-trl train"):
+        raise KeyboardInterrupt
+    assert exit.value.code == 130 and capsys.readouterr().err == "steer-trl train: stopped: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    "error", [AttributeError("x"), AssertionError(), ModuleNotFoundError("no", name="steer_trl.cli.nothing")], ids=repr
+)
+def test_an_unforeseen_error_is_not_hidden(error):
+    with pytest.raises(type(error)), one_line("steer-trl"):
+        raise error

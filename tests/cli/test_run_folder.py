@@ -1,0 +1,73 @@
+"""A folder that holds a run is written to again only if somebody says how."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.runs import save_tiny_model
+
+from steer_trl.cli.main import main
+from steer_trl.cli.run_folder import model_above
+
+pytestmark = pytest.mark.filterwarnings("default")  # of Transformers, about a resume
+
+
+@pytest.fixture(scope="module")
+def line(tmp_path_factory):
+    """A command line whose run has been made."""
+    folder = tmp_path_factory.mktemp("runs")
+    rows = [{"problem": f"What is {i}+1?", "answer": str(i + 1)} for i in range(8)]
+    (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["train", "--config", "smoke_cpu", "--model_name_or_path", str(save_tiny_model(folder / "tiny"))]
+    words += ["--dataset_name", str(folder / "problems.jsonl"), "--output_dir", str(folder / "run")]
+    main(words)
+    return words
+
+
+def changed(words, **settings):
+    return [*words[:-2], *(str(word) for item in settings.items() for word in (f"--{item[0]}", item[1])), *words[-2:]]
+
+
+def steps(words):
+    return sorted(path.name for path in Path(words[-1]).glob("checkpoint-*"))
+
+
+def test_resuming_goes_on_and_says_so(line, capsys):
+    main(changed(line, resume_from_checkpoint="true", max_steps=3, save_steps=3, disable_tqdm="true"))
+    said = capsys.readouterr().out
+    assert "resuming from checkpoint-2 at step 2 of 3\nstep 3/3  reward " in said and "step 1/3" not in said
+    assert steps(line) == ["checkpoint-2", "checkpoint-3"]
+
+
+def test_the_settings_of_a_run_are_in_its_checkpoints(line):
+    state = json.loads(Path(line[-1], "checkpoint-2/shaping_state.json").read_text())["settings"]
+    assert state["advantage_shaping"] == ["steer", "stare"]
+    assert (state["num_generations"], state["train_rows"], state["num_processes"]) == (4, 8, 1)
+
+
+def test_another_run_is_refused_and_nothing_is_touched(line, capsys):
+    before = steps(line)
+    with pytest.raises(SystemExit):
+        main(line)
+    assert "holds a run (checkpoint-" in capsys.readouterr().err and steps(line) == before
+
+
+def test_beginning_anew_removes_what_the_run_before_has_left(line):
+    folder = Path(line[-1])
+    (folder / "checkpoint-9").mkdir()
+    (folder / "_logs").mkdir(exist_ok=True)
+    (folder / "_logs/old.jsonl").write_text("{}\n")
+    (folder / "notes.txt").write_text("mine")
+    main(changed(line, overwrite_output_dir="true"))
+    assert steps(line) == ["checkpoint-2"] and not (folder / "_logs/old.jsonl").exists()
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("folder", "found"),
+    [("model", True), ("model/eval", True), ("model/a/b", True), ("model/_eval", False), ("beside", False)],
+)
+def test_which_folders_would_be_pushed_with_a_model(tmp_path, folder, found):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/config.json").write_text("{}")
+    assert model_above(tmp_path / folder) == (tmp_path / "model" if found else None)

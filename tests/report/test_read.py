@@ -1,0 +1,153 @@
+"""What the report makes of a folder: of every kind of run, and of whatever else lies there."""
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.run_folders import SCRIPT, write_hostile, write_run, write_state
+
+from steer_trl import runlog
+from steer_trl.report.data import differences, groups_of, page_data, thinned
+from steer_trl.report.panels import PANELS
+from steer_trl.report.read import NoRun, find_runs
+from steer_trl.report.tokens import BUDGET, LONGEST
+
+
+def one(folder):
+    (run,) = find_runs([folder])
+    return run
+
+
+def test_a_run_of_this_package(tmp_path):
+    run = one(write_run(tmp_path / "run"))
+    assert (run.name, run.last_step, run.max_steps, run.is_finished, run.notes) == ("run", 60, 60, True, [])
+    assert list(run.curves["reward"]) == list(range(1, 61)) and run.curves["reward"][30] == 0.5
+    assert [step for step, _ in run.looks] == [1, 30, 60]
+    data = page_data([run])
+    assert data["runs"][0]["status"] == "finished"
+    group = data["runs"][0]["looks"][0]["groups"][1]
+    assert group["prompt"] == "prompt 1" and len(group["completions"]) == 4
+    drawn = {line["key"] for panel in data["panels"] for line in panel["lines"]}
+    assert {"entropy", "eval_sums_pass@4", "quadrants/positive_expected"} <= drawn
+
+
+def test_a_run_that_goes_on_is_shown_so_far(tmp_path):
+    folder = write_run(tmp_path / "run", steps=10, looks=())
+    path = folder / "_logs/metrics.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:5]) + '{"step": 6, "rewa')
+    run = one(folder)
+    assert (run.last_step, run.is_finished) == (5, False)
+    assert run.notes == ["1 line(s) of metrics.jsonl could not be read."]
+    assert page_data([run])["runs"][0]["status"] == "running"
+
+
+@pytest.mark.parametrize("where", ["", "checkpoint-4"])
+def test_a_run_of_plain_trl(tmp_path, where):
+    write_state(tmp_path / "run" / where, 4)
+    write_state(tmp_path / "run/checkpoint-2", 2)
+    (tmp_path / "run/checkpoint-9").mkdir()  # saved by half
+    run = one(tmp_path / "run")
+    assert run.curves["entropy"] == {1: 1, 2: 1 / 2, 3: 1 / 3, 4: 1 / 4}
+    assert (run.max_steps, run.description, run.looks) == (100, {}, [])
+    assert page_data([run])["runs"][0]["status"] == ""  # such a log has no times
+
+
+def test_what_comes_before_the_run_log_is_read_from_the_checkpoint(tmp_path):
+    write_state(tmp_path / "checkpoint-4", 4)
+    for step in (4, 5):
+        runlog.append(tmp_path, {"step": step, "entropy": 9.0})
+    run = one(tmp_path)
+    assert run.curves["entropy"] == {1: 1, 2: 1 / 2, 3: 1 / 3, 4: 9, 5: 9}
+    assert run.notes == ["The log up to step 3 is that of checkpoint-4/trainer_state.json."]
+
+
+def test_steps_that_were_done_again_count_once(tmp_path):
+    for step, entropy in [(1, 1.0), (2, 2.0), (3, 3.0), (4, 4.0), (3, 30.0)]:
+        runlog.append(tmp_path, {"step": step, "entropy": entropy})
+    assert one(tmp_path).curves["entropy"] == {1: 1, 2: 2, 3: 30}
+
+
+def test_a_folder_of_runs_and_equal_names(tmp_path):
+    for name in ("a/run", "b/run", "b/other"):
+        write_run(tmp_path / name, steps=3, looks=())
+    assert [run.name for run in find_runs([tmp_path / "a", tmp_path / "b"])] == ["a/run", "other", "b/run"]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda folder: None, "is not a folder"),
+        (lambda folder: folder.mkdir(), "has no log: neither _logs/metrics.jsonl nor a trainer_state.json"),
+        (lambda folder: folder.write_text("x"), "is not a folder"),
+        (lambda folder: runlog.append(folder, {"step": 1}), "has a log without a single number in it"),
+        (lambda folder: write_state(folder, 1, "none"), "has a log without a single number in it"),
+    ],
+    ids=["nothing", "empty", "file", "no number", "no list"],
+)
+def test_what_is_no_run_is_refused_in_one_line(tmp_path, make, message):
+    make(tmp_path / "run")
+    with pytest.raises(NoRun, match=message) as refusal:
+        find_runs([tmp_path / "run"])
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_hostile_folder_is_read_as_far_as_it_can_be(tmp_path):
+    run = one(write_hostile(tmp_path / "run"))
+    assert run.last_step == 23 and run.curves["reward"][22] == 0.5 and 21 not in run.curves["reward"]
+    assert len(run.curves) == 400 and run.not_finite["reward"] == 1
+    data = page_data([run])
+    assert len(json.dumps(data)) < 2_000_000
+    (look,) = data["runs"][0]["looks"]
+    evil, long, *_ = look["groups"][0]["completions"]
+    assert evil["texts"][0] == SCRIPT and len(look["groups"][0]["prompt"]) < 4200
+    assert (len(long["texts"]), long["tokens"]) == (LONGEST, 50_000)
+    assert any("could not be read" in note for note in data["runs"][0]["notes"])
+
+
+def test_looks_beyond_the_budget_are_spread_over_the_run(tmp_path):
+    folder = write_run(tmp_path / "run", steps=50, looks=range(1, 51))
+    for path in (folder / "_logs/tokens").iterdir():
+        line = json.loads(path.read_text().splitlines()[0]) | {"texts": ["x"] * LONGEST}
+        path.write_text((json.dumps(line) + "\n") * 20)
+    shown = page_data(find_runs([folder]))["runs"][0]
+    steps = [look["step"] for look in shown["looks"]]
+    assert steps[0] == 1 and steps[-1] == 50 and len(steps) == BUDGET // (20 * LONGEST)
+    assert max(b - a for a, b in pairwise(steps)) <= 13
+    assert shown["notes"] == [f"{len(steps)} of 50 looks at tokens are shown, spread over the run."]
+
+
+def test_seeds_are_put_together_and_settings_that_differ_are_named(tmp_path):
+    folders = [write_run(tmp_path / f"grpo_seed{seed}", 9, seed, "none") for seed in (0, 1)]
+    folders.append(write_run(tmp_path / "stare", 6, 0, "stare", stare_amplify=1.5))
+    write_state(tmp_path / "plain", 4)
+    runs = find_runs([*folders, tmp_path / "plain"])
+    assert groups_of(runs) == [[0, 1], [2], [3]]
+    data = page_data(runs)
+    group = data["groups"][0]
+    steps, mean, low, high = group["curves"]["entropy"]
+    assert group["name"] == "grpo" and steps == list(range(1, 10))
+    values = [[run.curves["entropy"][step] for run in runs[:2]] for step in steps]
+    assert mean == pytest.approx([sum(both) / 2 for both in values], rel=1e-4)
+    assert low == pytest.approx(list(map(min, values)), rel=1e-4) and high == pytest.approx(
+        list(map(max, values)), rel=1e-4
+    )
+    different = differences(runs)["different"]
+    assert different["stare_amplify"] == ["default", "default", "1.5", "default"]
+    assert different["seed"] == ["0", "1", "0", "default"] and "output_dir" not in different
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3000), st.integers(10, 200))
+def test_thinning_keeps_the_ends_and_the_extremes(values, points):
+    steps, kept = thinned(list(range(len(values))), [values], points)
+    assert len(steps) <= points + 4 and steps == sorted(set(steps))
+    assert (steps[0], steps[-1]) == (0, len(values) - 1)
+    assert kept == [float(f"{values[step]:.6g}") for step in steps]
+    assert max(kept) == float(f"{max(values):.6g}") and min(kept) == float(f"{min(values):.6g}")
+
+
+def test_every_panel_says_what_one_sees_and_what_is_healthy():
+    for panel in PANELS:
+        assert panel.sees.endswith(".") and panel.healthy.endswith(".") and panel.healthy[0].islower(), panel.title
+    assert len({panel.title for panel in PANELS}) == len(PANELS)

@@ -1,0 +1,157 @@
+"""Methods that read the exact entropy change of a token, and a scale that no single token rules."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from shaping import oracles
+from shaping.batches import SEEDS, clipped_loss, config, kept, method, random_batch, shaped, trained, weights
+
+from steer_trl.functional import entropy_sensitivity
+from steer_trl.shaping import TokenBatch
+
+STRENGTHS = st.sampled_from([-1.0, -0.3, 0.5, 1.0])
+QUANTILES = st.sampled_from([0.0, 0.5, 0.9, 1.0])
+
+
+def check(ours, expected):
+    for place, weight in expected.items():
+        assert ours[place].item() == pytest.approx(weight, abs=2e-5)
+
+
+@given(SEEDS, STRENGTHS, QUANTILES)
+def test_entropy_change_is_its_formula(seed, strength, quantile):
+    batch = random_batch(seed)
+    ours = weights(kept("entropy_change", entropy_change_strength=strength, entropy_change_quantile=quantile), batch)
+    check(ours, oracles.entropy_change(batch, strength, quantile))
+
+
+@given(SEEDS, st.sampled_from([0.3, 0.8]), st.sampled_from([0.1, 0.9, 1.0]))
+def test_steer_with_the_exact_change_and_a_quantile(seed, lambda_min, quantile):
+    batch = random_batch(seed)
+    options = {"steer_form": "exact", "steer_lambda_min": lambda_min, "steer_scale_quantile": quantile}
+    check(weights(kept("steer", **options), batch), oracles.steer_exact(batch, lambda_min, quantile))
+
+
+@given(SEEDS, STRENGTHS)
+def test_entropy_change_moves_the_entropy_its_way(seed, strength):
+    """What it adds to the change of the batch's entropy has the sign of the strength; weights stay in [0, 2]."""
+    batch = random_batch(seed)
+    ours, changes = (
+        weights(kept("entropy_change", entropy_change_strength=strength), batch),
+        oracles.exact_change(batch),
+    )
+    gained = [(ours[place].item() - 1) * change for place, change in changes.items()]
+    assert all(x * strength >= 0 for x in gained) and any(gained) == any(changes.values())
+    assert (ours >= 0).all() and (ours <= 2).all()
+
+
+@given(SEEDS)
+def test_the_opposite_strength_is_the_opposite_weight(seed):
+    batch = random_batch(seed)
+    up, down = (weights(kept("entropy_change", entropy_change_strength=u), batch) for u in (0.5, -0.5))
+    torch.testing.assert_close(up + down, torch.full_like(up, 2.0))
+
+
+@given(SEEDS, st.sampled_from([0.25, 4.0]))
+def test_the_unit_of_the_advantages_does_not_matter(seed, factor):
+    batch = random_batch(seed)
+    scaled = replace(batch, advantages=factor * batch.advantages)
+    for shaper in (kept("entropy_change"), kept("steer", steer_form="exact", steer_scale_quantile=0.9)):
+        assert torch.equal(weights(shaper, scaled), weights(shaper, batch))
+
+
+def test_one_token_does_not_rule_the_others():
+    """A change a thousand times the others': with the paper's maximum the others have weights near 1."""
+    batch = random_batch(4)
+    ones = torch.ones(4, 25)
+    batch = replace(
+        batch,
+        **dict.fromkeys(("logps", "old_logps"), -ones),
+        **dict.fromkeys(("entropies", "old_entropies", "mask", "draws"), ones),
+        advantages=ones[:, :1],
+        sensitivities=(ones.cumsum(1) / 25).index_put((torch.tensor(0), torch.tensor(24)), torch.tensor(1000.0)),
+    )
+    largest, quantile = (
+        weights(method("steer", steer_form="exact", steer_scale_quantile=q), batch) for q in (1.0, 0.9)
+    )
+    assert largest[0, 24] == quantile[0, 24] == torch.tensor(0.8)
+    assert largest[1:].min() > 0.999 and quantile[1:].min() == torch.tensor(0.8)
+    ours = weights(method("entropy_change", entropy_change_strength=1.0), batch)
+    assert ours[0, 24] == 0 and ours[1:, -1].min() < 0.25 and (ours[1:, 0] > 0.9).all()
+
+
+def test_a_batch_where_nothing_changes_the_entropy():
+    batch = random_batch(3)
+    batch = replace(batch, advantages=torch.zeros_like(batch.advantages))
+    for shaper in (kept("entropy_change"), kept("steer", steer_form="exact", steer_scale_quantile=0.9)):
+        assert (weights(shaper, batch) == 1).all()
+
+
+def test_a_token_whose_sensitivity_is_not_known_keeps_its_weight():
+    batch = random_batch(5)
+    place = trained(batch)[0]
+    batch.sensitivities[place] = torch.nan
+    for shaper in (kept("entropy_change"), kept("steer", steer_form="exact")):
+        ours = weights(shaper, batch)
+        assert ours[place] == 1 and ours.isfinite().all()
+
+
+def test_the_strength_can_move():
+    """Somebody else may set it between two optimizer steps."""
+    shaper, batch = method("entropy_change", entropy_change_strength=0.5), random_batch(6)
+    shaper.strength = -0.25
+    expected = weights(kept("entropy_change", entropy_change_strength=-0.25), batch)
+    assert torch.equal(weights(shaper, batch), expected)
+    shaper.strength = 0.0
+    assert not shaper.active and shaped({"entropy_change": shaper}, batch).advantages is None
+
+
+@pytest.mark.parametrize("mapping", ["linear", "binary"])
+def test_a_scale_that_a_mapping_would_ignore_is_refused(mapping):
+    with pytest.raises(
+        ValueError, match=rf"steer_scale_quantile=0\.9 cannot be combined with steer_mapping='{mapping}'"
+    ):
+        config("steer", steer_mapping=mapping, steer_scale_quantile=0.9)
+
+
+@given(SEEDS, STRENGTHS)
+def test_a_step_on_the_clipped_loss_changes_the_entropy_as_predicted(seed, strength):
+    """With logits of its own for each token, what the weights add is what the entropy gains; off-policy too."""
+    g = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(3, 4, 6, generator=g, dtype=torch.float64)
+    token_ids = torch.randint(6, (3, 4), generator=g)
+    old = logits + 0.3 * torch.randn(3, 4, 6, generator=g, dtype=torch.float64)
+    logps, old_logps = (chosen(x.log_softmax(-1), token_ids) for x in (logits, old))
+    entropies, ones = entropy(logits).float(), torch.ones(3, 4)
+    batch = TokenBatch(
+        *(x.float() for x in (logps, old_logps)),
+        entropies,
+        entropies,
+        torch.randn(3, 1, generator=g),
+        ones,
+        0.2,
+        0.28,
+        sensitivities=entropy_sensitivity(logits, token_ids),
+    )
+    gains = []
+    for weight in (ones, weights(kept("entropy_change", entropy_change_strength=strength), batch)):
+        parameters = logits.clone().requires_grad_()
+        ratio = (chosen(parameters.log_softmax(-1), token_ids) - old_logps).exp()
+        loss = clipped_loss(ratio, (batch.advantages * weight).double(), 0.8, 1.28)
+        (gradient,) = torch.autograd.grad(loss.sum(), parameters)
+        gains.append((entropy(logits - 1e-6 * gradient) - entropy(logits)) / 1e-6)
+    plain, weighted = gains
+    for place, change in oracles.exact_change(batch).items():
+        assert plain[place].item() == pytest.approx(change, rel=1e-3, abs=1e-4)
+    assert strength * (weighted - plain).sum() >= 0
+
+
+def chosen(values, token_ids):
+    return values.gather(-1, token_ids.unsqueeze(-1)).squeeze(-1)
+
+
+def entropy(logits):
+    return torch.special.entr(logits.softmax(-1)).sum(-1)

@@ -1,0 +1,92 @@
+"""Folders as runs leave them, written without training: for the report, which reads nothing else."""
+
+import json
+import math
+import random
+
+from steer_trl import runlog
+
+SCRIPT = "</script><script>window.ran = true</script><img src=x onerror='window.ran = true'>"
+
+
+def write_run(folder, steps=60, seed=0, method="stare", looks=(1, 30, 60), **settings):
+    """Write the folder of a run; return it."""
+    dice = random.Random(f"{seed} {method}")
+    settings = {"learning_rate": 1e-6, "seed": seed, "output_dir": str(folder)} | settings
+    methods = [] if method == "none" else [method]
+    runlog.begin(folder, 0, {"methods": methods, "model": "tiny", "max_steps": steps, "settings": settings})
+    for step in range(1, steps + 1):
+        entropy = 0.3 * math.exp(-step / 80) + dice.uniform(0, 0.02)
+        entry = {"step": step, "epoch": step / 100, "entropy": entropy, "reward": step / steps, "loss": 0.0}
+        entry |= {"frac_reward_zero_std": 0.2, "completions/mean_length": 14.0, "quadrants/positive_expected": 0.25}
+        if methods:
+            entry |= {"shaping/weight_mean": 0.99, "shaping/weight_max": 1.5, "stare/target_entropy": 0.25}
+        runlog.append(folder, entry)
+        if step % 20 == 0:
+            runlog.append(folder, {"step": step, "eval_sums_avg@4": 0.4, "eval_sums_pass@4": 0.6})
+    runlog.append(folder, {"step": steps, "train_runtime": 10.0})
+    for step in looks:
+        for place in range(8):
+            runlog.append(folder, completion(step, place, dice), f"tokens/step-{step:08d}.jsonl")
+    return folder
+
+
+def completion(step, place, dice, texts=("2", "+", "3", "=", "5", "<eos>")):
+    """A line of a token file, in groups of four."""
+    count = len(texts)
+    numbers = {name: [dice.uniform(0, 2) for _ in range(count)] for name in ("surprisals", "entropy", "weights")}
+    good = place % 4 == 0
+    return {
+        "step": step,
+        "group": place // 4,
+        "completion": place % 4,
+        "prompt": f"prompt {place // 4}",
+        "reward": float(good),
+        "num_tokens": count,
+        "texts": list(texts),
+        "token_ids": list(range(count)),
+        "advantages": [1.5 if good else -0.5] * count,
+        "shaped_advantages": [1.5 if good else -0.5] * count,
+        "entropy_changes": [dice.gauss(0, 1) for _ in range(count)],
+        **numbers,
+    }
+
+
+def alarm(folder, step=30, title="The entropy falls"):
+    """Write an alarm into a run's folder."""
+    line = {"step": step, "alarm": "collapse", "title": title, "text": "Lower it.", "level": "warning", "numbers": {}}
+    runlog.append(folder, line, runlog.ALARMS)
+
+
+def write_state(folder, steps, log_history=None):
+    """Write what a plain `GRPOTrainer` leaves: a checkpoint's `trainer_state.json`."""
+    history = [{"step": s, "epoch": s / 10, "entropy": 1 / s, "reward": 0.5} for s in range(1, steps + 1)]
+    folder.mkdir(parents=True, exist_ok=True)
+    state = {"log_history": history if log_history is None else log_history, "max_steps": 100, "global_step": steps}
+    (folder / "trainer_state.json").write_text(json.dumps(state))
+
+
+def write_hostile(folder):
+    """A folder that means harm, or that something has written to pieces."""
+    dice = random.Random(0)
+    write_run(folder, steps=20, looks=(), evil=SCRIPT, **{SCRIPT: "key", "deep": [[[SCRIPT]]]})
+    with (folder / "_logs/metrics.jsonl").open("ab") as file:
+        file.write(b'\xff\xfe\x00binary\n{"step": 21, "reward": NaN, "entropy": 1e999}\n' + b"[" * 100_000 + b"\n")
+        file.write(b'{"step": ' + b"9" * 5000 + b"}\n" + b"x" * (3 << 20) + b"\n")
+        file.write(
+            json.dumps({"step": 22, "reward": 0.5, SCRIPT: 1.0, "__proto__": 1.0, "text": "x"}).encode() + b"\n"
+        )
+        file.write(
+            json.dumps({f"key {i}": float(i) for i in range(2000)} | {"step": 23}).encode() + b'\n{"step": 24, "re'
+        )
+    alarm(folder, title=SCRIPT)
+    runlog.append(folder, {"step": "soon", "title": {"a": 1}, "text": None}, runlog.ALARMS)
+    line = completion(10, 0, dice, texts=(SCRIPT, "\n\t", "", "\ud800", "x" * 500)) | {"prompt": SCRIPT * 100_000}
+    long = completion(10, 1, dice, texts=["word "] * 50_000)
+    odd = {"texts": "abc"}, {"token_ids": [1, 2], "group": "first"}, {"texts": [None, 3, {}], "weights": {"a": 1}}
+    for one in (line, long, *odd):
+        runlog.append(folder, one, "tokens/step-00000010.jsonl")
+    (folder / "_logs/tokens/step-00000011.jsonl").write_bytes(bytes(range(256)) * 100)
+    (folder / "_logs/tokens/step-99999999999999999999.jsonl").write_text("{}")
+    (folder / "trainer_state.json").write_text("[[[")
+    return folder

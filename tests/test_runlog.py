@@ -1,0 +1,71 @@
+"""The files of `_logs`: what is written comes back, and whatever else lies there does no harm."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steer_trl import runlog
+
+numbers = st.floats() | st.integers(-(2**53), 2**53)
+json_values = st.recursive(
+    st.none() | st.booleans() | numbers | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+)
+
+
+def metrics(folder):
+    return list(runlog.lines(folder / "_logs/metrics.jsonl"))
+
+
+@given(entry=st.dictionaries(st.text(), json_values))
+def test_every_line_is_json_that_any_reader_takes(tmp_path_factory, entry):
+    folder = tmp_path_factory.mktemp("run")
+    runlog.append(folder, {"step": 1} | entry)
+    text = (folder / "_logs/metrics.jsonl").read_text(encoding="utf-8")
+    assert text.count("\n") == 1
+    json.loads(text, parse_constant=pytest.fail)  # NaN and Infinity are no JSON
+
+
+def test_numbers_of_other_libraries():
+    values = {"a": np.float32(0.5), "b": torch.tensor(2), "c": np.float64(math.nan), "d": (math.inf, 1), "e": tuple}
+    assert runlog.as_json(values) == {"a": 0.5, "b": 2, "c": None, "d": [None, 1], "e": "<class 'tuple'>"}
+
+
+def test_a_torn_line_and_others_that_are_none(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    deep, long = "[" * 100_000, json.dumps({"step": 4, "text": "x" * (1 << 20)})
+    path.write_bytes(f'{{"step": 1}}\n\n[1]\n{deep}\n\xff\xfe\n{long}\n{{"step": 2}}\n{{"st'.encode("latin-1"))
+    assert list(runlog.lines(path)) == [{"step": 1}, None, None, None, None, {"step": 2}, None]
+    assert list(runlog.lines(tmp_path / "nowhere.jsonl")) == []
+
+
+def test_a_resumed_run_takes_out_what_comes_after_its_checkpoint(tmp_path):
+    runlog.begin(tmp_path, 0, {"settings": {"a": 1}})
+    for step in (1, 2, 2, 3, 4):
+        runlog.append(tmp_path, {"step": step})
+        runlog.append(tmp_path, {"step": step, "alarm": "collapse"}, runlog.ALARMS)
+    for step in (1, 3):
+        runlog.append(tmp_path, {"step": step}, f"tokens/{runlog.token_path(tmp_path, step).name}")
+    with (tmp_path / "_logs/metrics.jsonl").open("a") as file:
+        file.write('{"step": 5, "torn')
+    runlog.begin(tmp_path, 2, {"settings": {"a": 2}})
+    runlog.append(tmp_path, {"step": 3, "again": True})
+    assert [entry["step"] for entry in metrics(tmp_path)] == [1, 2, 2, 3]
+    assert [entry["step"] for entry in runlog.lines(tmp_path / "_logs/alarms.jsonl")] == [1, 2, 2]
+    assert [step for step, _ in runlog.token_files(tmp_path / "_logs")] == [1]
+    description = runlog.read_description(tmp_path / "_logs")
+    assert description["settings"] == {"a": 2} and [one["step"] for one in description["resumed"]] == [2]
+    assert description["started"] <= description["resumed"][0]["time"]
+
+
+def test_a_new_run_puts_the_log_of_an_earlier_one_aside(tmp_path):
+    for number in range(3):
+        runlog.begin(tmp_path, 0, {})
+        runlog.append(tmp_path, {"step": 1, "number": number})
+    assert [entry["number"] for entry in metrics(tmp_path)] == [2]
+    aside = [json.loads((tmp_path / f"_logs.{n}/metrics.jsonl").read_text())["number"] for n in (1, 2)]
+    assert aside == [0, 1]

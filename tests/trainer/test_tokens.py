@@ -1,0 +1,145 @@
+"""The look at single tokens: whole groups, every number what the loss saw, and nothing when it is off."""
+
+import pytest
+import torch
+from support.runs import OPEN_STARE, count_reward, same_parameters
+
+from steer_trl import SteerGRPOTrainer, runlog
+from steer_trl.functional import entropy_sensitivity
+from steer_trl.tiny import tiny_tokenizer
+from steer_trl.trainer.token_lines import texts_of
+
+PRIME_RL = {
+    *("schema_version", "token_ids", "position_ids", "loss_mask", "advantages", "inference_logprobs"),
+    *("trainer_logprobs", "entropy", "mismatch_kl", "importance_ratio"),
+}
+
+
+def looks(trainer):
+    files = runlog.token_files(runlog.Path(trainer.args.output_dir, "_logs"))
+    return {step: list(runlog.lines(path)) for step, path in files}
+
+
+@torch.no_grad()
+def logits_of(model, prompt, completion):
+    """The completion's logits `[T, V]` by the model's own pieces, past TRL's fused head."""
+    hidden = model.model(torch.tensor([prompt + completion])).last_hidden_state
+    return model.lm_head(hidden)[0, len(prompt) - 1 : -1]
+
+
+class Seeing(SteerGRPOTrainer):
+    """Keeps what the loss read, by the completion's tokens."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.read, self.logits, self.shape, self.step.shape = {}, {}, self.step.shape, self.watch
+
+    def watch(self, inputs, score):
+        raw = inputs["advantages"]
+        self.shape(inputs, score)
+        logps, entropies = score.logps, score.entropies
+        for row, ids in enumerate(inputs["completion_ids"]):
+            key = (self.state.global_step + 1, *ids[inputs["completion_mask"][row].bool()].tolist())
+            self.read[key] = raw[row], inputs["advantages"][row], logps[row], entropies[row]
+            prompt = inputs["prompt_ids"][row][inputs["prompt_mask"][row].bool()].tolist()
+            self.logits[key] = logits_of(self.model, prompt, list(key[1:]))
+
+
+@pytest.fixture
+def shuffled(train):
+    """Two optimizer steps per rollout, so that a group's completions are trained on in both."""
+    return train(
+        Seeing,
+        **OPEN_STARE,
+        log_tokens=4,
+        log_tokens_groups=3,
+        steps_per_generation=4,
+        max_steps=6,
+        per_device_train_batch_size=4,
+    )
+
+
+def test_whole_groups_with_the_numbers_of_the_loss(shuffled):
+    found = looks(shuffled)
+    assert list(found) == [1, 3]  # the first rollout, and the one in which step 4 falls
+    for first, lines in found.items():
+        assert sorted((line["group"], line["completion"]) for line in lines) == [
+            (g, c) for g in range(3) for c in range(4)
+        ]
+        assert {line["step"] for line in lines} == {first, first + 1}
+        for group in range(3):
+            own = [line for line in lines if line["group"] == group]
+            assert len({line["prompt"] for line in own}) == 1
+            rewards = torch.tensor([line["reward"] for line in own])
+            assert torch.allclose(
+                rewards, torch.tensor(count_reward(["".join(line["texts"]).replace("<eos>", "") for line in own]))
+            )
+            mean = torch.tensor([line["advantages"][0] for line in own]).sum()
+            assert abs(mean) < 1e-3
+        for line in lines:
+            assert line.keys() >= PRIME_RL and line["schema_version"] == 1
+            key = (line["step"], *line["token_ids"])
+            raw, shaped, logps, entropies = shuffled.read[key]
+            count = len(line["token_ids"])
+            close = {"rtol": 1e-4, "atol": 1e-6}
+            assert torch.allclose(torch.tensor(line["trainer_logprobs"]), logps[:count], **close)
+            assert torch.allclose(torch.tensor(line["surprisals"]), -logps[:count], **close)
+            assert torch.allclose(torch.tensor(line["entropy"]), entropies[:count], **close)
+            assert torch.allclose(torch.tensor(line["shaped_advantages"]), shaped[:count], **close)
+            weights = torch.tensor(line["weights"])
+            assert torch.allclose(weights * raw, shaped[:count], **close)
+            phi = entropy_sensitivity(shuffled.logits[key], torch.tensor(line["token_ids"]))
+            for i in range(count):  # - I_clip r A Phi, with the advantage that the loss sees
+                ratio, advantage = line["importance_ratio"][i], line["shaped_advantages"][i]
+                is_clipped = abs(ratio - 1) > 0.2 and (ratio > 1) == (advantage > 0)
+                change = 0.0 if is_clipped else -ratio * advantage * phi[i].item()
+                assert line["entropy_changes"][i] == pytest.approx(change, rel=1e-3, abs=1e-6)
+            assert line["entropy_change_source"] == "exact"
+    weights = [w for lines in found.values() for line in lines for w in line["weights"]]
+    assert min(weights) == 1 < max(weights)
+
+
+@pytest.mark.parametrize("method", ["none", "opo", "steer"])
+def test_a_look_changes_nothing_that_is_trained(train, tmp_path, method):
+    settings = {"advantage_shaping": method, "num_iterations": 2, "max_steps": 3}
+    plain = train(SteerGRPOTrainer, **settings, output_dir=str(tmp_path / "plain"))
+    seen = train(SteerGRPOTrainer, **settings, output_dir=str(tmp_path / "seen"), log_tokens=1, log_tokens_length=3)
+    assert same_parameters(plain, seen)
+    assert looks(plain) == {}
+    found = looks(seen)
+    assert list(found) == [1, 3]  # a rollout lasts two steps; it is looked at in the first
+    lines = [line for lines in found.values() for line in lines]
+    assert len(lines) == 2 * 8 and all(len(line["token_ids"]) == min(3, line["num_tokens"]) for line in lines)
+    assert all(set(line["weights"]) == {1.0} for line in lines) == (method != "steer")
+
+
+def test_texts_put_together_are_the_completion():
+    tokenizer = tiny_tokenizer()  # a token per byte
+    text = "naïve 🙂 Ω<script>"
+    ids = tokenizer(text)["input_ids"]
+    texts = texts_of(tokenizer, ids)
+    assert len(texts) == len(ids) == len(text.encode()) and "".join(texts) == text
+
+
+def given(prompts, trainer):
+    """A tool wrote the third and fourth token of each completion; the second half of them never ends."""
+    ids = [
+        [4 + i % 9, 5, 6, 7, 8, 1] if i < len(prompts) // 2 else [4 + i % 9, 5, 6, 7, 8] for i in range(len(prompts))
+    ]
+    masks = [[1, 1, 0, 0] + [1] * (len(row) - 4) for row in ids]
+    return {"prompt_ids": [[6, 7]] * len(ids), "completion_ids": ids, "logprobs": None, "env_mask": masks}
+
+
+def test_what_a_tool_wrote_and_what_never_ended(train):
+    arguments = {"rollout_func": given, "reward_funcs": count_reward}
+    settings = {"log_tokens": 1, "max_steps": 1, "mask_truncated_completions": True, "log_tokens_groups": 9}
+    lines = looks(train(SteerGRPOTrainer, **settings, trainer_arguments=arguments))[1]
+    ended, cut = lines[:4], lines[4:]
+    assert [len(line["token_ids"]) for line in lines] == [6] * 4 + [5] * 4
+    for line in lines:
+        assert line["position_ids"][:3] == [2, 3, 4]
+    for line in ended:
+        assert line["is_tool"] == [False, False, True, True, False, False]
+        assert line["loss_mask"] == [True, True, False, False, True, True] and not line["is_truncated"]
+        assert [value is None for value in line["entropy"]] == [False, False, True, True, False, False]
+    assert all(line["is_truncated"] and not any(line["loss_mask"]) for line in cut)
