@@ -1,0 +1,66 @@
+"""The example with a tool: it runs at toy size, its calculator is safe, and a trajectory is one completion."""
+
+import sys
+
+import pytest
+from support import ROOT
+from support.processes import run
+from support.runs import Watching
+
+sys.path.insert(0, str(ROOT / "examples"))
+
+import train_calculator as example
+
+
+@pytest.mark.parametrize(("expression", "value"), [("37*6", "222"), ("2+3*4-5", "9"), ("(1+2)*3", "9")])
+def test_it_calculates(expression, value):
+    assert example.calculate(expression) == value
+
+
+@pytest.mark.parametrize("bad", ["2**999", "__import__('os')", "a", "1.5", "True", "1/0", "", "1+", "9" * 41, "-1"])
+def test_and_nothing_else(bad):
+    with pytest.raises((ValueError, SyntaxError)):
+        example.calculate(bad)
+
+
+def test_a_call_is_read_executed_and_masked(monkeypatch, tmp_path):
+    """The model is made to call: one row has call, tool output and answer, and only the tool's tokens are masked.
+
+    Every group is all correct then, so dynamic sampling hides all of it.
+    """
+    written = []
+
+    class Calling(Watching):
+        def _generate_single_turn(self, prompt_ids, *args, **kwargs):
+            turns = [text.rsplit("<end>", 2)[-2] for text in self.processing_class.batch_decode(prompt_ids)]
+            texts = [turn.split("<eos>")[0] for turn in turns]
+            told = all("<start>t" in text for text in self.processing_class.batch_decode(prompt_ids))
+            said = [f"{text}<eos>" if told else f"<call>{text}</call><eos>" for text in texts]
+            return [self.processing_class(one)["input_ids"] for one in said], None
+
+        def _generate_and_score_completions(self, inputs):
+            rollout = super()._generate_and_score_completions(inputs)
+            written.append((self.processing_class, rollout))
+            return rollout
+
+    monkeypatch.setattr(example, "SteerGRPOTrainer", Calling)
+    model = example.tiny_qwen2(example.calculator_tokenizer())
+    for switch in ("none", "mask"):
+        log = example.reinforce(model, tmp_path, 1, 0, dynamic_sampling=switch, advantage_shaping="stare")
+        assert (log[0]["reward"], log[0]["tools/call_frequency"], log[0]["tools/failure_frequency"]) == (1, 1, 0)
+    (tokenizer, rollout), (_, hidden) = written
+    names = ("prompt_ids", "completion_ids", "completion_mask", "tool_mask")
+    for prompt, ids, mask, own in zip(*(rollout[name] for name in names), strict=True):
+        problem = tokenizer.decode(prompt).split("<end>")[1].split("<eos>")[0]
+        answer = example.calculate(problem)
+        told = f"<start>t<end>{answer}<eos><start>a<end>"
+        assert tokenizer.decode(ids[mask.bool()]) == f"<call>{problem}</call><eos>{told}{answer}<eos>"
+        assert tokenizer.decode(ids[(mask * (1 - own)).bool()]) == told
+    assert not (hidden["completion_mask"] * hidden["tool_mask"]).any()
+
+
+def test_the_example_runs(tmp_path):
+    sizes = ["--supervised_steps", 2, "--steps", 2, "--dynamic_sampling", "resample"]
+    done = run(ROOT / "examples/train_calculator.py", "--output_dir", tmp_path, *sizes)
+    assert [line.split()[:2] for line in done.stdout.splitlines() if line.startswith("step")][-1] == ["step", "2"]
+    assert (tmp_path / "model.safetensors").exists()
