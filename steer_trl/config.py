@@ -272,7 +272,8 @@ class SteerGRPOConfig(
         unlooked = "log_tokens=0", "no token is looked at"
         idle = [(name, not self.log_tokens, *unlooked) for name in ("log_tokens_groups", "log_tokens_length")]
         complaints += idle_conflicts(self, idle)
-        complaints += unused_complaints(methods, self) + combination_complaints(methods, self)
+        judges = ("correct_threshold",) if self.dynamic_sampling != "none" else ()
+        complaints += unused_complaints(methods, self, read_elsewhere=judges) + combination_complaints(methods, self)
         return complaints + hold_conflicts(methods, self) + sampling_complaints(self)
 
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:

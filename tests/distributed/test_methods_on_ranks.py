@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from shaping.cases import CASES
+from shaping.cases import CASES, threshold
 from support.processes import TWO_PROCESSES
 
 from steer_trl.shaping import SHAPERS
@@ -17,7 +17,7 @@ ON_ROLLOUTS = [name for name, method in SHAPERS.items() if any(map(method.overri
 
 def case(name, size, count, variant):
     # The given completions are rewarded with 0 to 5.5.
-    fields = {"advantage_shaping": name, "correct_threshold": 2.0, "num_iterations": 2, "learning_rate": 1.0}
+    fields = {"advantage_shaping": name, "num_iterations": 2, "learning_rate": 1.0} | threshold(name, 2.0)
     split = {"per_device_train_batch_size": size, "gradient_accumulation_steps": count}
     split |= {"num_generations": 8} if variant == "across_ranks" else {}
     if variant == "held":  # the strength of each rollout comes from the entropy of all ranks

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from shaping import oracles
 
+from steer_trl.shaping import SHAPERS
+
 UNCLIPPED = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None}
 
 
@@ -155,3 +157,8 @@ CASES = {
     ),
     "fork_tokens": Case(neutral=[{"fork_tokens_fraction": 1.0}], wrong={"fork_tokens_fraction": [0.0, 1.1]}, scored=4),
 }
+
+
+def threshold(name, value):
+    """The setting of what counts as correct, for a method that asks."""
+    return {"correct_threshold": value} if name in SHAPERS and SHAPERS[name].tells_correct else {}

@@ -8,7 +8,7 @@ import torch
 import trl
 from datasets import Dataset
 from PIL import Image
-from shaping.cases import CASES
+from shaping.cases import CASES, threshold
 from support.runs import Watching, same_parameters
 
 from steer_trl import SteerGRPOTrainer
@@ -18,7 +18,7 @@ from steer_trl.tiny import tiny_tokenizer
 
 
 def settings(name):
-    return {"advantage_shaping": name, "correct_threshold": 0.5} | (CASES[name].lively if name in CASES else {})
+    return {"advantage_shaping": name} | threshold(name, 0.5) | (CASES[name].lively if name in CASES else {})
 
 
 def test_groups_are_whole_and_have_their_rewards(train):
