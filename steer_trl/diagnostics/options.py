@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from steer_trl.shaping.options import option
 
-
 EVERY = 50
 """Optimizer steps between two close looks: these and all else take 2 % of a step's time (`docs/scaling.md`)."""
 
