@@ -5,23 +5,20 @@
 A run is the folder that `output_dir` named; a folder of runs stands for all of them. It works on a run that goes on.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
-from steer_trl.report import NoRun, write
+from steer_trl.cli.sentences import Sentences
+from steer_trl.report import write
 
 
 def main(arguments: list[str]) -> None:
     """Write the page and say where it is."""
-    parser = argparse.ArgumentParser("steer-trl report", description=__doc__.split("\n", 1)[0].replace("`", ""))
+    parser = Sentences("steer-trl report", allow_abbrev=False, description=__doc__.split("\n", 1)[0].replace("`", ""))
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or of several runs")
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("report.html"), help="the page; report.html by default"
     )
     given = parser.parse_args(arguments)
-    try:
-        path = write(given.runs, given.output)
-    except (NoRun, OSError) as error:
-        parser.exit(2, f"steer-trl report: error: {error}\n")
+    path = write(given.runs, given.output)
     sys.stdout.write(f"{path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser; it needs no network.\n")
