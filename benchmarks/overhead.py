@@ -35,6 +35,7 @@ from transformers.utils import logging
 from trl import GRPOConfig, GRPOTrainer
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl.shaping import Shaper, TokenBatch
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 STARE = {"advantage_shaping": "stare", "stare_variant": "C2", "stare_target_entropy": 1e9}  # the gate stays open
@@ -46,10 +47,24 @@ METHODS: dict[str, dict[str, Any] | None] = {
     "steer": STEER,
     "steer, micro_batch": STEER | MICRO,
     "steer, exact_step": STEER | EXACT,
+    "steer, exact change": STEER | {"steer_form": "exact"},
+    "exact change, unused": {"advantage_shaping": "overhead.ReadsTheExactChange"},
     "stare": STARE,
     "stare, micro_batch": STARE | MICRO,
     "stare, exact_step": STARE | EXACT,
+    "dynamic sampling": {"advantage_shaping": "none", "dynamic_sampling": "resample"},
 }
+
+
+class ReadsTheExactChange(Shaper):
+    """GRPO that computes the exact entropy change of every trained token and does nothing with it."""
+
+    needs_sensitivities = True
+
+    def weights(self, batch: TokenBatch, measure: Any) -> None:
+        """Return none."""
+
+
 SCHEDULES = {
     "one micro-batch a step": {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1},
     "two micro-batches a step": {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2},
@@ -86,7 +101,7 @@ def given_completions(prompts: list[str], trainer: GRPOTrainer) -> dict[str, Any
 
 def reward(completion_ids: list[list[int]], **_: Any) -> list[float]:
     """Anything that differs within a group."""
-    return [float(ids[0] % 2) for ids in completion_ids]
+    return [float(i % 2) for i in range(len(completion_ids))]
 
 
 def trainer_of(shape: str, schedule: str, method: str, steps: int, folder: str) -> GRPOTrainer:
@@ -200,16 +215,16 @@ def in_a_process(measure: Callable[..., Any], *case: Any) -> Any:
         return pool.submit(measure, *case).result()
 
 
-def table(shape: str, schedule: str, pairs: int, steps: int) -> None:
-    """Measure every method and print one table, line by line."""
+def table(shape: str, schedule: str, methods: list[str], pairs: int, steps: int) -> None:
+    """Measure the `methods` and print one table, line by line."""
     print(
         f"\n| {shape}, {schedule} | s a step | ratio | of the pairs | MiB | ratio |\n|---|---|---|---|---|---|",
         flush=True,
     )
     base_memory = in_a_process(peak_mebibytes, shape, schedule, "GRPOTrainer", 2)
     several = steps_of_rollout(schedule) > 1
-    for method in METHODS:
-        if method == "GRPOTrainer" or (not several and "exact" in method):  # exact_step differs after the first step
+    for method in methods:
+        if method == "GRPOTrainer" or (not several and "exact_step" in method):  # which differs after the first step
             continue
         memory = in_a_process(peak_mebibytes, shape, schedule, method, 2)
         measured = [seconds_of_pair(shape, schedule, method, steps) for _ in range(pairs)]
@@ -231,13 +246,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=8, help="optimizer steps that each pair is timed for")
     parser.add_argument("--shape", choices=SHAPES, help="one vocabulary only")
     parser.add_argument("--schedule", choices=SCHEDULES, help="one schedule only")
+    parser.add_argument("--methods", choices=METHODS, nargs="+", default=list(METHODS), help="some rows only")
     arguments = parser.parse_args()
     # Otherwise the C library gives freed memory back and asks for it again, page by page, and that drowns everything.
     os.environ |= {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
     os.environ["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"
     for shape in [arguments.shape] if arguments.shape else SHAPES:
         for schedule in [arguments.schedule] if arguments.schedule else SCHEDULES:
-            table(shape, schedule, arguments.pairs, arguments.steps)
+            table(shape, schedule, arguments.methods, arguments.pairs, arguments.steps)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from typing import Any
 
 from trl import GRPOConfig
 
+from steer_trl.diagnostics.options import DiagnosticsOptions
+from steer_trl.dynamic_sampling import SamplingOptions, sampling_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
 from steer_trl.shaping.conflicts import idle_conflicts, surrogate_conflicts
@@ -65,7 +67,9 @@ class LogOptions:
 
 
 @dataclass
-class SteerGRPOConfig(PublishingOptions, TerminalOptions, LogOptions, MethodOptions):
+class SteerGRPOConfig(
+    PublishingOptions, TerminalOptions, LogOptions, DiagnosticsOptions, SamplingOptions, MethodOptions
+):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
@@ -95,6 +99,9 @@ class SteerGRPOConfig(PublishingOptions, TerminalOptions, LogOptions, MethodOpti
             `"initial"`: a multiple of the first rollout's entropy; `"nats"`: nats per token.
         shaping_options (`dict` or JSON `str`, *optional*):
             Settings of a custom method.
+        dynamic_sampling (`str`, *optional*, defaults to `"none"`):
+            What becomes of groups whose completions are all equally correct, which teach nothing: `"none"`, `"mask"`
+            or `"resample"`; see `docs/dynamic_sampling.md`, also for the `dynamic_sampling_*` fields.
         run_log (`bool`, *optional*, defaults to `True`):
             Whether the main process writes every log entry to `<output_dir>/_logs/metrics.jsonl`.
         log_tokens (`int`, *optional*, defaults to `0`):
@@ -103,6 +110,15 @@ class SteerGRPOConfig(PublishingOptions, TerminalOptions, LogOptions, MethodOpti
             Groups in each look.
         log_tokens_length (`int`, *optional*, defaults to `1024`):
             Tokens of a completion that are written.
+        diagnostics (`bool`, *optional*, defaults to `True`):
+            Whether the log says what happens to the tokens (`docs/metrics.md`), with every method and with `"none"`.
+            What is trained does not depend on it.
+        diagnostics_steps (`int`, *optional*, defaults to `25`):
+            Every so many optimizer steps, the log says what exact entropy change is predicted for the tokens and which
+            one came about, at the price of a pass of the LM head and of one pass over a micro-batch. 0 is never.
+        alarms (`bool`, *optional*, defaults to `True`):
+            Whether a run that goes wrong in a known way says so: in the log, in `_logs/alarms.jsonl` in `output_dir`,
+            and in trackio or Weights & Biases where `report_to` names them.
         model_license (`str`, *optional*):
             The licence in the model card, by its identifier on the Hub. By default that of the base model's card,
             where this machine has it; otherwise the card states none.
@@ -119,6 +135,7 @@ class SteerGRPOConfig(PublishingOptions, TerminalOptions, LogOptions, MethodOpti
         # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.
         complaints = [*self._name_complaints(), *self._custom_complaints(), *self._license_complaints()]
         refuse([*complaints, *single_complaints(self), *trl_complaints(self)], "SteerGRPOConfig")
+        refuse(self.diagnostics_complaints(), "SteerGRPOConfig")
         methods = {name: find_shaper(name) for name in self.shaping_names}
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
         self._take_surrogates(methods)
@@ -165,6 +182,7 @@ class SteerGRPOConfig(PublishingOptions, TerminalOptions, LogOptions, MethodOpti
                 f"stare: stare_target_entropy={self.stare_target_entropy:g} times the entropy that the run starts "
                 "with is above that, so the gate is open until the entropy has grown as far. For 80 % of it, say 0.8."
             )
+        waits = self.dynamic_sampling == "resample" and self.dynamic_sampling_surplus == "keep"
         optimizer_steps = self.steps_per_generation * self.num_iterations / self.gradient_accumulation_steps
         for name, method in methods.items():
             if method.surrogate and optimizer_steps <= 1:
@@ -176,6 +194,11 @@ class SteerGRPOConfig(PublishingOptions, TerminalOptions, LogOptions, MethodOpti
                 remarks.append(
                     f"{name}: it assumes on-policy training, and here a rollout lasts {optimizer_steps:g} optimizer "
                     "steps. For one, set steps_per_generation to gradient_accumulation_steps and num_iterations to 1."
+                )
+            if method.on_policy and waits:
+                remarks.append(
+                    f"{name}: it assumes on-policy training, and with dynamic_sampling='resample' groups that are "
+                    "left over are trained on a rollout later. Set dynamic_sampling_surplus to 'drop' for none."
                 )
             if method.per_token and self.importance_sampling_level == "sequence":
                 remarks.append(
@@ -249,8 +272,8 @@ class SteerGRPOConfig(PublishingOptions, TerminalOptions, LogOptions, MethodOpti
         unlooked = "log_tokens=0", "no token is looked at"
         idle = [(name, not self.log_tokens, *unlooked) for name in ("log_tokens_groups", "log_tokens_length")]
         complaints += idle_conflicts(self, idle)
-        complaints += unused_complaints(methods, self) + hold_conflicts(methods, self)
-        return complaints + combination_complaints(methods, self)
+        complaints += unused_complaints(methods, self) + combination_complaints(methods, self)
+        return complaints + hold_conflicts(methods, self) + sampling_complaints(self)
 
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         accumulation, per_rollout = self.gradient_accumulation_steps, self.steps_per_generation

@@ -1,4 +1,4 @@
-"""The console script: `steer-trl train`, `eval`, `recipes` and `report`."""
+"""The console script: `steer-trl train`, `eval`, `report` and `recipes`."""
 
 import sys
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from steer_trl.validation import did_you_mean
 COMMANDS = {
     "train": ("steer_trl.cli.train", "train a model on problems with checkable answers"),
     "eval": ("steer_trl.cli.evaluate", "measure a saved model on the papers' benchmarks"),
-    "recipes": ("steer_trl.cli.show", "list the recipes and engine configurations, or show one"),
     "report": ("steer_trl.cli.report", "show what happened in one run or several, as a page"),
+    "recipes": ("steer_trl.cli.show", "list the recipes and engine configurations, or show one"),
 }
 USAGE = """usage: steer-trl COMMAND [--config RECIPE] [--FIELD VALUE ...]
 

@@ -5,7 +5,6 @@
 A run is the folder that `output_dir` named; a folder of runs stands for all of them. It works on a run that goes on.
 """
 
-import sys
 from pathlib import Path
 
 from steer_trl.cli.sentences import Sentences
@@ -13,7 +12,11 @@ from steer_trl.report import write
 
 
 def main(arguments: list[str]) -> None:
-    """Write the page and say where it is."""
+    """Write the page and say where it is.
+
+    Raises:
+        `NoRun`: a RUN that is not a folder, or has no log.
+    """
     parser = Sentences("steer-trl report", allow_abbrev=False, description=__doc__.split("\n", 1)[0].replace("`", ""))
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or of several runs")
     parser.add_argument(
@@ -21,4 +24,4 @@ def main(arguments: list[str]) -> None:
     )
     given = parser.parse_args(arguments)
     path = write(given.runs, given.output)
-    sys.stdout.write(f"{path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser; it needs no network.\n")
+    print(f"{path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser; it needs no network.")  # noqa: T201

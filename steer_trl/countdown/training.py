@@ -58,7 +58,7 @@ class CountdownArguments:
 class HeldOut(TrainerCallback):
     """Evaluates in every way of sampling each few steps, into the log; the last step is left to the final one.
 
-    The start is evaluated for the run log only: others have measured it, once for all methods.
+    The start is evaluated for the run log only, at temperature 1: it has been measured, once for all methods.
     """
 
     def __init__(self, every: int, prompts: list[str]) -> None:
@@ -67,9 +67,8 @@ class HeldOut(TrainerCallback):
     def on_step_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Evaluate the start."""
         if state.global_step == 0 and args.run_log:
-            write_evaluation(
-                args, 0, evaluate(kwargs["model"], kwargs["processing_class"], self.prompts, *SAMPLINGS["T=1"])
-            )
+            model, tokenizer = kwargs["model"], kwargs["processing_class"]
+            write_evaluation(args, 0, {"T=1": evaluate(model, tokenizer, self.prompts, *SAMPLINGS["T=1"])})
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Evaluate if it is time. What is in the state's log is in the checkpoints."""
@@ -78,13 +77,15 @@ class HeldOut(TrainerCallback):
             metrics = {name: evaluate(model, tokenizer, self.prompts, *drawn) for name, drawn in SAMPLINGS.items()}
             entry: dict[str, Any] = {"step": state.global_step, "held_out": metrics}
             state.log_history.append(entry)
-            write_evaluation(args, state.global_step, metrics["T=1"])
+            write_evaluation(args, state.global_step, metrics)
 
 
-def write_evaluation(args: SteerGRPOConfig, step: int, metrics: dict[str, list[float]]) -> None:
-    """Put the means of an evaluation at temperature 1 into the run log, where `steer-trl report` finds them."""
+def write_evaluation(args: SteerGRPOConfig, step: int, metrics: dict[str, dict[str, list[float]]]) -> None:
+    """Put the means of an evaluation into the run log, where `steer-trl report` finds them."""
     if args.run_log:
-        means = {f"eval_held_out_{name}": mean for name, (mean, _) in metrics.items()}
+        means = {f"eval_held_out_{name}": mean for name, (mean, _) in metrics["T=1"].items()}
+        if "greedy" in metrics:
+            means["eval_held_out_greedy_accuracy"] = metrics["greedy"]["accuracy"][0]
         runlog.append(args.output_dir, {"step": step} | means)
 
 
@@ -121,7 +122,7 @@ def train(countdown: CountdownArguments, args: SteerGRPOConfig) -> None:
         log = [entry for entry in history if "held_out" not in entry]
         points = [{"step": e["step"]} | e["held_out"] for e in history if "held_out" in e]
         points.append({"step": trainer.state.global_step} | final)
-        write_evaluation(args, trainer.state.global_step, final["T=1"])
+        write_evaluation(args, trainer.state.global_step, final)
         measured = {"log": log, "seconds": log[-1]["train_runtime"], "held_out": points, "final": final}
         Path(args.output_dir, MEASURED).write_text(json.dumps(measured, indent=1))
 

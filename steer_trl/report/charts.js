@@ -237,7 +237,7 @@ function panelCard(panel, onStep) {
     "article",
     { class: "card panel" },
     element("header", {}, element("h3", {}, panel.title), element("span", { class: "unit" }, panel.unit)),
-    element("div", { class: "row" }, choice ?? only, legend),
+    element("div", { class: series().length > 3 ? "row many" : "row" }, choice ?? only, legend),
     holder,
     element("p", { class: "sees" }, panel.sees),
     panel.healthy ? element("p", { class: "healthy" }, element("b", {}, "Healthy: "), panel.healthy) : null,

@@ -65,7 +65,7 @@ def _status(run: Run, ended: float | None) -> str:
 
 
 def _alarm(alarm: Mapping[str, Any]) -> dict[str, Any]:
-    texts = {name: str(alarm.get(name, ""))[:2000] for name in ("alarm", "title", "text", "level")}
+    texts = {name: str(alarm.get(name) or "")[:2000] for name in ("alarm", "title", "text", "level")}
     step = alarm.get("step")
     return texts | {"step": step if isinstance(step, int) else 0}
 

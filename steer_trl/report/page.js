@@ -2,7 +2,7 @@
 "use strict";
 
 function duration(seconds) {
-  if (!(seconds > 0)) return null;
+  if (!(seconds >= 1)) return null;
   const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
   const [size, unit] = units.find(([size_]) => seconds >= size_) ?? [1, "s"];
   return `${+(seconds / size).toPrecision(2)} ${unit}`;

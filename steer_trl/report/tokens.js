@@ -2,7 +2,7 @@
 "use strict";
 
 const COLOURS = {
-  weight: { label: "Weight", middle: 1, low: "below 1: damped", high: "above 1: amplified", about: "The factor on the token's advantage; white is 1, plain GRPO." },
+  weight: { label: "Weight", middle: 1, low: "below 1: damped", high: "above 1: amplified", about: "The factor on the token's advantage; 1, plain GRPO, has no colour." },
   surprisal: { label: "Surprisal", middle: null, low: "expected", high: "surprising", about: "How unlikely the token was, in nats: 0.1 is nine times in ten, 2.3 once in ten." },
   entropy: { label: "Entropy", middle: null, low: "no choice", high: "undecided", about: "How undecided the model was at this place, in nats." },
   advantage: { label: "Advantage", middle: 0, low: "becomes less likely", high: "becomes more likely", about: "What the loss trains the token with, after the method." },

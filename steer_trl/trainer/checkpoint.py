@@ -1,4 +1,4 @@
-"""The checkpoint: the methods' state, where TRL is in its rollout, and the rollout itself in the middle of one.
+"""The checkpoint: the state of methods and alarms, where TRL is in its rollout, and in the middle of one, all of it.
 
 `shaping_state.json` is in every checkpoint that can be resumed, and `rollout_<rank>_of_<ranks>.pt` in those that were
 saved in the middle of a rollout. Both are written first: any checkpoint that TRL considers complete contains them.
@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from accelerate.utils import broadcast_object_list, gather_object, send_to_device
@@ -17,7 +17,6 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import sort_checkpoints
 
 from steer_trl.files import write_whole
-from steer_trl.shaping import Shaper
 from steer_trl.trainer.rollout import steps_per_rollout
 from steer_trl.trainer.typed import GRPOTrainer
 
@@ -32,10 +31,20 @@ micro-batches were trained on, and how many make a rollout. Optimizer steps do n
 of the accumulation ends with a shorter one."""
 
 
-def save_state(trainer: GRPOTrainer, shapers: Mapping[str, Shaper], folder: Path) -> None:
+class Stateful(Protocol):
+    """A method, or anything else of a run that moves, as plain numbers."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what moves; empty where nothing does."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a [`state_dict`]."""
+
+
+def save_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], folder: Path) -> None:
     """Write what `trainer` needs, beside TRL's own files, to be resumed at this moment."""
     folder.mkdir(parents=True, exist_ok=True)
-    state = {name: state for name, shaper in shapers.items() if (state := shaper.state_dict())}
+    state = {name: state for name, part in parts.items() if (state := part.state_dict())}
     if trainer.args.should_save:
         progress = {"micro_batches": trainer._step, "per_rollout": steps_per_rollout(trainer)}
         text = json.dumps({PROGRESS: progress, SETTINGS: _settings(trainer), **state}, indent=2)
@@ -45,22 +54,22 @@ def save_state(trainer: GRPOTrainer, shapers: Mapping[str, Shaper], folder: Path
         write_whole(folder / _rollout_name(trainer), lambda path: torch.save(rollout, path))
 
 
-def load_state(trainer: GRPOTrainer, shapers: Mapping[str, Shaper], sampler: Any, folder: Path) -> None:
-    """Put `trainer`, its methods and the `sampler` of its data where they were at [`save_state`]. Collective.
+def load_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampler: Any, folder: Path) -> None:
+    """Put `trainer`, its stateful `parts` and the `sampler` of its data where they were at [`save_state`]. Collective.
 
     Raises:
-        `ValueError`: a state that no method can have, or a rollout of other processes or batch sizes.
+        `ValueError`: a state that cannot be, or a rollout of other processes or batch sizes.
     """
     path = folder / STATE_FILE
     state = json.loads(path.read_text()) if path.exists() else {}
     _say_what_changed(folder, state.get(SETTINGS, {}), _settings(trainer))
-    for name, shaper in shapers.items():
+    for name, part in parts.items():
         if name in state:
             try:
-                shaper.load_state_dict(state[name])
+                part.load_state_dict(state[name])
             except ValueError as error:
                 raise ValueError(f"{path}: {error}") from error
-        elif shaper.state_dict():
+        elif part.state_dict():
             logger.warning("%s has no state of %r: it starts anew, as in a first rollout.", path, name)
     if PROGRESS in state:
         _load_rollout(trainer, folder, **state[PROGRESS])

@@ -1,4 +1,4 @@
-"""What a user sees of the weights in TRL's log.
+"""What a user sees of an optimizer step in TRL's log.
 
 Every key, its unit and its estimator are in `docs/metrics.md`.
 
@@ -7,70 +7,64 @@ entropy of one rollout. TRL averages what falls between two log lines and puts `
 """
 
 import math
+from collections.abc import Mapping
 
 import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+from steer_trl.diagnostics import Statistic
 from steer_trl.functional.order_statistics import extremes
-from steer_trl.shaping import Shaped, TokenBatch
 
-ROUNDING = 1e-3  # nats: a kernel sums in float32 whatever the model's precision, and its errors are near 1e-5
+Keys = tuple[str, ...]
 
 
-def out_of_bounds(batch: TokenBatch, vocabulary_size: int) -> Tensor:
-    """Return where log-probability or entropy is impossible `[B, T]`: lp > 0, H < 0, H > ln V, NaN, infinite.
+class StepSummary:
+    """Adds up the statistics of an optimizer step's micro-batches, and gathers the sums of all ranks once.
 
-    Fused kernels have returned such numbers before, and a training goes on with them.
+    Every rank adds the same keys in the same order.
     """
-    entropies = batch.entropies
-    is_possible = batch.logps.isfinite() & (batch.logps <= ROUNDING)
-    return ~(is_possible & (entropies >= -ROUNDING) & (entropies <= math.log(vocabulary_size) + ROUNDING))
-
-
-def token_metrics(batch: TokenBatch, result: Shaped, vocabulary_size: int) -> dict[str, Tensor]:
-    """Return what is logged as a mean over the trained tokens, `[B, T]` each, by its key in the log."""
-    weights = result.weights
-    change = torch.zeros_like(weights) if result.advantages is None else result.advantages - batch.advantages
-    return {
-        "shaping/weight_mean": weights,
-        "shaping/share_changed": (weights != 1) | (change != 0),
-        "shaping/advantage_change": change.abs(),
-        "sanity/out_of_bounds": out_of_bounds(batch, vocabulary_size),
-        **result.marks,
-    }
-
-
-class ShapingSummary:
-    """Collects what happened to the micro-batches of an optimizer step, and reduces it over ranks once."""
 
     def __init__(self) -> None:
-        self._parts: list[Tensor] = []
-        self._keys: list[str] = []
+        self._sums: dict[Keys, Tensor] = {}
+        self._statistics: dict[str, Statistic] = {}
+        self._ends: Tensor | None = None  # of the weights: the smallest with its sign turned, and the largest
 
-    def add(self, batch: TokenBatch, result: Shaped, vocabulary_size: int) -> None:
-        """Take in one micro-batch."""
-        valid = batch.mask.bool()
-        means = token_metrics(batch, result, vocabulary_size)
-        means["shaping/weight_mean"] = means["shaping/weight_mean"] - 1  # float32 keeps .99999 apart from 1
-        sums = [torch.where(valid, values.float(), 0.0).sum() for values in means.values()]
-        self._keys = list(means)
-        self._parts.append(torch.stack([*extremes(result.weights, valid), valid.sum().float(), *sums]))
+    def add(self, statistics: Mapping[str, Statistic]) -> None:
+        """Take in the statistics of one micro-batch."""
+        if statistics:
+            keys, sums = tuple(statistics), torch.stack([x for one in statistics.values() for x in one.sums])
+            self._sums[keys] = self._sums[keys] + sums if keys in self._sums else sums
+            self._statistics.update(statistics)
+
+    def add_weights(self, weights: Tensor, mask: Tensor) -> None:
+        """Take in the smallest and the largest weight of one micro-batch."""
+        low, high = extremes(weights, mask.bool())
+        ends = torch.stack([-low, high])
+        self._ends = ends if self._ends is None else torch.maximum(self._ends, ends)
 
     def pop(self, accelerator: Accelerator) -> dict[str, float]:
-        """Return the metrics of what was added since the last call. Collective: call it on every rank.
+        """Return the numbers of what was added since the last call. Collective: call it on every rank.
 
-        Without a single trained token all are NaN, which TRL's log leaves out.
+        What nothing could be measured of is NaN, which TRL's log leaves out.
         """
-        gathered = accelerator.gather(torch.stack(self._parts)).view(-1, len(self._keys) + 3).cpu()
-        self._parts.clear()
-        lowest, highest = gathered[:, 0].min().item(), gathered[:, 1].max().item()
-        count, *sums = gathered[:, 2:].sum(0).tolist()
-        means = [total / count if count else math.nan for total in sums]
-        metrics = dict(zip(self._keys, means, strict=True))
-        metrics["shaping/weight_mean"] += 1
-        ends = {"shaping/weight_min": lowest, "shaping/weight_max": highest}
-        return metrics | (ends if count else dict.fromkeys(ends, math.nan))
+        ends = [] if self._ends is None else [self._ends.float()]
+        own = torch.cat([*ends, *self._sums.values()])
+        of_ranks = accelerator.gather(own).view(-1, len(own)).cpu().double()
+        sums = of_ranks[:, 2 * len(ends) :].sum(0).tolist()
+        totals: dict[str, list[float]] = {}
+        for keys in self._sums:
+            for key in keys:
+                count = len(self._statistics[key].sums)
+                part, sums = sums[:count], sums[count:]
+                totals[key] = [a + b for a, b in zip(totals.get(key, [0.0] * count), part, strict=True)]
+        metrics = {key: self._statistics[key].finish(*total) for key, total in totals.items()}
+        if ends:
+            low, high = (-of_ranks[:, 0].max()).item(), of_ranks[:, 1].max().item()
+            metrics["shaping/weight_min"] = low if math.isfinite(low) else math.nan
+            metrics["shaping/weight_max"] = high if math.isfinite(high) else math.nan
+        self._sums, self._statistics, self._ends = {}, {}, None
+        return metrics
 
 
 def masked_mean_over_ranks(accelerator: Accelerator, values: Tensor, mask: Tensor) -> float:

@@ -9,6 +9,7 @@ from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 from torch import nn
+from trl.trainer.utils import get_callable_name, get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.rewards import MathReward
@@ -35,6 +36,8 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> None:
             "every argument of GRPOConfig."
         )
     check_model_path(arguments["model"])
+    if args is not None and args.dynamic_sampling != "none":
+        refuse(sampling_complaints(arguments, args), "SteerGRPOTrainer")
     if arguments.get("environment_factory") is not None or arguments.get("rollout_func") is not None:
         return  # these may bring prompts and columns of their own
     complaints = _dataset_complaints("train_dataset", arguments.get("train_dataset"), arguments.get("reward_funcs"))
@@ -45,6 +48,32 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> None:
         label = f"eval_dataset[{name!r}]" if name else "eval_dataset"
         complaints += _dataset_complaints(label, dataset, arguments.get("reward_funcs"))
     refuse(complaints, "SteerGRPOTrainer")
+
+
+def sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig) -> list[str]:
+    """Say what dynamic sampling cannot work with among the bound arguments of a [`~trl.GRPOTrainer`]."""
+    names = [_reward_name(function) for function in _as_list(arguments.get("reward_funcs"))]
+    field, wanted, complaints = "dynamic_sampling_reward", args.dynamic_sampling_reward, []
+    if wanted is None and len(names) > 1:
+        complaints.append(
+            f"{field} must be set with several reward functions: which one says whether a completion is correct? Use "
+            f"one of {', '.join(map(repr, names))}."
+        )
+    elif wanted is not None and names.count(wanted) != 1:
+        complaints.append(
+            f"{field}={wanted!r} must be the name of exactly one reward function, and their names are {names}."
+        )
+    if args.dynamic_sampling == "resample" and isinstance(arguments.get("train_dataset"), IterableDataset):
+        complaints.append(
+            "dynamic_sampling='resample' cannot be combined with a streamed train_dataset: it reads rows by their "
+            "number, so that a resumed run can go on at the same one. Load the data set, or use 'mask'."
+        )
+    if args.dynamic_sampling == "resample" and arguments.get("environment_factory") is not None:
+        complaints.append(
+            "dynamic_sampling='resample' cannot be combined with environment_factory: the state of an environment "
+            "ends with its attempt, and chosen completions would be shown environments of others. Use 'mask'."
+        )
+    return complaints
 
 
 def check_model_path(model: Any) -> None:
@@ -122,6 +151,13 @@ def _gold_complaints(label: str, dataset: Dataset | IterableDataset, reward_func
         f"{label}: {len(bad)} of its solutions cannot be scored ({', '.join(sorted(map(repr, bad))[:3])}). "
         "Remove their rows; load_math_dataset does."
     ]
+
+
+def _reward_name(function: Any) -> str:
+    """The name that TRL will give a reward function: its own, its class's, or the last part of a model's."""
+    if isinstance(function, nn.Module):
+        function = get_config_model_id(function.config)  # type: ignore[arg-type]  # a module may have any attribute
+    return function.split("/")[-1] if isinstance(function, str) else get_callable_name(function)
 
 
 def _as_list(reward_funcs: Any) -> list[Any]:

@@ -54,7 +54,7 @@ class RolloutShaping:
         """Record what TRL makes inside of `inputs`, the rows of the data set."""
         if any("prompts" in shaper.reads for shaper in act_on_rollouts(self._shapers)):
             self._prompts = _texts(inputs, self._trainer.environment_factories is not None)
-        self._passes, self.is_recording = [], True
+        self._passes, self.is_recording = [], bool(self._shapers)
         try:
             yield
         finally:
@@ -77,6 +77,8 @@ class RolloutShaping:
 
         `completions_before` of another rollout were trained on in the same optimizer step.
         """
+        if not self._shapers:
+            return rollout
         acting = act_on_rollouts(self._shapers)
         compared = self._as_compared(rollout)
         score = self._score_of(rollout, compared, {name for shaper in acting for name in shaper.reads})

@@ -6,8 +6,10 @@ more, without gradient: what it knows of soft caps, scales, precision and sharde
 that are there for one pass; where nobody asks, the model is as TRL left it.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -18,8 +20,11 @@ from transformers.modeling_outputs import BaseModelOutput
 from trl.trainer.utils import add_fused_lm_head
 
 from steer_trl.functional import entropy_sensitivity_without_logits
+from steer_trl.shaping import reads_sensitivities
 from steer_trl.trainer.inputs import Score
 from steer_trl.trainer.typed import GRPOTrainer
+
+logger = logging.getLogger(__name__)
 
 
 class HeadOnly:
@@ -39,6 +44,22 @@ class HeadOnly:
 
 
 @contextmanager
+def _guard(trainer: GRPOTrainer) -> Iterator[None]:
+    """Let nothing out that goes wrong inside, unless a method cannot do without: a diagnostic ends no training."""
+    try:
+        yield
+    except Exception as error:
+        if reads_sensitivities(trainer.shapers):
+            raise
+        _warn_once(f"The exact entropy change cannot be predicted for this model, and is not in the log: {error!r}")
+
+
+@cache
+def _warn_once(text: str) -> None:
+    logger.warning(text)
+
+
+@contextmanager
 def scoring(trainer: GRPOTrainer, wants_sensitivities: bool) -> Iterator[Callable[[tuple[Any, ...]], Score]]:
     """Give a function that makes the score `[B, T]` of what TRL's forward pass returned inside.
 
@@ -51,7 +72,10 @@ def scoring(trainer: GRPOTrainer, wants_sensitivities: bool) -> Iterator[Callabl
         logps, entropies, *_ = outputs
         return Score(logps, entropies, torch.cat([x[:, -logps.size(1) :] for x in found]) if found else None)
 
-    hooks = _hooks(trainer, found) if wants_sensitivities else []
+    hooks: list[RemovableHandle] = []
+    if wants_sensitivities:
+        with _guard(trainer):
+            hooks = _hooks(trainer, found)
     try:
         yield score_of
     finally:
@@ -71,12 +95,13 @@ def _hooks(trainer: GRPOTrainer, found: list[Tensor]) -> list[RemovableHandle]:
 
     @torch.no_grad()
     def score_again(_policy: Any, _args: Any, kwargs: dict[str, Any], output: Any) -> None:
-        (states,) = hidden_states
-        # A mixture of experts would ask the backbone for what its routers did.
-        half = head.forward(states, labels=kwargs["labels"], fused_lm_head=True, output_router_logits=False)
-        found.append(
-            entropy_sensitivity_without_logits(output.log_probs, output.entropy, half.log_probs, half.entropy)
-        )
+        with _guard(trainer):
+            (states,) = hidden_states
+            # A mixture of experts has its auxiliary loss from the first pass; here are no routers for it.
+            half = head.forward(states, labels=kwargs["labels"], fused_lm_head=True, output_router_logits=False)
+            found.append(
+                entropy_sensitivity_without_logits(output.log_probs, output.entropy, half.log_probs, half.entropy)
+            )
 
     # First of all hooks: FSDP's and DeepSpeed's shard the weights again.
     again = policy.register_forward_hook(score_again, with_kwargs=True, prepend=True)

@@ -13,8 +13,8 @@ import torch
 from steer_trl.functional.order_statistics import all_ranks, this_process
 from steer_trl.shaping import Shaper, TokenBatch, compares_tokens, measured, reads_sensitivities, shaped
 from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, kept_score, token_batch
-from steer_trl.trainer.metrics import ShapingSummary, append_all
 from steer_trl.trainer.rollout import RolloutShaping, steps_per_rollout
+from steer_trl.trainer.step_log import StepLog
 from steer_trl.trainer.tokens import TokenLog
 from steer_trl.trainer.typed import GRPOTrainer
 
@@ -34,11 +34,13 @@ class OptimizerStep:
         self._draws = any(shaper.random for shaper in shapers.values())
         self._measures: dict[str, Any] | None = None
         self._inputs: dict[str, Any] | None = None
-        self._summaries = {"train": ShapingSummary(), "eval": ShapingSummary()}
+        self._log = StepLog(trainer, shapers)
 
     @contextmanager
     def loss_of(self, inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Give the loss a copy of its inputs, into which its forward pass writes the shaped advantages."""
+        if self._trainer.model.training and self.micro_batches == 0:
+            self._log.look_again(self._rollouts.score)
         self._inputs = copy = dict(inputs)
         try:
             yield copy
@@ -48,17 +50,15 @@ class OptimizerStep:
     @property
     def wants_sensitivities(self) -> bool:
         """Whether the forward pass that comes is a loss's of which the exact sensitivities are wanted as well."""
-        return self._inputs is not None and reads_sensitivities(self._shapers)
+        is_shown = self._tokens.is_looking and self._trainer.model.training
+        is_wanted = is_shown or self._log.is_close_look or reads_sensitivities(self._shapers)
+        return self._inputs is not None and is_wanted
 
     def see(self, score: Score) -> None:
         """Take what a forward pass says; only the first one of a loss says anything."""
         inputs, self._inputs = self._inputs, None
-        if inputs is not None and (self._shapers or self._tokens.is_looking):
-            seen = score.detached()
-            if self._shapers:
-                self.shape(inputs, seen)
-            else:
-                self._tokens.look(inputs, token_batch(self._trainer, inputs, seen, False))
+        if inputs is not None and (self._log.is_wanted or self._tokens.is_looking):
+            self.shape(inputs, score.detached())
 
     @torch.no_grad()
     def shape(self, inputs: dict[str, Any], score: Score) -> None:
@@ -72,12 +72,11 @@ class OptimizerStep:
         if result.advantages is not None:
             inputs["advantages"] = result.advantages
         self._tokens.look(inputs, batch, result)
-        self._summaries[mode].add(batch, result, trainer.model.config.get_text_config().vocab_size)
         is_last = trainer.accelerator.sync_gradients or mode == "eval"
-        if is_last:
-            append_all(trainer._metrics[mode], self._summaries[mode].pop(trainer.accelerator))
-            for shaper in self._shapers.values():
-                append_all(trainer._metrics[mode], shaper.metrics())
+        if self._log.is_wanted:
+            self._log.add(mode, inputs, batch, result, is_first=self.micro_batches == 0)
+            if is_last:
+                self._log.write(mode)
         if mode == "train":
             self.micro_batches = 0 if is_last else self.micro_batches + 1
 

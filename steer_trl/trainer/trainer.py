@@ -1,6 +1,7 @@
 """`SteerGRPOTrainer`: every hook of TRL's that this package overrides, in the order in which TRL calls them.
 
-    1  a rollout is written          rollout.py      its score, and the methods that compare completions of a prompt
+    1  a rollout is written          resampling.py   other prompts' groups for those that teach nothing
+                                     rollout.py      its score, and the methods that compare completions of a prompt
     2  a micro-batch is trained on   inputs.py       TRL's dictionary as a `TokenBatch`
                                      step.py         what tokens are compared with, the shaped advantages, the log
                                      tokens.py       now and then, what became of single tokens
@@ -16,6 +17,7 @@ line of TRL's loss. A copy, because TRL hands the same dictionary out again when
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +31,17 @@ from trl.trainer.grpo_trainer import EnvironmentFactory, RolloutFunc
 from trl.trainer.utils import get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
+from steer_trl.diagnostics import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import Pushes
 from steer_trl.shaping import make_shapers, short_name
 from steer_trl.terminal import show_lines
+from steer_trl.trainer.alarms import Alarms
 from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.cards import ModelCards
-from steer_trl.trainer.checkpoint import last_complete_checkpoint, load_state, save_state
+from steer_trl.trainer.checkpoint import Stateful, last_complete_checkpoint, load_state, save_state
 from steer_trl.trainer.preflight import check_trainer_arguments
+from steer_trl.trainer.resampling import make_sampling
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.runlog import RunLog
 from steer_trl.trainer.sensitivity import scoring
@@ -113,6 +118,8 @@ class SteerGRPOTrainer(GRPOTrainer):
             given["args"] = args = SteerGRPOConfig(f"{name.split('/')[-1]}-SteerGRPO")
         self.shapers = make_shapers(args)
         self._tag_names = [*GRPOTrainer._tag_names, *map(short_name, self.shapers)]
+        self.alarms, self.sampling = Alarms(Watch()), make_sampling(self, args)
+        self.stateful: dict[str, Stateful] = {**self.shapers, "alarms": self.alarms.watch}
         self.rollouts = RolloutShaping(self, self.shapers)
         self.tokens = TokenLog(self, self.rollouts)
         self.step = OptimizerStep(self, self.shapers, self.rollouts, self.tokens)
@@ -124,24 +131,28 @@ class SteerGRPOTrainer(GRPOTrainer):
             show_lines(self)
         if args.run_log:
             self.add_callback(RunLog(self, self.cards))
+        if args.alarms:
+            self.add_callback(self.alarms)
         args.seal()
 
     # 1  A rollout is written.
 
-    def _generate(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        generated = super()._generate(*args, **kwargs)
+    def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
+        generated = self.sampling.generated(prompts, super()._generate, super()._calculate_rewards)
         self.rollouts.keep_written(generated)
         return generated
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
-        self.rollouts.rewards_per_function = super()._calculate_rewards(*args, **kwargs)
+        score = partial(super()._calculate_rewards, *args, **kwargs)
+        self.rollouts.rewards_per_function = self.sampling.rewards(score)
         return self.rollouts.rewards_per_function
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        if not self.model.training or not self.shapers:  # evaluation never moves a method's state
-            return self.tokens.mark(super()._generate_and_score_completions(inputs))
-        with self.rollouts.recording(inputs):
-            rollout = super()._generate_and_score_completions(inputs)
+        write = super()._generate_and_score_completions
+        if not self.model.training:  # evaluation never moves a method's state
+            return self.tokens.mark(write(inputs))
+        with self.sampling.choosing(inputs, write) as chosen, self.rollouts.recording(chosen):
+            rollout = write(chosen)
         rollout = self.rollouts.finish(rollout, completions_before=self.step.completions_so_far)
         return self.tokens.mark(rollout)
 
@@ -177,17 +188,20 @@ class SteerGRPOTrainer(GRPOTrainer):
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         folder = Path(self._get_output_dir(trial=trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         if not self.args.save_only_model:
-            save_state(self, self.shapers, folder)
+            save_state(self, self.stateful, folder)
+            self.sampling.save(folder)
         super()._save_checkpoint(model, trial)
 
     def _get_train_sampler(self, dataset: Any = None) -> Any:
         self._train_sampler = super()._get_train_sampler(dataset)
+        self.sampling.read(self._train_sampler)
         return self._train_sampler
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is not None:
-            load_state(self, self.shapers, self._train_sampler, Path(checkpoint))
+            load_state(self, self.stateful, self._train_sampler, Path(checkpoint))
+            self.sampling.load(Path(checkpoint))
 
     # 4  An evaluation.
 

@@ -12,16 +12,19 @@ EvalDataset = (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     import trl
 
     from steer_trl.config import SteerGRPOConfig
+    from steer_trl.shaping import Shaper
 
     class GRPOTrainer(trl.GRPOTrainer):
         """The attributes as they are once the trainer is made."""
 
         args: SteerGRPOConfig
+        shapers: Mapping[str, Shaper]  # ours
         model: PreTrainedModel
         num_generations: int
         pad_to_multiple_of: int | None  # "auto" is settled

@@ -18,6 +18,7 @@ from accelerate.state import AcceleratorState, PartialState
 from accelerate.utils import DeepSpeedPlugin, DistributedType, gather_object
 from datasets import Dataset
 from peft import LoraConfig
+from support.groups import Given, is_correct, numbered
 from support.runs import CHARACTERS, TINY_RUN, Watching
 from transformers import PrinterCallback
 
@@ -26,6 +27,7 @@ from steer_trl.processes import leave_group
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 COMPLETIONS = 16
+OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/")
 torch.set_num_threads(1)
 
 
@@ -36,7 +38,12 @@ def completion(number):
 
 
 def rollout(variant):
-    """Give each rank its part of the completions; in `masked`, a tool wrote all of the second half."""
+    """Give each rank its part of the completions; in `masked`, a tool wrote all of the second half.
+
+    In `by_prompt` the completions are the prompt's, whenever and wherever it is drawn; half of the groups are flat.
+    """
+    if variant == "by_prompt":
+        return Given()
 
     def give(prompts, trainer):
         first = trainer.accelerator.process_index * len(prompts)
@@ -51,6 +58,8 @@ def rollout(variant):
 
 def reward(variant):
     """Different rewards in a group; in `one_sided`, the groups of the second half have no advantages."""
+    if variant == "by_prompt":
+        return is_correct
 
     def score(completion_ids, **_):
         whole = {tuple(completion(number)): number for number in range(2 * COMPLETIONS)}
@@ -121,13 +130,14 @@ def run(case):
         "max_grad_norm": 0.0,
         "shuffle_dataset": False,
         "max_steps": case.get("steps", 1),
+        "diagnostics_steps": 0,  # whose passes would be counted with those of the methods
     }
     variant = case.get("variant", "plain")
     trainer = Recording(
         model=model,
         reward_funcs=reward(variant),
         args=SteerGRPOConfig(**settings | case["fields"]),
-        train_dataset=Dataset.from_dict({"prompt": ["1+1="] * 64}),
+        train_dataset=numbered(64) if variant == "by_prompt" else Dataset.from_dict({"prompt": ["1+1="] * 64}),
         processing_class=tokenizer,
         rollout_func=rollout(variant),
         peft_config=LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM") if case.get("lora") else None,
@@ -149,6 +159,7 @@ def run(case):
         "weights": weights,
         "advantages": {f"{step} {ids}": advantages for step, ids, _, advantages in recorded},
         "losses": losses,
+        "log": [{key: x for key, x in entry.items() if key.startswith(OURS)} for entry in trainer.state.log_history],
         "update": update,
         "scored": trainer.scored,
         "fetched": trainer.fetched,

@@ -1,6 +1,6 @@
 """A run with adaptive STARE that kills itself at a given moment, or goes on from its last checkpoint.
 
-killed_run.py MODEL OUTPUT_DIR MOMENT     MOMENT: "never", "resume", or what is passed to `die_at`
+killed_run.py MODEL OUTPUT_DIR MOMENT [resample]     MOMENT: "never", "resume", or one of those in `DieAt` and `Mortal`
 """
 
 import os
@@ -48,13 +48,19 @@ class Mortal(SteerGRPOTrainer):
 
     moment = ""
 
-    def _calculate_rewards(self, *args, **kwargs):
+    def _generate_single_turn(self, *args, **kwargs):
+        written = super()._generate_single_turn(*args, **kwargs)
         if self.moment == f"rollout {self.state.global_step}":
             die()
-        return super()._calculate_rewards(*args, **kwargs)
+        return written
 
 
-def main(model, output_dir, moment):
+def has_two_ones(completions, **_):
+    """Most groups are all wrong at first."""
+    return [float(text.count("1") > 1) for text in completions]
+
+
+def main(model, output_dir, moment, sampling="none"):
     settings = TINY_RUN | {
         "output_dir": output_dir,
         "advantage_shaping": ["steer", "stare"],
@@ -67,10 +73,13 @@ def main(model, output_dir, moment):
         "max_steps": 10,
         "save_strategy": "steps",
         "save_steps": 1,
+        "dynamic_sampling": sampling,
     }
+    if sampling == "resample":
+        settings["dynamic_sampling_factor"] = 2
     trainer = Mortal(
         model=model,
-        reward_funcs=count_reward,
+        reward_funcs=count_reward if sampling == "none" else has_two_ones,
         args=SteerGRPOConfig(**settings),
         train_dataset=sums(),
         processing_class=AutoTokenizer.from_pretrained(model),

@@ -70,6 +70,18 @@ def test_killed_and_resumed_on_two_processes(model, tmp_path):
     assert (folder / "checkpoint-2/rollout_1_of_2.pt").exists()
 
 
+def test_dynamic_sampling_reads_on_where_it_was_killed(model, tmp_path):
+    """In the middle of an attempt; groups were left over from the rollout before."""
+    whole, folder = tmp_path / "whole", tmp_path / "out"
+    run(model, whole, "never", "resample")
+    assert run(model, folder, "rollout 4", "resample", check=False).returncode == -9
+    run(model, folder, "resume", "resample")
+    same_ending(whole, folder)
+    log = [entry for entry in logged(whole) if "dynamic_sampling/attempts" in entry]
+    assert len(log) == 3 and sum(entry["dynamic_sampling/attempts"] for entry in log) > 3
+    assert any(entry["dynamic_sampling/waiting"] for entry in log[:-1])
+
+
 def test_a_rollout_of_other_processes_is_refused(model, whole, tmp_path):
     folder = tmp_path / "out"
     shutil.copytree(whole / "checkpoint-2", folder / "checkpoint-2")

@@ -139,7 +139,8 @@ def test_runs_can_be_hidden_seeds_put_apart_and_the_theme_switched(browser, page
 
 def test_nothing_of_a_hostile_folder_runs(browser, tmp_path):
     page = report.write([write_hostile(tmp_path / "run")], tmp_path / "report.html")
-    opened(browser, page)
+    opened(browser, page, 390)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
     text = browser.find_element(By.TAG_NAME, "main").text
     assert text.count("window.ran = true") >= 4  # an alarm, a setting, a prompt, a token: as texts
     assert SCRIPT in text

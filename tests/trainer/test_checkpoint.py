@@ -25,6 +25,7 @@ class TestCheckpoint:
         state = json.loads((checkpoint / "shaping_state.json").read_text())["stare"]
         first = whole.state.log_history[0]["rollout_entropy"]
         expected = {"gate": True, "amplify": 1.12, "attenuate": 0.88, "initial_entropy": first}
+        assert state.pop("recent_gates") == [True, True]
         assert state == pytest.approx(expected)
         resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
         resumed.train(resume_from_checkpoint=str(checkpoint))
@@ -66,7 +67,7 @@ class TestCheckpoint:
         assert stare.controller.gate is False
 
     def test_a_method_without_state_writes_none(self, train, tmp_path):
-        train(SteerGRPOTrainer, save_strategy="steps", save_steps=2)
+        train(SteerGRPOTrainer, save_strategy="steps", save_steps=2, alarms=False)
         state = json.loads((tmp_path / "run/checkpoint-2/shaping_state.json").read_text())
         assert state.keys() == {"progress", "settings"}
         assert state["progress"] == {"micro_batches": 4, "per_rollout": 2}

@@ -51,6 +51,35 @@ SHAPES = {
         and "completion_mask = completion_mask * (~is_truncated)"
         in source(GRPOTrainer._generate_and_score_completions)
     ),
+    "_generate(prompts) returns eight things, tool masks of which decide what is trained on and counted": lambda: (
+        parameters(GRPOTrainer._generate) == {"self", "prompts"}
+        and "return prompt_ids, completion_ids, tool_mask, completions, logprobs, extra_fields, images, tool_images"
+        in source(GRPOTrainer._generate)
+        and "loss_mask = completion_mask if tool_mask is None else completion_mask * tool_mask"
+        in source(GRPOTrainer._generate_and_score_completions)
+    ),
+    "completions are written before any forward pass, in one call": lambda: (
+        source(GRPOTrainer._generate_and_score_completions).count("self._generate(prompts)") == 1
+        and source(GRPOTrainer._generate_and_score_completions).index("self._generate(prompts)")
+        < source(GRPOTrainer._generate_and_score_completions).index("self._get_per_token_logps_and_entropies(")
+    ),
+    "images that _generate does not return are those of the data set": lambda: (
+        "images = dataset_images" in source(GRPOTrainer._generate_and_score_completions)
+    ),
+    "a completion without a reward counts in no group": lambda: (
+        "unscorable_mask = torch.isnan(rewards_per_func).all(dim=1)"
+        in source(GRPOTrainer._generate_and_score_completions)
+    ),
+    "the rewards of a rollout are logged once, and its extra columns are taken from _pending_extra_logs": lambda: all(
+        line in source(GRPOTrainer._generate_and_score_completions)
+        for line in (
+            'self._metrics[mode]["reward"].append(',
+            'self._metrics[mode]["frac_reward_zero_std"].append(',
+            'self._metrics[mode][f"rewards/{reward_func_name}/mean"].append(',
+            'self._logs["rewards"][name].extend(',
+            "self._pending_extra_logs.get(column",
+        )
+    ),
     "micro-batches of a rollout lie in _buffered_inputs, counted by _step": lambda: (
         "self._buffered_inputs[self._step % self.args.steps_per_generation]" in source(GRPOTrainer._prepare_inputs)
     ),

@@ -135,6 +135,14 @@ def test_it_is_the_derivative_of_the_entropy(train, tokenizer, case):
         assert (ours[~mask] == 0).all() and not ours.requires_grad
 
 
+def test_in_bf16_it_is_as_exact_as_the_logits(train, tokenizer):
+    trainer = train(Keeping, model=tiny_qwen2(tokenizer, initializer_range=0.3), max_steps=1, bf16=True, **EXACT)
+    for _, inputs, score, parameters in trainer.kept:
+        mask = inputs["completion_mask"].bool()
+        expected, ours = exact_changes(trainer, inputs, parameters)[0][mask], -score.sensitivities[mask]
+        assert 1e-4 < (ours - expected).norm() / expected.norm() < 0.15
+
+
 def test_the_weights_are_steers_with_the_exact_change(train):
     """In both passes over a rollout, the second of which is compared with the current policy's numbers."""
     settings = {"num_iterations": 2, "max_steps": 2, "gradient_accumulation_steps": 1, "shaping_scope": "exact_step"}

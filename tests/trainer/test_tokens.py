@@ -1,12 +1,11 @@
 """The look at single tokens: whole groups, every number what the loss saw, and nothing when it is off."""
 
-import math
-
 import pytest
 import torch
 from support.runs import OPEN_STARE, count_reward, same_parameters
 
 from steer_trl import SteerGRPOTrainer, runlog
+from steer_trl.functional import entropy_sensitivity
 from steer_trl.tiny import tiny_tokenizer
 from steer_trl.trainer.token_lines import texts_of
 
@@ -21,19 +20,29 @@ def looks(trainer):
     return {step: list(runlog.lines(path)) for step, path in files}
 
 
+@torch.no_grad()
+def logits_of(model, prompt, completion):
+    """The completion's logits `[T, V]` by the model's own pieces, past TRL's fused head."""
+    hidden = model.model(torch.tensor([prompt + completion])).last_hidden_state
+    return model.lm_head(hidden)[0, len(prompt) - 1 : -1]
+
+
 class Seeing(SteerGRPOTrainer):
     """Keeps what the loss read, by the completion's tokens."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.read, self.shape, self.step.shape = {}, self.step.shape, self.watch
+        self.read, self.logits, self.shape, self.step.shape = {}, {}, self.step.shape, self.watch
 
     def watch(self, inputs, score):
         raw = inputs["advantages"]
         self.shape(inputs, score)
+        logps, entropies = score.logps, score.entropies
         for row, ids in enumerate(inputs["completion_ids"]):
             key = (self.state.global_step + 1, *ids[inputs["completion_mask"][row].bool()].tolist())
-            self.read[key] = raw[row], inputs["advantages"][row], score.logps[row], score.entropies[row]
+            self.read[key] = raw[row], inputs["advantages"][row], logps[row], entropies[row]
+            prompt = inputs["prompt_ids"][row][inputs["prompt_mask"][row].bool()].tolist()
+            self.logits[key] = logits_of(self.model, prompt, list(key[1:]))
 
 
 @pytest.fixture
@@ -69,7 +78,8 @@ def test_whole_groups_with_the_numbers_of_the_loss(shuffled):
             assert abs(mean) < 1e-3
         for line in lines:
             assert line.keys() >= PRIME_RL and line["schema_version"] == 1
-            raw, shaped, logps, entropies = shuffled.read[(line["step"], *line["token_ids"])]
+            key = (line["step"], *line["token_ids"])
+            raw, shaped, logps, entropies = shuffled.read[key]
             count = len(line["token_ids"])
             close = {"rtol": 1e-4, "atol": 1e-6}
             assert torch.allclose(torch.tensor(line["trainer_logprobs"]), logps[:count], **close)
@@ -78,17 +88,18 @@ def test_whole_groups_with_the_numbers_of_the_loss(shuffled):
             assert torch.allclose(torch.tensor(line["shaped_advantages"]), shaped[:count], **close)
             weights = torch.tensor(line["weights"])
             assert torch.allclose(weights * raw, shaped[:count], **close)
-            for i in range(count):  # Eq. 9, with the advantage that the loss sees
-                ratio, lp = line["importance_ratio"][i], line["trainer_logprobs"][i]
-                change = -ratio * line["shaped_advantages"][i] * (1 - math.exp(lp)) ** 2 * (lp + line["entropy"][i])
-                is_clipped = abs(ratio - 1) > 0.2
-                assert is_clipped or line["entropy_changes"][i] == pytest.approx(change, rel=1e-2, abs=1e-4)
-            assert line["entropy_change_source"] == "estimate"
+            phi = entropy_sensitivity(shuffled.logits[key], torch.tensor(line["token_ids"]))
+            for i in range(count):  # - I_clip r A Phi, with the advantage that the loss sees
+                ratio, advantage = line["importance_ratio"][i], line["shaped_advantages"][i]
+                is_clipped = abs(ratio - 1) > 0.2 and (ratio > 1) == (advantage > 0)
+                change = 0.0 if is_clipped else -ratio * advantage * phi[i].item()
+                assert line["entropy_changes"][i] == pytest.approx(change, rel=1e-3, abs=1e-6)
+            assert line["entropy_change_source"] == "exact"
     weights = [w for lines in found.values() for line in lines for w in line["weights"]]
     assert min(weights) == 1 < max(weights)
 
 
-@pytest.mark.parametrize("method", ["none", "opo"])
+@pytest.mark.parametrize("method", ["none", "opo", "steer"])
 def test_a_look_changes_nothing_that_is_trained(train, tmp_path, method):
     settings = {"advantage_shaping": method, "num_iterations": 2, "max_steps": 3}
     plain = train(SteerGRPOTrainer, **settings, output_dir=str(tmp_path / "plain"))
@@ -99,7 +110,7 @@ def test_a_look_changes_nothing_that_is_trained(train, tmp_path, method):
     assert list(found) == [1, 3]  # a rollout lasts two steps; it is looked at in the first
     lines = [line for lines in found.values() for line in lines]
     assert len(lines) == 2 * 8 and all(len(line["token_ids"]) == min(3, line["num_tokens"]) for line in lines)
-    assert all(set(line["weights"]) == {1.0} for line in lines)
+    assert all(set(line["weights"]) == {1.0} for line in lines) == (method != "steer")
 
 
 def test_texts_put_together_are_the_completion():

@@ -9,6 +9,7 @@ means is told by its first rollouts, so the target may be given relative to the 
 
 import logging
 import math
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,9 @@ from steer_trl.shaping.options import ShapingConfig, choice, one_or_several, opt
 from steer_trl.validation import from_state, is_within, listed
 
 logger = logging.getLogger(__name__)
+
+RECENT = 32
+"""Rollouts over which the share of open gates is logged."""
 
 
 @dataclass
@@ -109,6 +113,7 @@ class Stare(Shaper[StareOptions]):
             attenuate_min=args.stare_attenuate_min,
         )
         self.initial_entropy: float | None = None
+        self.recent_gates: deque[bool] = deque(maxlen=RECENT)
         self.operations = stare_operations(args.stare_variant)
         if {"O2", "O3"} & set(listed(args.stare_variant)):
             logger.warning("O2 is taken for attenuate_low_positive, O3 for amplify_low_negative: sources disagree.")
@@ -223,6 +228,7 @@ class Stare(Shaper[StareOptions]):
         if self.initial_entropy is None and math.isfinite(entropy):
             self._start_from(entropy)
         self.controller.update(entropy)
+        self.recent_gates.append(self.controller.gate)
 
     def _start_from(self, entropy: float) -> None:
         self.initial_entropy = entropy
@@ -230,20 +236,35 @@ class Stare(Shaper[StareOptions]):
             self.controller.target_entropy = self.args.stare_target_entropy * entropy
 
     def metrics(self) -> dict[str, float]:
-        """Return gate (0 or 1), W, M and the target in nats, NaN while a relative target waits for its rollout."""
-        controller = self.controller
+        """Return gate (0 or 1), W, M and the target in nats; NaN where nothing is compared with it, or not yet.
+
+        And the share of recent rollouts with the gate open, and of a schedule whether it is at its bounds (0 or 1).
+        """
+        controller, recent = self.controller, self.recent_gates
         waits = self.args.stare_target_entropy_unit == "initial" and self.initial_entropy is None
-        return {
+        is_idle = self.args.stare_gate == "none" and not self.args.stare_adaptive
+        schedule = {"stare/saturated": float(self._is_saturated())} if self.args.stare_adaptive else {}
+        return schedule | {
             # A sample's or a token's gate is no single number.
             "stare/gate": {"batch": float(controller.gate), "none": 1.0}.get(self.args.stare_gate, math.nan),
             "stare/amplify": controller.amplify,
             "stare/attenuate": controller.attenuate,
-            "stare/target_entropy": math.nan if waits else controller.target_entropy,
+            "stare/target_entropy": math.nan if waits or is_idle else controller.target_entropy,
+            "stare/gate_duty": sum(recent) / len(recent) if recent and self.args.stare_gate == "batch" else math.nan,
         }
 
+    def _is_saturated(self) -> bool:
+        """Whether every factor that the operations use is at its bound, so that the schedule has no more to give."""
+        bounds = {
+            "amplify": self.controller.amplify >= self.args.stare_amplify_max,
+            "attenuate": self.controller.attenuate <= self.args.stare_attenuate_min,
+        }
+        return all(bounds[operation.split("_")[0]] for operation in self.operations)
+
     def state_dict(self) -> dict[str, Any]:
-        """Return the gate, W and M if they move, and the first rollout's entropy; what is set is not state."""
-        return self.controller.state_dict() | {"initial_entropy": self.initial_entropy}
+        """Return recent gates, W and M if they move, and the first rollout's entropy; what is set is not state."""
+        own = {"initial_entropy": self.initial_entropy, "recent_gates": list(self.recent_gates)}
+        return self.controller.state_dict() | own
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a [`state_dict`].
@@ -257,7 +278,14 @@ class Stare(Shaper[StareOptions]):
             lambda x: x is None or is_within(x, "[0, inf)"),
             "null or a number of nats in [0, inf)",
         )
+        recent = from_state(
+            {"recent_gates": [], **state},  # checkpoints from before they were kept
+            "recent_gates",
+            lambda gates: isinstance(gates, list) and all(isinstance(gate, bool) for gate in gates),
+            "a list of true and false",
+        )
         self.controller.load_state_dict(state)
+        self.recent_gates = deque(recent, maxlen=RECENT)
         if initial is not None:
             self._start_from(initial)
 

@@ -7,7 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from shaping import oracles
-from shaping.batches import SEEDS, config, kept, method, random_batch, shaped, trained, weights
+from shaping.batches import SEEDS, clipped_loss, config, kept, method, random_batch, shaped, trained, weights
+
+from steer_trl.functional import entropy_sensitivity
+from steer_trl.shaping import TokenBatch
 
 STRENGTHS = st.sampled_from([-1.0, -0.3, 0.5, 1.0])
 QUANTILES = st.sampled_from([0.0, 0.5, 0.9, 1.0])
@@ -112,3 +115,43 @@ def test_a_scale_that_a_mapping_would_ignore_is_refused(mapping):
         ValueError, match=rf"steer_scale_quantile=0\.9 cannot be combined with steer_mapping='{mapping}'"
     ):
         config("steer", steer_mapping=mapping, steer_scale_quantile=0.9)
+
+
+@given(SEEDS, STRENGTHS)
+def test_a_step_on_the_clipped_loss_changes_the_entropy_as_predicted(seed, strength):
+    """With logits of its own for each token, what the weights add is what the entropy gains; off-policy too."""
+    g = torch.Generator().manual_seed(seed)
+    logits = 2 * torch.randn(3, 4, 6, generator=g, dtype=torch.float64)
+    token_ids = torch.randint(6, (3, 4), generator=g)
+    old = logits + 0.3 * torch.randn(3, 4, 6, generator=g, dtype=torch.float64)
+    logps, old_logps = (chosen(x.log_softmax(-1), token_ids) for x in (logits, old))
+    entropies, ones = entropy(logits).float(), torch.ones(3, 4)
+    batch = TokenBatch(
+        *(x.float() for x in (logps, old_logps)),
+        entropies,
+        entropies,
+        torch.randn(3, 1, generator=g),
+        ones,
+        0.2,
+        0.28,
+        sensitivities=entropy_sensitivity(logits, token_ids),
+    )
+    gains = []
+    for weight in (ones, weights(kept("entropy_change", entropy_change_strength=strength), batch)):
+        parameters = logits.clone().requires_grad_()
+        ratio = (chosen(parameters.log_softmax(-1), token_ids) - old_logps).exp()
+        loss = clipped_loss(ratio, (batch.advantages * weight).double(), 0.8, 1.28)
+        (gradient,) = torch.autograd.grad(loss.sum(), parameters)
+        gains.append((entropy(logits - 1e-6 * gradient) - entropy(logits)) / 1e-6)
+    plain, weighted = gains
+    for place, change in oracles.exact_change(batch).items():
+        assert plain[place].item() == pytest.approx(change, rel=1e-3, abs=1e-4)
+    assert strength * (weighted - plain).sum() >= 0
+
+
+def chosen(values, token_ids):
+    return values.gather(-1, token_ids.unsqueeze(-1)).squeeze(-1)
+
+
+def entropy(logits):
+    return torch.special.entr(logits.softmax(-1)).sum(-1)

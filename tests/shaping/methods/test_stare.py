@@ -90,6 +90,40 @@ def test_stares_first_entropy(entropy):
     assert shaper.controller.gate and shaper.initial_entropy is None
 
 
+def test_the_share_of_open_gates_is_of_the_last_32_rollouts_and_goes_on_after_a_checkpoint():
+    shaper = method("stare", stare_target_entropy=0.5)
+    assert math.isnan(shaper.metrics()["stare/gate_duty"])  # no rollout yet
+    for entropy in [0.1] * 10 + [0.9] * 30:
+        shaper.on_rollout(entropy)
+    assert shaper.metrics()["stare/gate_duty"] == 2 / 32
+    resumed = method("stare", stare_target_entropy=0.5)
+    resumed.load_state_dict(shaper.state_dict())
+    resumed.on_rollout(0.1)
+    assert resumed.metrics()["stare/gate_duty"] == 2 / 32 and len(resumed.recent_gates) == 32
+    older = {key: value for key, value in shaper.state_dict().items() if key != "recent_gates"}
+    resumed.load_state_dict(older)
+    assert math.isnan(resumed.metrics()["stare/gate_duty"])
+    with pytest.raises(ValueError, match="recent_gates must be a list of true and false"):
+        resumed.load_state_dict(older | {"recent_gates": [1, 2]})
+    assert math.isnan(method("stare", stare_gate="sample").metrics()["stare/gate_duty"])
+
+
+@pytest.mark.parametrize(("variant", "expected"), [("O1", [0, 1, 1]), ("O4", [0, 0, 1]), ("C2", [0, 0, 1])])
+def test_saturated_is_when_no_factor_that_is_used_can_move_on(variant, expected):
+    bounds = {
+        "stare_adaptive": True,
+        **({"stare_amplify_max": 1.12} if variant != "O4" else {}),
+        **({"stare_attenuate_min": 0.87} if variant != "O1" else {}),
+    }
+    shaper = method("stare", stare_variant=variant, **bounds)
+    found = []
+    for _ in expected:
+        shaper.on_rollout(0.0)
+        found.append(shaper.metrics()["stare/saturated"])
+    assert found == expected
+    assert "stare/saturated" not in method("stare").metrics()
+
+
 def test_what_is_missing_of_stares():
     for name in ("gate", "initial_entropy"):
         state = {"gate": False, "initial_entropy": None}

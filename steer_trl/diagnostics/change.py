@@ -1,0 +1,76 @@
+"""The change of the entropy by an optimizer step: predicted token by token, and realised.
+
+    predicted   -I_clip r A_hat Phi                        exact to first order (docs/why.md), where Phi is known
+    estimated   -I_clip r A_hat (1 - pi)^2 (ln pi + H)     STEER's Omega, arXiv 2510.10150, Eq. 9: always at hand
+    realised    H' - H of the same tokens, scored again right after the update
+
+A_hat is the advantage that the loss sees. The first two leave out the learning rate, and what tokens do to each other;
+so their signs and their correlation with the third say something, their size does not.
+"""
+
+import torch
+from jaxtyping import Float, Float32
+from torch import Tensor
+
+from steer_trl.diagnostics.statistics import Statistic, correlation, mean
+from steer_trl.diagnostics.tokens import measurable, quadrants
+from steer_trl.functional import entropy_change
+from steer_trl.shaping.batch import TokenBatch
+
+
+def changes(
+    batch: TokenBatch, advantages: Float[Tensor, "B 1"] | Float[Tensor, "B T"]
+) -> tuple[Float32[Tensor, "B T"], Float32[Tensor, "B T"] | None]:
+    """Return the estimated and the predicted change, nats per unit of step size; `None` where Phi is unknown."""
+    tokens = (batch.logps, batch.old_logps, batch.entropies, advantages)
+    loss = {name: getattr(batch, name) for name in ("epsilon_low", "epsilon_high", "log_ratio")}
+    estimated = entropy_change(*tokens, **loss)
+    if batch.sensitivities is None:
+        return estimated, None
+    return estimated, entropy_change(*tokens, **loss, form="exact", sensitivities=batch.sensitivities)
+
+
+def change_statistics(
+    batch: TokenBatch, advantages: Float[Tensor, "B 1"] | Float[Tensor, "B T"]
+) -> dict[str, Statistic]:
+    """Return the means of what is estimated and predicted, and what each quadrant contributes to the latter.
+
+    The four contributions add up to the mean.
+    """
+    estimated, predicted = changes(batch, advantages)
+    seen = measurable(batch)
+    found = {"entropy/estimated_change": mean(estimated, seen & estimated.isfinite())}
+    if predicted is None:
+        return found
+    seen &= predicted.isfinite()
+    found["entropy/predicted_change"] = mean(predicted, seen)
+    for key, tokens in quadrants(batch).items():
+        found[CONTRIBUTIONS[key]] = mean(torch.where(tokens, predicted, 0.0), seen)
+    return found
+
+
+CONTRIBUTIONS = {
+    "quadrants/positive_expected": "quadrants/positive_expected_change",
+    "quadrants/positive_surprising": "quadrants/positive_surprising_change",
+    "quadrants/negative_expected": "quadrants/negative_expected_change",
+    "quadrants/negative_surprising": "quadrants/negative_surprising_change",
+}
+
+
+def realised_statistics(
+    batch: TokenBatch, advantages: Float[Tensor, "B 1"] | Float[Tensor, "B T"], entropies: Float[Tensor, "B T"]
+) -> dict[str, Statistic]:
+    """Return the mean change of the entropy over the tokens of a `batch`, and how well it was foretold.
+
+    `advantages` are those that the loss saw, `entropies` those of the same tokens after the update.
+    """
+    realised = entropies.float() - batch.entropies.float()
+    seen = measurable(batch) & realised.isfinite()
+    estimated, predicted = changes(batch, advantages)
+    found = {
+        "entropy/realised_change": mean(realised, seen),
+        "entropy/estimated_correlation": correlation(estimated, realised, seen & estimated.isfinite()),
+    }
+    if predicted is not None:
+        found["entropy/predicted_correlation"] = correlation(predicted, realised, seen & predicted.isfinite())
+    return found

@@ -1,0 +1,201 @@
+"""The alarms: which number of the log is compared with what, what it means then, and what to change.
+
+A rule compares one value. It fires at `fires`, once that has held for `steps` optimizer steps, and is armed again
+when the value is back at `clears`; in between nothing is said twice (`watch.py`). Fires above clears means that large
+values are bad, fires below clears that small ones are.
+
+Thresholds are ours. They are far from what a run is like that does what it should, and have no other source.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+Numbers = Mapping[str, float]
+"""The last known number of each key of the log, and the first line's entropy under `"start"`."""
+
+TARGETS = ("stare/target_entropy", "hold_entropy/target")
+"""Keys under which methods log the entropy that they hold, nats per token."""
+
+SANITY = "sanity/"
+READ = {
+    *("entropy", "shaping/relative_change", "rollout_advantage_change", "stare/gate", "stare/saturated", *TARGETS),
+    *("hold_entropy/strength", "hold_entropy/out_of_reach", "completions/clipped_ratio", "frac_reward_zero_std"),
+}
+"""The keys of the log that the rules read, besides those that begin with [`SANITY`]."""
+
+
+def is_read(key: str) -> bool:
+    """Whether a rule reads this key of the log."""
+    return key in READ or key.startswith(SANITY)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An alarm.
+
+    Attributes:
+        name (`str`): what files call it.
+        title (`str`): for people, below 64 characters.
+        fires (`float`), clears (`float`): thresholds of the value.
+        steps (`int`): optimizer steps for which it must have held.
+        measure (`callable`): makes of [`Numbers`] those that the text names, the compared one under `"value"`; NaN
+            where it is not known. Raises `KeyError` where the log has never had a key that it needs.
+        text (`str`): what it means and what to change, with the numbers' places.
+        level (`str`): `"warning"` or `"error"`.
+    """
+
+    name: str
+    title: str
+    fires: float
+    clears: float
+    steps: int
+    measure: Callable[[Numbers], dict[str, float]]
+    text: str
+    level: str = "warning"
+
+    def holds(self, value: float) -> bool:
+        """Whether the value is one to complain of."""
+        return value >= self.fires if self.fires > self.clears else value <= self.fires
+
+    def recovered(self, value: float) -> bool:
+        """Whether the value is one that arms the alarm again."""
+        return value <= self.clears if self.fires > self.clears else value >= self.clears
+
+
+def targets(log: Numbers) -> list[float]:
+    """The entropies that methods hold; none where no method has a target."""
+    return [log[key] for key in TARGETS if key in log]
+
+
+def below_start(log: Numbers) -> dict[str, float]:
+    """The entropy as a multiple of the first, or of the target where that is lower."""
+    level = min([log["start"], *targets(log)])
+    return {"value": log["entropy"] / level if level > 0 else math.nan, "entropy": log["entropy"], "level": level}
+
+
+def above_start(log: Numbers) -> dict[str, float]:
+    """The entropy as a multiple of the first, or of the target where that is higher and within reach."""
+    start = log["start"]
+    level = max([start, *(target for target in targets(log) if target <= 3 * start)])
+    return {"value": log["entropy"] / level if level > 0 else math.nan, "entropy": log["entropy"], "level": level}
+
+
+def change(log: Numbers) -> dict[str, float]:
+    """How much the methods change the advantages, in the loss or on whole rollouts.
+
+    Unknown where a loop decides that there is nothing to change: while a gate is closed, and with `hold_entropy`.
+    """
+    of_loss, of_rollouts = log.get("shaping/relative_change"), log.get("rollout_advantage_change")
+    known = [value for value in (of_loss, of_rollouts) if value is not None]
+    may_rest = log.get("stare/gate", 1.0) < 1 or "hold_entropy/strength" in log
+    return {"value": math.nan if may_rest or not known else max(known)}
+
+
+def under_target(log: Numbers) -> dict[str, float]:
+    """The entropy as a share of STARE's target while its gate is open; 1 while it is closed."""
+    target = log["stare/target_entropy"]
+    share = log["entropy"] / target if log["stare/gate"] == 1 else 1.0
+    return {"value": share, "entropy": log["entropy"], "target": target}
+
+
+def held(log: Numbers) -> dict[str, float]:
+    """For how many rollouts `hold_entropy` has been at its bound."""
+    value, target = log["hold_entropy/out_of_reach"], log["hold_entropy/target"]
+    return {"value": value, "entropy": log["entropy"], "target": target}
+
+
+def only(key: str) -> Callable[[Numbers], dict[str, float]]:
+    """The number of one key."""
+    return lambda log: {"value": log[key]}
+
+
+def out_of_bounds(log: Numbers) -> dict[str, float]:
+    """The largest share of impossible numbers, which the log has under [`SANITY`]."""
+    return {"value": max((value for key, value in log.items() if key.startswith(SANITY)), default=math.nan)}
+
+
+RULES = (
+    Rule(
+        "collapse",
+        "The entropy collapses",
+        *(0.5, 0.65, 10),
+        below_start,
+        "the policy entropy is {entropy:.3g} nats, {value:.0%} of {level:.3g}, which is what the run began with or "
+        "its lower target. Completions become alike: the reward may rise while pass@k falls. Use "
+        "advantage_shaping='stare' with a target, or strengthen it (stare_variant='C2', stare_amplify, "
+        "stare_attenuate, stare_adaptive); raise epsilon_high; lower learning_rate.",
+    ),
+    Rule(
+        "explosion",
+        "The entropy explodes",
+        *(2.0, 1.5, 10),
+        above_start,
+        "the policy entropy is {entropy:.3g} nats, {value:.1f} times {level:.3g}, which is what the run began with or "
+        "its higher target. The policy becomes random, and the reward falls with it. Lower stare_amplify, raise "
+        "stare_attenuate, do not use stare_gate='none'; lower entropy_coef or learning_rate.",
+    ),
+    Rule(
+        "idle",
+        "The method does next to nothing",
+        *(0.001, 0.002, 20),
+        change,
+        "the methods change the advantages by {value:.2%} in the mean, so this is a run of plain GRPO. STEER: one "
+        "token may own the largest entropy change; lower steer_lambda_min. STARE: raise stare_amplify, lower "
+        "stare_attenuate or raise stare_top_fraction.",
+    ),
+    Rule(
+        "weak_gate",
+        "The gate is open, and the entropy stays below its target",
+        *(0.8, 0.9, 50),
+        under_target,
+        "the entropy is {entropy:.3g} nats, {value:.0%} of its target {target:.3g}, with the gate open all the time: "
+        "the weights are too weak to raise it, or the target is out of reach. Use stare_variant='C2', a larger "
+        "stare_amplify and smaller stare_attenuate, or stare_adaptive=True; or lower stare_target_entropy.",
+    ),
+    Rule(
+        "saturated",
+        "STARE's schedule is at its bound",
+        *(1.0, 0.5, 50),
+        only("stare/saturated"),
+        "W and M have been at their bounds for long, so they no longer answer to the entropy. Raise "
+        "stare_amplify_max, lower stare_attenuate_min, or accept the level and lower stare_target_entropy.",
+    ),
+    Rule(
+        "out_of_reach",
+        "The held entropy is out of reach",
+        *(20.0, 0.0, 0),
+        held,
+        "the strength that holds the entropy has been at its bound for {value:.0f} rollouts, and the entropy of "
+        "{entropy:.3g} nats is not at its target of {target:.3g}. Weights act through advantages: look at "
+        "frac_reward_zero_std. Choose another hold_entropy or another method.",
+    ),
+    Rule(
+        "truncation",
+        "Completions are cut off",
+        *(0.5, 0.35, 10),
+        only("completions/clipped_ratio"),
+        "{value:.0%} of the completions are cut off at max_completion_length. A cut answer counts as incorrect, so "
+        "the model is taught to be short, or not to end. Raise max_completion_length, look for repetition in the "
+        "completions (log_completions=True), or set mask_truncated_completions=True.",
+    ),
+    Rule(
+        "dead_groups",
+        "Nearly all groups are dead",
+        *(0.9, 0.75, 10),
+        only("frac_reward_zero_std"),
+        "in {value:.0%} of the groups all completions have the same reward. Their advantages are 0, and no weight "
+        "changes that: there is next to nothing to learn from. Take harder or easier problems, raise num_generations, "
+        "and look whether the reward can tell answers apart at all.",
+    ),
+    Rule(
+        "out_of_bounds",
+        "Impossible log-probabilities or entropies",
+        *(1e-12, 0.0, 0),
+        out_of_bounds,
+        "{value:.3%} of the tokens have a log-probability above 0, or an entropy below 0 or above the logarithm of "
+        "the vocabulary. That is a fault of the kernel or of the precision, and all that is made of them is wrong. "
+        "Stop the run; try without use_liger_kernel, or in another precision.",
+        level="error",
+    ),
+)

@@ -1,0 +1,92 @@
+"""When an alarm is raised: once per episode, after its rule has held for its steps; armed again after recovery."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from steer_trl.diagnostics.rules import RULES, Rule, is_read
+from steer_trl.validation import from_state, is_number
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """An alarm that was raised.
+
+    Attributes:
+        step (`int`): the optimizer step of the log line.
+        alarm (`str`): name of the rule.
+        title (`str`), text (`str`): for people.
+        level (`str`): `"warning"` or `"error"`.
+        numbers (`dict[str, float]`): what the text names; the compared one is `"value"`.
+    """
+
+    step: int
+    alarm: str
+    title: str
+    text: str
+    level: str
+    numbers: dict[str, float]
+
+
+class Watch:
+    """Reads the lines of a training's log and raises alarms. What it remembers goes into the checkpoint."""
+
+    def __init__(self, rules: Sequence[Rule] = RULES) -> None:
+        self._rules = rules
+        self._numbers: dict[str, float] = {}
+        self._since: dict[str, int] = {}
+        self._raised: set[str] = set()
+
+    def take(self, step: int, line: Mapping[str, Any]) -> list[Alarm]:
+        """Take a line of the log and return what is to be said now; lines of evaluations say nothing.
+
+        Some keys are not in every line, such as those of rollouts; their last numbers hold until the next.
+        """
+        if "entropy" not in line:
+            return []
+        read = {key: value for key, value in line.items() if is_read(key)}
+        self._numbers |= {
+            key: float(value) for key, value in read.items() if is_number(value) and math.isfinite(value)
+        }
+        if "entropy" in self._numbers:
+            self._numbers.setdefault("start", self._numbers["entropy"])
+        return [alarm for rule in self._rules if (alarm := self._judge(rule, step)) is not None]
+
+    def _judge(self, rule: Rule, step: int) -> Alarm | None:
+        try:
+            numbers = rule.measure(self._numbers)
+        except KeyError:
+            return None
+        value = numbers["value"]
+        if rule.recovered(value):
+            self._raised.discard(rule.name)
+        if not rule.holds(value):  # nor does it where the value is NaN
+            self._since.pop(rule.name, None)
+            return None
+        since = self._since.setdefault(rule.name, step)
+        if rule.name in self._raised or step - since < rule.steps:
+            return None
+        self._raised.add(rule.name)
+        text = f"Step {step}: {rule.text.format(**numbers)}"
+        return Alarm(step, rule.name, rule.title, text, rule.level, numbers)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the last numbers, the steps since which rules hold, and what has been said; empty at the start."""
+        if not self._numbers:
+            return {}
+        return {"numbers": self._numbers, "since": self._since, "raised": sorted(self._raised)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a [`state_dict`].
+
+        Raises:
+            `ValueError`: a value is missing or cannot be.
+        """
+        numbers, since = (from_state(state, name, _are_numbers, "numbers by name") for name in ("numbers", "since"))
+        raised = from_state(state, "raised", lambda x: isinstance(x, list), "a list of names")
+        self._numbers, self._since, self._raised = dict(numbers), dict(since), set(raised)
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(is_number, value.values()))

@@ -1,0 +1,50 @@
+"""What the methods did to the advantages that the loss sees: how many, how much, and how the weights are spread."""
+
+import torch
+from torch import Tensor
+
+from steer_trl.diagnostics.statistics import Statistic, mean, quotient, ratio, total
+from steer_trl.shaping import Shaped, TokenBatch
+
+
+def shaping_statistics(batch: TokenBatch, result: Shaped) -> dict[str, Statistic]:
+    """Return the mean weight, the share and the size of the changes, and the shares of the methods' marks."""
+    trained, weights = batch.mask.bool(), result.weights
+    count = trained.sum(dtype=torch.float32)
+    change = torch.zeros_like(weights) if result.advantages is None else result.advantages - batch.advantages
+    return {
+        # Summed as w - 1, which keeps .99999 apart from 1 in float32.
+        "shaping/weight_mean": Statistic((total(weights - 1, trained), count), lambda *sums: 1 + quotient(*sums)),
+        "shaping/share_changed": mean((weights != 1) | (change != 0), trained, count),
+        "shaping/advantage_change": mean(change.abs(), trained, count),
+        "shaping/relative_change": ratio(change.abs(), batch.advantages.expand_as(weights).abs(), trained),
+        **{key: mean(tokens, trained, count) for key, tokens in result.marks.items()},
+    }
+
+
+def weight_statistics(weights: Tensor, mask: Tensor) -> dict[str, Statistic]:
+    """Return the shares of tokens by weight, and the effective share (sum w)^2 / (n sum w^2).
+
+    The shares add up to 1. STARE's published 1.1 and 0.9 are in the bins next to 1.
+    """
+    trained = mask.bool()
+    count = trained.sum(dtype=torch.float32)
+    bins = {
+        "weights/under_0.5": weights < 0.5,
+        "weights/0.5_to_0.9": (weights >= 0.5) & (weights < 0.9),
+        "weights/0.9_to_1": (weights >= 0.9) & (weights < 1),
+        "weights/1": weights == 1,
+        "weights/1_to_1.1": (weights > 1) & (weights <= 1.1),
+        "weights/1.1_to_2": (weights > 1.1) & (weights <= 2),
+        "weights/over_2": weights > 2,
+    }
+    found = {key: mean(tokens, trained, count) for key, tokens in bins.items()}
+    moments = (total(weights - 1, trained), total((weights - 1).square(), trained), count)
+    return found | {"weights/effective_share": Statistic(moments, _effective_share)}
+
+
+def _effective_share(first: float, second: float, count: float) -> float:
+    """Of n, sum (w - 1) and sum (w - 1)^2."""
+    mean = 1 + quotient(first, count)
+    square = 1 + 2 * quotient(first, count) + quotient(second, count)
+    return quotient(mean * mean, square)

@@ -1,0 +1,87 @@
+"""Completions as plain values: taken from TRL's `_generate`, sent to other ranks, saved, given back to TRL.
+
+One dictionary each: the number of its prompt's row in the data set, what `_generate` returned for it, its rewards, and
+what reward functions want to have in TRL's table.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+from accelerate.utils import gather_object
+from torch import Tensor
+
+from steer_trl.trainer.typed import GRPOTrainer
+
+Completion = dict[str, Any]
+Group = list[Completion]
+
+
+def taken(trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], rewards: Tensor) -> list[Completion]:
+    """Return this rank's completions, of the prompts in the rows `numbers`; `rewards` are theirs.
+
+    Raises:
+        `ValueError`: a tool returned images, which have no plain value.
+    """
+    prompt_ids, completion_ids, tool_masks, texts, logprobs, _, _, tool_images = generated
+    if any(tool_images):
+        raise ValueError(
+            "dynamic_sampling='resample' cannot be combined with tools that return images, which cannot be kept for a "
+            "later rollout. Use dynamic_sampling='mask'."
+        )
+    columns = {name: list(values) for name, values in trainer._pending_extra_logs.items()}
+    trainer._pending_extra_logs.clear()
+    return [
+        {
+            "number": number,
+            "prompt_ids": list(prompt_ids[i]),
+            "completion_ids": list(completion_ids[i]),
+            "tool_mask": None if tool_masks is None else list(tool_masks[i]),
+            "text": texts[i],
+            "logprobs": None if logprobs is None else list(logprobs[i]),
+            "rewards": rewards[i].tolist(),
+            "extra": {name: values[i] for name, values in columns.items()},
+        }
+        for i, number in enumerate(numbers)
+    ]
+
+
+def exchanged(own: list[Completion], first: int, groups: list[int], size: int) -> list[Group]:
+    """Return the chosen `groups` of `size` completions, on every rank. Collective.
+
+    `own` are this rank's, the first of them at the place `first` among those of all ranks.
+    """
+    wanted = set(groups)
+    sent = [(first + i, completion) for i, completion in enumerate(own) if (first + i) // size in wanted]
+    by_place = dict(gather_object(sent))
+    return [[by_place[group * size + i] for i in range(size)] for group in groups]
+
+
+def written_tokens(completion: Completion) -> int:
+    """Tokens that the policy wrote."""
+    mask = completion["tool_mask"]
+    return len(completion["completion_ids"]) if mask is None else sum(mask)
+
+
+def given_back(trainer: GRPOTrainer, own: list[Completion], hidden: list[bool], masked: bool) -> tuple[Any, ...]:
+    """Return what TRL's `_generate` would for this rank's completions; `masked` says whether with tool masks.
+
+    Images of the data set are in its rows, where TRL looks for them when they are `None` here.
+    """
+    columns: dict[str, list[Any]] = defaultdict(list)
+    for name in dict.fromkeys(name for completion in own for name in completion["extra"]):
+        columns[name] = [completion["extra"].get(name) for completion in own]
+    trainer._pending_extra_logs.update(columns)
+    ids, masks, logprobs = ([one[name] for one in own] for name in ("completion_ids", "tool_mask", "logprobs"))
+    tool_masks = hide(ids, masks, hidden) if masked else None
+    prompts, texts = [one["prompt_ids"] for one in own], [one["text"] for one in own]
+    return prompts, ids, tool_masks, texts, None if logprobs[0] is None else logprobs, {}, None, []
+
+
+def hide(ids: list[list[int]], masks: Any, hidden: list[bool]) -> list[list[int]]:
+    """Return tool masks with nothing that the policy wrote in completions that are `hidden`.
+
+    `masks`, or one of them, is `None` where the policy wrote every token.
+    """
+    every = masks if masks is not None else [None] * len(ids)
+    whole = [[1] * len(tokens) if mask is None else mask for tokens, mask in zip(ids, every, strict=True)]
+    return [[0] * len(mask) if out else mask for mask, out in zip(whole, hidden, strict=True)]

@@ -1,0 +1,118 @@
+"""What the log says of dynamic sampling: of all that was written, trained on and dropped, so that no curve flatters.
+
+TRL sees the chosen groups only; what it says of rewards is put right here.
+"""
+
+import math
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+from trl.trainer.utils import nanstd
+
+from steer_trl.trainer.groups import total_reward
+from steer_trl.trainer.metrics import append_all
+from steer_trl.trainer.typed import GRPOTrainer
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Completions of all ranks, those of a prompt beside each other.
+
+    Attributes:
+        rewards (`torch.Tensor` of shape `[N, functions]`): NaN where a function could not score.
+        correctness (`torch.Tensor` of shape `[N]`): the rewards of the function that says what is correct.
+        lengths (`torch.Tensor` of shape `[N]`): tokens that the policy wrote.
+        informative (`torch.Tensor` of shape `[groups]`): whether a group is, or would be, trained on.
+    """
+
+    rewards: Tensor
+    correctness: Tensor
+    lengths: Tensor
+    informative: Tensor
+
+    @property
+    def hidden(self) -> Tensor:
+        """Which completions are not trained on `[N]`."""
+        return ~self.informative.repeat_interleave(len(self.rewards) // len(self.informative))
+
+    @property
+    def seen_rewards(self) -> Tensor:
+        """The rewards, where what is not trained on counts as not scored: then it is in no statistic."""
+        return self.rewards.masked_fill(self.hidden.unsqueeze(1), torch.nan)
+
+    @classmethod
+    def merged(cls, parts: list["Judged"]) -> "Judged":
+        """Put several below each other."""
+        return cls(**{one.name: torch.cat([getattr(part, one.name) for part in parts]) for one in fields(cls)})
+
+
+def tell_sampling(trainer: GRPOTrainer, written: Judged | None, trained: Judged) -> None:
+    """Log how a rollout was chosen, when TRL has logged it.
+
+    `trained` is the rollout itself, `written` all that was written for it, `None` if nothing was.
+    """
+    metrics = trainer._metrics["train"]
+    for key, value in _reward_metrics(trainer, written).items():
+        metrics[key][-1] = value
+    own = {"dynamic_sampling/hidden": _mean(~trained.informative)}
+    own |= _of_trained(trainer, trained) | (_of_written(trainer, written, trained) if written is not None else {})
+    append_all(metrics, {key: value for key, value in own.items() if not math.isnan(value)})
+    for i, name in enumerate(trainer.reward_func_names):  # the table of completions: hidden ones have rewards, too
+        column = trainer._logs["rewards"][name]
+        for _ in trained.rewards:
+            column.pop()
+        column.extend(trained.rewards[:, i].tolist())
+
+
+def _reward_metrics(trainer: GRPOTrainer, written: Judged | None) -> dict[str, float]:
+    """TRL's keys, over everything that was written; NaN, which TRL's log leaves out, where nothing was."""
+    size = trainer.num_generations
+    rewards = torch.full((size, len(trainer.reward_funcs)), torch.nan) if written is None else written.rewards
+    total = total_reward(trainer, rewards)
+    spread = nanstd(total.view(-1, size), dim=1)
+    is_flat = torch.isclose(spread, torch.zeros_like(spread)).float()
+    values = {"reward": total.nanmean(), "reward_std": nanstd(total), "frac_reward_zero_std": is_flat.mean()}
+    if written is None:
+        values["frac_reward_zero_std"] = total.nanmean()
+    for i, name in enumerate(trainer.reward_func_names):
+        values |= {f"rewards/{name}/mean": rewards[:, i].nanmean(), f"rewards/{name}/std": nanstd(rewards[:, i])}
+    return {key: value.item() for key, value in values.items()}
+
+
+def _of_written(trainer: GRPOTrainer, written: Judged, trained: Judged) -> dict[str, float]:
+    correct = _is_correct(trainer, written)
+    of_groups, dead = correct.view(-1, trainer.num_generations).nanmean(1), ~written.informative
+    return {
+        "dynamic_sampling/informative": _mean(written.informative),
+        "dynamic_sampling/all_correct": _mean(dead & (of_groups > 0.5)),
+        "dynamic_sampling/all_incorrect": _mean(dead & (of_groups <= 0.5)),
+        "dynamic_sampling/accuracy": _mean(correct),
+        "dynamic_sampling/accuracy_dropped": _mean(correct[written.hidden]),
+        "dynamic_sampling/reward_dropped": _mean(total_reward(trainer, written.rewards)[written.hidden]),
+        "dynamic_sampling/tokens_per_trained_token": _ratio(
+            written.lengths.sum(), trained.lengths[~trained.hidden].sum()
+        ),
+    }
+
+
+def _of_trained(trainer: GRPOTrainer, trained: Judged) -> dict[str, float]:
+    seen = ~trained.hidden
+    return {
+        "dynamic_sampling/accuracy_trained": _mean(_is_correct(trainer, trained)[seen]),
+        "dynamic_sampling/reward_trained": _mean(total_reward(trainer, trained.rewards)[seen]),
+    }
+
+
+def _is_correct(trainer: GRPOTrainer, judged: Judged) -> Tensor:
+    """1 or 0 for each completion, NaN where it was not scored `[N]`."""
+    correct = (judged.correctness > trainer.args.correct_threshold).float()
+    return correct.masked_fill(judged.correctness.isnan(), torch.nan)
+
+
+def _mean(values: Tensor) -> float:
+    return values.float().nanmean().item()
+
+
+def _ratio(part: Tensor, whole: Tensor) -> float:
+    return part.item() / whole.item() if whole.item() else math.nan

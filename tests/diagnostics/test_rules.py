@@ -1,0 +1,166 @@
+"""Rules and the watch over them: each fires where it should, once per episode."""
+
+import math
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steer_trl.diagnostics import RULES, Rule, Watch
+from steer_trl.diagnostics.rules import only
+
+BY_NAME = {rule.name: rule for rule in RULES}
+HEALTHY = {
+    "entropy": 0.5,
+    "shaping/relative_change": 0.05,
+    "stare/gate": 1.0,
+    "stare/target_entropy": 0.45,
+    "stare/saturated": 0.0,
+    "completions/clipped_ratio": 0.1,
+    "frac_reward_zero_std": 0.3,
+    "hold_entropy/target": 0.5,
+    "hold_entropy/out_of_reach": 0.0,
+    "sanity/out_of_bounds": 0.0,
+}
+SICK = {
+    "collapse": {"entropy": 0.2},
+    "explosion": {"entropy": 1.1},
+    "idle": {"shaping/relative_change": 0.0007},
+    "weak_gate": {"entropy": 0.3},
+    "saturated": {"stare/saturated": 1.0},
+    "out_of_reach": {"hold_entropy/out_of_reach": 25.0},
+    "truncation": {"completions/clipped_ratio": 0.6},
+    "dead_groups": {"frac_reward_zero_std": 0.95},
+    "out_of_bounds": {"sanity/out_of_bounds": 0.01},
+}
+
+
+def said(watch, lines, first=1, every=1):
+    """(step, name) of what is said of lines that come every so many steps."""
+    return [
+        (alarm.step, alarm.alarm)
+        for number, line in enumerate(lines)
+        for alarm in watch.take(first + number * every, line)
+    ]
+
+
+def test_a_healthy_run_has_none():
+    assert said(Watch(), [HEALTHY] * 200) == []
+
+
+def test_every_rule_is_tried():
+    assert SICK.keys() == BY_NAME.keys()
+
+
+@pytest.mark.parametrize("name", SICK)
+def test_it_is_said_once_and_again_after_recovery(name):
+    rule = BY_NAME[name]
+    episode = [HEALTHY | SICK[name]] * (rule.steps + 100)
+    watch, wanted = Watch(), 1 + rule.steps
+    found = [step for step, alarm in said(watch, [HEALTHY, *episode]) if alarm == name]
+    assert found == [1 + wanted]
+    assert name not in [alarm for _, alarm in said(watch, episode, first=500)]
+    found = [step for step, alarm in said(watch, [HEALTHY, *episode], first=1000) if alarm == name]
+    assert found == [1000 + wanted]
+
+
+@pytest.mark.parametrize("every", [1, 10, 100])
+def test_a_short_dip_is_no_alarm_however_often_the_log_is_written(every):
+    sick = HEALTHY | SICK["collapse"]
+    lines = [HEALTHY, sick, HEALTHY] * 20
+    assert said(Watch(), lines, every=every) == []
+    assert [alarm for _, alarm in said(Watch(), [HEALTHY, sick, sick], every=10)] == ["collapse"]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_the_text_says_the_numbers_and_what_to_change(rule):
+    watch = Watch([rule])
+    lines = [HEALTHY, *[HEALTHY | SICK[rule.name]] * (rule.steps + 1)]
+    (alarm,) = [alarm for step, line in enumerate(lines) for alarm in watch.take(step, line)]
+    fields = {field for _, field, _, _ in string.Formatter().parse(rule.text) if field}
+    assert fields <= alarm.numbers.keys() and "{" not in alarm.text
+    assert all(isinstance(value, float) and math.isfinite(value) for value in alarm.numbers.values())
+    assert len(alarm.title) < 64  # as Weights & Biases wants it
+    assert rule.level in ("warning", "error") and rule.fires != rule.clears
+
+
+def test_a_target_is_what_the_run_should_hold():
+    """Held at half of where it began, or at thrice of it, an entropy is where it was asked to be."""
+    start = HEALTHY | {"entropy": 1.0, "stare/gate": 0.0}
+    low = start | {"entropy": 0.48, "stare/target_entropy": 0.5}
+    assert said(Watch(), [start | {"stare/target_entropy": 0.5}, *[low] * 100]) == []
+    high = start | {"entropy": 2.9, "stare/target_entropy": 3.0}
+    assert said(Watch(), [start | {"stare/target_entropy": 3.0}, *[high] * 100]) == []
+    absurd = start | {"entropy": 2.9, "stare/target_entropy": 100.0}
+    lines = [start | {"stare/target_entropy": 100.0}, *[absurd] * 100]
+    assert [alarm for _, alarm in said(Watch(), lines)] == ["explosion"]
+
+
+def test_a_method_that_rests_is_not_idle():
+    closed = HEALTHY | {"stare/gate": 0.0, "shaping/relative_change": 0.0}
+    assert said(Watch(), [closed] * 100) == []
+    held = {"entropy": 0.5, "shaping/relative_change": 0.0, "hold_entropy/strength": 0.0, "hold_entropy/target": 0.5}
+    assert said(Watch(), [held] * 100) == []
+    of_rollouts = {"entropy": 0.5, "rollout_advantage_change": 0.1}
+    assert said(Watch(), [of_rollouts, *[{"entropy": 0.5}] * 100]) == []  # logged once per rollout
+    both = of_rollouts | {"shaping/relative_change": 0.0}
+    assert said(Watch(), [both] * 100) == []
+
+
+def test_plain_grpo_is_watched_too():
+    line = {"entropy": 1.0, "reward": 0.3}
+    lines = [line, *[line | {"entropy": 0.3}] * 20]
+    assert said(Watch(), lines) == [(12, "collapse")]
+
+
+def test_lines_of_evaluations_and_numbers_that_are_none_say_nothing():
+    watch = Watch()
+    for line in ({"eval_entropy": 0.1}, {"train_runtime": 3.0}, {"entropy": math.nan}, {"entropy": None}, {}):
+        assert watch.take(1, line) == []
+    assert watch.state_dict() == {}
+
+
+VALUES = st.lists(st.sampled_from([0.0, 0.3, 0.5, 0.7, 0.9, 1.0, math.nan]), max_size=60)
+
+
+@given(VALUES, st.integers(0, 4), st.sampled_from([(0.9, 0.5), (0.3, 0.7)]))
+def test_never_twice_in_an_episode(values, steps, thresholds):
+    """Between two alarms the value was back; and it held for long enough before each."""
+    rule = Rule("a", "A", *thresholds, steps, only("entropy"), "{value}")
+    watch, back, held = Watch([rule]), True, 0
+    last = math.nan
+    for step, value in enumerate(values):
+        last = value if math.isfinite(value) else last
+        fired = bool(watch.take(step, {"entropy": value}))
+        back = back or rule.recovered(last)
+        held = held + 1 if rule.holds(last) else 0
+        assert fired == (back and held > steps)
+        back = back and not fired
+
+
+@given(VALUES, st.integers(0, 60))
+def test_a_watch_that_is_resumed_says_what_one_without_a_pause_says(values, cut):
+    rule = Rule("a", "A", 0.9, 0.5, 3, only("entropy"), "{value}")
+    whole, before, after = Watch([rule]), Watch([rule]), Watch([rule])
+    lines = [{"entropy": value} for value in values]
+    expected = said(whole, lines)
+    found = said(before, lines[:cut])
+    if state := before.state_dict():
+        after.load_state_dict(state)
+    assert found + said(after, lines[cut:], first=1 + len(lines[:cut])) == expected
+    assert after.state_dict() == whole.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({}, "numbers is missing"),
+        ({"numbers": {"entropy": "much"}, "since": {}, "raised": []}, "numbers must be numbers by name"),
+        ({"numbers": {}, "since": [], "raised": []}, "since must be numbers by name"),
+        ({"numbers": {}, "since": {}, "raised": "collapse"}, "raised must be a list of names"),
+    ],
+)
+def test_a_state_that_cannot_be(state, message):
+    with pytest.raises(ValueError, match=message):
+        Watch().load_state_dict(state)

@@ -1,0 +1,194 @@
+"""Each alarm provoked by a real run, and where it is heard. A healthy run has none; no alarm ends a training."""
+
+import json
+import logging
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from transformers import TrainerControl, TrainerState
+
+from steer_trl import SteerGRPOTrainer
+from steer_trl.diagnostics import RULES, Watch
+from steer_trl.shaping import Shaper
+from steer_trl.tiny import tiny_qwen2
+from steer_trl.trainer.alarms import FILE, Alarms
+
+LONG = {"advantage_shaping": "stare", "max_steps": 52, "learning_rate": 1e-4, "stare_target_entropy": 100.0}
+RUNS = {
+    "healthy": {"advantage_shaping": "stare", "stare_target_entropy": 3.0, "learning_rate": 1e-4, "max_steps": 22},
+    "collapse": {"advantage_shaping": "none", "max_steps": 30},
+    "explosion": {"advantage_shaping": "stare", "stare_gate": "none", "stare_amplify": 20.0, "max_steps": 14},
+    "idle": {"steer_lambda_min": 0.999, "learning_rate": 1e-4, "max_steps": 22},
+    "truncation": {"learning_rate": 1e-4, "max_steps": 12},
+    "dead_groups": {"learning_rate": 1e-4, "max_steps": 12},
+    "weak_gate saturated": LONG | {"stare_adaptive": True, "stare_amplify_max": 1.12},
+    "out_of_reach": {"advantage_shaping": "repo_r", "hold_entropy": 3.0, "learning_rate": 1e-4, "max_steps": 40},
+    "out_of_bounds": {"advantage_shaping": "test_alarms.Faulty", "learning_rate": 1e-4, "max_steps": 2},
+}
+
+
+class Faulty(Shaper):
+    """Stands for what finds log-probabilities that cannot be."""
+
+    def weights(self, batch, measure):
+        return 1 + 0.1 * batch.mask.float()
+
+    def metrics(self):
+        return {"sanity/out_of_bounds": 0.01}
+
+
+def written(prompts, trainer, ends=True):
+    """Random digits, the same in every run, so that a run is not about generation."""
+    tokenizer, count = trainer.processing_class, len(prompts)
+    dice = torch.Generator().manual_seed(trainer.state.global_step)
+    digits = torch.randint(4, 14, (count, 7), generator=dice).tolist()
+    lengths = torch.randint(2, 7, (count,), generator=dice).tolist()
+    end = [tokenizer.eos_token_id] if ends else digits[0][:2]
+    ids = [row[:length] + end for row, length in zip(digits, lengths, strict=True)]
+    return {"prompt_ids": tokenizer(prompts)["input_ids"], "completion_ids": ids, "logprobs": None}
+
+
+def cut_off(prompts, trainer):
+    return written(prompts, trainer, ends=False)
+
+
+def ones(completion_ids, **_):
+    """The share of one digit, so that a policy can be sure; all different."""
+    return [ids.count(5) / len(ids) + 0.01 * ids[0] + 0.001 * len(ids) for ids in completion_ids]
+
+
+def nothing(completion_ids, **_):
+    return [0.0] * len(completion_ids)
+
+
+@pytest.fixture
+def watched(make_trainer, tokenizer):
+    """Make the trainer of one of [`RUNS`], whose log has a line per step."""
+
+    def make(name, **others):
+        model = tiny_qwen2(tokenizer)
+        if name == "explosion":  # a policy that is sure of itself
+            model.model.norm.weight.data *= 30
+        arguments = {
+            "reward_funcs": nothing if name == "dead_groups" else ones,
+            "rollout_func": cut_off if name == "truncation" else written,
+        }
+        sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "lr_scheduler_type": "constant"}
+        settings = sizes | {"diagnostics_steps": 0} | RUNS[name] | others
+        return make_trainer(SteerGRPOTrainer, model=model, trainer_arguments=arguments, **settings)
+
+    return make
+
+
+def said(folder):
+    path = folder / "run" / FILE
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_a_run_says(watched, tmp_path, caplog, name):
+    trainer = watched(name)
+    with caplog.at_level(logging.WARNING, "steer_trl.trainer.alarms"):
+        trainer.train()
+    wanted = [] if name == "healthy" else name.split()
+    alarms = {alarm["alarm"]: alarm for alarm in said(tmp_path)}
+    assert sorted(alarms) == sorted(wanted) and len(said(tmp_path)) == len(wanted)  # each is said once
+    assert trainer.state.global_step == RUNS[name]["max_steps"]
+    for alarm in alarms.values():
+        assert alarm.keys() == {"step", "alarm", "title", "text", "level", "numbers", "time"}
+        assert f"{alarm['title']}. Step {alarm['step']}: " in caplog.text and alarm["text"] in caplog.text
+
+
+def test_every_alarm_is_provoked():
+    assert {rule.name for rule in RULES} == {word for name in RUNS for word in name.split()} - {"healthy"}
+
+
+def test_one_switch(watched, tmp_path, caplog):
+    watched("dead_groups", alarms=False).train()
+    assert not (tmp_path / "run/_logs").exists() and "dead" not in caplog.text
+
+
+def test_a_resumed_run_says_what_an_unbroken_one_says(watched, tmp_path):
+    """The entropy it began with and how long it has been low come from the checkpoint; nothing is said twice."""
+    watched("collapse", save_strategy="steps", save_steps=18, max_steps=28).train()
+    (whole,) = said(tmp_path)
+    state = json.loads((tmp_path / "run/checkpoint-18/shaping_state.json").read_text())["alarms"]
+    assert state["since"]["collapse"] <= 18 < whole["step"] and state["raised"] == []
+    path = tmp_path / "run" / FILE
+    path.write_text(path.read_text() + '{"step": 28, "ala')  # it was killed
+    watched("collapse", max_steps=28).train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-18"))
+    (again,) = said(tmp_path)
+    assert {k: v for k, v in again.items() if k != "time"} == {k: v for k, v in whole.items() if k != "time"}
+    watched("healthy", max_steps=1).train()  # another run in the same folder
+    assert said(tmp_path) == []
+
+
+class TestTrackers:
+    """Stand-ins with the signatures of trackio 0.43 and Weights & Biases 0.31, which are asked for nothing else."""
+
+    def trackio(self, heard, running=True):
+        def alert(title, text=None, level="warn", webhook_url=None):
+            heard.append((title, text, level))
+
+        return SimpleNamespace(
+            alert=alert,
+            AlertLevel=SimpleNamespace(WARN="warn", ERROR="error"),
+            context_vars=SimpleNamespace(current_run=SimpleNamespace(get=lambda: object() if running else None)),
+        )
+
+    def wandb(self, heard, running=True):
+        def alert(title, text, level=None, wait_duration=None):
+            heard.append((title, text, level))
+
+        return SimpleNamespace(run=SimpleNamespace(alert=alert) if running else None)
+
+    def hear(self, monkeypatch, folder, modules, report_to, is_main=True, **line):
+        """Log two lines that dead groups are in, far enough apart."""
+        for module, stand_in in modules.items():
+            monkeypatch.setitem(sys.modules, module, stand_in)
+        args = SimpleNamespace(output_dir=str(folder / "run"), report_to=report_to)
+        callback = Alarms(Watch())
+        for step in (10, 20):
+            state = TrainerState(global_step=step, is_world_process_zero=is_main)
+            callback.on_log(args, state, TrainerControl(), logs={"entropy": 1.0, **line})
+
+    @pytest.mark.parametrize(
+        ("line", "levels"),
+        [({"frac_reward_zero_std": 1.0}, ("warn", "WARN")), ({"sanity/out_of_bounds": 0.1}, ("error", "ERROR"))],
+    )
+    def test_are_told(self, monkeypatch, tmp_path, line, levels):
+        heard = [], []
+        modules = {"trackio": self.trackio(heard[0]), "wandb": self.wandb(heard[1])}
+        self.hear(monkeypatch, tmp_path, modules, ["trackio", "wandb"], **line)
+        (alarm,) = said(tmp_path)
+        assert [list(x) for x in heard] == [[(alarm["title"], alarm["text"], level)] for level in levels]
+
+    @pytest.mark.parametrize(("report_to", "running"), [([], True), (["wandb"], False), ("tensorboard", True)])
+    def test_are_told_nothing_that_was_not_asked_for(self, monkeypatch, tmp_path, report_to, running):
+        heard = []
+        modules = {"trackio": self.trackio(heard, running), "wandb": self.wandb(heard, running)}
+        self.hear(monkeypatch, tmp_path, modules, report_to, frac_reward_zero_std=1.0)
+        assert heard == [] and len(said(tmp_path)) == 1
+
+    def test_one_that_fails_does_not_reach_the_trainer(self, monkeypatch, tmp_path, caplog):
+        broken = {"trackio": SimpleNamespace(), "wandb": SimpleNamespace(run=object())}
+        self.hear(monkeypatch, tmp_path, broken, ["trackio", "wandb"], frac_reward_zero_std=1.0)
+        assert len(said(tmp_path)) == 1
+        assert caplog.text.count("could not be judged or delivered; the training continues") == 2
+
+    def test_one_process_speaks(self, monkeypatch, tmp_path, caplog):
+        heard = []
+        modules = {"wandb": self.wandb(heard)}
+        self.hear(monkeypatch, tmp_path, modules, ["wandb"], is_main=False, frac_reward_zero_std=1.0)
+        assert heard == said(tmp_path) == [] and not caplog.text
+
+
+def test_a_file_that_cannot_be_written_ends_no_training(watched, tmp_path, caplog):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/_logs").write_text("in the way")
+    trainer = watched("dead_groups")
+    trainer.train()
+    assert trainer.state.global_step == 12
+    assert "Nearly all groups are dead" in caplog.text and "the training continues" in caplog.text

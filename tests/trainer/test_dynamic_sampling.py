@@ -1,0 +1,379 @@
+"""Dynamic sampling: only informative groups are trained on, and nothing else about a run changes."""
+
+import math
+from collections import Counter
+
+import pandas as pd
+import pytest
+import torch
+from support.groups import Given, brevity, is_correct, is_informative, number, numbered
+from support.runs import OPEN_STARE, Watching, same_parameters
+
+from steer_trl import SteerGRPOTrainer
+from steer_trl.trainer.inputs import loss_mask
+
+# Four groups of four in a rollout, which is one optimizer step of four micro-batches.
+SIZES = {"gradient_accumulation_steps": 4, "max_steps": 2, "max_completion_length": 16, "shuffle_dataset": False}
+RESAMPLE, MASK = {"dynamic_sampling": "resample"}, {"dynamic_sampling": "mask"}
+
+
+@pytest.fixture
+def run(train):
+    """Train on given groups; what was asked for is in `trainer.rollout_func.asked`."""
+
+    def train_on(rows, *, rewards=is_correct, trainer_class=Watching, **fields):
+        dataset = numbered(rows) if isinstance(rows, int) else rows
+        arguments = {"rollout_func": Given(), "reward_funcs": rewards, "train_dataset": dataset}
+        return train(trainer_class, trainer_arguments=arguments, **SIZES | fields)
+
+    return train_on
+
+
+def trained_on(trainer):
+    """The number of each prompt whose completions were trained on, rollout by rollout."""
+    tokenizer = trainer.processing_class
+    return [
+        [
+            number(tokenizer.decode(row, skip_special_tokens=True))
+            for row, mask in zip(rollout["prompt_ids"], loss_mask(rollout), strict=True)
+            if mask.any()
+        ]
+        for rollout in trainer.written
+    ]
+
+
+def column(trainer, key):
+    return [entry[key] for entry in trainer.state.log_history if entry.get(key) is not None]
+
+
+def in_fours(prompts):
+    return [prompt for prompt in prompts for _ in range(4)]
+
+
+class TestResample:
+    def test_only_informative_groups_are_trained_on(self, run):
+        trainer = run(40, **RESAMPLE)
+        assert trained_on(trainer) == [in_fours([0, 2, 4, 6]), in_fours([8, 10, 12, 14])]
+        assert all((rollout["advantages"].abs() > 0.5).all() for rollout in trainer.written)
+        plain = run(40)
+        assert trained_on(plain) == [in_fours([0, 1, 2, 3]), in_fours([4, 5, 6, 7])]
+
+    def test_where_every_group_is_informative_it_changes_nothing(self, train):
+        """Real generation, several passes over a data set that no number of batches fills."""
+
+        def alternating(completions, **_):
+            return [float(i % 2) for i in range(len(completions))]
+
+        arguments = {"trainer_arguments": {"reward_funcs": alternating, "train_dataset": numbered(5)}}
+        schedule = {"steps_per_generation": 4, "num_iterations": 2, "max_steps": 10}
+        for method in ({"advantage_shaping": "none"}, OPEN_STARE):
+            plain, resampled, masked = (
+                train(SteerGRPOTrainer, **arguments, **schedule, **method, **switch) for switch in ({}, RESAMPLE, MASK)
+            )
+            assert same_parameters(plain, resampled) and same_parameters(plain, masked)
+            assert column(plain, "reward") == column(resampled, "reward") == column(masked, "reward")
+
+    def test_a_seed_says_all(self, train):
+        arguments = {"reward_funcs": lambda completions, **_: [float("1" in text) for text in completions]}
+        one, same, other = (
+            train(SteerGRPOTrainer, trainer_arguments=arguments, seed=seed, **RESAMPLE) for seed in (1, 1, 2)
+        )
+        assert column(one, "dynamic_sampling/informative") != [1.0] * 4  # something was dropped
+        assert same_parameters(one, same) and not same_parameters(one, other)
+
+    def test_rounds_of_different_lengths_make_one_rollout(self, run):
+        """Prompts are padded left and completions right, and the denominator is that of the chosen completions."""
+        trainer = run(40, **RESAMPLE, max_steps=1)
+        (rollout,) = trainer.written
+        tokenizer, given = trainer.processing_class, Given()
+        prompts = [prompt for prompt in numbered(8)["prompt"] if is_informative(prompt)]
+        expected = given(in_fours(prompts), trainer)
+        for i in range(16):
+            for side in ("prompt", "completion"):
+                ids = rollout[f"{side}_ids"][i][rollout[f"{side}_mask"][i].bool()].tolist()
+                assert ids == expected[f"{side}_ids"][i]
+            logps = rollout["sampling_per_token_logps"][i][rollout["completion_mask"][i].bool()]
+            assert logps.tolist() == pytest.approx(expected["logprobs"][i])  # as an engine's would
+        assert rollout["prompt_mask"][:, -1].all() and rollout["completion_mask"][:, 0].all()
+        assert rollout["num_items_in_batch"] == sum(map(len, expected["completion_ids"]))
+        assert len({len(ids) for ids in expected["completion_ids"]}) > 3
+        assert tokenizer.padding_side == "left"
+
+    def test_what_is_left_over_is_trained_on_next(self, run):
+        trainer = run(40, **RESAMPLE, dynamic_sampling_factor=3, max_steps=3)
+        assert trained_on(trainer) == [in_fours(range(start, start + 8, 2)) for start in (0, 8, 16)]
+        assert [number(prompt) for prompt in trainer.rollout_func.asked] == list(range(24))
+        assert column(trainer, "dynamic_sampling/waiting") == [2, 4, 0]
+        assert column(trainer, "dynamic_sampling/attempts") == [1, 1, 0]
+        assert len(column(trainer, "reward")) == 2  # nothing was written for the third
+
+    def test_or_dropped_as_the_authors_do(self, run):
+        trainer = run(40, **RESAMPLE, dynamic_sampling_factor=3, dynamic_sampling_surplus="drop")
+        assert trained_on(trainer) == [in_fours([0, 2, 4, 6]), in_fours([12, 14, 16, 18])]
+        assert column(trainer, "dynamic_sampling/waiting") == [0, 0]
+
+    def test_no_prompt_comes_twice_in_a_pass(self, run):
+        trainer = run(30, **RESAMPLE, shuffle_dataset=True, max_steps=6)
+        asked = [number(prompt) for prompt in trainer.rollout_func.asked]
+        assert len(asked) > 30
+        first, second = asked[:28], asked[28:]  # a pass ends where no four prompts are left
+        assert max(Counter(first).values()) == max(Counter(second).values()) == 1
+        assert first[: len(second)] != second  # and is shuffled anew
+        assert column(trainer, "dynamic_sampling/epochs")[-1] == pytest.approx(1 + len(second) / 30)
+
+    def test_correctness_decides_not_the_shaped_reward(self, run):
+        rewards = [is_correct, brevity]
+        trainer = run(40, rewards=rewards, **RESAMPLE, dynamic_sampling_reward="is_correct")
+        assert trained_on(trainer) == [in_fours([0, 2, 4, 6]), in_fours([8, 10, 12, 14])]
+        other = run(40, rewards=rewards, **RESAMPLE, dynamic_sampling_reward="brevity")
+        assert trained_on(other) == [in_fours([0, 1, 2, 3]), in_fours([4, 5, 6, 7])]
+
+    def test_evaluation_is_left_alone(self, run, train):
+        dataset = numbered(4)
+        arguments = {"rollout_func": Given(), "reward_funcs": is_correct, "train_dataset": numbered(40)}
+        arguments["eval_dataset"] = dataset
+        for switch in (RESAMPLE, MASK):
+            settings = SIZES | switch | {"eval_strategy": "steps", "eval_steps": 1}
+            trainer = train(SteerGRPOTrainer, trainer_arguments=arguments, **settings)
+            assert column(trainer, "eval_reward") == [0.5, 0.5]  # two mixed, one always, one never solved
+            assert not [key for entry in trainer.state.log_history for key in entry if key.startswith("eval_dynamic")]
+
+
+class TestTooFewGroups:
+    HARD = numbered(40).filter(lambda row: number(row["prompt"]) % 4 == 1)
+    ONE = numbered(40).filter(lambda row: number(row["prompt"]) in {0, *range(1, 40, 4)})
+    FEW = RESAMPLE | {"dynamic_sampling_max_attempts": 2}
+
+    def test_the_run_goes_on_and_says_so_once(self, run, caplog):
+        start = run(self.HARD, max_steps=1, learning_rate=0.0)
+        trainer = run(self.HARD, **self.FEW, max_steps=3)
+        assert trainer.state.global_step == 3 and same_parameters(start, trainer)
+        assert column(trainer, "dynamic_sampling/hidden") == [1, 1, 1]
+        assert column(trainer, "dynamic_sampling/all_incorrect") == [1, 1, 1]
+        assert caplog.text.count("found 0 of the 4 groups of a rollout in 2 attempts (8 prompts)") == 1
+        assert "rollout_entropy" not in trainer.state.log_history[0] or math.isnan(
+            trainer.state.log_history[0]["rollout_entropy"] or math.nan
+        )
+
+    def test_what_was_found_is_trained_on_and_nothing_else(self, run, caplog):
+        trainer = run(self.ONE, **self.FEW, max_steps=1)
+        assert trained_on(trainer) == [in_fours([0])]
+        assert column(trainer, "dynamic_sampling/hidden") == [0.75]
+        assert "found 1 of the 4 groups" in caplog.text
+
+    def test_an_error_if_the_user_wants_one(self, run):
+        with pytest.raises(RuntimeError, match=r"found 1 of the 4 .* With dynamic_sampling_exhausted='train'"):
+            run(self.ONE, **self.FEW, dynamic_sampling_exhausted="error")
+
+    def test_mask_goes_on_too(self, run):
+        trainer = run(self.HARD, **MASK, max_steps=2, **OPEN_STARE)
+        assert trainer.state.global_step == 2 and column(trainer, "dynamic_sampling/hidden") == [1, 1]
+
+
+class TestMask:
+    """The same groups: chosen among others, hidden among others, or alone."""
+
+    METHODS = {
+        "none": {"advantage_shaping": "none"},
+        "steer": {"steer_lambda_min": 0.3},
+        "stare": OPEN_STARE | {"stare_amplify": 2.0},
+        "rollouts": {"advantage_shaping": ["gtpo"]},
+        "whole rollout": {"advantage_shaping": "none", "scale_rewards": "batch"},
+    }
+    SGD = {"optim": "sgd", "learning_rate": 1.0, "lr_scheduler_type": "constant", "max_grad_norm": 0.0, "max_steps": 1}
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_its_loss_is_that_of_the_informative_groups_alone(self, run, method):
+        settings = self.SGD | self.METHODS[method]
+        alone = {"gradient_accumulation_steps": 2}
+        informative = numbered(4).filter(lambda row: is_informative(row["prompt"]))
+        runs = {
+            "alone": run(informative, **settings, **alone),
+            "resampled": run(numbered(4), **settings, **alone, **RESAMPLE),
+            "masked": run(numbered(4), **settings, **MASK),
+            "short": run(numbered(4), **settings, **RESAMPLE, dynamic_sampling_max_attempts=1),
+        }
+        expected = dict(runs["alone"].model.named_parameters())
+        start = dict(run(numbered(4), **settings | {"learning_rate": 0.0}).model.named_parameters())
+        assert any(not torch.equal(start[name], value) for name, value in expected.items())
+        for name, trainer in runs.items():
+            for key, value in trainer.model.named_parameters():
+                torch.testing.assert_close(value, expected[key], rtol=0, atol=2e-6, msg=f"{name}: {key}")
+        plain = run(numbered(4), **settings)
+        assert not all(
+            torch.allclose(value, expected[key], rtol=0, atol=1e-5) for key, value in plain.model.named_parameters()
+        )
+
+    def test_hidden_groups_are_in_no_statistic(self, run):
+        """The gate's entropy is that of the groups that are trained on."""
+        masked, alone = (
+            run(rows, **switch, **OPEN_STARE, max_steps=1)
+            for rows, switch in (
+                (numbered(4), MASK),
+                (numbered(4).filter(lambda row: is_informative(row["prompt"])), {"gradient_accumulation_steps": 2}),
+            )
+        )
+        for key in ("rollout_entropy", "shaping/weight_mean", "shaping/share_changed"):
+            assert column(masked, key) == pytest.approx(column(alone, key), rel=1e-5)
+        assert (masked.written[0]["advantages"] == 0).sum() == 8
+
+    @pytest.mark.parametrize("switch", [MASK, RESAMPLE | {"dynamic_sampling_max_attempts": 1}], ids=str)
+    def test_truncated_completions_may_be_masked_as_well(self, run, switch):
+        trainer = run(numbered(4), **switch, mask_truncated_completions=True, max_steps=1, advantage_shaping="gtpo")
+        assert not loss_mask(trainer.written[0]).any()  # none of the given ones ends
+
+
+class TestLog:
+    def test_the_reward_is_that_of_everything_that_was_written(self, run):
+        trainer = run(40, **RESAMPLE, max_steps=1)
+        (log,) = [entry for entry in trainer.state.log_history if "reward" in entry]
+        expected = {
+            "reward": 0.5,
+            "rewards/is_correct/mean": 0.5,
+            "frac_reward_zero_std": 0.5,
+            "informative": 0.5,
+            "all_correct": 0.25,
+            "all_incorrect": 0.25,
+            "accuracy": 0.5,
+            "accuracy_trained": 0.5,
+            "accuracy_dropped": 0.5,
+            "reward_trained": 0.5,
+            "reward_dropped": 0.5,
+            "hidden": 0,
+            "attempts": 2,
+            "waiting": 0,
+            "epochs": 0.2,
+        }
+        given = Given()
+        lengths = {
+            prompt: sum(map(len, given([prompt] * 4, trainer)["completion_ids"])) for prompt in numbered(8)["prompt"]
+        }
+        kept = sum(length for prompt, length in lengths.items() if is_informative(prompt))
+        expected["tokens_per_trained_token"] = sum(lengths.values()) / kept
+        for key, value in expected.items():
+            assert log.get(key, log.get(f"dynamic_sampling/{key}")) == pytest.approx(value), key
+
+    def test_easy_prompts_do_not_flatter(self, run):
+        """Half of the prompts are always solved: the trained groups' reward of .5 is not the policy's."""
+        easy = numbered(40).filter(lambda row: number(row["prompt"]) % 4 in (0, 3))
+        for switch in (RESAMPLE, MASK):
+            trainer = run(easy, **switch, max_steps=1)
+            assert column(trainer, "reward") == [0.75]
+            assert column(trainer, "dynamic_sampling/reward_trained") == [0.5]
+            assert column(trainer, "dynamic_sampling/accuracy_dropped") == [1]
+
+    def test_trls_own_numbers_are_kept_where_all_is_trained_on(self, run):
+        informative = numbered(40).filter(lambda row: is_informative(row["prompt"]))
+        keys = ("reward", "reward_std", "frac_reward_zero_std", "rewards/is_correct/mean", "rewards/is_correct/std")
+        plain = run(informative)
+        for switch in (RESAMPLE, MASK):
+            other = run(informative, **switch)
+            assert all(column(plain, key) == pytest.approx(column(other, key)) for key in keys)
+
+    @pytest.mark.parametrize("switch", [RESAMPLE, RESAMPLE | {"dynamic_sampling_max_attempts": 1}, MASK], ids=str)
+    def test_the_table_of_completions(self, run, switch, tmp_path):
+        """One row per completion of the rollout, with every reward, and what the reward function adds to it."""
+
+        def telling(completions, log_extra=None, log_metric=None, **_):
+            log_extra("text", list(completions))
+            log_metric("told", float(len(completions)))
+            return is_correct(completions)
+
+        trainer = run(40, rewards=telling, **switch, log_completions=True, max_steps=1)
+        table = pd.read_parquet(tmp_path / "run/completions/completions_00001.parquet")
+        assert len(table) == 16 and list(table["completion"]) == list(table["text"])
+        assert list(table["telling"]) == is_correct(table["completion"])
+        assert column(trainer, "told") == [16]
+
+
+class TestCheckpoint:
+    SETTINGS = RESAMPLE | {
+        "dynamic_sampling_factor": 2,
+        "save_strategy": "steps",
+        "save_steps": 1,
+        "max_steps": 6,
+        "shuffle_dataset": True,
+        "gradient_accumulation_steps": 2,
+        "steps_per_generation": 4,
+    }
+
+    def go_on(self, make_trainer, tmp_path, step, rows=30, **fields):
+        arguments = {"rollout_func": Given(), "reward_funcs": is_correct, "train_dataset": numbered(rows)}
+        trainer = make_trainer(Watching, trainer_arguments=arguments, **SIZES | self.SETTINGS | fields)
+        trainer.train(resume_from_checkpoint=str(tmp_path / f"run/checkpoint-{step}"))
+        return trainer
+
+    def test_a_resumed_run_reads_on_where_it_was(self, run, make_trainer, tmp_path):
+        """Between two rollouts, and in the middle of one."""
+        whole = run(30, **self.SETTINGS)
+        asked, waiting = whole.rollout_func.asked, column(whole, "dynamic_sampling/waiting")
+        assert any(waiting)
+        for step in (2, 3):
+            resumed = self.go_on(make_trainer, tmp_path, step, save_strategy="no")
+            assert same_parameters(whole, resumed)
+            assert resumed.rollout_func.asked == asked[len(asked) - len(resumed.rollout_func.asked) :]
+            assert column(resumed, "dynamic_sampling/epochs") == column(whole, "dynamic_sampling/epochs")
+
+    def test_other_settings(self, run, make_trainer, tmp_path, caplog):
+        run(30, **self.SETTINGS)
+        with pytest.raises(ValueError, match="train_dataset must have 30 rows"):
+            self.go_on(make_trainer, tmp_path, 4, rows=40)
+        resumed = self.go_on(make_trainer, tmp_path, 4, num_generations=8, per_device_train_batch_size=8)
+        assert resumed.state.global_step == 6 and "groups of another num_generations" in caplog.text
+        (tmp_path / "run/checkpoint-4/dynamic_sampling.pt").unlink()
+        resumed = self.go_on(make_trainer, tmp_path, 4)
+        assert "the first 2 rollouts of prompts are taken for read" in caplog.text
+        assert resumed.state.global_step == 6
+
+    def test_another_training_begins_anew(self, run):
+        trainer = run(40, **RESAMPLE)
+        first = list(trainer.rollout_func.asked)
+        trainer.train()
+        assert trainer.rollout_func.asked == first * 2
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"dynamic_sampling": "always"}, "dynamic_sampling='always' is unknown"),
+            (
+                {"dynamic_sampling_factor": 3},
+                "dynamic_sampling_factor=3 cannot be combined with dynamic_sampling='none'",
+            ),
+            (MASK | {"dynamic_sampling_max_attempts": 3}, "with dynamic_sampling='mask': it writes no other groups"),
+            ({"dynamic_sampling_reward": "is_correct"}, "it judges no completion"),
+            (
+                RESAMPLE | {"dynamic_sampling_factor": 1.5},
+                "dynamic_sampling_factor must be a whole number in .1, inf., got 1.5",
+            ),
+            (RESAMPLE | {"dynamic_sampling_factor": 0}, r"dynamic_sampling_factor must be in \[1, inf\), got 0"),
+            (MASK | {"loss_type": "grpo"}, "loss_type='grpo' cannot be combined with dynamic_sampling='mask'"),
+        ],
+        ids=str,
+    )
+    def test_of_the_configuration(self, make_trainer, fields, message):
+        with pytest.raises(ValueError, match=message):
+            make_trainer(SteerGRPOTrainer, **fields)
+
+    @pytest.mark.parametrize(
+        ("switch", "arguments", "message"),
+        [
+            (RESAMPLE, {"reward_funcs": [is_correct, brevity]}, "dynamic_sampling_reward must be set with several"),
+            (
+                MASK | {"dynamic_sampling_reward": "correct"},
+                {"reward_funcs": [is_correct, brevity]},
+                r"dynamic_sampling_reward='correct' must be .*\['is_correct', 'brevity'\]",
+            ),
+            (RESAMPLE, {"train_dataset": numbered(8).to_iterable_dataset()}, "with a streamed train_dataset"),
+            (RESAMPLE, {"environment_factory": dict}, "cannot be combined with environment_factory"),
+        ],
+        ids=["several", "unknown", "streamed", "environment"],
+    )
+    def test_of_the_trainer_before_a_model_is_loaded(self, make_trainer, switch, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            make_trainer(SteerGRPOTrainer, model="nowhere/at-all", trainer_arguments=arguments, **switch)
+
+    def test_left_over_groups_are_not_on_policy(self, make_trainer, caplog):
+        make_trainer(SteerGRPOTrainer, advantage_shaping="opo", **RESAMPLE)
+        assert "opo: it assumes on-policy training, and with dynamic_sampling='resample'" in caplog.text

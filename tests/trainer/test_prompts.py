@@ -1,0 +1,40 @@
+"""Prompts come in the order of TRL's own sampler, at another pace."""
+
+import pytest
+from trl.trainer.utils import RepeatSampler
+
+from steer_trl.trainer.prompts import PromptStream
+
+
+def sampler(rows=11, shuffle=True):
+    return RepeatSampler([{"row": i} for i in range(rows)], 2, 3, 4, shuffle, seed=7)
+
+
+def trls_prompts(sampler):
+    """The prompts of a pass as TRL trains on them: each once for its 2 completions, a batch of 3 once for 4 steps."""
+    indexes = list(sampler)
+    return [prompt for start in range(0, len(indexes), 24) for prompt in indexes[start : start + 6 : 2]]
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_pass_after_pass_in_trls_order(shuffle):
+    trls = sampler(shuffle=shuffle)
+    stream = PromptStream(sampler(shuffle=shuffle))
+    expected = [trls_prompts(trls) for _ in range(3)]
+    assert len({tuple(one) for one in expected}) == (3 if shuffle else 1)
+    assert [stream.draw(3) for _ in range(3)] == expected
+    assert stream.row(4) == {"row": 4}
+
+
+@pytest.mark.parametrize("factor", [1, 2, 4])
+def test_a_place_is_all_there_is_to_save(factor):
+    stream, resumed = PromptStream(sampler()), PromptStream(sampler())
+    for _ in range(5):
+        resumed.load_state_dict(stream.state_dict())
+        assert stream.draw(factor) == resumed.draw(factor)
+    assert stream.epochs == pytest.approx(stream.passes + stream.position / 11) and stream.passes > 0
+
+
+def test_other_rows_are_refused():
+    with pytest.raises(ValueError, match=r"train_dataset must have 11 rows, as when .* got 12"):
+        PromptStream(sampler(12)).load_state_dict(PromptStream(sampler()).state_dict())

@@ -1,0 +1,206 @@
+"""What the log says of a step: with every method and without one, over all of its tokens, gathered once."""
+
+import math
+
+import pytest
+import torch
+from support.runs import OPEN_STARE, Spy, Watching
+from trl import GRPOTrainer
+
+from steer_trl import SteerGRPOTrainer
+from steer_trl.shaping import Shaper
+from steer_trl.trainer.metrics import StepSummary
+
+CHEAP = {
+    *(f"quadrants/{sign}_{kind}" for sign in ("positive", "negative") for kind in ("expected", "surprising")),
+    *(f"entropy/{part}" for part in ("first_quarter", "second_quarter", "third_quarter", "last_quarter")),
+    *("entropy/positive", "entropy/negative", "entropy/estimated_change", "sanity/out_of_bounds"),
+}
+CLOSE = {
+    "entropy/predicted_change",
+    *(f"quadrants/{sign}_{kind}_change" for sign in ("positive", "negative") for kind in ("expected", "surprising")),
+}
+CLIPS = {f"clip/{side}_{kind}" for side in ("lower", "upper") for kind in ("unlikely", "likely")}
+LATER = {"entropy/realised_change", "entropy/estimated_correlation", "entropy/predicted_correlation"}
+
+
+def keys(trainer, line):
+    return {key for key, value in trainer.state.log_history[line].items() if value is not None}
+
+
+def test_plain_grpo_shows_its_entropy_too(train):
+    trainer = train(SteerGRPOTrainer, advantage_shaping="none", max_steps=3, diagnostics_steps=2)
+    theirs = train(GRPOTrainer, max_steps=3)
+    found = [keys(trainer, line) - keys(theirs, line) for line in range(3)]
+    assert found == [CHEAP | CLOSE, CHEAP | LATER, CHEAP | CLOSE]
+    first, second = trainer.state.log_history[:2]
+    quadrants = {key for key in CHEAP if key.startswith("quadrants/")}
+    assert sum(first[key] for key in quadrants) == pytest.approx(1)
+    contributions = [first[f"{key}_change"] for key in quadrants]
+    assert sum(contributions) == pytest.approx(first["entropy/predicted_change"], abs=1e-7) and 0 not in contributions
+    assert -1 <= second["entropy/predicted_correlation"] <= 1
+
+
+def test_the_prediction_is_made_of_what_the_loss_is_given(train):
+    """A method that turns the advantages off predicts no change, one that doubles them twice of it."""
+    settings = {"max_steps": 1, "diagnostics_steps": 1, "learning_rate": 1e-9}
+    plain, twice, off = (
+        train(SteerGRPOTrainer, **settings, advantage_shaping=name).state.log_history[0]["entropy/predicted_change"]
+        for name in ("none", "test_step_log.Twice", "test_step_log.Off")
+    )
+    assert off == 0 != plain and twice == pytest.approx(2 * plain)
+
+
+class Twice(Shaper):
+    weight = 2.0
+
+    def weights(self, batch, measure):
+        return torch.full_like(batch.logps, self.weight)
+
+
+class Off(Twice):
+    weight = 0.0
+
+
+def test_a_model_whose_head_cannot_be_passed_again_is_trained_all_the_same(train, monkeypatch, caplog):
+    """A diagnostic ends no training; a method that reads the sensitivities cannot do without."""
+
+    def cannot(*_, **__):
+        raise AttributeError("no such head")
+
+    monkeypatch.setattr("steer_trl.trainer.sensitivity.HeadOnly.forward", cannot)
+    monkeypatch.setattr("steer_trl.trainer.sensitivity.add_fused_lm_head", lambda *_, **__: None)
+    trainer = train(SteerGRPOTrainer, advantage_shaping="none", max_steps=3, diagnostics_steps=1)
+    assert CHEAP | {"entropy/realised_change"} <= keys(trainer, 1) and not CLOSE & keys(trainer, 1)
+    assert caplog.text.count("no such head") == 1  # once, not at every step
+    with pytest.raises(AttributeError, match="no such head"):
+        train(SteerGRPOTrainer, steer_form="exact", max_steps=1)
+
+
+def test_one_switch_turns_all_of_it_off(train):
+    off = {"diagnostics": False, "max_steps": 2}
+    assert keys(train(SteerGRPOTrainer, advantage_shaping="none", **off), 0) == keys(
+        train(GRPOTrainer, **off_trl(off)), 0
+    )
+    with_method = keys(train(SteerGRPOTrainer, **OPEN_STARE, **off), 0)
+    assert not [key for key in with_method if key.startswith(("quadrants/", "entropy/", "weights/", "clip/"))]
+    assert "shaping/weight_mean" in with_method
+
+
+def off_trl(fields):
+    return {key: value for key, value in fields.items() if key != "diagnostics"}
+
+
+def test_numbers_are_over_all_tokens_of_the_step(train):
+    """Against the tokens of every micro-batch put together; each micro-batch's own mean would be another number."""
+    trainer = train(Spy, max_steps=1, gradient_accumulation_steps=4, **OPEN_STARE)
+    raw, shaped, logps, entropies, mask = (
+        torch.cat([x.expand_as(seen[2]).double() for x, seen in zip(column, trainer.seen, strict=True)])
+        for column in (
+            [seen[0].unsqueeze(1) for seen in trainer.seen],
+            [seen[1] for seen in trainer.seen],
+            [seen[2] for seen in trainer.seen],
+            [seen[4] for seen in trainer.seen],
+            [seen[5]["completion_mask"] for seen in trainer.seen],
+        )
+    )
+    kept = mask.bool()
+    raw, shaped, logps, entropies = (x[kept] for x in (raw, shaped, logps, entropies))
+    weights = torch.where(raw == 0, 1.0, shaped / raw)
+    surprising = -logps > entropies
+    expected = {
+        "quadrants/positive_surprising": ((raw > 0) & surprising).double().mean(),
+        "quadrants/negative_expected": ((raw < 0) & ~surprising).double().mean(),
+        "entropy/positive": entropies[raw > 0].mean(),
+        "entropy/negative": entropies[raw < 0].mean(),
+        "weights/1": (weights.sub(1).abs() < 1e-3).double().mean(),
+        "weights/effective_share": weights.sum() ** 2 / (len(weights) * weights.square().sum()),
+        "shaping/relative_change": (shaped - raw).abs().sum() / raw.abs().sum(),
+    }
+    logged = trainer.state.log_history[0]
+    for key, value in expected.items():
+        assert logged[key] == pytest.approx(value.item(), rel=1e-5), key
+    assert 0 < logged["weights/1"] < 1 and 0 < logged["shaping/relative_change"] < 0.1
+
+
+def test_clipped_tokens_add_up_to_what_trl_counts(train):
+    settings = {"num_iterations": 2, "epsilon": 0.01, "learning_rate": 5e-2, "max_steps": 2}
+    trainer = train(SteerGRPOTrainer, advantage_shaping="none", **settings)
+    logged = trainer.state.log_history[1]
+    for side, theirs in (("lower", "clip_ratio/low_mean"), ("upper", "clip_ratio/high_mean")):
+        ours = sum(logged[f"clip/{side}_{kind}"] for kind in ("likely", "unlikely"))
+        assert logged[theirs] > 0.05
+        # TRL averages over micro-batches, whose numbers of tokens differ
+        assert ours == pytest.approx(logged[theirs], rel=0.2)
+
+
+def test_nothing_is_logged_of_clipping_where_no_token_can_have_moved(train):
+    trainer = train(SteerGRPOTrainer, max_steps=1)
+    assert not CLIPS & keys(trainer, 0)
+    assert keys(train(SteerGRPOTrainer, max_steps=1, steps_per_generation=4), 0) >= CLIPS
+
+
+class TestSecondLook:
+    def test_the_realised_change_is_that_of_the_same_tokens(self, train):
+        """One pass over one micro-batch, once; and the number that passes before and after the update have."""
+
+        class Looking(Watching):
+            def compute_loss(self, model, inputs, **kwargs):
+                self.batches.append(inputs)
+                self.before.append(self.score(inputs)[1])
+                return super().compute_loss(model, inputs, **kwargs)
+
+            batches, before = [], []
+
+        trainer = train(Looking, max_steps=2, diagnostics_steps=2, shaping_scope="micro_batch")
+        logged = [entry.get("entropy/realised_change") for entry in trainer.state.log_history]
+        assert trainer.scored == len(trainer.batches[0]["completion_ids"])  # one micro-batch, once
+        assert logged[0] is None and len(trainer.before) == 4
+        mask = trainer.batches[0]["completion_mask"].bool()
+        # The model has moved on since: a run that stops after one step has the entropies after it.
+        one = train(Looking, max_steps=1, diagnostics_steps=0, shaping_scope="micro_batch")
+        change = one.score(trainer.batches[0])[1] - trainer.before[0]
+        assert logged[1] == pytest.approx(change[mask].double().mean().item(), rel=1e-4)
+        assert abs(logged[1]) > 1e-5
+
+    @pytest.mark.parametrize("steps", [0, 3])
+    def test_how_often(self, train, steps):
+        trainer = train(SteerGRPOTrainer, max_steps=7, diagnostics_steps=steps)
+        looked = [entry["step"] for entry in trainer.state.log_history if "entropy/realised_change" in entry]
+        assert looked == ([2, 5] if steps else [])
+
+
+def test_one_gather_a_step_whatever_is_measured(make_trainer):
+    trainer = make_trainer(SteerGRPOTrainer, **OPEN_STARE | {"advantage_shaping": ["steer", "stare"]}, max_steps=2)
+    summaries, gather = [], trainer.accelerator.gather
+
+    class Counting(StepSummary):
+        def pop(self, accelerator):
+            calls = []
+            accelerator.gather = lambda tensor: (calls.append(tensor.numel()), gather(tensor))[1]
+            try:
+                return super().pop(accelerator)
+            finally:
+                accelerator.gather = gather
+                summaries.append(calls)
+
+    trainer.step._log._summaries["train"] = Counting()
+    trainer.train()
+    assert [len(calls) for calls in summaries] == [1, 1]
+    assert all(numbers < 150 for calls in summaries for numbers in calls)
+
+
+def test_an_empty_step_has_no_numbers(train):
+    """Every completion is truncated and masked, so there is no token to measure."""
+    settings = {"mask_truncated_completions": True, "max_completion_length": 2, "max_steps": 1, "diagnostics_steps": 1}
+    trainer = train(SteerGRPOTrainer, trainer_arguments={"rollout_func": never_ending}, **settings)
+    entry = trainer.state.log_history[0]
+    ours = ("quadrants/", "entropy/", "weights/", "shaping/")
+    assert {value for key, value in entry.items() if key.startswith(ours) and value is not None} <= {0.0}
+    assert math.isfinite(entry["loss"])
+
+
+def never_ending(prompts, trainer):
+    ids = trainer.processing_class(prompts)["input_ids"]
+    completions = trainer.processing_class(["12"] * len(prompts))["input_ids"]
+    return {"prompt_ids": ids, "completion_ids": completions, "logprobs": None}
