@@ -1,38 +1,17 @@
 """The parser of every command: the command line over a recipe over the defaults, and a sentence for each mistake."""
 
 import os
-import re
 import sys
-from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from types import UnionType
-from typing import Any, NoReturn, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from trl import TrlParser
 
 from steer_trl.cli.recipes import load_recipe
+from steer_trl.cli.sentences import KINDS, Sentences
 from steer_trl.validation import did_you_mean, refuse
-
-KINDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number"}
-KINDS |= {kind.__name__: text for kind, text in KINDS.items()}
-INVALID = re.compile(r"argument --(?P<name>\w+)\S*: invalid (?P<kind>\w+) value: (?P<value>.*)")
-
-
-class _Sentences(ArgumentParser):
-    """A parser whose errors are one line, without the usage of three hundred flags."""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise the message; `errors.py` says it."""
-        if wrong := INVALID.match(message):
-            message = f"{wrong['name']} must be {KINDS.get(wrong['kind'], wrong['kind'])}, got {wrong['value']}"
-        elif lacking := re.match(r"argument --?([\w-]+)\S*: expected (.*)", message):
-            message = f"{lacking[1]}: expected {lacking[2]} after --{lacking[1]}, and nothing follows"
-        elif missing := re.match(r"the following arguments are required: (.*)", message):
-            names = [words.split("/")[0].lstrip("-") for words in missing[1].split(", ")]
-            message = "; ".join(f"{name} is missing" for name in names) + ". Give --" + " and --".join(names)
-        message = re.sub(r"^argument --?([\w-]+)\S*:", r"\1:", message)
-        raise ValueError(f"{message.rstrip('.')}.")
 
 
 def split_off(flag: str, arguments: list[str], metavar: str = "FILE.yaml") -> tuple[str | None, list[str]]:
@@ -41,7 +20,7 @@ def split_off(flag: str, arguments: list[str], metavar: str = "FILE.yaml") -> tu
     Raises:
         `ValueError`: nothing follows, or the flag is given twice.
     """
-    parser = _Sentences(add_help=False, allow_abbrev=False)
+    parser = Sentences(add_help=False, allow_abbrev=False)
     parser.add_argument(flag, dest="values", metavar=metavar, action="append", default=[])
     known, others = parser.parse_known_args(arguments)
     if len(known.values) > 1:
@@ -54,7 +33,7 @@ def checkpoint_to_resume(value: str | None) -> str | bool | None:
     return {"true": True, "false": None}.get(str(value).lower(), value)
 
 
-class RecipeParser(_Sentences, TrlParser):
+class RecipeParser(Sentences, TrlParser):
     """TRL's parser, with recipes that extend each other behind `--config`."""
 
     def __init__(self, dataclass_types: Iterable[Any], **named: Any) -> None:

@@ -5,9 +5,9 @@
 A run is the folder that `output_dir` named; a folder of runs stands for all of them. It works on a run that goes on.
 """
 
-import argparse
 from pathlib import Path
 
+from steer_trl.cli.sentences import Sentences
 from steer_trl.report import write
 
 
@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> None:
     Raises:
         `NoRun`: a RUN that is not a folder, or has no log.
     """
-    parser = argparse.ArgumentParser("steer-trl report", description=__doc__.split("\n", 1)[0].replace("`", ""))
+    parser = Sentences("steer-trl report", allow_abbrev=False, description=__doc__.split("\n", 1)[0].replace("`", ""))
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or of several runs")
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("report.html"), help="the page; report.html by default"

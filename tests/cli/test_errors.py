@@ -13,7 +13,7 @@ from support.runs import save_tiny_model
 
 from steer_trl.cli.errors import CRASHED, FAILURES, HINT, SAID, TRACEBACK, Failed, one_line
 from steer_trl.cli.launch import failure
-from steer_trl.cli.main import main
+from steer_trl.cli.main import COMMANDS, main
 
 FILES = {
     "tab.yaml": "max_steps: 1\n\tseed: 2\n",
@@ -280,6 +280,10 @@ MISTAKES = [
     # Recipes, listed.
     (["recipes", "psrr"], r"there is no recipe 'psrr'.* Did you mean 'psr'\?"),
     (["recipes", "a", "b"], "one name is shown at a time"),
+    # The report.
+    (["report"], r"RUN is missing|runs is missing"),
+    (["report", "nope"], "nope"),
+    (["report", "--out", "x", "nope"], "--out"),
 ]
 if not torch.accelerator.is_available():
     ON_GPU = {"use_cpu": "false", "bf16": "true"}
@@ -299,7 +303,7 @@ def test_one_line_for_each_mistake(line, said, here, capsys):
     with pytest.raises(SystemExit) as exit:
         main(line)
     assert exit.value.code == 2
-    program = f"steer-trl {line[0]}" if line and line[0] in ("train", "eval", "recipes") else "steer-trl"
+    program = f"steer-trl {line[0]}" if line and line[0] in COMMANDS else "steer-trl"
     lines = [text for text in capsys.readouterr().err.splitlines() if text.startswith("steer-trl")]
     errors = [text.partition(": error: ") for text in lines if ": note: " not in text]
     assert len(errors) == len(said) and {error[0] for error in errors} == {program}, lines
