@@ -101,7 +101,12 @@ class MathArguments:
             f"prompt_column={column!r} is no column of data set {self.dataset_name!r}."
             f"{did_you_mean(column, rows.column_names)} Its columns are {sorted(rows.column_names)}."
         )
+        taken = (
+            f"prompt_column={column!r} cannot be combined with data set {self.dataset_name!r}, which has a column "
+            "'prompt' as well. Rename or remove that one."
+        )
         refuse([] if column in rows.column_names else [complaint], "data set")
+        refuse([taken] if column != "prompt" and "prompt" in rows.column_names else [], "data set")
         rows = rows if self.limit is None else rows.select(range(min(self.limit, len(rows))))
         rows = rows if column == "prompt" else rows.rename_column(column, "prompt")
         if self.instruction is None:

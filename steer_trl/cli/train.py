@@ -32,7 +32,7 @@ from steer_trl.cli.run_folder import remove_run
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
 from steer_trl.processes import leave_group
 from steer_trl.redact import changed, public
-from steer_trl.shaping.unused import unread
+from steer_trl.shaping.unused import defaults, unread
 from steer_trl.validation import refuse
 
 HEAD = """
@@ -72,9 +72,10 @@ class TrainParser(RecipeParser):
         parser.add_argument("--advantage_shaping", "--advantage-shaping", nargs="+")
         chosen, left_out = parser.parse_known_args(args)[0].advantage_shaping, []
         settings: dict[str, Any] = {}
+        usual = defaults(SteerGRPOConfig)
         for _, own in layers(path):
             idle = [] if chosen is None else unread(own, [name for name in chosen if name != "none"])
-            left_out += idle
+            left_out += [name for name in idle if own[name] != usual[name]]
             settings = {name: value for name, value in own.items() if name not in idle} | settings
             shaping = own.get("advantage_shaping", chosen) if chosen is None else chosen
             chosen = [shaping] if isinstance(shaping, str) else shaping if isinstance(shaping, list) else None

@@ -15,15 +15,20 @@ def unread(settings: Iterable[str], names: Collection[str]) -> list[str]:
     return [setting for setting in settings if setting in SETTINGS and not set(SETTINGS[setting]) & set(names)]
 
 
+def defaults(configuration: type[ShapingConfig]) -> dict[str, Any]:
+    """Return the default of every setting that only some methods read."""
+    return {
+        field.name: field.default if field.default_factory is MISSING else field.default_factory()
+        for field in fields(configuration)
+        if field.name in SETTINGS
+    }
+
+
 def unused_complaints(names: Collection[str], args: ShapingConfig, read_elsewhere: Collection[str] = ()) -> list[str]:
     """Refuse each setting that is not at its default, and that neither a method in use nor anything else reads."""
-    defaults: dict[str, Any] = {
-        field.name: field.default if field.default_factory is MISSING else field.default_factory()
-        for field in fields(args)
-        if field.name in SETTINGS and field.name not in read_elsewhere
-    }
     complaints = []
-    for setting in unread((name for name, value in defaults.items() if getattr(args, name) != value), names):
+    changed = [name for name, value in defaults(type(args)).items() if getattr(args, name) != value]
+    for setting in unread([name for name in changed if name not in read_elsewhere], names):
         readers = SETTINGS[setting]
         wanted = [*names, readers[0]]
         complaints.append(

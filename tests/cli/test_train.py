@@ -1,0 +1,85 @@
+"""`steer-trl train`: its help, columns of a user's own, and recipes whose method the command line changes."""
+
+from dataclasses import fields
+
+import pytest
+from trl import ModelConfig
+
+from steer_trl import SteerGRPOConfig
+from steer_trl.cli.arguments import MathArguments
+from steer_trl.cli.main import main
+from steer_trl.cli.train import parse
+from steer_trl.data import load_math_dataset
+from steer_trl.shaping import SHAPERS
+
+NEEDED = ["--model_name_or_path", "m", "--dataset_name", "math500", "--use_cpu", "true", "--bf16", "false"]
+
+
+class TestHelp:
+    def shown(self, capsys, *words):
+        main(list(words))
+        return capsys.readouterr().out
+
+    def test_it_fits_a_few_screens_and_begins_with_what_everybody_needs(self, capsys, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "100")
+        text = self.shown(capsys, "train", "--help")
+        assert len(text.splitlines()) < 330 and "  --config  " in text[:900] and "--accelerate_config" in text[:900]
+        ours = [f.name for f in fields(MathArguments)]
+        assert all(f"  --{name}" in text for name in [*ours, "advantage_shaping", "hold_entropy"])
+        assert all(f"  --{name}  " in text for method in SHAPERS.values() for name in method.settings())
+        assert max(map(len, text.splitlines())) <= 120
+
+    def test_all_of_it(self, capsys):
+        text = self.shown(capsys, "train", "--help-all")
+        for kind in (MathArguments, SteerGRPOConfig, ModelConfig):
+            assert [f.name for f in fields(kind) if f.init and f"  --{f.name}" not in text] == []
+
+    def test_of_the_evaluation(self, capsys):
+        assert all(flag in self.shown(capsys, "eval", "--help") for flag in ("--config", "--list", "--limit"))
+        text = self.shown(capsys, "eval", "--list")
+        assert "aime24@32" in text and "math500@1" in text and "dapo" not in text
+
+
+class TestRecipes:
+    def test_settings_of_a_method_that_the_command_line_leaves_out_are_left_out_and_said(self, capsys):
+        line = ["--config", "stare_lora_24gb", *NEEDED, "--use_vllm", "false"]
+        assert parse(line)[1].stare_target_entropy == 0.8 and capsys.readouterr().err == ""
+        _, args, _ = parse([*line, "--advantage_shaping", "none"])
+        assert args.shaping_names == () and args.stare_target_entropy == 0.3
+        said = capsys.readouterr().err
+        assert said.startswith("steer-trl train: note: stare_target_entropy, stare_target_entropy_unit of recipe")
+
+    def test_what_is_typed_beside_the_method_is_not_left_out(self):
+        line = ["--config", "stare_lora_24gb", *NEEDED, "--use_vllm", "false", "--advantage_shaping", "none"]
+        with pytest.raises(ValueError, match=r"stare_amplify=1\.2 is a setting of 'stare'"):
+            parse([*line, "--stare_amplify", "1.2"])
+
+    def test_a_nearer_recipe_may_change_the_method(self, tmp_path):
+        near, far = tmp_path / "near.yaml", tmp_path / "far.yaml"
+        far.write_text("advantage_shaping: stare\nstare_amplify: 1.3\ncorrect_threshold: 0.0\n")
+        near.write_text("extends: far.yaml\nadvantage_shaping: steer\nsteer_lambda_min: 0.7\n")
+        _, args, _ = parse(["--config", str(near), *NEEDED])
+        assert (args.shaping_names, args.steer_lambda_min, args.stare_amplify) == (("steer",), 0.7, 1.1)
+
+
+class TestData:
+    @pytest.fixture
+    def table(self, tmp_path):
+        path = tmp_path / "sums.csv"
+        path.write_text("frage,antwort,prompt\n" + "".join(f"What is {i}+1?,{i + 1},no\n" for i in range(6)))
+        return str(path)
+
+    def test_columns_of_any_name_and_fewer_rows(self, table):
+        data = load_math_dataset(table, prompt_column="frage", answer_column="antwort", limit=4)
+        assert data["solution"][:] == [rf"\boxed{{{i + 1}}}" for i in range(4)]
+        assert "What is 3+1?" in data[3]["prompt"][-1]["content"]
+
+    def test_without_math_every_column_is_the_functions(self, table):
+        args = MathArguments(dataset_name=table, prompt_column="frage", reward_funcs=["a.b"], limit=2)
+        args.instruction = "Say {problem}"
+        with pytest.raises(ValueError, match="prompt"):  # a column of that name is there already
+            args.load_dataset()
+        args.prompt_column = "prompt"
+        data = args.load_dataset()
+        assert data.column_names == ["frage", "antwort", "prompt"] and len(data) == 2
+        assert data[0]["prompt"] == [{"role": "user", "content": "Say no"}]
