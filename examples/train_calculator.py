@@ -2,7 +2,7 @@
 
     python examples/train_calculator.py
 
-A Qwen2 of 0.2 million parameters is made from scratch. Supervised examples show it two ways to answer `37*6`: to give
+A Qwen2 of 0.15 million parameters is made from scratch. Supervised examples show it two ways to answer `37*6`: to give
 up, `?`, or to write `<call>37*6</call>`, read what the tool says, and repeat that. Half of the examples give up. Then
 the rewards decide, 1 for the right product and 0 otherwise, and calling spreads.
 
