@@ -189,11 +189,12 @@ SCHEDULES = {
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_off_costs_nothing_and_on_one_pass_of_the_head(train, monkeypatch, schedule):
-    fields, theirs, ahead, again = SCHEDULES[schedule]
-    fields, head = fields | {"max_steps": 2}, CountingHead(monkeypatch)
-    trl = {name: value for name, value in fields.items() if name != "shaping_scope"}
-    calls, grpo = head.of(train, GRPOTrainer, **trl)
+    schedule, theirs, ahead, again = SCHEDULES[schedule]
+    head = CountingHead(monkeypatch)
+    trl = {name: value for name, value in schedule.items() if name != "shaping_scope"}
+    calls, grpo = head.of(train, GRPOTrainer, **trl, max_steps=2)
     assert calls == theirs
+    fields = schedule | {"max_steps": 2, "diagnostics_steps": 0}
     off, trainer = head.of(train, SteerGRPOTrainer, **fields, steer_form="exact", steer_lambda_min=1.0)
     assert off == theirs and same_parameters(trainer, grpo)
     assert head.of(train, SteerGRPOTrainer, **fields)[0] == theirs + ahead
