@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from steer_trl import runlog
 from steer_trl.cli.train import parse
+from steer_trl.countdown.experiment import ENTROPY
 
 ENVIRONMENT = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
@@ -42,6 +43,8 @@ def test_quickstart(tmp_path):
     assert picture.startswith(b"\x89PNG")
     grpo = json.loads((tmp_path / "out/grpo/measured.json").read_text())
     assert [point["step"] for point in grpo["held_out"]] == [2, 4]
+    for name, steps in (("start", 2), ("grpo", 4)):  # what the progress bars go by
+        assert len(ENTROPY.findall((tmp_path / f"out/{name}/output.txt").read_text())) == steps
     stare = json.loads((tmp_path / "out/stare_c2_paper/measured.json").read_text())
     assert grpo["log"][0]["reward"] == stare["log"][0]["reward"]  # the same start and the same data
 

@@ -22,7 +22,7 @@ from steer_trl.countdown.evaluation import MEASURED
 
 START, RECIPE, OUTPUT = "start", "recipe.yaml", "output.txt"
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-ENTROPY = re.compile(r"'entropy': '(.+?)'")  # in the line that a step prints
+ENTROPY = re.compile(r"\bentropy(?:': '| )([\d.]+)")  # in the line that a step prints, TRL's or this package's
 
 
 def _cores() -> int:
