@@ -86,7 +86,7 @@ class TestEntropyChange:
 
     def test_unknown_form(self):
         one = torch.zeros(1, 1)
-        with pytest.raises(ValueError, match="form='papr' is unknown. Did you mean 'paper'"):
+        with pytest.raises(ValueError, match=r"form='papr' is unknown\. Did you mean 'paper'"):
             entropy_change(one, one, one, one, form="papr")
 
     def test_the_exact_form_needs_sensitivities_and_no_other_takes_them(self):
