@@ -13,8 +13,7 @@ from tokenizers.decoders import DecodeStream
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from steer_trl.functional import entropy_change
-from steer_trl.functional.clipping import clipped
+from steer_trl.diagnostics.change import changes
 from steer_trl.shaping import Shaped, TokenBatch
 from steer_trl.trainer.typed import GRPOTrainer
 
@@ -87,18 +86,8 @@ def predicted_change(batch: TokenBatch, advantages: Tensor) -> Tensor:
     Nats per unit of step, with the learning rate dropped, on the `advantages` `[B, T]` that the loss sees:
     -I_clip r A Phi with the exact Phi where the batch has it, otherwise STEER's estimate of it (2510.10150, Eq. 9).
     """
-    if batch.sensitivities is None:
-        return entropy_change(
-            batch.logps,
-            batch.old_logps,
-            batch.entropies,
-            advantages,
-            epsilon_low=batch.epsilon_low,
-            epsilon_high=batch.epsilon_high,
-            log_ratio=batch.log_ratio,
-        )
-    too_low, too_high = clipped(batch.ratio, advantages, 1 - batch.epsilon_low, 1 + batch.epsilon_high)
-    return torch.where(too_low | too_high, 0.0, -batch.ratio * advantages * batch.sensitivities)
+    estimated, predicted = changes(batch, advantages)
+    return estimated if predicted is None else predicted
 
 
 def texts_of(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[str]:
