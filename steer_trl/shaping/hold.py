@@ -5,10 +5,10 @@ every other, and moves the strength of the one that does (`functional/regulator.
 strength lies and how much of it answers an error (`Shaper.strengths`); nothing is to be tuned.
 
 Token weights multiply advantages: where all completions of a prompt are rewarded alike there is nothing to multiply,
-and no weight can hold anything. Then the strength goes to its bound and stays, and the log says so.
+and no weight can hold anything. Then the strength goes to its bound and stays, `hold_entropy/out_of_reach` counts the
+rollouts, and an alarm says so.
 """
 
-import logging
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -18,11 +18,7 @@ from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.options import ShapingConfig
 from steer_trl.validation import from_state, is_within
 
-logger = logging.getLogger(__name__)
-
 HOLD_ENTROPY = "hold_entropy"
-PATIENCE = 20
-"""Rollouts at a bound after which the log says that the target is out of reach."""
 
 
 class HoldEntropy(Shaper[ShapingConfig]):
@@ -52,17 +48,6 @@ class HoldEntropy(Shaper[ShapingConfig]):
         if self.regulator is None:
             return
         self.shaper.strength = self.regulator.update(entropy)
-        if self.regulator.at_bound == PATIENCE:  # once per episode: it counts on, or begins again at 0
-            logger.warning(
-                "hold_entropy: the target of %.3g nats is out of reach. The strength of %s has been at its bound "
-                "%.3g for %d rollouts, and the entropy is at %.3g nats. Weights act through advantages: look at "
-                "frac_reward_zero_std, and choose another target or another method.",
-                self.regulator.target,
-                self.name,
-                self.regulator.strength,
-                PATIENCE,
-                entropy,
-            )
 
     def metrics(self) -> dict[str, float]:
         """Return target and path to it (nats), relative error of the last rollout, strength, rollouts out of reach."""

@@ -66,13 +66,12 @@ class TestEachMethod:
         assert (other.strength, twin.state_dict()) == (one.strength, hold.state_dict())
 
 
-def test_a_target_out_of_reach_is_named_once(caplog):
+def test_a_target_out_of_reach_is_counted():
+    """The alarm that reads the count is provoked by a run in `tests/trainer/test_alarms.py`."""
     shaper, hold = held("repo_r")
     hold.on_rollout(0.5)
     for _ in range(60):
         hold.on_rollout(0.001)
-    (record,) = caplog.records
-    assert "0.4 nats is out of reach" in record.message and "frac_reward_zero_std" in record.message
     assert shaper.strength == 1.0 and hold.metrics()["hold_entropy/out_of_reach"] > 50
 
 
