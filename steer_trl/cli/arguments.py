@@ -5,7 +5,7 @@ from typing import Any
 
 from datasets import Dataset
 
-from steer_trl.cli.rewards import MATH, load_rewards
+from steer_trl.cli.rewards import MATH, load_rewards, load_tools
 from steer_trl.data import load_math_dataset
 from steer_trl.data.instructions import with_instruction
 from steer_trl.data.reading import read_rows
@@ -13,7 +13,7 @@ from steer_trl.validation import did_you_mean, refuse
 
 PUBLIC_TEXTS = {  # that a model card may print; see `redact.py`
     *("dataset_name", "dataset_config", "dataset_split", "prompt_column", "answer_column", "answer_format"),
-    *("reward_funcs", "eval_benchmarks", "model_name_or_path", "model_revision"),
+    *("reward_funcs", "tools", "eval_benchmarks", "model_name_or_path", "model_revision"),
     *("dtype", "attn_implementation", "lora_target_modules", "lora_task_type", "bnb_4bit_quant_type"),
 }
 
@@ -50,6 +50,13 @@ class MathArguments:
             "Without 'math' the data set is taken as it is: every column goes to the functions."
         },
     )
+    tools: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Import paths of functions that the model may call, such as my_sandbox.run_python, with typed "
+            "arguments and a docstring. They run in this process: what runs a model's code needs a container."
+        },
+    )
     reward_incorrect: float = field(
         default=-1.0, metadata={"help": "Reward of an incorrect answer; a correct one gets 1."}
     )
@@ -77,6 +84,10 @@ class MathArguments:
             "answer_format": self.answer_format,
         }
         return load_rewards(self.reward_funcs, math)
+
+    def load_tools(self) -> list[Any] | None:
+        """Return the functions that the model may call."""
+        return None if self.tools is None else load_tools(self.tools)
 
     def load_dataset(self) -> Dataset:
         """Return the data set to train on."""

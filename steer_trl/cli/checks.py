@@ -34,6 +34,7 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
         *_model_complaints(model_args),
         *_data_complaints(math_args),
         *_reward_complaints(math_args, training_args),
+        *_said(math_args.load_tools),
         *_evaluation_complaints(math_args, training_args),
         *_package_complaints(training_args, model_args),
         *folder_complaints(math_args, training_args),

@@ -1,15 +1,18 @@
-"""Reward functions by name: `math`, or the import path of any function that TRL's trainers take."""
+"""Reward functions by name, `math` or the import path of any function that TRL's trainers take; tools by theirs."""
 
 import pkgutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from transformers.utils import DocstringParsingException, TypeHintParsingException, get_json_schema
 
 from steer_trl.rewards import MathReward
 from steer_trl.validation import refuse
 
 MATH = "math"
+FAILURES = (ImportError, AttributeError, TypeError, ValueError, DocstringParsingException, TypeHintParsingException)
 
 
 def load_rewards(names: Sequence[str], math: dict[str, Any]) -> list[Any]:
@@ -20,21 +23,46 @@ def load_rewards(names: Sequence[str], math: dict[str, Any]) -> list[Any]:
     Raises:
         `ValueError`: a name that cannot be imported, or is no function.
     """
+
+    def load(name: str) -> Any:
+        if name == MATH:
+            return MathReward(**math)
+        return _imported(name, f"{MATH!r} or an import path such as my.module.my_reward")
+
+    return _each("reward_funcs", names, load)
+
+
+def load_tools(names: Sequence[str]) -> list[Any]:
+    """Return the functions of these import paths that a model may call.
+
+    Raises:
+        `ValueError`: a name that cannot be imported, is no function, or whose types or docstring do not say how to
+            call it.
+    """
+
+    def load(name: str) -> Any:
+        tool = _imported(name, "an import path such as my_sandbox.run_python")
+        get_json_schema(tool)  # what the model will be told of it
+        return tool
+
+    return _each("tools", names, load)
+
+
+def _each(field: str, names: Sequence[str], load: Callable[[str], Any]) -> list[Any]:
     functions: list[Any] = []
     complaints: list[str] = []
     for name in names:
         try:
-            functions.append(MathReward(**math) if name == MATH else _imported(name))
-        except (ImportError, AttributeError, TypeError, ValueError) as error:
-            reason = getattr(error, "complaints", [f"reward_funcs={name!r} cannot be used: {error}."])
-            complaints += reason
-    refuse(complaints, "reward_funcs")
+            functions.append(load(name))
+        except FAILURES as error:
+            complaints += getattr(error, "complaints", [f"{field}={name!r} cannot be used: {error}."])
+    refuse(complaints, field)
     return functions
 
 
-def _imported(name: str) -> Any:
+def _imported(name: str, must_be: str) -> Any:
     if "." not in name and ":" not in name:
-        raise ValueError(f"it must be {MATH!r} or an import path such as my.module.my_reward")
+        raise ValueError(f"it must be {must_be}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)

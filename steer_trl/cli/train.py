@@ -163,9 +163,9 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     with state.local_main_process_first():  # the others find its work in the cache
         if state.is_local_main_process:
             check(math_args, training_args, model_args)
-        rewards, dataset = math_args.load_rewards(), math_args.load_dataset()
+        rewards, tools, dataset = math_args.load_rewards(), math_args.load_tools(), math_args.load_dataset()
         benchmarks = load_benchmarks(math_args.eval_benchmarks) if math_args.eval_benchmarks else None
-    trainer = _make_trainer(math_args, training_args, model_args, rewards, dataset, benchmarks)
+    trainer = _make_trainer(math_args, training_args, model_args, rewards, tools, dataset, benchmarks)
     if math_args.overwrite_output_dir and training_args.should_save:
         remove_run(Path(training_args.output_dir))
     trainer.accelerator.wait_for_everyone()
@@ -180,6 +180,7 @@ def _make_trainer(
     training_args: SteerGRPOConfig,
     model_args: ModelConfig,
     rewards: list[Any],
+    tools: list[Any] | None,
     dataset: Any,
     benchmarks: Any,
 ) -> SteerGRPOTrainer:
@@ -198,6 +199,7 @@ def _make_trainer(
     trainer = SteerGRPOTrainer(
         model=model_args.model_name_or_path,
         reward_funcs=rewards,
+        tools=tools,
         args=training_args,
         train_dataset=dataset,
         benchmarks=BenchmarkEvaluation(benchmarks, sampling) if benchmarks else None,

@@ -37,6 +37,7 @@ FILES = {
     "problems.txt": "What is 1+1?",
     "engine.yaml": "distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 3\nuse_cpu: true\n",
     "rewards_of_mine.py": "VALUE = 3\ndef reward(completions, **_): return [1.0] * len(completions)\n",
+    "tools_of_mine.py": "def silent(x: str): return x\ndef untyped(x):\n '''Do.\n Args:\n  x: it\n '''\n",
 }
 
 
@@ -224,6 +225,10 @@ MISTAKES = [
         train(reward_funcs="rewards_of_mine.reward", reward_incorrect=0),
         "reward_incorrect=0.0 cannot be combined with reward_funcs",
     ),
+    (train(tools="run_python"), "tools='run_python' cannot be used: it must be an import path"),
+    (train(tools="tools_of_mine.gone"), "has no attribute 'gone'"),
+    (train(tools="tools_of_mine.silent"), "Cannot generate JSON schema for silent because it has no docstring"),
+    (train(tools="tools_of_mine.untyped"), "tools='tools_of_mine.untyped' cannot be used: Argument x is missing"),
     # Folders.
     (train(output_dir="problems.txt"), "output_dir='problems.txt' must be a folder, and is a file"),
     (train(output_dir="/proc/steer"), "output_dir='/proc/steer' cannot be written"),

@@ -76,6 +76,7 @@ PAPERS = {
         "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",
     ),
     "stare_long_cot_qwen3_8b_base": ("zero3", *STARE[:3], 15360, 1.1, "Qwen/Qwen3-8B-Base"),
+    "stare_tools_qwen3_8b": ("zero3", *STARE[:3], 15360, 1.1, "Qwen/Qwen3-8B"),
     "stare_lora_24gb": ("single_gpu", 8, 8, 500, 3072, 1.1, "Qwen/Qwen2.5-Math-1.5B"),
 }
 
