@@ -21,7 +21,7 @@ from steer_trl.redact import changed, public
 from steer_trl.shaping import Paper
 from steer_trl.versions import installed
 
-CARD, PICTURE = "README.md", "entropy.png"
+CARD, PICTURE, REPORT = "README.md", "entropy.png", "report.html"
 POINTS = 12
 PACKAGES = ("steer_trl", "accelerate", "peft", "vllm", "deepspeed")  # besides those that TRL names
 METRIC = re.compile(r"eval_(?P<benchmark>.+)_(?P<metric>(?:avg|pass|maj)@\d+)")
@@ -69,7 +69,7 @@ class Run:
     recipe: dict[str, Any] = field(default_factory=dict)
 
 
-def complete_card(draft: ModelCard, run: Run, has_picture: bool = False) -> ModelCard:
+def complete_card(draft: ModelCard, run: Run, has_picture: bool = False, has_report: bool = False) -> ModelCard:
     """Return TRL's card of the run with metadata, entropy, evaluation and settings added."""
     licence, licence_from = find_license(run.args.model_license, run.base_model)
     results = eval_results(run.log, run.step, run.benchmarks)
@@ -86,6 +86,7 @@ def complete_card(draft: ModelCard, run: Run, has_picture: bool = False) -> Mode
         curve=_spread(curve),
         window=min(WINDOW, len(curve)),
         has_picture=has_picture,
+        has_report=has_report,
         results=results,
         settings=yaml.safe_dump(
             run.recipe | settings(run.args), sort_keys=False, allow_unicode=True, width=1000

@@ -14,7 +14,7 @@ from trl.trainer.utils import get_config_model_id
 
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.files import write_whole
-from steer_trl.hub.card import CARD, PICTURE, Run, complete_card, datasets_on_hub, draw_entropy, entropy_curve
+from steer_trl.hub.card import CARD, PICTURE, REPORT, Run, complete_card, datasets_on_hub, draw_entropy, entropy_curve
 from steer_trl.hub.push import Pushes
 from steer_trl.shaping import Shaper
 from steer_trl.trainer.preflight import is_hub_name
@@ -56,7 +56,8 @@ class ModelCards:
         try:
             run = self._run()
             has_picture = draw_entropy(entropy_curve(run.log), folder / PICTURE)
-            write_whole(folder / CARD, complete_card(self._draft(run), run, has_picture).save)
+            has_report = (folder / REPORT).exists()  # where a user has put one: it holds prompts and completions
+            write_whole(folder / CARD, complete_card(self._draft(run), run, has_picture, has_report).save)
         except Exception:  # a card must not cost a checkpoint
             logger.warning("The model card of %s could not be written, all else is.", folder, exc_info=True)
 

@@ -88,6 +88,12 @@ class TestEntropy:
         assert not draw_entropy(points(1), tmp_path / "other.png")
         assert [path.name for path in tmp_path.iterdir()] == ["entropy.png"]
 
+    def test_a_report_in_the_folder_is_linked(self):
+        run = Run(args=config(), log=points(3))
+        with_one, without = (str(complete_card(draft(), run, has_report=there)) for there in (True, False))
+        assert "[report.html](report.html)" in with_one and complaints(with_one) == []
+        assert "report" not in without
+
 
 class TestTrlsPart:
     def test_a_model_of_the_hub(self):
