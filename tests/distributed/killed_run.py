@@ -1,6 +1,6 @@
-"""A run with adaptive STARE that kills itself at a given moment, or goes on from its last checkpoint.
+"""A run that kills itself at a given moment, or goes on from its last checkpoint.
 
-killed_run.py MODEL OUTPUT_DIR MOMENT [resample]     MOMENT: "never", "resume", or one of those in `DieAt` and `Mortal`
+killed_run.py MODEL OUTPUT_DIR MOMENT [RUN]     MOMENT: "never", "resume", or one of those in `DieAt` and `Mortal`
 """
 
 import os
@@ -10,7 +10,6 @@ import sys
 import torch
 from support.runs import TINY_RUN, count_reward, sums
 from transformers import AutoTokenizer, TrainerCallback
-from transformers.trainer_utils import get_last_checkpoint
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.processes import leave_group
@@ -60,33 +59,40 @@ def has_two_ones(completions, **_):
     return [float(text.count("1") > 1) for text in completions]
 
 
-def main(model, output_dir, moment, sampling="none"):
+ADAPTIVE = {
+    "advantage_shaping": ["steer", "stare"],
+    "stare_adaptive": True,
+    "stare_step": 0.05,
+    "stare_target_entropy": 1.001,
+    "stare_target_entropy_unit": "initial",
+}
+RUNS = {
+    "adaptive": ADAPTIVE,
+    "resample": ADAPTIVE | {"dynamic_sampling": "resample", "dynamic_sampling_factor": 2},
+    "held": {"advantage_shaping": "repo_r", "hold_entropy": 0.3},
+}
+
+
+def main(model, output_dir, moment, name="adaptive"):
     settings = TINY_RUN | {
         "output_dir": output_dir,
-        "advantage_shaping": ["steer", "stare"],
-        "stare_adaptive": True,
-        "stare_step": 0.05,
-        "stare_target_entropy": 1.001,
-        "stare_target_entropy_unit": "initial",
         "steps_per_generation": 4,  # two optimizer steps, twice: a rollout lasts four
         "num_iterations": 2,
         "max_steps": 10,
         "save_strategy": "steps",
         "save_steps": 1,
-        "dynamic_sampling": sampling,
     }
-    if sampling == "resample":
-        settings["dynamic_sampling_factor"] = 2
+    settings |= RUNS[name]
     trainer = Mortal(
         model=model,
-        reward_funcs=count_reward if sampling == "none" else has_two_ones,
+        reward_funcs=has_two_ones if name == "resample" else count_reward,
         args=SteerGRPOConfig(**settings),
         train_dataset=sums(),
         processing_class=AutoTokenizer.from_pretrained(model),
         callbacks=[DieAt(moment)],
     )
     trainer.moment = moment
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(output_dir) if moment == "resume" else None)
+    trainer.train(resume_from_checkpoint=moment == "resume")
 
 
 if __name__ == "__main__":

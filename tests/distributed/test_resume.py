@@ -62,20 +62,23 @@ def test_killed_and_resumed(model, whole, tmp_path, moment):
 
 
 def test_killed_and_resumed_on_two_processes(model, tmp_path):
+    """With a regulator, whose state is that of all ranks; adaptive STARE's is tested above, on one."""
     whole, folder = tmp_path / "whole", tmp_path / "out"
-    run(model, whole, "never", engine=TWO_PROCESSES)
-    assert run(model, folder, "update 3", engine=TWO_PROCESSES, check=False).returncode != 0
-    run(model, folder, "resume", engine=TWO_PROCESSES)
+    run(model, whole, "never", "held", engine=TWO_PROCESSES)
+    assert run(model, folder, "update 6", "held", engine=TWO_PROCESSES, check=False).returncode != 0
+    run(model, folder, "resume", "held", engine=TWO_PROCESSES)
     same_ending(whole, folder)
+    strengths = {entry["hold_entropy/strength"] for entry in logged(whole) if "hold_entropy/strength" in entry}
+    assert len(strengths) > 1  # there was a state to lose
     assert (folder / "checkpoint-2/rollout_1_of_2.pt").exists()
 
 
 def test_dynamic_sampling_reads_on_where_it_was_killed(model, tmp_path):
     """In the middle of an attempt; groups were left over from the rollout before."""
     whole, folder = tmp_path / "whole", tmp_path / "out"
-    run(model, whole, "never", "resample")
-    assert run(model, folder, "rollout 4", "resample", check=False).returncode == -9
-    run(model, folder, "resume", "resample")
+    run(model, whole, "never", "resample", engine=TWO_PROCESSES)
+    assert run(model, folder, "rollout 4", "resample", engine=TWO_PROCESSES, check=False).returncode != 0
+    run(model, folder, "resume", "resample", engine=TWO_PROCESSES)
     same_ending(whole, folder)
     log = [entry for entry in logged(whole) if "dynamic_sampling/attempts" in entry]
     assert len(log) == 3 and sum(entry["dynamic_sampling/attempts"] for entry in log) > 3

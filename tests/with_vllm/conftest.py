@@ -4,12 +4,19 @@ import json
 
 import pytest
 import torch
+from accelerate.utils.other import get_free_port
 from support.runs import save_tiny_model
 from vllm import _custom_ops
 
 torch.set_num_threads(1)
 # On CPU vLLM packs a layer's weights and drops them, so that TRL could not put the trained ones in their place.
 _custom_ops._supports_onednn = False
+
+
+@pytest.fixture(autouse=True)
+def port(monkeypatch):
+    """A port of its own: colocated vLLM leaves WORLD_SIZE behind, and Accelerate then listens on 29500, as others do."""
+    monkeypatch.setenv("MASTER_PORT", str(get_free_port()))
 
 
 @pytest.fixture(scope="module")
