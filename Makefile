@@ -7,10 +7,13 @@ RUN := OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 HF_HUB_OFFLINE=1 TOKENIZERS_
 
 DOCS := .venv-docs
 
+NEWEST := .venv-newest
+NEWEST_RUN := $(subst $(BIN),$(NEWEST)/bin,$(RUN))
+
 VLLM := .venv-vllm
 VLLM_RUN := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
 
-.PHONY: help install quickstart compare test test-distributed test-vllm notebooks lint format docs settings browser benchmark clean
+.PHONY: help install quickstart evidence compare test test-newest test-distributed test-vllm notebooks lint format docs settings browser benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -24,6 +27,15 @@ $(VENV)/.installed: setup.cfg constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $@
+
+# The constraints name the oldest Transformers that is claimed, which `make test` runs with.
+$(NEWEST)/.installed: setup.cfg constraints.txt
+	$(PYTHON) -m venv $(NEWEST)
+	grep -v '^transformers==' constraints.txt > $(NEWEST)/constraints.txt
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade pip
+	$(NEWEST)/bin/python -m pip install --quiet -c $(NEWEST)/constraints.txt torch
+	$(NEWEST)/bin/python -m pip install --quiet -c $(NEWEST)/constraints.txt -e '.[dev]'
 	touch $@
 
 # Without an NVIDIA GPU, vLLM's CPU build: its requirements without the torch family, of which there is one here.
@@ -59,6 +71,9 @@ compare: install ## train the same small model with every method, and print one 
 test: install lint ## pass the tests
 	$(RUN) -m pytest -n 2 --ignore tests/distributed --ignore tests/with_vllm --ignore tests/notebooks
 
+test-newest: $(NEWEST)/.installed ## the same with the newest Transformers that setup.cfg allows
+	$(NEWEST_RUN) -m pytest -n 2 --ignore tests/distributed --ignore tests/with_vllm --ignore tests/notebooks
+
 test-distributed: install ## DDP, ZeRO-2, ZeRO-3, FSDP2, splits of a batch and killed runs, on CPU processes
 	$(RUN) -m pytest tests/distributed
 
@@ -88,12 +103,13 @@ browser: ## install Debian's Chromium for the test of the report page, where it 
 	&& apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core; } \
 	|| echo "There is no Chromium here: the tests of the report page in a browser are skipped."
 
-benchmark: install ## a training step against TRL's GRPOTrainer, the reward against TRL's accuracy_reward; bytes of the reductions
+benchmark: install ## a training step against TRL's GRPOTrainer, the reward against TRL's accuracy_reward; memory of the methods, bytes of the reductions
 	$(RUN) benchmarks/overhead.py
 	$(RUN) benchmarks/shaping.py
+	$(RUN) benchmarks/memory.py
 	$(RUN) benchmarks/diagnostics.py
 	$(RUN) benchmarks/reductions.py
 	$(RUN) benchmarks/math_reward.py
 
 clean: ## remove the environment and the runs
-	rm -rf $(VENV) $(VLLM) $(DOCS) site runs build dist *.egg-info
+	rm -rf $(VENV) $(NEWEST) $(VLLM) $(DOCS) site runs build dist *.egg-info

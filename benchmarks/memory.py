@@ -1,0 +1,101 @@
+"""Peak memory of a method's own arithmetic in an optimizer step, in bytes per token, up to ten million tokens.
+
+    python benchmarks/memory.py
+
+Completions of 16,384 tokens. Counted by torch's profiler on CPU, from before the call to its highest point; what the
+call is given (log-probabilities, entropies, the mask) is the trainer's and not in it. First putting
+the micro-batches of a rank's step together and what their tokens are compared with; then the weights and advantages of
+one micro-batch, and what the diagnostics of every step take of it, here with as many tokens.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any
+
+import torch
+from overhead import allocations
+
+from steer_trl import SteerGRPOConfig
+from steer_trl.diagnostics import (
+    change_statistics,
+    sanity_statistics,
+    shaping_statistics,
+    token_statistics,
+    weight_statistics,
+)
+from steer_trl.functional.order_statistics import this_process
+from steer_trl.shaping import Shaped, Shaper, TokenBatch, make_shapers, measured, shaped
+
+LENGTH = 16_384
+COUNTS = (2**17, 2**20, 10 * 2**20)
+METHODS: dict[str, dict[str, Any]] = {
+    "STEER": {"advantage_shaping": "steer"},
+    "STEER, exact form": {"advantage_shaping": "steer", "steer_form": "exact"},
+    "STARE C2": {"advantage_shaping": "stare", "stare_variant": "C2", "stare_gate": "none"},
+    "REPO-R": {"advantage_shaping": "repo_r"},
+    "entropy_change": {"advantage_shaping": "entropy_change"},
+    "Clip-Cov": {"advantage_shaping": "clip_cov"},
+}
+
+
+def tokens(count: int) -> TokenBatch:
+    """Completions of `LENGTH` random tokens each."""
+    size = (count // LENGTH, LENGTH)
+    dice = torch.Generator().manual_seed(0)
+    logps, entropies, draws = -5 * torch.rand(size, generator=dice), *torch.rand(2, *size, generator=dice)
+    advantages = torch.randn(size[0], 1, generator=dice)
+    sensitivities = torch.rand(size, generator=dice) - 0.5
+    scores = logps, logps, entropies, entropies, advantages, torch.ones(size)
+    return TokenBatch(*scores, 0.2, 0.2, draws=draws, sensitivities=sensitivities)
+
+
+def row(batch: TokenBatch, index: int) -> TokenBatch:
+    """One completion of the batch."""
+    values = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    return replace(batch, **{name: x[index : index + 1] for name, x in values.items() if isinstance(x, torch.Tensor)})
+
+
+def compare(shapers: Mapping[str, Shaper], micro_batches: list[TokenBatch]) -> Any:
+    """Put the micro-batches below each other and take what their tokens are compared with."""
+    return measured(shapers, TokenBatch.merged(micro_batches), this_process)
+
+
+def diagnose(batch: TokenBatch, result: Shaped) -> None:
+    """Take the statistics that the log has of every step."""
+    advantages = batch.advantages if result.advantages is None else result.advantages
+    token_statistics(batch)
+    change_statistics(batch, advantages)
+    sanity_statistics(batch, 2**17)
+    shaping_statistics(batch, result)
+    weight_statistics(result.weights, batch.mask)
+
+
+def peak_bytes(call: Callable[[], Any]) -> int:
+    """What torch's allocator held at most during the call, above what it held before."""
+    with torch.no_grad():
+        held = allocations(call)
+    return max(at["Total Allocated"] for at in held) - (held[0]["Total Allocated"] - held[0]["Bytes"])
+
+
+def main() -> None:
+    """Print one table."""
+    torch.set_num_threads(1)
+    print("| method | tokens | compared with | weights | diagnostics |\n|---|---|---|---|---|")
+    for name, settings in METHODS.items():
+        shapers = make_shapers(SteerGRPOConfig(output_dir="unused", use_cpu=True, bf16=False, **settings))
+        for count in COUNTS:
+            batch = tokens(count)
+            measures = measured(shapers, batch, this_process)
+            result = shaped(shapers, batch, measures)
+            calls = [
+                partial(compare, shapers, [row(batch, i) for i in range(count // LENGTH)]),
+                partial(shaped, shapers, batch, measures),
+                partial(diagnose, batch, result),
+            ]
+            cells = [f"{peak_bytes(call) / batch.mask.numel():.1f}" for call in calls]
+            print(f"| {name} | {count:,} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
