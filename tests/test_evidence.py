@@ -3,55 +3,84 @@
 import json
 import math
 import sys
+from types import SimpleNamespace
 
 import pytest
 from support import ROOT
 from support.processes import run
 
 EVIDENCE = ROOT / "examples/evidence"
+HELD = "REPO-R held at 0.8"
+
+
+MODULES = ("arms", "measures", "page", "figure", "records")
 
 
 @pytest.fixture
-def tables(monkeypatch):
+def evidence(monkeypatch):
+    """The command's modules, which lie beside it and in no package."""
     monkeypatch.syspath_prepend(str(EVIDENCE))
-    yield __import__("tables")
-    sys.modules.pop("tables")
+    yield SimpleNamespace(**{name: __import__(name) for name in MODULES})
+    for name in MODULES:
+        sys.modules.pop(name)
 
 
 def made_up(arm, seed, accuracy, entropies, target=None):
-    held = {} if target is None else {"hold_entropy/target": target}
-    log = [{"step": i, "entropy": h, "rollout_entropy": h} | held for i, h in enumerate(entropies)]
+    count = len(entropies)
+    rollouts = {"step": list(range(4, 4 * count + 4, 4)), "entropy": entropies, "rollout_entropy": entropies}
+    rollouts |= {"num_tokens": [1e6 * i for i in range(1, count + 1)]}
+    rollouts |= {} if target is None else {"hold_entropy/target": [target] * count}
     point = {"T=1": {key: [accuracy, 0.1] for key in ("accuracy", "pass@16", "distinct")}}
-    point |= {"top-p 0.7": {"accuracy": [accuracy, 0.1]}, "greedy": {"accuracy": [accuracy, 0.1]}, "step": 9}
-    return {"arm": arm, "seed": seed, "log": log, "held_out": [point]}
+    point |= {"top-p 0.7": {"accuracy": [accuracy, 0.1]}, "greedy": {"accuracy": [accuracy, 0.1]}}
+    looks = [{"step": 1, "predicted_correlation": 0.25, "positive_expected_change": -0.004}]
+    record = {"arm": arm, "seed": seed, "start": point, "looks": looks, "rollouts": rollouts}
+    return record | {"held_out": [{"step": 4 * count} | point]}
 
 
-def test_the_error_counts_after_settling(tables):
-    path = [1.0] * tables.SETTLED + [0.4, 0.6, 0.5, 0.52]
-    error, share = tables.held_error(made_up("x", 0, 0.5, path, target=0.5))
+def published(folder, *records):
+    for record in records:
+        (folder / f"{record['arm']}{record['seed']}.json").write_text(json.dumps(record))
+    return folder
+
+
+def test_the_error_counts_after_settling(evidence, tmp_path):
+    path = [1.0] * evidence.measures.SETTLED + [0.4, 0.6, 0.5, 0.52]
+    held, plain = made_up(HELD, 0, 0.5, path, target=0.5), made_up("GRPO", 0, 0.5, path)
+    runs = evidence.measures.load(published(tmp_path, held, plain))
+    error, share = evidence.measures.held_error(runs[HELD][0])
     assert (error, share) == (pytest.approx((0.2 + 0.2 + 0 + 0.04) / 4), 0.5)
-    assert tables.held_error(made_up("GRPO", 0, 0.5, path)) is None
+    assert evidence.measures.held_error(runs["GRPO"][0]) is None
+    assert list(runs) == ["GRPO", HELD]  # as they are listed, not as they are named
 
 
-def test_differences_are_paired_by_seed(tables, tmp_path):
-    for seed, (base, other) in enumerate([(0.3, 0.4), (0.4, 0.5), (0.5, 0.6)]):
-        for arm, accuracy in (("GRPO", base), ("held", other)):
-            (tmp_path / f"{arm}{seed}.json").write_text(json.dumps(made_up(arm, seed, accuracy, [0.5] * 90, 0.5)))
-    page = tables.page(tmp_path)
-    assert "0.500 (+0.100 ±0.000)" in page and "0.0%, 0.0%, 0.0%" in page
-    assert tables.interval([1.0, 2.0, 3.0]) == (2.0, pytest.approx(4.303 / math.sqrt(3)))
+def test_differences_are_paired_by_seed(evidence, tmp_path):
+    accuracies = [(0.3, 0.4), (0.4, 0.5), (0.5, 0.6)]
+    for seed, (base, other) in enumerate(accuracies):
+        published(tmp_path, made_up("GRPO", seed, base, [0.5] * 90), made_up(HELD, seed, other, [0.5] * 90, 0.5))
+    page = evidence.page.page(tmp_path)
+    assert "0.500 (+0.100 ±0.000)" in page and "0.0%, 0.0%, 0.0%" in page and "| 3 | 0.25 |  |  | -4.00 |" in page
+    assert evidence.measures.interval([1.0, 2.0, 3.0]) == (2.0, pytest.approx(4.303 / math.sqrt(3)))
+    runs = evidence.measures.load(tmp_path)
+    assert evidence.measures.course(runs[HELD][1], ("greedy", "accuracy")) == [(0.0, 0.5), (90.0, 0.5)]
+    published(tmp_path, *(made_up("GRPO, dynamic sampling", seed, 0.6, [0.7] * 45) for seed in range(3)))
+    page = evidence.page.page(tmp_path)
+    assert "| 45.00 | 0.500 → 0.700 (+0.200 ±0.000) | 0.400 → 0.600 (+0.200 ±0.248) |" in page
+    evidence.figure.picture(tmp_path, tmp_path / "evidence.png")
+    assert (tmp_path / "evidence.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_command_runs_what_is_missing_and_nothing_twice(tmp_path):
-    arms = ["--arms", "GRPO", "REPO-R held at 0.8", "--seeds", "0", "--steps", "4", "--eval_every", "2"]
+    arms = ["--arms", HELD, "--seeds", "0", "--steps", "4", "--eval_every", "2"]
     sizes = ["--supervised_steps", "2", "--held_out", "4", "--output_dir", "runs", "--published", "published"]
     run(EVIDENCE, *arms, *sizes, folder=tmp_path)
-    published = sorted((tmp_path / "published").glob("*.json"))
-    assert [path.name for path in published] == ["grpo-seed0.json", "repo-r-held-at-0.8-seed0.json"]
-    record = json.loads(published[1].read_text())
+    records = sorted((tmp_path / "published").glob("*.json"))
+    assert [path.name for path in records] == ["repo-r-held-at-0.8-seed0.json"]
+    record = json.loads(records[0].read_text())
     assert [point["step"] for point in record["held_out"]] == [2, 4]
-    assert record["settings"]["hold_entropy"] == 0.8 and len(record["log"]) == 2
-    before = {path: path.stat().st_mtime_ns for path in (*published, *tmp_path.glob("runs/*/measured.json"))}
+    assert record["settings"]["hold_entropy"] == 0.8 and record["rollouts"]["step"] == [4]
+    assert [look["step"] for look in record["looks"]] == [1]
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/*/measured.json")}
+    assert len(before) == 2  # the start and the run
     run(EVIDENCE, *arms, *sizes, folder=tmp_path)
     assert all(path.stat().st_mtime_ns == at for path, at in before.items())
-    assert "REPO-R held at 0.8" in (tmp_path / "published/index.md").read_text()
+    assert HELD in (tmp_path / "published/index.md").read_text()

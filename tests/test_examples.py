@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 
@@ -11,9 +12,10 @@ import torch
 import yaml
 from datasets import Dataset
 from support import ROOT, SHARED
+from support.runs import ON_CPU
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from steer_trl import runlog
+from steer_trl import SteerGRPOConfig, runlog
 from steer_trl.cli.train import parse
 from steer_trl.countdown.experiment import ENTROPY
 
@@ -30,9 +32,9 @@ def test_quickstart(tmp_path):
     sizes = {"--supervised_steps": 2, "--steps": 4, "--held_out": 6, "--eval_every": 2}
     flags = [word for pair in sizes.items() for word in pair]
     done = run(ROOT / "examples/quickstart.py", "--output_dir", tmp_path / "out", *flags, folder=tmp_path)
-    runs = ["start", "GRPO", "STEER (paper)", "STARE C2 (paper)", "STARE C2, W 1.5 M 0.5 (beyond the paper)"]
+    runs = ["start", "GRPO", "entropy held at 0.5"]
     rows = [line for line in done.stdout.splitlines() if line.startswith(tuple(runs)) and "±" in line]
-    assert [row.startswith(name) for row, name in zip(rows, runs, strict=True)] == [True] * 5
+    assert [row.startswith(name) for row, name in zip(rows, runs, strict=True)] == [True] * 3
     assert "6 held-out problems; samples each: 16 at T=1, 16 at top-p 0.7, 1 at greedy" in done.stdout
     assert "not distinguishable from GRPO in" in done.stdout
     assert "GRPO: 100%" in done.stderr.replace("\r", "\n")
@@ -45,8 +47,17 @@ def test_quickstart(tmp_path):
     assert [point["step"] for point in grpo["held_out"]] == [2, 4]
     for name, steps in (("start", 2), ("grpo", 4)):  # what the progress bars go by
         assert len(ENTROPY.findall((tmp_path / f"out/{name}/output.txt").read_text())) == steps
-    stare = json.loads((tmp_path / "out/stare_c2_paper/measured.json").read_text())
-    assert grpo["log"][0]["reward"] == stare["log"][0]["reward"]  # the same start and the same data
+    held = json.loads((tmp_path / "out/entropy_held_at_0_5/measured.json").read_text())
+    assert grpo["log"][0]["reward"] == held["log"][0]["reward"]  # the same start and the same data
+
+
+def test_the_quickstarts_methods_can_be_made(tmp_path):
+    quickstart = runpy.run_path(str(ROOT / "examples/quickstart.py"))
+    names = [list(methods) for methods in quickstart["METHODS"].values()]
+    for methods in quickstart["METHODS"].values():
+        for fields in methods.values():
+            SteerGRPOConfig(output_dir=str(tmp_path), **ON_CPU, **fields)
+    assert names[0][0] == names[1][0] == "GRPO"  # what the others are compared with
 
 
 @pytest.fixture

@@ -33,9 +33,19 @@ AS_PUBLISHED = {
         "stare_adaptive": True,
     },
 }
-ARMS = AS_PUBLISHED | {
-    f"{name} held at {target}": settings | {"hold_entropy": target}
-    for name, settings in HELD.items()
-    for target in TARGETS
+# Half of the steps: it generates about twice as much for each, and is compared over generated tokens.
+SAMPLING = {"dynamic_sampling": "resample", "max_steps": 500}
+RESAMPLED = {
+    "GRPO, dynamic sampling": {"advantage_shaping": "none"} | SAMPLING,
+    "REPO-R held at 0.5, dynamic sampling": HELD["REPO-R"] | {"hold_entropy": 0.5} | SAMPLING,
 }
+ARMS = (
+    AS_PUBLISHED
+    | RESAMPLED
+    | {
+        f"{name} held at {target}": settings | {"hold_entropy": target}
+        for name, settings in HELD.items()
+        for target in TARGETS
+    }
+)
 """Name in the tables -> fields of `SteerGRPOConfig`."""

@@ -50,6 +50,13 @@ class Experiment:
         """Where a run leaves its model and its `measured.json`."""
         return self.output_dir / re.sub(r"\W+", "_", name).strip("_").lower()
 
+    def has_run(self, name: str) -> bool:
+        """Whether a run with these very settings has left its `measured.json`."""
+        folder = self.folder(name)
+        if not (folder / MEASURED).exists():
+            return False
+        return yaml.safe_load((folder / RECIPE).read_text()) == self.recipe(name)
+
     def recipe(self, name: str) -> dict[str, Any]:
         """The settings of a run: of the start, or of a method."""
         common = {"held_out": self.held_out, "seed": self.seed}

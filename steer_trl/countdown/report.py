@@ -21,6 +21,7 @@ COLUMNS = [
     ("top-p 0.7", "pass@16"),
     ("T=1", "distinct"),
 ]
+DRAWN = [("top-p 0.7", "accuracy"), ("T=1", "pass@16")]
 
 
 def table(results: dict[str, dict[str, Any]], problems: int, timed_against: str | None = None) -> str:
@@ -69,21 +70,24 @@ def figure(results: dict[str, dict[str, Any]]) -> "Figure":
     """Draw entropy, accuracy and pass@16 over the steps, one line per run."""
     from matplotlib.figure import Figure  # not pyplot: the choice of a back end stays the user's
 
-    start = results[START]["final"]["T=1"]
+    start = results[START]["final"]
     drawn = Figure(figsize=(13, 4.2), layout="constrained")
     axes = drawn.subplots(1, 3)
     for color, (name, measured) in enumerate((name, run) for name, run in results.items() if name != START):
         style = {"color": f"C{color}", "label": name}
         steps, values = zip(*_smooth(series(measured["log"], "entropy")), strict=True)
         axes[0].plot(steps, values, **style)
-        for axis, metric in zip(axes[1:], ("accuracy", "pass@16"), strict=True):
-            points = [(0, *start[metric]), *((entry["step"], *entry["T=1"][metric]) for entry in measured["held_out"])]
+        for axis, (drawn_by, metric) in zip(axes[1:], DRAWN, strict=True):
+            evaluations = [{"step": 0} | start, *measured["held_out"]]
+            points = [(entry["step"], *entry[drawn_by][metric]) for entry in evaluations if drawn_by in entry]
             steps, values, half_widths = zip(*points, strict=True)
             axis.errorbar(steps, values, half_widths, capsize=2, marker="o", markersize=3, **style)
     drawn.suptitle("One start, one order of the data, several ways to weight the tokens: Countdown, 0.36 M parameters")
     axes[0].set(title="Policy entropy", ylabel="nats per token", ylim=(0, None))
-    axes[1].set(title="Accuracy of one sample, held-out problems", ylabel="share correct (temperature 1)")
-    axes[2].set(title="Solved by at least one of 16 samples", ylabel="share of held-out problems")
+    axes[1].set(
+        title="Accuracy of one sample, held-out problems", ylabel="share correct (top-p 0.7, as in the papers)"
+    )
+    axes[2].set(title="Solved by at least one of 16 samples", ylabel="share of held-out problems (temperature 1)")
     for axis in axes:
         axis.set_xlabel("optimizer step")
         axis.grid(alpha=0.3)

@@ -1,0 +1,91 @@
+"""What is measured of a published run: how well its entropy was held, what it learned, and after how many tokens."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from arms import ARMS
+from numpy import interp
+
+SETTLED = 80  # rollouts: four times the time in which the path to the target falls by a factor e
+STUDENT_T = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
+"""Number of values -> 0.975 quantile of Student's t with one degree of freedom less."""
+
+QUADRANTS = ("positive_surprising", "positive_expected", "negative_surprising", "negative_expected")
+
+Run = dict[str, Any]
+
+
+def load(folder: Path) -> dict[str, list[Run]]:
+    """The published runs by arm, in the order of `ARMS`, each arm's in the order of its seeds."""
+    runs = [_run(json.loads(path.read_text())) for path in folder.glob("*.json")]
+    found = {arm: sorted((r for r in runs if r["arm"] == arm), key=lambda run: run["seed"]) for arm in ARMS}
+    return {arm: runs for arm, runs in found.items() if runs}
+
+
+def _run(record: dict[str, Any]) -> Run:
+    """Make an entry for each rollout of the record's columns."""
+    columns = record.pop("rollouts")
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    return record | {"log": [{key: value for key, value in row.items() if value is not None} for row in rows]}
+
+
+def interval(values: Iterable[float]) -> tuple[float, float]:
+    """Mean and half width of its 95 % interval; the half width of a single value is infinite."""
+    values = list(values)
+    if len(values) < 2:
+        return mean(values), float("inf")
+    return mean(values), STUDENT_T[len(values)] * stdev(values) / len(values) ** 0.5
+
+
+def _held(run: Run) -> list[dict[str, float]]:
+    """The rollouts that have a target."""
+    return [entry for entry in run["log"] if "hold_entropy/target" in entry and "rollout_entropy" in entry]
+
+
+def held_error(run: Run) -> tuple[float, float] | None:
+    """Mean |H - H*| / H* and the share of rollouts within 10 %, after settling; `None` without a target."""
+    points = _held(run)
+    errors = [abs(e["rollout_entropy"] / e["hold_entropy/target"] - 1) for e in points[SETTLED:]]
+    return (mean(errors), mean(error <= 0.1 for error in errors)) if errors else None
+
+
+def settling(run: Run) -> int | None:
+    """Rollouts until the mean of eight stays within 10 % of the target for the rest of its path; `None` if never."""
+    points = _held(run)
+    near = [
+        abs(mean(e["rollout_entropy"] for e in points[max(0, i - 7) : i + 1]) / e["hold_entropy/target"] - 1) <= 0.1
+        for i, e in enumerate(points)
+    ]
+    return near.index(True) if True in near else None
+
+
+def judged(run: Run, metric: tuple[str, str], step: int | None = None) -> float:
+    """A metric of the last evaluation, or of that at `step`."""
+    points = [point for point in run["held_out"] if step is None or point["step"] == step]
+    return points[-1][metric[0]][metric[1]][0]
+
+
+def course(run: Run, metric: tuple[str, str]) -> list[tuple[float, float]]:
+    """A metric of every evaluation, the start's first, over the tokens of all rollouts until then, in millions."""
+    tokens = {entry["step"]: entry["num_tokens"] / 1e6 for entry in run["log"]}
+    points = [(tokens[_rollout(point["step"], tokens)], point) for point in run["held_out"]]
+    return [(at, point[metric[0]][metric[1]][0]) for at, point in [(0.0, run["start"]), *points]]
+
+
+def at_tokens(run: Run, metric: tuple[str, str], millions: float) -> float:
+    """A metric after so many tokens of all rollouts, on the straight line between two evaluations."""
+    tokens, values = zip(*course(run, metric), strict=True)
+    return float(interp(millions, tokens, values))
+
+
+def entropy_at_tokens(run: Run, millions: float, window: int = 8) -> float:
+    """Mean entropy of the last rollouts before so many tokens, nats per token."""
+    before = [entry["entropy"] for entry in run["log"] if entry["num_tokens"] <= millions * 1e6]
+    return mean(before[-window:])
+
+
+def _rollout(step: int, steps: Iterable[int]) -> int:
+    return max(s for s in steps if s <= step)

@@ -1,0 +1,170 @@
+"""The page of the published runs: what we conclude, how well entropy was held, what was learned at equal entropy.
+
+The first part, `findings.md`, is written by hand from the tables, which are made of the published runs alone.
+Intervals are 95 %, Student's t over seeds; differences are paired by seed, which shares the data's order.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from statistics import mean
+
+from arms import RESAMPLED
+from measures import (
+    QUADRANTS,
+    SETTLED,
+    Run,
+    at_tokens,
+    entropy_at_tokens,
+    held_error,
+    interval,
+    judged,
+    load,
+    settling,
+)
+
+BASELINE = "GRPO"
+FINDINGS = Path(__file__).parent / "findings.md"
+JUDGED = {
+    "accuracy, top-p 0.7": ("top-p 0.7", "accuracy"),
+    "accuracy, greedy": ("greedy", "accuracy"),
+    "accuracy, T=1": ("T=1", "accuracy"),
+    "pass@16, T=1": ("T=1", "pass@16"),
+    "distinct, T=1": ("T=1", "distinct"),
+}
+SAMPLED = ("accuracy, top-p 0.7", "accuracy, greedy", "pass@16, T=1")
+COURSE = (("top-p 0.7", "accuracy"), ("T=1", "pass@16"))
+
+Arms = dict[str, list[Run]]
+
+
+def page(folder: Path) -> str:
+    """The page in Markdown."""
+    arms = load(folder)
+    alike = {arm: runs for arm, runs in arms.items() if arm not in RESAMPLED}  # of as many optimizer steps
+    parts = [_held(arms), _learned(alike), _courses(alike), _sampled(arms), _predicted(arms)]
+    return "\n\n".join([FINDINGS.read_text().strip(), *filter(None, parts)]) + "\n"
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = [list(head), *map(list, rows)]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _held(arms: Arms) -> str:
+    rows = []
+    for arm, runs in arms.items():
+        if errors := [error for run in runs if (error := held_error(run)) is not None]:
+            times = [time for run in runs if (time := settling(run)) is not None]
+            rows.append(
+                [
+                    arm,
+                    str(len(runs)),
+                    ", ".join(f"{error:.1%}" for error, _ in errors),
+                    ", ".join(f"{share:.0%}" for _, share in errors),
+                    f"{mean(times):.0f}" if times else "never",
+                ]
+            )
+    text = (
+        f"## How well the entropy was held\n\nAfter {SETTLED} rollouts, one number per seed: the mean distance from "
+        "the target as a share of it, and the share of rollouts within 10 %. Then the rollouts until it was first "
+        "within 10 %, mean of seeds.\n\n"
+    )
+    return text + _table(["", "seeds", "mean error", "within 10 %", "settled after"], rows)
+
+
+def _learned(arms: Arms) -> str:
+    base = {run["seed"]: run for run in arms.get(BASELINE, [])}
+    rows = []
+    for arm, runs in arms.items():
+        entropies = [mean(e["entropy"] for e in run["log"][-20:]) for run in runs]
+        cells = [arm, str(len(runs)), f"{mean(entropies):.3f}"]
+        cells += [_cell(runs, base, lambda run, m=metric: judged(run, m)) for metric in JUDGED.values()]
+        rows.append(cells)
+    text = (
+        f"## What was learned\n\nAt the end of each run: the mean over seeds and, in brackets, the difference from "
+        f"{BASELINE} with its 95 % interval over paired seeds. Entropy: mean of the last twenty rollouts, nats per "
+        "token.\n\n"
+    )
+    return text + _table(["", "seeds", "entropy", *JUDGED], rows)
+
+
+def _cell(runs: list[Run], base: dict[int, Run], value: Callable[[Run], float]) -> str:
+    text = f"{mean(map(value, runs)):.3f}"
+    pairs = [value(run) - value(base[run["seed"]]) for run in runs if run["seed"] in base]
+    if runs[0]["arm"] == BASELINE or not pairs:
+        return text
+    return f"{text} {_difference(pairs)}"
+
+
+def _courses(arms: Arms) -> str:
+    """Two metrics at every evaluation that all runs have."""
+    runs = [run for runs in arms.values() for run in runs]
+    steps = sorted(set.intersection(*({point["step"] for point in run["held_out"]} for run in runs)))
+    rows = [
+        [arm] + [f"{mean(judged(run, metric, step) for run in runs):.3f}" for metric in COURSE for step in steps]
+        for arm, runs in arms.items()
+    ]
+    text = (
+        "## Over the run\n\nAt optimizer steps, mean over seeds: accuracy with top-p 0.7, then pass@16 at "
+        "temperature 1.\n\n![Entropy, accuracy and pass@16 over the tokens of all rollouts](evidence.png)\n\n"
+    )
+    return text + _table(["", *(f"{name} {step}" for name in ("accuracy", "pass@16") for step in steps)], rows)
+
+
+def _sampled(arms: Arms) -> str:
+    """The runs with dynamic sampling against GRPO without, after equally many tokens."""
+    rows = [row for arm in RESAMPLED if arm in arms for row in _after_tokens(arm, arms)]
+    text = (
+        f"## Dynamic sampling, over generated tokens\n\n{BASELINE} without it and, behind the arrow, the run "
+        "with it, of the same seed after equally many tokens of all rollouts (millions), kept and dropped; then "
+        "the difference and its 95 % interval. Between two evaluations on the straight line.\n\n"
+    )
+    return text + _table(["", "seeds", "tokens", "entropy", *SAMPLED], rows) if rows else ""
+
+
+def _after_tokens(arm: str, arms: Arms) -> list[list[str]]:
+    plain = {run["seed"]: run for run in arms.get(BASELINE, [])}
+    pairs = [(plain[run["seed"]], run) for run in arms[arm] if run["seed"] in plain]
+    rows = []
+    for share in (0.25, 0.5, 0.75, 1.0) if pairs else ():
+        budgets = [share * min(run["log"][-1]["num_tokens"] for run in pair) / 1e6 for pair in pairs]
+        both = list(zip(pairs, budgets, strict=True))
+        values = [[[entropy_at_tokens(run, at) for run in pair] for pair, at in both]]
+        values += [[[at_tokens(run, JUDGED[name], at) for run in pair] for pair, at in both] for name in SAMPLED]
+        rows.append([arm, str(len(pairs)), f"{mean(budgets):.2f}", *map(_against, values)])
+    return rows
+
+
+def _against(pairs: list[list[float]]) -> str:
+    base, other = (mean(values) for values in zip(*pairs, strict=True))
+    return f"{base:.3f} → {other:.3f} {_difference(other - base for base, other in pairs)}"
+
+
+def _difference(values: Iterable[float]) -> str:
+    center, half = interval(values)
+    return f"({center:+.3f})" if half == float("inf") else f"({center:+.3f} ±{half:.3f})"
+
+
+def _predicted(arms: Arms) -> str:
+    """What predicts the entropy change of tokens, and which quadrant makes it."""
+    rows = []
+    for arm, runs in arms.items():
+        looks = [look for run in runs for look in run["looks"]]
+        cells = [_mean(looks, name) for name in ("predicted_correlation", "estimated_correlation")]
+        cells += [_mean(looks, f"{quadrant}_change", 1e3) for quadrant in QUADRANTS]
+        rows.append([arm, str(len(looks)), *cells])
+    text = (
+        "## What moves the entropy\n\nOne optimizer step in fifty is looked at closely: the entropy of its tokens is "
+        "measured before and after the update. First the correlation over tokens with what the exact change predicts, "
+        "and with STEER's estimate (Eq. 9); then what each quadrant adds to the predicted change of the mean entropy, "
+        "in thousandths of a nat per unit of step: surprising and expected tokens of good and of bad completions. "
+        "Means over all looks of all seeds.\n\n"
+    )
+    names = ("good, surprising", "good, expected", "bad, surprising", "bad, expected")
+    return text + _table(["", "looks", "exact", "estimate", *names], rows)
+
+
+def _mean(looks: list[dict[str, float]], name: str, unit: float = 1.0) -> str:
+    values = [look[name] * unit for look in looks if name in look]
+    return f"{mean(values):.2f}" if values else ""
