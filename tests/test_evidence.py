@@ -64,7 +64,7 @@ def test_differences_are_paired_by_seed(evidence, tmp_path):
     assert evidence.measures.course(runs[HELD][1], ("greedy", "accuracy")) == [(0.0, 0.5), (90.0, 0.5)]
     published(tmp_path, *(made_up("GRPO, dynamic sampling", seed, 0.6, [0.7] * 45) for seed in range(3)))
     page = evidence.page.page(tmp_path)
-    assert "| 45.00 | 0.500 → 0.700 (+0.200 ±0.000) | 0.400 → 0.600 (+0.200 ±0.248) |" in page
+    assert "| 3 | 45.00 | 0.500 → 0.700 (+0.200 ±0.000) | 0.400 → 0.600 (+0.200 ±0.248) |" in page
     evidence.figure.picture(tmp_path, tmp_path / "evidence.png")
     assert (tmp_path / "evidence.png").read_bytes().startswith(b"\x89PNG")
 

@@ -29,7 +29,7 @@ def run(*command, folder, check=True, **environment):
 
 
 def test_quickstart(tmp_path):
-    sizes = {"--supervised_steps": 2, "--steps": 4, "--held_out": 6, "--eval_every": 2}
+    sizes = {"--supervised_steps": 2, "--steps": 6, "--held_out": 6, "--eval_every": 2}
     flags = [word for pair in sizes.items() for word in pair]
     done = run(ROOT / "examples/quickstart.py", "--output_dir", tmp_path / "out", *flags, folder=tmp_path)
     runs = ["start", "GRPO", "entropy held at 0.5"]
@@ -44,8 +44,8 @@ def test_quickstart(tmp_path):
     picture = (tmp_path / "out/curves.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     grpo = json.loads((tmp_path / "out/grpo/measured.json").read_text())
-    assert [point["step"] for point in grpo["held_out"]] == [2, 4]
-    for name, steps in (("start", 2), ("grpo", 4)):  # what the progress bars go by
+    assert [point["step"] for point in grpo["held_out"]] == [2, 4, 6]
+    for name, steps in (("start", 2), ("grpo", 6), ("entropy_held_at_0_5", 4)):  # what the progress bars go by
         assert len(ENTROPY.findall((tmp_path / f"out/{name}/output.txt").read_text())) == steps
     held = json.loads((tmp_path / "out/entropy_held_at_0_5/measured.json").read_text())
     assert grpo["log"][0]["reward"] == held["log"][0]["reward"]  # the same start and the same data

@@ -15,7 +15,7 @@ _custom_ops._supports_onednn = False
 
 @pytest.fixture(autouse=True)
 def port(monkeypatch):
-    """A port of its own: colocated vLLM leaves WORLD_SIZE behind, and Accelerate then listens on 29500, as others do."""
+    """A port of its own: colocated vLLM leaves WORLD_SIZE behind, and Accelerate then listens on 29500, as others."""
     monkeypatch.setenv("MASTER_PORT", str(get_free_port()))
 
 
