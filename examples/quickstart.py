@@ -5,8 +5,9 @@
 
 A Qwen2 of 0.36 million parameters is made from scratch, taught a number puzzle with several correct solutions per
 problem by supervised learning, and then trained from that same start by each method. By default the supervised part
-stops early, and there is much to learn; with `--setting papers` it goes on to where there is nothing left to learn,
-and STEER and STARE run with their papers' constants. Prints one table, and writes a picture and a page with all curves
+stops early, and there is much to learn: by GRPO, and with the entropy held at half of its first value on groups that
+teach something. With `--setting papers` it goes on to where there is nothing left to learn, and STEER and STARE run
+with their papers' constants. Prints one table, and writes a picture and a page with all curves
 and the completions token by token.
 """
 
@@ -25,10 +26,11 @@ STARE = {
     "stare_target_entropy": 0.8,
     "stare_target_entropy_unit": "initial",
 }
+HELD = "entropy held at 0.5"
 METHODS = {
     "held": {
         "GRPO": {"advantage_shaping": "none"},
-        "entropy held at 0.5": {"advantage_shaping": "repo_r", "hold_entropy": 0.5},
+        HELD: {"advantage_shaping": "repo_r", "hold_entropy": 0.5, "dynamic_sampling": "resample"},
     },
     "papers": {
         "GRPO": {"advantage_shaping": "none"},
@@ -38,7 +40,7 @@ METHODS = {
     },
 }
 SIZES = {
-    "held": {"supervised_steps": 650, "steps": 750, "eval_every": 250},
+    "held": {"supervised_steps": 650, "steps": 750, "eval_every": 150},
     "papers": {"supervised_steps": 1100, "steps": 320, "eval_every": 80},
 }
 
@@ -54,8 +56,10 @@ def main() -> None:
     parser.add_argument("--held_out", type=int, default=400, help="problems to judge on")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    methods = METHODS[arguments.setting]
     sizes = {name: getattr(arguments, name) or usual for name, usual in SIZES[arguments.setting].items()}
+    methods = METHODS[arguments.setting]
+    if HELD in methods:  # dynamic sampling writes half as much again for each step: as many tokens as GRPO in all
+        methods[HELD] |= {"max_steps": sizes["steps"] * 2 // 3, "eval_every": sizes["eval_every"] * 2 // 3}
     began = time.perf_counter()
     experiment = Experiment(methods, arguments.output_dir, held_out=arguments.held_out, seed=arguments.seed, **sizes)
     results = run(experiment)

@@ -6,6 +6,7 @@ TARGETS = (0.8, 0.65, 0.5)  # of the first rollout's entropy
 HELD = {
     "REPO-R": {"advantage_shaping": "repo_r"},
     "STARE C2": {"advantage_shaping": "stare", "stare_variant": "C2", "stare_gate": "none"},
+    "entropy change": {"advantage_shaping": "entropy_change"},
 }
 AS_PUBLISHED = {
     "GRPO": {"advantage_shaping": "none"},
@@ -33,19 +34,17 @@ AS_PUBLISHED = {
         "stare_adaptive": True,
     },
 }
-# Half of the steps: it generates about twice as much for each, and is compared over generated tokens.
-SAMPLING = {"dynamic_sampling": "resample", "max_steps": 500}
-RESAMPLED = {
-    "GRPO, dynamic sampling": {"advantage_shaping": "none"} | SAMPLING,
-    "REPO-R held at 0.5, dynamic sampling": HELD["REPO-R"] | {"hold_entropy": 0.5} | SAMPLING,
+# Half of the steps: it generates up to twice as much for each, and is compared over generated tokens.
+SAMPLING = {"dynamic_sampling": "resample", "max_steps": 500, "eval_every": 125}
+RESAMPLED = ", dynamic sampling"
+HELD_AT = {
+    f"{name} held at {target}": settings | {"hold_entropy": target}
+    for name, settings in HELD.items()
+    for target in TARGETS
 }
-ARMS = (
-    AS_PUBLISHED
-    | RESAMPLED
-    | {
-        f"{name} held at {target}": settings | {"hold_entropy": target}
-        for name, settings in HELD.items()
-        for target in TARGETS
-    }
-)
-"""Name in the tables -> fields of `SteerGRPOConfig`."""
+ARMS = {
+    name + suffix: settings | sampling
+    for suffix, sampling in (("", {}), (RESAMPLED, SAMPLING))
+    for name, settings in (AS_PUBLISHED | HELD_AT).items()
+}
+"""Name in the tables -> fields of the task's command."""

@@ -6,6 +6,13 @@ from statistics import mean
 from matplotlib.figure import Figure
 from measures import Run, course, load
 
+DRAWN = (
+    "GRPO",
+    "GRPO, dynamic sampling",
+    "REPO-R held at 0.5",
+    "REPO-R held at 0.5, dynamic sampling",
+    "REPO-R held at 0.8, dynamic sampling",
+)
 WINDOW = 8  # rollouts over which the entropy is smoothed
 PANELS = {
     "Accuracy, top-p 0.7": ("top-p 0.7", "accuracy"),
@@ -14,8 +21,8 @@ PANELS = {
 
 
 def picture(folder: Path, path: Path) -> None:
-    """Draw every arm of which there are several seeds; the bands go from the lowest seed to the highest."""
-    arms = {arm: runs for arm, runs in load(folder).items() if len(runs) > 1}
+    """Draw five of the arms, as far as there are runs; the bands go from the lowest seed to the highest."""
+    arms = {arm: runs for arm, runs in load(folder).items() if arm in DRAWN}
     drawn = Figure(figsize=(13, 4.6), layout="constrained")
     axes = drawn.subplots(1, 1 + len(PANELS))
     for color, (arm, runs) in enumerate(arms.items()):

@@ -23,6 +23,9 @@ from measures import (
 )
 
 BASELINE = "GRPO"
+SHARES = (0.5, 1.0)
+"""Of the shorter run's tokens, where runs of different lengths are compared."""
+
 FINDINGS = Path(__file__).parent / "findings.md"
 JUDGED = {
     "accuracy, top-p 0.7": ("top-p 0.7", "accuracy"),
@@ -40,8 +43,16 @@ Arms = dict[str, list[Run]]
 def page(folder: Path) -> str:
     """The page in Markdown."""
     arms = load(folder)
-    alike = {arm: runs for arm, runs in arms.items() if arm not in RESAMPLED}  # of as many optimizer steps
-    parts = [_held(arms), _learned(alike), _courses(alike), _sampled(arms), _predicted(arms)]
+    plain = {arm: runs for arm, runs in arms.items() if not arm.endswith(RESAMPLED)}
+    resampled = {arm: runs for arm, runs in arms.items() if arm.endswith(RESAMPLED)}  # of fewer optimizer steps
+    parts = [
+        _held(arms),
+        _sampled(arms),
+        _learned("## What was learned with dynamic sampling", resampled, BASELINE + RESAMPLED),
+        _learned("## What was learned without", plain, BASELINE),
+        _courses(plain),
+        _predicted(arms),
+    ]
     return "\n\n".join([FINDINGS.read_text().strip(), *filter(None, parts)]) + "\n"
 
 
@@ -73,32 +84,34 @@ def _held(arms: Arms) -> str:
     return text + _table(["", "seeds", "mean error", "within 10 %", "settled after"], rows)
 
 
-def _learned(arms: Arms) -> str:
-    base = {run["seed"]: run for run in arms.get(BASELINE, [])}
+def _learned(title: str, arms: Arms, baseline: str) -> str:
+    base = {run["seed"]: run for run in arms.get(baseline, [])}
     rows = []
     for arm, runs in arms.items():
         entropies = [mean(e["entropy"] for e in run["log"][-20:]) for run in runs]
-        cells = [arm, str(len(runs)), f"{mean(entropies):.3f}"]
-        cells += [_cell(runs, base, lambda run, m=metric: judged(run, m)) for metric in JUDGED.values()]
+        tokens = mean(run["log"][-1]["num_tokens"] for run in runs) / 1e6
+        cells = [arm, str(len(runs)), f"{tokens:.2f}", f"{mean(entropies):.3f}"]
+        others = {} if arm == baseline else base
+        cells += [_cell(runs, others, lambda run, m=metric: judged(run, m)) for metric in JUDGED.values()]
         rows.append(cells)
     text = (
-        f"## What was learned\n\nAt the end of each run: the mean over seeds and, in brackets, the difference from "
-        f"{BASELINE} with its 95 % interval over paired seeds. Entropy: mean of the last twenty rollouts, nats per "
-        "token.\n\n"
+        f"{title}\n\nAt the end of each run: millions of tokens of all rollouts, kept and dropped; entropy of the "
+        "last twenty rollouts, nats per token; then the mean over seeds and, in brackets, the difference from "
+        f"{baseline} after as many optimizer steps, with its 95 % interval over paired seeds.\n\n"
     )
-    return text + _table(["", "seeds", "entropy", *JUDGED], rows)
+    return text + _table(["", "seeds", "tokens", "entropy", *JUDGED], rows) if rows else ""
 
 
 def _cell(runs: list[Run], base: dict[int, Run], value: Callable[[Run], float]) -> str:
     text = f"{mean(map(value, runs)):.3f}"
     pairs = [value(run) - value(base[run["seed"]]) for run in runs if run["seed"] in base]
-    if runs[0]["arm"] == BASELINE or not pairs:
-        return text
-    return f"{text} {_difference(pairs)}"
+    return f"{text} {_difference(pairs)}" if pairs else text
 
 
 def _courses(arms: Arms) -> str:
     """Two metrics at every evaluation that all runs have."""
+    if not arms:
+        return ""
     runs = [run for runs in arms.values() for run in runs]
     steps = sorted(set.intersection(*({point["step"] for point in run["held_out"]} for run in runs)))
     rows = [
@@ -106,19 +119,21 @@ def _courses(arms: Arms) -> str:
         for arm, runs in arms.items()
     ]
     text = (
-        "## Over the run\n\nAt optimizer steps, mean over seeds: accuracy with top-p 0.7, then pass@16 at "
-        "temperature 1.\n\n![Entropy, accuracy and pass@16 over the tokens of all rollouts](evidence.png)\n\n"
+        "## Over the run, without dynamic sampling\n\nAt optimizer steps, mean over seeds: accuracy with top-p 0.7, "
+        "then pass@16 at temperature 1.\n\n"
     )
     return text + _table(["", *(f"{name} {step}" for name in ("accuracy", "pass@16") for step in steps)], rows)
 
 
 def _sampled(arms: Arms) -> str:
     """The runs with dynamic sampling against GRPO without, after equally many tokens."""
-    rows = [row for arm in RESAMPLED if arm in arms for row in _after_tokens(arm, arms)]
+    rows = [row for arm in arms if arm.endswith(RESAMPLED) for row in _after_tokens(arm, arms)]
     text = (
-        f"## Dynamic sampling, over generated tokens\n\n{BASELINE} without it and, behind the arrow, the run "
-        "with it, of the same seed after equally many tokens of all rollouts (millions), kept and dropped; then "
-        "the difference and its 95 % interval. Between two evaluations on the straight line.\n\n"
+        f"## Against GRPO, over generated tokens\n\n{BASELINE} without dynamic sampling and, behind the arrow, the "
+        "run with it, of the same seed after equally many tokens of all rollouts (millions), kept and dropped: at "
+        "half of the shorter run's and at its end. Then the difference and its 95 % interval over paired seeds. "
+        "Between two evaluations on the straight line.\n\n"
+        "![Entropy, accuracy and pass@16 over the tokens of all rollouts](evidence.png)\n\n"
     )
     return text + _table(["", "seeds", "tokens", "entropy", *SAMPLED], rows) if rows else ""
 
@@ -127,7 +142,7 @@ def _after_tokens(arm: str, arms: Arms) -> list[list[str]]:
     plain = {run["seed"]: run for run in arms.get(BASELINE, [])}
     pairs = [(plain[run["seed"]], run) for run in arms[arm] if run["seed"] in plain]
     rows = []
-    for share in (0.25, 0.5, 0.75, 1.0) if pairs else ():
+    for share in SHARES if pairs else ():
         budgets = [share * min(run["log"][-1]["num_tokens"] for run in pair) / 1e6 for pair in pairs]
         both = list(zip(pairs, budgets, strict=True))
         values = [[[entropy_at_tokens(run, at) for run in pair] for pair, at in both]]

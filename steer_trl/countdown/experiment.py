@@ -94,7 +94,7 @@ def train_methods(experiment: Experiment) -> dict[str, dict[str, Any]]:
 
 
 def _train(experiment: Experiment, name: str, command: list[str]) -> None:
-    _run(experiment, name, experiment.steps, command)
+    _run(experiment, name, experiment.recipe(name)["max_steps"], command)
     if experiment.after_each:
         experiment.after_each(name)
 

@@ -25,14 +25,15 @@ DRAWN = [("top-p 0.7", "accuracy"), ("T=1", "pass@16")]
 
 
 def table(results: dict[str, dict[str, Any]], problems: int, timed_against: str | None = None) -> str:
-    """One row per run: entropy at start and end, and each metric with the half width of its 95 % interval.
+    """One row per run: tokens of its rollouts, entropy at start and end, and each metric with its 95 % interval.
 
     `timed_against` names the run whose time is 1 in a last column, for runs that had the machine to themselves.
     """
     rows = {}
     for name, measured in results.items():
         trained, final = name != START, measured["final"]
-        row = {"entropy": "{:.3f} -> {:.3f}".format(*entropy_ends(measured["log"]) or (nan, nan)) if trained else ""}
+        row = {"tokens": f"{_tokens(measured)[-1][1]:.2f} M" if trained else ""}
+        row["entropy"] = "{:.3f} -> {:.3f}".format(*entropy_ends(measured["log"]) or (nan, nan)) if trained else ""
         for sampling, metric in COLUMNS:
             row[f"{metric} {sampling}"] = "{:.3f} ±{:.3f}".format(*final[sampling][metric])
         if timed_against:
@@ -40,8 +41,9 @@ def table(results: dict[str, dict[str, Any]], problems: int, timed_against: str 
         rows[name] = row
     drawn = ", ".join(f"{num_samples} at {name}" for name, (num_samples, _) in SAMPLINGS.items())
     note = (
-        f"{problems} held-out problems; samples each: {drawn}. Entropy in nats per token: first step, and mean of the "
-        "last ten.\n± is the half width of the 95 % interval over problems; it does not include seed-to-seed variance."
+        f"{problems} held-out problems; samples each: {drawn}. Tokens of all rollouts, in millions. Entropy in nats "
+        "per token: first step, and mean of the last ten.\n"
+        "± is the half width of the 95 % interval over problems; it does not include seed-to-seed variance."
     )
     return f"{DataFrame(rows).T.to_string()}\n\n{note}"
 
@@ -67,7 +69,7 @@ def _overlap(one: list[float], other: list[float]) -> bool:
 
 
 def figure(results: dict[str, dict[str, Any]]) -> "Figure":
-    """Draw entropy, accuracy and pass@16 over the steps, one line per run."""
+    """Draw entropy, accuracy and pass@16 over the tokens of all rollouts, one line per run."""
     from matplotlib.figure import Figure  # not pyplot: the choice of a back end stays the user's
 
     start = results[START]["final"]
@@ -75,13 +77,14 @@ def figure(results: dict[str, dict[str, Any]]) -> "Figure":
     axes = drawn.subplots(1, 3)
     for color, (name, measured) in enumerate((name, run) for name, run in results.items() if name != START):
         style = {"color": f"C{color}", "label": name}
+        tokens = {0: 0.0} | dict(_tokens(measured))
         steps, values = zip(*_smooth(series(measured["log"], "entropy")), strict=True)
-        axes[0].plot(steps, values, **style)
+        axes[0].plot([tokens[step] for step in steps], values, **style)
         for axis, (drawn_by, metric) in zip(axes[1:], DRAWN, strict=True):
             evaluations = [{"step": 0} | start, *measured["held_out"]]
-            points = [(entry["step"], *entry[drawn_by][metric]) for entry in evaluations if drawn_by in entry]
-            steps, values, half_widths = zip(*points, strict=True)
-            axis.errorbar(steps, values, half_widths, capsize=2, marker="o", markersize=3, **style)
+            points = [(tokens[entry["step"]], *entry[drawn_by][metric]) for entry in evaluations if drawn_by in entry]
+            at, values, half_widths = zip(*points, strict=True)
+            axis.errorbar(at, values, half_widths, capsize=2, marker="o", markersize=3, **style)
     drawn.suptitle("One start, one order of the data, several ways to weight the tokens: Countdown, 0.36 M parameters")
     axes[0].set(title="Policy entropy", ylabel="nats per token", ylim=(0, None))
     axes[1].set(
@@ -89,7 +92,7 @@ def figure(results: dict[str, dict[str, Any]]) -> "Figure":
     )
     axes[2].set(title="Solved by at least one of 16 samples", ylabel="share of held-out problems (temperature 1)")
     for axis in axes:
-        axis.set_xlabel("optimizer step")
+        axis.set_xlabel("tokens of all rollouts, millions")
         axis.grid(alpha=0.3)
     axes[0].legend(fontsize="small")
     return drawn
@@ -98,6 +101,11 @@ def figure(results: dict[str, dict[str, Any]]) -> "Figure":
 def picture(results: dict[str, dict[str, Any]], path: Path) -> None:
     """Save [`figure`] as PNG."""
     figure(results).savefig(path, dpi=130)
+
+
+def _tokens(measured: dict[str, Any]) -> list[tuple[int, float]]:
+    """Optimizer step, and the tokens of all rollouts until then in millions, those that were dropped too."""
+    return [(step, tokens / 1e6) for step, tokens in series(measured["log"], "num_tokens")]
 
 
 def _smooth(points: list[tuple[int, float]], window: int = 8) -> list[tuple[int, float]]:
