@@ -1,10 +1,11 @@
 """The example with a tool: it runs at toy size, its calculator is safe, and a trajectory is one completion."""
 
+import json
 import sys
 
 import pytest
 from support import ROOT
-from support.processes import run
+from support.processes import flags, run
 from support.runs import Watching
 
 sys.path.insert(0, str(ROOT / "examples"))
@@ -64,3 +65,33 @@ def test_the_example_runs(tmp_path):
     done = run(ROOT / "examples/train_calculator.py", "--output_dir", tmp_path, *sizes)
     assert [line.split()[:2] for line in done.stdout.splitlines() if line.startswith("step")][-1] == ["step", "2"]
     assert (tmp_path / "model.safetensors").exists()
+
+
+def test_the_command_trains_with_the_tool(tmp_path):
+    """From a start that has seen a few examples, which calls now and then."""
+    start = example.supervised_start(tmp_path / "start", 60, seed=0)
+    start.save_pretrained(tmp_path / "start")
+    example.calculator_tokenizer().save_pretrained(tmp_path / "start")
+    prompts = [[{"role": "user", "content": problem}] for problem in example.problems(16, seed=1)]
+    (tmp_path / "products.jsonl").write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts))
+    sizes = {
+        "model_name_or_path": tmp_path / "start",
+        "dataset_name": tmp_path / "products.jsonl",
+        "output_dir": tmp_path / "out",
+        "reward_funcs": "train_calculator.correct",
+        "tools": "train_calculator.calculate",
+        "dtype": "float32",
+        "per_device_train_batch_size": 64,
+        "num_generations": 8,
+        "max_completion_length": 32,
+        "max_tool_calling_iterations": 1,
+        "max_steps": 2,
+        "use_cpu": "true",
+        "bf16": "false",
+        "logging_steps": 1,
+    }
+    run("-m", "steer_trl.cli", "train", *flags(sizes), folder=ROOT / "examples")
+    log = [json.loads(line) for line in (tmp_path / "out/_logs/metrics.jsonl").read_text().splitlines()]
+    calls = [entry["tools/call_frequency"] for entry in log if "tools/call_frequency" in entry]
+    assert len(calls) == 2 and all(0 < share < 1 for share in calls)
+    assert "calculate" in (tmp_path / "out/README.md").read_text()  # the card names its tools

@@ -41,6 +41,9 @@ class RecipeParser(Sentences, TrlParser):
         self.hints: dict[str, Any] = {}
         for kind in self.dataclass_types:
             self.hints |= {name: hint for name, hint in get_type_hints(kind).items() if name in _names(kind)}
+        for action in self._actions:
+            if action.dest == "report_to":  # Transformers takes several trackers, its parser only one
+                action.nargs = "+"
 
     def parse_args_and_config(self, args: Iterable[str] | None = None, *others: Any, **named: Any) -> tuple[Any, ...]:
         """Parse the command line over the recipe over the defaults; see [`~trl.TrlParser`].

@@ -1,0 +1,53 @@
+"""Three trackers at once, each real and without a network: they get every step, and the alarms if they take any."""
+
+import json
+import sqlite3
+
+import pytest
+from support import ENVIRONMENT
+from support.processes import run
+from support.runs import save_tiny_model
+
+for package in ("trackio", "wandb", "tensorboard"):
+    pytest.importorskip(package, reason=f"{package} is not here: pip install 'steer_trl[trackers]'")
+
+STEPS = 12  # of a model that gets nothing right: the alarm about prompts that teach nothing needs ten
+
+
+def test_every_tracker_gets_every_step(tmp_path, monkeypatch):
+    places = {
+        "WANDB_MODE": "offline",
+        "TRACKIO_DIR": tmp_path / "trackio",
+        "TENSORBOARD_LOGGING_DIR": tmp_path / "board",
+    }
+    for name, place in places.items():
+        monkeypatch.setitem(ENVIRONMENT, name, str(place))
+    (tmp_path / "sums.jsonl").write_text(
+        "".join(json.dumps({"problem": f"{i}+1=", "answer": "5"}) + "\n" for i in range(8))
+    )
+    names = ["--run_name", "three", "--project", "sums", "--output_dir", "out", "--dataset_name", "sums.jsonl"]
+    trackers = ["--report_to", "trackio", "wandb", "tensorboard"]
+    recipe = ["--config", "smoke_cpu", "--model_name_or_path", save_tiny_model(tmp_path / "tiny")]
+    sizes = ["--max_steps", STEPS, "--save_strategy", "no"]
+    run("-m", "steer_trl.cli", "train", *recipe, *names, *trackers, *sizes, folder=tmp_path)
+    log = [json.loads(line) for line in (tmp_path / "out/_logs/metrics.jsonl").read_text().splitlines()]
+    entropies = [entry["rollout_entropy"] for entry in log if "rollout_entropy" in entry]
+    assert len(entropies) == STEPS
+
+    with sqlite3.connect(tmp_path / "trackio/sums.db") as database:
+        entries = [json.loads(metrics) for (metrics,) in database.execute("select metrics from metrics order by id")]
+        alerts = [title for (title,) in database.execute("select title from alerts")]
+    assert [entry["train/rollout_entropy"] for entry in entries if "train/rollout_entropy" in entry] == entropies
+    alarms = [json.loads(line)["title"] for line in (tmp_path / "out/_logs/alarms.jsonl").read_text().splitlines()]
+    assert alarms and sorted(alerts) == sorted(alarms)
+
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    board = EventAccumulator(str(tmp_path / "board")).Reload()
+    scalars = board.Scalars("train/rollout_entropy")
+    assert [point.step for point in scalars] == list(range(1, STEPS + 1))
+    assert [point.value for point in scalars] == pytest.approx(entropies, rel=1e-6)
+
+    (binary,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")  # W&B has no reader of it but its own server
+    content = binary.read_bytes()
+    assert content.count(b"train/rollout_entropy") >= STEPS and alarms[0].encode() in content
