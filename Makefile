@@ -13,7 +13,7 @@ NEWEST_RUN := $(subst $(BIN),$(NEWEST)/bin,$(RUN))
 VLLM := .venv-vllm
 VLLM_RUN := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
 
-.PHONY: help install quickstart evidence compare test test-newest test-distributed test-vllm notebooks lint format docs settings browser benchmark clean
+.PHONY: help install quickstart evidence compare test test-newest test-distributed test-vllm notebooks lint format docs settings browser slurm benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -102,6 +102,11 @@ browser: ## install Debian's Chromium for the test of the report page, where it 
 	@command -v chromium > /dev/null && command -v chromedriver > /dev/null || { test "$$(id -u)" = 0 \
 	&& apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core; } \
 	|| echo "There is no Chromium here: the tests of the report page in a browser are skipped."
+
+slurm: ## install Debian's SLURM for the test of two nodes, where it is missing and this is root
+	@command -v slurmctld > /dev/null || { test "$$(id -u)" = 0 \
+	&& apt-get update -qq && apt-get install -y -qq --no-install-recommends slurmctld slurmd slurm-client; } \
+	|| echo "There is no SLURM here: the test of two nodes is skipped."
 
 benchmark: install ## a training step against TRL's GRPOTrainer, the reward against TRL's accuracy_reward; memory of the methods, bytes of the reductions
 	$(RUN) benchmarks/overhead.py
