@@ -1,0 +1,57 @@
+"""The tutorial's script, as it is printed and with each change that the text makes to it; only the sizes are smaller."""
+
+import re
+import sys
+
+from support import ROOT
+from support.processes import run
+
+from steer_trl import runlog
+
+PAGE = (ROOT / "docs/tutorial.md").read_text()
+SMALLER = {"max_steps=400": "max_steps=4", "per_device_train_batch_size=128": "per_device_train_batch_size=8"}
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+def changed(text, *changes):
+    for old, new in changes:
+        assert text.count(old) >= 1
+        text = text.replace(old, new)
+    return text
+
+
+def test_every_step_of_the_tutorial(tmp_path):
+    script, names, method = BLOCKS
+    script = changed(script, *SMALLER.items(), ("logging_steps=40", "logging_steps=1"))
+    to_ours = [("from trl import GRPOConfig, GRPOTrainer", names.partition("  #")[0])]
+    to_ours += [("= GRPOTrainer(", "= SteerGRPOTrainer("), ("args=GRPOConfig(", "args=SteerGRPOConfig(")]
+    off = ('output_dir="runs/grpo",', 'output_dir="runs/none", advantage_shaping="none",')
+    scripts = {
+        "grpo": script,
+        "none": changed(script, *to_ours, off),
+        "held": changed(script, *to_ours, ('output_dir="runs/grpo",', method)),
+    }
+    start, report = ([word for word in line.split()[1:]] for line in commands())
+    run(*changed_words(start, "650", "2"), folder=tmp_path)
+    for name, text in scripts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    # One process for the three: an import of TRL is longer than a run.
+    (tmp_path / "all.py").write_text("import runpy\nfor name in ('none', 'held', 'grpo'):\n    runpy.run_path(f'{name}.py')\n")
+    said = run("all.py", folder=tmp_path).stdout
+    assert "step 1/4  reward" in said and "'frac_reward_zero_std':" in said
+    rewards = [entry["reward"] for entry in runlog.lines(tmp_path / "runs/none/_logs/metrics.jsonl") if "reward" in entry]
+    printed = [float(text) for text in re.findall(r"'reward': '([\d.]+)'", said)]
+    assert [round(reward, 4) for reward in rewards] == printed  # "the same, to the last digit"
+    run("-m", "steer_trl.cli", *report, folder=tmp_path)
+    assert (tmp_path / "report.html").stat().st_size > 1e4
+
+
+def commands():
+    """The command that makes the start, and the one that makes the report."""
+    lines = [line for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
+    return [next(line for line in lines if line.startswith(word)) for word in ("python -m", "steer-trl report")]
+
+
+def changed_words(words, old, new):
+    assert old in words
+    return [new if word == old else word for word in words]
