@@ -1,7 +1,6 @@
 """The tutorial's script, as it is printed and with each change that the text makes to it; only the sizes are smaller."""
 
 import re
-import sys
 
 from support import ROOT
 from support.processes import run
@@ -22,6 +21,7 @@ def changed(text, *changes):
 
 def test_every_step_of_the_tutorial(tmp_path):
     script, names, method = BLOCKS
+    method = "".join(line for line in method.splitlines() if line.endswith(","))
     script = changed(script, *SMALLER.items(), ("logging_steps=40", "logging_steps=1"))
     to_ours = [("from trl import GRPOConfig, GRPOTrainer", names.partition("  #")[0])]
     to_ours += [("= GRPOTrainer(", "= SteerGRPOTrainer("), ("args=GRPOConfig(", "args=SteerGRPOConfig(")]
@@ -31,15 +31,19 @@ def test_every_step_of_the_tutorial(tmp_path):
         "none": changed(script, *to_ours, off),
         "held": changed(script, *to_ours, ('output_dir="runs/grpo",', method)),
     }
-    start, report = ([word for word in line.split()[1:]] for line in commands())
+    start, report = (line.split()[1:] for line in commands())
     run(*changed_words(start, "650", "2"), folder=tmp_path)
     for name, text in scripts.items():
         (tmp_path / f"{name}.py").write_text(text)
     # One process for the three: an import of TRL is longer than a run.
-    (tmp_path / "all.py").write_text("import runpy\nfor name in ('none', 'held', 'grpo'):\n    runpy.run_path(f'{name}.py')\n")
+    (tmp_path / "all.py").write_text(
+        "import runpy\nfor name in ('none', 'held', 'grpo'):\n    runpy.run_path(f'{name}.py')\n"
+    )
     said = run("all.py", folder=tmp_path).stdout
     assert "step 1/4  reward" in said and "'frac_reward_zero_std':" in said
-    rewards = [entry["reward"] for entry in runlog.lines(tmp_path / "runs/none/_logs/metrics.jsonl") if "reward" in entry]
+    rewards = [
+        entry["reward"] for entry in runlog.lines(tmp_path / "runs/none/_logs/metrics.jsonl") if "reward" in entry
+    ]
     printed = [float(text) for text in re.findall(r"'reward': '([\d.]+)'", said)]
     assert [round(reward, 4) for reward in rewards] == printed  # "the same, to the last digit"
     run("-m", "steer_trl.cli", *report, folder=tmp_path)
