@@ -1,4 +1,4 @@
-"""The tutorial's script as it is printed, and with each change that the text makes to it; only the sizes are smaller."""
+"""The tutorial's script as it is printed, and with each change that the text makes to it; the sizes are smaller."""
 
 import re
 
