@@ -1,6 +1,8 @@
 """The table and the picture of a comparison, and what did not differ in plain words."""
 
-from math import nan
+from bisect import bisect_right
+from collections.abc import Callable
+from math import inf, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +34,7 @@ def table(results: dict[str, dict[str, Any]], problems: int, timed_against: str 
     rows = {}
     for name, measured in results.items():
         trained, final = name != START, measured["final"]
-        row = {"tokens": f"{_tokens(measured)[-1][1]:.2f} M" if trained else ""}
+        row = {"tokens": f"{_tokens_until(measured)(inf):.2f} M" if trained else ""}
         row["entropy"] = "{:.3f} -> {:.3f}".format(*entropy_ends(measured["log"]) or (nan, nan)) if trained else ""
         for sampling, metric in COLUMNS:
             row[f"{metric} {sampling}"] = "{:.3f} ±{:.3f}".format(*final[sampling][metric])
@@ -77,12 +79,12 @@ def figure(results: dict[str, dict[str, Any]]) -> "Figure":
     axes = drawn.subplots(1, 3)
     for color, (name, measured) in enumerate((name, run) for name, run in results.items() if name != START):
         style = {"color": f"C{color}", "label": name}
-        tokens = {0: 0.0} | dict(_tokens(measured))
+        tokens = _tokens_until(measured)
         steps, values = zip(*_smooth(series(measured["log"], "entropy")), strict=True)
-        axes[0].plot([tokens[step] for step in steps], values, **style)
+        axes[0].plot([tokens(step) for step in steps], values, **style)
         for axis, (drawn_by, metric) in zip(axes[1:], DRAWN, strict=True):
             evaluations = [{"step": 0} | start, *measured["held_out"]]
-            points = [(tokens[entry["step"]], *entry[drawn_by][metric]) for entry in evaluations if drawn_by in entry]
+            points = [(tokens(entry["step"]), *entry[drawn_by][metric]) for entry in evaluations if drawn_by in entry]
             at, values, half_widths = zip(*points, strict=True)
             axis.errorbar(at, values, half_widths, capsize=2, marker="o", markersize=3, **style)
     drawn.suptitle("One start, one order of the data, several ways to weight the tokens: Countdown, 0.36 M parameters")
@@ -103,9 +105,10 @@ def picture(results: dict[str, dict[str, Any]], path: Path) -> None:
     figure(results).savefig(path, dpi=130)
 
 
-def _tokens(measured: dict[str, Any]) -> list[tuple[int, float]]:
-    """Optimizer step, and the tokens of all rollouts until then in millions, those that were dropped too."""
-    return [(step, tokens / 1e6) for step, tokens in series(measured["log"], "num_tokens")]
+def _tokens_until(measured: dict[str, Any]) -> Callable[[float], float]:
+    """Optimizer step -> millions of tokens of all rollouts until then, those that were dropped too."""
+    steps, totals = zip((0, 0), *series(measured["log"], "num_tokens"), strict=True)
+    return lambda step: totals[bisect_right(steps, step) - 1] / 1e6
 
 
 def _smooth(points: list[tuple[int, float]], window: int = 8) -> list[tuple[int, float]]:

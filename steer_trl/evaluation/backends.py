@@ -2,10 +2,12 @@
 
 import importlib.util
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import torch
 from accelerate import PartialState
+from huggingface_hub import try_to_load_from_cache
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -15,6 +17,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.utils import CONFIG_NAME
 
 from steer_trl.evaluation.sampling import Completion, Sampling
 from steer_trl.randomness import kept_random_state
@@ -25,14 +28,13 @@ Messages = list[dict[str, Any]]
 class TransformersGenerator:
     """Draws with `model.generate`. Under `accelerate launch` each process draws its share.
 
-    `commit` is the model's on the Hub (a LoRA adapter's base's), `None` for a folder.
+    `commit` is the model's on the Hub (a LoRA adapter's base's), `None` for a folder and for a model in memory.
     """
 
     is_collective = False
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-        self.model, self.tokenizer = model.eval(), tokenizer
-        self.commit = model.config._commit_hash
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, commit: str | None = None) -> None:
+        self.model, self.tokenizer, self.commit = model.eval(), tokenizer, commit
         self.eos_token_ids = _as_list(model.generation_config.eos_token_id) + _as_list(tokenizer.eos_token_id)
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
@@ -44,7 +46,9 @@ class TransformersGenerator:
     def load(cls, name: str, revision: str | None = None, dtype: str = "auto") -> "TransformersGenerator":
         """Load a model (a LoRA adapter's base with it, if peft is there) onto this process's device."""
         model = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=dtype)
-        return cls(model.to(PartialState().device), AutoTokenizer.from_pretrained(name, revision=revision))
+        base = model.config.name_or_path
+        commit = commit_of(base, revision if base == name else None)
+        return cls(model.to(PartialState().device), AutoTokenizer.from_pretrained(name, revision=revision), commit)
 
     @torch.no_grad()
     def __call__(self, prompts: Sequence[Messages], sampling: Sampling, seed: int) -> list[Completion]:
@@ -59,6 +63,14 @@ class TransformersGenerator:
                 generation_config=GenerationConfig(**generation_settings(sampling), **self._tokens),
             )[:, inputs["input_ids"].size(1) :].tolist()
         return [until_eos(ids, self.eos_token_ids, self.tokenizer) for ids in drawn]
+
+
+def commit_of(name: str | None, revision: str | None = None) -> str | None:
+    """The commit on the Hub of a model that has just been loaded; `None` for a folder."""
+    if not name or Path(name).is_dir():
+        return None
+    file = try_to_load_from_cache(name, CONFIG_NAME, revision=revision)
+    return Path(file).parent.name if isinstance(file, str) else None
 
 
 class VLLMGenerator:
@@ -89,7 +101,7 @@ class VLLMGenerator:
             enable_chunked_prefill=None if torch.accelerator.is_available() else False,
         )
         self.tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
-        self.commit = AutoConfig.from_pretrained(name, revision=revision)._commit_hash
+        self.commit = commit_of(name, revision)
         self.eos_token_ids = saved_eos_token_ids(name, revision) + _as_list(self.tokenizer.eos_token_id)
 
     def __call__(self, prompts: Sequence[Messages], sampling: Sampling, seed: int) -> list[Completion]:

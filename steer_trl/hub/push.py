@@ -8,10 +8,11 @@ import shlex
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
-import httpx
 from huggingface_hub import constants
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
 from transformers import Trainer, TrainerCallback
@@ -21,7 +22,9 @@ from transformers.utils import PushInProgress
 logger = logging.getLogger(__name__)
 
 NOT_PUSHED = ("_*", f"{PREFIX_CHECKPOINT_DIR}-*")  # as Transformers leaves out
-UNREACHED = (httpx.TransportError, ConnectionError)
+# huggingface_hub 1 talks through httpx, 2 through its successor of another name.
+CLIENTS = [import_module(name) for name in ("httpx", "httpx2") if find_spec(name)]
+UNREACHED = (*(client.TransportError for client in CLIENTS), ConnectionError)
 OF_THE_HUB = (HfHubHTTPError, HFValidationError, LocalTokenNotFoundError, *UNREACHED)
 
 

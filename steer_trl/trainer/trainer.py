@@ -248,14 +248,14 @@ class SteerGRPOTrainer(GRPOTrainer):
         if _internal_call or not self.args.push_to_hub or folder != self.args.output_dir:  # else the push wrote it
             self.cards.write(Path(folder))
 
-    def init_hf_repo(self, token: str | None = None) -> None:
-        """Make the repository on the Hub if it is not there.
+    def init_hf_repo(self, token: str | None = None, **others: Any) -> None:
+        """Make the repository on the Hub if it is not there. Newer Transformers hand over `private` as well.
 
         Raises:
             `PushError`: the Hub is not there or refuses; nothing has been trained then.
         """
         with self.pushes.making_repository():
-            super().init_hf_repo(token)
+            super().init_hf_repo(token, **others)
 
     def push_to_hub(
         self,

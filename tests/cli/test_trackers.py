@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 
 import pytest
 from support import ENVIRONMENT
@@ -34,7 +35,7 @@ def test_every_tracker_gets_every_step(tmp_path, monkeypatch):
     entropies = [entry["rollout_entropy"] for entry in log if "rollout_entropy" in entry]
     assert len(entropies) == STEPS
 
-    with sqlite3.connect(tmp_path / "trackio/sums.db") as database:
+    with closing(sqlite3.connect(tmp_path / "trackio/sums.db")) as database:
         entries = [json.loads(metrics) for (metrics,) in database.execute("select metrics from metrics order by id")]
         alerts = [title for (title,) in database.execute("select title from alerts")]
     assert [entry["train/rollout_entropy"] for entry in entries if "train/rollout_entropy" in entry] == entropies
