@@ -59,7 +59,7 @@ $(DOCS)/.installed: setup.cfg constraints.txt
 	$(DOCS)/bin/python -m pip install --quiet -c constraints.txt -r $(DOCS)/requirements.txt
 	touch $@
 
-quickstart: install ## train a small model with GRPO, STEER and STARE on this machine; minutes, no download
+quickstart: install ## train a small model with GRPO, and with its entropy held, on this machine; minutes, no download
 	$(RUN) examples/quickstart.py --output_dir runs/quickstart
 
 evidence: install ## every way of holding the entropy on the laptop task; resumable, many hours in all

@@ -182,6 +182,11 @@ class SteerGRPOConfig(
                 f"stare: stare_target_entropy={self.stare_target_entropy:g} times the entropy that the run starts "
                 "with is above that, so the gate is open until the entropy has grown as far. For 80 % of it, say 0.8."
             )
+        if self.hold_entropy is not None and self.hold_entropy_unit == "initial" and self.hold_entropy > 1:
+            remarks.append(
+                f"hold_entropy={self.hold_entropy:g} times the entropy that the run starts with is above that: it will be "
+                "raised. For half of it, say 0.5."
+            )
         waits = self.dynamic_sampling == "resample" and self.dynamic_sampling_surplus == "keep"
         optimizer_steps = self.steps_per_generation * self.num_iterations / self.gradient_accumulation_steps
         for name, method in methods.items():

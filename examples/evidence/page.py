@@ -49,7 +49,7 @@ def page(folder: Path) -> str:
         _held(arms),
         _sampled(arms),
         _learned("## What was learned with dynamic sampling", resampled, BASELINE + RESAMPLED),
-        _learned("## What was learned without", plain, BASELINE),
+        _learned("## What was learned without dynamic sampling", plain, BASELINE),
         _courses(plain),
         _predicted(arms),
     ]

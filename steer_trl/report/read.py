@@ -78,7 +78,9 @@ def find_runs(paths: Sequence[str | Path]) -> list[Run]:
     ]
     for run in runs:
         if not run.curves:
-            raise NoRun(f"{run.folder} has a log without a single number in it. Was the run stopped before step 1?")
+            raise NoRun(
+                f"{run.folder} has a log without a single number in it. Was the run shorter than its logging_steps?"
+            )
     return runs
 
 
