@@ -184,8 +184,8 @@ class SteerGRPOConfig(
             )
         if self.hold_entropy is not None and self.hold_entropy_unit == "initial" and self.hold_entropy > 1:
             remarks.append(
-                f"hold_entropy={self.hold_entropy:g} times the entropy that the run starts with is above that: it will be "
-                "raised. For half of it, say 0.5."
+                f"hold_entropy={self.hold_entropy:g} times the entropy that the run starts with is above that: it "
+                "will be raised. For half of it, say 0.5."
             )
         waits = self.dynamic_sampling == "resample" and self.dynamic_sampling_surplus == "keep"
         optimizer_steps = self.steps_per_generation * self.num_iterations / self.gradient_accumulation_steps
