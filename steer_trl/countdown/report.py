@@ -87,7 +87,7 @@ def figure(results: dict[str, dict[str, Any]]) -> "Figure":
             points = [(tokens(entry["step"]), *entry[drawn_by][metric]) for entry in evaluations if drawn_by in entry]
             at, values, half_widths = zip(*points, strict=True)
             axis.errorbar(at, values, half_widths, capsize=2, marker="o", markersize=3, **style)
-    drawn.suptitle("One start, one order of the data, several ways to weight the tokens: Countdown, 0.36 M parameters")
+    drawn.suptitle("One start, several ways to go on: Countdown, 0.36 M parameters")
     axes[0].set(title="Policy entropy", ylabel="nats per token", ylim=(0, None))
     axes[1].set(
         title="Accuracy of one sample, held-out problems", ylabel="share correct (top-p 0.7, as in the papers)"
