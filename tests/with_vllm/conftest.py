@@ -6,11 +6,10 @@ import pytest
 import torch
 from accelerate.utils.other import get_free_port
 from support.runs import save_tiny_model
-from vllm import _custom_ops
+from support.vllm_on_cpu import keep_weights
 
 torch.set_num_threads(1)
-# On CPU vLLM packs a layer's weights and drops them, so that TRL could not put the trained ones in their place.
-_custom_ops._supports_onednn = False
+keep_weights()
 
 
 @pytest.fixture(autouse=True)

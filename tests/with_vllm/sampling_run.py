@@ -7,13 +7,13 @@ import sys
 
 import torch
 from support.runs import TINY_RUN, sums
+from support.vllm_on_cpu import keep_weights
 from transformers import AutoTokenizer
-from vllm import _custom_ops
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 
 torch.set_num_threads(1)
-_custom_ops._supports_onednn = False  # as in conftest.py
+keep_weights()
 
 
 def has_a_one(completions, **_):
