@@ -35,7 +35,7 @@ def engine(name, folder, **fields):
     return path
 
 
-@pytest.mark.skipif(not slurm.is_here(), reason="SLURM's daemons are not here, or this is not root: `make slurm`")
+@pytest.mark.skipif(not slurm.is_here(), reason="no SLURM daemons, no root or no name: `make slurm`")
 def test_two_nodes_train_what_two_processes_do(sizes, tmp_path):
     job = ["sbatch", "--wait", "--gpus-per-node=1", "--cpus-per-task=1", f"--output={tmp_path}/job.txt", SCRIPT]
     (tmp_path / "slurm").mkdir()

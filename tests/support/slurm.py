@@ -36,7 +36,11 @@ NODE = "NodeName={name} NodeAddr=127.0.0.1 Port={port} CPUs={cores} Gres=gpu:1\n
 
 
 def is_here():
-    """Whether the daemons are installed, and this user may start them."""
+    """Whether the daemons are installed, this user may start them, and this machine's name leads to it."""
+    try:
+        socket.gethostbyname(HOST)
+    except OSError:
+        return False
     return os.geteuid() == 0 and all(map(shutil.which, ("slurmctld", "slurmd", "sbatch")))
 
 
