@@ -96,7 +96,7 @@ def test_ten_thousand_cases_on_two_ranks_are_a_sort_over_all_of_them():
     ranks = Threads(2)
 
     def work(rank):
-        return {check(case, rank, 2, ranks.reduce(rank)) for case in range(2_000)}
+        return {check(case, rank, 2, ranks.reduce(rank)) for case in range(10_000)}
 
     # However many tokens, and whatever is in them: the same reductions of the same size on every rank.
     assert ranks.run(work) == [{BYTES}] * 2
