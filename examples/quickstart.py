@@ -7,8 +7,8 @@ A Qwen2 of 0.36 million parameters is made from scratch, taught a number puzzle 
 problem by supervised learning, and then trained from that same start by each method. By default the supervised part
 stops early, and there is much to learn: by GRPO, and with the entropy held at half of its first value on groups that
 teach something. With `--setting papers` it goes on to where there is nothing left to learn, and STEER and STARE run
-with their papers' constants. Prints one table, and writes a picture and a page with all curves
-and the completions token by token.
+with their papers' constants. Prints one table, and writes a picture and a page with all curves and the completions
+token by token.
 """
 
 import argparse
@@ -59,7 +59,8 @@ def main() -> None:
     sizes = {name: getattr(arguments, name) or usual for name, usual in SIZES[arguments.setting].items()}
     methods = METHODS[arguments.setting]
     if HELD in methods:  # dynamic sampling writes half as much again for each step: as many tokens as GRPO in all
-        methods[HELD] |= {"max_steps": sizes["steps"] * 2 // 3, "eval_every": sizes["eval_every"] * 2 // 3}
+        fewer = {"max_steps": sizes["steps"] * 2 // 3, "eval_every": sizes["eval_every"] * 2 // 3}
+        methods = methods | {HELD: methods[HELD] | fewer}
     began = time.perf_counter()
     experiment = Experiment(methods, arguments.output_dir, held_out=arguments.held_out, seed=arguments.seed, **sizes)
     results = run(experiment)

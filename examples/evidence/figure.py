@@ -6,6 +6,8 @@ from statistics import mean
 from matplotlib.figure import Figure
 from measures import Run, course, load
 
+from steer_trl.countdown.report import smoothed
+
 DRAWN = (
     "GRPO",
     "GRPO, dynamic sampling",
@@ -13,7 +15,6 @@ DRAWN = (
     "REPO-R held at 0.5, dynamic sampling",
     "REPO-R held at 0.8, dynamic sampling",
 )
-WINDOW = 8  # rollouts over which the entropy is smoothed
 PANELS = {
     "Accuracy, top-p 0.7": ("top-p 0.7", "accuracy"),
     "Solved by at least one of 16 samples": ("T=1", "pass@16"),
@@ -28,7 +29,7 @@ def picture(folder: Path, path: Path) -> None:
     for color, (arm, runs) in enumerate(arms.items()):
         style = {"color": f"C{color}", "label": f"{arm} ({len(runs)} seeds)"}
         shared = min(len(run["log"]) for run in runs)
-        entropies = [_smooth([entry["entropy"] for entry in run["log"][:shared]]) for run in runs]
+        entropies = [smoothed([entry["entropy"] for entry in run["log"][:shared]]) for run in runs]
         tokens = [mean(run["log"][i]["num_tokens"] for run in runs) / 1e6 for i in range(shared)]
         axes[0].plot(tokens, [mean(values) for values in zip(*entropies, strict=True)], **style)
         for axis, metric in zip(axes[1:], PANELS.values(), strict=True):
@@ -50,7 +51,3 @@ def _band(axis: object, runs: list[Run], metric: tuple[str, str], style: dict[st
     values = [[value for _, value in point] for point in points]
     axis.plot(tokens, list(map(mean, values)), marker="o", markersize=3, **style)
     axis.fill_between(tokens, list(map(min, values)), list(map(max, values)), color=style["color"], alpha=0.12, lw=0)
-
-
-def _smooth(values: list[float]) -> list[float]:
-    return [mean(values[max(0, i - WINDOW + 1) : i + 1]) for i in range(len(values))]

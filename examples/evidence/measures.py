@@ -9,6 +9,8 @@ from typing import Any
 from arms import ARMS
 from numpy import interp
 
+from steer_trl.countdown.report import tokens_until
+
 SETTLED = 80  # rollouts: four times the time in which the path to the target falls by a factor e
 STUDENT_T = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
 """Number of values -> 0.975 quantile of Student's t with one degree of freedom less."""
@@ -70,8 +72,8 @@ def judged(run: Run, metric: tuple[str, str], step: int | None = None) -> float:
 
 def course(run: Run, metric: tuple[str, str]) -> list[tuple[float, float]]:
     """A metric of every evaluation, the start's first, over the tokens of all rollouts until then, in millions."""
-    tokens = {entry["step"]: entry["num_tokens"] / 1e6 for entry in run["log"]}
-    points = [(tokens[_rollout(point["step"], tokens)], point) for point in run["held_out"]]
+    tokens = tokens_until(run["log"])
+    points = [(tokens(point["step"]), point) for point in run["held_out"]]
     return [(at, point[metric[0]][metric[1]][0]) for at, point in [(0.0, run["start"]), *points]]
 
 
@@ -85,7 +87,3 @@ def entropy_at_tokens(run: Run, millions: float, window: int = 8) -> float:
     """Mean entropy of the last rollouts before so many tokens, nats per token."""
     before = [entry["entropy"] for entry in run["log"] if entry["num_tokens"] <= millions * 1e6]
     return mean(before[-window:])
-
-
-def _rollout(step: int, steps: Iterable[int]) -> int:
-    return max(s for s in steps if s <= step)

@@ -1,9 +1,10 @@
 """The table and the picture of a comparison, and what did not differ in plain words."""
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf, nan
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from pandas import DataFrame
@@ -34,7 +35,7 @@ def table(results: dict[str, dict[str, Any]], problems: int, timed_against: str 
     rows = {}
     for name, measured in results.items():
         trained, final = name != START, measured["final"]
-        row = {"tokens": f"{_tokens_until(measured)(inf):.2f} M" if trained else ""}
+        row = {"tokens": f"{tokens_until(measured['log'])(inf):.2f} M" if trained else ""}
         row["entropy"] = "{:.3f} -> {:.3f}".format(*entropy_ends(measured["log"]) or (nan, nan)) if trained else ""
         for sampling, metric in COLUMNS:
             row[f"{metric} {sampling}"] = "{:.3f} ±{:.3f}".format(*final[sampling][metric])
@@ -79,9 +80,9 @@ def figure(results: dict[str, dict[str, Any]]) -> "Figure":
     axes = drawn.subplots(1, 3)
     for color, (name, measured) in enumerate((name, run) for name, run in results.items() if name != START):
         style = {"color": f"C{color}", "label": name}
-        tokens = _tokens_until(measured)
-        steps, values = zip(*_smooth(series(measured["log"], "entropy")), strict=True)
-        axes[0].plot([tokens(step) for step in steps], values, **style)
+        tokens = tokens_until(measured["log"])
+        steps, entropies = zip(*series(measured["log"], "entropy"), strict=True)
+        axes[0].plot([tokens(step) for step in steps], smoothed(entropies), **style)
         for axis, (drawn_by, metric) in zip(axes[1:], DRAWN, strict=True):
             evaluations = [{"step": 0} | start, *measured["held_out"]]
             points = [(tokens(entry["step"]), *entry[drawn_by][metric]) for entry in evaluations if drawn_by in entry]
@@ -105,15 +106,12 @@ def picture(results: dict[str, dict[str, Any]], path: Path) -> None:
     figure(results).savefig(path, dpi=130)
 
 
-def _tokens_until(measured: dict[str, Any]) -> Callable[[float], float]:
+def tokens_until(log: Sequence[dict[str, Any]]) -> Callable[[float], float]:
     """Optimizer step -> millions of tokens of all rollouts until then, those that were dropped too."""
-    steps, totals = zip((0, 0), *series(measured["log"], "num_tokens"), strict=True)
+    steps, totals = zip((0, 0), *series(log, "num_tokens"), strict=True)
     return lambda step: totals[bisect_right(steps, step) - 1] / 1e6
 
 
-def _smooth(points: list[tuple[int, float]], window: int = 8) -> list[tuple[int, float]]:
-    smoothed = []
-    for i, (step, _) in enumerate(points):
-        recent = [value for _, value in points[max(0, i - window + 1) : i + 1]]
-        smoothed.append((step, sum(recent) / len(recent)))
-    return smoothed
+def smoothed(values: Sequence[float], window: int = 8) -> list[float]:
+    """Mean of each value and those before it, `window` at most."""
+    return [mean(values[max(0, i - window + 1) : i + 1]) for i in range(len(values))]
