@@ -8,6 +8,8 @@ from support import ROOT
 from support.processes import flags, run
 from support.runs import Watching
 
+from steer_trl import runlog
+
 sys.path.insert(0, str(ROOT / "examples"))
 
 import train_calculator as example
@@ -91,7 +93,7 @@ def test_the_command_trains_with_the_tool(tmp_path):
         "logging_steps": 1,
     }
     run("-m", "steer_trl.cli", "train", *flags(sizes), folder=ROOT / "examples")
-    log = [json.loads(line) for line in (tmp_path / "out/_logs/metrics.jsonl").read_text().splitlines()]
+    log = list(runlog.lines(tmp_path / "out/_logs/metrics.jsonl"))
     calls = [entry["tools/call_frequency"] for entry in log if "tools/call_frequency" in entry]
     assert len(calls) == 2 and all(0 < share < 1 for share in calls)
     assert "calculate" in (tmp_path / "out/README.md").read_text()  # the card names its tools

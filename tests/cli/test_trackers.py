@@ -9,6 +9,8 @@ from support import ENVIRONMENT
 from support.processes import run
 from support.runs import save_tiny_model
 
+from steer_trl import runlog
+
 for package in ("trackio", "wandb", "tensorboard"):
     pytest.importorskip(package, reason=f"{package} is not here: pip install 'steer_trl[trackers]'")
 
@@ -31,7 +33,7 @@ def test_every_tracker_gets_every_step(tmp_path, monkeypatch):
     recipe = ["--config", "smoke_cpu", "--model_name_or_path", save_tiny_model(tmp_path / "tiny")]
     sizes = ["--max_steps", STEPS, "--save_strategy", "no"]
     run("-m", "steer_trl.cli", "train", *recipe, *names, *trackers, *sizes, folder=tmp_path)
-    log = [json.loads(line) for line in (tmp_path / "out/_logs/metrics.jsonl").read_text().splitlines()]
+    log = list(runlog.lines(tmp_path / "out/_logs/metrics.jsonl"))
     entropies = [entry["rollout_entropy"] for entry in log if "rollout_entropy" in entry]
     assert len(entropies) == STEPS
 
@@ -39,7 +41,7 @@ def test_every_tracker_gets_every_step(tmp_path, monkeypatch):
         entries = [json.loads(metrics) for (metrics,) in database.execute("select metrics from metrics order by id")]
         alerts = [title for (title,) in database.execute("select title from alerts")]
     assert [entry["train/rollout_entropy"] for entry in entries if "train/rollout_entropy" in entry] == entropies
-    alarms = [json.loads(line)["title"] for line in (tmp_path / "out/_logs/alarms.jsonl").read_text().splitlines()]
+    alarms = [alarm["title"] for alarm in runlog.lines(tmp_path / "out/_logs/alarms.jsonl")]
     assert alarms and sorted(alerts) == sorted(alarms)
 
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

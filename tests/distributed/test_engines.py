@@ -5,9 +5,8 @@ import json
 import numpy as np
 import pytest
 import torch
-import yaml
 from support import ROOT
-from support.processes import flags, run
+from support.processes import engine_on_cpu, flags, run
 from transformers import AutoModelForCausalLM
 
 from steer_trl.countdown.model import supervised_start
@@ -42,11 +41,7 @@ def alone(run_cases):
 @pytest.fixture(scope="module", params=ENGINES)
 def configuration(request, tmp_path_factory):
     """Name and file of a shipped configuration, with two processes on CPU in the place of its GPUs."""
-    config = yaml.safe_load((ROOT / f"configs/accelerate/{request.param}.yaml").read_text())
-    config |= {"use_cpu": True, "num_processes": 2, "mixed_precision": "no"}
-    path = tmp_path_factory.mktemp("engine") / "engine.yaml"
-    path.write_text(yaml.safe_dump(config))
-    return request.param, path
+    return request.param, engine_on_cpu(request.param, tmp_path_factory.mktemp("engine"))
 
 
 @pytest.fixture(scope="module")

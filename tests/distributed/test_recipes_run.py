@@ -4,10 +4,9 @@ import json
 
 import numpy as np
 import pytest
-import yaml
 from peft import PeftModel
 from support import ROOT
-from support.processes import flags, run
+from support.processes import engine_on_cpu, flags, run
 from support.runs import save_tiny_model
 from transformers import AutoModelForCausalLM
 
@@ -39,10 +38,6 @@ def problems(tmp_path_factory):
 @pytest.mark.parametrize("kind", KINDS)
 def test_starts_from_its_own_yaml(kind, tiny, problems, tmp_path):
     recipe, engine, tokens, expected = KINDS[kind]
-    configuration = yaml.safe_load((ROOT / f"configs/accelerate/{engine}.yaml").read_text())
-    processes = min(configuration["num_processes"], 2)
-    configuration |= {"use_cpu": True, "num_processes": processes, "mixed_precision": "no"}
-    (tmp_path / "engine.yaml").write_text(yaml.safe_dump(configuration))
     benchmark, samples = ("math500", 1) if kind == "lora" else ("aime24", 32)
     sizes = {
         "model_name_or_path": tiny,
@@ -65,7 +60,7 @@ def test_starts_from_its_own_yaml(kind, tiny, problems, tmp_path):
     names = ["aime24", "aime25"] if recipe.startswith("stare") and kind != "lora" else [benchmark]
     benchmarks = ["--eval_benchmarks", *(f"{name}={problems[1]}@{samples}" for name in names)]
     script = [ROOT / "tests/distributed/recipe_run.py", "--config", ROOT / f"configs/recipes/{recipe}.yaml"]
-    done = run(*script, *flags(sizes), *benchmarks, engine=tmp_path / "engine.yaml", folder=tmp_path)
+    done = run(*script, *flags(sizes), *benchmarks, engine=engine_on_cpu(engine, tmp_path), folder=tmp_path)
     assert f"engine: {expected}" in done.stdout.replace("DistributedType.", "")
 
     state = json.loads((tmp_path / "out/checkpoint-2/trainer_state.json").read_text())

@@ -5,14 +5,12 @@ import subprocess
 import sys
 
 import pytest
-import yaml
 from support import ENVIRONMENT, ROOT, slurm
-from support.processes import flags, run
+from support.processes import engine_on_cpu, flags, run
 from support.runs import save_tiny_model
 from transformers import AutoModelForCausalLM
 
 SCRIPT = ROOT / "examples/slurm/two_nodes.sbatch"
-ON_CPU = {"use_cpu": True, "mixed_precision": "no"}
 
 
 @pytest.fixture
@@ -28,25 +26,20 @@ def sizes(tmp_path):
     }
 
 
-def engine(name, folder, **fields):
-    configuration = yaml.safe_load((ROOT / f"configs/accelerate/{name}.yaml").read_text())
-    path = folder / f"{name}.yaml"
-    path.write_text(yaml.safe_dump(configuration | ON_CPU | fields))
-    return path
-
-
 @pytest.mark.skipif(not slurm.is_here(), reason="no SLURM daemons, no root or no name: `make slurm`")
 def test_two_nodes_train_what_two_processes_do(sizes, tmp_path):
     job = ["sbatch", "--wait", "--gpus-per-node=1", "--cpus-per-task=1", f"--output={tmp_path}/job.txt", SCRIPT]
     (tmp_path / "slurm").mkdir()
     with slurm.cluster(tmp_path / "slurm") as found:
-        environment = ENVIRONMENT | found | {"VIRTUAL_ENV": sys.prefix, "ENGINE": engine("multi_node", tmp_path)}
+        environment = (
+            ENVIRONMENT | found | {"VIRTUAL_ENV": sys.prefix, "ENGINE": engine_on_cpu("multi_node", tmp_path)}
+        )
         command = [*job, *flags(sizes | {"output_dir": tmp_path / "nodes"})]
         done = subprocess.run(list(map(str, command)), cwd=ROOT, env=environment, timeout=600, check=False)
     assert done.returncode == 0, (tmp_path / "job.txt").read_text()[-5000:]
 
     of_one_node = flags(sizes | {"output_dir": tmp_path / "processes"})
-    run("-m", "steer_trl.cli", "train", *of_one_node, engine=engine("zero3", tmp_path, num_processes=2))
+    run("-m", "steer_trl.cli", "train", *of_one_node, engine=engine_on_cpu("zero3", tmp_path))
     start, *trained = (
         AutoModelForCausalLM.from_pretrained(tmp_path / name).state_dict() for name in ("tiny", "nodes", "processes")
     )

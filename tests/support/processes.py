@@ -3,9 +3,21 @@
 import subprocess
 import sys
 
+import yaml
+
 from support import ENVIRONMENT, ROOT
 
 TWO_PROCESSES = ROOT / "configs/accelerate/cpu_2_processes.yaml"
+
+
+def engine_on_cpu(name, folder):
+    """Write a shipped configuration of `accelerate` with CPU processes, two at most, for its GPUs; return the file."""
+    configuration = yaml.safe_load((ROOT / f"configs/accelerate/{name}.yaml").read_text())
+    path = folder / f"{name}.yaml"
+    processes = min(configuration["num_processes"], 2)
+    configuration |= {"use_cpu": True, "num_processes": processes, "mixed_precision": "no"}
+    path.write_text(yaml.safe_dump(configuration))
+    return path
 
 
 def flags(fields):
