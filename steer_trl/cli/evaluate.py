@@ -3,8 +3,9 @@
     steer-trl eval --model_name_or_path runs/model --output_dir runs/eval --benchmarks aime24 math500@4
 
 writes `summary.json`, `completions.jsonl` and a table on the terminal. If it was interrupted, the same command
-resumes it; `--list` says what there is to measure on. On several GPUs: `--tensor_parallel_size` with vLLM, or
-`accelerate launch -m steer_trl.cli eval ...` with Transformers, where each process draws its share.
+resumes it. `--list` says what there is to measure on, `--write_card true` writes the results into the model's card. On
+several GPUs: `--tensor_parallel_size` with vLLM, or `accelerate launch -m steer_trl.cli eval ...` with Transformers,
+where each process draws its share.
 """
 
 import hashlib
@@ -34,6 +35,7 @@ from steer_trl.evaluation.evaluate import evaluate
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.report import summarize, table
 from steer_trl.evaluation.sampling import Sampling
+from steer_trl.hub.results import CARD, card_complaints, results_of_summary, write_results
 from steer_trl.processes import leave_group
 from steer_trl.rewards import MathReward
 from steer_trl.validation import at_least, one_of, refuse
@@ -86,6 +88,9 @@ class EvalArguments:
     gpu_memory_utilization: float = field(default=0.9, metadata={"help": "Share of a GPU's memory that vLLM takes."})
     max_model_length: int | None = field(default=None, metadata={"help": "Prompt and completion, tokens, for vLLM."})
     overwrite: bool = field(default=False, metadata={"help": "Start over in a folder that holds an evaluation."})
+    write_card: bool = field(
+        default=False, metadata={"help": "Write the results into the card (README.md) in the model's folder."}
+    )
 
     def __post_init__(self) -> None:
         complaints = one_of("backend", self.backend, ("auto", "vllm", "transformers"))
@@ -110,6 +115,7 @@ class EvalArguments:
             complaints += at_least("batch_size", self.batch_size, 1)
         complaints += argument_complaints(self.answer_format, self.instruction, self.limit)
         complaints += model_complaints(self.model_name_or_path) + benchmark_complaints(self.benchmarks)
+        complaints += card_complaints(self.model_name_or_path) if self.write_card else []
         refuse(complaints + output_complaints(self.output_dir), "steer-trl eval")
 
     @property
@@ -171,6 +177,10 @@ def run(args: EvalArguments) -> dict[str, Any]:
     if records:
         path = records.write_summary(summary)
         print(f"\n{table(summary)}\n\nWrote {path}")  # noqa: T201
+        if args.write_card:
+            card = Path(args.model_name_or_path, CARD)
+            write_results(card, results_of_summary(summary, benchmarks, sampling))
+            print(f"Wrote the results into {card}")  # noqa: T201
     if state.num_processes > 1:
         leave_group()
     return summary

@@ -13,19 +13,16 @@ from transformers.utils import is_matplotlib_available
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.curves import PANELS, WINDOW, curves, entropy_ends
-from steer_trl.data import SOURCES
-from steer_trl.data.reading import HUB_PAGE
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.files import write_whole
+from steer_trl.hub.results import CARD, results_of_log, table
 from steer_trl.redact import changed, public
 from steer_trl.shaping import Paper
 from steer_trl.versions import installed
 
-CARD, PICTURE, REPORT = "README.md", "entropy.png", "report.html"
+PICTURE, REPORT = "entropy.png", "report.html"
 POINTS = 12
 PACKAGES = ("steer_trl", "accelerate", "peft", "vllm", "deepspeed")  # besides those that TRL names
-METRIC = re.compile(r"eval_(?P<benchmark>.+)_(?P<metric>(?:avg|pass|maj)@\d+)")
-HUB_DATASET = re.compile(rf"{re.escape(HUB_PAGE)}([\w.-]+(?:/[\w.-]+)?)")
 # Of this machine or this moment, not of the method: the card is read elsewhere.
 LOCAL = {
     *("output_dir", "run_name", "logging_dir", "disable_tqdm", "report_to", "project", "resume_from_checkpoint"),
@@ -72,7 +69,7 @@ class Run:
 def complete_card(draft: ModelCard, run: Run, has_picture: bool = False, has_report: bool = False) -> ModelCard:
     """Return TRL's card of the run with metadata, entropy, evaluation and settings added."""
     licence, licence_from = find_license(run.args.model_license, run.base_model)
-    results = eval_results(run.log, run.step, run.benchmarks)
+    results = results_of_log(run.log, run.step, run.benchmarks)
     curve = entropy_curve(run.log)
     return ModelCard.from_template(
         _metadata(draft.data, run, licence, results),
@@ -87,7 +84,7 @@ def complete_card(draft: ModelCard, run: Run, has_picture: bool = False, has_rep
         window=min(WINDOW, len(curve)),
         has_picture=has_picture,
         has_report=has_report,
-        results=results,
+        evaluation=table(results),
         settings=yaml.safe_dump(
             run.recipe | settings(run.args), sort_keys=False, allow_unicode=True, width=1000
         ).strip(),
@@ -143,15 +140,6 @@ def _card_of(model: str) -> Path | None:
     return Path(path) if isinstance(path, (str, Path)) and Path(path).is_file() else None
 
 
-def datasets_on_hub(dataset: Any) -> list[str]:
-    """Return the names on the Hub of where the rows of `dataset` come from, as far as its `homepage` says so.
-
-    [`~steer_trl.data.load_math_dataset`] sees to that; a data set of another loader does not know its name.
-    """
-    info = getattr(dataset, "info", None)
-    return sorted(set(HUB_DATASET.findall(getattr(info, "homepage", None) or "")))
-
-
 # The log.
 
 
@@ -174,41 +162,6 @@ def draw_entropy(curve: Sequence[dict[str, float]], path: Path) -> bool:
     figure = curves(curve, panels=PANELS[:1])
     write_whole(path, lambda partial: figure.savefig(partial, format="png"))
     return True
-
-
-def eval_results(log: Iterable[dict[str, Any]], step: int, benchmarks: BenchmarkEvaluation | None) -> list[EvalResult]:
-    """Return the log's last benchmark metrics up to `step` in the form of `model-index`.
-
-    A data set is named as the Hub's only where it was loaded from there.
-    """
-    measured = [entry for entry in log if entry["step"] <= step and any(map(METRIC.fullmatch, entry))]
-    if not measured or benchmarks is None:
-        return []
-    by_name = {benchmark.name: benchmark for benchmark in benchmarks.benchmarks}
-    drawn = {name: getattr(benchmarks.sampling, name) for name in ("temperature", "top_p", "max_tokens")}
-    results = []
-    for key, value in measured[-1].items():
-        match = METRIC.fullmatch(key)
-        if match is None or match["benchmark"] not in by_name:
-            continue
-        benchmark = by_name[match["benchmark"]]
-        on_hub = datasets_on_hub(benchmark.dataset)
-        source = SOURCES.get(benchmark.dataset["source"][0]) if on_hub else None
-        results.append(
-            EvalResult(
-                task_type="text-generation",
-                dataset_type=on_hub[0] if on_hub else benchmark.name,
-                dataset_name=benchmark.name,
-                dataset_config=source.config if source else None,
-                dataset_split=source.split if source else None,
-                dataset_revision=source.revision if source else None,
-                metric_type="accuracy" if match["metric"].startswith("avg") else match["metric"],
-                metric_name=match["metric"],
-                metric_value=round(float(value), 6),
-                metric_args={"samples": benchmark.num_samples, **drawn, "step": measured[-1]["step"]},
-            )
-        )
-    return results
 
 
 # The settings.

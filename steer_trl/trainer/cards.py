@@ -14,8 +14,9 @@ from trl.trainer.utils import get_config_model_id
 
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.files import write_whole
-from steer_trl.hub.card import CARD, PICTURE, REPORT, Run, complete_card, datasets_on_hub, draw_entropy, entropy_curve
+from steer_trl.hub.card import PICTURE, REPORT, Run, complete_card, draw_entropy, entropy_curve
 from steer_trl.hub.push import Pushes
+from steer_trl.hub.results import CARD, datasets_on_hub
 from steer_trl.shaping import Shaper
 from steer_trl.trainer.preflight import is_hub_name
 from steer_trl.trainer.typed import GRPOTrainer

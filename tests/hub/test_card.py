@@ -1,7 +1,6 @@
 """The card says what is known and nothing else, and nothing secret."""
 
 import copy
-import json
 import pickle
 import subprocess
 import sys
@@ -11,24 +10,18 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from datasets import Dataset
 from huggingface_hub import ModelCard, constants
 from support.hub_server import complaints
 from support.runs import ON_CPU
 from trl.trainer.utils import generate_model_card
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.data import SOURCES
-from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.evaluation.benchmarks import Benchmark
 from steer_trl.hub.card import (
     Run,
     complete_card,
-    datasets_on_hub,
     draw_entropy,
     entropy_curve,
     entropy_ends,
-    eval_results,
     find_license,
     settings,
 )
@@ -168,61 +161,6 @@ def test_settings_that_numpy_has_made_and_a_dtype(tmp_path):
     found = settings(args)
     assert (found["learning_rate"], found["num_iterations"]) == (3e-6, 2) and isinstance(found["num_iterations"], int)
     assert found["model_init_kwargs"] == {"dtype": "bfloat16"} and "learning_rate: 3.0e-06" in str(card(args=args))
-
-
-class TestDatasets:
-    def test_only_what_was_loaded_from_the_hub_is_named(self):
-        dataset = Dataset.from_dict({"prompt": ["a", "b"]})
-        assert datasets_on_hub(dataset) == [] == datasets_on_hub(None)
-        dataset.info.homepage = "https://huggingface.co/datasets/open-r1/DAPO-Math-17k-Processed"
-        mapped = dataset.map(lambda row: {"solution": row["prompt"]}).select([0])
-        assert datasets_on_hub(mapped) == ["open-r1/DAPO-Math-17k-Processed"]
-        dataset.info.homepage = "https://example.com/datasets/a"
-        assert datasets_on_hub(dataset) == []
-
-    def test_the_loader_says_where_rows_come_from(self, monkeypatch, tmp_path):
-        from steer_trl.data import load_math_dataset, reading
-
-        rows = {"problem": ["1+1?", "2+2?"], "answer": ["2", "4"]}
-        monkeypatch.setattr(reading, "load_dataset", lambda **_: Dataset.from_dict(rows))  # the Hub is not here
-        assert datasets_on_hub(load_math_dataset("math500")) == ["HuggingFaceH4/MATH-500"]
-        monkeypatch.undo()
-        path = tmp_path / "math500.jsonl"
-        path.write_text("".join(json.dumps({"problem": f"{i}+1?", "answer": str(i + 1)}) + "\n" for i in range(2)))
-        assert datasets_on_hub(load_math_dataset(str(path))) == []
-
-
-class TestResults:
-    LOG = [
-        {"step": 5, "eval_aime24_avg@2": 0.25, "eval_aime24_pass@2": 0.5, "eval_aime24_num_tokens": 9.0},
-        {"step": 10, "eval_aime24_avg@2": 0.75, "eval_aime24_pass@2": 1.0, "eval_average_avg": 0.75},
-    ]
-
-    def benchmarks(self, homepage):
-        dataset = Dataset.from_dict({"source": ["aime24"]})
-        dataset.info.homepage = homepage
-        return BenchmarkEvaluation([Benchmark("aime24", dataset, 2)])
-
-    def test_a_benchmark_of_the_hub_is_named_with_its_revision(self):
-        avg, best = eval_results(self.LOG, 10, self.benchmarks("https://huggingface.co/datasets/math-ai/aime24"))
-        assert (avg.metric_value, avg.metric_type, avg.metric_name) == (0.75, "accuracy", "avg@2")
-        assert (best.metric_value, best.metric_type) == (1.0, "pass@2")
-        source = SOURCES["aime24"]
-        assert (avg.dataset_type, avg.dataset_split) == ("math-ai/aime24", "test")
-        assert avg.dataset_revision == source.revision
-
-    def test_a_file_of_the_same_name_is_not(self):
-        avg, _ = eval_results(self.LOG, 10, self.benchmarks(""))
-        assert (avg.dataset_type, avg.dataset_revision) == ("aime24", None)
-
-    def test_the_results_are_those_of_the_weights(self):
-        best = card(self.LOG, benchmarks=self.benchmarks(""))
-        earlier = card(self.LOG, step=7, benchmarks=self.benchmarks(""))
-        assert best.data.eval_results[0].metric_value == 0.75
-        assert earlier.data.eval_results[0].metric_value == 0.25
-        assert "At step 5," in str(earlier) and "The weights are those of step 7, the best by" in str(earlier)
-        assert complaints(str(best)) == []
-        assert ModelCard(str(best)).data.eval_results == best.data.eval_results
 
 
 class TestSettings:

@@ -1,0 +1,148 @@
+"""Measured results in a model card: in its metadata, where the Hub reads them, and as a table in its text.
+
+Those of a training come with its card (`card.py`); `steer-trl eval --write_card true` adds its own to a card that is
+there. Between two marks of the text stands the table, which is written anew; nothing else of a card is touched.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult, ModelCard
+
+from steer_trl.data import SOURCES
+from steer_trl.data.reading import HUB_PAGE
+from steer_trl.evaluation import BenchmarkEvaluation, Sampling
+from steer_trl.evaluation.benchmarks import Benchmark
+from steer_trl.files import write_whole
+
+CARD = "README.md"
+METRIC = re.compile(r"(?:avg|pass|maj)@\d+")
+OF_LOG = re.compile(rf"eval_(?P<benchmark>.+)_(?P<metric>{METRIC.pattern})")
+HUB_DATASET = re.compile(rf"{re.escape(HUB_PAGE)}([\w.-]+(?:/[\w.-]+)?)")
+BEGIN, END = "<!-- results -->", "<!-- end of results -->"
+NEWER = ("interval", "step")  # a result that differs from another in these only takes its place
+
+
+def results_of_log(
+    log: Iterable[dict[str, Any]], step: int, benchmarks: BenchmarkEvaluation | None
+) -> list[EvalResult]:
+    """Return a training log's last benchmark metrics up to `step`."""
+    measured = [entry for entry in log if entry["step"] <= step and any(map(OF_LOG.fullmatch, entry))]
+    if not measured or benchmarks is None:
+        return []
+    by_name = {benchmark.name: benchmark for benchmark in benchmarks.benchmarks}
+    return [
+        _result(by_name[match["benchmark"]], match["metric"], value, benchmarks.sampling, step=measured[-1]["step"])
+        for key, value in measured[-1].items()
+        if (match := OF_LOG.fullmatch(key)) and match["benchmark"] in by_name
+    ]
+
+
+def results_of_summary(
+    summary: Mapping[str, Any], benchmarks: Sequence[Benchmark], sampling: Sampling
+) -> list[EvalResult]:
+    """Return what [`~steer_trl.evaluation.report.summarize`] has found, with the half widths of the intervals."""
+    return [
+        _result(benchmark, metric, mean, sampling, **{} if half is None else {"interval": round(half, 6)})
+        for benchmark in benchmarks
+        for metric, (mean, half) in summary["benchmarks"][benchmark.name]["metrics"].items()
+        if METRIC.fullmatch(metric)
+    ]
+
+
+def _result(benchmark: Benchmark, metric: str, value: float, sampling: Sampling, **measured: float) -> EvalResult:
+    """In the form of `model-index`. A data set is named as the Hub's only where it was loaded from there."""
+    on_hub = datasets_on_hub(benchmark.dataset)
+    source = SOURCES.get(benchmark.dataset["source"][0]) if on_hub else None
+    drawn = {name: getattr(sampling, name) for name in ("temperature", "top_p", "max_tokens")}
+    counts = {"problems": len(benchmark.dataset), "samples": benchmark.num_samples}
+    return EvalResult(
+        task_type="text-generation",
+        dataset_type=on_hub[0] if on_hub else benchmark.name,
+        dataset_name=benchmark.name,
+        dataset_config=source.config if source else None,
+        dataset_split=source.split if source else None,
+        dataset_revision=source.revision if source else None,
+        metric_type="accuracy" if metric.startswith("avg") else metric,
+        metric_name=metric,
+        metric_value=round(float(value), 6),
+        metric_args=counts | drawn | measured,
+    )
+
+
+def datasets_on_hub(dataset: Any) -> list[str]:
+    """Return the names on the Hub of where the rows of `dataset` come from, as far as its `homepage` says so.
+
+    [`~steer_trl.data.load_math_dataset`] sees to that; a data set of another loader does not know its name.
+    """
+    info = getattr(dataset, "info", None)
+    return sorted(set(HUB_DATASET.findall(getattr(info, "homepage", None) or "")))
+
+
+def table(results: Sequence[EvalResult]) -> str:
+    """The results as a table of Markdown between two marks, by which [`write_results`] finds it again."""
+    if not results:
+        return f"{BEGIN}\nNo benchmark has been measured yet.\n{END}"
+    rows = [(r.dataset_name, r.metric_name, _value(r), *_how(r.metric_args or {})) for r in results]
+    head = ("benchmark", "metric", "value", "problems", "samples", "sampling")
+    lines = ["| " + " | ".join(map(str, row)) + " |" for row in (head, ["---"] * len(head), *rows)]
+    note = "Shares from 0 to 1, ± the half width of the 95 % interval over problems where it is known."
+    return "\n".join([BEGIN, *lines, "", note, END])
+
+
+def _value(result: EvalResult) -> str:
+    interval = (result.metric_args or {}).get("interval")
+    return f"{result.metric_value}" if interval is None else f"{result.metric_value:.4f} ±{interval:.4f}"
+
+
+def _how(args: Mapping[str, Any]) -> tuple[Any, Any, str]:
+    names = {"temperature": "temperature {}", "top_p": "top-p {}", "max_tokens": "{} tokens", "step": "at step {}"}
+    said = [text.format(args[name]) for name, text in names.items() if name in args]
+    return args.get("problems", ""), args.get("samples", ""), ", ".join(said)
+
+
+# A card that is there.
+
+
+def card_complaints(model: str) -> list[str]:
+    """Complain about a model whose card results cannot be written into."""
+    card = Path(model, CARD)
+    if not card.is_file():
+        return [
+            f"write_card=True needs a card, and there is no {str(card)!r}. Give the folder of a model that has one "
+            "(hf download NAME/MODEL --local-dir FOLDER for a model on the Hub), or leave it unset."
+        ]
+    try:
+        ModelCard.load(card)
+    except ValueError as error:
+        return [f"write_card=True needs a card whose metadata can be read, and {str(card)!r} is none: {error}"]
+    return []
+
+
+def write_results(path: Path, results: Sequence[EvalResult]) -> None:
+    """Write `results` into the card `path`; they take the place of those that were measured in the same way."""
+    card = ModelCard.load(path)
+    measured = [_manner(result) for result in results]
+    others = [result for result in card.data.eval_results or [] if _manner(result) not in measured]
+    card.data.model_name = card.data.model_name or path.absolute().parent.name
+    card.data.eval_results = [*others, *results]
+    card.text = _with_table(card.text, table(card.data.eval_results))
+    write_whole(path, card.save)
+
+
+def _manner(result: EvalResult) -> EvalResult:
+    """All of a result but what it is."""
+    args = {name: value for name, value in (result.metric_args or {}).items() if name not in NEWER}
+    return replace(result, metric_value=None, metric_args=args)
+
+
+def _with_table(text: str, table: str) -> str:
+    before, mark, rest = text.partition(BEGIN)
+    if mark and END in rest:
+        return before + table + rest.partition(END)[2]
+    section = f"## Evaluation\n\n{table}\n\n"
+    before, mark, rest = text.partition("## Citation")
+    return f"{before.rstrip()}\n\n{section}{mark}{rest}".rstrip() + "\n"
