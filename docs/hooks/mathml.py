@@ -1,4 +1,4 @@
-"""Formulas in MathML, made when the site is built: browsers draw it themselves, with no script and no font to load.
+"""Formulas in MathML, made when the site is built: browsers draw it themselves, with no script.
 
 `$...$` and `$$...$$` are what GitHub reads, too. The extension arithmatex finds them, here they are turned.
 """
