@@ -17,7 +17,10 @@ Logs = Mapping[str, Any]
 
 
 class Story:
-    """What a line says of a log: it remembers where the entropy began, and when and at which step the training did."""
+    """What a line says of a log: it remembers where the entropy began, and when and at which step the training did.
+
+    The entropy began at what a target is relative to, the first rollout's; without one, at that of the first log.
+    """
 
     def __init__(self) -> None:
         self.start_entropy: float | None = None
@@ -48,7 +51,8 @@ class Story:
         entropy = _entropy(logs)
         if entropy is None:
             return ""
-        about = [f"start {self.start_entropy:.3g}"] if self.start_entropy is not None else []
+        start = _first(logs, "hold_entropy/initial_entropy", "stare/initial_entropy") or self.start_entropy
+        about = [f"start {start:.3g}"] if start is not None else []
         target = _first(logs, "hold_entropy/target", "stare/target_entropy")
         about += [f"target {target:.3g}"] if target is not None else []
         gate = logs.get("stare/gate")

@@ -50,10 +50,14 @@ class HoldEntropy(Shaper[ShapingConfig]):
         self.shaper.strength = self.regulator.update(entropy)
 
     def metrics(self) -> dict[str, float]:
-        """Return target and path to it (nats), relative error of the last rollout, strength, rollouts out of reach."""
+        """Return target and path to it (nats), relative error of the last rollout, strength, rollouts out of reach.
+
+        Of a relative target also what it is relative to (nats).
+        """
         if self.regulator is None:
             return {}
-        return {
+        initial = {} if self.initial_entropy is None else {"hold_entropy/initial_entropy": self.initial_entropy}
+        return initial | {
             "hold_entropy/target": self.regulator.target,
             "hold_entropy/reference": self.regulator.reference,
             "hold_entropy/error": self.regulator.error,

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from steer_trl.functional.informative import is_informative
 from steer_trl.trainer.completions import hide
-from steer_trl.trainer.sampling_metrics import Judged, tell_sampling
+from steer_trl.trainer.sampling_metrics import Judged, leave_out_empty, tell_sampling
 from steer_trl.trainer.typed import GRPOTrainer
 
 Rows = list[dict[str, Any]]
@@ -46,6 +46,9 @@ class DynamicSampling:
     def rewards(self, score: Callable[[], Tensor]) -> Tensor:
         """Return the rewards `[N, functions]` of all ranks that TRL shall take for the answer of its `score`."""
         return score()
+
+    def loss_logged(self, inputs: dict[str, Any]) -> None:
+        """Put right what TRL has just logged of its loss on `inputs`. Collective."""
 
     def read(self, sampler: Any) -> None:
         """Begin a training on the prompts of TRL's `sampler`."""
@@ -84,6 +87,9 @@ class Masking(DynamicSampling):
 
     def rewards(self, score: Callable[[], Tensor]) -> Tensor:
         return score() if self._judged is None else self._judged.seen_rewards
+
+    def loss_logged(self, inputs: dict[str, Any]) -> None:
+        leave_out_empty(self._trainer, inputs)
 
 
 def judged(trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], written: tuple[Any, ...], score: Score) -> Judged:

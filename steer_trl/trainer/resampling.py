@@ -30,7 +30,7 @@ from steer_trl.trainer.dynamic_sampling import (
 from steer_trl.trainer.metrics import append_all
 from steer_trl.trainer.prompts import PromptStream
 from steer_trl.trainer.rollout import steps_per_rollout
-from steer_trl.trainer.sampling_metrics import Judged, tell_sampling
+from steer_trl.trainer.sampling_metrics import Judged, leave_out_empty, tell_sampling
 from steer_trl.trainer.typed import GRPOTrainer
 
 logger = logging.getLogger(__name__)
@@ -80,6 +80,9 @@ class Resampling(DynamicSampling):
 
     def rewards(self, score: Callable[[], Tensor]) -> Tensor:
         return score() if self._chosen is None else self._chosen.seen_rewards
+
+    def loss_logged(self, inputs: dict[str, Any]) -> None:
+        leave_out_empty(self._trainer, inputs)
 
     def _collected(self, write: Callable[[Rows], Any]) -> tuple[list[Group], int, list[Judged]]:
         """Return the groups of a rollout, how many are informative, which come first, and the verdicts on attempts."""

@@ -1,18 +1,25 @@
 """What the log says of dynamic sampling: of all that was written, trained on and dropped, so that no curve flatters.
 
-TRL sees the chosen groups only; what it says of rewards is put right here.
+TRL sees the chosen groups only; what it says of rewards, and of a micro-batch without any token, is put right here.
 """
 
 import math
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
 from trl.trainer.utils import nanstd
 
 from steer_trl.trainer.groups import total_reward
+from steer_trl.trainer.inputs import loss_mask
 from steer_trl.trainer.metrics import append_all
 from steer_trl.trainer.typed import GRPOTrainer
+
+MEANS_OF_TOKENS = {  # TRL's, one for each micro-batch
+    *("entropy", "kl", "cispo_clip_ratio", "vespo/phi_seq_mean"),
+    *("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean"),
+}
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,17 @@ def tell_sampling(trainer: GRPOTrainer, written: Judged | None, trained: Judged)
         for _ in trained.rewards:
             column.pop()
         column.extend(trained.rewards[:, i].tolist())
+
+
+def leave_out_empty(trainer: GRPOTrainer, inputs: dict[str, Any]) -> None:
+    """Take out what TRL has just logged of a loss on a micro-batch that is hidden on all ranks. Collective.
+
+    TRL's mean over no token is 0, which would pull the log's entropy down.
+    """
+    if not trainer.model.training or trainer.accelerator.reduce(loss_mask(inputs).sum(), reduction="sum"):
+        return
+    for key in MEANS_OF_TOKENS & trainer._metrics["train"].keys():
+        trainer._metrics["train"][key][-1] = math.nan
 
 
 def _reward_metrics(trainer: GRPOTrainer, written: Judged | None) -> dict[str, float]:

@@ -163,7 +163,9 @@ class SteerGRPOTrainer(GRPOTrainer):
     ) -> Tensor:
         """Compute TRL's loss on shaped advantages; `inputs` is left as it is."""
         with self.step.loss_of(inputs) as copy:
-            return super().compute_loss(model, copy, return_outputs, num_items_in_batch)
+            loss = super().compute_loss(model, copy, return_outputs, num_items_in_batch)
+        self.sampling.loss_logged(inputs)
+        return loss
 
     def _get_per_token_logps_and_entropies(
         self, model: nn.Module, *args: Any, **kwargs: Any

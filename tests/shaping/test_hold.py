@@ -34,6 +34,7 @@ class TestEachMethod:
         shaper, hold = held(name)
         hold.on_rollout(0.5)  # the target is 0.4
         assert hold.metrics()["hold_entropy/target"] == pytest.approx(0.4)
+        assert hold.metrics()["hold_entropy/initial_entropy"] == 0.5
         assert hold.metrics()["hold_entropy/error"] == pytest.approx(0.25)
         assert shaper.strength == 0  # the path to the target starts here
         hold.on_rollout(0.2)
@@ -53,7 +54,8 @@ class TestEachMethod:
 
     def test_in_nats_there_is_no_waiting(self, name):
         _, hold = held(name, hold_entropy_unit="nats")
-        assert hold.metrics()["hold_entropy/target"] == 0.8
+        hold.on_rollout(0.5)
+        assert hold.metrics()["hold_entropy/target"] == 0.8 and "hold_entropy/initial_entropy" not in hold.metrics()
 
     def test_state_round_trip(self, name):
         (one, hold), (other, twin) = held(name), held(name)

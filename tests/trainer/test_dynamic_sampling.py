@@ -1,6 +1,5 @@
 """Dynamic sampling: only informative groups are trained on, and nothing else about a run changes."""
 
-import math
 from collections import Counter
 
 import pandas as pd
@@ -151,9 +150,8 @@ class TestTooFewGroups:
         assert column(trainer, "dynamic_sampling/hidden") == [1, 1, 1]
         assert column(trainer, "dynamic_sampling/all_incorrect") == [1, 1, 1]
         assert caplog.text.count("found 0 of the 4 groups of a rollout in 2 attempts (8 prompts)") == 1
-        assert "rollout_entropy" not in trainer.state.log_history[0] or math.isnan(
-            trainer.state.log_history[0]["rollout_entropy"] or math.nan
-        )
+        first = trainer.state.log_history[0]
+        assert first.get("rollout_entropy") is first["entropy"] is first["clip_ratio/region_mean"] is None
 
     def test_what_was_found_is_trained_on_and_nothing_else(self, run, caplog):
         trainer = run(self.ONE, **self.FEW, max_steps=1)
@@ -216,6 +214,16 @@ class TestMask:
         for key in ("rollout_entropy", "shaping/weight_mean", "shaping/share_changed"):
             assert column(masked, key) == pytest.approx(column(alone, key), rel=1e-5)
         assert (masked.written[0]["advantages"] == 0).sum() == 8
+
+    def test_a_micro_batch_that_is_hidden_has_no_entropy(self, run):
+        """TRL takes 0 for the mean of no token; the mean of a step is that of its other micro-batches."""
+        settings = {"per_device_train_batch_size": 1, "shuffle_dataset": False, "max_steps": 1, "learning_rate": 0.0}
+        settings |= {"gradient_accumulation_steps": 16, "beta": 0.1, "loss_type": "dapo"}
+        masked = run(numbered(4), **settings, **MASK)
+        informative = numbered(4).filter(lambda row: is_informative(row["prompt"]))
+        alone = run(informative, **settings | {"gradient_accumulation_steps": 8})
+        for key in ("entropy", "kl", "clip_ratio/region_mean"):
+            assert column(masked, key) == pytest.approx(column(alone, key), rel=1e-5)
 
     @pytest.mark.parametrize("switch", [MASK, RESAMPLE | {"dynamic_sampling_max_attempts": 1}], ids=str)
     def test_truncated_completions_may_be_masked_as_well(self, run, switch):

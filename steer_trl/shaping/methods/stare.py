@@ -238,10 +238,12 @@ class Stare(Shaper[StareOptions]):
     def metrics(self) -> dict[str, float]:
         """Return gate (0 or 1), W, M and the target in nats; NaN where nothing is compared with it, or not yet.
 
-        And the share of recent rollouts with the gate open, and of a schedule whether it is at its bounds (0 or 1).
+        And the share of recent rollouts with the gate open; of a relative target the first rollout's entropy in nats;
+        of a schedule whether it is at its bounds (0 or 1).
         """
         controller, recent = self.controller, self.recent_gates
-        waits = self.args.stare_target_entropy_unit == "initial" and self.initial_entropy is None
+        is_relative = self.args.stare_target_entropy_unit == "initial"
+        waits = is_relative and self.initial_entropy is None
         is_idle = self.args.stare_gate == "none" and not self.args.stare_adaptive
         schedule = {"stare/saturated": float(self._is_saturated())} if self.args.stare_adaptive else {}
         return schedule | {
@@ -250,6 +252,7 @@ class Stare(Shaper[StareOptions]):
             "stare/amplify": controller.amplify,
             "stare/attenuate": controller.attenuate,
             "stare/target_entropy": math.nan if waits or is_idle else controller.target_entropy,
+            "stare/initial_entropy": self.initial_entropy if is_relative and self.initial_entropy else math.nan,
             "stare/gate_duty": sum(recent) / len(recent) if recent and self.args.stare_gate == "batch" else math.nan,
         }
 

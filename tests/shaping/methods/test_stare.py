@@ -90,6 +90,17 @@ def test_stares_first_entropy(entropy):
     assert shaper.controller.gate and shaper.initial_entropy is None
 
 
+def test_what_a_relative_target_is_relative_to():
+    shaper, absolute = method("stare", stare_target_entropy=0.5, stare_target_entropy_unit="initial"), method("stare")
+    assert math.isnan(shaper.metrics()["stare/initial_entropy"])  # no rollout yet
+    for entropy in (0.6, 0.4):
+        shaper.on_rollout(entropy)
+        absolute.on_rollout(entropy)
+    metrics = shaper.metrics()
+    assert (metrics["stare/initial_entropy"], metrics["stare/target_entropy"]) == (0.6, 0.3)
+    assert math.isnan(absolute.metrics()["stare/initial_entropy"])
+
+
 def test_the_share_of_open_gates_is_of_the_last_32_rollouts_and_goes_on_after_a_checkpoint():
     shaper = method("stare", stare_target_entropy=0.5)
     assert math.isnan(shaper.metrics()["stare/gate_duty"])  # no rollout yet
