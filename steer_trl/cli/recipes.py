@@ -35,9 +35,11 @@ def find_file(name: str | Path, folder: Path, kind: str) -> Path:
     prefix = f"configs/{folder.name}"
     if name_only in own and str(path.parent) in (".", "methods", prefix, f"{prefix}/methods"):
         return own[name_only]
+    longer = [known for known in own if known.startswith(name_only)] if name_only else []
+    hint = f" Did you mean one of {', '.join(longer)}?" if longer else did_you_mean(name_only, own)
     raise FileNotFoundError(
         f"there is no {kind} {str(name)!r}: neither such a file nor one of that name in this package."
-        f"{did_you_mean(name_only, own)} steer-trl recipes lists the names."
+        f"{hint} steer-trl recipes lists the names."
     )
 
 

@@ -4,6 +4,8 @@ import re
 from argparse import ArgumentParser
 from typing import Any, NoReturn
 
+from steer_trl.validation import refuse
+
 KINDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number"}
 KINDS |= {kind.__name__: text for kind, text in KINDS.items()}
 INVALID = re.compile(r"argument --(?P<name>\w+)\S*: invalid (?P<kind>\w+) value: (?P<value>.*)")
@@ -19,7 +21,12 @@ class Sentences(ArgumentParser):
         elif lacking := re.match(r"argument --?([\w-]+)\S*: expected (.*)", message):
             message = f"{lacking[1]}: expected {lacking[2]} after --{lacking[1]}, and nothing follows"
         elif missing := re.match(r"the following arguments are required: (.*)", message):
-            names = [words.split("/")[0] for words in missing[1].split(", ")]
-            message = "; ".join(f"{name.lstrip('-')} is missing" for name in names) + f". Give {' and '.join(names)}"
+            refuse([self._missing(words) for words in missing[1].split(", ")], self.prog)
         message = re.sub(r"^argument --?([\w-]+)\S*:", r"\1:", message)
         raise ValueError(f"{message.rstrip('.')}.")
+
+    def _missing(self, name: str) -> str:
+        """What is missing, and what it is; argparse calls it by all its spellings or by its metavar."""
+        spelling = name.split("/")[0]
+        about = next(str(one.help) for one in self._actions if spelling in (*one.option_strings, one.metavar))
+        return f"{spelling.lstrip('-')} is missing: {about[0].lower()}{about[1:].rstrip('.')}. Give it."

@@ -262,7 +262,7 @@ MISTAKES = [
         r"generation_batch_size \(6\) must be divisible by num_generations \(4\)",
     ),
     # Evaluation.
-    (["eval"], "model_name_or_path is missing; output_dir is missing"),
+    (["eval"], "model_name_or_path is missing: folder of a saved model", "output_dir is missing: folder for summary"),
     (evaluate(benchmark="aime24"), r"benchmark is no setting\. Did you mean 'benchmarks'\?"),
     (evaluate(model_name_or_path="empty"), "there is no config.json in it"),
     (evaluate(benchmarks="problems.jsonl@0"), "must have >= 1 samples"),
@@ -285,9 +285,10 @@ MISTAKES = [
     (evaluate(config="list.yaml"), "list.yaml must be a YAML mapping"),
     # Recipes, listed.
     (["recipes", "psrr"], r"there is no recipe 'psrr'.* Did you mean 'psr'\?"),
+    (["recipes", "stare"], "Did you mean one of stare_long_cot_qwen3_8b_base, .*, stare_c2, stare_o1?"),
     (["recipes", "a", "b"], "one name is shown at a time"),
     # The report.
-    (["report"], r"RUN is missing|runs is missing"),
+    (["report"], "RUN is missing: folder of a run, or of several runs"),
     (["report", "nope"], "nope"),
     (["report", "--out", "x", "nope"], "--out"),
 ]

@@ -298,5 +298,5 @@ def _two_loops(args: StareOptions) -> list[str]:
         return []
     return [
         f"stare_gate={args.stare_gate!r} cannot be combined with hold_entropy={args.hold_entropy!r}: the gate would "
-        "switch off what holds the entropy. Set stare_gate to 'none'."
+        "switch off what holds the entropy. Set stare_gate to 'none', or advantage_shaping to 'repo_r'."
     ]
