@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 # Tiny models on shared cores are many times slower with several threads each.
 RUN := OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python
 
+# All but the tests with a target of their own.
+QUICK := -n 2 --ignore tests/distributed --ignore tests/with_vllm --ignore tests/notebooks
+
 DOCS := .venv-docs
 
 NEWEST := .venv-newest
@@ -18,25 +21,27 @@ VLLM_RUN := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
+# Make the environment in the folder $(1) under the constraints $(2): torch first, which takes a local file where there is one.
+define environment
+$(PYTHON) -m venv $(1)
+$(1)/bin/python -m pip install --quiet --upgrade pip
+$(1)/bin/python -m pip install --quiet -c $(2) torch
+$(1)/bin/python -m pip install --quiet -c $(2) -e '.[dev]'
+touch $@
+endef
+
 install: $(VENV)/.installed ## make the environment
 
 $(VENV)/.installed: setup.cfg constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	|| { echo "steer_trl needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
-	touch $@
+	$(call environment,$(VENV),constraints.txt)
 
 # The constraints name the oldest Transformers that is claimed, which `make test` runs with.
 $(NEWEST)/.installed: setup.cfg constraints.txt
-	$(PYTHON) -m venv $(NEWEST)
+	mkdir -p $(NEWEST)
 	grep -v '^transformers==' constraints.txt > $(NEWEST)/constraints.txt
-	$(NEWEST)/bin/python -m pip install --quiet --upgrade pip
-	$(NEWEST)/bin/python -m pip install --quiet -c $(NEWEST)/constraints.txt torch
-	$(NEWEST)/bin/python -m pip install --quiet -c $(NEWEST)/constraints.txt -e '.[dev]'
-	touch $@
+	$(call environment,$(NEWEST),$(NEWEST)/constraints.txt)
 
 # Without an NVIDIA GPU, vLLM's CPU build: its requirements without the torch family, of which there is one here.
 $(VLLM)/.installed: setup.cfg constraints.txt tests/with_vllm/requirements.py
@@ -69,10 +74,10 @@ compare: install ## train the same small model with every method, and print one 
 	$(RUN) examples/compare_methods.py --output_dir runs/compare
 
 test: install lint ## pass the tests
-	$(RUN) -m pytest -n 2 --ignore tests/distributed --ignore tests/with_vllm --ignore tests/notebooks
+	$(RUN) -m pytest $(QUICK)
 
 test-newest: $(NEWEST)/.installed ## the same with the newest Transformers that setup.cfg allows
-	$(NEWEST_RUN) -m pytest -n 2 --ignore tests/distributed --ignore tests/with_vllm --ignore tests/notebooks
+	$(NEWEST_RUN) -m pytest $(QUICK)
 
 test-distributed: install ## DDP, ZeRO-2, ZeRO-3, FSDP2, splits of a batch and killed runs, on CPU processes
 	$(RUN) -m pytest tests/distributed
