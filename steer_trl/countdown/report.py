@@ -28,6 +28,17 @@ DRAWN = [("top-p 0.7", "accuracy"), ("T=1", "pass@16")]
 
 
 def table(results: dict[str, dict[str, Any]], problems: int, timed_against: str | None = None) -> str:
+    """[`frame`] as text, and what its numbers are."""
+    drawn = ", ".join(f"{num_samples} at {name}" for name, (num_samples, _) in SAMPLINGS.items())
+    note = (
+        f"{problems} held-out problems; samples each: {drawn}. Tokens of all rollouts, in millions. Entropy in nats "
+        "per token: first step, and mean of the last ten.\n"
+        "± is the half width of the 95 % interval over problems; it does not include seed-to-seed variance."
+    )
+    return f"{frame(results, timed_against).to_string()}\n\n{note}"
+
+
+def frame(results: dict[str, dict[str, Any]], timed_against: str | None = None) -> DataFrame:
     """One row per run: tokens of its rollouts, entropy at start and end, and each metric with its 95 % interval.
 
     `timed_against` names the run whose time is 1 in a last column, for runs that had the machine to themselves.
@@ -42,13 +53,7 @@ def table(results: dict[str, dict[str, Any]], problems: int, timed_against: str 
         if timed_against:
             row["time"] = f"{measured['seconds'] / results[timed_against]['seconds']:.2f}" if trained else ""
         rows[name] = row
-    drawn = ", ".join(f"{num_samples} at {name}" for name, (num_samples, _) in SAMPLINGS.items())
-    note = (
-        f"{problems} held-out problems; samples each: {drawn}. Tokens of all rollouts, in millions. Entropy in nats "
-        "per token: first step, and mean of the last ten.\n"
-        "± is the half width of the 95 % interval over problems; it does not include seed-to-seed variance."
-    )
-    return f"{DataFrame(rows).T.to_string()}\n\n{note}"
+    return DataFrame(rows).T
 
 
 def undecided(results: dict[str, dict[str, Any]], baseline: str) -> str:
