@@ -139,7 +139,11 @@ class SteerGRPOConfig(
         methods = {name: find_shaper(name) for name in self.shaping_names}
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
         self._take_surrogates(methods)
-        super().__post_init__()
+        try:
+            super().__post_init__()
+        except ValueError:
+            refuse(self._group_complaints(), "SteerGRPOConfig")  # TRL's names what a user has rarely set
+            raise
         refuse(self._schedule_complaints(methods), "SteerGRPOConfig")
         for remark in self._remarks(methods):
             logger.warning(remark)
@@ -280,6 +284,16 @@ class SteerGRPOConfig(
         judges = ("correct_threshold",) if self.dynamic_sampling != "none" else ()
         complaints += unused_complaints(methods, self, read_elsewhere=judges) + combination_complaints(methods, self)
         return complaints + hold_conflicts(methods, self) + sampling_complaints(self)
+
+    def _group_complaints(self) -> list[str]:
+        size, group = self.generation_batch_size, self.num_generations
+        if size is None or group is None or group < 2 or size % group == 0:
+            return []
+        fitting = [str(number) for number in range(2, size + 1) if size % number == 0]
+        return [
+            f"num_generations={group} must divide the {size} completions of a rollout (per_device_train_batch_size, "
+            f"over all processes, times steps_per_generation). Use {' or '.join(fitting[:8])}, or change those."
+        ]
 
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         accumulation, per_rollout = self.gradient_accumulation_steps, self.steps_per_generation

@@ -55,7 +55,7 @@ def trl_complaints(args: GRPOConfig) -> list[str]:
     ):
         complaints.append(
             "bf16=True needs a GPU that computes in bfloat16, and this machine has none. To run on the CPU, set "
-            "use_cpu: true and bf16: false."
+            "use_cpu to true and bf16 to false."
         )
     clip = args.epsilon if args.epsilon_high is None else args.epsilon_high
     if is_number(args.delta) and is_number(clip) and args.delta <= 1 + clip:

@@ -59,8 +59,8 @@ def is_within(value: object, interval: str) -> bool:
 
 def in_interval(name: str, value: object, interval: str, why: str = "") -> list[str]:
     """Complain unless `value` is a number in `interval`, as [`is_within`] takes it."""
-    reason = f": {why}" if why else ""
-    return [] if is_within(value, interval) else [f"{name} must be in {interval}, got {value!r}{reason}."]
+    reason, kind = f": {why}" if why else "", "" if is_number(value) else "a number "
+    return [] if is_within(value, interval) else [f"{name} must be {kind}in {interval}, got {value!r}{reason}."]
 
 
 def in_intervals(intervals: Mapping[str, str], **values: object) -> list[str]:

@@ -9,7 +9,7 @@ from steer_trl import runlog
 
 PAGE = (ROOT / "docs/tutorial.md").read_text()
 SMALLER = {"max_steps=400": "max_steps=4", "per_device_train_batch_size=128": "per_device_train_batch_size=8"}
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+BLOCKS = re.findall(r"```(?:python|diff)\n(.*?)```", PAGE, re.DOTALL)
 
 
 def changed(text, *changes):
@@ -19,18 +19,20 @@ def changed(text, *changes):
     return text
 
 
+def patched(text, diff):
+    """The script with the lines of a diff taken out and put in."""
+    for out, into in re.findall(r"((?:^-.*\n)+)((?:^\+.*\n)+)", diff, re.MULTILINE):
+        text = changed(text, (re.sub("^-", "", out, flags=re.M), re.sub(r"^\+", "", into, flags=re.M)))
+    return text
+
+
 def test_every_step_of_the_tutorial(tmp_path):
     script, names, method = BLOCKS
-    method = "".join(line for line in method.splitlines() if line.endswith(","))
-    script = changed(script, *SMALLER.items(), ("logging_steps=40", "logging_steps=1"))
-    to_ours = [("from trl import GRPOConfig, GRPOTrainer", names.partition("  #")[0])]
-    to_ours += [("= GRPOTrainer(", "= SteerGRPOTrainer("), ("args=GRPOConfig(", "args=SteerGRPOConfig(")]
-    off = ('output_dir="runs/grpo",', 'output_dir="runs/none", advantage_shaping="none",')
-    scripts = {
-        "grpo": script,
-        "none": changed(script, *to_ours, off),
-        "held": changed(script, *to_ours, ('output_dir="runs/grpo",', method)),
-    }
+    none = patched(script, names)
+    small = [*SMALLER.items(), ("logging_steps=40", "logging_steps=1")]
+    scripts = {"grpo": script, "none": none, "held": patched(none, method)}
+    scripts = {name: changed(text, *small) for name, text in scripts.items()}
+    assert "hold_entropy=0.5" in scripts["held"] and scripts["held"].count("runs/") == 2
     start, report = (line.split()[1:] for line in commands())
     run(*changed_words(start, "650", "2"), folder=tmp_path)
     for name, text in scripts.items():

@@ -110,7 +110,8 @@ class MathArguments:
         column = self.prompt_column or "prompt"
         complaint = (
             f"prompt_column={column!r} is no column of data set {self.dataset_name!r}."
-            f"{did_you_mean(column, rows.column_names)} Its columns are {sorted(rows.column_names)}."
+            f"{did_you_mean(column, rows.column_names)} Its columns are {sorted(rows.column_names)}. Reward functions "
+            "of your own are given the rows as they are: name the column of the prompt with --prompt_column."
         )
         taken = (
             f"prompt_column={column!r} cannot be combined with data set {self.dataset_name!r}, which has a column "

@@ -30,7 +30,7 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
         `ValueError`: with every reason.
     """
     complaints = [
-        *missing_complaints(model_args.model_name_or_path, math_args.dataset_name),
+        *missing_complaints(model_args.model_name_or_path, math_args.dataset_name, training_args.output_dir),
         *_model_complaints(model_args),
         *_data_complaints(math_args),
         *_reward_complaints(math_args, training_args),
@@ -51,11 +51,12 @@ def _said(call: Any, *args: Any, **named: Any) -> list[str]:
     return []
 
 
-def missing_complaints(model: str | None, dataset: str | None) -> list[str]:
+def missing_complaints(model: str | None, dataset: str | None, output_dir: str | None) -> list[str]:
     """Complain about what no run can do without."""
     needed = {
         "model_name_or_path is missing. Give the folder of a saved model, or its name on the Hub.": model,
         "dataset_name is missing. Give a short name such as dapo-math-17k, a name on the Hub, or a file.": dataset,
+        "output_dir is missing. Give the folder that the run is written to.": output_dir,
     }
     return [complaint for complaint, given in needed.items() if not given]
 
@@ -147,7 +148,7 @@ def _package_complaints(training: SteerGRPOConfig, model: ModelConfig) -> list[s
         ("load_in_4bit or load_in_8bit", "bitsandbytes", "bitsandbytes"): model.load_in_4bit or model.load_in_8bit,
     }
     complaints = [
-        f"{setting} needs {package}, which is not installed here: pip install {extra!r}"
+        f"{setting} needs {package}, which is not installed here: pip install {extra!r}, or leave it out"
         for (setting, package, extra), is_wanted in wanted.items()
         if is_wanted and find_spec(package) is None
     ]

@@ -56,9 +56,7 @@ class EvalArguments:
     """What to evaluate, on what, and how. The defaults are the paper's."""
 
     model_name_or_path: str = field(metadata={"help": "Folder of a saved model, or its name on the Hub."})
-    output_dir: str = field(
-        metadata={"help": "Folder for summary.json and completions.jsonl; resumed if it already holds an evaluation."}
-    )
+    output_dir: str = field(metadata={"help": "Folder for the results; one that holds an evaluation is resumed."})
     benchmarks: list[str] = field(
         default_factory=lambda: list(PAPER_SAMPLES),
         metadata={"help": "NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES each; --list lists the names."},

@@ -36,7 +36,7 @@ def find_file(name: str | Path, folder: Path, kind: str) -> Path:
     if name_only in own and str(path.parent) in (".", "methods", prefix, f"{prefix}/methods"):
         return own[name_only]
     longer = [known for known in own if known.startswith(name_only)] if name_only else []
-    hint = f" Did you mean one of {', '.join(longer)}?" if longer else did_you_mean(name_only, own)
+    hint = f" Did you mean one of {', '.join(longer)}?" if longer[1:] else did_you_mean(name_only, own)
     raise FileNotFoundError(
         f"there is no {kind} {str(name)!r}: neither such a file nor one of that name in this package."
         f"{hint} steer-trl recipes lists the names."

@@ -29,4 +29,4 @@ class Sentences(ArgumentParser):
         """What is missing, and what it is; argparse calls it by all its spellings or by its metavar."""
         spelling = name.split("/")[0]
         about = next(str(one.help) for one in self._actions if spelling in (*one.option_strings, one.metavar))
-        return f"{spelling.lstrip('-')} is missing: {about[0].lower()}{about[1:].rstrip('.')}. Give it."
+        return f"{spelling.lstrip('-')} is missing: {about[0].lower()}{about[1:].rstrip('.')}. Give {spelling}."

@@ -88,9 +88,9 @@ class TrainParser(RecipeParser):
         return settings
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
-        """Refuse a run without a model or a data set before anything else is said about it."""
+        """Refuse a run without a model, a data set or a folder before anything else is said about it."""
         known, unknown = super().parse_known_args(*args, **named)
-        refuse(missing_complaints(known.model_name_or_path, known.dataset_name), "steer-trl train")
+        refuse(missing_complaints(known.model_name_or_path, known.dataset_name, known.output_dir), "steer-trl train")
         return known, unknown
 
     def format_help(self) -> str:

@@ -75,7 +75,7 @@ def run(experiment: Experiment) -> dict[str, dict[str, Any]]:
 
 def make_start(experiment: Experiment) -> None:
     """Make the model that every method starts from."""
-    _run(experiment, START, experiment.supervised_steps, ["-m", "steer_trl.countdown.model"])
+    _run(experiment, START, experiment.supervised_steps, ["-m", "steer_trl.countdown.model", "--logging_steps", "1"])
 
 
 def train_methods(experiment: Experiment) -> dict[str, dict[str, Any]]:

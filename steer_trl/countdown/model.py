@@ -23,10 +23,13 @@ class StartArguments:
     output_dir: str = field(metadata={"help": "Folder that the model is saved in."})
     steps: int = field(default=1100, metadata={"help": "Optimizer steps of 64 solved examples."})
     held_out: int = field(default=400, metadata={"help": "Problems to judge on, of which no example is made."})
+    logging_steps: int = field(default=50, metadata={"help": "Optimizer steps between two lines of the log."})
     seed: int = field(default=0, metadata={"help": "Seed of the model's first weights and of the training."})
 
 
-def supervised_start(output_dir: str | Path, steps: int, prompts: list[str], seed: int = 0) -> None:
+def supervised_start(
+    output_dir: str | Path, steps: int, prompts: list[str], seed: int = 0, logging_steps: int = 1
+) -> None:
     """Train the model for `steps` batches of 64 solved examples of `prompts` and save it, with its tokenizer."""
     batch_size = 64
     tokenizer = tiny_tokenizer(CHARACTERS)
@@ -48,7 +51,7 @@ def supervised_start(output_dir: str | Path, steps: int, prompts: list[str], see
             save_strategy="no",
             report_to="none",
             disable_tqdm=True,
-            logging_steps=1,
+            logging_steps=logging_steps,
         ),
         train_dataset=Dataset.from_list(solved_examples(steps * batch_size, prompts)),
         processing_class=tokenizer,
@@ -59,6 +62,6 @@ def supervised_start(output_dir: str | Path, steps: int, prompts: list[str], see
 
 if __name__ == "__main__":
     (args,) = RecipeParser((StartArguments,)).parse_args_and_config()
-    supervised_start(args.output_dir, args.steps, split_problems(args.held_out)[1], args.seed)
+    supervised_start(args.output_dir, args.steps, split_problems(args.held_out)[1], args.seed, args.logging_steps)
     measured = {"final": evaluate_saved(args.output_dir, args.held_out)}
     Path(args.output_dir, MEASURED).write_text(json.dumps(measured, indent=1))

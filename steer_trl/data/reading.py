@@ -66,9 +66,13 @@ def _explained(error: Exception, name: str, path: Path | None) -> Exception:
         return ValueError(f"data set {name!r}: {reason}. Correct the split; a file is all in 'train'.")
     if path is not None:
         return ValueError(f"data set {name!r} cannot be read{_bad_line(path)}. Correct the file.")
+    if os.path.isdir(name):
+        return ValueError(f"data set {name!r} is a folder that cannot be read: {reason}. Give one file of it.")
+    if isinstance(error, ConnectionError):
+        way = "Connect (HF_HUB_OFFLINE must not be set), or give a file"
+        return ConnectionError(f"data set {name!r} cannot be loaded from the Hub: {reason}. {way}.")
     names = f"Short names are {', '.join(SOURCES)}."
-    kind = ConnectionError if isinstance(error, ConnectionError) else ValueError
-    return kind(f"data set {name!r} cannot be had from the Hub: {reason}. {names}")
+    return ValueError(f"data set {name!r} cannot be loaded from the Hub: {reason}. {names}")
 
 
 def _bad_line(path: Path) -> str:

@@ -122,9 +122,9 @@ RULES = (
         *(0.5, 0.65, 10),
         below_start,
         "the policy entropy is {entropy:.3g} nats, {value:.0%} of {level:.3g}, which is what the run began with or "
-        "its lower target. Completions become alike: the reward may rise while pass@k falls. Use "
-        "advantage_shaping='stare' with a target, or strengthen it (stare_variant='C2', stare_amplify, "
-        "stare_attenuate, stare_adaptive); raise epsilon_high; lower learning_rate.",
+        "its lower target. Completions become alike: the reward may rise while pass@k falls. Hold it "
+        "(advantage_shaping='repo_r', hold_entropy=0.5), or use advantage_shaping='stare' with a target, or strengthen"
+        " that (stare_variant='C2', stare_amplify, stare_attenuate); raise epsilon_high; lower learning_rate.",
     ),
     Rule(
         "explosion",
@@ -181,7 +181,7 @@ RULES = (
     ),
     Rule(
         "dead_groups",
-        "Nearly all groups are dead",
+        "Nearly all groups teach nothing",
         *(0.9, 0.75, 10),
         only("frac_reward_zero_std"),
         "in {value:.0%} of the groups all completions have the same reward. Their advantages are 0, and no weight "

@@ -73,9 +73,10 @@ class Records:
                 "Give another folder, or --overwrite."
             )
         before = json.loads(path.read_text()) if path.exists() else settings
-        changed = sorted(key for key in before.keys() | settings.keys() if before.get(key) != settings.get(key))
+        there, here = _flat(before), _flat(settings)
+        changed = sorted(key for key in there.keys() | here.keys() if there.get(key) != here.get(key))
         if changed:
-            differences = "; ".join(f"{key}: {before.get(key)!r} there, {settings.get(key)!r} here" for key in changed)
+            differences = "; ".join(f"{key}: {there.get(key)!r} there, {here.get(key)!r} here" for key in changed)
             raise ValueError(
                 f"{self.folder} holds an evaluation with other settings ({differences}). "
                 "Give another folder, the same settings, or --overwrite."
@@ -85,3 +86,11 @@ class Records:
         path = self.folder / name
         write_whole(path, lambda partial: partial.write_text(text))
         return path
+
+
+def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings without mappings inside of them: `{"sampling.top_p": 0.7}`."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return flat

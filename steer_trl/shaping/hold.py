@@ -99,7 +99,7 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
     if len(able) == 1:
         return []
     return [
-        f"hold_entropy={args.hold_entropy!r} must be used with one method that has a strength, got "
-        f"advantage_shaping={args.advantage_shaping!r} with {len(able)}. Use advantage_shaping='repo_r', or 'stare' "
-        "with stare_gate='none'."
+        f"hold_entropy={args.hold_entropy!r} moves the strength of one method, and of those in "
+        f"advantage_shaping={args.advantage_shaping!r} {len(able) or 'none'} can be moved. Use "
+        "advantage_shaping='repo_r', or 'stare' with stare_gate='none'."
     ]

@@ -15,16 +15,9 @@ from steer_trl.config import SteerGRPOConfig
 from steer_trl.rewards import MathReward
 from steer_trl.validation import refuse
 
-# What TRL passes to every reward function besides the columns of the data set.
-REWARD_ARGUMENTS = {
-    "prompts",
-    "completions",
-    "completion_ids",
-    "trainer_state",
-    "log_extra",
-    "log_metric",
-    "environments",
-}
+# What TRL passes to every reward function besides the columns of the data set, and where there are environments.
+ALWAYS = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
+REWARD_ARGUMENTS = ALWAYS | {"environments"}
 
 
 def check_trainer_arguments(arguments: dict[str, Any]) -> None:
@@ -38,9 +31,11 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> None:
     check_model_path(arguments["model"])
     if args is not None and args.dynamic_sampling != "none":
         refuse(sampling_complaints(arguments, args), "SteerGRPOTrainer")
+    complaints = _reward_complaints(arguments.get("reward_funcs"))
     if arguments.get("environment_factory") is not None or arguments.get("rollout_func") is not None:
+        refuse(complaints, "SteerGRPOTrainer")
         return  # these may bring prompts and columns of their own
-    complaints = _dataset_complaints("train_dataset", arguments.get("train_dataset"), arguments.get("reward_funcs"))
+    complaints += _dataset_complaints("train_dataset", arguments.get("train_dataset"), arguments.get("reward_funcs"))
     complaints += _size_complaints(arguments.get("train_dataset"), args)
     eval_dataset = arguments.get("eval_dataset")
     named = eval_dataset if isinstance(eval_dataset, dict) else {"": eval_dataset}
@@ -153,6 +148,36 @@ def _gold_complaints(label: str, dataset: Dataset | IterableDataset, reward_func
     ]
 
 
+def _reward_complaints(reward_funcs: Any) -> list[str]:
+    """Say which reward functions TRL could not call, and that `"math"` is a name for the command line."""
+    complaints = []
+    for function in _as_list(reward_funcs):
+        if function == "math":
+            complaints.append(
+                "reward_funcs='math' must be a function or a reward model: 'math' is a name for steer-trl train only. "
+                "Use steer_trl.rewards.MathReward()."
+            )
+        parameters = _parameters(function)
+        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        if parameters and not takes_all and not {parameter.name for parameter in parameters} >= ALWAYS:
+            complaints.append(
+                f"the reward function {_reward_name(function)} must accept **kwargs: TRL hands it "
+                f"{', '.join(sorted(ALWAYS))} and every column of the data set, by name. Add it."
+            )
+    return complaints
+
+
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    """What a reward function takes; nothing of a model, or of a compiled function that cannot say it."""
+    if not callable(function) or isinstance(function, nn.Module):
+        return []
+    try:
+        # Not of what a decorator has wrapped: TRL calls the wrapper.
+        return list(inspect.signature(function, follow_wrapped=False).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
 def _reward_name(function: Any) -> str:
     """The name that TRL will give a reward function: its own, its class's, or the last part of a model's."""
     if isinstance(function, nn.Module):
@@ -168,14 +193,7 @@ def _columns_of_rewards(reward_funcs: Any) -> dict[str, str]:
     """The columns that reward functions ask for by name without a default, and who asks."""
     needed = {}
     for function in _as_list(reward_funcs):
-        if not callable(function) or isinstance(function, nn.Module):
-            continue
-        try:
-            # Not of what a decorator has wrapped: TRL calls the wrapper.
-            parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
-        except (TypeError, ValueError):  # some compiled functions cannot say what they take
-            continue
-        for parameter in parameters:
+        for parameter in _parameters(function):
             by_name = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
             if by_name and parameter.default is parameter.empty and parameter.name not in REWARD_ARGUMENTS:
                 name = getattr(function, "__name__", type(function).__name__)

@@ -25,6 +25,7 @@ from datasets import Dataset, IterableDataset
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
+from tqdm.contrib.logging import logging_redirect_tqdm
 from transformers import PreTrainedTokenizerBase, ProcessorMixin, TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput
 from trl.trainer.grpo_trainer import EnvironmentFactory, RolloutFunc
@@ -185,7 +186,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         """Train as TRL does; `resume_from_checkpoint=True` is the last complete checkpoint in `output_dir`."""
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir)
-        return super().train(resume_from_checkpoint, *args, **kwargs)
+        with logging_redirect_tqdm():  # an alarm stands on a line of its own, above the progress bar
+            return super().train(resume_from_checkpoint, *args, **kwargs)
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         folder = Path(self._get_output_dir(trial=trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")

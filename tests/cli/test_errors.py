@@ -36,7 +36,8 @@ FILES = {
     "problems.csv": "frage,antwort\nWhat is 1+1?,2\nWhat is 1+2?,3\n",
     "problems.txt": "What is 1+1?",
     "engine.yaml": "distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 3\nuse_cpu: true\n",
-    "rewards_of_mine.py": "VALUE = 3\ndef reward(completions, **_): return [1.0] * len(completions)\n",
+    "rewards_of_mine.py": "VALUE = 3\ndef reward(completions, **_): return [1.0] * len(completions)\n"
+    "def short(completions): return [1.0] * len(completions)\n",
     "tools_of_mine.py": "def silent(x: str): return x\ndef untyped(x):\n '''Do.\n Args:\n  x: it\n '''\n",
 }
 
@@ -97,9 +98,15 @@ MISTAKES = [
     ([], r"no command\. Use one of train, eval"),
     (["trian"], r"no command 'trian'\. Did you mean 'train'\?"),
     (["quux"], r"no command 'quux'\. Use one of"),
-    (["train"], r"model_name_or_path is missing\. Give", r"dataset_name is missing\. Give"),
-    (["train", "--dataset_name", "problems.jsonl"], "model_name_or_path is missing"),
-    (["train", "--model_name_or_path", "tiny"], "dataset_name is missing"),
+    (
+        ["train"],
+        r"model_name_or_path is missing\. Give",
+        r"dataset_name is missing\. Give",
+        r"output_dir is missing\. Give the folder",
+    ),
+    (train(config=None, model_name_or_path=None), "model_name_or_path is missing"),
+    (train(config=None, dataset_name=None), "dataset_name is missing"),
+    (train(config=None, output_dir=None), "output_dir is missing"),
     (train(advantage_shapping="steer"), r"advantage_shapping is no setting\. Did you mean 'advantage_shaping'\?"),
     (train(**{"steer-lamda-min": 0.7}), r"steer_lamda_min is no setting\. Did you mean 'steer_lambda_min'\?"),
     (train(max_step=3), r"max_step is no setting\. Did you mean 'max_steps'\?"),  # not taken for max_steps
@@ -171,7 +178,7 @@ MISTAKES = [
     (train(learning_rate=-1), "learning_rate must be in"),
     (train(max_steps=0), "max_steps must be >= 1, or -1"),
     (train(num_generations=1), "at least 2 generations"),
-    (train(num_generations=3), "must be divisible by num_generations"),
+    (train(num_generations=3), "num_generations=3 must divide the 8 completions of a rollout .* Use 2 or 4 or 8, or"),
     (train(generation_batch_size=8, steps_per_generation=2), "can not be both configured"),
     (train(report_to="foo"), "report_to='foo' cannot be used"),
     (train(model_license="Apache 2.0"), "model_license must be an identifier"),
@@ -195,8 +202,9 @@ MISTAKES = [
         r"'dapo-math' is no short name\. Did you mean 'dapo-math-17k'\? Short names are",
     ),
     (train(dataset_name="nope.jsonl"), "'nope.jsonl': there is no such file"),
+    (train(dataset_name="empty"), "'empty' is a folder that cannot be read: .* Give one file of it"),
     (train(dataset_name="problems.txt"), "must be a .parquet or .json or .jsonl or .csv file"),
-    (train(dataset_name="me/no-such-data"), "'me/no-such-data' cannot be had from the Hub"),
+    (train(dataset_name="me/no-such-data"), "'me/no-such-data' cannot be loaded from the Hub.* or give a file"),
     (train(dataset_name="bad.jsonl"), "'bad.jsonl' cannot be read: line 2 is no JSON"),
     (train(dataset_name="numbers.jsonl"), "'numbers.jsonl' cannot be read: line 1 is no JSON object"),
     (train(dataset_name="none.jsonl"), "'none.jsonl' has no rows"),
@@ -220,7 +228,11 @@ MISTAKES = [
     (train(reward_funcs="no_such_module.f"), "reward_funcs='no_such_module.f' cannot be used: No module named"),
     (train(reward_funcs="rewards_of_mine.f"), "has no attribute 'f'"),
     (train(reward_funcs="rewards_of_mine.VALUE"), "it is a int, no function"),
-    (train(reward_funcs="rewards_of_mine.reward"), "prompt_column='prompt' is no column"),
+    (train(reward_funcs="rewards_of_mine.reward"), "prompt_column='prompt' is no column.* with --prompt_column"),
+    (
+        train(reward_funcs="rewards_of_mine.short", prompt_column="problem"),
+        r"the reward function short must accept \*\*kwargs",
+    ),
     (
         train(reward_funcs="rewards_of_mine.reward", reward_incorrect=0),
         "reward_incorrect=0.0 cannot be combined with reward_funcs",
@@ -259,10 +271,14 @@ MISTAKES = [
     (train(accelerate_config="cpu", output_dir="run"), "holds a run"),
     (
         train(accelerate_config="cpu_2_processes", num_processes=3, per_device_train_batch_size=1),
-        r"generation_batch_size \(6\) must be divisible by num_generations \(4\)",
+        "num_generations=4 must divide the 6 completions of a rollout .* Use 2 or 3 or 6, or change",
     ),
     # Evaluation.
-    (["eval"], "model_name_or_path is missing: folder of a saved model", "output_dir is missing: folder for summary"),
+    (
+        ["eval"],
+        "model_name_or_path is missing: folder of a saved model",
+        "output_dir is missing: folder for the results",
+    ),
     (evaluate(benchmark="aime24"), r"benchmark is no setting\. Did you mean 'benchmarks'\?"),
     (evaluate(model_name_or_path="empty"), "there is no config.json in it"),
     (evaluate(benchmarks="problems.jsonl@0"), "must have >= 1 samples"),

@@ -58,7 +58,7 @@ class TestRecipes:
         near, far = tmp_path / "near.yaml", tmp_path / "far.yaml"
         far.write_text("advantage_shaping: stare\nstare_amplify: 1.3\ncorrect_threshold: 0.0\n")
         near.write_text("extends: far.yaml\nadvantage_shaping: steer\nsteer_lambda_min: 0.7\n")
-        _, args, _ = parse(["--config", str(near), *NEEDED])
+        _, args, _ = parse(["--config", str(near), *NEEDED, "--output_dir", "x"])
         assert (args.shaping_names, args.steer_lambda_min, args.stare_amplify) == (("steer",), 0.7, 1.1)
 
 

@@ -97,9 +97,12 @@ def test_repo_r_is_the_papers_formula_between_its_bounds(zeta, seed):
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"advantage_shaping": "steer"}, "must be used with one method that has a strength"),
-        ({"advantage_shaping": "none"}, "must be used with one method that has a strength"),
-        ({"advantage_shaping": ["repo_r", "stare"], "stare_gate": "none"}, "with 2"),
+        ({"advantage_shaping": "steer"}, "of those in .*'steer'.* none can be moved"),
+        ({"advantage_shaping": "none"}, "of those in .*'none'.* none can be moved"),
+        (
+            {"advantage_shaping": ["repo_r", "stare"], "stare_gate": "none"},
+            "moves the strength of one method.* 2 can be",
+        ),
         ({"advantage_shaping": "stare"}, "the gate would switch off"),
         ({"advantage_shaping": "stare", "stare_gate": "none", "stare_amplify": 1.2}, "which sets W and M itself"),
         ({"advantage_shaping": "repo_r", "repo_r_zeta": 0.1}, "the regulator sets it"),

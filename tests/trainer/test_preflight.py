@@ -72,7 +72,7 @@ class TestArguments:
     def test_rewards_that_trl_takes_are_taken(self):
         from steer_trl.trainer.preflight import check_trainer_arguments
 
-        def solution_reward(completions, solution):
+        def solution_reward(completions, solution, **_):
             return [0.0] * len(completions)
 
         @functools.wraps(solution_reward)
@@ -91,6 +91,26 @@ class TestArguments:
         fine = [adapter, Callable(), later, functools.partial(solution_reward, solution=[]), max, "a/reward-model"]
         dataset = Dataset.from_dict({"prompt": ["1"], "answer": ["1"]})
         check_trainer_arguments({"model": "some/model", "reward_funcs": fine, "train_dataset": dataset})
+
+    def test_rewards_that_trl_could_not_call(self):
+        from steer_trl.trainer.preflight import check_trainer_arguments
+
+        def short(completions):
+            return [0.0] * len(completions)
+
+        dataset = Dataset.from_dict({"prompt": ["1"]})
+        for function, message in (
+            (
+                short,
+                r"reward function short must accept \*\*kwargs: TRL hands it completion_ids, completions, log_extra",
+            ),
+            ("math", r"reward_funcs='math' must be a function .* Use steer_trl.rewards.MathReward\(\)"),
+        ):
+            for others in ({}, {"rollout_func": max}):
+                with pytest.raises(ValueError, match=message):
+                    check_trainer_arguments(
+                        {"model": "some/model", "reward_funcs": [function], "train_dataset": dataset} | others
+                    )
 
     def test_positional_arguments_and_the_default_configuration(self, model_dir, tokenizer, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
