@@ -1,7 +1,6 @@
 """The SLURM script under SLURM: two nodes, with its ZeRO-3, train what two processes of one node train."""
 
 import json
-import subprocess
 import sys
 
 import pytest
@@ -28,15 +27,15 @@ def sizes(tmp_path):
 
 @pytest.mark.skipif(not slurm.is_here(), reason="no SLURM daemons, no root or no name: `make slurm`")
 def test_two_nodes_train_what_two_processes_do(sizes, tmp_path):
-    job = ["sbatch", "--wait", "--gpus-per-node=1", "--cpus-per-task=1", f"--output={tmp_path}/job.txt", SCRIPT]
+    job = ["--gpus-per-node=1", "--cpus-per-task=1", f"--output={tmp_path}/job.txt", SCRIPT]
     (tmp_path / "slurm").mkdir()
     with slurm.cluster(tmp_path / "slurm") as found:
         environment = (
-            ENVIRONMENT | found | {"VIRTUAL_ENV": sys.prefix, "ENGINE": engine_on_cpu("multi_node", tmp_path)}
+            ENVIRONMENT | found | {"VIRTUAL_ENV": sys.prefix, "ENGINE": str(engine_on_cpu("multi_node", tmp_path))}
         )
         command = [*job, *flags(sizes | {"output_dir": tmp_path / "nodes"})]
-        done = subprocess.run(list(map(str, command)), cwd=ROOT, env=environment, timeout=600, check=False)
-    assert done.returncode == 0, (tmp_path / "job.txt").read_text()[-5000:]
+        state = slurm.run_job(command, environment, cwd=ROOT)
+    assert state == "COMPLETED", (tmp_path / "job.txt").read_text()[-5000:]
 
     of_one_node = flags(sizes | {"output_dir": tmp_path / "processes"})
     run("-m", "steer_trl.cli", "train", *of_one_node, engine=engine_on_cpu("zero3", tmp_path))

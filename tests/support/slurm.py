@@ -1,6 +1,7 @@
 """A SLURM cluster of two nodes on this machine: Debian's daemons, with all that they write in one folder."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -61,6 +62,26 @@ def cluster(folder):
             stack.callback(daemon.terminate)
         _wait_for_nodes(environment)
         yield found
+
+
+def run_job(command, environment, timeout=600, **options):
+    """Submit a job and wait for its end; its state. `sbatch --wait` looks more and more seldom."""
+    submitted = subprocess.run(
+        ["sbatch", "--parsable", *map(str, command)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        **options,
+    )
+    show = ["scontrol", "show", "job", submitted.stdout.strip()]
+    for _ in range(2 * timeout):
+        told = subprocess.run(show, env=environment, capture_output=True, text=True, check=True).stdout
+        state = re.search(r"JobState=(\w+)", told)[1]
+        if state not in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING"):
+            return state
+        time.sleep(0.5)
+    raise TimeoutError(told)
 
 
 def _wait_for_nodes(environment):
