@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from steer_trl import SteerGRPOConfig, runlog
 from steer_trl.cli.train import parse
 from steer_trl.countdown.experiment import ENTROPY
+from steer_trl.data.instructions import INSTRUCTIONS
 
 ENVIRONMENT = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
@@ -131,6 +132,7 @@ def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, pr
     assert "Trained by `python -m steer_trl.cli`, on 2 processes" in card
     (again,) = [yaml.safe_load(block.split("```")[0]) for block in card.split("```yaml\n")[1:]]
     assert (again["model_name_or_path"], again["dataset_name"]) == (str(tiny_folder), str(problems))
+    assert again["instruction"] == INSTRUCTIONS["boxed"] and f"````text\n{INSTRUCTIONS['boxed']}\n````" in card
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(again | {"output_dir": str(tmp_path / "again")}))
     _, args, _ = parse(["--config", str(tmp_path / "again.yaml"), "--use_cpu", "true", "--bf16", "false"])
     assert (args.advantage_shaping, args.max_steps) == (["steer", "stare"], 2)

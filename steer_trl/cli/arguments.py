@@ -7,12 +7,13 @@ from datasets import Dataset
 
 from steer_trl.cli.rewards import MATH, load_rewards, load_tools
 from steer_trl.data import load_math_dataset
-from steer_trl.data.instructions import with_instruction
+from steer_trl.data.instructions import INSTRUCTIONS, with_instruction
 from steer_trl.data.reading import read_rows
 from steer_trl.validation import did_you_mean, refuse
 
 PUBLIC_TEXTS = {  # that a model card may print; see `redact.py`
     *("dataset_name", "dataset_config", "dataset_split", "prompt_column", "answer_column", "answer_format"),
+    "instruction",  # who uses the model has to ask as it was asked
     *("reward_funcs", "tools", "eval_benchmarks", "model_name_or_path", "model_revision"),
     *("dtype", "attn_implementation", "lora_target_modules", "lora_task_type", "bnb_4bit_quant_type"),
 }
@@ -75,6 +76,11 @@ class MathArguments:
     def asks_for_math(self) -> bool:
         """Whether the boxed answer is checked, so that the data set needs problems and answers."""
         return MATH in self.reward_funcs
+
+    @property
+    def wording(self) -> str | None:
+        """The wording around each problem; `None` where the data set brings its own prompts."""
+        return self.instruction or (INSTRUCTIONS[self.answer_format] if self.asks_for_math else None)
 
     def load_rewards(self) -> list[Any]:
         """Return the reward functions."""

@@ -206,5 +206,6 @@ def _make_trainer(
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )
-    trainer.cards.recipe = public(changed(math_args) | changed(model_args), PUBLIC_TEXTS)
+    wording = {} if math_args.wording is None else {"instruction": math_args.wording}
+    trainer.cards.recipe = public(changed(math_args) | wording | changed(model_args), PUBLIC_TEXTS)
     return trainer

@@ -108,7 +108,7 @@ def _in_plain_words(text: str, run: Run) -> str:
     text = text.replace("[None](https://huggingface.co/None)", name).replace('model="None"', 'model="."')
     if not run.is_chat:
         text = text.replace('generator([{"role": "user", "content": question}]', "generator(question")
-    text = re.sub(r"\n{3,}", "\n\n", text)
+    text = re.sub(r"\n(?:[ \t]*\n){2,}", "\n\n", text)
     # What follows the ? of a tracker's page can hold the key of an anonymous run; that of a Space is its project.
     return re.sub(r"(\]\(https?://(?!huggingface\.co/spaces)[^)\s?]+)\?[^)\s]*", r"\1", text)
 
