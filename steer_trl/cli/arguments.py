@@ -69,7 +69,7 @@ class MathArguments:
     eval_temperature: float = field(default=1.0, metadata={"help": "Sampling temperature on the benchmarks."})
     eval_top_p: float = field(default=0.7, metadata={"help": "Share of the probability mass drawn from there."})
     overwrite_output_dir: bool = field(
-        default=False, metadata={"help": "Begin anew in a folder that holds a run, and remove its checkpoints."}
+        default=False, metadata={"help": "Begin anew in a folder that holds a run; remove its checkpoints and logs."}
     )
 
     @property

@@ -44,7 +44,7 @@ def _run_complaints(folder: Path, args: MathArguments) -> list[str]:
     return [
         f"output_dir={str(folder)!r} holds a run ({', '.join(path.name for path in holds[:3])}), and two would be "
         "mixed there. Continue it with --resume_from_checkpoint true, give another --output_dir, or begin anew with "
-        "--overwrite_output_dir true, which removes its checkpoints."
+        "--overwrite_output_dir true, which removes its checkpoints, benchmarks and logs."
     ]
 
 
