@@ -86,12 +86,14 @@ def figure(results: dict[str, dict[str, Any]]) -> "Figure":
     for color, (name, measured) in enumerate((name, run) for name, run in results.items() if name != START):
         style = {"color": f"C{color}", "label": name}
         tokens = tokens_until(measured["log"])
-        steps, entropies = zip(*series(measured["log"], "entropy"), strict=True)
-        axes[0].plot([tokens(step) for step in steps], smoothed(entropies), **style)
+        points = series(measured["log"], "entropy")  # none where dynamic sampling has hidden everything
+        axes[0].plot([tokens(step) for step, _ in points], smoothed([value for _, value in points]), **style)
         for axis, (drawn_by, metric) in zip(axes[1:], DRAWN, strict=True):
             evaluations = [{"step": 0} | start, *measured["held_out"]]
-            points = [(tokens(entry["step"]), *entry[drawn_by][metric]) for entry in evaluations if drawn_by in entry]
-            at, values, half_widths = zip(*points, strict=True)
+            measures = [
+                (tokens(entry["step"]), *entry[drawn_by][metric]) for entry in evaluations if drawn_by in entry
+            ]
+            at, values, half_widths = zip(*measures, strict=True)
             axis.errorbar(at, values, half_widths, capsize=2, marker="o", markersize=3, **style)
     drawn.suptitle("One start, several ways to go on: Countdown, 0.36 M parameters")
     axes[0].set(title="Policy entropy", ylabel="nats per token", ylim=(0, None))

@@ -36,7 +36,9 @@ def page_data(runs: Sequence[Run]) -> dict[str, Any]:
 
 def _run(run: Run, budget: int) -> dict[str, Any]:
     looks = looks_of(run, budget)
-    spoilt = [f"{key} ({run.not_finite[key]}x)" for key in ALWAYS_FINITE if key in run.not_finite]
+    hidden = 1 in run.curves.get("dynamic_sampling/hidden", {}).values()  # then a step had no token to measure
+    finite = [key for key in ALWAYS_FINITE if not (hidden and key.endswith("entropy"))]
+    spoilt = [f"{key} ({run.not_finite[key]}x)" for key in finite if key in run.not_finite]
     ended = max(run.times.values(), default=None)
     return {
         "name": run.name,

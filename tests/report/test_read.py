@@ -107,6 +107,14 @@ def test_a_hostile_folder_is_read_as_far_as_it_can_be(tmp_path):
     assert data["runs"][0]["notes"][-1] == "No finite number in some entries: entropy (1x), reward (1x)."
 
 
+@pytest.mark.parametrize("hidden", [0.5, 1.0])
+def test_a_step_that_is_hidden_has_no_entropy_and_nothing_is_wrong_with_it(tmp_path, hidden):
+    runlog.append(tmp_path / "run", {"step": 1, "entropy": 0.5, "reward": 0.5, "dynamic_sampling/hidden": hidden})
+    runlog.append(tmp_path / "run", {"step": 2, "entropy": None, "rollout_entropy": None, "reward": 0.0})
+    notes = page_data([one(tmp_path / "run")])["runs"][0]["notes"]
+    assert any("entropy (1x), rollout_entropy (1x)" in note for note in notes) == (hidden < 1)
+
+
 def test_looks_beyond_the_budget_are_spread_over_the_run(tmp_path):
     folder = write_run(tmp_path / "run", steps=50, looks=range(1, 51))
     for path in (folder / "_logs/tokens").iterdir():
