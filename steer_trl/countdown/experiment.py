@@ -22,7 +22,10 @@ from steer_trl.countdown.evaluation import MEASURED
 
 START, RECIPE, OUTPUT = "start", "recipe.yaml", "output.txt"
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-ENTROPY = re.compile(r"\bentropy(?:': '| )([\d.]+)")  # in the line that a step prints, TRL's or this package's
+STEP = re.compile(
+    r"^step \d+/\d+  (?!evaluation)|'entropy': "
+)  # in the line that a step prints, this package's or TRL's
+ENTROPY = re.compile(r"\bentropy(?:': '| )([\d.]+)")  # there, unless dynamic sampling has hidden everything
 
 
 def _cores() -> int:
@@ -120,6 +123,6 @@ def _run(experiment: Experiment, name: str, steps: int, command: list[str]) -> N
             output.write(line)
             if entropy := ENTROPY.search(line):
                 bar.set_postfix_str(f"entropy {entropy[1]}", refresh=False)
-                bar.update()
+            bar.update(STEP.search(line) is not None)
     if process.returncode:
         raise RuntimeError(f"{name} failed. {folder / OUTPUT} ends in:\n\n{(folder / OUTPUT).read_text()[-2000:]}")
