@@ -85,7 +85,7 @@ test-distributed: install ## DDP, ZeRO-2, ZeRO-3, FSDP2, splits of a batch and k
 test-vllm: $(VLLM)/.installed ## colocated vLLM, real, in an environment of its own
 	$(VLLM_RUN) -m pytest tests/with_vllm -W default
 
-notebooks: install ## execute both notebooks, scaled down; with NOTEBOOKS=full the one for a CPU as it is, in minutes
+notebooks: install ## execute both notebooks, the one for a GPU scaled down; minutes
 	$(RUN) -m pytest tests/notebooks
 
 lint: install ## check format, style and types

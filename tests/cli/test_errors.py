@@ -301,7 +301,7 @@ MISTAKES = [
     (evaluate(config="list.yaml"), "list.yaml must be a YAML mapping"),
     # Recipes, listed.
     (["recipes", "psrr"], r"there is no recipe 'psrr'.* Did you mean 'psr'\?"),
-    (["recipes", "stare"], "Did you mean one of stare_long_cot_qwen3_8b_base, .*, stare_c2, stare_o1?"),
+    (["recipes", "stare"], r"Did you mean one of stare_long_cot_qwen3_8b_base, .*, stare_c2, stare_o1\?"),
     (["recipes", "a", "b"], "one name is shown at a time"),
     # The report.
     (["report"], "RUN is missing: folder of a run, or of several runs"),

@@ -1,10 +1,8 @@
-"""Both notebooks, executed in a real Jupyter kernel, scaled down; the one for a CPU also as it is, if asked for."""
+"""Both notebooks, executed in a real Jupyter kernel: the one for a CPU as it is, the one for a GPU scaled down."""
 
 import ast
 import json
-import os
 import random
-import re
 from pathlib import Path
 
 import nbformat
@@ -16,12 +14,10 @@ from support.runs import ON_CPU, QUIET
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
+from steer_trl.curves import entropy_ends
 from steer_trl.data import load_math_dataset
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
-FULL = os.environ.get("NOTEBOOKS") == "full"
-SIZES = 'sizes = {"supervised_steps": 700, "steps": 200, "held_out": 150, "eval_every": 100}'
-SMALL_SIZES = 'sizes = {"supervised_steps": 60, "steps": 12, "held_out": 12, "eval_every": 6}'
 FOLDER = Path(__file__).parents[2] / "examples/notebooks"
 CPU, GPU = FOLDER / "entropy_on_cpu.ipynb", FOLDER / "lora_on_one_gpu.ipynb"
 
@@ -70,60 +66,28 @@ def test_what_is_committed_was_run_from_top_to_bottom():
 
 
 def test_entropy_on_cpu(tmp_path):
-    """In small sizes, unless NOTEBOOKS=full asks for those of the notebook, and then for what its prose says."""
-    committed, notebook = read(CPU), read(CPU)
-    if not FULL:
-        (cell,) = (cell for cell in notebook.cells if cell.source.count(SIZES) == 1)
-        cell.source = cell.source.replace(SIZES, SMALL_SIZES)
-    executed = execute(notebook, tmp_path)
-    changed = [
-        old.source for old, new in zip(committed.cells, executed.cells, strict=True) if old.source != new.source
-    ]
-    assert len(changed) == (not FULL)
+    committed, executed = read(CPU), execute(read(CPU), tmp_path)
+    assert [cell.source for cell in executed.cells] == [cell.source for cell in committed.cells]
     assert pictures(executed) == pictures(committed)
     widgets = executed.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"].values()
     bars = [w["state"] for w in widgets if w["model_name"] == "FloatProgressModel"]
-    sizes = ast.literal_eval((SIZES if FULL else SMALL_SIZES).removeprefix("sizes = "))
-    expected = [sizes["supervised_steps"], *[sizes["steps"]] * 3]
-    assert [(bar["value"], bar["max"]) for bar in bars] == [(count, count) for count in expected]
-    if FULL:
-        measured = json.loads((tmp_path / "runs/entropy_on_cpu/steer/measured.json").read_text())
-        weights = [entry["shaping/weight_mean"] for entry in measured["log"] if "shaping/weight_mean" in entry]
-        assert min(weights) > 0.99 and max(weights) < 1
-        check_prose(rows(executed))
-
-
-def test_the_prose_says_what_the_committed_table_says():
-    check_prose(rows(read(CPU)))
-
-
-def check_prose(table):
-    start, grpo, steer, stare = (table[name] for name in ("start", "GRPO", "STEER", "STARE"))
-    first, last = map(float, grpo["entropy"].split(" -&gt; "))
-    again, held = map(float, stare["entropy"].split(" -&gt; "))
-    assert last < first * 2 / 3 and again == first and held > 1.2 * last
-    assert number(grpo["pass@16 T=1"]) < number(start["pass@16 T=1"])
-    assert number(grpo["distinct T=1"]) < number(stare["distinct T=1"]) < number(start["distinct T=1"])
-    for metric in ("accuracy T=1", "accuracy top-p 0.7"):
-        assert abs(number(stare[metric]) - number(grpo[metric])) < half(stare[metric]) + half(grpo[metric])
-        assert abs(number(steer[metric]) - number(grpo[metric])) < half(steer[metric]) + half(grpo[metric])
-
-
-def rows(notebook):
-    """The table of the notebook as it is shown: a row of texts by column for each run."""
-    (shown,) = (
-        out.data["text/html"] for out in outputs(notebook) if "pass@16" in out.get("data", {}).get("text/html", "")
-    )
-    head, *body = (re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(r"<tr.*?</tr>", shown, re.DOTALL))
-    return {name: dict(zip(head[1:], cells, strict=True)) for name, *cells in body}
-
-
-def number(text):
-    return float(text.split(" ±")[0])
-
-
-def half(text):
-    return float(text.split(" ±")[1])
+    assert [(bar["value"], bar["max"]) for bar in bars] == [(700, 700), (200, 200), (200, 200), (200, 200)]
+    # What its prose says.
+    folder = tmp_path / "runs/entropy_on_cpu"
+    runs = {
+        name: json.loads((folder / name / "measured.json").read_text()) for name in ("start", "grpo", "steer", "stare")
+    }
+    first, last = entropy_ends(runs["grpo"]["log"])
+    assert last < first * 2 / 3
+    again, held = entropy_ends(runs["stare"]["log"])
+    assert again == first and held > 1.2 * last
+    weights = [entry["shaping/weight_mean"] for entry in runs["steer"]["log"] if "shaping/weight_mean" in entry]
+    assert min(weights) > 0.99 and max(weights) < 1
+    start, grpo, stare = (runs[name]["final"]["T=1"] for name in ("start", "grpo", "stare"))
+    assert grpo["pass@16"][0] < start["pass@16"][0]
+    assert grpo["distinct"][0] < stare["distinct"][0] < start["distinct"][0]
+    (accuracy, half), (other, other_half) = stare["accuracy"], grpo["accuracy"]
+    assert accuracy - half < other + other_half
 
 
 @pytest.fixture
