@@ -14,7 +14,7 @@ from steer_trl.dynamic_sampling import SamplingOptions, sampling_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
 from steer_trl.shaping.conflicts import idle_conflicts, surrogate_conflicts
-from steer_trl.shaping.hold import hold_conflicts
+from steer_trl.shaping.hold import ENOUGH_GROUPS, groups_per_rollout, hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
 from steer_trl.shaping.options import choice, choices_of, option, single_complaints
 from steer_trl.shaping.unused import unused_complaints
@@ -93,10 +93,13 @@ class SteerGRPOConfig(
         correct_threshold (`float`, *optional*, defaults to `0.0`):
             A completion is correct where its reward is above this, for methods that tell correct from incorrect.
         hold_entropy (`float`, *optional*):
-            Hold the entropy of the rollouts at this level by the strength of the method, which must have one
-            (`"repo_r"`, or `"stare"` with `stare_gate="none"`); see `shaping/hold.py`. Nothing is to be tuned.
+            Keep the entropy of the rollouts from falling below this level by the strength of the method, which must
+            have one (`"repo_r"`, `"entropy_change"`, or `"stare"` with `stare_gate="none"`); see `shaping/hold.py`.
+            A run that stays above the level by itself is not changed.
         hold_entropy_unit (`str`, *optional*, defaults to `"initial"`):
-            `"initial"`: a multiple of the first rollout's entropy; `"nats"`: nats per token.
+            `"initial"`: a multiple, at most 2, of the mean entropy of the first rollouts; `"nats"`: nats per token.
+        hold_entropy_spends (`bool`, *optional*, defaults to `False`):
+            Whether an entropy above the level is lowered as well, by a negative strength.
         shaping_options (`dict` or JSON `str`, *optional*):
             Settings of a custom method.
         dynamic_sampling (`str`, *optional*, defaults to `"none"`):
@@ -189,7 +192,13 @@ class SteerGRPOConfig(
         if self.hold_entropy is not None and self.hold_entropy_unit == "initial" and self.hold_entropy > 1:
             remarks.append(
                 f"hold_entropy={self.hold_entropy:g} times the entropy that the run starts with is above that: it "
-                "will be raised. For half of it, say 0.5."
+                "will be raised. For half of it, use 0.5."
+            )
+        if self.hold_entropy is not None and (groups := groups_per_rollout(self)) < ENOUGH_GROUPS:
+            remarks.append(
+                f"hold_entropy={self.hold_entropy:g}: the entropy of a rollout of {groups} prompts depends on which "
+                f"they are, and its level is kept only roughly. For {ENOUGH_GROUPS} or more, raise "
+                "steps_per_generation (with gradient_accumulation_steps) or per_device_train_batch_size."
             )
         waits = self.dynamic_sampling == "resample" and self.dynamic_sampling_surplus == "keep"
         optimizer_steps = self.steps_per_generation * self.num_iterations / self.gradient_accumulation_steps

@@ -1,6 +1,6 @@
 """One readable line for each log, and a progress bar with entropy and reward, in the place of a raw dictionary.
 
-    step 12/2400  reward 0.31  entropy 0.42 (start 0.55, target 0.44, gate open)  weights 0.80..1.00, mean 0.993,
+    step 12/2400  reward 0.31  entropy 0.42 (start 0.55, target 0.44, strength +0.12)  weights 0.80..1.00, mean 0.993,
     31 % changed  truncated 4 %  same reward 22 %  14 s, 9 h 12 min left
 
 Everything else that is logged goes to the trackers and into `trainer_state.json`, as always. Notebooks keep their
@@ -19,7 +19,8 @@ Logs = Mapping[str, Any]
 class Story:
     """What a line says of a log: it remembers where the entropy began, and when and at which step the training did.
 
-    The entropy began at what a target is relative to, the first rollout's; without one, at that of the first log.
+    The entropy began at what a target is relative to, that of the first rollouts; until it is known, and without a
+    target, at that of the first log.
     """
 
     def __init__(self) -> None:
@@ -55,6 +56,9 @@ class Story:
         about = [f"start {start:.3g}"] if start is not None else []
         target = _first(logs, "hold_entropy/target", "stare/target_entropy")
         about += [f"target {target:.3g}"] if target is not None else []
+        strength = logs.get("hold_entropy/strength")
+        if strength is not None:  # below 0 only where that was asked for
+            about.append(f"strength {strength:+.2f}{', spends' if strength < 0 else ''}" if strength else "strength 0")
         gate = logs.get("stare/gate")
         if gate is not None:  # over several steps it can be in between
             about.append({1.0: "gate open", 0.0: "gate closed"}.get(float(gate), f"gate {gate:.2f}"))

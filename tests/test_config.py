@@ -260,7 +260,14 @@ CHANGED = "TRL's settings were changed: epsilon from 0.2 to 1.0, epsilon_high fr
             {"advantage_shaping": "stare", "stare_target_entropy": 80, "stare_target_entropy_unit": "initial"},
             ["stare_target_entropy=80 times the entropy .* For 80 % of it, say 0.8"],
         ),
-        ({"advantage_shaping": "repo_r", "hold_entropy": 50}, ["hold_entropy=50 times .* For half of it, say 0.5"]),
+        (
+            {"advantage_shaping": "repo_r", "hold_entropy": 1.5, "per_device_train_batch_size": 256},
+            ["hold_entropy=1.5 times .* For half of it, use 0.5"],
+        ),
+        (
+            {"advantage_shaping": "repo_r", "hold_entropy": 0.5},
+            ["hold_entropy=0.5: the entropy of a rollout of 1 prompts"],
+        ),
     ],
     ids=str,
 )

@@ -99,10 +99,20 @@ def under_target(log: Numbers) -> dict[str, float]:
     return {"value": share, "entropy": log["entropy"], "target": target}
 
 
-def held(log: Numbers) -> dict[str, float]:
-    """For how many rollouts `hold_entropy` has been at its bound."""
+def held_below(log: Numbers) -> dict[str, float]:
+    """For how many rollouts `hold_entropy` has raised the entropy as strongly as it can, in vain."""
+    return _out_of_reach(log, log["hold_entropy/strength"] > 0)
+
+
+def held_above(log: Numbers) -> dict[str, float]:
+    """For how many rollouts `hold_entropy` has lowered the entropy as strongly as it can, in vain."""
+    return _out_of_reach(log, log["hold_entropy/strength"] < 0)
+
+
+def _out_of_reach(log: Numbers, is_this_way: bool) -> dict[str, float]:
     value, target = log["hold_entropy/out_of_reach"], log["hold_entropy/target"]
-    return {"value": value, "entropy": log["entropy"], "target": target}
+    numbers = {"entropy": log["entropy"], "target": target, "strength": log["hold_entropy/strength"]}
+    return {"value": value if is_this_way else 0.0} | numbers
 
 
 def only(key: str) -> Callable[[Numbers], dict[str, float]]:
@@ -133,7 +143,7 @@ RULES = (
         above_start,
         "the policy entropy is {entropy:.3g} nats, {value:.1f} times {level:.3g}, which is what the run began with or "
         "its higher target. The policy becomes random, and the reward falls with it. Lower stare_amplify, raise "
-        "stare_attenuate, do not use stare_gate='none'; lower entropy_coef or learning_rate.",
+        "stare_attenuate; use stare_gate='none' only with hold_entropy; lower entropy_coef or learning_rate.",
     ),
     Rule(
         "idle",
@@ -163,12 +173,22 @@ RULES = (
     ),
     Rule(
         "out_of_reach",
-        "The held entropy is out of reach",
+        "The entropy falls below the level that is held",
         *(20.0, 0.0, 0),
-        held,
-        "the strength that holds the entropy has been at its bound for {value:.0f} rollouts, and the entropy of "
-        "{entropy:.3g} nats is not at its target of {target:.3g}. Weights act through advantages: look at "
-        "frac_reward_zero_std. Choose another hold_entropy or another method.",
+        held_below,
+        "the entropy is {entropy:.3g} nats, below the level of {target:.3g} that hold_entropy keeps, and for "
+        "{value:.0f} rollouts the strength has stood at its upper bound ({strength:+.3g}). Weights act through "
+        "advantages: look at frac_reward_zero_std, and set dynamic_sampling='resample'. Or choose a lower "
+        "hold_entropy, another method, or a lower learning_rate.",
+    ),
+    Rule(
+        "spends_in_vain",
+        "The entropy stays above the level it is lowered to",
+        *(20.0, 0.0, 0),
+        held_above,
+        "the entropy is {entropy:.3g} nats, above the level of {target:.3g}, and for {value:.0f} rollouts "
+        "hold_entropy_spends has lowered it with the strength at its lower bound ({strength:+.3g}). Choose a higher "
+        "hold_entropy, or leave hold_entropy_spends unset: an entropy above the level does no harm.",
     ),
     Rule(
         "truncation",

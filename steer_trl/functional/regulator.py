@@ -1,16 +1,22 @@
-"""A closed loop that holds the policy's entropy at a level, by the strength of whatever can move it.
+"""A closed loop that keeps the policy's entropy from falling below a level, by the strength of what can raise it.
 
-    ln R_k = ln H* + (ln H_0 - ln H*) exp(-k / approach)      where the entropy should be at rollout k
     e = ln(R_k / H_k)                    positive while the entropy is too low
     e = 0 inside the deadband, else its distance from it
     I <- I + k_i e                       but not while u stands at a bound that e pushes against (anti-windup)
     u = gain (k_p e + I)                 within [low, high]
 
-The error is a logarithm because entropies live on one: half of the target and twice the target are equally wrong, and
-one pair of gains serves every target. The proportional part answers a change at once; the integral part finds the
-strength at which the error stays zero. An integral alone swings. The path from the first entropy to the target spares
-the policy a first step at full strength: training lowers the entropy by itself, and a regulator that hurries it would
-spend what it is there to keep.
+With `low = 0` it keeps: R is the level H*, and while the entropy is above it u is 0, which changes nothing at all. A
+run that would not have fallen that far is left alone. With `low < 0` it spends as well: it lowers an entropy that is
+above the level. A policy that something has to move is spared a first step at full strength, so R leads from the first
+entropy to the level:
+
+    ln R_k = ln H* + (ln H_0 - ln H*) exp(-k / approach)
+
+upwards always, downwards only where it spends.
+
+The error is a logarithm because entropies live on one: half of the level and twice the level are equally wrong, and
+one pair of gains serves every level. The proportional part answers a change at once; the integral part finds the
+strength at which the error stays zero. An integral alone swings.
 """
 
 import math
@@ -36,18 +42,20 @@ class EntropyRegulator:
     Args:
         target (`float`): nats per token, positive.
         low (`float`), high (`float`): bounds of the strength, `low <= 0 < high`; it is 0 before the first rollout.
+            With `low = 0` an entropy above the target is left alone.
         gain (`float`): change of strength per unit of the controller's answer: how strong the strength's unit is.
         proportional (`float`): k_p, at least 0.
         integral (`float`): k_i, per rollout, at least 0.
         deadband (`float`): relative error that is left alone, in [0, 1).
-        approach (`float`): rollouts in which the distance of the first entropy from the target falls by a factor e.
+        approach (`float`): rollouts in which the distance of the reference from the target falls by a factor e.
 
     Attributes:
         strength (`float`): of the current rollout.
         error (`float`): H / H* - 1 of the last rollout; NaN before the first.
         reference (`float`): R of the last rollout, nats per token; the target before the first.
         at_bound (`int`): rollouts in a row that the strength has stood at a bound and the entropy more than 10 % off
-            beyond it: the target is out of the reach of this strength.
+            beyond it: the target is out of the reach of this strength. A strength that rests at `low = 0` is not
+            counted.
 
     Raises:
         `ValueError`: a setting outside its range.
@@ -83,6 +91,7 @@ class EntropyRegulator:
         distance = math.log(max(entropy / self.target, 1e-12))
         self._gap = self._gap if self._rollouts else distance
         path = self._gap * math.exp(-self._rollouts / self.approach)
+        path = path if self.low < 0 else min(path, 0.0)
         self.reference, self._rollouts = self.target * math.exp(path), self._rollouts + 1
         error = self._beyond_deadband(path - distance)
         pushes_outwards = (self.strength >= self.high and error > 0) or (self.strength <= self.low and error < 0)
@@ -90,7 +99,8 @@ class EntropyRegulator:
             self._sum += self.integral * error
         wanted = self.gain * (self.proportional * error + self._sum)
         self.strength = min(max(wanted, self.low), self.high)
-        is_out_of_reach = pushes_outwards and self.strength != wanted and abs(self.error) > REACH
+        rests = self.low == 0 and error < 0
+        is_out_of_reach = pushes_outwards and not rests and self.strength != wanted and abs(self.error) > REACH
         self.at_bound = self.at_bound + 1 if is_out_of_reach else 0
         return self.strength
 
@@ -100,11 +110,14 @@ class EntropyRegulator:
     def state_dict(self) -> dict[str, Any]:
         """Return what moves during training, as plain numbers for a JSON file."""
         error = None if math.isnan(self.error) else self.error
-        path = {"gap": self._gap, "rollouts": self._rollouts, "reference": self.reference}
+        path = {"target": self.target, "gap": self._gap, "rollouts": self._rollouts, "reference": self.reference}
         return {"strength": self.strength, "sum": self._sum, "error": error, "at_bound": self.at_bound} | path
 
     def load_state_dict(self, state: Any) -> None:
         """Continue from a [`state_dict`]; a strength beyond bounds that were narrowed since is put on them.
+
+        One of another target, or of none, gives the strength that it had found and nothing else: the path to this
+        target begins at the next entropy.
 
         Raises:
             `ValueError`: a value is missing or cannot be; nothing is taken then.
@@ -122,5 +135,6 @@ class EntropyRegulator:
         error = from_state(state, "error", lambda x: x is None or finite(x), "null or a number")
         at_bound, rollouts = (from_state(state, name, count, "a count") for name in ("at_bound", "rollouts"))
         self.strength, self._sum = min(max(strength, self.low), self.high), total
-        self.error, self.at_bound = math.nan if error is None else error, at_bound
-        self._gap, self._rollouts, self.reference = gap, rollouts, reference
+        if state.get("target") == self.target:
+            self.error, self.at_bound = math.nan if error is None else error, at_bound
+            self._gap, self._rollouts, self.reference = gap, rollouts, reference

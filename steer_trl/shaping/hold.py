@@ -1,24 +1,43 @@
-"""`hold_entropy`: hold the policy's entropy at a level, by the strength of a method in use.
+"""`hold_entropy`: keep the policy's entropy from falling below a level, by the strength of a method in use.
 
-It is a method that changes no advantage. Before any update with a new rollout it is told the rollout's entropy, like
-every other, and moves the strength of the one that does (`functional/regulator.py`). That one says in which range its
-strength lies and how much of it answers an error (`Shaper.strengths`); nothing is to be tuned.
+It is a method that changes no advantage. Before any update with a new rollout it is given the rollout's entropy, like
+every other, and moves the strength of the one that does (`functional/regulator.py`). That one states in which range
+its strength lies and how much of it answers an error (`Shaper.strengths`).
+
+The strength is never negative: while the entropy is above the level it is 0, and the run is GRPO. Entropy is spent
+only where `hold_entropy_spends` asks for it. A relative level is a multiple of the mean entropy of the first rollouts,
+and until that is known the strength is 0 as well.
 
 Token weights multiply advantages: where all completions of a prompt are rewarded alike there is nothing to multiply,
 and no weight can hold anything. Then the strength goes to its bound and stays, `hold_entropy/out_of_reach` counts the
-rollouts, and an alarm says so.
+rollouts, and an alarm reports it.
 """
 
+import logging
 import math
 from collections.abc import Mapping
+from functools import partial
+from statistics import fmean
 from typing import Any
 
 from steer_trl.functional.regulator import EntropyRegulator
 from steer_trl.shaping.base import Shaper
+from steer_trl.shaping.conflicts import idle_conflicts
 from steer_trl.shaping.options import ShapingConfig
-from steer_trl.validation import from_state, is_within
+from steer_trl.validation import from_state, in_interval, is_within
+
+logger = logging.getLogger(__name__)
 
 HOLD_ENTROPY = "hold_entropy"
+FIRST_ROLLOUTS = 4
+"""Rollouts, at least, whose mean entropy is the initial one: that of one spans 5 % over the seeds of one model."""
+ENOUGH_GROUPS = 32
+"""Groups, at least, of these rollouts together, and of each one whose entropy is compared with the level."""
+
+
+def groups_per_rollout(args: ShapingConfig) -> int:
+    """Prompts of a rollout, over all processes."""
+    return args.generation_batch_size // args.num_generations
 
 
 class HoldEntropy(Shaper[ShapingConfig]):
@@ -30,33 +49,39 @@ class HoldEntropy(Shaper[ShapingConfig]):
         super().__init__(args)
         self.name, self.shaper = next((n, s) for n, s in shapers.items() if s.strengths is not None)
         self.regulator: EntropyRegulator | None = None
+        self.first_rollouts = max(FIRST_ROLLOUTS, -(-ENOUGH_GROUPS // max(groups_per_rollout(args), 1)))
         self.initial_entropy: float | None = None
+        self._first: list[float] = []
         self.shaper.strength = 0.0
-        if args.hold_entropy_unit == "nats":
-            self._start(1.0)
+        self._start()
 
-    def _start(self, unit: float) -> None:
-        assert self.shaper.strengths is not None and self.args.hold_entropy is not None
-        low, high = self.shaper.strengths
-        self.regulator = EntropyRegulator(self.args.hold_entropy * unit, low, high, gain=self.shaper.strength_gain)
+    def _start(self) -> None:
+        """Make the regulator as soon as the level is known in nats."""
+        unit = 1.0 if self.args.hold_entropy_unit == "nats" else self.initial_entropy
+        if self.regulator is None and unit is not None:
+            assert self.shaper.strengths is not None and self.args.hold_entropy is not None
+            low, high = self.shaper.strengths
+            low = low if self.args.hold_entropy_spends else 0.0
+            self.regulator = EntropyRegulator(self.args.hold_entropy * unit, low, high, gain=self.shaper.strength_gain)
 
     def on_rollout(self, entropy: float) -> None:
-        """Fix a relative target at the first rollout, then move the strength."""
-        if self.regulator is None and math.isfinite(entropy) and entropy > 0:
-            self.initial_entropy = entropy
-            self._start(entropy)
-        if self.regulator is None:
-            return
-        self.shaper.strength = self.regulator.update(entropy)
+        """Take part of a relative level from the first rollouts, then move the strength."""
+        if self.initial_entropy is None and math.isfinite(entropy) and entropy > 0:
+            self._first.append(entropy)
+            if len(self._first) >= self.first_rollouts:
+                self.initial_entropy, self._first = fmean(self._first), []
+                self._start()
+        if self.regulator is not None:
+            self.shaper.strength = self.regulator.update(entropy)
 
     def metrics(self) -> dict[str, float]:
-        """Return target and path to it (nats), relative error of the last rollout, strength, rollouts out of reach.
+        """Return level and path to it (nats), relative error of the last rollout, strength, rollouts out of reach.
 
-        Of a relative target also what it is relative to (nats).
+        The entropy that the run began with (nats) as soon as it is known; the level too, where it is relative to it.
         """
-        if self.regulator is None:
-            return {}
         initial = {} if self.initial_entropy is None else {"hold_entropy/initial_entropy": self.initial_entropy}
+        if self.regulator is None:
+            return initial | {"hold_entropy/strength": 0.0}
         return initial | {
             "hold_entropy/target": self.regulator.target,
             "hold_entropy/reference": self.regulator.reference,
@@ -66,40 +91,66 @@ class HoldEntropy(Shaper[ShapingConfig]):
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the first rollout's entropy and where the regulator is."""
+        """Return the initial entropy, or the entropies so far that it is the mean of, and where the regulator is."""
         regulator = None if self.regulator is None else self.regulator.state_dict()
-        return {"initial_entropy": self.initial_entropy, "regulator": regulator}
+        first = {"first_entropies": list(self._first)} if self._first else {}
+        return {"initial_entropy": self.initial_entropy, "regulator": regulator} | first
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`].
+        """Continue from a [`state_dict`]. Where the level has changed since, the entropy moves there from where it is.
 
         Raises:
             `ValueError`: a value is missing or cannot be.
         """
-        must_be = "null or a number of nats in (0, inf)"
-        initial = from_state(state, "initial_entropy", lambda x: x is None or is_within(x, "(0, inf)"), must_be)
+        nats = "a number of nats in (0, inf)"
+        is_positive = partial(is_within, interval="(0, inf)")
+        initial = from_state(state, "initial_entropy", lambda x: x is None or is_positive(x), f"null or {nats}")
         regulator = from_state(state, "regulator", lambda x: x is None or isinstance(x, dict), "null or a mapping")
-        if initial is not None and self.args.hold_entropy_unit == "initial":
-            self.initial_entropy = initial
-            self._start(initial)
+        first = from_state(
+            {"first_entropies": []} | state,
+            "first_entropies",
+            lambda x: isinstance(x, list) and all(map(is_positive, x)),
+            f"a list, each {nats}",
+        )
+        self.initial_entropy, self._first = initial, list(first)
+        self._start()
         if regulator is not None and self.regulator is not None:
             self.regulator.load_state_dict(regulator)
             self.shaper.strength = self.regulator.strength
+            if (before := regulator.get("target")) != self.regulator.target:
+                logger.warning(
+                    "The entropy was held at %s when the checkpoint was saved, and will be held at %.4g nats: it "
+                    "moves there from what it is now.",
+                    "an unknown level" if before is None else f"{before:.4g} nats",
+                    self.regulator.target,
+                )
 
 
 def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> list[str]:
-    """Say why the entropy cannot be held with these methods."""
+    """Complain about an entropy that cannot be held with these methods or settings."""
     if args.hold_entropy is None:
         idle = args.hold_entropy_unit != "initial"
         return [
             f"hold_entropy_unit={args.hold_entropy_unit!r} must be unset without hold_entropy: it would be ignored. "
             "Set hold_entropy, or leave it unset."
-        ] * idle
-    able = [name for name, method in methods.items() if method.strengths is not None]
-    if len(able) == 1:
-        return []
-    return [
-        f"hold_entropy={args.hold_entropy!r} moves the strength of one method, and of those in "
-        f"advantage_shaping={args.advantage_shaping!r} {len(able) or 'none'} can be moved. Use "
-        "advantage_shaping='repo_r', or 'stare' with stare_gate='none'."
-    ]
+        ] * idle + idle_conflicts(
+            args, [("hold_entropy_spends", True, "hold_entropy=None", "there is no level to spend entropy down to")]
+        )
+    complaints = []
+    if args.hold_entropy_unit == "initial":
+        why = "it is a multiple of the entropy that the run begins with"
+        complaints += in_interval("hold_entropy", args.hold_entropy, "(0, 2]", why)
+    able = {name: method.strengths for name, method in methods.items() if method.strengths is not None}
+    if len(able) != 1:
+        complaints.append(
+            f"hold_entropy={args.hold_entropy!r} moves the strength of one method, and of those in "
+            f"advantage_shaping={args.advantage_shaping!r} {len(able) or 'none'} can be moved. Use "
+            "advantage_shaping='repo_r', or 'entropy_change', or 'stare' with stare_gate='none'."
+        )
+    for name, (low, _) in able.items():
+        if args.hold_entropy_spends and low == 0:
+            complaints.append(
+                f"hold_entropy_spends=True cannot be combined with {name!r}, which can only raise the entropy. Leave "
+                "it unset, or use advantage_shaping='repo_r'."
+            )
+    return complaints

@@ -89,14 +89,21 @@ class ShapingConfig(GRPOConfig):
     )
     hold_entropy: float | None = option(
         None,
-        "Hold the rollout's mean entropy at this level, in the unit of hold_entropy_unit, by the strength of the "
-        "method in use; unset: leave it to the method.",
+        "Keep the rollouts' mean entropy from falling below this level, in the unit of hold_entropy_unit, by the "
+        "strength of the method in use. A run that stays above the level by itself is not changed. Unset: leave the "
+        "entropy to the method.",
         "(0, inf)",
     )
     hold_entropy_unit: str = choice(
         "initial",
         ("initial", "nats"),
-        "'initial': a multiple of the first rollout's entropy (0.8: four fifths of it); or 'nats' per token.",
+        "'initial': a multiple of the mean entropy of the first rollouts, at most 2 (0.8: four fifths of it); or "
+        "'nats' per token.",
+    )
+    hold_entropy_spends: bool = option(
+        False,
+        "Also lower an entropy that is above the level, by a negative strength. By default it is left to fall by "
+        "itself.",
     )
     shaping_options: dict[str, Any] | str | None = option(
         None, "Settings of a custom method; it reads them as self.args.shaping_options."

@@ -92,6 +92,8 @@ def _settings(trainer: GRPOTrainer) -> dict[str, Any]:
     names = ("gradient_accumulation_steps", "steps_per_generation", "num_generations", "num_iterations")
     return {
         "advantage_shaping": list(args.shaping_names),
+        "hold_entropy": args.hold_entropy,
+        "hold_entropy_unit": args.hold_entropy_unit,
         "num_processes": trainer.accelerator.num_processes,
         "per_device_train_batch_size": args.per_device_train_batch_size,
         **{name: getattr(args, name) for name in names},

@@ -69,7 +69,7 @@ ADAPTIVE = {
 RUNS = {
     "adaptive": ADAPTIVE,
     "resample": ADAPTIVE | {"dynamic_sampling": "resample", "dynamic_sampling_factor": 2},
-    "held": {"advantage_shaping": "repo_r", "hold_entropy": 0.3},
+    "held": {"advantage_shaping": "repo_r", "hold_entropy": 10.0, "hold_entropy_unit": "nats"},
 }
 
 

@@ -21,7 +21,7 @@ def case(name, size, count, variant):
     split = {"per_device_train_batch_size": size, "gradient_accumulation_steps": count}
     split |= {"num_generations": 8} if variant == "across_ranks" else {}
     if variant == "held":  # the strength of each rollout comes from the entropy of all ranks
-        held = {"hold_entropy": 3.0, "num_iterations": 1}
+        held = {"hold_entropy": 10.0, "hold_entropy_unit": "nats", "num_iterations": 1}
         return {"fields": fields | split | held, "steps": 4}
     return {"fields": fields | split | (CASES[name].lively if name in CASES else {}), "steps": 2, "variant": variant}
 

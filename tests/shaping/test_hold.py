@@ -15,9 +15,17 @@ from steer_trl.validation import listed
 ABLE = {"repo_r": {}, "entropy_change": {}, "stare": {"stare_gate": "none", "stare_variant": "C2"}}
 
 
+LARGE = {"per_device_train_batch_size": 256, "num_generations": 8}  # 32 groups in a rollout
+
+
 def held(name, **settings):
-    shapers = make_shapers(config(name, hold_entropy=0.8, **ABLE[name], **settings))
+    shapers = make_shapers(config(name, **{"hold_entropy": 0.8} | LARGE | ABLE[name] | settings))
     return shapers[name], shapers["hold_entropy"]
+
+
+def begin(hold, *entropies):
+    for entropy in entropies:
+        hold.on_rollout(entropy)
 
 
 def test_these_methods_have_a_strength():
@@ -26,20 +34,44 @@ def test_these_methods_have_a_strength():
 
 @pytest.mark.parametrize("name", ABLE)
 class TestEachMethod:
-    def test_it_waits_for_the_first_rollout_and_changes_nothing(self, name):
+    def test_it_waits_for_the_first_rollouts_and_changes_nothing(self, name):
         shaper, hold = held(name)
-        assert shaper.strength == 0 and not shaper.active and hold.metrics() == {}
+        begin(hold, 0.5, math.nan, 0.1, 0.5)
+        assert shaper.strength == 0 and not shaper.active
+        assert hold.metrics() == {"hold_entropy/strength": 0.0} and hold.initial_entropy is None
 
-    def test_the_strength_answers_the_entropy(self, name):
-        shaper, hold = held(name)
-        hold.on_rollout(0.5)  # the target is 0.4
+    def test_the_level_is_relative_to_the_mean_of_the_first_rollouts(self, name):
+        _, hold = held(name)
+        begin(hold, 0.5, 0.52, 0.48, 0.5)
         assert hold.metrics()["hold_entropy/target"] == pytest.approx(0.4)
-        assert hold.metrics()["hold_entropy/initial_entropy"] == 0.5
+        assert hold.metrics()["hold_entropy/initial_entropy"] == pytest.approx(0.5)
+        begin(hold, 0.1, 0.1)
+        assert hold.metrics()["hold_entropy/target"] == pytest.approx(0.4)
+
+    def test_the_strength_answers_an_entropy_below_the_level(self, name):
+        shaper, hold = held(name)
+        begin(hold, 0.5, 0.5, 0.5, 0.5)  # the level is 0.4
         assert hold.metrics()["hold_entropy/error"] == pytest.approx(0.25)
-        assert shaper.strength == 0  # the path to the target starts here
+        assert shaper.strength == 0 and not shaper.active
         hold.on_rollout(0.2)
         assert shaper.strength > 0 and shaper.active
         assert hold.metrics()["hold_entropy/strength"] == shaper.strength
+
+    def test_above_the_level_nothing_is_changed(self, name):
+        shaper, hold = held(name)
+        for entropy in [*[0.5] * 40, *[0.45] * 40, *[0.7] * 40, *[0.41] * 40]:
+            hold.on_rollout(entropy)
+            assert shaper.strength == 0 and not shaper.active
+        assert hold.metrics()["hold_entropy/out_of_reach"] == 0
+
+    def test_spending_has_to_be_asked_for(self, name):
+        if name == "stare":
+            with pytest.raises(ValueError, match=r"hold_entropy_spends=True .*'stare', which can only raise"):
+                held(name, hold_entropy_spends=True)
+            return
+        shaper, hold = held(name, hold_entropy_spends=True)
+        begin(hold, *[0.5] * 20)
+        assert shaper.strength < 0
 
     def test_the_more_strength_the_more_a_surprising_right_token_counts(self, name):
         shaper, _ = held(name)
@@ -53,27 +85,63 @@ class TestEachMethod:
         assert pulls == sorted(pulls) and len(set(pulls)) == 4
 
     def test_in_nats_there_is_no_waiting(self, name):
-        _, hold = held(name, hold_entropy_unit="nats")
-        hold.on_rollout(0.5)
-        assert hold.metrics()["hold_entropy/target"] == 0.8 and "hold_entropy/initial_entropy" not in hold.metrics()
+        shaper, hold = held(name, hold_entropy=0.3, hold_entropy_unit="nats")
+        begin(hold, 0.31, 0.2)
+        assert hold.metrics()["hold_entropy/target"] == 0.3 and "hold_entropy/initial_entropy" not in hold.metrics()
+        assert shaper.strength > 0
 
     def test_state_round_trip(self, name):
-        (one, hold), (other, twin) = held(name), held(name)
-        for entropy in (0.5, 0.3, 0.2):
-            hold.on_rollout(entropy)
-        twin.load_state_dict(json.loads(json.dumps(hold.state_dict(), allow_nan=False)))
-        assert other.strength == one.strength != 0
-        hold.on_rollout(0.45)
-        twin.on_rollout(0.45)
-        assert (other.strength, twin.state_dict()) == (one.strength, hold.state_dict())
+        for cut in range(8):
+            (one, hold), (other, twin) = held(name), held(name)
+            entropies = (0.5, 0.51, 0.49, 0.5, 0.3, 0.2, 0.25, 0.3)
+            begin(hold, *entropies[:cut])
+            twin.load_state_dict(json.loads(json.dumps(hold.state_dict(), allow_nan=False)))
+            assert other.strength == one.strength
+            begin(hold, *entropies[cut:])
+            begin(twin, *entropies[cut:])
+            assert (other.strength, twin.state_dict()) == (one.strength, hold.state_dict())
+            assert one.strength > 0
+
+    def test_a_level_changed_at_a_resume_starts_from_the_present_entropy_and_is_reported(self, name, caplog):
+        _, hold = held(name, hold_entropy=0.5)
+        begin(hold, *[1.0] * 4, 0.6, 0.44)
+        state = json.loads(json.dumps(hold.state_dict()))
+        shaper, raised = held(name)
+        raised.load_state_dict(state)
+        assert "The entropy was held at 0.5 nats when" in caplog.text and "will be held at 0.8 nats" in caplog.text
+        raised.on_rollout(0.44)
+        assert raised.metrics()["hold_entropy/reference"] == pytest.approx(0.44)
+        assert shaper.strength < 1
+        caplog.clear()
+        same, nats = held(name, hold_entropy=0.5)[1], held(name, hold_entropy=0.5, hold_entropy_unit="nats")[1]
+        for twin in (same, nats):  # the same level in another unit is no other level
+            twin.load_state_dict(state)
+        assert caplog.text == ""
+
+
+def test_rollouts_of_few_prompts_make_up_a_level_together():
+    """TRL's defaults make a rollout of one prompt; its entropy is no level for a whole run."""
+    shaper, hold = held("repo_r", per_device_train_batch_size=8, steps_per_generation=2)
+    entropies = [0.3 + 0.02 * number for number in range(16)]
+    begin(hold, *entropies[:15])
+    assert hold.initial_entropy is None and shaper.strength == 0
+    hold.on_rollout(entropies[15])
+    assert hold.initial_entropy == pytest.approx(sum(entropies) / 16)
+
+
+def test_a_state_of_the_first_rollout_alone_still_loads(caplog):
+    """As the version before wrote it: the level stays, and the way to it begins again."""
+    regulator = {"strength": 0.2, "sum": 0.1, "error": 0.01, "at_bound": 0, "gap": 0.6, "rollouts": 9}
+    shaper, hold = held("repo_r")
+    hold.load_state_dict({"initial_entropy": 0.5, "regulator": regulator | {"reference": 0.45}})
+    assert hold.metrics()["hold_entropy/target"] == pytest.approx(0.4) and shaper.strength == 0.2
+    assert "held at an unknown level" in caplog.text
 
 
 def test_a_target_out_of_reach_is_counted():
     """The alarm that reads the count is provoked by a run in `tests/trainer/test_alarms.py`."""
     shaper, hold = held("repo_r")
-    hold.on_rollout(0.5)
-    for _ in range(60):
-        hold.on_rollout(0.001)
+    begin(hold, *[0.5] * 4, *[0.001] * 60)
     assert shaper.strength == 1.0 and hold.metrics()["hold_entropy/out_of_reach"] > 50
 
 
@@ -108,6 +176,8 @@ def test_repo_r_is_the_papers_formula_between_its_bounds(zeta, seed):
         ({"advantage_shaping": "repo_r", "repo_r_zeta": 0.1}, "the regulator sets it"),
         ({"advantage_shaping": "repo_r", "hold_entropy": -1.0}, r"hold_entropy must be in \(0, inf\)"),
         ({"hold_entropy": None, "hold_entropy_unit": "nats"}, "must be unset without hold_entropy"),
+        ({"hold_entropy": None, "hold_entropy_spends": True}, "hold_entropy_spends=True cannot be combined"),
+        ({"hold_entropy": 50.0}, r"hold_entropy must be in \(0, 2\], got 50.0: it is a multiple"),
     ],
 )
 def test_what_cannot_work_is_refused(settings, text):

@@ -23,7 +23,21 @@ RUNS = {
     "truncation": {"learning_rate": 1e-4, "max_steps": 12},
     "dead_groups": {"learning_rate": 1e-4, "max_steps": 12},
     "weak_gate saturated": LONG | {"stare_adaptive": True, "stare_amplify_max": 1.12},
-    "out_of_reach": {"advantage_shaping": "repo_r", "hold_entropy": 3.0, "learning_rate": 1e-4, "max_steps": 40},
+    "out_of_reach": {
+        "advantage_shaping": "repo_r",
+        "hold_entropy": 7.0,
+        "hold_entropy_unit": "nats",
+        "learning_rate": 1e-4,
+        "max_steps": 40,
+    },
+    "spends_in_vain": {
+        "advantage_shaping": "repo_r",
+        "hold_entropy": 0.5,
+        "hold_entropy_unit": "nats",
+        "hold_entropy_spends": True,
+        "learning_rate": 1e-4,
+        "max_steps": 60,
+    },
     "out_of_bounds": {"advantage_shaping": "none", "learning_rate": 1e30, "max_steps": 3},
 }
 

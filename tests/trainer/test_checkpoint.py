@@ -36,7 +36,7 @@ class TestCheckpoint:
         "method", [{"advantage_shaping": "repo_r"}, {"advantage_shaping": "stare", "stare_gate": "none"}]
     )
     def test_a_held_entropy_is_held_as_if_nothing_had_happened(self, train, make_trainer, tmp_path, method):
-        settings = self.SAVED | method | {"hold_entropy": 2.0}
+        settings = self.SAVED | method | {"hold_entropy": 4.0, "hold_entropy_unit": "nats"}
         whole = train(SteerGRPOTrainer, **settings)
         resumed = make_trainer(SteerGRPOTrainer, **settings)
         resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
@@ -47,6 +47,14 @@ class TestCheckpoint:
         assert len(set(strengths)) >= 4  # there was a state to lose
         state = json.loads((tmp_path / "run/checkpoint-2/shaping_state.json").read_text())["hold_entropy"]
         assert state["regulator"]["strength"] == strengths[1]
+
+    def test_a_held_entropy_left_out_at_a_resume_is_reported(self, train, make_trainer, tmp_path, caplog):
+        """Its method goes back to the strength of its own setting, which is another training."""
+        held = {"hold_entropy": 4.0, "hold_entropy_unit": "nats", "advantage_shaping": "repo_r"}
+        train(SteerGRPOTrainer, **self.SAVED | held)
+        resumed = make_trainer(SteerGRPOTrainer, **self.SAVED | {"advantage_shaping": "repo_r"})
+        resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
+        assert "hold_entropy 4.0, now None" in caplog.text
 
     def test_without_the_state_it_would_not_and_says_so(self, train, make_trainer, tmp_path, caplog):
         whole = train(SteerGRPOTrainer, **self.SETTINGS)

@@ -39,10 +39,13 @@ OFF = {
     },
     "nothing selected": {"advantage_shaping": "stare", "stare_top_fraction": 0.0, "stare_target_entropy": 100.0},
     "closed gate": {"advantage_shaping": "stare", "stare_amplify": 4.0, "stare_target_entropy": 1e-9},
+    "held far below": {"advantage_shaping": "repo_r", "hold_entropy": 1e-9, "hold_entropy_unit": "nats"},
+    "held, before the level is known": {"advantage_shaping": "entropy_change", "hold_entropy": 2.0},
     "both off": {"advantage_shaping": ["steer", "stare"], "steer_lambda_min": 1.0, "stare_target_entropy": 1e-9},
 }
 ON = {
     "steer": {"steer_lambda_min": 0.3},
+    "held above": {"advantage_shaping": "repo_r", "hold_entropy": 100.0, "hold_entropy_unit": "nats"},
     "open gate": {"advantage_shaping": "stare", "stare_amplify": 2.0, "stare_target_entropy": 100.0},
 }
 
