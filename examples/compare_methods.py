@@ -13,7 +13,7 @@ import yaml
 
 from steer_trl.countdown.evaluation import MEASURED
 from steer_trl.countdown.experiment import RECIPE, START, Experiment, make_start, train_methods
-from steer_trl.countdown.report import table, undecided
+from steer_trl.countdown.report import table, verdicts
 
 ROOT = Path(__file__).parents[1]
 RECIPES = {path.stem: path for path in sorted(ROOT.glob("configs/recipes/methods/*.yaml"))}
@@ -52,7 +52,7 @@ def main() -> None:
             f"{start} was made with {made}, and this needs {experiment.recipe(START)}. Give another --output_dir."
         )
     results = train_methods(experiment)
-    summary = f"{table(results, experiment.held_out, BASELINE)}\n\n{undecided(results, BASELINE)}\n"
+    summary = f"{table(results, experiment.held_out, BASELINE)}\n\n{verdicts(results, BASELINE)}\n"
     (experiment.output_dir / "table.txt").write_text(summary)
     print(f"\n{summary}")
 

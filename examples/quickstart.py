@@ -17,7 +17,7 @@ from pathlib import Path
 
 from steer_trl import report
 from steer_trl.countdown.experiment import Experiment, run
-from steer_trl.countdown.report import picture, table, undecided
+from steer_trl.countdown.report import picture, table, verdicts
 
 # 0.3 nats, STARE's target, lies above this model's first entropy; 80 % of that is held instead.
 STARE = {
@@ -66,7 +66,7 @@ def main() -> None:
     results = run(experiment)
     picture(results, arguments.output_dir / "curves.png")
     minutes = (time.perf_counter() - began) / 60
-    summary = f"{table(results, arguments.held_out)}\n\n{undecided(results, 'GRPO')}\n"
+    summary = f"{table(results, arguments.held_out)}\n\n{verdicts(results, 'GRPO')}\n"
     (arguments.output_dir / "table.txt").write_text(summary)
     page = report.write([experiment.folder(name) for name in methods], arguments.output_dir / "report.html")
     print(f"\n{summary}\n{minutes:.1f} minutes. Picture: {arguments.output_dir / 'curves.png'}")

@@ -37,7 +37,7 @@ def test_quickstart(tmp_path):
     rows = [line for line in done.stdout.splitlines() if line.startswith(tuple(runs)) and "±" in line]
     assert [row.startswith(name) for row, name in zip(rows, runs, strict=True)] == [True] * 3
     assert "6 held-out problems; samples each: 16 at T=1, 16 at top-p 0.7, 1 at greedy" in done.stdout
-    assert "not distinguishable from GRPO in" in done.stdout
+    assert "Against GRPO, paired over the same problems" in done.stdout
     assert "GRPO: 100%" in done.stderr.replace("\r", "\n")
     page = (tmp_path / "out/report.html").read_text()
     assert f"open {tmp_path / 'out/report.html'} in a browser" in done.stdout

@@ -1,6 +1,7 @@
 """Held-out problems, sampled many times: accuracy, pass@k and the number of different correct solutions."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import (
@@ -17,7 +18,8 @@ from steer_trl.evaluation.backends import generation_settings
 from steer_trl.randomness import kept_random_state
 
 MEASURED = "measured.json"
-"""File in a run's folder with what was measured: `final`, of [`evaluate_saved`], and more of a training."""
+"""File in a run's folder with what was measured: `final` and `problems`, of [`measure_saved`], and more of a training.
+"""
 
 
 def task_sampling(temperature: float = 1.0, top_p: float = 1.0) -> Sampling:
@@ -44,14 +46,14 @@ def sample(
     return [texts[i : i + num_samples] for i in range(0, len(texts), num_samples)]
 
 
-def evaluate(
+def measure(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     prompts: list[str],
     num_samples: int,
     sampling: Sampling,
 ) -> dict[str, list[float]]:
-    """Return each metric as (mean over problems, half width of the 95 % interval).
+    """Return each metric's value for every problem.
 
     `accuracy` is the share of correct samples, `pass@k` is given for the powers of 4 up to the number of samples, and
     `distinct` is the number of different correct solutions among the samples of a problem.
@@ -65,6 +67,16 @@ def evaluate(
         if k <= num_samples:
             metrics[f"pass@{k}"] = [pass_at_k(num_samples, len(texts), k) for texts in correct]
     metrics["distinct"] = [float(len(set(texts))) for texts in correct]
+    return metrics
+
+
+def evaluate(*given: Any) -> dict[str, list[float]]:
+    """[`measure`], and return each metric as (mean over problems, half width of the 95 % interval)."""
+    return summarize(measure(*given))
+
+
+def summarize(metrics: dict[str, list[float]]) -> dict[str, list[float]]:
+    """Each metric as (mean over problems, half width of the 95 % interval)."""
     return {name: list(mean_and_interval(values)) for name, values in metrics.items()}
 
 
@@ -76,8 +88,9 @@ SAMPLINGS = {
 }
 
 
-def evaluate_saved(folder: str | Path, num_held_out: int) -> dict[str, dict[str, list[float]]]:
-    """[`evaluate`] the model that `folder` holds under each of `SAMPLINGS`."""
+def measure_saved(folder: str | Path, num_held_out: int) -> dict[str, Any]:
+    """[`measure`] the model that `folder` holds under each of `SAMPLINGS`: `problems`, and the means `final`."""
     model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     prompts = split_problems(num_held_out)[0]
-    return {name: evaluate(model, tokenizer, prompts, *drawn) for name, drawn in SAMPLINGS.items()}
+    problems = {name: measure(model, tokenizer, prompts, *drawn) for name, drawn in SAMPLINGS.items()}
+    return {"final": {name: summarize(metrics) for name, metrics in problems.items()}, "problems": problems}

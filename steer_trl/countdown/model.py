@@ -11,7 +11,7 @@ from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
 
 from steer_trl.cli.parser import RecipeParser
-from steer_trl.countdown.evaluation import MEASURED, evaluate_saved
+from steer_trl.countdown.evaluation import MEASURED, measure_saved
 from steer_trl.countdown.task import CHARACTERS, solved_examples, split_problems
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
@@ -63,5 +63,5 @@ def supervised_start(
 if __name__ == "__main__":
     (args,) = RecipeParser((StartArguments,)).parse_args_and_config()
     supervised_start(args.output_dir, args.steps, split_problems(args.held_out)[1], args.seed, args.logging_steps)
-    measured = {"final": evaluate_saved(args.output_dir, args.held_out)}
+    measured = measure_saved(args.output_dir, args.held_out)
     Path(args.output_dir, MEASURED).write_text(json.dumps(measured, indent=1))

@@ -1,4 +1,4 @@
-"""The table and the picture of a comparison, and what did not differ in plain words."""
+"""The table and the picture of a comparison, and its verdicts in plain words."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -12,6 +12,7 @@ from pandas import DataFrame
 from steer_trl.countdown.evaluation import SAMPLINGS
 from steer_trl.countdown.experiment import START
 from steer_trl.curves import entropy_ends, series
+from steer_trl.evaluation.comparison import compare_values
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,24 +57,23 @@ def frame(results: dict[str, dict[str, Any]], timed_against: str | None = None) 
     return DataFrame(rows).T
 
 
-def undecided(results: dict[str, dict[str, Any]], baseline: str) -> str:
-    """Name, for each method, the metrics whose interval overlaps that of the baseline."""
-    lines = []
+def verdicts(results: dict[str, dict[str, Any]], baseline: str) -> str:
+    """For each method, in which metrics it differs from the baseline, paired over the same problems, and in which not.
+
+    Each difference has its 95 % interval, and the words follow from that alone.
+    """
+    lines = [f"Against {baseline}, paired over the same problems, difference and 95 % interval:"]
     for name, measured in results.items():
         if name in (START, baseline):
             continue
-        same = [
-            f"{metric} {sampling}"
-            for sampling, metric in COLUMNS
-            if _overlap(measured["final"][sampling][metric], results[baseline]["final"][sampling][metric])
-        ]
-        verdict = f"not distinguishable from {baseline} in {', '.join(same)}"
-        lines.append(f"{name}: {verdict if same else f'differs from {baseline} in every metric'}.")
+        found: dict[str, list[str]] = {"higher": [], "lower": [], "not decided": []}
+        for sampling, metric in COLUMNS:
+            base, own = (run["problems"][sampling][metric] for run in (results[baseline], measured))
+            one = compare_values([base], [own])
+            text = f"{metric} {sampling} {one.difference:+.3f} ({one.low:+.3f} to {one.high:+.3f})"
+            found[one.verdict].append(text)
+        lines += [f"{name}: {verdict} in {', '.join(texts)}." for verdict, texts in found.items() if texts]
     return "\n".join(lines)
-
-
-def _overlap(one: list[float], other: list[float]) -> bool:
-    return abs(one[0] - other[0]) <= one[1] + other[1]
 
 
 def figure(results: dict[str, dict[str, Any]]) -> "Figure":

@@ -18,7 +18,7 @@ from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer, runlog
 from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume
-from steer_trl.countdown.evaluation import MEASURED, SAMPLINGS, evaluate, evaluate_saved
+from steer_trl.countdown.evaluation import MEASURED, SAMPLINGS, evaluate, measure_saved
 from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, split_problems
 from steer_trl.processes import leave_group
 from steer_trl.trainer.preflight import check_model_path
@@ -93,7 +93,7 @@ def train(countdown: CountdownArguments, args: SteerGRPOConfig) -> None:
     """Train the start, or resume; save the model, and on one process evaluate it and write `measured.json`.
 
     That has TRL's log, the seconds since the start or the resume, and the evaluations in every way of sampling:
-    `held_out` over the steps, `final` at the end.
+    `held_out` over the steps, `final` at the end, and there `problems` for every single one.
 
     Raises:
         `ValueError`: evaluations during the training of several processes, which may each hold a part of the model.
@@ -117,13 +117,13 @@ def train(countdown: CountdownArguments, args: SteerGRPOConfig) -> None:
     trainer.accelerator.wait_for_everyone()
     if args.process_index == 0:
         unset_hf_deepspeed_config()  # else the model to judge would be sharded over processes that do not judge
-        final = evaluate_saved(args.output_dir, countdown.held_out)
+        measured = measure_saved(args.output_dir, countdown.held_out)
         history: list[dict[str, Any]] = trainer.state.log_history  # with the entries of `HeldOut`
         log = [entry for entry in history if "held_out" not in entry]
         points = [{"step": e["step"]} | e["held_out"] for e in history if "held_out" in e]
-        points.append({"step": trainer.state.global_step} | final)
-        write_evaluation(args, trainer.state.global_step, final)
-        measured = {"log": log, "seconds": log[-1]["train_runtime"], "held_out": points, "final": final}
+        points.append({"step": trainer.state.global_step} | measured["final"])
+        write_evaluation(args, trainer.state.global_step, measured["final"])
+        measured |= {"log": log, "seconds": log[-1]["train_runtime"], "held_out": points}
         Path(args.output_dir, MEASURED).write_text(json.dumps(measured, indent=1))
 
 

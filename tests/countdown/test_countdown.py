@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from steer_trl import SteerGRPOConfig
 from steer_trl.countdown.evaluation import evaluate, sample, task_sampling
 from steer_trl.countdown.experiment import START, Experiment, train_methods
-from steer_trl.countdown.report import undecided
+from steer_trl.countdown.report import verdicts
 from steer_trl.countdown.task import (
     CHARACTERS,
     FEWEST_SOLUTIONS,
@@ -170,10 +170,16 @@ def test_verdicts_in_words():
         "greedy": ("accuracy",),
     }
 
-    def at(mean):
-        return {"final": {sampling: {key: [mean, 0.1] for key in metrics} for sampling, metrics in columns.items()}}
+    skill = [number / 50 for number in range(50)]
 
-    near = at(0.3)
-    near["final"]["T=1"]["accuracy"] = [0.1, 0.1]
-    lines = undecided({START: at(0.0), "GRPO": at(0.0), "far": at(0.3), "near": near}, "GRPO").splitlines()
-    assert lines == ["far: differs from GRPO in every metric.", "near: not distinguishable from GRPO in accuracy T=1."]
+    def run(shift, noise=0.0):
+        values = [value + shift + noise * (-1) ** number for number, value in enumerate(skill)]
+        return {"problems": {sampling: dict.fromkeys(metrics, values) for sampling, metrics in columns.items()}}
+
+    results = {START: {}, "GRPO": run(0.0), "better": run(0.02, 0.01), "level": run(0.001, 0.1)}
+    first, *lines = verdicts(results, "GRPO").splitlines()
+    assert first == "Against GRPO, paired over the same problems, difference and 95 % interval:"
+    # The intervals of the two means overlap by far: the problems differ more than the models.
+    better = "accuracy T=1 +0.020 (+0.017 to +0.023), accuracy top-p 0.7 +0.020 (+0.017 to +0.023), "
+    assert lines[0].startswith(f"better: higher in {better}")
+    assert lines[1].startswith("level: not decided in accuracy T=1 +0.001 (-0.028 to +0.030), ") and len(lines) == 2

@@ -1,0 +1,139 @@
+"""Do two models differ? The difference of a metric on the same problems, and an interval that gives the verdict.
+
+    one model on each side      d_p = b_p - a_p         mean(d) ± t s(d) / sqrt(P)
+
+Both have answered the same P problems, so the interval is that of the paired differences (Student's t; Miller 2024,
+arXiv 2411.00640, section 4): hard problems are hard for both, and drop out. Whether the intervals of the two means
+overlap says nothing about it.
+
+    several seeds on each side  V = V_problems + V_seeds - V_interaction
+
+Then problems and seeds both vary, and are crossed: every seed answers every problem. V is the moment estimator of the
+two-way random-effects analysis of variance, with Satterthwaite's degrees of freedom (Searle, Casella and McCulloch,
+Variance Components, 1992, chapters 4 and 5); without its last term it is what resampling both would give (Owen 2007,
+arXiv 0712.1111), which counts the interaction twice. Beside it stand the two usual intervals over seeds alone:
+Welch's, and the one paired by seed.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from steer_trl.validation import refuse
+
+LEVEL = 0.95
+Interval = tuple[float, float]
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much larger a metric is on side B than on side A.
+
+    Attributes:
+        a (`float`), b (`float`): means over problems and seeds.
+        difference (`float`), low (`float`), high (`float`): b - a, and its 95 % interval.
+        problems (`int`): how many both sides have answered.
+        seeds (`tuple[int, int]`): models on side A, on side B.
+        welch (`tuple[float, float]`, *optional*): the interval over the seeds alone, unpaired; with several seeds.
+        paired_by_seed (`tuple[float, float]`, *optional*): the same, paired by seed; with as many on both sides.
+    """
+
+    a: float
+    b: float
+    difference: float
+    low: float
+    high: float
+    problems: int
+    seeds: tuple[int, int] = (1, 1)
+    welch: Interval | None = None
+    paired_by_seed: Interval | None = None
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return self.low > 0 or self.high < 0
+
+    @property
+    def verdict(self) -> str:
+        """`"higher"` or `"lower"` on side B, or `"not decided"`: what follows from the interval alone."""
+        return "higher" if self.low > 0 else "lower" if self.high < 0 else "not decided"
+
+
+def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> Difference:
+    """Compare the values of a metric, one row for each seed, one column for each problem.
+
+    Args:
+        a, b: `[S_a, P]` and `[S_b, P]`, the same problems in the same order; one row each, or at least two each.
+
+    Raises:
+        `ValueError`: other numbers of problems, fewer than two of them, or one seed against several.
+    """
+    values_a, values_b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    refuse(_complaints(values_a, values_b), "comparison")
+    seeds, problems = (len(values_a), len(values_b)), values_a.shape[1]
+    means = float(values_a.mean()), float(values_b.mean())
+    difference = means[1] - means[0]
+    by_problem = values_b.mean(0) - values_a.mean(0)
+    of_problems = by_problem.var(ddof=1) / problems
+    if seeds == (1, 1):
+        half = _half_width(of_problems, problems - 1)
+        return Difference(*means, difference, difference - half, difference + half, problems)
+    of_seeds = [side.mean(1).var(ddof=1) / len(side) for side in (values_a, values_b)]
+    interaction = sum(_interaction(side) for side in (values_a, values_b))
+    total = max(of_problems + sum(of_seeds) - interaction, of_problems, sum(of_seeds))
+    parts = [(of_problems, problems - 1), *((part, count - 1) for part, count in zip(of_seeds, seeds, strict=True))]
+    spread = sum(part**2 / degrees for part, degrees in parts)
+    half = _half_width(total, total**2 / spread if spread else 1.0)
+    by_seed = values_a.mean(1), values_b.mean(1)
+    return Difference(
+        *means,
+        difference,
+        difference - half,
+        difference + half,
+        problems,
+        seeds,
+        welch=_welch(*by_seed),
+        paired_by_seed=_paired(by_seed[1] - by_seed[0]) if seeds[0] == seeds[1] else None,
+    )
+
+
+def _complaints(a: Array, b: Array) -> list[str]:
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
+        return [f"both sides must have the same problems, a row for each seed, got shapes {a.shape} and {b.shape}."]
+    if a.shape[1] < 2:
+        return ["both sides must have at least 2 problems: one has no interval."]
+    if (len(a) == 1) != (len(b) == 1):
+        return [
+            f"both sides must have one seed, or both several, got {len(a)} and {len(b)}: how much a seed matters "
+            "cannot be learned from one. Compare one with one, or evaluate more seeds."
+        ]
+    return []
+
+
+def _half_width(variance: float, degrees: float) -> float:
+    return float(stats.t.ppf((1 + LEVEL) / 2, degrees) * math.sqrt(variance))
+
+
+def _interaction(values: Array) -> float:
+    """The share of a mean's variance that is neither the problems' nor the seeds', of `[S, P]`."""
+    seeds, problems = values.shape
+    rest = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
+    return float((rest**2).sum() / ((seeds - 1) * (problems - 1)) / (seeds * problems))
+
+
+def _welch(a: Array, b: Array) -> Interval:
+    parts = [(side.var(ddof=1) / len(side), len(side) - 1) for side in (a, b)]
+    total, spread = sum(part for part, _ in parts), sum(part**2 / degrees for part, degrees in parts)
+    half = _half_width(total, total**2 / spread if spread else 1.0)
+    difference = float(b.mean() - a.mean())
+    return difference - half, difference + half
+
+
+def _paired(differences: Array) -> Interval:
+    half = _half_width(differences.var(ddof=1) / len(differences), len(differences) - 1)
+    return float(differences.mean()) - half, float(differences.mean()) + half

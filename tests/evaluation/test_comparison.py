@@ -1,0 +1,105 @@
+"""Paired comparison: against SciPy's own tests, and how often its interval covers a difference that is known."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from steer_trl.evaluation.comparison import compare_values
+
+PAIRS = 1000
+# A share of 0.95 over 1,000 pairs has a standard deviation of 0.007; three of them on either side.
+EXPECTED = (0.93, 0.97)
+
+
+def answers(rng, skill, samples, seeds=1, shift=0.0, seed_spread=0.0):
+    """Shares of correct samples `[S, P]` of models that solve a problem with probability `skill` `[P]` and a shift."""
+    shifts = shift + rng.normal(0, seed_spread, (seeds, 1))
+    return rng.binomial(samples, np.clip(skill + shifts, 0, 1)) / samples
+
+
+def coverage(make_pair, truth):
+    rng = np.random.default_rng(0)
+    found = [compare_values(*make_pair(rng)) for _ in range(PAIRS)]
+    return np.mean([one.low <= truth <= one.high for one in found])
+
+
+@pytest.mark.parametrize("samples", [1, 16], ids=["binary", "fractional"])
+@pytest.mark.parametrize("correlated", [True, False], ids=["correlated", "uncorrelated"])
+def test_one_model_each_covers_a_known_difference(samples, correlated):
+    def pair(rng):
+        skill = rng.uniform(0.2, 0.7, 300)
+        other = skill if correlated else rng.uniform(0.2, 0.7, 300)
+        return answers(rng, skill, samples), answers(rng, other, samples, shift=0.05)
+
+    assert EXPECTED[0] <= coverage(pair, 0.05) <= EXPECTED[1]
+
+
+@pytest.mark.parametrize("samples", [1, 16], ids=["binary", "fractional"])
+@pytest.mark.parametrize("seeds", [3, 5])
+@pytest.mark.parametrize("seed_spread", [0.005, 0.05], ids=["seeds alike", "seeds apart"])
+def test_several_seeds_cover_a_known_difference(samples, seeds, seed_spread):
+    def pair(rng):
+        skill = rng.uniform(0.25, 0.65, 300)
+        spread = {"seeds": seeds, "seed_spread": seed_spread}
+        return answers(rng, skill, samples, **spread), answers(rng, skill, samples, shift=0.05, **spread)
+
+    # Satterthwaite's degrees are an approximation, on the safe side where one part rules.
+    assert EXPECTED[0] <= coverage(pair, 0.05) <= 0.985
+
+
+def test_one_model_each_is_the_paired_t_test():
+    rng = np.random.default_rng(1)
+    a, b = rng.uniform(size=(2, 40))
+    found, expected = compare_values([a], [b]), stats.ttest_rel(b, a)
+    interval = expected.confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    assert found.is_decided == (expected.pvalue < 0.05)
+    assert found.difference == pytest.approx(found.b - found.a) and found.problems == 40
+
+
+def test_the_intervals_over_seeds_are_scipys():
+    rng = np.random.default_rng(2)
+    a, b = rng.uniform(size=(4, 30)), rng.uniform(size=(4, 30)) + 0.2
+    found = compare_values(a, b)
+    welch = stats.ttest_ind(b.mean(1), a.mean(1), equal_var=False).confidence_interval(0.95)
+    paired = stats.ttest_rel(b.mean(1), a.mean(1)).confidence_interval(0.95)
+    assert found.welch == pytest.approx((welch.low, welch.high))
+    assert found.paired_by_seed == pytest.approx((paired.low, paired.high))
+    assert compare_values(a, b[:3]).paired_by_seed is None and compare_values(a, b[:3]).seeds == (4, 3)
+
+
+def test_problems_that_are_hard_for_both_are_no_noise():
+    """The two intervals of the means overlap by far, and yet the models differ."""
+    skill = np.linspace(0, 1, 400)
+    found = compare_values([skill], [np.clip(skill + 0.02, 0, 1)])
+    assert found.verdict == "higher" and found.high < 0.03
+    assert stats.sem(skill) * 2 > 0.02
+
+
+@pytest.mark.parametrize(("shift", "verdict"), [(0.2, "higher"), (-0.2, "lower"), (0.0, "not decided")])
+def test_the_verdict_follows_from_the_interval(shift, verdict):
+    rng = np.random.default_rng(3)
+    a = rng.uniform(size=(1, 200))
+    found = compare_values(a, a + shift + rng.normal(0, 0.1, (1, 200)))
+    assert found.verdict == verdict
+    assert compare_values(a + shift, a).difference == pytest.approx(-shift)
+
+
+def test_equal_answers_have_an_interval_of_nothing():
+    same = compare_values([[0.5, 1.0, 0.0]], [[0.5, 1.0, 0.0]])
+    assert (same.low, same.high, same.verdict) == (0, 0, "not decided")
+    several = compare_values([[0.5, 0.5]] * 2, [[0.75, 0.75]] * 2)
+    assert (several.low, several.high, several.verdict) == (0.25, 0.25, "higher")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "text"),
+    [
+        ([[1.0, 0.0]], [[1.0, 0.0, 1.0]], r"same problems, a row for each seed, got shapes \(1, 2\) and \(1, 3\)"),
+        ([[1.0]], [[0.0]], "at least 2 problems"),
+        ([[1.0, 0.0]], [[1.0, 0.0]] * 3, "one seed, or both several, got 1 and 3"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(a, b, text):
+    with pytest.raises(ValueError, match=text):
+        compare_values(a, b)
