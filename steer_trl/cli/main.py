@@ -1,4 +1,4 @@
-"""The console script: `steer-trl train`, `eval`, `report` and `recipes`."""
+"""The console script: `steer-trl train`, `eval`, `compare`, `report` and `recipes`."""
 
 import sys
 from collections.abc import Sequence
@@ -12,6 +12,10 @@ from steer_trl.validation import did_you_mean
 COMMANDS = {
     "train": ("steer_trl.cli.train", "train a model on problems with checkable answers"),
     "eval": ("steer_trl.cli.evaluate", "measure a saved model on the papers' benchmarks"),
+    "compare": (
+        "steer_trl.cli.compare",
+        "compare two evaluations, or several seeds of each side, on the same problems",
+    ),
     "report": ("steer_trl.cli.report", "show what happened in one run or several, as a page"),
     "recipes": ("steer_trl.cli.show", "list the recipes and engine configurations, or show one"),
 }

@@ -40,7 +40,9 @@ class BenchmarkEvaluation:
     def complaints(self, metric_for_best_model: str | None, has_other_metrics: bool) -> list[str]:
         """Say that no metric has the name that the best checkpoint is to be chosen by, if that is so."""
         entry = dict.fromkeys(("id", "correct", "answer", "vote", "timed_out", "truncated", "num_tokens"), 0)
-        entries = [entry | {"benchmark": b.name} for b in self.benchmarks for _ in range(b.num_samples)]
+        entries = [
+            entry | {"completion": "", "benchmark": b.name} for b in self.benchmarks for _ in range(b.num_samples)
+        ]
         names = sorted(flatten(summarize(entries)))
         wanted = (metric_for_best_model or names[0]).removeprefix("eval_")
         if wanted in names or (has_other_metrics and "@" not in wanted):

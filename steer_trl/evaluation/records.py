@@ -7,6 +7,7 @@ dropped. What the completions depend on is in `settings.json` beside it; a folde
 import json
 import os
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ class Records:
                 "Give another folder, or --overwrite."
             )
         before = json.loads(path.read_text()) if path.exists() else settings
-        there, here = _flat(before), _flat(settings)
+        there, here = flat(before), flat(settings)
         changed = sorted(key for key in there.keys() | here.keys() if there.get(key) != here.get(key))
         if changed:
             differences = "; ".join(f"{key}: {there.get(key)!r} there, {here.get(key)!r} here" for key in changed)
@@ -88,9 +89,9 @@ class Records:
         return path
 
 
-def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Settings without mappings inside of them: `{"sampling.top_p": 0.7}`."""
-    flat: dict[str, Any] = {}
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return settings without mappings inside of them: `{"sampling.top_p": 0.7}`."""
+    found: dict[str, Any] = {}
     for name, value in settings.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
-    return flat
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return found

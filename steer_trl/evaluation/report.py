@@ -5,6 +5,7 @@
 | `avg@k` | share of correct samples among k |
 | `pass@j` | probability that one of j samples is correct, j = 2, 4, 8, ... up to k |
 | `maj@k` | probability that the most frequent answer of k is correct |
+| `distinct@k` | how many different correct completions are among k |
 | `unanswered`, `truncated`, `timed_out` | share of samples without an answer, cut off, incorrect at the deadline |
 | `num_tokens` | tokens of a sample |
 
@@ -29,11 +30,9 @@ def summarize(entries: list[dict[str, Any]]) -> dict[str, Any]:
     A metric is a pair: mean, and half width of the interval, `None` for a single problem.
     """
     benchmarks: dict[str, dict[str, Any]] = {}
-    for name, samples in groupby(entries, key=lambda entry: entry["benchmark"]):
-        problems = [list(group) for _, group in groupby(samples, key=lambda entry: entry["id"])]
-        k = len(problems[0])
-        metrics = {key: mean_and_interval(values) for key, values in _per_problem(problems, k).items()}
-        benchmarks[name] = {"problems": len(problems), "samples": k, "metrics": metrics}
+    for name, problems in _problems(entries).items():
+        metrics = {key: mean_and_interval(values) for key, values in _values(problems).items()}
+        benchmarks[name] = {"problems": len(problems), "samples": len(problems[0]), "metrics": metrics}
     average = _average([row["metrics"] | _under_common_names(row) for row in benchmarks.values()])
     rows = [*(row["metrics"] for row in benchmarks.values()), average]
     for numbers in rows:
@@ -41,7 +40,27 @@ def summarize(entries: list[dict[str, Any]]) -> dict[str, Any]:
     return {"benchmarks": benchmarks, "average": average}
 
 
-def _per_problem(problems: list[list[dict[str, Any]]], k: int) -> dict[str, list[float]]:
+def per_problem(entries: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return benchmark -> metric -> id of a problem -> value, of [`evaluate`]'s entries."""
+    return {
+        name: {
+            metric: dict(zip([samples[0]["id"] for samples in problems], values, strict=True))
+            for metric, values in _values(problems).items()
+        }
+        for name, problems in _problems(entries).items()
+    }
+
+
+def _problems(entries: list[dict[str, Any]]) -> dict[str, list[list[dict[str, Any]]]]:
+    """The samples of each problem of each benchmark."""
+    return {
+        name: [list(group) for _, group in groupby(samples, key=lambda entry: entry["id"])]
+        for name, samples in groupby(entries, key=lambda entry: entry["benchmark"])
+    }
+
+
+def _values(problems: list[list[dict[str, Any]]]) -> dict[str, list[float]]:
+    k = len(problems[0])
     num_correct = [sum(sample["correct"] for sample in problem) for problem in problems]
     values = {f"avg@{k}": [count / k for count in num_correct]}
     for j in (2**i for i in range(1, k.bit_length())):
@@ -51,6 +70,8 @@ def _per_problem(problems: list[list[dict[str, Any]]], k: int) -> dict[str, list
             majority_vote([s["vote"] if s["answer"] is not None else None for s in p], [s["correct"] for s in p])
             for p in problems
         ]
+        right = [{sample["completion"].strip() for sample in p if sample["correct"]} for p in problems]
+        values[f"distinct@{k}"] = [float(len(texts)) for texts in right]
     unanswered = [[sample["answer"] is None for sample in problem] for problem in problems]
     values["unanswered"] = [sum(flags) / k for flags in unanswered]
     for key in ("truncated", "timed_out", "num_tokens"):
@@ -65,7 +86,8 @@ def _under_common_names(row: dict[str, Any]) -> Numbers:
 
 def _average(rows: list[Numbers]) -> Numbers:
     """Average what all benchmarks have; they are drawn independently, so the squares of the half widths add up."""
-    shared = [key for key in rows[0] if all(key in row for row in rows) and not key.startswith(("avg@", "maj@"))]
+    of_their_own = ("avg@", "maj@", "distinct@")
+    shared = [key for key in rows[0] if all(key in row for row in rows) and not key.startswith(of_their_own)]
     return {
         key: (
             sum(row[key][0] for row in rows) / len(rows),
@@ -76,14 +98,15 @@ def _average(rows: list[Numbers]) -> Numbers:
 
 
 def table(summary: dict[str, Any]) -> str:
-    """One line per benchmark, in percent ± half width."""
-    rows = [["benchmark", "problems", "avg@k", "maj@k", "pass@k", *SHARES[:2], "tokens"]]
+    """One line per benchmark, in percent ± half width; different correct completions and tokens as numbers."""
+    rows = [["benchmark", "problems", "avg@k", "maj@k", "pass@k", "distinct", *SHARES[:2], "tokens"]]
     for name, row in summary["benchmarks"].items():
         rows.append(_cells(name, str(row["problems"]), row["metrics"], row["samples"]))
     if len(summary["benchmarks"]) > 1:
         rows.append(_cells("average", "", summary["average"], None))
     note = (
-        "Percent, ± half width of the 95 % interval over problems; sampling's seed-to-seed variance is not included."
+        "Percent, ± half width of the 95 % interval over problems; sampling's seed-to-seed variance is not included. "
+        "distinct: different correct completions of a problem."
     )
     frame = DataFrame(rows[1:], columns=rows[0]).set_index("benchmark").rename_axis(index=None, columns="benchmark")
     return f"{frame.to_string()}\n\n{note}"
@@ -104,6 +127,7 @@ def _cells(name: str, problems: str, numbers: Numbers, k: int | None) -> list[st
         cell(f"avg{suffix}", label),
         cell(f"maj{suffix}"),
         cell(f"pass@{best}", f"@{best}: "),
+        f"{numbers[f'distinct{suffix}'][0]:.2f}" if f"distinct{suffix}" in numbers else "",
         cell("unanswered"),
         cell("truncated"),
         f"{numbers['num_tokens'][0]:.0f}",

@@ -77,7 +77,7 @@ class TestMetrics:
 
 
 def entry(benchmark, problem, answer, correct, **others):
-    flags = {"timed_out": False, "truncated": answer is None, "num_tokens": 10}
+    flags = {"timed_out": False, "truncated": answer is None, "num_tokens": 10, "completion": f"It is {answer}."}
     return (
         {"benchmark": benchmark, "id": problem, "answer": answer, "vote": answer, "correct": correct} | flags | others
     )
@@ -100,6 +100,7 @@ class TestSummary:
             "pass@2": pytest.approx(((1 - comb(2, 2) / comb(4, 2)) + (1 - comb(3, 2) / comb(4, 2))) / 2),
             "pass@4": 1.0,
             "maj@4": 0.5,
+            "distinct@4": 1.0,  # "It is 1." twice, and "It is 7."
             "unanswered": 1 / 8,
             "truncated": 1 / 8,
             "timed_out": 0.0,
@@ -124,11 +125,12 @@ class TestSummary:
             "avg@k",
             "maj@k",
             "pass@k",
+            "distinct",
             "unanswered",
             "truncated",
             "tokens",
         ]
-        assert lines[1].split()[:6] == ["a", "2", "@4:", "37.5", "±24.5", "50.0"]
+        assert lines[1].split()[:6] == ["a", "2", "@4:", "37.5", "±24.5", "50.0"] and " 1.00 " in lines[1]
         assert lines[3].startswith("average")
 
 

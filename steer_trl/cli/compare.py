@@ -1,0 +1,138 @@
+"""`steer-trl compare`: do two models differ on the same problems, and by how much?
+
+    steer-trl compare runs/eval_grpo runs/eval_held
+    steer-trl compare --a runs/grpo_0 runs/grpo_1 runs/grpo_2 --b runs/held_0 runs/held_1 runs/held_2 --json held.json
+
+Each is a folder that steer-trl eval has written. Side B is held against side A.
+"""
+
+import json
+from argparse import SUPPRESS
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pandas import DataFrame
+
+from steer_trl.cli.sentences import Sentences
+from steer_trl.evaluation.comparison import Difference, Interval
+from steer_trl.evaluation.folders import Evaluation, compare_evaluations, differing_settings, read_evaluations
+from steer_trl.files import write_whole
+from steer_trl.validation import did_you_mean, refuse
+
+OVER_PROBLEMS = (
+    "Difference of B from A, with the 95 % interval over problems, which both sides have answered (paired)."
+)
+OVER_BOTH = (
+    "Difference of B from A, with the 95 % interval over problems and seeds (two-way random effects, Satterthwaite's "
+    "degrees of freedom); beside it the intervals over seeds alone."
+)
+
+
+def main(arguments: list[str]) -> None:
+    """Read both sides, print a table for each sampling, and write what it holds to a file if asked to.
+
+    Raises:
+        `ValueError`: a folder without an evaluation, or two sides that cannot be compared.
+    """
+    parser = Sentences("steer-trl compare", allow_abbrev=False, description=__doc__.split("\n", 1)[0].replace("`", ""))
+    parser.add_argument("folders", nargs="*", metavar="FOLDER", help="two folders, A and B")
+    parser.add_argument("--a", nargs="+", default=[], metavar="FOLDER", help="side A, a folder for each seed")
+    parser.add_argument("--b", nargs="+", default=[], metavar="FOLDER", help="side B, a folder for each seed")
+    parser.add_argument("--sampling_a", metavar="NAME", help="compare this sampling of side A alone, ...")
+    parser.add_argument("--sampling_b", metavar="NAME", help="... with this one of side B")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all differences to this file")
+    parser.add_argument("--help-all", action="help", help=SUPPRESS)
+    given = parser.parse_args(arguments)
+    sides = _sides(given.folders, given.a, given.b)
+    chosen = (given.sampling_a, given.sampling_b)
+    refuse(_chosen_complaints(chosen), "steer-trl compare")
+    results = {}
+    for name, (a, b) in _pairs(sides, chosen).items():
+        differences = differing_settings(a, b)
+        if given.sampling_a is None and differences:
+            raise ValueError(
+                f"the two sides were evaluated in other ways ({'; '.join(differences)}). Evaluate them alike, or name "
+                "the two with --sampling_a and --sampling_b if that is what you want to compare."
+            )
+        results[name] = compare_evaluations(a, b)
+        print(_text(name, results[name]))  # noqa: T201
+    if given.json is not None:
+        _write(given.json, sides, results)
+
+
+def _sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[str], list[str]]:
+    if len(folders) == 2 and not a and not b:
+        return folders[:1], folders[1:]
+    if not folders and a and b:
+        return a, b
+    raise ValueError("two sides are needed: steer-trl compare A B, or --a A0 A1 ... --b B0 B1 ... with several seeds.")
+
+
+def _chosen_complaints(chosen: tuple[str | None, str | None]) -> list[str]:
+    one = (chosen[0] is None) != (chosen[1] is None)
+    return ["sampling_a and sampling_b must be given both or neither. Name the sampling of each side."] if one else []
+
+
+def _pairs(
+    sides: tuple[list[str], list[str]], chosen: tuple[str | None, str | None]
+) -> dict[str, tuple[list[Evaluation], list[Evaluation]]]:
+    """For each sampling that is compared, the evaluations of both sides."""
+    a, b = ([read_evaluations(folder) for folder in side] for side in sides)
+    if chosen[0] is not None and chosen[1] is not None:
+        label = f"A: {chosen[0]}, B: {chosen[1]}"
+        return {label: (_named(a, sides[0], chosen[0]), _named(b, sides[1], chosen[1]))}
+    names = list(a[0])
+    for found, folder in zip([*a, *b], [*sides[0], *sides[1]], strict=True):
+        if list(found) != names:
+            raise ValueError(
+                f"both sides must have the same samplings, got {names} in {sides[0][0]!r} and {list(found)} in "
+                f"{folder!r}. Evaluate the one that is missing, or name two with --sampling_a and --sampling_b."
+            )
+    return {name: ([one[name] for one in a], [one[name] for one in b]) for name in names}
+
+
+def _named(found: Sequence[dict[str, Evaluation]], folders: Sequence[str], name: str) -> list[Evaluation]:
+    for samplings, folder in zip(found, folders, strict=True):
+        if name not in samplings:
+            raise ValueError(
+                f"{folder!r} has no sampling {name!r}.{did_you_mean(name, samplings)} It has "
+                f"{', '.join(map(repr, samplings))}."
+            )
+    return [samplings[name] for samplings in found]
+
+
+def _text(name: str, results: dict[str, dict[str, Difference]]) -> str:
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    several = False
+    for benchmark, metrics in results.items():
+        for metric, found in metrics.items():
+            several = found.seeds != (1, 1)
+            row = {"A": f"{found.a:.3f}", "B": f"{found.b:.3f}", "difference": f"{found.difference:+.3f}"}
+            row |= {"95 % interval": _shown((found.low, found.high)), "B is": found.verdict}
+            if several:
+                row |= {"over seeds": _shown(found.welch), "paired by seed": _shown(found.paired_by_seed)}
+            rows[benchmark, metric] = row
+    heading = f"{name}\n" if name else ""
+    return f"{heading}{DataFrame(rows).T.to_string()}\n\n{OVER_BOTH if several else OVER_PROBLEMS}\n"
+
+
+def _shown(interval: Interval | None) -> str:
+    return "" if interval is None else f"{interval[0]:+.3f} to {interval[1]:+.3f}"
+
+
+def _write(
+    path: Path, sides: tuple[list[str], list[str]], results: dict[str, dict[str, dict[str, Difference]]]
+) -> None:
+    """One entry for each sampling, benchmark and metric."""
+    entries: list[dict[str, Any]] = [
+        {"sampling": name, "benchmark": benchmark, "metric": metric} | asdict(found) | {"verdict": found.verdict}
+        for name, benchmarks in results.items()
+        for benchmark, metrics in benchmarks.items()
+        for metric, found in metrics.items()
+    ]
+    text = json.dumps({"a": sides[0], "b": sides[1], "comparisons": entries}, indent=1)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, lambda partial: partial.write_text(text + "\n"))
+    print(f"Wrote {path}")  # noqa: T201

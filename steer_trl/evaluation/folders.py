@@ -1,0 +1,105 @@
+"""Evaluations that lie in folders: read again, and held against each other, problem by problem."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from steer_trl.evaluation.comparison import Difference, compare_values
+from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY, flat
+from steer_trl.evaluation.report import per_problem
+from steer_trl.validation import refuse
+
+OF_THE_QUESTION = ("sampling", "benchmarks", "answer_format", "judge", "timeout", "step")
+"""Settings that make two evaluations the same question; all others are about the model and how it is run."""
+MAY_DIFFER = ("sampling.seed", "step", "timeout")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What `steer-trl eval`, or an evaluation during training, has left in a folder.
+
+    Attributes:
+        folder (`Path`): where it lies.
+        settings (`dict`): what its completions depend on.
+    """
+
+    folder: Path
+    settings: dict[str, Any]
+
+    @cached_property
+    def values(self) -> dict[str, dict[str, dict[str, float]]]:
+        """Benchmark -> metric -> id of a problem -> value."""
+        lines = (self.folder / COMPLETIONS).read_text().splitlines()
+        entries = sorted(map(json.loads, lines), key=lambda entry: entry["batch"])
+        return per_problem(entries)
+
+
+def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
+    """Return the evaluations in a folder by the name of their sampling; the name of a single one is empty.
+
+    Raises:
+        `ValueError`: there is none, or one that has not ended.
+    """
+    folder = Path(folder)
+    inside = sorted(folder.iterdir()) if folder.is_dir() else []
+    found = {"": folder} | {path.name: path for path in inside}
+    found = {name: path for name, path in found.items() if (path / COMPLETIONS).is_file()}
+    torn = [path for path in found.values() if not ((path / SUMMARY).is_file() and (path / SETTINGS).is_file())]
+    missing = (
+        f"{str(folder)!r} must be a folder that steer-trl eval has written, and holds no {COMPLETIONS}. Give one."
+    )
+    unfinished = "{!r} holds an evaluation that has not ended. Run its command again, which resumes it."
+    refuse([] if found else [missing], "evaluation")
+    refuse([unfinished.format(str(path)) for path in torn], "evaluation")
+    return {name: Evaluation(path, json.loads((path / SETTINGS).read_text())) for name, path in sorted(found.items())}
+
+
+def compare_evaluations(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> dict[str, dict[str, Difference]]:
+    """Return benchmark -> metric -> [`Difference`], of side B against side A, each of one seed or of several.
+
+    Raises:
+        `ValueError`: they have not answered the same problems as often, or one side has one seed, the other several.
+    """
+    first, *others = [*a, *b]
+    refuse([complaint for other in others for complaint in _other_problems(first, other)], "comparison")
+    return {
+        name: {
+            metric: compare_values(*([[one.values[name][metric][i] for i in ids] for one in side] for side in (a, b)))
+            for metric, ids in metrics.items()
+        }
+        for name, metrics in first.values.items()
+    }
+
+
+def differing_settings(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> list[str]:
+    """Say in which settings of the question the evaluations differ: `"sampling.top_p: 0.7 against 1.0"`."""
+    first, *others = [*a, *b]
+    here = _question(first.settings)
+    found = [
+        f"{name}: {here.get(name)!r} in {first.folder}, {there.get(name)!r} in {other.folder}"
+        for other in others
+        for there in [_question(other.settings)]
+        for name in sorted(here.keys() | there.keys())
+        if here.get(name) != there.get(name) and name not in MAY_DIFFER
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _question(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return flat({name: settings[name] for name in OF_THE_QUESTION if name in settings})
+
+
+def _other_problems(one: Evaluation, other: Evaluation) -> list[str]:
+    both = f"{one.folder} and {other.folder}"
+    if one.values.keys() != other.values.keys():
+        return [f"{both} must be of the same benchmarks, got {sorted(one.values)} and {sorted(other.values)}."]
+    complaints = []
+    for name, metrics in one.values.items():
+        if metrics.keys() != other.values[name].keys():
+            complaints.append(f"{both} must have as many samples of each problem of {name!r}.")
+        elif any(metrics[metric].keys() != other.values[name][metric].keys() for metric in metrics):
+            complaints.append(f"{both} must have answered the same problems of {name!r}.")
+    return complaints

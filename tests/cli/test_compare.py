@@ -1,0 +1,150 @@
+"""`steer-trl compare`, on evaluations that steer-trl eval has written and on ones made up."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+from support.runs import save_tiny_model
+
+from steer_trl.cli.compare import main
+from steer_trl.cli.evaluate import EvalArguments, run
+from steer_trl.evaluation.records import Records
+
+SETTINGS = {"sampling": {"temperature": 1.0, "top_p": 0.7, "seed": 0}, "benchmarks": {"a": {"samples": 4}}}
+
+
+def evaluation(folder, skill, seed=0, settings=SETTINGS, name="a", samples=4, model="m"):
+    """An evaluation of a model that solves problem i with probability `skill[i]`."""
+    rng = np.random.default_rng(seed)
+    records = Records(folder, settings | {"model_name_or_path": model})
+    entries = [
+        {"batch": number, "benchmark": name, "id": f"p{number}", "sample": sample, "correct": bool(correct)}
+        | {"answer": "1", "vote": "1", "timed_out": False, "truncated": False, "num_tokens": 3, "completion": "1"}
+        for number, probability in enumerate(skill)
+        for sample, correct in enumerate(rng.random(samples) < probability)
+    ]
+    records.append(entries[::-1])  # batches are written in the order in which they end
+    records.write_summary({})
+    return folder
+
+
+def shares(folder):
+    """Share of correct samples of each problem, read by other means."""
+    found = {}
+    for line in (folder / "completions.jsonl").read_text().splitlines():
+        entry = json.loads(line)
+        found.setdefault(entry["id"], []).append(entry["correct"])
+    return [np.mean(found[name]) for name in sorted(found)]
+
+
+def compared(tmp_path, *arguments):
+    main([*map(str, arguments), "--json", str(tmp_path / "out.json")])
+    written = json.loads((tmp_path / "out.json").read_text())
+    return {(one["sampling"], one["benchmark"], one["metric"]): one for one in written["comparisons"]}
+
+
+SKILL = np.linspace(0.1, 0.8, 60)
+
+
+def test_two_evaluations_are_paired_over_their_problems(tmp_path, capsys):
+    a, b = evaluation(tmp_path / "a", SKILL, 1), evaluation(tmp_path / "b", SKILL + 0.15, 2)
+    found = compared(tmp_path, a, b)["", "a", "avg@4"]
+    expected = stats.ttest_rel(shares(b), shares(a)).confidence_interval(0.95)
+    assert (found["low"], found["high"]) == pytest.approx((expected.low, expected.high))
+    assert found["difference"] == pytest.approx(np.mean(shares(b)) - np.mean(shares(a)))
+    assert (found["problems"], found["seeds"], found["verdict"]) == (60, [1, 1], "higher")
+    shown = capsys.readouterr().out
+    (line,) = (line for line in shown.splitlines() if "avg@4" in line)
+    assert f"{found['difference']:+.3f}" in line and f"{found['low']:+.3f} to {found['high']:+.3f}" in line
+    assert line.split()[-1] == "higher" and "over problems, which both sides have answered (paired)" in shown
+
+
+def test_several_seeds_on_each_side(tmp_path, capsys):
+    a = [evaluation(tmp_path / f"a{seed}", SKILL, seed) for seed in range(3)]
+    b = [evaluation(tmp_path / f"b{seed}", SKILL + 0.15, 10 + seed) for seed in range(3)]
+    found = compared(tmp_path, "--a", *a, "--b", *b)["", "a", "avg@4"]
+    means = [[np.mean(shares(folder)) for folder in side] for side in (a, b)]
+    welch = stats.ttest_ind(*means[::-1], equal_var=False).confidence_interval(0.95)
+    assert found["welch"] == pytest.approx([welch.low, welch.high])
+    assert found["seeds"] == [3, 3] and found["verdict"] == "higher"
+    assert "over seeds" in capsys.readouterr().out
+
+
+def test_real_evaluations_against_an_independent_computation(tmp_path):
+    """Models made from scratch answer nothing correctly; how much they write differs."""
+    problems = tmp_path / "sums.jsonl"
+    problems.write_text("".join(f'{{"problem": "{i}+1=", "answer": "{i + 1}"}}\n' for i in range(12)))
+    model, folders = save_tiny_model(tmp_path / "model"), []
+    for seed in (0, 1):
+        folders.append(tmp_path / f"eval{seed}")
+        sizes = {"max_tokens": 12, "batch_size": 8, "backend": "transformers", "seed": seed}
+        run(EvalArguments(str(model), str(folders[-1]), [f"{problems}@3"], **sizes))
+    found = compared(tmp_path, *folders)["", "sums", "num_tokens"]
+    lengths = []
+    for folder in folders:
+        entries = [json.loads(line) for line in (folder / "completions.jsonl").read_text().splitlines()]
+        ids = sorted({entry["id"] for entry in entries})
+        lengths.append([np.mean([e["num_tokens"] for e in entries if e["id"] == name]) for name in ids])
+    expected = stats.ttest_rel(*lengths[::-1]).confidence_interval(0.95)
+    assert (found["low"], found["high"]) == pytest.approx((expected.low, expected.high))
+    assert found["low"] < found["high"]
+
+
+def test_two_samplings_of_one_folder_are_compared_by_name_only(tmp_path, capsys):
+    hot = SETTINGS | {"sampling": SETTINGS["sampling"] | {"temperature": 1.5}}
+    for side, shift in (("a", 0.0), ("b", 0.1)):
+        evaluation(tmp_path / side / "papers", SKILL + shift)
+        evaluation(tmp_path / side / "hot", SKILL + shift, settings=hot)
+    found = compared(tmp_path, tmp_path / "a", tmp_path / "b")
+    assert {sampling for sampling, _, _ in found} == {"papers", "hot"}
+    named = compared(tmp_path, tmp_path / "a", tmp_path / "b", "--sampling_a", "hot", "--sampling_b", "papers")
+    assert {sampling for sampling, _, _ in named} == {"A: hot, B: papers"}
+    assert capsys.readouterr().out.count("A: hot, B: papers") == 1
+
+
+OTHER_TEMPERATURE = SETTINGS | {"sampling": SETTINGS["sampling"] | {"temperature": 1.5}}
+OTHER_SEED = SETTINGS | {"sampling": SETTINGS["sampling"] | {"seed": 7}}
+
+
+def test_the_seed_of_the_samples_may_differ(tmp_path):
+    a, b = evaluation(tmp_path / "a", SKILL), evaluation(tmp_path / "b", SKILL, settings=OTHER_SEED, model="other")
+    assert compared(tmp_path, a, b)["", "a", "avg@4"]["difference"] == 0
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        ({"settings": OTHER_TEMPERATURE}, r"other ways \(sampling.temperature: 1.0 in .*a, 1.5 in .*b\)"),
+        ({"skill": SKILL[:50]}, "must have answered the same problems of 'a'"),
+        ({"name": "c"}, r"must be of the same benchmarks, got \['a'\] and \['c'\]"),
+        ({"samples": 2}, "must have as many samples of each problem of 'a'"),
+    ],
+)
+def test_what_is_no_comparison_is_refused(tmp_path, other, text):
+    a = evaluation(tmp_path / "a", SKILL)
+    b = evaluation(tmp_path / "b", **{"skill": SKILL} | other)
+    with pytest.raises(ValueError, match=text):
+        main([str(a), str(b)])
+
+
+def test_folders_that_cannot_be_compared_are_named(tmp_path):
+    a = evaluation(tmp_path / "a", SKILL)
+    (tmp_path / "empty").mkdir()
+    torn = evaluation(tmp_path / "torn", SKILL)
+    (torn / "summary.json").unlink()
+    named = evaluation(tmp_path / "named/papers", SKILL).parent
+    wrong = [
+        ([a], "two sides are needed"),
+        ([a, a, a], "two sides are needed"),
+        ([a, tmp_path / "nowhere"], "must be a folder that steer-trl eval has written"),
+        ([a, tmp_path / "empty"], "holds no completions.jsonl"),
+        ([a, torn], "an evaluation that has not ended. Run its command again"),
+        ([a, named], "both sides must have the same samplings"),
+        ([a, named, "--sampling_b", "papers"], "sampling_a and sampling_b must be given both or neither"),
+        ([named, named, "--sampling_a", "paper", "--sampling_b", "papers"], "Did you mean 'papers'"),
+        (["--a", a, "--b", a, a], "one seed, or both several, got 1 and 2"),
+    ]
+    for arguments, text in wrong:
+        with pytest.raises(ValueError, match=text):
+            main([*map(str, arguments)])
