@@ -59,7 +59,7 @@ def test_differences_are_paired_by_seed(evidence, tmp_path):
         published(tmp_path, made_up("GRPO", seed, base, [0.5] * 90), made_up(HELD, seed, other, [0.5] * 90, 0.5))
     page = evidence.page.page(tmp_path)
     assert "0.500 (+0.100 ±0.000)" in page and "0.0%, 0.0%, 0.0%" in page and "| 3 | 0.25 |  |  | -4.00 |" in page
-    assert evidence.measures.interval([1.0, 2.0, 3.0]) == (2.0, pytest.approx(4.303 / math.sqrt(3)))
+    assert evidence.measures.interval([1.0, 2.0, 3.0]) == (2.0, pytest.approx(4.3026527 / math.sqrt(3)))
     runs = evidence.measures.load(tmp_path)
     assert evidence.measures.course(runs[HELD][1], ("greedy", "accuracy")) == [(0.0, 0.5), (90.0, 0.5)]
     published(tmp_path, *(made_up("GRPO, dynamic sampling", seed, 0.6, [0.7] * 45) for seed in range(3)))

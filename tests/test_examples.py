@@ -1,5 +1,6 @@
 """What a user runs, run: the quickstart at toy size, and the training script under `accelerate launch`."""
 
+import ast
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from steer_trl import SteerGRPOConfig, runlog
 from steer_trl.cli.train import parse
 from steer_trl.countdown.experiment import STEP
 from steer_trl.data.instructions import INSTRUCTIONS
+from steer_trl.shaping.hold import ENOUGH_GROUPS, groups_per_rollout
 
 ENVIRONMENT = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
@@ -33,11 +35,13 @@ def test_quickstart(tmp_path):
     sizes = {"--supervised_steps": 2, "--steps": 6, "--held_out": 6, "--eval_every": 2}
     flags = [word for pair in sizes.items() for word in pair]
     done = run(ROOT / "examples/quickstart.py", "--output_dir", tmp_path / "out", *flags, folder=tmp_path)
-    runs = ["start", "GRPO", "entropy held at 0.5"]
+    runs = ["start", "GRPO", "GRPO, dynamic sampling", "entropy held at 0.5"]
     rows = [line for line in done.stdout.splitlines() if line.startswith(tuple(runs)) and "±" in line]
-    assert [row.startswith(name) for row, name in zip(rows, runs, strict=True)] == [True] * 3
+    assert [row.startswith(name) for row, name in zip(rows, runs, strict=True)] == [True] * 4
     assert "6 held-out problems; samples each: 16 at T=1, 16 at top-p 0.7, 1 at greedy" in done.stdout
-    assert "Against GRPO, paired over the same problems" in done.stdout
+    for baseline, name in (("GRPO", "GRPO, dynamic sampling"), ("GRPO, dynamic sampling", runs[-1])):
+        _, _, verdict = done.stdout.partition(f"Against {baseline}, paired over the same problems")
+        assert verdict.splitlines()[1].startswith(name)  # held against what has everything but the thing
     assert "GRPO: 100%" in done.stderr.replace("\r", "\n")
     page = (tmp_path / "out/report.html").read_text()
     assert f"open {tmp_path / 'out/report.html'} in a browser" in done.stdout
@@ -46,10 +50,14 @@ def test_quickstart(tmp_path):
     assert picture.startswith(b"\x89PNG")
     grpo = json.loads((tmp_path / "out/grpo/measured.json").read_text())
     assert [point["step"] for point in grpo["held_out"]] == [2, 4, 6]
-    for name, steps in (("start", 2), ("grpo", 6), ("entropy_held_at_0_5", 4)):  # what the progress bars go by
+    for name, steps in (
+        ("start", 2),
+        ("grpo", 6),
+        ("entropy_held_at_0_5_dynamic_sampling", 4),
+    ):  # what the progress bars go by
         lines = (tmp_path / f"out/{name}/output.txt").read_text().splitlines()
         assert len(list(filter(STEP.search, lines))) == steps
-    held = json.loads((tmp_path / "out/entropy_held_at_0_5/measured.json").read_text())
+    held = json.loads((tmp_path / "out/entropy_held_at_0_5_dynamic_sampling/measured.json").read_text())
     assert grpo["log"][0]["reward"] == held["log"][0]["reward"]  # the same start and the same data
 
 
@@ -60,6 +68,20 @@ def test_the_quickstarts_methods_can_be_made(tmp_path):
         for fields in methods.values():
             SteerGRPOConfig(output_dir=str(tmp_path), **ON_CPU, **fields)
     assert names[0][0] == names[1][0] == "GRPO"  # what the others are compared with
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_first_snippet_warns_of_nothing_and_holds_a_level_of_enough_prompts(tmp_path, caplog, page):
+    code = re.search(r"```python\n(from datasets.*?)```", (ROOT / page).read_text(), re.DOTALL)[1]
+    (call,) = [
+        node
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "SteerGRPOConfig"
+    ]
+    fields = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+    args = SteerGRPOConfig(**fields | ON_CPU | {"output_dir": str(tmp_path)})
+    assert fields["hold_entropy"] == 0.5 and groups_per_rollout(args) >= ENOUGH_GROUPS
+    assert not caplog.records
 
 
 @pytest.fixture

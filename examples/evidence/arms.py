@@ -1,7 +1,7 @@
 """What is compared, one row each: the settings that differ from the task's, and the seeds."""
 
 SEEDS = range(5)
-TARGETS = (0.8, 0.65, 0.5)  # of the first rollout's entropy
+TARGETS = (0.8, 0.65, 0.5)  # of the initial entropy
 
 HELD = {
     "REPO-R": {"advantage_shaping": "repo_r"},
@@ -48,3 +48,12 @@ ARMS = {
     for name, settings in (AS_PUBLISHED | HELD_AT).items()
 }
 """Name in the tables -> fields of the task's command."""
+
+EARLIER = ", earlier regulator"
+"""Runs of `hold_entropy` as it was first: it led the entropy to its level along a path of sixty rollouts, also down,
+where the method can (as `hold_entropy_spends` does now), and took the level from the first rollout alone."""
+PUBLISHED = [
+    *(name + suffix for suffix in ("", RESAMPLED) for name in AS_PUBLISHED | HELD_AT),
+    *(name + EARLIER + suffix for suffix in ("", RESAMPLED) for name in HELD_AT),
+]
+"""All names that a published run can have, in the order of the tables."""

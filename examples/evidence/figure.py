@@ -11,9 +11,8 @@ from steer_trl.countdown.report import smoothed
 DRAWN = (
     "GRPO",
     "GRPO, dynamic sampling",
-    "REPO-R held at 0.5",
-    "REPO-R held at 0.5, dynamic sampling",
-    "REPO-R held at 0.8, dynamic sampling",
+    "REPO-R held at 0.5, earlier regulator, dynamic sampling",
+    "STARE C2 held at 0.5, earlier regulator, dynamic sampling",
 )
 PANELS = {
     "Accuracy, top-p 0.7": ("top-p 0.7", "accuracy"),
@@ -22,7 +21,7 @@ PANELS = {
 
 
 def picture(folder: Path, path: Path) -> None:
-    """Draw five of the arms, as far as there are runs; the bands go from the lowest seed to the highest."""
+    """Draw some of the arms, as far as there are runs; the bands go from the lowest seed to the highest."""
     arms = {arm: runs for arm, runs in load(folder).items() if arm in DRAWN}
     drawn = Figure(figsize=(13, 4.6), layout="constrained")
     axes = drawn.subplots(1, 1 + len(PANELS))

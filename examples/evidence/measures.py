@@ -6,24 +6,23 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from arms import ARMS
-from numpy import interp
+import numpy as np
+from arms import PUBLISHED
+from scipy import stats
 
 from steer_trl.countdown.report import tokens_until
+from steer_trl.evaluation import comparison
 
-SETTLED = 80  # rollouts: four times the time in which the path to the target falls by a factor e
-STUDENT_T = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
-"""Number of values -> 0.975 quantile of Student's t with one degree of freedom less."""
-
+SETTLED = 80  # rollouts
 QUADRANTS = ("positive_surprising", "positive_expected", "negative_surprising", "negative_expected")
 
 Run = dict[str, Any]
 
 
 def load(folder: Path) -> dict[str, list[Run]]:
-    """The published runs by arm, in the order of `ARMS`, each arm's in the order of its seeds."""
+    """The published runs by arm, in the order of `PUBLISHED`, each arm's in the order of its seeds."""
     runs = [_run(json.loads(path.read_text())) for path in folder.glob("*.json")]
-    found = {arm: sorted((r for r in runs if r["arm"] == arm), key=lambda run: run["seed"]) for arm in ARMS}
+    found = {arm: sorted((r for r in runs if r["arm"] == arm), key=lambda run: run["seed"]) for arm in PUBLISHED}
     return {arm: runs for arm, runs in found.items() if runs}
 
 
@@ -39,7 +38,15 @@ def interval(values: Iterable[float]) -> tuple[float, float]:
     values = list(values)
     if len(values) < 2:
         return mean(values), float("inf")
-    return mean(values), STUDENT_T[len(values)] * stdev(values) / len(values) ** 0.5
+    return mean(values), float(stats.t.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5
+
+
+def welch(values: list[float], others: list[float]) -> float:
+    """Half width of the 95 % interval of the difference of two means, unpaired; infinite with a single value."""
+    if min(len(values), len(others)) < 2:
+        return float("inf")
+    low, high = comparison.welch(np.array(values), np.array(others))
+    return (high - low) / 2
 
 
 def _held(run: Run) -> list[dict[str, float]]:
@@ -80,7 +87,7 @@ def course(run: Run, metric: tuple[str, str]) -> list[tuple[float, float]]:
 def at_tokens(run: Run, metric: tuple[str, str], millions: float) -> float:
     """A metric after so many tokens of all rollouts, on the straight line between two evaluations."""
     tokens, values = zip(*course(run, metric), strict=True)
-    return float(interp(millions, tokens, values))
+    return float(np.interp(millions, tokens, values))
 
 
 def entropy_at_tokens(run: Run, millions: float, window: int = 8) -> float:

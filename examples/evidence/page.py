@@ -1,7 +1,8 @@
 """The page of the published runs: what we conclude, how well entropy was held, what was learned at equal entropy.
 
 The first part, `findings.md`, is written by hand from the tables, which are made of the published runs alone.
-Intervals are 95 %, Student's t over seeds; differences are paired by seed, which shares the data's order.
+Intervals are 95 %, Student's t over seeds. Seeds of two arms share the data's order until dynamic sampling reads it at
+another pace, so beside the differences that are paired by seed stands Welch's interval, which pairs nothing.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,6 +21,7 @@ from measures import (
     judged,
     load,
     settling,
+    welch,
 )
 
 BASELINE = "GRPO"
@@ -47,6 +49,7 @@ def page(folder: Path) -> str:
     resampled = {arm: runs for arm, runs in arms.items() if arm.endswith(RESAMPLED)}  # of fewer optimizer steps
     parts = [
         _held(arms),
+        _like_for_like(arms),
         _sampled(arms),
         _learned("## What was learned with dynamic sampling", resampled, BASELINE + RESAMPLED),
         _learned("## What was learned without dynamic sampling", plain, BASELINE),
@@ -125,14 +128,44 @@ def _courses(arms: Arms) -> str:
     return text + _table(["", *(f"{name} {step}" for name in ("accuracy", "pass@16") for step in steps)], rows)
 
 
+def _like_for_like(arms: Arms) -> str:
+    """The runs with dynamic sampling against GRPO with it, after equally many tokens."""
+    baseline = BASELINE + RESAMPLED
+    base = {run["seed"]: run for run in arms.get(baseline, [])}
+    rows = []
+    for arm, runs in arms.items():
+        pairs = [(base[run["seed"]], run) for run in runs if run["seed"] in base]
+        if pairs and arm.endswith(RESAMPLED) and arm != baseline:
+            budgets = [min(run["log"][-1]["num_tokens"] for run in pair) / 1e6 for pair in pairs]
+            cells = [arm, str(len(pairs)), f"{mean(budgets):.2f}"]
+            for metric in JUDGED.values():
+                values = [
+                    [at_tokens(run, metric, at) for run in pair] for pair, at in zip(pairs, budgets, strict=True)
+                ]
+                ours, theirs = ([pair[i] for pair in values] for i in (1, 0))
+                half = welch(theirs, ours)
+                unpaired = "" if half == float("inf") else f", unpaired ±{half:.3f}"
+                difference = _difference(b - a for a, b in values).strip("()")
+                cells.append(f"{mean(theirs):.3f} → {mean(ours):.3f} ({difference}{unpaired})")
+            rows.append(cells)
+    text = (
+        f"## Against {baseline}, at equal tokens\n\nThe baseline that has everything but the method, of the same "
+        "seed, after as many tokens as the shorter run has (millions, prompts included), and behind the arrow the "
+        "run. Then the difference with its 95 % interval over seeds, paired, and unpaired (Welch).\n\n"
+    )
+    return text + _table(["", "seeds", "tokens", *JUDGED], rows) if rows else ""
+
+
 def _sampled(arms: Arms) -> str:
     """The runs with dynamic sampling against GRPO without, after equally many tokens."""
     rows = [row for arm in arms if arm.endswith(RESAMPLED) for row in _after_tokens(arm, arms)]
     text = (
-        f"## Against GRPO, over generated tokens\n\n{BASELINE} without dynamic sampling and, behind the arrow, the "
-        "run with it, of the same seed after equally many tokens of all rollouts (millions), kept and dropped: at "
-        "half of the shorter run's and at its end. Then the difference and its 95 % interval over paired seeds. "
-        "Between two evaluations on the straight line.\n\n"
+        f"## Against GRPO without dynamic sampling, at equal tokens\n\n{BASELINE} without dynamic sampling and, "
+        "behind the arrow, the run with it, of the same seed after equally many tokens of all rollouts (millions), "
+        "kept and dropped: at half of the shorter run's and at its end. Then the difference and its 95 % interval "
+        "over paired seeds. "
+        "Values between two evaluations are interpolated. The entropies are not comparable: with dynamic sampling "
+        "they are of the informative groups alone.\n\n"
         "![Entropy, accuracy and pass@16 over the tokens of all rollouts](evidence.png)\n\n"
     )
     return text + _table(["", "seeds", "tokens", "entropy", *SAMPLED], rows) if rows else ""

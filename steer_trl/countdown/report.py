@@ -57,14 +57,14 @@ def frame(results: dict[str, dict[str, Any]], timed_against: str | None = None) 
     return DataFrame(rows).T
 
 
-def verdicts(results: dict[str, dict[str, Any]], baseline: str) -> str:
-    """For each method, in which metrics it differs from the baseline, paired over the same problems, and in which not.
+def verdicts(results: dict[str, dict[str, Any]], baseline: str, methods: Sequence[str] = ()) -> str:
+    """For each of the `methods`, by default all, in which metrics it differs from the baseline, and in which not.
 
-    Each difference has its 95 % interval, and the words follow from that alone.
+    Each difference is paired over the same problems and has its 95 % interval; the words follow from that alone.
     """
     lines = [f"Against {baseline}, paired over the same problems, difference and 95 % interval:"]
     for name, measured in results.items():
-        if name in (START, baseline):
+        if name in (START, baseline) or (methods and name not in methods):
             continue
         found: dict[str, list[str]] = {"higher": [], "lower": [], "not decided": []}
         for sampling, metric in COLUMNS:

@@ -97,7 +97,7 @@ def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -
         difference + half,
         problems,
         seeds,
-        welch=_welch(*by_seed),
+        welch=welch(*by_seed),
         paired_by_seed=_paired(by_seed[1] - by_seed[0]) if seeds[0] == seeds[1] else None,
     )
 
@@ -126,7 +126,8 @@ def _interaction(values: Array) -> float:
     return float((rest**2).sum() / ((seeds - 1) * (problems - 1)) / (seeds * problems))
 
 
-def _welch(a: Array, b: Array) -> Interval:
+def welch(a: Array, b: Array) -> Interval:
+    """Return the 95 % interval of `b.mean() - a.mean()`, unpaired (Welch), of two or more values each."""
     parts = [(side.var(ddof=1) / len(side), len(side) - 1) for side in (a, b)]
     total, spread = sum(part for part, _ in parts), sum(part**2 / degrees for part, degrees in parts)
     half = _half_width(total, total**2 / spread if spread else 1.0)
