@@ -57,6 +57,8 @@ def save_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], folder: Path
 def load_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampler: Any, folder: Path) -> None:
     """Put `trainer`, its stateful `parts` and the `sampler` of its data where they were at [`save_state`]. Collective.
 
+    `sampler` is `None` for a streamed data set, whose rows come in the order of the stream.
+
     Raises:
         `ValueError`: a state that cannot be, or a rollout of other processes or batch sizes.
     """
@@ -78,6 +80,12 @@ def load_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampler: Any
             "%s does not say where in a rollout it was saved. The run continues with a new rollout, as TRL's does: "
             "completions of an unfinished one are not trained on, and the data may be read from another place than in "
             "an uninterrupted run.",
+            folder,
+        )
+    if sampler is None and (trainer.state.epoch or 0) > 1:
+        logger.warning(
+            "%s was saved in a later pass over a streamed train_dataset, and Transformers find the place in the first "
+            "pass only: the run reads from the beginning of the second. Load the data set to read on where it was.",
             folder,
         )
     # TRL's sampler would begin a later epoch in the first one's order.

@@ -126,6 +126,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.step = OptimizerStep(self, self.shapers, self.rollouts, self.tokens)
         self.pushes = Pushes(self)
         self.cards = ModelCards(self, self.shapers, benchmarks, self.pushes)
+        self._train_sampler: Any = None  # a streamed data set has none
         super().__init__(**given)
         self.add_callback(self.pushes)
         if args.terminal_log == "lines":

@@ -112,6 +112,37 @@ class TestCheckpoint:
         resumed.train(resume_from_checkpoint=str(checkpoint))
         assert same_parameters(whole, resumed)
 
+    def streamed(self, prompts):
+        """Three rollouts a pass, each two optimizer steps, over a streamed data set."""
+        steps = {"steps_per_generation": 4, "save_strategy": "steps", "save_steps": 1, "max_steps": 10}
+        return steps | {"trainer_arguments": {"train_dataset": prompts.select(range(12)).to_iterable_dataset()}}
+
+    @pytest.mark.parametrize(
+        "method",
+        [{"advantage_shaping": "none"}, SETTINGS, {"dynamic_sampling": "mask"}],
+        ids=["none", "stare", "mask"],
+    )
+    def test_a_streamed_data_set_is_read_on(self, train, make_trainer, tmp_path, prompts, method):
+        settings = method | self.streamed(prompts)
+        whole = train(SteerGRPOTrainer, **settings)
+        for saved in (2, 3):  # between two rollouts and in the middle of one
+            resumed = make_trainer(SteerGRPOTrainer, **settings)
+            resumed.train(resume_from_checkpoint=str(tmp_path / f"run/checkpoint-{saved}"))
+            assert same_parameters(whole, resumed)
+
+    @pytest.mark.parametrize(("saved", "is_later"), [(6, False), (7, True)])
+    def test_a_later_pass_over_a_streamed_data_set_begins_again_with_a_warning(
+        self, train, make_trainer, tmp_path, prompts, caplog, saved, is_later
+    ):
+        """Transformers count the batches to skip in the first pass only."""
+        settings = self.streamed(prompts)
+        whole = train(SteerGRPOTrainer, **settings)
+        resumed = make_trainer(SteerGRPOTrainer, **settings)
+        resumed.train(resume_from_checkpoint=str(tmp_path / f"run/checkpoint-{saved}"))
+        assert resumed.state.global_step == 10
+        assert ("in a later pass over a streamed train_dataset" in caplog.text) == is_later
+        assert same_parameters(whole, resumed) or is_later
+
     MIDDLE = {"steps_per_generation": 4, "save_strategy": "steps", "save_steps": 1}
 
     def test_a_rollout_that_other_batch_sizes_have_cut(self, train, make_trainer, tmp_path):
