@@ -9,6 +9,7 @@ from typing import Any
 
 from accelerate.utils import gather_object
 from torch import Tensor
+from trl.data_utils import is_conversational
 
 from steer_trl.trainer.typed import GRPOTrainer
 
@@ -62,10 +63,12 @@ def written_tokens(completion: Completion) -> int:
     return len(completion["completion_ids"]) if mask is None else sum(mask)
 
 
-def given_back(trainer: GRPOTrainer, own: list[Completion], hidden: list[bool], masked: bool) -> tuple[Any, ...]:
-    """Return what TRL's `_generate` would for this rank's completions; `masked` says whether with tool masks.
+def given_back(
+    trainer: GRPOTrainer, prompts: list[Any], own: list[Completion], hidden: list[bool], masked: bool
+) -> tuple[Any, ...]:
+    """Return what TRL's `_generate` would for this rank's completions of `prompts`; `masked`: whether with tool masks.
 
-    Images of the data set are in its rows, where TRL looks for them when they are `None` here.
+    Images are not kept with completions: they are in the rows of the data set, and so in `prompts`.
     """
     columns: dict[str, list[Any]] = defaultdict(list)
     for name in dict.fromkeys(name for completion in own for name in completion["extra"]):
@@ -73,8 +76,19 @@ def given_back(trainer: GRPOTrainer, own: list[Completion], hidden: list[bool], 
     trainer._pending_extra_logs.update(columns)
     ids, masks, logprobs = ([one[name] for one in own] for name in ("completion_ids", "tool_mask", "logprobs"))
     tool_masks = hide(ids, masks, hidden) if masked else None
-    prompts, texts = [one["prompt_ids"] for one in own], [one["text"] for one in own]
-    return prompts, ids, tool_masks, texts, None if logprobs[0] is None else logprobs, {}, None, []
+    prompt_ids, texts = [one["prompt_ids"] for one in own], [one["text"] for one in own]
+    images = images_in(prompts) if trainer.rollout_func is None else None  # as TRL's
+    return prompt_ids, ids, tool_masks, texts, None if logprobs[0] is None else logprobs, {}, images, []
+
+
+def images_in(prompts: list[Any]) -> list[list[Any] | None] | None:
+    """Return the images inside of the messages of each of the `prompts`; `None` where no message has any."""
+    if not is_conversational({"prompt": prompts[0]}):
+        return None
+    contents = [[message["content"] for message in prompt] for prompt in prompts]
+    parts = [[part for content in one if isinstance(content, list) for part in content] for one in contents]
+    images = [[part["image"] for part in one if part["type"] == "image"] or None for one in parts]
+    return images if any(images) else None
 
 
 def hide(ids: list[list[int]], masks: Any, hidden: list[bool]) -> list[list[int]]:

@@ -62,7 +62,7 @@ class Resampling(DynamicSampling):
         chosen = self._chosen = self._verdict(completions, found)
         own, hidden = self._share(completions), self._share(chosen.hidden.tolist())
         masked = found < len(groups) or any(completion["tool_mask"] for completion in completions)
-        self._answer = lambda *_: given_back(self._trainer, own, hidden, masked)
+        self._answer = lambda prompts, *_: given_back(self._trainer, prompts, own, hidden, masked)
         try:
             yield [self._stream.row(completion["number"]) for completion in own]
         finally:
