@@ -1,12 +1,14 @@
 """Completions as plain values: taken from TRL's `_generate`, sent to other ranks, saved, given back to TRL.
 
 One dictionary each: the number of its prompt's row in the data set, what `_generate` returned for it, its rewards, and
-what reward functions want to have in TRL's table.
+what reward functions want to have in TRL's table. Plain are Python's own numbers, texts, lists and dictionaries: a
+checkpoint with these can be loaded without running anything that the file may say.
 """
 
 from collections import defaultdict
 from typing import Any
 
+import numpy as np
 from accelerate.utils import gather_object
 from torch import Tensor
 from trl.data_utils import is_conversational
@@ -15,13 +17,14 @@ from steer_trl.trainer.typed import GRPOTrainer
 
 Completion = dict[str, Any]
 Group = list[Completion]
+PLAIN = {bool, int, float, str, type(None)}
 
 
 def taken(trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], rewards: Tensor) -> list[Completion]:
     """Return this rank's completions, of the prompts in the rows `numbers`; `rewards` are theirs.
 
     Raises:
-        `ValueError`: a tool returned images, which have no plain value.
+        `ValueError`: a tool returned images; a value is not plain; a column lacks values.
     """
     prompt_ids, completion_ids, tool_masks, texts, logprobs, _, _, tool_images = generated
     if any(tool_images):
@@ -31,19 +34,46 @@ def taken(trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], 
         )
     columns = {name: list(values) for name, values in trainer._pending_extra_logs.items()}
     trainer._pending_extra_logs.clear()
+    for name, values in columns.items():
+        if len(values) != len(numbers):
+            raise ValueError(
+                f"log_extra: {name!r} must have {len(numbers)} values, one for each completion, got {len(values)}. "
+                "Give None for a completion that has none."
+            )
     return [
         {
             "number": number,
-            "prompt_ids": list(prompt_ids[i]),
-            "completion_ids": list(completion_ids[i]),
-            "tool_mask": None if tool_masks is None else list(tool_masks[i]),
-            "text": texts[i],
-            "logprobs": None if logprobs is None else list(logprobs[i]),
+            "prompt_ids": plain(prompt_ids[i], "rollout_func: 'prompt_ids'"),
+            "completion_ids": plain(completion_ids[i], "rollout_func: 'completion_ids'"),
+            "tool_mask": None if tool_masks is None else plain(tool_masks[i], "rollout_func: 'env_mask'"),
+            "text": plain(texts[i], "the text of a completion"),
+            "logprobs": None if logprobs is None else plain(logprobs[i], "rollout_func: 'logprobs'"),
             "rewards": rewards[i].tolist(),
-            "extra": {name: values[i] for name, values in columns.items()},
+            "extra": {name: plain(values[i], f"log_extra: {name!r}") for name, values in columns.items()},
         }
         for i, number in enumerate(numbers)
     ]
+
+
+def plain(value: Any, name: str) -> Any:
+    """Return `value` in Python's own numbers, texts, lists and dictionaries.
+
+    Raises:
+        `ValueError`: something in it is none of these, no tensor and nothing of NumPy's; `name` is in the text.
+    """
+    if isinstance(value, (Tensor, np.ndarray, np.generic)):
+        value = value.tolist()
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, (list, tuple)):
+        return list(value) if PLAIN.issuperset(map(type, value)) else [plain(part, name) for part in value]
+    if isinstance(value, dict):
+        return {plain(key, name): plain(part, name) for key, part in value.items()}
+    raise ValueError(
+        f"{name} must hold numbers, texts, or lists and dictionaries of them, got a {type(value).__name__}: with "
+        "dynamic_sampling='resample' it is kept for a later rollout, and in checkpoints. Convert it, with float() or "
+        "str()."
+    )
 
 
 def exchanged(own: list[Completion], first: int, groups: list[int], size: int) -> list[Group]:
@@ -55,6 +85,11 @@ def exchanged(own: list[Completion], first: int, groups: list[int], size: int) -
     sent = [(first + i, completion) for i, completion in enumerate(own) if (first + i) // size in wanted]
     by_place = dict(gather_object(sent))
     return [[by_place[group * size + i] for i in range(size)] for group in groups]
+
+
+def has_logprobs(completions: list[Completion]) -> bool:
+    """Whether the engine that wrote them gave log-probabilities."""
+    return completions[0]["logprobs"] is not None
 
 
 def written_tokens(completion: Completion) -> int:

@@ -32,6 +32,7 @@ from steer_trl.trainer.prompts import PromptStream
 from steer_trl.trainer.rollout import steps_per_rollout
 from steer_trl.trainer.sampling_metrics import Judged, leave_out_empty, tell_sampling
 from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.waiting import alike, fitting
 
 logger = logging.getLogger(__name__)
 
@@ -94,6 +95,7 @@ class Resampling(DynamicSampling):
         while len(groups) < wanted and len(attempts) < args.dynamic_sampling_max_attempts:
             own, verdict = self._attempt(write)
             attempts.append(verdict)
+            groups = alike(groups, own)
             informative = verdict.informative.nonzero().flatten().tolist()
             missing = max(wanted - len(groups) - len(informative), 0)
             others = (~verdict.informative).nonzero().flatten().tolist()[:missing]
@@ -165,7 +167,8 @@ class Resampling(DynamicSampling):
 
     def save(self, folder: Path) -> None:
         if self._trainer.args.should_save:
-            state = {"prompts": self._stream.state_dict(), "waiting": self._waiting}
+            names = self._trainer.reward_func_names
+            state = {"prompts": self._stream.state_dict(), "waiting": self._waiting, "reward_names": names}
             write_whole(folder / STATE_FILE, lambda path: torch.save(state, path))
 
     def load(self, folder: Path) -> None:
@@ -173,9 +176,7 @@ class Resampling(DynamicSampling):
         if path.exists():
             state = torch.load(path, weights_only=True)
             self._stream.load_state_dict(state["prompts"])
-            self._waiting = [group for group in state["waiting"] if self._fits(group)]
-            if dropped := len(state["waiting"]) - len(self._waiting):
-                logger.warning("%s: %d groups of another num_generations or other rewards are dropped.", path, dropped)
+            self._waiting = fitting(self._trainer, state["waiting"], state.get("reward_names"))
             return
         rollouts = -(-self._trainer._step // steps_per_rollout(self._trainer))
         self._stream.draw(rollouts)
@@ -184,12 +185,6 @@ class Resampling(DynamicSampling):
             folder,
             STATE_FILE,
             rollouts,
-        )
-
-    def _fits(self, group: Group) -> bool:
-        return (len(group), len(group[0]["rewards"])) == (
-            self._trainer.num_generations,
-            len(self._trainer.reward_funcs),
         )
 
 

@@ -1,7 +1,9 @@
 """Dynamic sampling: only informative groups are trained on, and nothing else about a run changes."""
 
 from collections import Counter
+from fractions import Fraction
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -20,9 +22,9 @@ RESAMPLE, MASK = {"dynamic_sampling": "resample"}, {"dynamic_sampling": "mask"}
 def run(train):
     """Train on given groups; what was asked for is in `trainer.rollout_func.asked`."""
 
-    def train_on(rows, *, rewards=is_correct, trainer_class=Watching, **fields):
+    def train_on(rows, *, rewards=is_correct, write=None, trainer_class=Watching, **fields):
         dataset = numbered(rows) if isinstance(rows, int) else rows
-        arguments = {"rollout_func": Given(), "reward_funcs": rewards, "train_dataset": dataset}
+        arguments = {"rollout_func": write or Given(), "reward_funcs": rewards, "train_dataset": dataset}
         return train(trainer_class, trainer_arguments=arguments, **SIZES | fields)
 
     return train_on
@@ -294,6 +296,25 @@ class TestLog:
         assert column(trainer, "told") == [16]
 
 
+class GivenInArrays(Given):
+    """As an engine may return them: ids in tensors, log-probabilities as NumPy's numbers."""
+
+    def __call__(self, prompts, trainer):
+        given = super().__call__(prompts, trainer)
+        given["completion_ids"] = [torch.tensor(ids) for ids in given["completion_ids"]]
+        given["prompt_ids"] = [np.array(ids) for ids in given["prompt_ids"]]
+        given["logprobs"] = [[np.float32(x) for x in logprobs] for logprobs in given["logprobs"]]
+        return given
+
+
+def with_numbers_of_libraries(completions, log_extra=None, **_):
+    rewards = is_correct(completions)
+    log_extra("number", list(np.array(rewards)))
+    log_extra("array", [np.ones(2), torch.ones(2)] * (len(rewards) // 2))
+    log_extra("details", [{"length": np.int64(len(text)), "parts": (text, np.True_)} for text in completions])
+    return rewards
+
+
 class TestCheckpoint:
     SETTINGS = RESAMPLE | {
         "dynamic_sampling_factor": 2,
@@ -305,8 +326,8 @@ class TestCheckpoint:
         "steps_per_generation": 4,
     }
 
-    def go_on(self, make_trainer, tmp_path, step, rows=30, **fields):
-        arguments = {"rollout_func": Given(), "reward_funcs": is_correct, "train_dataset": numbered(rows)}
+    def go_on(self, make_trainer, tmp_path, step, rows=30, rewards=is_correct, write=None, **fields):
+        arguments = {"rollout_func": write or Given(), "reward_funcs": rewards, "train_dataset": numbered(rows)}
         trainer = make_trainer(Watching, trainer_arguments=arguments, **SIZES | self.SETTINGS | fields)
         trainer.train(resume_from_checkpoint=str(tmp_path / f"run/checkpoint-{step}"))
         return trainer
@@ -327,11 +348,40 @@ class TestCheckpoint:
         with pytest.raises(ValueError, match="train_dataset must have 30 rows"):
             self.go_on(make_trainer, tmp_path, 4, rows=40)
         resumed = self.go_on(make_trainer, tmp_path, 4, num_generations=8, per_device_train_batch_size=8)
-        assert resumed.state.global_step == 6 and "groups of another num_generations" in caplog.text
+        assert resumed.state.global_step == 6
+        assert "3 of the 3 groups that waited are dropped: 3 of 4 completions, now num_generations=8." in caplog.text
         (tmp_path / "run/checkpoint-4/dynamic_sampling.pt").unlink()
         resumed = self.go_on(make_trainer, tmp_path, 4)
         assert "the first 2 rollouts of prompts are taken for read" in caplog.text
         assert resumed.state.global_step == 6
+
+    def test_what_waits_is_kept_as_plain_numbers_and_texts(self, run, make_trainer, tmp_path):
+        whole = run(30, **self.SETTINGS, rewards=with_numbers_of_libraries, write=GivenInArrays())
+        assert column(whole, "dynamic_sampling/waiting")[0]
+        resumed = self.go_on(
+            make_trainer, tmp_path, 2, rewards=with_numbers_of_libraries, write=GivenInArrays(), save_strategy="no"
+        )
+        assert same_parameters(whole, resumed)
+
+    def test_groups_of_other_reward_functions_are_dropped(self, run, make_trainer, tmp_path, caplog):
+        def fifty(completions, **_):
+            return [50 * reward for reward in is_correct(completions)]
+
+        run(30, **self.SETTINGS)
+        resumed = self.go_on(make_trainer, tmp_path, 4, rewards=fifty)
+        assert "3 of the 3 groups that waited are dropped: 3 scored by ['is_correct'], now ['fifty']." in caplog.text
+        assert column(resumed, "dynamic_sampling/reward_trained")[-1] == 25
+
+    def test_groups_with_log_probabilities_are_dropped_where_there_are_none_now(
+        self, run, make_trainer, tmp_path, caplog
+    ):
+        def without(prompts, trainer):
+            return Given()(prompts, trainer) | {"logprobs": None}
+
+        run(30, **self.SETTINGS)
+        resumed = self.go_on(make_trainer, tmp_path, 4, write=without)
+        assert "are dropped: 3 with log-probabilities of the engine, now without them." in caplog.text
+        assert resumed.state.global_step == 6 and "sampling_per_token_logps" not in resumed.written[0]
 
     def test_another_training_begins_anew(self, run):
         trainer = run(40, **RESAMPLE)
@@ -381,6 +431,27 @@ class TestRefusals:
     def test_of_the_trainer_before_a_model_is_loaded(self, make_trainer, switch, arguments, message):
         with pytest.raises(ValueError, match=message):
             make_trainer(SteerGRPOTrainer, model="nowhere/at-all", trainer_arguments=arguments, **switch)
+
+    def test_values_that_a_checkpoint_cannot_hold_are_refused_at_once(self, run):
+        def as_fractions(completions, log_extra=None, **_):
+            log_extra("share", [Fraction(reward) for reward in is_correct(completions)])
+            return is_correct(completions)
+
+        message = (
+            r"log_extra: 'share' must hold numbers, texts, .* got a Fraction.* Convert it, with float\(\) or str\(\)"
+        )
+        with pytest.raises(ValueError, match=message):
+            run(40, **RESAMPLE, rewards=as_fractions)
+
+    def test_a_column_that_is_too_short_for_the_completions(self, run):
+        def short(completions, log_extra=None, **_):
+            log_extra("text", list(completions)[1:])
+            return is_correct(completions)
+
+        with pytest.raises(
+            ValueError, match=r"log_extra: 'text' must have 16 values, one for each completion, got 15"
+        ):
+            run(40, **RESAMPLE, rewards=short)
 
     def test_left_over_groups_are_not_on_policy(self, make_trainer, caplog):
         make_trainer(SteerGRPOTrainer, advantage_shaping="opo", **RESAMPLE)
