@@ -94,6 +94,14 @@ def load_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampler: Any
             torch.randperm(sampler.num_samples, generator=sampler.generator)
 
 
+def forget_rollout(trainer: GRPOTrainer) -> None:
+    """Let a training begin with a new rollout; one that was interrupted has left a part of its own, and of its log."""
+    trainer._step, trainer._buffered_inputs = 0, []
+    trainer._entropy_window_stats, trainer._current_train_step_time = None, 0.0
+    for rest in (trainer._metrics["train"], trainer._pending_metrics, trainer._pending_extra_logs):
+        rest.clear()
+
+
 def _settings(trainer: GRPOTrainer) -> dict[str, Any]:
     """What a run is not the same run without: its methods, its batches, its data."""
     args = trainer.args

@@ -29,12 +29,17 @@ class OptimizerStep:
     def __init__(
         self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], rollouts: RolloutShaping, tokens: TokenLog
     ) -> None:
-        self.micro_batches = 0
         self._trainer, self._shapers, self._rollouts, self._tokens = trainer, shapers, rollouts, tokens
         self._draws = any(shaper.random for shaper in shapers.values())
-        self._measures: dict[str, Any] | None = None
         self._inputs: dict[str, Any] | None = None
-        self._log = StepLog(trainer, shapers)
+        self.begin_training()
+
+    def begin_training(self) -> None:
+        """Begin with a step of its own; nothing is left of one that was interrupted."""
+        self.micro_batches = 0
+        self._measures: dict[str, Any] | None = None
+        self._log = StepLog(self._trainer, self._shapers)
+        self._tokens.begin_training()
 
     @contextmanager
     def loss_of(self, inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -31,8 +31,12 @@ class TokenLog:
     """
 
     def __init__(self, trainer: GRPOTrainer, rollouts: RolloutShaping) -> None:
-        self.is_looking = False
         self._trainer, self._rollouts = trainer, rollouts
+        self.begin_training()
+
+    def begin_training(self) -> None:
+        """Begin without a look; nothing is left of one that was interrupted."""
+        self.is_looking = False
         self._step = self._seen = 0
         self._lines: list[dict[str, Any]] = []
 

@@ -40,7 +40,7 @@ from steer_trl.terminal import show_lines
 from steer_trl.trainer.alarms import Alarms
 from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.cards import ModelCards
-from steer_trl.trainer.checkpoint import Stateful, last_complete_checkpoint, load_state, save_state
+from steer_trl.trainer.checkpoint import Stateful, forget_rollout, last_complete_checkpoint, load_state, save_state
 from steer_trl.trainer.preflight import check_trainer_arguments
 from steer_trl.trainer.resampling import make_sampling
 from steer_trl.trainer.rollout import RolloutShaping
@@ -187,6 +187,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         """Train as TRL does; `resume_from_checkpoint=True` is the last complete checkpoint in `output_dir`."""
         if resume_from_checkpoint is True:
             resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir)
+        forget_rollout(self)
+        self.step.begin_training()
         with logging_redirect_tqdm():  # an alarm stands on a line of its own, above the progress bar
             return super().train(resume_from_checkpoint, *args, **kwargs)
 

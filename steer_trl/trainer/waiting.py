@@ -28,7 +28,7 @@ def fitting(trainer: GRPOTrainer, groups: list[Group], scored_by: list[str] | No
 
 
 def alike(groups: list[Group], written: list[Completion]) -> list[Group]:
-    """Return the `groups` that fit what is `written` now: both with log-probabilities of the engine, or both without."""
+    """Return the `groups` that fit what is `written` now: with log-probabilities of the engine, or without as well."""
     if not groups or has_logprobs(groups[0]) == has_logprobs(written):
         return groups
     _report([_of_engine(has_logprobs(groups[0]))] * len(groups))

@@ -89,6 +89,13 @@ SHAPES = {
     "the old policy's log-probs are in the rollout as old_per_token_logps, if TRL made them": lambda: (
         'output["old_per_token_logps"] = old_per_token_logps' in source(GRPOTrainer._generate_and_score_completions)
     ),
+    "what an interrupted step leaves lies in these attributes": lambda: all(
+        f"self.{name} = " in source(GRPOTrainer.__init__)
+        for name in (
+            *("_step", "_buffered_inputs", "_metrics", "_pending_metrics", "_pending_extra_logs"),
+            *("_entropy_window_stats", "_current_train_step_time"),
+        )
+    ),
     "_step counts micro-batches": lambda: "self._step += 1" in source(GRPOTrainer.training_step),
     "prompts are tokenized by _tokenize_prompts(prompts)": lambda: (
         parameters(GRPOTrainer._tokenize_prompts) == {"self", "prompts"}

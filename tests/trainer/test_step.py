@@ -9,7 +9,7 @@ from support import ROOT
 from support.runs import OPEN_STARE, Spy
 from transformers import TrainerCallback
 
-from steer_trl import SteerGRPOTrainer
+from steer_trl import SteerGRPOTrainer, runlog
 from steer_trl.functional import entropy_change, steer_weights
 from steer_trl.trainer.inputs import Score, token_batch
 
@@ -146,3 +146,47 @@ class TestMetrics:
 
     def test_a_real_model_has_none(self, train):
         assert {e["sanity/out_of_bounds"] for e in train(SteerGRPOTrainer).state.log_history[:4]} == {0.0}
+
+
+class Interrupted(TrainerCallback):
+    """Ctrl-C, once: between the two micro-batches of an optimizer step."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def on_substep_end(self, args, state, control, **_):
+        if state.global_step == self.step:
+            self.step = None
+            raise KeyboardInterrupt
+
+
+class Taking(SteerGRPOTrainer):
+    """Keeps which rollout each micro-batch is of."""
+
+    def compute_loss(self, model, inputs, **kwargs):
+        self.taken.append((self.state.global_step, self._buffered_inputs))
+        return super().compute_loss(model, inputs, **kwargs)
+
+
+@pytest.mark.parametrize("interrupted_at", [0, 1])
+@pytest.mark.parametrize(
+    "settings", [{"steer_lambda_min": 0.3}, {"steer_lambda_min": 0.3, "num_iterations": 2}], ids=str
+)
+def test_a_training_after_an_interrupted_one_begins_with_a_rollout_of_its_own(make_trainer, settings, interrupted_at):
+    settings = settings | {"max_steps": 4, "log_tokens": 1, "log_tokens_groups": 9}
+    trainer = make_trainer(Taking, **settings, trainer_arguments={"callbacks": [Interrupted(interrupted_at)]})
+    trainer.taken = []
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train()
+    before, trainer.taken = trainer.taken, []
+    trainer.train()
+    for step in range(4):
+        first, second = (rollout for taken_at, rollout in trainer.taken if taken_at == step)
+        assert first is second
+    assert trainer.taken[0][1] is not before[-1][1]
+    log = trainer.state.log_history[:-1]
+    of_new_rollouts = log[:: trainer.num_iterations]  # later steps of a rollout need not reach its extreme
+    assert all(entry["shaping/weight_min"] == pytest.approx(0.3) for entry in of_new_rollouts)
+    assert "entropy/realised_change" not in log[0]  # of the interrupted training's last micro-batch
+    looks = dict(runlog.token_files(runlog.Path(trainer.args.output_dir, "_logs")))
+    assert all(len(list(runlog.lines(path))) == 8 for path in looks.values()) and min(looks) == 1
