@@ -292,7 +292,8 @@ class SteerGRPOConfig(
         complaints += idle_conflicts(self, idle)
         judges = ("correct_threshold",) if self.dynamic_sampling != "none" else ()
         complaints += unused_complaints(methods, self, read_elsewhere=judges) + combination_complaints(methods, self)
-        return complaints + hold_conflicts(methods, self) + sampling_complaints(self)
+        surrogates = {name: method.surrogate for name, method in methods.items()}
+        return complaints + hold_conflicts(methods, self) + sampling_complaints(self, surrogates)
 
     def _group_complaints(self) -> list[str]:
         size, group = self.generation_batch_size, self.num_generations

@@ -4,7 +4,9 @@ Dynamic sampling is DAPO's (arXiv 2503.14476, section 3.2). STARE's released scr
 prompts as are trained on, at most 10 attempts, and the surplus dropped.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from steer_trl.shaping.conflicts import idle_conflicts
 from steer_trl.shaping.options import ShapingConfig, choice, option
@@ -45,8 +47,8 @@ class SamplingOptions(ShapingConfig):
     )
 
 
-def sampling_complaints(args: SamplingOptions) -> list[str]:
-    """Say which settings of dynamic sampling cannot work with others."""
+def sampling_complaints(args: SamplingOptions, surrogates: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Say which settings of dynamic sampling cannot work with others, or with those in `surrogates`, by method."""
     resamples, is_on = args.dynamic_sampling == "resample", args.dynamic_sampling != "none"
     here, nothing_new = f"dynamic_sampling={args.dynamic_sampling!r}", "it writes no other groups"
     complaints = idle_conflicts(
@@ -59,9 +61,29 @@ def sampling_complaints(args: SamplingOptions) -> list[str]:
             ),
         ],
     )
-    if args.dynamic_sampling == "mask" and args.loss_type not in HIDING_LOSSES:
+    return complaints + (_mask_conflicts(args, here, surrogates) if args.dynamic_sampling == "mask" else [])
+
+
+def _mask_conflicts(args: SamplingOptions, here: str, surrogates: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Refuse losses that hidden groups cannot leave: the given one, or one that a method brings."""
+    why = "denominator counts completions or micro-batches, which hidden groups cannot leave"
+    brought = {name: surrogate["loss_type"] for name, surrogate in surrogates.items() if "loss_type" in surrogate}
+    complaints = [
+        f"{name!r} cannot be combined with {here}: it sets loss_type={loss!r}, whose {why}. Use "
+        "dynamic_sampling='resample'."
+        for name, loss in brought.items()
+        if loss not in HIDING_LOSSES
+    ]
+    if not brought and args.loss_type not in HIDING_LOSSES:
         complaints.append(
-            f"loss_type={args.loss_type!r} cannot be combined with {here}: its denominator counts completions or "
-            "micro-batches, which hidden groups cannot leave. Use 'dapo', or dynamic_sampling='resample'."
+            f"loss_type={args.loss_type!r} cannot be combined with {here}: its {why}. Use 'dapo', or "
+            "dynamic_sampling='resample'."
         )
+    for name in ("use_adaptive_entropy", "entropy_coef"):
+        if value := getattr(args, name):
+            complaints.append(
+                f"{name}={value!r} cannot be combined with {here}: TRL's entropy bonus is a mean over micro-batches, "
+                "hidden ones too, and would shrink with each of them. Use dynamic_sampling='resample', or leave it "
+                "unset."
+            )
     return complaints

@@ -407,6 +407,18 @@ class TestRefusals:
             ),
             (RESAMPLE | {"dynamic_sampling_factor": 0}, r"dynamic_sampling_factor must be in \[1, inf\), got 0"),
             (MASK | {"loss_type": "grpo"}, "loss_type='grpo' cannot be combined with dynamic_sampling='mask'"),
+            (
+                MASK | {"advantage_shaping": "grpo_s"},
+                "'grpo_s' cannot be combined with dynamic_sampling='mask': it sets loss_type='grpo'",
+            ),
+            (
+                MASK | {"entropy_coef": 0.01},
+                "entropy_coef=0.01 cannot be combined with dynamic_sampling='mask': .* mean over micro-batches",
+            ),
+            (
+                MASK | {"use_adaptive_entropy": True},
+                "use_adaptive_entropy=True cannot be combined with dynamic_sampling='mask'",
+            ),
         ],
         ids=str,
     )
