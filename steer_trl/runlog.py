@@ -12,6 +12,7 @@ what lies after its checkpoint. Transformers leaves names that begin with `_` ou
 import json
 import math
 import re
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -69,6 +70,8 @@ def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> 
         for written_at, path in token_files(folder):
             if written_at > step:
                 path.unlink()
+        for _, path in token_files(folder)[-1:]:  # of a rollout that may last beyond the checkpoint
+            _cut(path, step, longest=sys.maxsize - 1)
     folder.mkdir(parents=True, exist_ok=True)
     now = round(time.time(), 3)
     resumed = [*before.get("resumed", []), {"step": step, "time": now}] if step else []
@@ -139,9 +142,9 @@ def _put_aside(folder: Path) -> None:
     folder.rename(aside)
 
 
-def _cut(path: Path, step: int) -> None:
-    """Leave out the lines after `step`, and those that are torn."""
+def _cut(path: Path, step: int, longest: int = 1 << 20) -> None:
+    """Leave out the lines after `step`, those of more than `longest` bytes, and those that are torn."""
     if path.exists():
-        kept = [entry for entry in lines(path) if entry is not None and step_of(entry) <= step]
+        kept = [entry for entry in lines(path, longest) if entry is not None and step_of(entry) <= step]
         text = "".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in kept)
         write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))

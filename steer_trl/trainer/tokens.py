@@ -19,6 +19,7 @@ from steer_trl.trainer.inputs import REWARDS, ROWS
 from steer_trl.trainer.rollout import RolloutShaping, steps_per_rollout
 from steer_trl.trainer.token_lines import line_of, token_numbers
 from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.validation import from_state
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,23 @@ class TokenLog:
         self.is_looking = False
         self._step = self._seen = 0
         self._lines: list[dict[str, Any]] = []
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the look is in its rollout; empty without one."""
+        return {"step": self._step, "micro_batches": self._seen} if self.is_looking else {}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Continue a look in the middle of its rollout, unless looks are switched off.
+
+        Raises:
+            `ValueError`: a state that cannot be.
+        """
+        step, seen = (
+            from_state(state, name, lambda value: isinstance(value, int) and value >= 0, "a whole number >= 0")
+            for name in ("step", "micro_batches")
+        )
+        if self._trainer.args.log_tokens:
+            self.is_looking, self._step, self._seen = True, step, seen
 
     def mark(self, rollout: dict[str, Any]) -> dict[str, Any]:
         """Add to a training rollout the places and rewards of its completions, if it is to be looked at."""

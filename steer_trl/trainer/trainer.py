@@ -122,7 +122,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.alarms, self.sampling = Alarms(Watch()), make_sampling(self, args)
         self.stateful: dict[str, Stateful] = {**self.shapers, "alarms": self.alarms.watch}
         self.rollouts = RolloutShaping(self, self.shapers)
-        self.tokens = TokenLog(self, self.rollouts)
+        self.tokens = self.stateful["tokens"] = TokenLog(self, self.rollouts)
         self.step = OptimizerStep(self, self.shapers, self.rollouts, self.tokens)
         self.pushes = Pushes(self)
         self.cards = ModelCards(self, self.shapers, benchmarks, self.pushes)
