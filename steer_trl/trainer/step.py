@@ -16,6 +16,7 @@ from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, kept_s
 from steer_trl.trainer.rollout import RolloutShaping, steps_per_rollout
 from steer_trl.trainer.step_log import StepLog
 from steer_trl.trainer.tokens import TokenLog
+from steer_trl.trainer.tripwire import WatchedInputs
 from steer_trl.trainer.typed import GRPOTrainer
 
 
@@ -31,6 +32,7 @@ class OptimizerStep:
     ) -> None:
         self._trainer, self._shapers, self._rollouts, self._tokens = trainer, shapers, rollouts, tokens
         self._draws = any(shaper.random for shaper in shapers.values())
+        self._is_watched = bool(shapers)  # until the first loss has shown that it takes what we give it
         self._inputs: dict[str, Any] | None = None
         self.begin_training()
 
@@ -46,9 +48,13 @@ class OptimizerStep:
         """Give the loss a copy of its inputs, into which its forward pass writes the shaped advantages."""
         if self._trainer.model.training and self.micro_batches == 0:
             self._log.look_again(self._rollouts.score)
-        self._inputs = copy = dict(inputs)
+        is_watched = self._is_watched and self._trainer.model.training
+        self._inputs = copy = WatchedInputs(inputs) if is_watched else dict(inputs)
         try:
             yield copy
+            if isinstance(copy, WatchedInputs):
+                copy.check()
+                self._is_watched = False
         finally:
             self._inputs = None
 
@@ -62,8 +68,12 @@ class OptimizerStep:
     def see(self, score: Score) -> None:
         """Take what a forward pass says; only the first one of a loss says anything."""
         inputs, self._inputs = self._inputs, None
+        if isinstance(inputs, WatchedInputs):
+            inputs.check_score(score.entropies)
         if inputs is not None and (self._log.is_wanted or self._tokens.is_looking):
             self.shape(inputs, score.detached())
+        if isinstance(inputs, WatchedInputs):
+            inputs.watch()
 
     @torch.no_grad()
     def shape(self, inputs: dict[str, Any], score: Score) -> None:
