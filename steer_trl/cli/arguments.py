@@ -61,7 +61,9 @@ class MathArguments:
     reward_incorrect: float = field(
         default=-1.0, metadata={"help": "Reward of an incorrect answer; a correct one gets 1."}
     )
-    reward_timeout: float = field(default=5.0, metadata={"help": "Seconds that scoring one answer may take."})
+    reward_timeout: float = field(
+        default=5.0, metadata={"help": "Seconds of CPU time that scoring one answer may take."}
+    )
     eval_benchmarks: list[str] | None = field(
         default=None,
         metadata={"help": "Measured at each evaluation: NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES each."},

@@ -81,7 +81,7 @@ class EvalArguments:
         default="boxed", metadata={"help": "boxed, or answer_line for a last line 'Answer: ...'."}
     )
     instruction: str | None = field(default=None, metadata={"help": "A custom wording, with {problem} once."})
-    timeout: float = field(default=5.0, metadata={"help": "Seconds that judging one answer may take."})
+    timeout: float = field(default=5.0, metadata={"help": "Seconds of CPU time that judging one answer may take."})
     tensor_parallel_size: int = field(default=1, metadata={"help": "GPUs that vLLM splits the model over."})
     gpu_memory_utilization: float = field(default=0.9, metadata={"help": "Share of a GPU's memory that vLLM takes."})
     max_model_length: int | None = field(default=None, metadata={"help": "Prompt and completion, tokens, for vLLM."})

@@ -124,7 +124,7 @@ def _select(rows: Dataset, name: str) -> Dataset:
     unasked = len(copies.pop("", []))
     solutions = rows["solution"][:]
     agreed = [indices[0] for indices in _agreeing(copies, solutions)]
-    # Marked by `map`, whose cache lets the other ranks of a machine read the same verdicts: a deadline can differ.
+    # Marked by `map`, whose cache lets the other ranks of a machine read the same verdicts: they try no answer again.
     marked = rows.select(agreed).map(_mark_readable, batched=True, batch_size=256, desc="Checking answers")
     flags = marked["readable"][:] if agreed else []
     lost = [index for index, flag in zip(agreed, flags, strict=True) if not flag]

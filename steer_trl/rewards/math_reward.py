@@ -26,11 +26,16 @@ class MathReward:
 
     Only the last `\boxed{}` of a completion counts. math-verify compares it with the gold answer inside worker
     processes that are killed at the deadline, so no completion can stop training, from whatever thread it is called.
-    An answer that misses the deadline or crashes its worker is incorrect, and so is a false equation such as `33=34`.
+    An answer that misses the deadline or crashes its worker, twice, is incorrect, and so is a false equation such as
+    `33=34`.
+
+    The deadline counts the CPU time that is spent on the answer, so that a busy machine judges as an idle one does; 20
+    times as much wall-clock time (at least 60 s) ends what is blocked. An answer that fails is tried once more while
+    no other is being judged, at most 32 answers of a call.
 
     Args:
         correct, incorrect (`float`): the two rewards; 1 and -1 in the STEER paper (section 5.1).
-        timeout (`float`): seconds that one answer may take.
+        timeout (`float`): seconds of CPU time that one answer may take; on Windows, of wall-clock time.
         answer_format (`str`): `"boxed"`, or `"answer_line"` where the prompt asks for a last line `Answer: ...`.
         num_workers (`int`, *optional*): processes; all cores of this machine by default, shared among its ranks.
 
@@ -52,7 +57,7 @@ class MathReward:
     ) -> None:
         complaints = [
             *in_interval("correct", correct, "(-inf, inf)", "it is a reward"),
-            *in_interval("timeout", timeout, "(0, inf)", "it is a deadline in seconds"),
+            *in_interval("timeout", timeout, "(0, inf)", "it is a deadline in seconds of CPU time"),
             *one_of("answer_format", answer_format, ANSWER_FORMATS),
         ]
         if is_number(correct):

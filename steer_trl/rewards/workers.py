@@ -1,9 +1,14 @@
 """Processes that do a job each, within a deadline, and are killed when they miss it.
 
-A thread cannot be stopped, an alarm is not heard inside one long operation of the interpreter, and math-verify's own
-deadline exists in the main thread only. A process can be killed. Pebble's pool does that. Loky starts the processes:
-not by forking (this process may hold a GPU, threads and much memory), and not by running the user's script a second
-time, as `multiprocessing` would.
+A thread cannot be stopped, a signal's handler is not run inside one long operation of the interpreter, and
+math-verify's own deadline exists in the main thread only. A process can be killed. Pebble's pool replaces it then.
+Loky starts the processes: not by forking (this process may hold a GPU, threads and much memory), and not by running
+the user's script a second time, as `multiprocessing` would.
+
+The deadline counts the seconds of CPU time that the job itself has used, so that a result does not depend on what else
+the machine is doing: the kernel's timer of the process sends a signal that nobody handles. A limit of wall-clock time,
+twenty times as wide, is there for a process that is stopped or blocked. What fails all the same is tried once more
+when no other job is running, and only then has failed.
 
 No job may take more than its worker's share of the machine's memory, and none may leave it taken: math-verify and
 SymPy cache what they compute, numbers of 50 MB too. A worker that has grown is replaced before its next job.
@@ -27,6 +32,8 @@ MEMORY_LIMITS = 2**29, 2**32  # bytes of address space a worker may take, at lea
 GROWTH = 2**27  # bytes a worker may hold on to between jobs; 11 MB are usual
 OUTGROWN = 77  # exit code of a worker that holds more
 ATTEMPTS = 3
+SECOND_TRIES = 32  # of a call's jobs at most: each may take its whole deadline, and nothing else runs meanwhile
+HAS_CPU_TIMER = hasattr(signal, "setitimer")  # not on Windows, where the deadline is of wall-clock time
 
 
 class Workers:
@@ -36,7 +43,10 @@ class Workers:
         function (`Callable`): importable by name.
         warm_up (`Callable`): called once in each new process, before any deadline runs; if it raises, so does `map`.
         num_workers (`int`): processes.
-        timeout (`float`): seconds a job may take.
+        timeout (`float`): seconds of CPU time a job may take.
+
+    Attributes:
+        wall_limit (`float`): seconds of wall-clock time a job may take: 20 times `timeout`, at least 60.
     """
 
     _pool: ProcessPool | None
@@ -46,23 +56,39 @@ class Workers:
         self, function: Callable[..., Any], warm_up: Callable[[], None], num_workers: int, timeout: float
     ) -> None:
         self.function, self.warm_up, self.num_workers, self.timeout = function, warm_up, num_workers, timeout
+        self.wall_limit = max(60.0, 20 * timeout) if HAS_CPU_TIMER else timeout
         self._forget_pool()
 
     def map(self, jobs: Iterable[tuple[Any, ...]]) -> list[Any]:
         """Return the function's result for each job's arguments; `TimeoutError` or `ProcessExpired`, not raised, for
-        a job that missed its deadline or crashed its process.
+        a job that missed its deadline or crashed its process, twice: the second time no other job was running.
+
+        Calls from several threads take turns.
 
         Raises:
             `RuntimeError`: the processes cannot be started, or die without a job.
         """
         jobs = list(jobs)
+        if self._process_id != os.getpid():  # after a fork the pool's threads are not here
+            self._forget_pool()
+        with self._turn:
+            results = self._try(jobs)
+            failed = [i for i, result in enumerate(results) if isinstance(result, FAILURES)]
+            failed.sort(key=lambda i: _used_its_cpu_time(results[i]))  # the others may well succeed now
+            for i in failed[:SECOND_TRIES]:
+                results[i : i + 1] = self._try([jobs[i]])
+        return results
+
+    def _try(self, jobs: list[tuple[Any, ...]]) -> list[Any]:
         results: dict[int, Any] = {}
         failures = 0
         while len(results) < len(jobs):
+            begun_with = len(results)
             try:
                 pool = self._running_pool()
+                limits = self.timeout, self.wall_limit
                 futures = {
-                    i: pool.schedule(_run, (self.function, job, self.timeout), timeout=self.timeout)
+                    i: pool.schedule(_run, (self.function, job, *limits), timeout=self.wall_limit)
                     for i, job in enumerate(jobs)
                     if i not in results
                 }
@@ -72,7 +98,7 @@ class Workers:
                         results[i] = result
             except (BrokenProcessPool, RuntimeError) as error:
                 self.stop()
-                failures += 1
+                failures = 1 if len(results) > begun_with else failures + 1
                 if failures == ATTEMPTS:
                     raise RuntimeError(
                         f"the {self.num_workers} worker process(es) that score answers do not stay alive. See "
@@ -89,8 +115,6 @@ class Workers:
 
     def _running_pool(self) -> ProcessPool:
         with self._lock:
-            if self._process_id != os.getpid():  # after a fork the pool's threads are not here
-                self._forget_pool()
             if self._pool is None:
                 self._pool = ProcessPool(
                     self.num_workers,
@@ -104,7 +128,7 @@ class Workers:
     def _forget_pool(self) -> None:
         self._pool = self._finalizer = None
         self._process_id = os.getpid()
-        self._lock = Lock()
+        self._lock, self._turn = Lock(), Lock()
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.function, self.warm_up, self.num_workers, self.timeout
@@ -132,11 +156,18 @@ def _ranks_here() -> int:
     return int(os.environ.get("LOCAL_WORLD_SIZE", 1))
 
 
+FAILURES = TimeoutError, ProcessExpired
+
+
 def _result_of(future: Future) -> Any:
     try:
         return future.result()
-    except (TimeoutError, ProcessExpired) as error:
+    except FAILURES as error:
         return error
+
+
+def _used_its_cpu_time(failure: Exception) -> bool:
+    return HAS_CPU_TIMER and getattr(failure, "exitcode", None) == -signal.SIGPROF
 
 
 def _end(pool: ProcessPool) -> None:
@@ -152,7 +183,9 @@ _memory_at_start = 0
 
 def _start(warm_up: Callable[[], None], limit: int | None) -> None:
     global _memory_at_start
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # die at once, not when the interpreter gets round to it
+    for name in ("SIGTERM", "SIGPROF", "SIGALRM"):  # die at once, not when the interpreter gets round to it
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
     if limit is not None:
         import resource
 
@@ -169,14 +202,16 @@ def _memory() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _run(function: Callable[..., Any], job: tuple[Any, ...], timeout: float) -> Any:
+def _run(function: Callable[..., Any], job: tuple[Any, ...], timeout: float, wall_limit: float) -> Any:
     if _memory() > _memory_at_start + GROWTH:
         os._exit(OUTGROWN)
-    if os.name != "posix":
+    if not HAS_CPU_TIMER:
         return function(*job)
+    signal.setitimer(signal.ITIMER_PROF, timeout)
     # If nobody is left to kill this process, because the trainer itself was killed, the alarm does.
-    signal.setitimer(signal.ITIMER_REAL, 2 * timeout)
+    signal.setitimer(signal.ITIMER_REAL, 2 * wall_limit)
     try:
         return function(*job)
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,6 +1,7 @@
 r"""`MathReward`: the last box only, math-verify's verdict, a deadline that holds, and TRL's contract."""
 
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -9,7 +10,7 @@ import pytest
 from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
-from support import ROOT
+from support import ROOT, jobs
 from support.hostile import HOSTILE
 from support.jobs import fail, keep, kill_or_return, nothing, take_memory
 
@@ -24,7 +25,7 @@ TOWER = r"\boxed{5^{5^{5^{5^5}}}}"
 
 @pytest.fixture(scope="module")
 def reward():
-    return MathReward(timeout=2.0)  # long enough for an easy answer on a busy machine
+    return MathReward(timeout=1.0)  # seconds of CPU time: an easy answer takes hundredths
 
 
 def test_the_hostile_set(reward):
@@ -223,6 +224,38 @@ class TestWorkers:
         results = workers.map([("return",), ("kill",), ("return",)])
         assert results[0] == results[2] == "return"
         assert isinstance(results[1], Exception)
+        workers.stop()
+
+    def test_a_job_that_waits_longer_than_its_deadline_is_finished(self):
+        workers = Workers(jobs.wait, nothing, num_workers=2, timeout=0.2)
+        assert workers.map([(1.0,)] * 3) == ["waited"] * 3
+        workers.stop()
+
+    def test_a_job_is_killed_at_its_seconds_of_cpu_inside_one_operation_too(self):
+        workers = Workers(jobs.burn, nothing, num_workers=1, timeout=0.2)
+        (result,) = workers.map([()])
+        assert result.exitcode == -signal.SIGPROF
+        workers.stop()
+
+    def test_a_job_that_takes_no_cpu_at_all_is_killed_by_the_wall_clock(self):
+        workers = Workers(jobs.stop, nothing, num_workers=1, timeout=0.2)
+        assert workers.wall_limit == 60
+        workers.wall_limit = 1.0
+        (result,) = workers.map([()])
+        assert isinstance(result, TimeoutError)
+        workers.stop()
+
+    def test_what_fails_beside_other_jobs_is_tried_once_more_alone(self, tmp_path):
+        workers = Workers(jobs.burn_in_company, nothing, num_workers=2, timeout=0.5)
+        assert workers.map([(str(tmp_path), "1", "2"), (str(tmp_path), "2", "1")]) == ["alone", "alone"]
+        workers.stop()
+
+    def test_second_tries_have_an_end(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("steer_trl.rewards.workers.SECOND_TRIES", 1)
+        workers = Workers(jobs.burn_at_first, nothing, num_workers=1, timeout=0.5)
+        results = workers.map([(str(tmp_path), "1"), (str(tmp_path), "2")])
+        assert results[0] == "done"
+        assert results[1].exitcode == -signal.SIGPROF
         workers.stop()
 
     def test_memory_has_a_limit(self):
