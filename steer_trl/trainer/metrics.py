@@ -22,7 +22,7 @@ Keys = tuple[str, ...]
 class StepSummary:
     """Adds up the statistics of an optimizer step's micro-batches, and gathers the sums of all ranks once.
 
-    Every rank adds the same keys in the same order.
+    Every rank adds the same keys in the same order, whatever could be measured there: what could not counts no token.
     """
 
     def __init__(self) -> None:

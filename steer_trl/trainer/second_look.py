@@ -5,6 +5,7 @@ micro-batch of a diagnosed step is kept, and scored once more when the next step
 one micro-batch. Dropout, where there is any, is in both scores and makes the difference noisy.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,13 +14,16 @@ from torch import Tensor
 
 from steer_trl.diagnostics import Statistic, realised_statistics
 from steer_trl.shaping import TokenBatch
+from steer_trl.trainer.guard import guard
 from steer_trl.trainer.inputs import Score
+from steer_trl.trainer.typed import GRPOTrainer
 
 
 class SecondLook:
     """The micro-batch that is kept until the update is made, and what the loss was given for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, trainer: GRPOTrainer) -> None:
+        self._trainer = trainer
         self._kept: tuple[dict[str, Any], TokenBatch, Tensor] | None = None
 
     def keep(self, inputs: dict[str, Any], batch: TokenBatch, advantages: Tensor) -> None:
@@ -28,8 +32,14 @@ class SecondLook:
 
     @torch.no_grad()
     def take(self, score: Callable[[dict[str, Any]], Score]) -> dict[str, Statistic]:
-        """Return what the update did to the kept micro-batch, by the pass `score`; nothing where none is kept."""
+        """Return what the update did to the kept micro-batch, by the pass `score`; nothing where none is kept.
+
+        A pass that fails leaves the keys, which are the same on every rank, and counts no token on this one.
+        """
         if self._kept is None:
             return {}
         (inputs, batch, advantages), self._kept = self._kept, None
-        return realised_statistics(batch, advantages, score(inputs).entropies)
+        entropies = torch.full_like(batch.entropies, math.nan)
+        with guard(self._trainer, "The entropy after an update cannot be measured"):
+            entropies = score(inputs).entropies
+        return realised_statistics(batch, advantages, entropies)

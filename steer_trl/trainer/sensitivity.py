@@ -6,10 +6,9 @@ more, without gradient: what it knows of soft caps, scales, precision and sharde
 that are there for one pass; where nobody asks, the model is as TRL left it.
 """
 
-import logging
+import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -21,10 +20,9 @@ from trl.trainer.utils import add_fused_lm_head
 
 from steer_trl.functional import entropy_sensitivity_without_logits
 from steer_trl.shaping import reads_sensitivities
+from steer_trl.trainer.guard import guard
 from steer_trl.trainer.inputs import Score
 from steer_trl.trainer.typed import GRPOTrainer
-
-logger = logging.getLogger(__name__)
 
 
 class HeadOnly:
@@ -43,20 +41,11 @@ class HeadOnly:
         raise NotImplementedError
 
 
-@contextmanager
-def _guard(trainer: GRPOTrainer) -> Iterator[None]:
-    """Let nothing out that goes wrong inside, unless a method cannot do without: a diagnostic ends no training."""
-    try:
-        yield
-    except Exception as error:
-        if reads_sensitivities(trainer.shapers):
-            raise
-        _warn_once(f"The exact entropy change cannot be predicted for this model, and is not in the log: {error!r}")
-
-
-@cache
-def _warn_once(text: str) -> None:
-    logger.warning(text)
+def _guard(trainer: GRPOTrainer) -> AbstractContextManager[None]:
+    """Let no error out, unless a method cannot do without the sensitivities."""
+    if reads_sensitivities(trainer.shapers):
+        return nullcontext()
+    return guard(trainer, "The exact entropy change cannot be predicted for this model")
 
 
 @contextmanager
@@ -64,13 +53,18 @@ def scoring(trainer: GRPOTrainer, wants_sensitivities: bool) -> Iterator[Callabl
     """Give a function that makes the score `[B, T]` of what TRL's forward pass returned inside.
 
     With `wants_sensitivities` each pass of the policy inside is followed by one of its head. Collective then where
-    the head's weights are sharded: the same on every rank.
+    the head's weights are sharded: the same on every rank. Where it fails and only a diagnostic asks, they are NaN:
+    what is made of them has the same keys on every rank, and counts no token on this one.
     """
     found: list[Tensor] = []
 
     def score_of(outputs: tuple[Any, ...]) -> Score:
         logps, entropies, *_ = outputs
-        return Score(logps, entropies, torch.cat([x[:, -logps.size(1) :] for x in found]) if found else None)
+        if not wants_sensitivities:
+            return Score(logps, entropies)
+        with _guard(trainer):
+            return Score(logps, entropies, _joined(found, logps))
+        return Score(logps, entropies, torch.full_like(logps, math.nan))
 
     hooks: list[RemovableHandle] = []
     if wants_sensitivities:
@@ -81,6 +75,14 @@ def scoring(trainer: GRPOTrainer, wants_sensitivities: bool) -> Iterator[Callabl
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _joined(found: list[Tensor], logps: Tensor) -> Tensor:
+    """The sensitivities `[B, T]` of the chunks in which the batch went through the model."""
+    missing = len(logps) - sum(map(len, found))
+    if missing:
+        raise RuntimeError(f"{missing} of {len(logps)} sequences have passed the model without its hooks")
+    return torch.cat([x[:, -logps.size(1) :] for x in found])
 
 
 def _hooks(trainer: GRPOTrainer, found: list[Tensor]) -> list[RemovableHandle]:

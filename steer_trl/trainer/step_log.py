@@ -29,7 +29,7 @@ class StepLog:
         self._weighs = any(shaper.overrides("weights") for shaper in shapers.values())
         self._acts = self._weighs or any(shaper.overrides("bonus") for shaper in shapers.values())
         self._summaries = {"train": StepSummary(), "eval": StepSummary()}
-        self._second_look = SecondLook()
+        self._second_look = SecondLook(trainer)
 
     @property
     def is_wanted(self) -> bool:

@@ -49,7 +49,7 @@ def line_of(
         "prompt": text if len(text) <= LONGEST_PROMPT else f"{text[:LONGEST_PROMPT]} [...]",
         "num_tokens": length,
         "is_truncated": not (ids[:length] == tokenizer.eos_token_id).any().item(),
-        "entropy_change_source": "estimate" if batch.sensitivities is None else "exact",
+        "entropy_change_source": "exact" if is_exact(batch) else "estimate",
         "texts": texts_of(tokenizer, ids[:kept].tolist()),
         "token_ids": ids[:kept].tolist(),
         "position_ids": list(range(len(prompt), len(prompt) + kept)),
@@ -87,7 +87,12 @@ def predicted_change(batch: TokenBatch, advantages: Tensor) -> Tensor:
     -I_clip r A Phi with the exact Phi where the batch has it, otherwise STEER's estimate of it (2510.10150, Eq. 9).
     """
     estimated, predicted = changes(batch, advantages)
-    return estimated if predicted is None else predicted
+    return predicted if predicted is not None and is_exact(batch) else estimated
+
+
+def is_exact(batch: TokenBatch) -> bool:
+    """Whether the exact Phi of the batch is known; it is NaN where its pass has failed."""
+    return batch.sensitivities is not None and not batch.sensitivities.isnan().all().item()
 
 
 def texts_of(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[str]:

@@ -2,15 +2,19 @@
 
     accelerate launch ... fixed_rollout.py CASES.json OUT.json
 
-`CASES.json` holds a list of cases: `fields` of the configuration, `steps` to train, `variant` of the completions and
-`lora`. `OUT.json` gets, for each, the weight and the final advantage of every token by completion, the losses, and the
-change of the parameters.
+`CASES.json` holds a list of cases: `fields` of the configuration, `steps` to train, `variant` of the completions,
+`lora`, and `out_of_memory`, the part of a close look that fails on rank 1. `OUT.json` gets, for each, the weight and
+the final advantage of every token by completion, the losses, and the change of the parameters.
 """
 
+import itertools
 import json
 import os
 import random
 import sys
+from contextlib import contextmanager
+from functools import partial
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
@@ -25,6 +29,7 @@ from transformers import PrinterCallback
 from steer_trl import SteerGRPOConfig
 from steer_trl.processes import leave_group
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.trainer import sensitivity
 
 COMPLETIONS = 16
 OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/")
@@ -109,6 +114,25 @@ class Recording(Watching):
             self.accelerator.gather = gather
 
 
+@contextmanager
+def running_out_of_memory(trainer, part):
+    """Let a `part` of each close look fail on rank 1, as the allocator does: with other numbers each time."""
+    attempts = itertools.count()
+
+    def fail(*_, **__):
+        raise torch.OutOfMemoryError(f"Tried to allocate {next(attempts)} bytes")
+
+    if part is None or trainer.accelerator.process_index != 1:
+        yield
+    elif part == "second look":  # the pass after the update, which gives the realised change
+        log = trainer.step._log
+        with patch.object(log, "look_again", partial(lambda look_again, _score: look_again(fail), log.look_again)):
+            yield
+    else:  # the pass of the head, which gives the predicted one
+        with patch.object(sensitivity, "add_fused_lm_head"), patch.object(sensitivity.HeadOnly, "forward", fail):
+            yield
+
+
 def engine(trainer):
     """What the trainer really runs on."""
     plugin = trainer.accelerator.state.deepspeed_plugin
@@ -148,7 +172,8 @@ def run(case):
         name: value.detach().clone()
         for name, value in trainer.accelerator.unwrap_model(trainer.model).state_dict().items()
     }
-    trainer.train()
+    with running_out_of_memory(trainer, case.get("out_of_memory")):
+        trainer.train()
     recorded = gather_object(trainer.recorded)
     weights = {f"{step} {ids}": w for step, ids, w, _ in recorded}
     losses = [log["loss"] for log in trainer.state.log_history if "loss" in log]

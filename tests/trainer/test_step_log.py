@@ -1,13 +1,14 @@
 """What the log says of a step: with every method and without one, over all of its tokens, gathered once."""
 
+import itertools
 import math
 
 import pytest
 import torch
-from support.runs import OPEN_STARE, Spy, Watching
+from support.runs import OPEN_STARE, Spy, Watching, same_parameters
 from trl import GRPOTrainer
 
-from steer_trl import SteerGRPOTrainer
+from steer_trl import SteerGRPOTrainer, runlog
 from steer_trl.shaping import Shaper
 from steer_trl.trainer.metrics import StepSummary
 
@@ -65,14 +66,18 @@ class Off(Twice):
 def test_a_model_whose_head_cannot_be_passed_again_is_trained_all_the_same(train, monkeypatch, caplog):
     """A diagnostic ends no training; a method that reads the sensitivities cannot do without."""
 
+    attempts = itertools.count()
+
     def cannot(*_, **__):
-        raise AttributeError("no such head")
+        raise AttributeError(f"no such head {next(attempts)}")
 
     monkeypatch.setattr("steer_trl.trainer.sensitivity.HeadOnly.forward", cannot)
     monkeypatch.setattr("steer_trl.trainer.sensitivity.add_fused_lm_head", lambda *_, **__: None)
-    trainer = train(SteerGRPOTrainer, advantage_shaping="none", max_steps=3, diagnostics_steps=1)
+    trainer = train(SteerGRPOTrainer, advantage_shaping="none", max_steps=3, diagnostics_steps=1, log_tokens=1)
+    lines = runlog.lines(runlog.token_path(trainer.args.output_dir, 1))
+    assert {line["entropy_change_source"] for line in lines} == {"estimate"}
     assert CHEAP | {"entropy/realised_change"} <= keys(trainer, 1) and not CLOSE & keys(trainer, 1)
-    assert caplog.text.count("no such head") == 1  # once, not at every step
+    assert caplog.text.count("no such head") == 1  # once, not at every step, although its text differs
     with pytest.raises(AttributeError, match="no such head"):
         train(SteerGRPOTrainer, steer_form="exact", max_steps=1)
 
@@ -162,6 +167,19 @@ class TestSecondLook:
         change = one.score(trainer.batches[0])[1] - trainer.before[0]
         assert logged[1] == pytest.approx(change[mask].double().mean().item(), rel=1e-4)
         assert abs(logged[1]) > 1e-5
+
+    def test_a_second_pass_that_fails_ends_no_training(self, make_trainer, train, caplog):
+        fields = {"max_steps": 3, "diagnostics_steps": 1, "advantage_shaping": "none"}
+        trainer = make_trainer(SteerGRPOTrainer, **fields)
+
+        def cannot(_inputs):
+            raise torch.OutOfMemoryError("too long")
+
+        trainer.rollouts.score = cannot
+        trainer.train()
+        whole = train(SteerGRPOTrainer, **fields)
+        assert keys(trainer, 1) == keys(whole, 1) - LATER and same_parameters(trainer, whole)
+        assert caplog.text.count("too long") == 1
 
     @pytest.mark.parametrize("steps", [0, 3])
     def test_how_often(self, train, steps):

@@ -1,0 +1,33 @@
+"""A close look that fails on one of two ranks changes nothing but the log, which is of the other's tokens then."""
+
+import pytest
+from support.processes import TWO_PROCESSES
+
+PREDICTED = {"entropy/predicted_change", "entropy/predicted_correlation"}
+PREDICTED |= {
+    f"quadrants/{sign}_{kind}_change" for sign in ("positive", "negative") for kind in ("expected", "surprising")
+}
+REALISED = {"entropy/realised_change", "entropy/estimated_correlation", "entropy/predicted_correlation"}
+LOST = {"head": PREDICTED, "second look": REALISED}
+
+
+@pytest.fixture(scope="module", params=["none", "steer"])
+def results(request, run_cases):
+    """Three steps, each with a close look: all of which succeed, and those that fail on rank 1."""
+    case = {"fields": {"advantage_shaping": request.param, "diagnostics_steps": 1}, "steps": 3}
+    failing = [case | {"out_of_memory": part} for part in LOST]
+    return dict(zip(("nowhere", *LOST), run_cases([case, *failing], TWO_PROCESSES), strict=True))
+
+
+@pytest.mark.parametrize("part", LOST)
+def test_the_training_is_the_same(results, part):
+    whole, partial = results["nowhere"], results[part]
+    assert partial["update"] == whole["update"] and partial["losses"] == whole["losses"]
+
+
+@pytest.mark.parametrize("part", LOST)
+def test_the_log_lacks_one_rank_of_what_failed_and_nothing_else(results, part):
+    for whole, partial in zip(results["nowhere"]["log"][:3], results[part]["log"], strict=False):
+        assert partial.keys() == whole.keys()
+        differ = {key for key in whole if partial[key] != whole[key]}
+        assert differ == LOST[part] & whole.keys()
