@@ -18,11 +18,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from steer_trl.files import write_whole
+from steer_trl.files import open_regular, write_whole
 
 LOGS, RUN, METRICS, ALARMS, TOKENS = "_logs", "run.json", "metrics.jsonl", "alarms.jsonl", "tokens"
 SCHEMA = 1
 TOKEN_FILE = re.compile(r"step-(\d{1,15})\.jsonl")
+LARGEST_RUN = 16 << 20  # bytes of run.json
+DEEPEST = 50  # lists and mappings inside of each other; a run log has five
 
 
 def append(output_dir: str | Path, entry: Mapping[str, Any], name: str = METRICS) -> None:
@@ -55,9 +57,10 @@ def as_json(value: Any) -> Any:
 
 
 def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> None:
-    """Make `_logs` ready for a run that goes on after optimizer step `step`, and write its `run.json`.
+    """Make `_logs` ready for a run that continues after optimizer step `step`, and write its `run.json`.
 
     From step 0 it is a new run: the logs of an earlier one are moved to `_logs.1`, `_logs.2`, ... and are not read.
+    Of an earlier `run.json` counts only what can be: anybody may have edited it.
     """
     folder = Path(output_dir, LOGS)
     before: dict[str, Any] = {}
@@ -74,8 +77,11 @@ def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> 
             _cut(path, step, longest=sys.maxsize - 1)
     folder.mkdir(parents=True, exist_ok=True)
     now = round(time.time(), 3)
-    resumed = [*before.get("resumed", []), {"step": step, "time": now}] if step else []
-    run = {"schema_version": SCHEMA, "started": before.get("started", now), "resumed": resumed, **description}
+    started, resumed = before.get("started"), before.get("resumed")
+    started = started if isinstance(started, (int, float)) and 0 < started < now else now
+    resumed = [one for one in resumed if isinstance(one, dict)] if isinstance(resumed, list) else []
+    resumed = [*resumed, {"step": step, "time": now}] if step else []
+    run = {"schema_version": SCHEMA, "started": started, "resumed": resumed, **description}
     text = json.dumps(as_json(run), indent=1)
     write_whole(folder / RUN, lambda path: path.write_text(text, encoding="utf-8"))
 
@@ -83,10 +89,10 @@ def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> 
 def lines(path: Path, longest: int = 1 << 20) -> Iterator[dict[str, Any] | None]:
     """Read a file of lines: a mapping each, and `None` for one that is torn, too long or no mapping.
 
-    Too long are more than `longest` bytes. Nothing comes from a file that is not there.
+    Too long are more than `longest` bytes. Nothing comes from what is not there or no regular file, such as a pipe.
     """
     try:
-        file = path.open("rb")
+        file = open_regular(path)
     except OSError:
         return
     with file:
@@ -100,12 +106,20 @@ def lines(path: Path, longest: int = 1 << 20) -> Iterator[dict[str, Any] | None]
 
 
 def loads(text: bytes) -> dict[str, Any] | None:
-    """A mapping from JSON that anybody may have written, `None` from anything else."""
+    """A mapping from JSON that anybody may have written, `None` from anything else, and from endless nesting."""
     try:
         value = json.loads(text.decode(errors="replace"))
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return value if isinstance(value, dict) and not _is_deep(value) else None
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        inside = (item for one in level for item in (one.values() if isinstance(one, dict) else one))
+        level = [item for item in inside if isinstance(item, (dict, list))]
+    return bool(level)
 
 
 def step_of(entry: Mapping[str, Any]) -> int:
@@ -115,9 +129,10 @@ def step_of(entry: Mapping[str, Any]) -> int:
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """`run.json` of a `_logs` folder; empty where there is none."""
+    """`run.json` of a `_logs` folder; empty where there is none that can be read."""
     try:
-        return loads((folder / RUN).read_bytes()) or {}
+        with open_regular(folder / RUN) as file:
+            return loads(file.read(LARGEST_RUN)) or {}
     except OSError:
         return {}
 

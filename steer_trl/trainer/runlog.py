@@ -1,6 +1,7 @@
 """Writes the run's log to `<output_dir>/_logs` as it comes; `steer_trl/runlog.py` says what is there."""
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState
@@ -17,7 +18,7 @@ PACKAGES = ("steer_trl", "trl", "transformers", "torch", "accelerate", "peft", "
 
 
 class RunLog(TrainerCallback):
-    """A line per log entry, written by the main process of a run that trains. A full disk does not stop the run."""
+    """A line per log entry, written by the main process of a run that trains. No failure of it stops the run."""
 
     def __init__(self, trainer: GRPOTrainer, cards: ModelCards) -> None:
         self._trainer, self._cards = trainer, cards
@@ -25,10 +26,10 @@ class RunLog(TrainerCallback):
         self._early: list[dict[str, Any]] = []
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Begin, or go on after the checkpoint's step."""
+        """Begin, or continue after the checkpoint's step."""
         if state.is_world_process_zero:
             self._is_open = True
-            self._attempt(runlog.begin, args.output_dir, state.global_step, self._description(state))
+            self._attempt(self._begin, args.output_dir, state)
             early, self._early = self._early, []
             for entry in early if state.global_step == 0 else []:  # else the log has them, or is another's
                 self._attempt(runlog.append, args.output_dir, entry)
@@ -45,6 +46,9 @@ class RunLog(TrainerCallback):
         else:
             self._early.append(entry)
 
+    def _begin(self, output_dir: str, state: TrainerState) -> None:
+        runlog.begin(output_dir, state.global_step, self._description(state))
+
     def _description(self, state: TrainerState) -> dict[str, Any]:
         trainer, args = self._trainer, self._trainer.args
         return {
@@ -56,10 +60,11 @@ class RunLog(TrainerCallback):
             "versions": installed(PACKAGES),
         }
 
-    def _attempt(self, write: Any, *given: Any) -> None:
+    def _attempt(self, write: Callable[..., None], output_dir: str, *given: Any) -> None:
         try:
-            write(*given)
-        except OSError:
+            write(output_dir, *given)
+        except Exception:  # of a full disk, or of a value that nobody foresaw
             if not self._failed:
-                logger.warning("The run log in %s cannot be written; the training goes on.", given[0], exc_info=True)
+                text = "The run log in %s cannot be written; the training continues."
+                logger.warning(text, output_dir, exc_info=True)
             self._failed = True

@@ -63,5 +63,35 @@ def test_a_full_disk_does_not_stop_the_run(make_trainer, caplog):
     trainer.train()
     assert trainer.state.global_step == 2
     assert [record.message for record in caplog.records if "run log" in record.message] == [
-        f"The run log in {trainer.args.output_dir} cannot be written; the training goes on."
+        f"The run log in {trainer.args.output_dir} cannot be written; the training continues."
+    ]
+
+
+@pytest.mark.parametrize("before", ['{"resumed": null}', '{"resumed": 5, "started": "soon"}', "null", "[" * 9000])
+def test_garbage_in_run_json_does_not_end_a_resumed_training(make_trainer, before):
+    first = make_trainer(SteerGRPOTrainer, max_steps=1, save_strategy="steps", save_steps=1)
+    first.train()
+    path = Path(first.args.output_dir, "_logs/run.json")
+    path.write_text(before)
+    again = make_trainer(SteerGRPOTrainer, max_steps=2)
+    again.train(resume_from_checkpoint=f"{first.args.output_dir}/checkpoint-1")
+    assert again.state.global_step == 2
+    assert [one["step"] for one in json.loads(path.read_text())["resumed"]] == [1]
+
+
+def test_no_failure_of_the_run_log_stops_the_run(make_trainer, caplog):
+    class Unwritable:
+        def __str__(self):
+            raise TypeError("no text")
+
+    class Odd(TrainerCallback):
+        def on_log(self, args, state, control, logs=None, **_):
+            logs["odd"] = Unwritable()
+
+    trainer = make_trainer(SteerGRPOTrainer, max_steps=2)
+    trainer.callback_handler.callbacks.insert(0, Odd())
+    trainer.train()
+    assert trainer.state.global_step == 2
+    assert [record.message for record in caplog.records if "run log" in record.message] == [
+        f"The run log in {trainer.args.output_dir} cannot be written; the training continues."
     ]
