@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from steer_trl.files import open_regular, write_whole
 
@@ -96,13 +96,18 @@ def lines(path: Path, longest: int = 1 << 20) -> Iterator[dict[str, Any] | None]
     except OSError:
         return
     with file:
-        while line := file.readline(longest + 1):
-            if len(line) > longest:
-                while line and not line.endswith(b"\n"):
-                    line = file.readline(longest)
-                yield None
-            elif line.strip():
-                yield loads(line)
+        yield from lines_of(file, longest)
+
+
+def lines_of(file: BinaryIO, longest: int = 1 << 20, most: float = math.inf) -> Iterator[dict[str, Any] | None]:
+    """As [`lines`], of an open file; no line is begun after the first `most` bytes."""
+    while file.tell() < most and (line := file.readline(longest + 1)):
+        if len(line) > longest:
+            while line and not line.endswith(b"\n") and file.tell() < most:
+                line = file.readline(longest)
+            yield None
+        elif line.strip():
+            yield loads(line)
 
 
 def loads(text: bytes) -> dict[str, Any] | None:

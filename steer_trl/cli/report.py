@@ -2,10 +2,8 @@
 
     steer-trl report runs/grpo runs/stare -o report.html
 
-A run is the folder that `output_dir` named; a folder of runs stands for all of them. It works on a run that goes on.
+A run is the folder that `output_dir` named; a folder of runs stands for all of them. It works on a run in progress.
 """
-
-from pathlib import Path
 
 from steer_trl.cli.sentences import Sentences
 from steer_trl.report import write
@@ -16,12 +14,11 @@ def main(arguments: list[str]) -> None:
 
     Raises:
         `NoRun`: a RUN that is not a folder, or has no log.
+        `ValueError`: an output that is a folder, or that would overwrite what is no page.
     """
     parser = Sentences("steer-trl report", allow_abbrev=False, description=__doc__.split("\n", 1)[0].replace("`", ""))
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or of several runs")
-    parser.add_argument(
-        "-o", "--output", type=Path, default=Path("report.html"), help="the page; report.html by default"
-    )
+    parser.add_argument("-o", "--output", default="report.html", help="the page; report.html by default")
     given = parser.parse_args(arguments)
     path = write(given.runs, given.output)
     print(f"{path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser; it needs no network.")  # noqa: T201

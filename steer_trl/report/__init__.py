@@ -1,6 +1,7 @@
 """One page that shows what happened in a run, from its folder alone: `steer-trl report RUN [RUN ...]`.
 
 read.py      a folder as a `Run`: its log, alarms, looks at tokens; whatever else lies there does no harm
+fields.py    its settings, methods and versions, each within a size
 panels.py    which keys of the log make a panel, and what a reader is told about it
 data.py      the runs as the page's data: thinned curves, seeds put together, settings that differ
 tokens.py    some groups of completions, cut to a size that a browser takes

@@ -8,12 +8,14 @@ from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
+from steer_trl import runlog
+from steer_trl.report.fields import shortened
 from steer_trl.report.panels import PANELS, Panel
 from steer_trl.report.read import Run
 from steer_trl.report.tokens import BUDGET, looks_of
 
 POINTS = 400  # of a curve
-LONGEST_VALUE = 300  # characters of a setting
+MOST_NOTES = 10  # of a run
 ALWAYS_FINITE = ("loss", "grad_norm", "entropy", "rollout_entropy", "reward")  # others can have nothing to measure
 RUNNING = 15 * 60  # seconds after its last entry that a run is taken for one that goes on
 # Settings in which the seeds of one experiment differ.
@@ -39,15 +41,16 @@ def _run(run: Run, budget: int) -> dict[str, Any]:
     hidden = 1 in run.curves.get("dynamic_sampling/hidden", {}).values()  # then a step had no token to measure
     finite = [key for key in ALWAYS_FINITE if not (hidden and key.endswith("entropy"))]
     spoilt = [f"{key} ({run.not_finite[key]}x)" for key in finite if key in run.not_finite]
+    notes = run.notes + ([f"No finite number in some entries: {', '.join(spoilt)}."] if spoilt else [])
     ended = max(run.times.values(), default=None)
     return {
         "name": run.name,
         "folder": str(run.folder),
         "methods": run.description.get("methods"),
-        "model": _short(run.description.get("model")),
-        "versions": run.description.get("versions") or {},
+        "model": run.description.get("model"),
+        "versions": run.description.get("versions", {}),
         "started": run.description.get("started"),
-        "resumed": [one.get("step") for one in run.description.get("resumed") or [] if isinstance(one, dict)],
+        "resumed": run.description.get("resumed", []),
         "step": run.last_step,
         "max_steps": run.max_steps,
         "status": _status(run, ended),
@@ -56,7 +59,7 @@ def _run(run: Run, budget: int) -> dict[str, Any]:
         "curves": {key: thinned(list(values), [list(values.values())]) for key, values in run.curves.items()},
         "alarms": [_alarm(alarm) for alarm in run.alarms],
         "looks": looks,
-        "notes": run.notes + ([f"No finite number in some entries: {', '.join(spoilt)}."] if spoilt else []),
+        "notes": notes[:MOST_NOTES] + ([f"And {len(notes) - MOST_NOTES} more."] if len(notes) > MOST_NOTES else []),
     }
 
 
@@ -69,8 +72,7 @@ def _status(run: Run, ended: float | None) -> str:
 
 def _alarm(alarm: Mapping[str, Any]) -> dict[str, Any]:
     texts = {name: str(alarm.get(name) or "")[:2000] for name in ("alarm", "title", "text", "level")}
-    step = alarm.get("step")
-    return texts | {"step": step if isinstance(step, int) else 0}
+    return texts | {"step": runlog.step_of(alarm)}
 
 
 def _panel(panel: Panel, runs: Sequence[Run], keys: Sequence[str]) -> dict[str, Any]:
@@ -121,7 +123,7 @@ def groups_of(runs: Sequence[Run]) -> list[list[int]]:
 
 def _identity(run: Run) -> str | None:
     settings = run.description.get("settings")
-    if not isinstance(settings, dict):
+    if settings is None:
         return None
     kept = {name: value for name, value in settings.items() if name not in OF_ONE_SEED}
     return json.dumps([run.description.get("methods"), run.description.get("model"), kept], sort_keys=True)
@@ -132,8 +134,7 @@ def _group(members: list[int], runs: Sequence[Run]) -> dict[str, Any]:
     name = own[0].name
     if len(own) > 1:
         stem = re.sub(r"[\W_]*(seed|s)?[\W_]*\d*$", "", name)
-        methods = own[0].description.get("methods")
-        name = stem or (" + ".join(map(str, methods)) if isinstance(methods, list) and methods else "GRPO")
+        name = stem or " + ".join(own[0].description.get("methods") or ["GRPO"])
     keys = dict.fromkeys(key for run in own for key in run.curves)
     curves = {key: _together([run.curves.get(key, {}) for run in own]) for key in keys} if len(own) > 1 else {}
     return {"name": name, "runs": members, "curves": curves}
@@ -158,14 +159,12 @@ def differences(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    settings = run.description.get("settings")
-    own = dict(settings) if isinstance(settings, dict) else {}
+    own = dict(run.description.get("settings", {}))
     methods = run.description.get("methods")
-    if isinstance(methods, list):
+    if methods is not None:
         own["advantage_shaping"] = methods or "none"
     return {str(name)[:80]: value for name, value in own.items() if name not in ("output_dir", "logging_dir")}
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]} [...]"
+    return shortened(value if isinstance(value, str) else json.dumps(value))

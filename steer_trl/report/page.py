@@ -7,15 +7,19 @@ scripts put it into the page as text only, and a policy in the page's head lets 
 import base64
 import hashlib
 import json
+import os
 import re
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from steer_trl.files import write_whole
+from steer_trl import runlog
+from steer_trl.files import open_regular, write_whole
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
+from steer_trl.validation import refuse
 
+DOCTYPE = b"<!DOCTYPE html>"
 STYLES = ("vendor/uPlot.min.css", "page.css")
 LICENCE = "vendor/uPlot.LICENSE"
 SCRIPTS = ("vendor/uPlot.iife.min.js", "lines.js", "charts.js", "completions.js", "tokens.js", "runs.js", "page.js")
@@ -45,12 +49,34 @@ def write(runs: Sequence[str | Path], path: str | Path = "report.html") -> Path:
         path (`str` or `Path`): the file; a folder of it that is not there is made.
 
     Raises:
-        `NoRun`: a path that is not a folder, or has no log.
+        `NoRun`: a path in `runs` that is not a folder, or has no log.
+        `ValueError`: `path` is a folder, in a run's log, or a file that is no page; nothing is written then.
     """
+    refuse(_complaints(path), "steer_trl.report.write")
     page, path = html(runs), Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, lambda partial: partial.write_text(page, encoding="utf-8"))
     return path
+
+
+def _complaints(path: str | Path) -> list[str]:
+    """Why no page can be written to `path`: what is there is not a page's, and might be the run's own."""
+    file, other = Path(path), "Give another file, such as report.html."
+    if str(path).endswith(("/", os.sep)) or file.is_dir():
+        return [f"{path} is a folder. Give another file, such as {file / 'report.html'}."]
+    if runlog.LOGS in file.resolve().parent.parts:
+        return [f"{path} is in the folder of a run's log. {other}"]
+    if os.path.lexists(file) and not _is_page(file):
+        return [f"{path} is there and is no report; it would be lost. {other}"]
+    return []
+
+
+def _is_page(path: Path) -> bool:
+    try:
+        with open_regular(path) as file:
+            return file.read(len(DOCTYPE)) == DOCTYPE
+    except OSError:
+        return False
 
 
 def _own(name: str) -> str:

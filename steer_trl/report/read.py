@@ -6,12 +6,14 @@ the folder or of its last checkpoint. A line that is no entry is left out and co
 
 import math
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from steer_trl import runlog
+from steer_trl.report.fields import checked, is_number
 
 STATE = "trainer_state.json"
 CHECKPOINT = re.compile(r"checkpoint-(\d{1,15})")
@@ -32,7 +34,7 @@ class Run:
         name (`str`), folder (`Path`): what it is called in the page, and where it lies.
         curves (`dict[str, dict[int, float]]`): the value of each key of the log by optimizer step.
         times (`dict[int, float]`): when a step was logged, seconds since 1970.
-        description (`dict`): `_logs/run.json`, or nothing.
+        description (`dict`): `_logs/run.json` as far as it can be, by the names of `fields.FIELDS`.
         alarms (`list[dict]`), looks (`list[tuple[int, Path]]`): alarms; files of single tokens with their steps.
         not_finite (`dict[str, int]`): how often a key had no finite number.
         last_step (`int`), max_steps (`int`, *optional*), is_finished (`bool`): how far it is.
@@ -87,10 +89,9 @@ def find_runs(paths: Sequence[str | Path]) -> list[Run]:
 def read_run(folder: Path, name: str) -> Run:
     """Read one folder, whatever is in it."""
     logs = folder / runlog.LOGS
-    run = Run(name[:80], folder, description=runlog.read_description(logs))
-    entries, torn = _without_undone(logs / runlog.METRICS)
-    if torn:
-        run.notes.append(f"{torn} line(s) of {runlog.METRICS} could not be read.")
+    notes: list[str] = []
+    run = Run(name[:80], folder, description=_description(logs, notes), notes=notes)
+    entries = _without_undone(_entries(logs / runlog.METRICS, notes))
     state, where = _state(folder, run)
     begins = min((runlog.step_of(entry) for entry in entries), default=math.inf)
     history = state.get("log_history")
@@ -100,10 +101,9 @@ def read_run(folder: Path, name: str) -> Run:
         run.notes.append(f"The log up to step {runlog.step_of(earlier[-1])} is that of {where}.")
     for entry in [*earlier, *entries]:
         _take(run, entry)
-    total = run.description.get("max_steps", state.get("max_steps"))
-    run.max_steps = total if isinstance(total, int) and total > 0 else None
+    run.max_steps = run.description.get("max_steps", checked(state)[0].get("max_steps"))
     run.is_finished = run.last_step in run.curves.get("train_runtime", {})
-    run.alarms = [alarm for alarm in runlog.lines(logs / runlog.ALARMS) if alarm is not None][-MOST_ALARMS:]
+    run.alarms = list(deque(_entries(logs / runlog.ALARMS, notes), MOST_ALARMS))
     run.looks = runlog.token_files(logs)
     return run
 
@@ -131,18 +131,42 @@ def _state(folder: Path, run: Run) -> tuple[dict[str, Any], str]:
     return {}, ""
 
 
-def _without_undone(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """The entries but those of steps that a run did again from a checkpoint, and how many lines are none."""
-    entries: list[dict[str, Any]] = []
+def _description(logs: Path, notes: list[str]) -> dict[str, Any]:
+    """What `run.json` says as far as it can be."""
+    given = runlog.read_description(logs)
+    known, wrong = checked(given)
+    if not given and (logs / runlog.RUN).exists():
+        notes.append(f"{runlog.RUN} could not be read.")
+    if wrong:
+        notes.append(f"{runlog.RUN}: {', '.join(wrong)} could not be read.")
+    return known
+
+
+def _entries(path: Path, notes: list[str]) -> Iterator[dict[str, Any]]:
+    """The mappings of a file of lines; a note says how many lines are none."""
     torn = 0
     for entry in runlog.lines(path):
         if entry is None:
             torn += 1
-            continue
-        if entries and runlog.step_of(entry) < runlog.step_of(entries[-1]):
-            entries = [one for one in entries if runlog.step_of(one) < runlog.step_of(entry)]
-        entries.append(entry)
-    return entries, torn
+        else:
+            yield entry
+    if path.exists() and not path.is_file():
+        notes.append(f"{path.name} could not be read.")
+    if torn:
+        notes.append(f"{torn} line(s) of {path.name} could not be read.")
+
+
+def _without_undone(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entries but those of steps that a run did again from a checkpoint; their steps never fall."""
+    kept: list[tuple[int, dict[str, Any]]] = []
+    last = 0
+    for entry in entries:
+        step = runlog.step_of(entry)
+        while step < last and kept and kept[-1][0] >= step:
+            kept.pop()
+        kept.append((step, entry))
+        last = step
+    return [entry for _, entry in kept]
 
 
 def _take(run: Run, entry: dict[str, Any]) -> None:
@@ -157,10 +181,3 @@ def _take(run: Run, entry: dict[str, Any]) -> None:
             run.curves.setdefault(key, {})[step] = float(value)
         elif value is None or (isinstance(value, float) and not math.isfinite(value)):
             run.not_finite[key] = run.not_finite.get(key, 0) + 1
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value of JSON is a finite number that a curve can show."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return abs(value) < 1e300  # NaN is not, nor an integer of a thousand digits

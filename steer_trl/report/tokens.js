@@ -175,6 +175,9 @@ function showTokens(body) {
           "All completions of this prompt got the same reward: no advantage, nothing to learn from them.",
         )
       : null,
+    look.more
+      ? element("p", { class: "note" }, "The page has room for the first completions of this step only.")
+      : null,
     element("div", { class: "completions" }, ...order.map(([one, i]) => completionCard(one, i, scale))),
   ];
   body.replaceChildren(...parts.filter(Boolean));

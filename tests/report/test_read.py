@@ -1,18 +1,20 @@
 """What the report makes of a folder: of every kind of run, and of whatever else lies there."""
 
 import json
+import os
+import random
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.run_folders import SCRIPT, write_hostile, write_run, write_state
+from support.run_folders import SCRIPT, completion, write_hostile, write_run, write_state
 
 from steer_trl import runlog
 from steer_trl.report.data import differences, groups_of, page_data, thinned
 from steer_trl.report.panels import PANELS
 from steer_trl.report.read import NoRun, find_runs
-from steer_trl.report.tokens import BUDGET, LONGEST
+from steer_trl.report.tokens import BUDGET, LONGEST, looks_of
 
 
 def one(folder):
@@ -125,6 +127,106 @@ def test_looks_beyond_the_budget_are_spread_over_the_run(tmp_path):
     assert steps[0] == 1 and steps[-1] == 50 and len(steps) == BUDGET // (20 * LONGEST)
     assert max(b - a for a, b in pairwise(steps)) <= 13
     assert shown["notes"] == [f"{len(steps)} of 50 looks at tokens are shown, spread over the run."]
+
+
+def write_look(folder, step, groups, size, length):
+    """A file of tokens: `groups` prompts with `size` completions of `length` tokens each."""
+    dice = random.Random(0)
+    name = f"tokens/step-{step:08d}.jsonl"
+    for place in range(groups * size):
+        line = completion(step, place, dice, texts=["word "] * length)
+        runlog.append(folder, line | {"group": place // size, "completion": place % size}, name)
+
+
+def test_looks_at_long_completions_show_some_of_them_rather_than_none(tmp_path):
+    for number in range(8):
+        folder = write_run(tmp_path / f"run_{number}", steps=4, looks=(), note=number)
+        for step in (1, 2, 3, 4):
+            write_look(folder, step, 2, 16, 1024)
+    runs = page_data(find_runs([tmp_path]))["runs"]
+    for run in runs:
+        assert [look["step"] for look in run["looks"]] == [1, 3, 4]
+        for look in run["looks"]:
+            assert look["more"] and len(look["groups"][0]["completions"]) >= BUDGET // 8 // 3 // LONGEST
+        assert run["notes"] == [
+            "3 of 4 looks at tokens are shown, spread over the run.",
+            "Only the first completions of 3 look(s) fit into the page.",
+        ]
+    tokens = [
+        len(c["texts"]) for run in runs for look in run["looks"] for g in look["groups"] for c in g["completions"]
+    ]
+    assert sum(tokens) <= BUDGET
+
+
+def test_a_single_completion_that_is_longer_than_the_room_is_cut(tmp_path):
+    write_look(write_run(tmp_path / "run", looks=()), 1, 1, 2, 100)
+    (look,) = looks_of(one(tmp_path / "run"), 30)
+    (shown,) = look["groups"][0]["completions"]
+    assert (len(shown["texts"]), len(shown["weight"]), shown["tokens"], look["more"]) == (30, 30, 100, True)
+
+
+def test_of_a_huge_token_file_only_what_is_shown_is_read(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "run", steps=3, looks=(1, 3))
+    line = json.dumps(completion(2, 0, random.Random(0), texts=["word "] * 400)) + "\n"
+    (folder / "_logs/tokens/step-00000002.jsonl").write_text(line * 2000)
+    run, parsed, loads = one(folder), [], runlog.loads
+    monkeypatch.setattr(runlog, "loads", lambda text: parsed.append(len(text)) or loads(text))
+    looks = looks_of(run, 9000)
+    assert [look["step"] for look in looks] == [1, 2, 3] and [look["more"] for look in looks] == [False, True, False]
+    assert sum(parsed) < 9000 * 500
+
+
+def test_of_a_token_file_without_a_completion_little_is_read(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "run", steps=3, looks=(1, 3))
+    (folder / "_logs/tokens/step-00000002.jsonl").write_text("{}\n" * 50_000)
+    run, parsed, loads = one(folder), [], runlog.loads
+    monkeypatch.setattr(runlog, "loads", lambda text: parsed.append(len(text)) or loads(text))
+    assert [look["step"] for look in looks_of(run, 9000)] == [1, 3] and len(parsed) < 2000
+    assert run.notes == ["step-00000002.jsonl could not be read."]
+
+
+@pytest.mark.parametrize("name", ["run.json", "alarms.jsonl", "tokens/step-00000002.jsonl"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_no_file_is_named_and_waited_for_by_nobody(tmp_path, name, kind):
+    folder = write_run(tmp_path / "run", steps=3, looks=(1, 3))
+    path = folder / "_logs" / name
+    path.unlink(missing_ok=True)
+    make = {"pipe": os.mkfifo, "device": lambda path: path.symlink_to("/dev/zero"), "folder": os.mkdir}
+    make[kind](path)
+    shown = page_data([one(folder)])["runs"][0]
+    assert [look["step"] for look in shown["looks"]] == [1, 3] and shown["step"] == 3
+    assert shown["notes"][0] == f"{path.name} could not be read."
+
+
+@pytest.mark.parametrize("garbage", ["Infinity", "NaN", "5", "-1", '"soon"', "[5]", '{"a": NaN}', "9" * 400, "true"])
+@pytest.mark.parametrize("field", ["methods", "model", "versions", "started", "resumed", "max_steps", "settings"])
+def test_garbage_in_run_json_is_left_out_and_named(tmp_path, field, garbage):
+    folder = write_run(tmp_path / "run", steps=3, looks=())
+    text = f'{{"methods": ["stare"], "{field}": {garbage}}}'
+    (folder / "_logs/run.json").write_text(text)
+    data = page_data([one(folder)])
+    json.dumps(data, allow_nan=False)
+    taken = (field, garbage) in {("model", '"soon"'), ("started", "5"), ("max_steps", "5"), ("settings", '{"a": NaN}')}
+    assert data["runs"][0]["notes"] == ([] if taken else [f"run.json: {field} could not be read."])
+
+
+def test_a_run_json_of_any_size_makes_a_small_page(tmp_path):
+    folder = write_run(tmp_path / "run", steps=3, looks=())
+    many = {f"package {i} {'x' * 2000}": "1" * 2000 for i in range(2000)}
+    run = {"methods": ["m" * 10_000] * 500, "versions": many, "settings": many, "model": "x" * 10_000}
+    (folder / "_logs/run.json").write_text(json.dumps(run | {"resumed": [{"step": 1}] * 50_000}))
+    assert len(json.dumps(page_data([one(folder)]))) < 500_000
+
+
+def test_two_runs_in_one_log_are_read_in_one_pass(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    for step in range(1, 1001):
+        for number in (step + 500, step):
+            runlog.append(folder, {"step": number, "entropy": float(number)})
+    calls, step_of = [], runlog.step_of
+    monkeypatch.setattr(runlog, "step_of", lambda entry: calls.append(1) or step_of(entry))
+    assert one(folder).curves["entropy"] == {step: float(step) for step in range(1, 1001)}
+    assert len(calls) < 10 * 2000
 
 
 def test_seeds_are_put_together_and_settings_that_differ_are_named(tmp_path):
