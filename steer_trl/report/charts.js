@@ -24,6 +24,7 @@ function draw(holder, panel, key, onStep, onRead) {
       stroke,
       width: line.aside ? 1.3 : 1.8,
       dash: line.dash,
+      fill: line.stacked ? stroke : undefined,
       spanGaps: true,
       points: { show: few, size: 5, fill: stroke },
     });
@@ -42,7 +43,7 @@ function draw(holder, panel, key, onStep, onRead) {
         points: { show: false },
       });
   }
-  const alarms = alarmSteps();
+  const alarms = alarmsOf(lines);
   const looks = lookSteps();
   const axis = {
     stroke: css("--muted"),
@@ -58,7 +59,7 @@ function draw(holder, panel, key, onStep, onRead) {
       height: 210,
       padding: [12, 10, 0, 0],
       legend: { show: false },
-      cursor: { sync: { key: SYNC }, drag: { x: true, y: false }, points: { size: 7 }, focus: { prox: 24 } },
+      cursor: { dataIdx: nearestStep, sync: { key: SYNC }, drag: { x: true, y: false }, points: { size: 7 }, focus: { prox: 24 } },
       scales: { x: { time: false, range: () => stepRange() }, y: { range: ranged(panel.within) } },
       axes: [
         { ...axis, size: 28, gap: 4, space: 60 },
@@ -84,22 +85,31 @@ function draw(holder, panel, key, onStep, onRead) {
 // The run whose line is nearest to where one clicks.
 function focusedRun(plot, lines, places, event) {
   const y = event.clientY - plot.over.getBoundingClientRect().top;
-  const index = plot.posToIdx(event.clientX - plot.over.getBoundingClientRect().left);
+  const step = plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x");
   let best = [Infinity, null];
   lines.forEach((line, i) => {
-    const value = nearest(plot.data[places[i]], index);
-    if (line.aside || value === null) return;
-    const distance = Math.abs(plot.valToPos(value, "y") - y);
-    if (distance < best[0]) best = [distance, line.run];
+    const index = nearestStep(plot, places[i], null, step);
+    if (line.aside || index === null) return;
+    const distance = Math.abs(plot.valToPos(plot.data[places[i]][index], "y") - y);
+    if (distance < best[0]) best = [distance, line.runs[0]];
   });
   return best[1];
 }
 
-function nearest(column, index) {
-  for (let i = 0; i < column.length; i++)
-    for (const place of [index - i, index + i])
-      if (column[place] !== null && column[place] !== undefined) return column[place];
-  return null;
+// Curves are thinned, and have their points at steps of their own: the nearest point of a curve is what it says at a
+// step. Before a curve begins and after it ends there is none.
+function nearestStep(u, place, closest, step) {
+  const steps = u.data[0];
+  const column = u.data[place];
+  if (place === 0) return closest;
+  const has = (i) => column[i] !== null && column[i] !== undefined;
+  let after = steps.findIndex((x, i) => x >= step && has(i));
+  let before = (after < 0 ? steps.length : after) - 1;
+  while (before >= 0 && !has(before)) before--;
+  const slack = 0.015 * (u.scales.x.max - u.scales.x.min);
+  if (after < 0) return before >= 0 && step - steps[before] <= slack ? before : null;
+  if (before < 0) return steps[after] - step <= slack ? after : null;
+  return steps[after] - step < step - steps[before] ? after : before;
 }
 
 // Alarms as lines with a flag, kept tokens as ticks on the ground.
@@ -110,9 +120,9 @@ function marks(u, alarms, looks) {
   ctx.beginPath();
   ctx.rect(bbox.left - 6 * ratio, bbox.top - 12 * ratio, bbox.width + 12 * ratio, bbox.height + 14 * ratio);
   ctx.clip();
-  for (const step of new Set(alarms)) {
-    const x = u.valToPos(step, "x", true);
-    ctx.strokeStyle = ctx.fillStyle = css("--alarm");
+  for (const alarm of alarms) {
+    const x = u.valToPos(alarm.step, "x", true);
+    ctx.strokeStyle = ctx.fillStyle = color(alarm.color);
     ctx.globalAlpha = 0.75;
     ctx.setLineDash([3 * ratio, 3 * ratio]);
     ctx.beginPath();
@@ -141,53 +151,62 @@ function marks(u, alarms, looks) {
 // A panel: title, what its lines are, the plot, and what it means.
 function panelCard(panel, onStep) {
   const several = series().length > 1;
-  const having = (line) => series().filter((one) => one.curve(line.key)).length;
+  const having = (line) => series().filter((one) => one.curve(keyOf(panel, one, line.key))).length;
   const present = panel.lines.filter(having);
   let key = present.reduce((best, line) => (having(line) > having(best) ? line : best), present[0])?.key;
+  let options = several ? present.map((line) => [line.key, line.label]) : [];
+  if (panel.is_stacked) {
+    options = DATA.runs.map((run, i) => [i, run.name]).filter(([i]) => present.some((line) => DATA.runs[i].curves[line.key]));
+    key = options[0][0];
+  }
   const legend = element("div", { class: "legend" });
   const holder = element("div", { class: "plot" });
+  const choose = (event) => ((key = panel.is_stacked ? Number(event.target.value) : event.target.value), redraw());
   const choice =
-    several && present.length > 1
+    options.length > 1
       ? element(
           "select",
-          { "aria-label": `What ${panel.title} shows`, onchange: (event) => ((key = event.target.value), redraw()) },
-          ...present.map((line) => element("option", { value: line.key, selected: line.key === key }, line.label)),
+          { "aria-label": `What ${panel.title} shows`, onchange: choose },
+          ...options.map(([value, label]) => element("option", { value, selected: value === key }, label)),
         )
       : null;
   const only =
-    several && present.length === 1 && present[0].label !== panel.title.toLowerCase()
-      ? element("span", { class: "only" }, present[0].label)
+    options.length === 1 && options[0][1] !== panel.title.toLowerCase()
+      ? element("span", { class: "only" }, options[0][1])
       : null;
   const card = element(
     "article",
     { class: "card panel" },
     element("header", {}, element("h3", {}, panel.title), element("span", { class: "unit" }, panel.unit)),
-    element("div", { class: series().length > 3 ? "row many" : "row" }, choice ?? only, legend),
+    element("div", { class: series().length > 3 || panel.is_stacked ? "row many" : "row" }, choice ?? only, legend),
     holder,
     element("p", { class: "sees" }, panel.sees),
     panel.healthy ? element("p", { class: "healthy" }, element("b", {}, "Healthy: "), panel.healthy) : null,
   );
   let plot = null;
   function read(lines, places, u, table) {
-    const index = u ? u.cursor.idx : null;
+    const step = u && u.cursor.left >= 0 ? u.posToVal(u.cursor.left, "x") : null;
+    const at = (line, i) => {
+      if (step === null) return line.end;
+      const index = nearestStep(u, places[i], null, step);
+      return index === null ? null : (line.own ?? table[places[i]])[index];
+    };
+    const read_ = lines.map((line, i) => [line, at(line, i)]).filter(([line]) => !line.aside || !several);
+    if (panel.is_stacked) read_.reverse();
     legend.replaceChildren(
-      ...lines
-        .map((line, i) => [line, table[places[i]]])
-        .filter(([line]) => !line.aside || !several)
-        .map(([line, column]) => {
-          const value = index === null ? column.findLast((x) => x !== null && x !== undefined) : column[index];
-          return element(
-            "span",
-            { class: "line" },
-            element("i", {
-              class: line.dash ? "swatch dashed" : "swatch",
-              style: `--swatch: var(--c${line.color % 8})`,
-            }),
-            line.label,
-            element("b", {}, number(value)),
-          );
-        }),
-      element("span", { class: "at" }, index === null ? "" : `step ${table[0][index]}`),
+      ...read_.map(([line, value]) =>
+        element(
+          "span",
+          { class: "line" },
+          element("i", {
+            class: line.dash ? "swatch dashed" : "swatch",
+            style: `--swatch: ${styleOf(line.color)}`,
+          }),
+          element("span", {}, line.label),
+          element("b", {}, number(value)),
+        ),
+      ),
+      element("span", { class: "at" }, step === null ? "at the end" : `step ${Math.round(step).toLocaleString("en")}`),
     );
   }
   function redraw() {

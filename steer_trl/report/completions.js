@@ -80,9 +80,13 @@ function legendBar(by, scale, estimated) {
   return element(
     "div",
     { class: "scale" },
-    element("span", {}, `${low} ${number(ends[0], 2)}`),
-    element("i", { style: `background: linear-gradient(90deg, ${parts.join(", ")})` }),
-    element("span", {}, `${number(ends[1], 2)} ${high}`),
+    element(
+      "div",
+      {},
+      element("span", {}, `${low} ${number(ends[0], 2)}`),
+      element("i", { style: `background: linear-gradient(90deg, ${parts.join(", ")})` }),
+      element("span", {}, `${number(ends[1], 2)} ${high}`),
+    ),
     element("p", {}, about + (estimated ? " Estimated from the sampled token alone, as in STEER." : "")),
   );
 }

@@ -17,7 +17,8 @@ from steer_trl.report.tokens import BUDGET, looks_of
 POINTS = 400  # of a curve
 MOST_NOTES = 10  # of a run
 ALWAYS_FINITE = ("loss", "grad_norm", "entropy", "rollout_entropy", "reward")  # others can have nothing to measure
-RUNNING = 15 * 60  # seconds after its last entry that a run is taken for one that goes on
+ENTROPIES = {"entropy", "rollout_entropy"}
+RUNNING = 15 * 60  # seconds after its last entry that a run is taken to be in progress
 # Settings in which the seeds of one experiment differ.
 OF_ONE_SEED = {"seed", "data_seed", "output_dir", "run_name", "logging_dir", "resume_from_checkpoint", "hub_model_id"}
 
@@ -55,12 +56,33 @@ def _run(run: Run, budget: int) -> dict[str, Any]:
         "max_steps": run.max_steps,
         "status": _status(run, ended),
         "ended": ended,
-        "ends": {key: ends_of(values) for key, values in run.curves.items()},
-        "curves": {key: thinned(list(values), [list(values.values())]) for key, values in run.curves.items()},
+        "ends": _ends(run),
+        "curves": _curves(run),
         "alarms": [_alarm(alarm) for alarm in run.alarms],
         "looks": looks,
         "notes": notes[:MOST_NOTES] + ([f"And {len(notes) - MOST_NOTES} more."] if len(notes) > MOST_NOTES else []),
     }
+
+
+def _ends(run: Run) -> dict[str, list[float]]:
+    """Where each curve begins and ends; an entropy at its first value, which falls too fast for a mean."""
+    ends = {key: ends_of(values) for key, values in run.curves.items()}
+    for key in ENTROPIES & ends.keys():
+        ends[key][0] = float(f"{run.curves[key][min(run.curves[key])]:.6g}")
+    if "rollout_entropy" in ends and (initial := run.curves.get("hold_entropy/initial_entropy")):
+        ends["rollout_entropy"][0] = float(f"{initial[min(initial)]:.6g}")
+    return ends
+
+
+def _curves(run: Run) -> dict[str, list[list[Any]]]:
+    """The thinned curves; those that are stacked on each other have the same steps."""
+    curves = {key: thinned(list(values), [list(values.values())]) for key, values in run.curves.items()}
+    for panel in PANELS:
+        if panel.is_stacked and (keys := [key for key in panel.keys if key in run.curves]):
+            steps = sorted({step for key in keys for step in run.curves[key]})
+            together, *columns = thinned(steps, [[run.curves[key].get(step, 0.0) for step in steps] for key in keys])
+            curves |= {key: [together, column] for key, column in zip(keys, columns, strict=True)}
+    return curves
 
 
 def _status(run: Run, ended: float | None) -> str:

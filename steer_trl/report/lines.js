@@ -51,27 +51,33 @@ function shown() {
   return series().filter((one) => !state.hidden.has(one.name));
 }
 
-const color = (i) => css(`--c${i % 8}`);
+// A colour of the style sheet, by its number, or as CSS writes it; for the canvas the names in it are looked up.
+const styleOf = (own) => (typeof own === "string" ? own : `var(--c${own % 8})`);
+const color = (own) => styleOf(own).replace(/var\((--[\w-]+)\)/g, (_, name) => css(name));
 
 // The lines of a panel: all its keys of a single run, or one key of several.
 function linesOf(panel, key) {
+  if (panel.is_stacked) return stackOf(panel, key);
   const compared = shown();
   const lines = [];
   const several = series().length > 1;
   const keys = several ? panel.lines.filter((line) => line.key === key) : panel.lines;
   keys.forEach((line, k) => {
     for (const one of compared) {
-      const curve = one.curve(line.key);
+      const own = several ? keyOf(panel, one, line.key) : line.key;
+      const curve = one.curve(own);
       if (!curve || !curve[0].length) continue;
       const first = k === 0;
       const smooth = smoothed(curve);
       const raw = smooth !== curve && curve.length === 2 ? curve : null;
+      const instead = panel.lines.find((other) => other.key === own && own !== line.key);
       lines.push({
-        label: several ? one.name : line.label,
+        label: several ? one.name + (instead ? `, ${instead.label}` : "") : line.label,
         color: several ? one.color : k,
         curve: smooth,
         raw,
-        run: one.runs[0],
+        runs: one.runs,
+        end: endOf(one, own),
       });
       for (const target of first ? (panel.targets ?? []) : [])
         if (one.curve(target))
@@ -81,6 +87,8 @@ function linesOf(panel, key) {
             curve: one.curve(target).slice(0, 2),
             dash: [6, 4],
             aside: true,
+            runs: one.runs,
+            end: endOf(one, target),
           });
       if (panel.has_start && first && !several)
         lines.push({
@@ -92,10 +100,44 @@ function linesOf(panel, key) {
           ],
           dash: [2, 3],
           aside: true,
+          runs: one.runs,
+          end: curve[1][0],
         });
     }
   });
   return lines;
+}
+
+// The key that a panel shows of a run: another one where the run has not what the others have.
+function keyOf(panel, one, key) {
+  return one.curve(key) ? key : (panel.instead?.[key] ?? key);
+}
+
+// Where a curve ends, as the cards have it: the mean of its last entries, and of the seeds.
+function endOf(one, key) {
+  const ends = one.runs.map((i) => DATA.runs[i].ends[key]?.[1]).filter((value) => value !== undefined);
+  return ends.length ? ends.reduce((a, b) => a + b, 0) / ends.length : null;
+}
+
+// Parts of a whole, of one run: each line is the sum of the parts so far, the largest first.
+function stackOf(panel, place) {
+  const run = DATA.runs[place];
+  const keys = panel.lines.filter((line) => run?.curves[line.key]);
+  let sum = null;
+  return keys
+    .map((line, k) => {
+      const [steps, own] = smoothed(run.curves[line.key]);
+      sum = own.map((value, i) => value + (sum?.[i] ?? 0));
+      return { ...line, color: toneOf(k, keys.length), curve: [steps, sum], own, stacked: true, runs: [place], end: run.ends[line.key][1] };
+    })
+    .reverse();
+}
+
+// From cold over neutral to warm.
+function toneOf(k, count) {
+  const place = count > 1 ? (2 * k) / (count - 1) - 1 : 0;
+  const share = Math.round(20 + 75 * Math.abs(place));
+  return place === 0 ? "var(--line)" : `color-mix(in srgb, var(${place < 0 ? "--cold" : "--warm"}) ${share}%, var(--card))`;
 }
 
 // The mean of the points up to each, over a share of the curve: noise of single steps hides what a run does.
@@ -142,8 +184,17 @@ function stepRange() {
   return to > from ? [from, to] : [from - 1, from + 1];
 }
 
-function alarmSteps() {
-  return visibleRuns().flatMap((i) => DATA.runs[i].alarms.map((alarm) => alarm.step));
+// The alarms of the runs that have a line, each in the colour of its run.
+function alarmsOf(lines) {
+  const several = series().length > 1;
+  const found = new Map();
+  for (const line of lines)
+    for (const i of line.runs)
+      for (const { step } of DATA.runs[i].alarms) {
+        const own = several ? series().find((one) => one.runs.includes(i)).color : "var(--alarm)";
+        found.set(`${step} ${own}`, { step, color: own });
+      }
+  return [...found.values()];
 }
 
 function lookSteps() {

@@ -4,7 +4,8 @@ A key may be a pattern. A panel of which the runs have no key is left out. Of se
 first the one that most of them have.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 OUTCOME, METHOD, MACHINE = "What the run does", "How the method acts", "The machine room"
 
@@ -18,6 +19,8 @@ class Panel:
         sees (`str`), healthy (`str`): a sentence each for who has not read the papers.
         within (`tuple`): ends of the vertical axis that it has at the least; `None` where the data decide.
         targets (`tuple[str, ...]`): keys that are drawn as dashed lines beside the first.
+        instead (`dict[str, str]`): of several runs, the key that stands for another in a run that has not that.
+        is_stacked (`bool`): whether the lines are parts of a whole, drawn on top of each other, one run at a time.
         has_start (`bool`): whether the first value is drawn through as a dotted line.
         must_move (`bool`): whether it is left out where nothing changes.
     """
@@ -30,6 +33,8 @@ class Panel:
     healthy: str
     within: tuple[float | None, float | None] = (None, None)
     targets: tuple[str, ...] = ()
+    instead: Mapping[str, str] = field(default_factory=dict)
+    is_stacked: bool = False
     has_start: bool = False
     must_move: bool = False
 
@@ -48,6 +53,7 @@ PANELS = (
         "answers, and there is nothing left to learn from; if it keeps rising, the text falls apart.",
         within=(0.0, None),
         targets=("stare/target_entropy", "hold_entropy/reference"),
+        instead={"rollout_entropy": "entropy"},
         has_start=True,
     ),
     Panel(
@@ -161,9 +167,10 @@ PANELS = (
             "weights/1.1_to_2": "1.1 to 2",
             "weights/over_2": "over 2",
         },
-        "How many tokens get which weight.",
-        "as the method means it: STEER damps a few tokens, STARE lifts some and leaves most at 1.",
+        "How many tokens get which weight, from damped below to amplified on top.",
+        "as the method means it: STEER damps a few tokens, STARE lifts some and leaves most at 1, REPO-R weights all.",
         within=SHARE,
+        is_stacked=True,
     ),
     Panel(
         "Gate",

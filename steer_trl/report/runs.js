@@ -34,15 +34,30 @@ function fact(label, value, more) {
   );
 }
 
-function pair(label, run, key, relative) {
+function pair(label, run, key) {
   const both = run.ends[key];
-  if (!both) return null;
-  const share = relative && both[0] > 0 ? Math.round(100 * (both[1] / both[0] - 1)) : null;
-  return fact(
-    label,
-    `${number(both[0])} → ${number(both[1])}`,
-    share === null ? null : `${share > 0 ? "+" : share < 0 ? "−" : "±"}${Math.abs(share)} %`,
-  );
+  return both ? fact(label, `${number(both[0])} → ${number(both[1])}`) : null;
+}
+
+// How the entropy went: that of whole rollouts where the run has it, and where it should be.
+function entropyOf(run) {
+  const both = run.ends[entropyKey(run)];
+  if (!both) return [null, null];
+  const change = both[0] > 0 ? Math.round(100 * (both[1] / both[0] - 1)) : null;
+  const relative = change === null ? null : `${change > 0 ? "+" : change < 0 ? "−" : "±"}${Math.abs(change)} %`;
+  const held = run.ends["hold_entropy/target"]?.[1];
+  const target = held ?? run.ends["stare/target_entropy"]?.[1];
+  const error = run.ends["hold_entropy/error"]?.[1];
+  const path = run.ends["hold_entropy/reference"]?.[1];
+  let more = [relative, target === undefined ? null : `target ${number(target)}`].filter(Boolean).join(", ");
+  if (held !== undefined && error !== undefined) {
+    const distance = `${number(100 * Math.abs(error), 2)} %`;
+    const side = error > 0 ? "above" : "below";
+    if (Math.abs(error) <= 0.1) more = `target ${number(held)}, held within ${distance}`;
+    else if (path !== undefined && Math.abs(path / held - 1) > 0.1) more = `on its way to ${number(held)}`;
+    else more = `target ${number(held)}, ${distance} ${side} it`;
+  }
+  return [`${number(both[0])} → ${number(both[1])}`, more];
 }
 
 function runCard(run, i) {
@@ -54,6 +69,7 @@ function runCard(run, i) {
   ];
   status.push(run.started && run.ended ? duration(run.ended - run.started) : null);
   const methods = Array.isArray(run.methods) ? run.methods.join(" + ") || "plain GRPO" : null;
+  const [entropy, target] = entropyOf(run);
   const last = (key) => run.curves[key]?.[1].at(-1);
   return element(
     "article",
@@ -67,9 +83,9 @@ function runCard(run, i) {
     element(
       "dl",
       { class: "facts" },
-      pair("Entropy", run, entropyKey(run), true),
-      pair("Reward", run, "reward", false),
-      ...evaluationKeys(run).map((key) => pair(key.replace(/^eval_/, "").replaceAll("_", " "), run, key, false)),
+      entropy ? fact("Entropy", entropy, target) : null,
+      pair("Reward", run, "reward"),
+      ...evaluationKeys(run).map((key) => pair(key.replace(/^eval_/, "").replaceAll("_", " "), run, key)),
       last("shaping/weight_mean") === undefined
         ? null
         : fact(
@@ -97,12 +113,12 @@ function runCard(run, i) {
 
 // Many runs are easier to compare in a table.
 function runsTable() {
-  const entropy = DATA.runs.every((run) => run.ends.rollout_entropy) ? "rollout_entropy" : "entropy";
-  const keys = [...new Set([entropy, "reward", ...DATA.runs.flatMap(evaluationKeys)])];
+  const keys = [...new Set(["reward", ...DATA.runs.flatMap(evaluationKeys)])];
   const heads = [
     "run",
     "method",
     "step",
+    "entropy",
     ...keys.map((key) => key.replace(/^eval_/, "").replaceAll("_", " ")),
     "mean weight",
     "alarms",
@@ -110,6 +126,7 @@ function runsTable() {
   const cell = (run, key) => (run.ends[key] ? `${number(run.ends[key][0])} → ${number(run.ends[key][1])}` : "–");
   const rows = DATA.runs.map((run, i) => {
     const own = series().find((one) => one.runs.includes(i));
+    const [entropy, target] = entropyOf(run);
     const methods = Array.isArray(run.methods) ? run.methods.join(" + ") || "plain GRPO" : "–";
     const name = element(
       "th",
@@ -127,6 +144,7 @@ function runsTable() {
       ...[
         methods,
         step,
+        element("span", {}, entropy ?? "–", target ? element("p", { class: "note" }, target) : null),
         ...keys.map((key) => cell(run, key)),
         number(run.ends["shaping/weight_mean"]?.[1], 4),
         run.alarms.length || "–",

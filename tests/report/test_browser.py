@@ -7,7 +7,7 @@ import time
 import pytest
 from selenium.webdriver import ActionChains, Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
-from support.run_folders import SCRIPT, alarm, write_hostile, write_run, write_state
+from support.run_folders import SCRIPT, alarm, write_held, write_hostile, write_run, write_state
 
 from steer_trl import report
 
@@ -15,6 +15,8 @@ CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="no chromium with chromedriver here; make browser installs Debian's"
 )
+NO_NUMBER = "\N{EN DASH}"
+LONG = "entropy_held_at_0_5_with_new_prompts_for_dull_ones"
 SCREENS = [(1366, "light"), (1366, "dark"), (390, "light"), (390, "dark")]
 
 
@@ -116,6 +118,80 @@ def test_tokens_are_coloured_by_what_one_chooses_and_tell_their_numbers(browser,
     browser.execute_script("document.querySelector('.completion .text span').click()")
     tip = browser.find_element(By.ID, "tip").text
     assert '"2"' in tip and "% likely" in tip and "Entropy change" in tip
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """A collapsing run with an alarm and a held one that is shorter, longer than a curve has points."""
+    folder = tmp_path_factory.mktemp("two")
+    alarm(write_run(folder / "grpo", steps=1500, method="none", looks=()), 300)
+    write_held(folder / LONG, steps=1000)
+    return report.write([folder], folder / "report.html")
+
+
+def panel_of(title):
+    """The JavaScript of a panel's card."""
+    return f"[...document.querySelectorAll('.panel')].find(card => card.querySelector('h3').textContent === '{title}')"
+
+
+def test_an_alarm_has_its_runs_colour_and_stands_only_where_that_run_has_a_curve(browser, two):
+    opened(browser, two)
+    flag = (  # the colours above the plot's own area, where only flags are drawn
+        "const canvas = {card}.querySelector('canvas'); const {{data}} = canvas.getContext('2d')"
+        ".getImageData(0, 0, canvas.width, 8); const seen = new Set();"
+        "for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 250) seen.add(data.slice(i, i + 3).join());"
+        "return [...seen]"
+    )
+    assert browser.execute_script(flag.format(card=panel_of("Policy entropy"))) == ["217,96,26"]  # --c1, grpo
+    assert browser.execute_script(flag.format(card=panel_of("Token weights"))) == []
+    assert browser.execute_script("return DATA.runs.map(run => run.alarms.length)") == [0, 1]
+
+
+def test_wherever_one_points_every_curve_that_reaches_there_has_a_number(browser, two):
+    opened(browser, two)
+    over = browser.find_element(By.CSS_SELECTOR, ".panel .u-over")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", over)
+    read = (
+        "return [...document.querySelectorAll('.panel')].slice(0, 3).map(card => ["
+        "card.querySelector('.at').textContent, ...[...card.querySelectorAll('.legend b')].map(b => b.textContent)])"
+    )
+    width = over.size["width"]
+    for share in (0.05, 0.21, 0.33, 0.47, 0.6):  # both runs reach two thirds
+        ActionChains(browser).move_to_element_with_offset(over, int((share - 0.5) * width), 3).perform()
+        panels = browser.execute_script(read)
+        (step,) = {step for step, *_ in panels}
+        assert abs(int(step.removeprefix("step ").replace(",", "")) - 1500 * share) < 15
+        assert all(NO_NUMBER not in numbers for _, *numbers in panels), (share, panels)
+    ActionChains(browser).move_to_element_with_offset(over, int(0.4 * width), 3).perform()
+    assert browser.execute_script(read)[0][1] == NO_NUMBER  # the held run has ended
+
+
+def test_a_run_has_one_entropy_and_a_held_one_says_how_far_it_is_from_its_target(browser, two):
+    opened(browser, two)
+    card, plain = (browser.find_elements(By.CSS_SELECTOR, ".run")[i].text for i in (0, 1))
+    assert "0.3 → 0.147" in card and "target 0.15, held within 2 %" in card
+    legend = browser.execute_script(f"return {panel_of('Policy entropy')}.querySelector('.legend').textContent")
+    assert f"{LONG}0.147" in legend
+    start, end = browser.execute_script("const {entropy} = DATA.runs[1].ends; return entropy.map(x => number(x))")
+    assert f"{start} → {end}" in plain and f"grpo, in the loss{end}" in legend
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_long_names_and_the_choice_of_colours_stay_inside_of_the_page(browser, two, page, width):
+    for one in (two, page):
+        opened(browser, one, width)
+        assert browser.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0
+        out = (
+            "return [...document.querySelectorAll('.segments, .facts dd, .facts small, .legend, .legend .line, .scale')"
+            "].filter(box => box.scrollWidth > box.clientWidth + 1 || box.getBoundingClientRect().right >"
+            " (box.closest('.card') ?? document.body).getBoundingClientRect().right - 8).map(box => box.textContent)"
+        )
+        assert browser.execute_script(out) == []
+        torn = (
+            "return [...document.querySelectorAll('.legend .line')].filter(line => line.querySelector('.swatch')"
+            ".getBoundingClientRect().top > line.getBoundingClientRect().top + 24).length"
+        )
+        assert browser.execute_script(torn) == 0
 
 
 def test_runs_can_be_hidden_seeds_put_apart_and_the_theme_switched(browser, page):

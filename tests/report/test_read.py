@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.run_folders import SCRIPT, completion, write_hostile, write_run, write_state
+from support.run_folders import SCRIPT, completion, write_held, write_hostile, write_run, write_state
 
 from steer_trl import runlog
 from steer_trl.report.data import differences, groups_of, page_data, thinned
@@ -262,3 +262,22 @@ def test_every_panel_says_what_one_sees_and_what_is_healthy():
     for panel in PANELS:
         assert panel.sees.endswith(".") and panel.healthy.endswith(".") and panel.healthy[0].islower(), panel.title
     assert len({panel.title for panel in PANELS}) == len(PANELS)
+
+
+def test_an_entropy_begins_at_its_first_value_and_everything_else_at_a_mean(tmp_path):
+    (run,) = page_data([one(write_held(tmp_path / "run", steps=200))])["runs"]
+    assert run["ends"]["rollout_entropy"] == pytest.approx([0.3, 0.147], rel=1e-3)
+    runlog.append(tmp_path / "run", {"step": 201, "hold_entropy/initial_entropy": 0.3})
+    path = tmp_path / "run/_logs/metrics.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[50:]))  # as of a run that began elsewhere
+    (run,) = page_data([one(tmp_path / "run")])["runs"]
+    assert run["ends"]["rollout_entropy"][0] == 0.3 and run["ends"]["reward"][0] > 0.25
+
+
+def test_parts_of_a_whole_have_the_same_steps_and_add_up(tmp_path):
+    (run,) = page_data([one(write_held(tmp_path / "run", steps=2000))])["runs"]
+    curves = [run["curves"][f"weights/{name}"] for name in ("under_0.5", "1", "over_2")]
+    assert curves[0][0] == curves[1][0] == curves[2][0] and len(curves[0][0]) <= 404
+    assert [sum(parts) for parts in zip(*(curve[1] for curve in curves), strict=True)] == pytest.approx(
+        [1.0] * len(curves[0][0]), abs=1e-5
+    )

@@ -31,6 +31,22 @@ def write_run(folder, steps=60, seed=0, method="stare", looks=(1, 30, 60), **set
     return folder
 
 
+def write_held(folder, steps=60):
+    """Write the folder of a run that holds half of its first entropy, and ends 2 % below; return it."""
+    settings = {"hold_entropy": 0.5, "output_dir": str(folder)}
+    runlog.begin(folder, 0, {"methods": ["repo_r"], "max_steps": steps, "settings": settings})
+    for step in range(1, steps + 1):
+        target = 0.15
+        entropy = 0.3 if step == 1 else 0.98 * target + 0.153 * math.exp(-step / 20)
+        entry = {"step": step, "rollout_entropy": entropy, "entropy": entropy + 0.01, "reward": step / steps}
+        entry |= {"hold_entropy/initial_entropy": 0.3, "hold_entropy/target": target, "loss": -0.00536}
+        entry |= {"hold_entropy/reference": target * 2 ** math.exp(-step / 20), "hold_entropy/strength": 0.4}
+        entry |= {"hold_entropy/error": entropy / target - 1, "shaping/weight_mean": 1.026}
+        entry |= {"weights/under_0.5": 0.1 + step / steps / 10, "weights/1": 0.6 - step / steps / 10}
+        runlog.append(folder, entry | {"weights/over_2": 0.3})
+    return folder
+
+
 def completion(step, place, dice, texts=("2", "+", "3", "=", "5", "<eos>")):
     """A line of a token file, in groups of four."""
     count = len(texts)
