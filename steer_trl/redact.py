@@ -58,5 +58,10 @@ def _public(value: Any, may_be_text: bool) -> Any:
 
 def changed(options: Any) -> dict[str, Any]:
     """Return the fields of a dataclass that are not at their defaults, unredacted."""
-    defaults = {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(options)}
-    return {name: getattr(options, name) for name, default in defaults.items() if getattr(options, name) != default}
+    usual = defaults(options).items()
+    return {name: getattr(options, name) for name, default in usual if getattr(options, name) != default}
+
+
+def defaults(options: Any) -> dict[str, Any]:
+    """Return the defaults of a dataclass by field, unredacted."""
+    return {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(options)}

@@ -91,12 +91,12 @@ function legendBar(by, scale, estimated) {
   );
 }
 
-function completionCard(one, index, scale) {
+function completionCard(one, index, by, scale) {
   const text = element("div", { class: "text", tabindex: "0", "aria-label": `Completion ${index + 1}` });
   const tools = new Set(one.tool);
   one.texts.forEach((token, i) => {
     const shown_ = token === "" ? "·" : token.replaceAll("\n", "↵\n").replaceAll("\t", "→\t");
-    const background = shade(one[chosen.by]?.[i], chosen.by, scale);
+    const background = shade(one[by]?.[i], by, scale);
     const span = element("span", { class: tools.has(i) ? "tool" : null, "data-i": i }, shown_);
     if (background) span.style.backgroundColor = background;
     text.append(span);

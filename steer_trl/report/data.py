@@ -10,6 +10,7 @@ from typing import Any
 
 from steer_trl import runlog
 from steer_trl.report.fields import shortened
+from steer_trl.report.methods import sentences_about
 from steer_trl.report.panels import PANELS, Panel
 from steer_trl.report.read import Run
 from steer_trl.report.tokens import BUDGET, looks_of
@@ -33,6 +34,7 @@ def page_data(runs: Sequence[Run]) -> dict[str, Any]:
         "groups": [_group(members, runs) for members in groups_of(runs)],
         "panels": [panel for one in PANELS if (panel := _panel(one, runs, keys))["lines"]],
         "keys": keys,
+        "methods": sentences_about(sorted({name for run in runs for name in run.description.get("methods", [])})),
         "differences": differences(runs),
     }
 
@@ -173,7 +175,10 @@ def differences(runs: Sequence[Run]) -> dict[str, Any]:
     """Return the settings of all runs: those in which they differ, and those that all share."""
     known = [_settings(run) for run in runs]
     names = sorted({name for settings in known for name in settings})
-    rows = {name: [_short(settings.get(name, "default")) for settings in known] for name in names}
+    defaults = [run.description.get("defaults", {}) for run in runs]
+    of_others = {name: value for some in defaults for name, value in some.items()}
+    usual = [of_others | own for own in defaults]
+    rows = {name: [_value(name, own, other) for own, other in zip(known, usual, strict=True)] for name in names}
     return {
         "different": {name: values for name, values in rows.items() if len(set(values)) > 1},
         "same": {name: values[0] for name, values in rows.items() if len(set(values)) == 1},
@@ -184,8 +189,17 @@ def _settings(run: Run) -> dict[str, Any]:
     own = dict(run.description.get("settings", {}))
     methods = run.description.get("methods")
     if methods is not None:
-        own["advantage_shaping"] = methods or "none"
+        own["advantage_shaping"] = " + ".join(methods) or "none"
     return {str(name)[:80]: value for name, value in own.items() if name not in ("output_dir", "logging_dir")}
+
+
+def _value(name: str, settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
+    """What a setting is in a run; `default` alone where nobody has kept the default."""
+    if name not in settings and name not in defaults:
+        return "default"
+    value = settings.get(name, defaults.get(name))
+    text = "not set" if value is None else _short(value)
+    return text if name in settings else f"{text} (default)"
 
 
 def _short(value: Any) -> str:

@@ -78,4 +78,5 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "resumed": _resumes,
     "max_steps": _steps,
     "settings": _settings,
+    "defaults": _settings,
 }

@@ -1,6 +1,8 @@
 // The page around the curves: alarms, settings, theme. All texts of a run go in as text.
 "use strict";
 
+const ownColor = (run) => series().find((one) => one.runs.includes(DATA.runs.indexOf(run))).color;
+
 function alarmsSection() {
   const section = document.getElementById("alarms");
   const all = DATA.runs
@@ -25,7 +27,7 @@ function alarmsSection() {
             "div",
             {},
             element("b", {}, alarm.title || alarm.alarm),
-            DATA.runs.length > 1 ? element("span", { class: "whose" }, run.name) : null,
+            DATA.runs.length > 1 ? element("span", { class: "whose" }, element("i", { class: "dot", style: `--own: ${styleOf(ownColor(run))}` }), run.name) : null,
             element("p", {}, alarm.text),
           ),
         ),
@@ -101,7 +103,7 @@ function settingsSection() {
                 "tr",
                 {},
                 element("th", { scope: "row" }, name),
-                ...values.map((value) => element("td", { class: value === "default" ? "default" : null }, value)),
+                ...values.map((value) => element("td", { class: /\bdefault\)?$/.test(value) ? "default" : null }, value)),
               ),
             ),
           ),
@@ -172,16 +174,16 @@ function redrawAll() {
 const SYSTEM = matchMedia("(prefers-color-scheme: dark)");
 const THEMES = { auto: "Auto", light: "Light", dark: "Dark" };
 const store = {
-  get: () => {
+  get: (name) => {
     try {
-      return localStorage.getItem("steer-trl-theme");
+      return localStorage.getItem(`steer-trl-${name}`);
     } catch {
       return null;
     }
   },
-  set: (value) => {
+  set: (name, value) => {
     try {
-      localStorage.setItem("steer-trl-theme", value);
+      localStorage.setItem(`steer-trl-${name}`, value);
     } catch {
       /* a page from a file may have no store */
     }
@@ -193,7 +195,7 @@ function setTheme(name) {
   const isDark = theme === "dark" || (theme === "auto" && SYSTEM.matches);
   Object.assign(document.documentElement.dataset, { theme, shade: isDark ? "dark" : "light" });
   document.getElementById("theme").textContent = THEMES[theme];
-  store.set(theme);
+  store.set("theme", theme);
   redrawAll();
 }
 
@@ -214,5 +216,9 @@ const title = DATA.runs.length === 1 ? DATA.runs[0].name : `${DATA.runs.length} 
 document.title = `${title}: training report`;
 document.getElementById("title").textContent = title;
 build();
-setTheme(store.get());
+setTheme(store.get("theme"));
+// The guide is open until somebody closes it.
+const guide = document.getElementById("guide");
+guide.open = store.get("guide") !== "closed";
+guide.addEventListener("toggle", () => store.set("guide", guide.open ? "open" : "closed"));
 document.documentElement.dataset.ready = "true";

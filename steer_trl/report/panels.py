@@ -142,8 +142,9 @@ PANELS = (
             "shaping/weight_min": "smallest",
             "shaping/weight_max": "largest",
         },
-        "The factor by which the method multiplies the advantage of each token.",
-        "smallest and largest leave 1. If the mean is 0.999 and more all the time, the method does next to nothing.",
+        "The factor by which the method multiplies the advantage of each token: mean, smallest and largest of a step; "
+        "where runs are compared, one of these.",
+        "some weights are not 1. Smallest and largest at 1 all the time: the method does nothing.",
     ),
     Panel(
         "Tokens that the method changes",

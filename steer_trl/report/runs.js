@@ -60,6 +60,16 @@ function entropyOf(run) {
   return [`${number(both[0])} → ${number(both[1])}`, more];
 }
 
+// What the methods do, for who meets them here first.
+function aboutMethods(run) {
+  if (!Array.isArray(run.methods)) return [];
+  if (!run.methods.length) return ["All tokens of a completion have the same advantage."];
+  const held = run.curves["hold_entropy/target"]
+    ? ["hold_entropy moves its strength between rollouts, so that the entropy keeps to its target."]
+    : [];
+  return [...run.methods.map((name) => DATA.methods[name]).filter(Boolean), ...held];
+}
+
 function runCard(run, i) {
   const one = series().find((s) => s.runs.includes(i));
   const progress = run.max_steps ? Math.min(1, run.step / run.max_steps) : null;
@@ -80,6 +90,7 @@ function runCard(run, i) {
       ? null
       : element("div", { class: "progress" }, element("i", { style: `width: ${100 * progress}%` })),
     methods ? element("p", { class: "methods" }, methods) : null,
+    ...aboutMethods(run).map((text) => element("p", { class: "note" }, text)),
     element(
       "dl",
       { class: "facts" },

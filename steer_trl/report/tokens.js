@@ -3,15 +3,30 @@
 
 const chosen = { run: null, step: null, group: 0, by: null };
 
-// How much a group tells: 2 where a token has another weight than 1, 1 where it teaches something.
+const acts = (one) => Boolean(one.weight?.some((x) => x !== null && Math.abs(x - 1) > 0.005));
+
+// How much there is to see in a group: first whether weights act, then whether it teaches something, then how many
+// different completions it has.
 function worth(group) {
-  if (group.completions.some((one) => one.weight?.some((x) => x !== null && x !== 1))) return 2;
-  return Number(group.completions.some((one) => one.advantage?.some((x) => x)));
+  const teaches = group.completions.some((one) => one.advantage?.some((x) => x));
+  const different = new Set(group.completions.map((one) => one.texts.join("\u0000"))).size;
+  return 1e6 * (group.completions.some(acts) + teaches) + different;
 }
 
+// Of groups or looks the one with most to see, the last of several.
+const best = (all, worth_) => all.reduce((a, b, i) => (worth_(b) >= worth_(all[a]) ? i : a), 0);
+const bestGroup = (look) => best(look.groups, worth);
+
 function telling(run, step) {
-  const { groups } = run.looks.find((look) => look.step === step);
-  return groups.reduce((best, group, i) => (worth(group) > worth(groups[best]) ? i : best), 0);
+  return bestGroup(run.looks.find((look) => look.step === step));
+}
+
+// What shows something in a group, unless somebody has chosen: weights that act, otherwise how surprising a token was.
+function colourOf(group) {
+  const has = (name) => group.completions.some((one) => one[name]?.some((x) => x !== null));
+  if (chosen.by) return chosen.by;
+  if (group.completions.some(acts)) return "weight";
+  return ["surprisal", "entropy", "advantage", "change", "weight"].find(has) ?? "surprisal";
 }
 
 function tokenSection() {
@@ -30,25 +45,14 @@ function tokenSection() {
     );
     return section;
   }
-  const acts = (i) =>
-    DATA.runs[i].looks.some((look) =>
-      look.groups.some((group) => group.completions.some((one) => one.weight?.some((x) => x !== null && x !== 1))),
-    );
   if (chosen.run === null) {
-    chosen.run = withLooks.find(acts) ?? withLooks[0];
-    const looks = DATA.runs[chosen.run].looks;
-    chosen.step = (
-      looks.findLast((look) => look.groups.some((group) => worth(group) > 1)) ??
-      looks.findLast((look) => look.groups.some(worth)) ??
-      looks.at(-1)
-    ).step;
-    chosen.group = telling(DATA.runs[chosen.run], chosen.step);
+    const weighted = (i) => DATA.runs[i].looks.some((look) => look.groups.some((group) => group.completions.some(acts)));
+    chosen.run = withLooks.find(weighted) ?? withLooks[0];
+    const { looks } = DATA.runs[chosen.run];
+    const look = looks[best(looks, (one) => worth(one.groups[bestGroup(one)]))];
+    chosen.step = look.step;
+    chosen.group = bestGroup(look);
   }
-  const any = DATA.runs.flatMap((run) =>
-    run.looks.flatMap((look) => look.groups.flatMap((group) => group.completions)),
-  );
-  const interesting = (name) => any.some((one) => one[name]?.some((x) => x !== null && x !== COLOURS[name].middle));
-  chosen.by ??= ["weight", "surprisal", "entropy"].find(interesting) ?? "surprisal";
   showTokens(body);
   return section;
 }
@@ -88,6 +92,7 @@ function showTokens(body) {
   chosen.step = look.step;
   chosen.group = Math.min(chosen.group, look.groups.length - 1);
   const group = look.groups[chosen.group];
+  const by = colourOf(group);
   const again = (changes) => (Object.assign(chosen, changes), showTokens(body));
   const steps = run.looks.map((one) => one.step);
   const place = steps.indexOf(look.step);
@@ -148,20 +153,20 @@ function showTokens(body) {
           .map(([name, about]) =>
             element(
               "button",
-              { type: "button", "aria-pressed": String(name === chosen.by), onclick: () => again({ by: name }) },
+              { type: "button", "aria-pressed": String(name === by), onclick: () => again({ by: name }) },
               about.label,
             ),
           ),
       ),
     ),
   );
-  const scale = scaleOf(group.completions, chosen.by);
+  const scale = scaleOf(group.completions, by);
   const order = group.completions
     .map((one, i) => [one, i])
     .sort(([a, i], [b, j]) => (b.reward ?? -Infinity) - (a.reward ?? -Infinity) || i - j);
-  const estimated = chosen.by === "change" && !group.completions.every((one) => one.exact);
+  const estimated = by === "change" && !group.completions.every((one) => one.exact);
   const parts = [
-    element("div", { class: "card token-bar" }, controls, legendBar(chosen.by, scale, estimated)),
+    element("div", { class: "card token-bar" }, controls, legendBar(by, scale, estimated)),
     element(
       "details",
       { class: "card prompt", open: group.prompt.length < 400 },
@@ -178,7 +183,7 @@ function showTokens(body) {
     look.more
       ? element("p", { class: "note" }, "The page has room for the first completions of this step only.")
       : null,
-    element("div", { class: "completions" }, ...order.map(([one, i]) => completionCard(one, i, scale))),
+    element("div", { class: "completions" }, ...order.map(([one, i]) => completionCard(one, i, by, scale))),
   ];
   body.replaceChildren(...parts.filter(Boolean));
 }

@@ -7,7 +7,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import runlog
-from steer_trl.redact import changed, public
+from steer_trl.redact import changed, defaults, public
 from steer_trl.trainer.cards import ModelCards
 from steer_trl.trainer.typed import GRPOTrainer
 from steer_trl.versions import installed
@@ -57,6 +57,7 @@ class RunLog(TrainerCallback):
             "max_steps": state.max_steps,
             "processes": trainer.accelerator.num_processes,
             "settings": self._cards.recipe | public(changed(args)),
+            "defaults": public(defaults(args)),
             "versions": installed(PACKAGES),
         }
 

@@ -1,15 +1,16 @@
 """The page in a browser: Debian's Chromium without a window. Nothing is requested, nothing foreign runs."""
 
 import json
+import random
 import shutil
 import time
 
 import pytest
 from selenium.webdriver import ActionChains, Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
-from support.run_folders import SCRIPT, alarm, write_held, write_hostile, write_run, write_state
+from support.run_folders import SCRIPT, alarm, completion, write_held, write_hostile, write_run, write_state
 
-from steer_trl import report
+from steer_trl import report, runlog
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -178,11 +179,12 @@ def test_a_run_has_one_entropy_and_a_held_one_says_how_far_it_is_from_its_target
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_long_names_and_the_choice_of_colours_stay_inside_of_the_page(browser, two, page, width):
+    parts = ".segments, .facts dd, .facts small, .legend, .legend .line, .scale"
     for one in (two, page):
         opened(browser, one, width)
         assert browser.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0
         out = (
-            "return [...document.querySelectorAll('.segments, .facts dd, .facts small, .legend, .legend .line, .scale')"
+            f"return [...document.querySelectorAll('{parts}')"
             "].filter(box => box.scrollWidth > box.clientWidth + 1 || box.getBoundingClientRect().right >"
             " (box.closest('.card') ?? document.body).getBoundingClientRect().right - 8).map(box => box.textContent)"
         )
@@ -192,6 +194,55 @@ def test_long_names_and_the_choice_of_colours_stay_inside_of_the_page(browser, t
             ".getBoundingClientRect().top > line.getBoundingClientRect().top + 24).length"
         )
         assert browser.execute_script(torn) == 0
+
+
+def test_the_guide_is_open_until_somebody_closes_it(browser, page):
+    opened(browser, page)
+    is_open = "return document.getElementById('guide').open"
+    assert browser.execute_script(is_open)
+    assert "hold_entropy" in browser.find_element(By.ID, "guide").text
+    browser.find_element(By.CSS_SELECTOR, "#guide summary").click()
+    assert eventually(lambda: browser.execute_script("return localStorage.length") > 1)
+    browser.get(page.as_uri())
+    assert not browser.execute_script(is_open)
+
+
+def test_a_method_is_explained_where_it_is_named(browser, two):
+    opened(browser, two)
+    held, plain = (one.text for one in browser.find_elements(By.CSS_SELECTOR, ".run"))
+    assert "REPO-R, arXiv 2603.11682: " in held and "hold_entropy moves its strength" in held
+    assert "All tokens of a completion have the same advantage." in plain
+
+
+def test_no_panel_stands_alone_beside_a_gap(browser, page):
+    opened(browser, page)
+    gaps = (
+        "return [...document.querySelectorAll('.grid')].filter(grid => grid.children.length > 1).map(grid =>"
+        " grid.getBoundingClientRect().right - grid.lastElementChild.getBoundingClientRect().right)"
+    )
+    assert max(map(abs, browser.execute_script(gaps))) < 1
+
+
+def test_the_tokens_open_where_there_is_something_to_see(browser, tmp_path):
+    dice = random.Random(0)
+    texts = {False: [["a", "b"]] * 4, True: [["a", "b"], ["a", "c"], ["d", "b"], ["e", "f"]]}
+    for name, method in (("grpo", "none"), ("stare", "stare")):
+        folder = write_run(tmp_path / name, method=method, looks=())
+        for step in (1, 20, 60):
+            for place, words in enumerate(texts[step == 20]):
+                line = completion(step, place, dice, texts=words)
+                line |= {"weights": [1.0, 1.0]} if method == "none" else {}
+                runlog.append(folder, line, f"tokens/step-{step:08d}.jsonl")
+    opened(browser, report.write([tmp_path], tmp_path / "report.html"))
+    look = (
+        "return ['Run', 'Step'].map(name => document.querySelector(`#tokens [aria-label=${name}]`)"
+        ".selectedOptions[0].textContent).concat(document.querySelector('#tokens [aria-pressed=true]').textContent)"
+    )
+    coloured = "return [...document.querySelectorAll('.text span')].filter(one => one.style.backgroundColor).length"
+    assert browser.execute_script(look) == ["stare", "20", "Weight"] and browser.execute_script(coloured)
+    choose = "const run = document.querySelector('#tokens [aria-label=Run]'); run.value = 0;"
+    browser.execute_script(choose + "run.dispatchEvent(new Event('change'))")
+    assert browser.execute_script(look) == ["grpo", "20", "Surprisal"] and browser.execute_script(coloured)
 
 
 def test_runs_can_be_hidden_seeds_put_apart_and_the_theme_switched(browser, page):

@@ -12,9 +12,11 @@ from support.run_folders import SCRIPT, completion, write_held, write_hostile, w
 
 from steer_trl import runlog
 from steer_trl.report.data import differences, groups_of, page_data, thinned
+from steer_trl.report.methods import sentences_about
 from steer_trl.report.panels import PANELS
 from steer_trl.report.read import NoRun, find_runs
 from steer_trl.report.tokens import BUDGET, LONGEST, looks_of
+from steer_trl.shaping.methods import SHAPERS
 
 
 def one(folder):
@@ -247,6 +249,24 @@ def test_seeds_are_put_together_and_settings_that_differ_are_named(tmp_path):
     different = differences(runs)["different"]
     assert different["stare_amplify"] == ["default", "default", "1.5", "default"]
     assert different["seed"] == ["0", "1", "0", "default"] and "output_dir" not in different
+
+
+def test_a_default_is_shown_with_its_value_where_a_run_knows_it(tmp_path):
+    held = write_held(tmp_path / "held")
+    grpo = write_run(tmp_path / "grpo", method="none", looks=())
+    path = grpo / "_logs/run.json"
+    run = json.loads(path.read_text()) | {"defaults": {"hold_entropy": None, "seed": 42, "learning_rate": 1e-6}}
+    path.write_text(json.dumps(run))
+    different = differences(find_runs([grpo, held]))["different"]
+    assert different["hold_entropy"] == ["not set (default)", "0.5"] and different["seed"] == ["0", "42 (default)"]
+    assert different["advantage_shaping"] == ["none", "repo_r"]
+
+
+def test_methods_are_explained_by_the_first_sentence_of_their_files():
+    about = sentences_about(["steer", "psr", "../../setup", "my.module:Mine"])
+    assert about["steer"] == "STEER, arXiv 2510.10150: damp the tokens whose update would change the entropy most."
+    assert "PSR and NSR" in about["psr"] and len(about) == 2
+    assert sentences_about(SHAPERS).keys() == SHAPERS.keys()
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3000), st.integers(10, 200))

@@ -23,6 +23,7 @@ def test_the_log_is_that_of_the_trainer(train):
     run = json.loads(text)
     assert run["methods"] == ["stare"] and run["max_steps"] == 4 and run["processes"] == 1
     assert run["settings"]["learning_rate"] == 0.013 and run["settings"]["stare_target_entropy"] == 100.0
+    assert run["defaults"]["learning_rate"] == 1e-6 and run["defaults"]["hold_entropy"] is None
     assert run["versions"]["trl"].startswith("1.16") and "hf_secret" not in text
 
 

@@ -1,4 +1,5 @@
-"""REPO-R, arXiv 2603.11682: a weight that is linear in the surprisal, and has a sign.
+"""REPO-R, arXiv 2603.11682: surprising tokens count more in good completions and less in bad ones, which keeps the
+entropy, or the other way round, which spends it; the weight is linear in the surprisal.
 
     A_hat = w A,   w = clip(1 - zeta ln pi, 0, w_max) for A > 0,   clip(1 + zeta ln pi, 0, w_max) for A < 0
 
