@@ -34,12 +34,15 @@ class Story:
         self.start_entropy = next((entropy for entropy in before if entropy is not None), None)
         if state.global_step == 0:
             return None
+        if 0 < state.max_steps <= state.global_step:
+            return f"already at step {state.global_step} of {state.max_steps}: there is nothing left to train"
         return f"resuming from checkpoint-{state.global_step} at step {state.global_step} of {state.max_steps}"
 
     def line(self, logs: Logs, state: TrainerState) -> str:
         """Return the line for a log of training, of an evaluation or of the end."""
         if "train_runtime" in logs:
-            return f"trained {state.global_step} steps in {duration(logs['train_runtime'])}"
+            trained = state.global_step - self.first_step
+            return f"trained {trained} step{'' if trained == 1 else 's'} in {duration(logs['train_runtime'])}"
         if any(key.startswith("eval_") for key in logs):
             return "  ".join([f"step {state.global_step}/{state.max_steps}  evaluation", *_measured(logs)])
         if self.start_entropy is None:

@@ -83,7 +83,7 @@ def test_a_resumed_run_remembers_its_start_and_counts_its_own_time(monkeypatch):
             {"eval_aime24_avg@32": 0.3125, "eval_reward": 0.5, "eval_runtime": 3.0, "eval_aime24_truncated": 0.1},
             "step 3/2400  evaluation  aime24_avg@32 0.312  reward 0.5",
         ),
-        ({"train_runtime": 754.0, "train_loss": 0.1}, "trained 3 steps in 12 min 34 s"),
+        ({"train_runtime": 754.0, "train_loss": 0.1}, "trained 0 steps in 12 min 34 s"),
     ],
 )
 def test_other_logs(logs, line):

@@ -29,8 +29,8 @@ def split_off(flag: str, arguments: list[str], metavar: str = "FILE.yaml") -> tu
 
 
 def checkpoint_to_resume(value: str | None) -> str | bool | None:
-    """`args.resume_from_checkpoint` as `Trainer.train` takes it: recipes and command lines say `true` and `false`."""
-    return {"true": True, "false": None}.get(str(value).lower(), value)
+    """`args.resume_from_checkpoint` as the trainer takes it: `true`, `false`, `auto` or a folder."""
+    return {"true": True, "false": None, "auto": "auto"}.get(str(value).lower(), value)
 
 
 class RecipeParser(Sentences, TrlParser):

@@ -6,13 +6,26 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, sort_checkpoints
+from accelerate.utils import broadcast_object_list
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.cli.arguments import MathArguments
 from steer_trl.cli.parser import checkpoint_to_resume
+from steer_trl.runlog import LOGS
+from steer_trl.trainer.resume import (
+    AUTO,
+    another_runs_checkpoint,
+    complete_checkpoints,
+    is_of_folder,
+    last_complete_checkpoint,
+    named,
+    what_a_run_left,
+)
 
 MODELS = ("config.json", "adapter_config.json")
+LEFT = (*MODELS, LOGS)
 LEFT_BY_RUNS = (f"{PREFIX_CHECKPOINT_DIR}-*", "benchmarks", "completions", "_logs")
 
 
@@ -29,6 +42,8 @@ def folder_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[st
         return [
             "overwrite_output_dir=True cannot be combined with resume_from_checkpoint: it removes what is resumed."
         ]
+    if resume == AUTO and not complete_checkpoints(str(folder)):
+        return _model_complaints(folder)
     return _resume_complaints(resume, folder, training) if resume else _run_complaints(folder, args)
 
 
@@ -38,29 +53,45 @@ def _can_make(folder: Path) -> bool:
 
 
 def _run_complaints(folder: Path, args: MathArguments) -> list[str]:
-    holds = what_a_run_left(folder)
+    holds = what_a_run_left(folder, LEFT)
     if not holds or args.overwrite_output_dir:
         return []
     return [
-        f"output_dir={str(folder)!r} holds a run ({', '.join(path.name for path in holds[:3])}), and two would be "
-        "mixed there. Continue it with --resume_from_checkpoint true, give another --output_dir, or begin anew with "
+        f"output_dir={str(folder)!r} holds a run ({named(holds)}), and two would be mixed there. Continue it with "
+        "--resume_from_checkpoint true, give another --output_dir, or begin from the start with "
         "--overwrite_output_dir true, which removes its checkpoints, benchmarks and logs."
     ]
 
 
+def _model_complaints(folder: Path) -> list[str]:
+    """Complain about the model of a run without checkpoints: `auto` would train another over it."""
+    models = [folder / name for name in MODELS if (folder / name).exists()]
+    if not models:
+        return []
+    return [
+        f"output_dir={str(folder)!r} holds a run ({named(models)}) and no complete checkpoint: "
+        "resume_from_checkpoint='auto' would train another over its model. Give another --output_dir, or begin from "
+        "the start with --resume_from_checkpoint false --overwrite_output_dir true."
+    ]
+
+
 def _resume_complaints(resume: str | bool, folder: Path, training: SteerGRPOConfig) -> list[str]:
-    found = sort_checkpoints(str(folder)) if folder.is_dir() else []
+    found = what_a_run_left(folder, names=())
     if resume is True and not found:
         return [
             f"resume_from_checkpoint=True needs a checkpoint in output_dir={str(folder)!r}, which has none. Leave it "
-            "unset to begin anew, or correct output_dir."
+            "unset to begin at step 0, correct output_dir, or set it to auto, which resumes only where there is one."
         ]
-    checkpoint = Path(found[-1] if resume is True else str(resume))
+    searches = resume is True or resume == AUTO
+    checkpoint = Path((complete_checkpoints(str(folder)) or [str(found[0])])[-1] if searches else str(resume))
     if not checkpoint.is_dir():
         return [
-            f"resume_from_checkpoint={str(resume)!r} must be the folder of a checkpoint, and there is none. "
-            f"Checkpoints of output_dir={str(folder)!r}: {', '.join(Path(path).name for path in found) or 'none'}."
+            f"resume_from_checkpoint={str(resume)!r} must be true, auto or the folder of a checkpoint, and there is "
+            f"none. Checkpoints of output_dir={str(folder)!r}: {named(found, len(found)) or 'none'}."
         ]
+    holds = what_a_run_left(folder, LEFT)
+    if holds and not is_of_folder(checkpoint, folder):
+        return [another_runs_checkpoint(checkpoint, folder, holds)]
     before = _settings_of(checkpoint).get("advantage_shaping")
     if before is None or before == list(training.shaping_names):
         return []
@@ -79,12 +110,12 @@ def _settings_of(checkpoint: Path) -> dict[str, Any]:
         return {}
 
 
-def what_a_run_left(folder: Path) -> list[Path]:
-    """The checkpoints in `folder`, latest first, or the model or the log of a run without checkpoints."""
-    if not folder.is_dir():
-        return []
-    checkpoints = [Path(path) for path in sort_checkpoints(str(folder))]
-    return checkpoints[::-1] or [folder / name for name in (*MODELS, "_logs") if (folder / name).exists()]
+def model_is_saved(folder: Path) -> bool:
+    """Whether the model of a finished run is in `folder`: one that was saved after its last checkpoint. Collective."""
+    last = last_complete_checkpoint(str(folder))
+    saved = [path.stat().st_mtime for name in MODELS if (path := folder / name).is_file()]
+    is_saved = last is not None and any(time >= Path(last, TRAINER_STATE_NAME).stat().st_mtime for time in saved)
+    return bool(broadcast_object_list([is_saved])[0])
 
 
 def remove_run(folder: Path) -> None:

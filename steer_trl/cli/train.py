@@ -28,7 +28,7 @@ from steer_trl.cli.help import method_groups, settings_of, text
 from steer_trl.cli.launch import Engine
 from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume, split_off
 from steer_trl.cli.recipes import layers
-from steer_trl.cli.run_folder import remove_run
+from steer_trl.cli.run_folder import model_is_saved, remove_run
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
 from steer_trl.processes import leave_group
 from steer_trl.redact import changed, public
@@ -171,6 +171,9 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     trainer.accelerator.wait_for_everyone()
     with training():
         trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
+    if trainer.was_finished and model_is_saved(Path(training_args.output_dir)):
+        trainer.accelerator.print(f"Nothing was trained or written; the model is in {training_args.output_dir}")
+        return
     trainer.save_model()
     trainer.accelerator.print(f"Saved to {training_args.output_dir}")
 

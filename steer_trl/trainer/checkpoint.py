@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from accelerate.utils import broadcast_object_list, gather_object, send_to_device
+from accelerate.utils import gather_object, send_to_device
 from datasets import Dataset
-from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_utils import sort_checkpoints
 
 from steer_trl.files import write_whole
 from steer_trl.trainer.rollout import steps_per_rollout
@@ -162,32 +160,3 @@ def _geometry(trainer: GRPOTrainer) -> dict[str, int]:
 def _rollout_name(trainer: GRPOTrainer) -> str:
     accelerator = trainer.accelerator
     return ROLLOUT_FILE.format(rank=accelerator.process_index, ranks=accelerator.num_processes)
-
-
-def last_complete_checkpoint(output_dir: str) -> str:
-    """Return the last checkpoint of `output_dir` that was written to its end; say which later ones were not.
-
-    Transformers writes `trainer_state.json` last. The main process decides for all. Collective.
-
-    Raises:
-        `ValueError`: there is none.
-    """
-    checkpoints = sort_checkpoints(output_dir)
-    complete = [checkpoint for checkpoint in checkpoints if _is_complete(Path(checkpoint))]
-    for skipped in checkpoints[checkpoints.index(complete[-1]) + 1 :] if complete else checkpoints:
-        logger.warning("%s is skipped: it was not written to its end.", skipped)
-    (last,) = broadcast_object_list([complete[-1] if complete else None])
-    if last is None:
-        raise ValueError(
-            f"resume_from_checkpoint=True needs a complete checkpoint in output_dir={output_dir!r}, which has none. "
-            "Leave it unset to begin anew."
-        )
-    return last
-
-
-def _is_complete(checkpoint: Path) -> bool:
-    try:
-        json.loads((checkpoint / TRAINER_STATE_NAME).read_text())
-    except (OSError, ValueError):  # not there, or torn
-        return False
-    return True

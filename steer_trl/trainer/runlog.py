@@ -9,6 +9,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from steer_trl import runlog
 from steer_trl.redact import changed, defaults, public
 from steer_trl.trainer.cards import ModelCards
+from steer_trl.trainer.resume import is_at_its_end
 from steer_trl.trainer.typed import GRPOTrainer
 from steer_trl.versions import installed
 
@@ -22,13 +23,15 @@ class RunLog(TrainerCallback):
 
     def __init__(self, trainer: GRPOTrainer, cards: ModelCards) -> None:
         self._trainer, self._cards = trainer, cards
-        self._is_open = self._failed = False
+        self._is_open = self._is_finished = self._failed = False
         self._early: list[dict[str, Any]] = []
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Begin, or continue after the checkpoint's step."""
+        """Begin, or continue after the checkpoint's step; leave the log of a finished run as it is."""
+        self._is_finished = is_at_its_end(state)
         if state.is_world_process_zero:
             self._is_open = True
+        if state.is_world_process_zero and not self._is_finished:
             self._attempt(self._begin, args.output_dir, state)
             early, self._early = self._early, []
             for entry in early if state.global_step == 0 else []:  # else the log has them, or is another's
@@ -38,7 +41,7 @@ class RunLog(TrainerCallback):
         self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
         """Write a line. An evaluation before the training waits for it: without one, the folder's log is not ours."""
-        if not state.is_world_process_zero or not logs:
+        if not state.is_world_process_zero or not logs or (self._is_finished and "train_runtime" in logs):
             return
         entry = {"step": state.global_step, "epoch": state.epoch} | logs
         if self._is_open:

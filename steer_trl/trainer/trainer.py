@@ -40,9 +40,10 @@ from steer_trl.terminal import show_lines
 from steer_trl.trainer.alarms import Alarms
 from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.cards import ModelCards
-from steer_trl.trainer.checkpoint import Stateful, forget_rollout, last_complete_checkpoint, load_state, save_state
+from steer_trl.trainer.checkpoint import Stateful, forget_rollout, load_state, save_state
 from steer_trl.trainer.preflight import check_trainer_arguments
 from steer_trl.trainer.resampling import make_sampling
+from steer_trl.trainer.resume import is_at_its_end, starting_point
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.runlog import RunLog
 from steer_trl.trainer.sensitivity import scoring
@@ -117,6 +118,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         if args is None:
             name = model if isinstance(model, str) else get_config_model_id(model.config)
             given["args"] = args = SteerGRPOConfig(f"{name.split('/')[-1]}-SteerGRPO")
+        self.was_finished = False
         self.shapers = make_shapers(args)
         self._tag_names = [*GRPOTrainer._tag_names, *map(short_name, self.shapers)]
         self.alarms, self.sampling = Alarms(Watch()), make_sampling(self, args)
@@ -184,13 +186,25 @@ class SteerGRPOTrainer(GRPOTrainer):
     # 3  A checkpoint.
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """Train as TRL does; `resume_from_checkpoint=True` is the last complete checkpoint in `output_dir`."""
-        if resume_from_checkpoint is True:
-            resume_from_checkpoint = last_complete_checkpoint(self.args.output_dir)
+        """Train as TRL does. A finished run is loaded, trained no further, and none of its files changes.
+
+        Args:
+            resume_from_checkpoint (`str` or `bool`, *optional*): the folder of a checkpoint; `True` for the last
+                complete one in `output_dir`; `"auto"` for the same if there is one, and step 0 otherwise.
+
+        Raises:
+            `ValueError`: there is no complete checkpoint, or it is of another run than the one in `output_dir`.
+        """
+        checkpoint = starting_point(resume_from_checkpoint, self.args.output_dir)
         forget_rollout(self)
         self.step.begin_training()
         with logging_redirect_tqdm():  # an alarm stands on a line of its own, above the progress bar
-            return super().train(resume_from_checkpoint, *args, **kwargs)
+            return super().train(checkpoint, *args, **kwargs)
+
+    def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
+        first_epoch, first_batch = super()._init_training_state(*args, **kwargs)
+        self.was_finished = is_at_its_end(self.state)
+        return (self.state.num_train_epochs, 0) if self.was_finished else (first_epoch, first_batch)
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         folder = Path(self._get_output_dir(trial=trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")

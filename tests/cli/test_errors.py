@@ -249,7 +249,7 @@ MISTAKES = [
     (train(resume_from_checkpoint="true"), "resume_from_checkpoint=True needs a checkpoint in output_dir='new'"),
     (
         train(output_dir="run", resume_from_checkpoint="checkpoint-3"),
-        "resume_from_checkpoint='checkpoint-3' must be the folder of a checkpoint.* checkpoint-2, checkpoint-4",
+        "resume_from_checkpoint='checkpoint-3' must be true, auto or the folder .* checkpoint-4, checkpoint-2",
     ),
     (
         train(output_dir="run", resume_from_checkpoint="true", advantage_shaping="opo"),

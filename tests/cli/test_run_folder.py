@@ -1,6 +1,7 @@
 """A folder that holds a run is written to again only if somebody says how."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,54 @@ def test_which_folders_would_be_pushed_with_a_model(tmp_path, folder, found):
     (tmp_path / "model").mkdir()
     (tmp_path / "model/config.json").write_text("{}")
     assert model_above(tmp_path / folder) == (tmp_path / "model" if found else None)
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("value", ["true", "auto"])
+def test_a_finished_run_is_left_as_it_is(line, capsys, value):
+    before = contents(line[-1])
+    main(changed(line, resume_from_checkpoint=value))
+    said = capsys.readouterr().out
+    assert "already at step 2 of 2" in said and "Saved to" not in said and contents(line[-1]) == before
+
+
+def test_one_command_serves_the_first_start_and_the_next(line, tmp_path, capsys):
+    words = [*line[:-1], str(tmp_path / "job")]
+    main(changed(words, resume_from_checkpoint="auto", max_steps=1, save_steps=1))
+    main(changed(words, resume_from_checkpoint="auto"))
+    assert "resuming from checkpoint-1 at step 1 of 2" in capsys.readouterr().out
+    assert steps(words) == ["checkpoint-1", "checkpoint-2"]
+
+
+def test_a_run_that_was_killed_before_its_model_was_saved_saves_it(line, tmp_path, capsys):
+    folder = tmp_path / "killed"
+    shutil.copytree(line[-1], folder)
+    (folder / "model.safetensors").unlink()
+    (folder / "config.json").unlink()
+    main([*changed(line, resume_from_checkpoint="auto")[:-1], str(folder)])
+    assert "Saved to" in capsys.readouterr().out
+    assert (folder / "model.safetensors").read_bytes() == Path(line[-1], "model.safetensors").read_bytes()
+
+
+def test_a_model_of_a_run_without_checkpoints_is_not_trained_over(line, tmp_path, capsys):
+    folder = tmp_path / "trained"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    with pytest.raises(SystemExit):
+        main([*changed(line, resume_from_checkpoint="auto")[:-1], str(folder)])
+    assert "holds a run (config.json)" in capsys.readouterr().err
+
+
+def test_another_runs_checkpoint_is_not_mixed_in(line, tmp_path, capsys):
+    other = tmp_path / "other"
+    shutil.copytree(line[-1], other)
+    before = contents(other)
+    words = changed(line, resume_from_checkpoint=f"{line[-1]}/checkpoint-2", max_steps=3)
+    with pytest.raises(SystemExit) as ended:
+        main([*words[:-1], str(other)])
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and "holds a run (checkpoint-2)" in said and "is of another" in said
+    assert contents(other) == before

@@ -118,6 +118,11 @@ SHAPES = {
     "the log asks model.training which metrics are meant": lambda: (
         '"train" if self.model.training else "eval"' in source(GRPOTrainer.log)
     ),
+    "_init_training_state returns the first epoch and its first batch, and knows the last step and epoch": lambda: (
+        "return epochs_trained, steps_trained_in_current_epoch" in source(GRPOTrainer._init_training_state)
+        and "init_training_references(self, max_steps, num_train_epochs" in source(GRPOTrainer._init_training_state)
+        and "for epoch in range(epochs_trained, num_train_epochs)" in source(GRPOTrainer._inner_training_loop)
+    ),
     "the controller's file is read in _load_optimizer_and_scheduler(checkpoint)": lambda: (
         parameters(GRPOTrainer._load_optimizer_and_scheduler) == {"self", "checkpoint"}
     ),

@@ -1,0 +1,113 @@
+"""Where a training begins: at its first step, or at a checkpoint of its own folder; two runs never share it."""
+
+import json
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from accelerate.utils import broadcast_object_list
+from transformers import TrainerState
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import sort_checkpoints
+
+from steer_trl.runlog import LOGS
+
+logger = logging.getLogger(__name__)
+
+AUTO = "auto"
+
+
+def starting_point(given: str | bool | None, output_dir: str) -> str | None:
+    """Return the checkpoint that a training resumes; `None` if it begins at step 0. Collective.
+
+    Args:
+        given (`str` or `bool`, *optional*): `True` for the last complete checkpoint in `output_dir`, `"auto"` for the
+            same if there is one, or the folder of a checkpoint.
+        output_dir (`str`): where the run is written.
+
+    Raises:
+        `ValueError`: there is no complete checkpoint and must be one, or `output_dir` holds another run than that of
+            the checkpoint.
+    """
+    searches = given is True or given == AUTO
+    checkpoint = last_complete_checkpoint(output_dir) if searches else (str(given) if given else None)
+    if checkpoint is None and given is True:
+        raise ValueError(
+            f"resume_from_checkpoint=True needs a complete checkpoint in output_dir={output_dir!r}, which has none. "
+            "Leave it unset to begin at step 0, or set it to 'auto', which resumes only where there is one."
+        )
+    if checkpoint is not None and is_of_folder(checkpoint, output_dir):
+        return checkpoint
+    (holds,) = broadcast_object_list([what_a_run_left(Path(output_dir))])
+    if holds and checkpoint is not None:
+        raise ValueError(another_runs_checkpoint(checkpoint, output_dir, holds))
+    if holds:
+        logger.warning(
+            "output_dir=%r holds a run (%s), and this one begins at step 0: it writes over checkpoints of the same "
+            "steps, leaves the others, which a later resume would take for its own, and moves the log to %s.1. To "
+            "continue that run, call train(resume_from_checkpoint=True); otherwise give another output_dir.",
+            output_dir,
+            named(holds),
+            LOGS,
+        )
+    return checkpoint
+
+
+def is_of_folder(checkpoint: str | Path, output_dir: str | Path) -> bool:
+    """Whether `checkpoint` lies in `output_dir`, however the two are written."""
+    return Path(checkpoint).resolve().parent == Path(output_dir).resolve()
+
+
+def what_a_run_left(folder: Path, names: Sequence[str] = (LOGS,)) -> list[Path]:
+    """The checkpoints in `folder`, latest first; of a run without checkpoints those of `names` that are there."""
+    if not folder.is_dir():
+        return []
+    checkpoints = [Path(path) for path in sort_checkpoints(str(folder))]
+    return checkpoints[::-1] or [folder / name for name in names if (folder / name).exists()]
+
+
+def named(paths: Sequence[Path], most: int = 3) -> str:
+    """The names of the first few, for a sentence."""
+    return ", ".join(path.name for path in paths[:most])
+
+
+def another_runs_checkpoint(checkpoint: str | Path, output_dir: str | Path, holds: Sequence[Path]) -> str:
+    """The complaint about a checkpoint from outside of an `output_dir` that holds a run."""
+    return (
+        f"output_dir={str(output_dir)!r} holds a run ({named(holds)}), and resume_from_checkpoint={str(checkpoint)!r} "
+        "is of another: its checkpoints and its log would be written over. Give an output_dir that holds no run, or "
+        f"that of the checkpoint, {str(Path(checkpoint).parent)!r}; to continue the run in output_dir, set "
+        "resume_from_checkpoint to true."
+    )
+
+
+def last_complete_checkpoint(output_dir: str) -> str | None:
+    """Return the last checkpoint of `output_dir` that was written to its end; say which later ones were not.
+
+    Transformers writes `trainer_state.json` last. The main process decides for all. Collective.
+    """
+    checkpoints = sort_checkpoints(output_dir) if Path(output_dir).is_dir() else []
+    complete = complete_checkpoints(output_dir)
+    for skipped in checkpoints[checkpoints.index(complete[-1]) + 1 :] if complete else checkpoints:
+        logger.warning("%s is skipped: it was not written to its end.", skipped)
+    (last,) = broadcast_object_list([complete[-1] if complete else None])
+    return last
+
+
+def complete_checkpoints(output_dir: str) -> list[str]:
+    """The checkpoints of `output_dir` that were written to their end, in order of their steps."""
+    checkpoints = sort_checkpoints(output_dir) if Path(output_dir).is_dir() else []
+    return [checkpoint for checkpoint in checkpoints if _is_complete(Path(checkpoint))]
+
+
+def _is_complete(checkpoint: Path) -> bool:
+    try:
+        json.loads((checkpoint / TRAINER_STATE_NAME).read_text())
+    except (OSError, ValueError):  # not there, or torn
+        return False
+    return True
+
+
+def is_at_its_end(state: TrainerState) -> bool:
+    """Whether a training in this state has no step left. Transformers would train one more, and save it."""
+    return 0 < state.max_steps <= state.global_step
