@@ -1,6 +1,7 @@
 """The configuration: every field of TRL's `GRPOConfig`, and those of the methods, each from the method's own file."""
 
 import copy
+import inspect
 import json
 import logging
 import re
@@ -19,7 +20,7 @@ from steer_trl.shaping.methods import MethodOptions
 from steer_trl.shaping.options import choice, choices_of, option, single_complaints
 from steer_trl.shaping.unused import unused_complaints
 from steer_trl.trl_settings import trl_complaints
-from steer_trl.validation import listed, refuse
+from steer_trl.validation import did_you_mean, listed, refuse
 
 logger = logging.getLogger(__name__)
 
@@ -133,6 +134,21 @@ class SteerGRPOConfig(
     """
 
     _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "shaping_options"]
+
+    def __new__(cls, *_: Any, **given: Any) -> "SteerGRPOConfig":
+        """Refuse a name that is no setting, with the one that it resembles.
+
+        Raises:
+            `TypeError`: as for any argument that is unknown.
+        """
+        known = inspect.signature(cls.__init__).parameters
+        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+        for name in [] if takes_all else given:
+            if name not in known:
+                raise TypeError(
+                    f"{cls.__name__}: {name} is no setting.{did_you_mean(name, known)} Correct or remove it."
+                )
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.
@@ -300,9 +316,11 @@ class SteerGRPOConfig(
         if size is None or group is None or group < 2 or size % group == 0:
             return []
         fitting = [str(number) for number in range(2, size + 1) if size % number == 0]
+        more = "Increase per_device_train_batch_size or steps_per_generation."
         return [
             f"num_generations={group} must divide the {size} completions of a rollout (per_device_train_batch_size, "
-            f"over all processes, times steps_per_generation). Use {' or '.join(fitting[:8])}, or change those."
+            "over all processes, times steps_per_generation). "
+            + (f"Use {' or '.join(fitting[:8])}, or change those." if fitting else more)
         ]
 
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:

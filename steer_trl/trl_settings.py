@@ -1,11 +1,15 @@
 """What some of TRL's own settings must be: TRL says it after the model is loaded, in the first loss, or never."""
 
+import json
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from transformers import training_args
+from transformers.integrations import get_available_reporting_integrations
 from trl import GRPOConfig
 
-from steer_trl.validation import in_interval, is_number, one_of
+from steer_trl.validation import in_interval, is_number, listed, one_of
 
 CHOICES = {
     "loss_type": ("grpo", "dapo", "bnpo", "dr_grpo", "luspo", "cispo", "sapo", "vespo"),
@@ -14,6 +18,7 @@ CHOICES = {
     "vllm_mode": ("colocate", "server"),
     "vllm_importance_sampling_mode": ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask"),
 }
+IN_EXTRA = ("trackio", "wandb", "tensorboard")
 COUNT, AMOUNT, POSITIVE, SHARE = "[1, inf)", "[0, inf)", "(0, inf)", "(0, 1]"
 INTERVALS = {
     "per_device_train_batch_size": COUNT,
@@ -45,6 +50,10 @@ def trl_complaints(args: GRPOConfig) -> list[str]:
         value: Any = getattr(args, name)
         if is_number(value):  # a text is TRL's to read, and None its default
             complaints += in_interval(name, value, interval)
+    for name in (field.name for field in fields(args) if field.name.endswith("_kwargs")):
+        if not _is_mapping(getattr(args, name)):
+            example = '{"KEY": "VALUE"}'
+            complaints.append(f"{name} must be a mapping, as JSON or YAML {example}, got {getattr(args, name)!r}.")
     if args.max_steps is not None and args.max_steps < 1 and args.max_steps != -1:
         complaints.append(f"max_steps must be >= 1, or -1 for num_train_epochs, got {args.max_steps!r}.")
     wants_bf16 = args.bf16 or (args.bf16 is None and not args.fp16)  # TRL's default
@@ -57,6 +66,7 @@ def trl_complaints(args: GRPOConfig) -> list[str]:
             "bf16=True needs a GPU that computes in bfloat16, and this machine has none. To run on the CPU, set "
             "use_cpu to true and bf16 to false."
         )
+    complaints += _tracker_complaints(args.report_to)
     clip = args.epsilon if args.epsilon_high is None else args.epsilon_high
     if is_number(args.delta) and is_number(clip) and args.delta <= 1 + clip:
         complaints.append(
@@ -64,3 +74,27 @@ def trl_complaints(args: GRPOConfig) -> list[str]:
             "clipping leaves, those of negative advantages. Leave it unset, or use 10."
         )
     return complaints
+
+
+def _tracker_complaints(report_to: Any) -> list[str]:
+    """Complain about trackers that are not there; Transformers would once the model is loaded."""
+    names = set(listed(report_to or ())) - {"none", "all"}
+    here = get_available_reporting_integrations()
+    complaints = []
+    for name in sorted(names - set(here)):
+        package = "'steer_trl[trackers]'" if name in IN_EXTRA else "it"
+        complaints.append(
+            f"report_to={name!r} cannot be used: there is no such tracker, or its package is not installed "
+            f"here; installed: {', '.join(sorted(here)) or 'none'}. pip install {package}, or set report_to to 'none'."
+        )
+    return complaints
+
+
+def _is_mapping(value: Any) -> bool:
+    """Whether TRL can read a mapping of arguments: one, a text of JSON, or none."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return False
+    return value is None or isinstance(value, Mapping)

@@ -10,10 +10,17 @@ from typing import Any, TypeGuard
 
 
 class Refusal(ValueError):
-    """Every complaint about one subject; `complaints` holds them one by one, each a sentence of its own."""
+    """Every complaint about one subject; `complaints` holds them one by one, each a sentence of its own.
+
+    The text of one complaint is one line, `subject: complaint`; several stand below `subject: 2 problems found.`
+    """
 
     def __init__(self, complaints: list[str], subject: str) -> None:
-        super().__init__("\n".join([f"{subject}: {len(complaints)} problem(s) found.", *complaints]))
+        if len(complaints) == 1:
+            text = complaints[0] if complaints[0].startswith(subject) else f"{subject}: {complaints[0]}"
+        else:
+            text = "\n".join([f"{subject}: {len(complaints)} problems found.", *complaints])
+        super().__init__(text)
         self.complaints = complaints
 
 

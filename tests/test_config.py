@@ -211,6 +211,8 @@ MISTAKES = [
     ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps must be in"),
     ({"max_completion_length": 0}, "max_completion_length must be in"),
     ({"log_tokens_groups": 3}, "log_tokens_groups=3 cannot be combined with log_tokens=0"),
+    ({"report_to": "foo"}, "report_to='foo' cannot be used: there is no such tracker"),
+    ({"model_init_kwargs": "x"}, "model_init_kwargs must be a mapping, .*, got 'x'"),
     ({"max_steps": 0}, "max_steps must be >= 1, or -1"),
     ({"temperature": 0}, r"temperature must be in \(0, inf\), got 0"),
 ]
@@ -220,11 +222,30 @@ MISTAKES = [
 def test_a_mistake_is_refused_with_field_value_reason_and_remedy(settings, message):
     with pytest.raises(ValueError, match=message) as error:
         config(**settings)
-    assert str(error.value).startswith("SteerGRPOConfig: 1 problem(s) found.")
+    assert str(error.value).startswith("SteerGRPOConfig: ") and "found" not in str(error.value)
+
+
+def test_an_unknown_name_is_refused_with_the_one_that_it_resembles():
+    with pytest.raises(
+        TypeError, match=r"SteerGRPOConfig: hold_entropie is no setting\. Did you mean 'hold_entropy'\?"
+    ):
+        config(hold_entropie=0.5)
+
+
+def test_a_tracker_that_is_not_installed_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setattr("steer_trl.trl_settings.get_available_reporting_integrations", list)
+    with pytest.raises(ValueError, match=r"report_to='tensorboard' .*pip install 'steer_trl\[trackers\]'"):
+        config(report_to="tensorboard")
+
+
+def test_a_single_mistake_is_one_line():
+    with pytest.raises(ValueError, match="steer_lambda_min") as error:
+        config(steer_lambda_min=2)
+    assert str(error.value).startswith("SteerGRPOConfig: steer_lambda_min must be") and "\n" not in str(error.value)
 
 
 def test_all_mistakes_are_told_at_once():
-    with pytest.raises(ValueError, match="3 problem") as error:
+    with pytest.raises(ValueError, match="3 problems found") as error:
         config(steer_lambda_min=2, stare_amplify=0, stare_variant="X")
     assert len(str(error.value).splitlines()) == 4
 

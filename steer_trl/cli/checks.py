@@ -5,7 +5,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from transformers.integrations import get_available_reporting_integrations
 from trl import ModelConfig
 
 from steer_trl import SteerGRPOConfig
@@ -17,10 +16,9 @@ from steer_trl.evaluation import Sampling
 from steer_trl.evaluation.benchmarks import benchmark_complaints
 from steer_trl.redact import changed
 from steer_trl.shaping.methods import SETTINGS
-from steer_trl.trainer.preflight import check_model_path
-from steer_trl.validation import listed, refuse
-
-WEIGHTS = ("config.json", "adapter_config.json")
+from steer_trl.trainer import preflight
+from steer_trl.trainer.preflight import CONFIGS, check_model_path
+from steer_trl.validation import refuse
 
 
 def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
@@ -61,21 +59,22 @@ def missing_complaints(model: str | None, dataset: str | None, output_dir: str |
     return [complaint for complaint, given in needed.items() if not given]
 
 
-def model_complaints(name: str) -> list[str]:
-    """Complain about a model that is nowhere, or a folder without one."""
+def model_complaints(name: str, revision: str | None = None) -> list[str]:
+    """Complain about a model that is nowhere, or a folder without one, or with a damaged one."""
     if Path(name).is_file():
         return [f"model_name_or_path={name!r} must be a folder or a name on the Hub, and is a file. Give its folder."]
-    complaints = _said(check_model_path, name)
-    if os.path.isdir(name) and not any(Path(name, file).is_file() for file in WEIGHTS):
+    complaints = _said(check_model_path, name) or preflight.model_complaints("model_name_or_path", name, revision)
+    if os.path.isdir(name) and not any(Path(name, file).is_file() for file in CONFIGS):
         complaints.append(
-            f"model_name_or_path={name!r} must be the folder of a saved model, and there is no {WEIGHTS[0]} in it. "
+            f"model_name_or_path={name!r} must be the folder of a saved model, and there is no {CONFIGS[0]} in it. "
             "Give the folder that save_model or save_pretrained has written."
         )
     return complaints
 
 
 def _model_complaints(args: ModelConfig) -> list[str]:
-    complaints = model_complaints(args.model_name_or_path) if args.model_name_or_path else []
+    name = args.model_name_or_path
+    complaints = model_complaints(name, args.model_revision) if name else []
     if not args.use_peft:
         lora = [name for name in changed(args) if name.startswith("lora_") or name in ("use_rslora", "use_dora")]
         complaints += [
@@ -147,15 +146,8 @@ def _package_complaints(training: SteerGRPOConfig, model: ModelConfig) -> list[s
         ("use_peft=True", "peft", "steer_trl[peft]"): model.use_peft,
         ("load_in_4bit or load_in_8bit", "bitsandbytes", "bitsandbytes"): model.load_in_4bit or model.load_in_8bit,
     }
-    complaints = [
+    return [
         f"{setting} needs {package}, which is not installed here: pip install {extra!r}, or leave it out"
         for (setting, package, extra), is_wanted in wanted.items()
         if is_wanted and find_spec(package) is None
-    ]
-    trackers = set(listed(training.report_to or ())) - {"none", "all"}
-    here = get_available_reporting_integrations()
-    return complaints + [
-        f"report_to={name!r} cannot be used: there is no such tracker, or its package is not installed "
-        f"here; installed: {', '.join(sorted(here)) or 'none'}. pip install it, or set report_to: none."
-        for name in sorted(trackers - set(here))
     ]

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
+from tqdm import tqdm
+
 TRACEBACK, FAILURES = "STEER_TRL_TRACEBACK", "STEER_TRL_FAILURES"
 SAID, CRASHED = ".txt", ".crash"
 HINT = f"({TRACEBACK}=1 shows where)"
@@ -92,7 +94,7 @@ def _say(lines: Sequence[str], program: str, kind: str = "error") -> None:
     rank = os.environ.get("RANK", "0")
     process = f" [process {rank}]" if rank != "0" else ""
     for line in lines:
-        print(f"{program}: {kind}{process}: {line}", file=sys.stderr)  # noqa: T201
+        tqdm.write(f"{program}: {kind}{process}: {line}", file=sys.stderr)  # not behind a bar that is still open
 
 
 def _leave(suffix: str, lines: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ where each process draws its share.
 """
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from steer_trl.cli.checks import model_complaints
 from steer_trl.cli.help import settings_of, text
 from steer_trl.cli.parser import RecipeParser
 from steer_trl.cli.run_folder import model_above
+from steer_trl.cli.sentences import lacking
 from steer_trl.data import SOURCES
 from steer_trl.data.loader import argument_complaints
 from steer_trl.evaluation.backends import TransformersGenerator, VLLMGenerator, has_vllm, prompt_token_ids
@@ -37,6 +38,7 @@ from steer_trl.evaluation.report import summarize, table
 from steer_trl.evaluation.sampling import Sampling
 from steer_trl.hub.results import CARD, card_complaints, results_of_summary, write_results
 from steer_trl.processes import leave_group
+from steer_trl.redact import changed
 from steer_trl.rewards import MathReward
 from steer_trl.validation import at_least, one_of, refuse
 
@@ -91,6 +93,9 @@ class EvalArguments:
     )
 
     def __post_init__(self) -> None:
+        needed = [field for field in fields(self) if field.default is MISSING and field.default_factory is MISSING]
+        empty = [field for field in needed if not getattr(self, field.name)]
+        refuse([lacking(f"--{field.name}", field.metadata["help"]) for field in empty], "steer-trl eval")
         complaints = one_of("backend", self.backend, ("auto", "vllm", "transformers"))
         complaints += one_of("dtype", self.dtype, ("auto", "bfloat16", "float16", "float32"))
         if self.backend == "auto":
@@ -107,12 +112,20 @@ class EvalArguments:
                 f"tensor_parallel_size={self.tensor_parallel_size} cannot be combined with backend='transformers', "
                 "which would ignore it. Start several processes with accelerate launch."
             )
+        complaints += [
+            f"{name}={getattr(self, name)!r} cannot be combined with backend='transformers', which would ignore it. "
+            "Leave it unset, or use --backend vllm."
+            for name in ("max_model_length", "gpu_memory_utilization")
+            if self.backend == "transformers" and name in changed(self)
+        ]
         if self.batch_size is None:
             self.batch_size = BATCH_SIZES.get(self.backend)
         else:
             complaints += at_least("batch_size", self.batch_size, 1)
         complaints += argument_complaints(self.answer_format, self.instruction, self.limit)
-        complaints += model_complaints(self.model_name_or_path) + benchmark_complaints(self.benchmarks)
+        complaints += model_complaints(self.model_name_or_path, self.model_revision) + benchmark_complaints(
+            self.benchmarks
+        )
         complaints += card_complaints(self.model_name_or_path) if self.write_card else []
         refuse(complaints + output_complaints(self.output_dir), "steer-trl eval")
 
@@ -124,6 +137,8 @@ class EvalArguments:
 
 def output_complaints(folder: str) -> list[str]:
     """Complain about a folder that is a file, or in which completions would be pushed together with a model."""
+    if not folder.strip():
+        return [f"output_dir must be the name of a folder, got {folder!r}. Give one."]
     if Path(folder).is_file():
         return [f"output_dir={folder!r} must be a folder, and is a file. Give another one."]
     model = model_above(Path(folder))

@@ -7,6 +7,7 @@ it has the devices.
 
 import logging
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,9 +20,10 @@ from typing import Any
 
 import torch
 from accelerate.commands.launch import launch_command, launch_command_parser
+from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-from steer_trl.cli.errors import CRASHED, FAILURES, HINT, MISUSE, SAID, Failed, wants_traceback
+from steer_trl.cli.errors import CRASHED, FAILURES, HINT, INTERRUPTED, MISUSE, SAID, Failed, wants_traceback
 from steer_trl.cli.recipes import ENGINES, find_file, read_yaml
 from steer_trl.validation import refuse
 
@@ -52,6 +54,7 @@ class Engine:
         settings = read_yaml(path)
         if num_processes is not None and not (num_processes.isdecimal() and int(num_processes) > 0):
             raise ValueError(f"num_processes must be a whole number >= 1, got {num_processes!r}.")
+        refuse(_count_complaints(path, settings), f"accelerate_config {name!r}")
         engine = cls(path, settings, int(num_processes or settings.get("num_processes") or 1))
         refuse(engine.complaints(), f"accelerate_config {name!r}")
         return engine
@@ -85,10 +88,26 @@ class Engine:
         with TemporaryDirectory() as folder, _quiet_launcher(folder):
             try:
                 launch_command(launch_command_parser().parse_args([*command, "--module", "steer_trl.cli", *arguments]))
+            except SignalException as error:
+                if error.sigval == signal.SIGINT:
+                    raise KeyboardInterrupt from None
+                raise Failed([f"the launcher was ended by signal {error.sigval:d}."], 128 + error.sigval) from None
             except (subprocess.CalledProcessError, ChildFailedError) as error:
                 if wants_traceback():
                     raise
+                if _exit_code(error)[1] in (INTERRUPTED, -signal.SIGINT):
+                    raise KeyboardInterrupt from None
                 raise failure(error, Path(folder)) from None
+
+
+def _count_complaints(path: Path, settings: dict[str, Any]) -> list[str]:
+    """Complain about numbers of processes and machines that are none; `null` leaves them to the launcher."""
+    counts = {name: settings.get(name) for name in ("num_processes", "num_machines")}
+    return [
+        f"{path}: {name} must be a whole number >= 1, got {count!r}."
+        for name, count in counts.items()
+        if count is not None and not (str(count).isdecimal() and int(count) > 0)
+    ]
 
 
 @contextmanager
@@ -115,10 +134,14 @@ def failure(error: subprocess.CalledProcessError | ChildFailedError, folder: Pat
     lines = list(dict.fromkeys(line for path in said for line in path.read_text().splitlines()))
     if lines:  # a library says of the others that their connection is closed
         return Failed([line for line in lines if not line.endswith(HINT)] or lines[:1], MISUSE)
-    if isinstance(error, ChildFailedError):
-        rank, failure = error.get_first_failure()
-        code = failure.exitcode
-    else:
-        rank, code = 0, error.returncode
+    rank, code = _exit_code(error)
     how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
     return Failed([f"process {rank} {how}. What it said is above."], max(code, 1))
+
+
+def _exit_code(error: subprocess.CalledProcessError | ChildFailedError) -> tuple[int, int]:
+    """The process that failed first, and its exit code; that of a signal is negative."""
+    if isinstance(error, ChildFailedError):
+        rank, failure = error.get_first_failure()
+        return rank, failure.exitcode
+    return 0, error.returncode

@@ -6,6 +6,8 @@ from importlib import import_module
 from importlib.metadata import version
 
 from steer_trl.cli.errors import one_line
+from steer_trl.cli.recipes import layers
+from steer_trl.cli.sentences import split_off
 from steer_trl.validation import did_you_mean
 
 # Command: the module whose `main` runs it, and what it does.
@@ -40,10 +42,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         elif command == "--version":
             print(f"steer-trl {version('steer_trl')}")  # noqa: T201
         elif command in COMMANDS:
+            if command in ("train", "eval"):
+                look_for_recipe(rest)
             import_module(COMMANDS[command][0]).main(rest)
         else:
             what = f"there is no command {command!r}.{did_you_mean(command, COMMANDS)}" if command else "no command."
             raise ValueError(f"{what} Use one of {', '.join(COMMANDS)}; steer-trl --help says what they do.")
+
+
+def look_for_recipe(arguments: list[str]) -> None:
+    """Find and read the recipe now: a misspelt name should not have to wait until torch is imported.
+
+    Raises:
+        `FileNotFoundError`, `ValueError`: as [`~steer_trl.cli.recipes.layers`].
+    """
+    path, _ = split_off("--config", arguments)
+    if path is not None:
+        layers(path)
 
 
 def usage() -> str:

@@ -4,28 +4,15 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from enum import EnumType
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from trl import TrlParser
 
 from steer_trl.cli.recipes import load_recipe
-from steer_trl.cli.sentences import KINDS, Sentences
+from steer_trl.cli.sentences import KINDS, Sentences, split_off
 from steer_trl.validation import did_you_mean, refuse
-
-
-def split_off(flag: str, arguments: list[str], metavar: str = "FILE.yaml") -> tuple[str | None, list[str]]:
-    """Return what follows `flag`, `None` without it, and the other arguments.
-
-    Raises:
-        `ValueError`: nothing follows, or the flag is given twice.
-    """
-    parser = Sentences(add_help=False, allow_abbrev=False)
-    parser.add_argument(flag, dest="values", metavar=metavar, action="append", default=[])
-    known, others = parser.parse_known_args(arguments)
-    if len(known.values) > 1:
-        parser.error(f"argument {flag}: given {len(known.values)} times, with {', '.join(known.values)}. Give one.")
-    return (known.values or [None])[0], others
 
 
 def checkpoint_to_resume(value: str | None) -> str | bool | None:
@@ -52,6 +39,7 @@ class RecipeParser(Sentences, TrlParser):
             `ValueError`: a setting that nothing knows, or a value of another kind than its setting takes.
         """
         args = list(sys.argv[1:] if args is None else args)
+        refuse(_encoding_complaints(args), "command line")
         path, args = split_off("--config", args)
         if path is not None:
             self.take(self.settings_of(path, args), path)
@@ -64,8 +52,8 @@ class RecipeParser(Sentences, TrlParser):
     def take(self, settings: dict[str, Any], path: str) -> None:
         """Make `settings` of the recipe at `path` the defaults, and its `env` part of the environment."""
         environment = settings.pop("env", None) or {}
-        if not isinstance(environment, Mapping):
-            raise ValueError(f"recipe {path}: env must be a mapping of variables, got {environment!r}.")
+        refuse(_environment_complaints(environment, path), f"recipe {path}")
+        settings = {name: self._as_typed(name, value) for name, value in settings.items()}
         os.environ |= {name: str(value) for name, value in environment.items()}
         refuse(
             [
@@ -89,9 +77,22 @@ class RecipeParser(Sentences, TrlParser):
     def _unknown(self, name: str) -> str:
         return f"{name} is no setting.{did_you_mean(name, self.hints)} Correct or remove it; --help-all lists them."
 
+    def _as_typed(self, name: str, value: Any) -> Any:
+        """A value of YAML as the command line has it: one text is a list of one, and `no` is no `false`."""
+        kinds = _kinds(self.hints.get(name))
+        if isinstance(value, str) and kinds - {type(None)} == {list}:
+            return [value]
+        names = [value for kind in kinds if isinstance(kind, EnumType) for value in kind.__members__]
+        return "no" if value is False and "NO" in names else value
+
     def _kind_complaints(self, name: str, value: Any) -> list[str]:
         """Say what a value of YAML should have been: argparse looks at texts only."""
         kinds = _kinds(self.hints[name])
+        if value is not None and kinds - {type(None)} == {str} and not isinstance(value, str):
+            return [f"{name} must be a text, got {value!r}. Put it in quotes."]
+        texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        if value is not None and kinds - {type(None)} == {list} and not texts:
+            return [f"{name} must be a list of texts, got {value!r}."]
         takes_none, plain = type(None) in kinds, [kind for kind in (bool, int, float) if kind in kinds]
         if value is None and not takes_none and not isinstance(value, str):
             return [f"{name} must not be null. Remove the line, and it has its default."]
@@ -100,6 +101,28 @@ class RecipeParser(Sentences, TrlParser):
         allowed = (bool,) if plain == [bool] else (int,) if plain == [int] else (int, float)
         fits = isinstance(value, allowed) and (plain == [bool] or not isinstance(value, bool))
         return [] if fits else [f"{name} must be {' or '.join(KINDS[kind] for kind in plain)}, got {value!r}."]
+
+
+def _encoding_complaints(arguments: list[str]) -> list[str]:
+    """Complain about words that are no text: bytes that cannot be decoded end in every file and folder of a run."""
+    flags = ["command line", *arguments]
+    return [
+        f"{flags[number].lstrip('-')} must be a text in UTF-8, got {word!r}."
+        for number, word in enumerate(arguments)
+        if any("\ud800" <= character <= "\udfff" for character in word)
+    ]
+
+
+def _environment_complaints(environment: Any, path: str) -> list[str]:
+    if not isinstance(environment, Mapping):
+        return [f"recipe {path}: env must be a mapping of variables, got {environment!r}."]
+    bad = [name for name in environment if not isinstance(name, str) or not name or "=" in name or "\0" in name]
+    complaints = [f"recipe {path}: env must name each variable with a text, got {name!r}." for name in bad]
+    return complaints + [
+        f"recipe {path}: env: {name} must be a text or a number, got {value!r}."
+        for name, value in environment.items()
+        if not isinstance(value, (str, int, float))
+    ]
 
 
 def _names(kind: Any) -> set[str]:

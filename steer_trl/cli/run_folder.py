@@ -31,6 +31,8 @@ LEFT_BY_RUNS = (f"{PREFIX_CHECKPOINT_DIR}-*", "benchmarks", "completions", "_log
 
 def folder_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[str]:
     """Complain about an `output_dir` that cannot be written, or holds a run that is neither resumed nor given up."""
+    if not training.output_dir.strip():
+        return [f"output_dir must be the name of a folder, got {training.output_dir!r}. Give one."]
     folder = Path(training.output_dir)
     if folder.exists() and not folder.is_dir():
         return [f"output_dir={str(folder)!r} must be a folder, and is a file. Give another one."]

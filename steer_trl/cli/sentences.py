@@ -29,4 +29,23 @@ class Sentences(ArgumentParser):
         """What is missing, and what it is; argparse calls it by all its spellings or by its metavar."""
         spelling = name.split("/")[0]
         about = next(str(one.help) for one in self._actions if spelling in (*one.option_strings, one.metavar))
-        return f"{spelling.lstrip('-')} is missing: {about[0].lower()}{about[1:].rstrip('.')}. Give {spelling}."
+        return lacking(spelling, about)
+
+
+def lacking(flag: str, about: str) -> str:
+    """The complaint about a flag that must be given, and what it is."""
+    return f"{flag.lstrip('-')} is missing: {about[0].lower()}{about[1:].rstrip('.')}. Give {flag}."
+
+
+def split_off(flag: str, arguments: list[str], metavar: str = "FILE.yaml") -> tuple[str | None, list[str]]:
+    """Return what follows `flag`, `None` without it, and the other arguments.
+
+    Raises:
+        `ValueError`: nothing follows, or the flag is given twice.
+    """
+    parser = Sentences(add_help=False, allow_abbrev=False)
+    parser.add_argument(flag, dest="values", metavar=metavar, action="append", default=[])
+    known, others = parser.parse_known_args(arguments)
+    if len(known.values) > 1:
+        parser.error(f"argument {flag}: given {len(known.values)} times, with {', '.join(known.values)}. Give one.")
+    return (known.values or [None])[0], others

@@ -43,6 +43,7 @@ def read_rows(
     for complaint in file_complaints(name_or_path):
         raise ValueError(complaint) if path.is_file() or not builder else FileNotFoundError(complaint)
     if builder:
+        _check_encoding(name_or_path, path)
         arguments: dict[str, Any] = {"path": builder, "data_files": str(path), "split": split or "train"}
     elif known := SOURCES.get(name_or_path):
         arguments = {"path": known.path, "name": config or known.config, "split": split or known.split}
@@ -73,6 +74,20 @@ def _explained(error: Exception, name: str, path: Path | None) -> Exception:
         return ConnectionError(f"data set {name!r} cannot be loaded from the Hub: {reason}. {way}.")
     names = f"Short names are {', '.join(SOURCES)}."
     return ValueError(f"data set {name!r} cannot be loaded from the Hub: {reason}. {names}")
+
+
+def _check_encoding(name: str, path: Path) -> None:
+    """Refuse a text that is not in UTF-8: `datasets` reads it, and fails at the first use of the line."""
+    if path.suffix == ".parquet":
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"data set {name!r} cannot be read: line {number} is no UTF-8 ({error}). Save the file as UTF-8."
+                ) from error
 
 
 def _bad_line(path: Path) -> str:

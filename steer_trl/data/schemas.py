@@ -35,6 +35,27 @@ def missing_columns(features: dict[str, Any], answers: list[str] | None = None) 
     return complaints
 
 
+def question_complaints(features: dict[str, Any]) -> list[str]:
+    """Say of the first question column that is filled that it holds neither texts nor messages, if that is so."""
+    found = [(name, features[name]) for name in QUESTIONS if name in features]
+    filled = [(name, kind) for name, kind in found if getattr(kind, "dtype", None) != "null"]
+    if not filled or _is_text(filled[0][1]) or _is_messages(filled[0][1]):
+        return []
+    name, kind = filled[0]
+    return [
+        f"column {name!r} must hold a text or a list of messages, each with 'role' and 'content', and holds {kind}"
+    ]
+
+
+def _is_text(kind: Any) -> bool:
+    return getattr(kind, "dtype", None) in ("string", "large_string")
+
+
+def _is_messages(kind: Any) -> bool:
+    item = kind[0] if isinstance(kind, list) else getattr(kind, "feature", None)
+    return isinstance(item, dict) and {"role", "content"} <= item.keys()
+
+
 def answer_columns(features: dict[str, Any]) -> list[str]:
     """Return the columns that hold answers, the most trusted first."""
     reward_model = features.get("reward_model")

@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 # avg@32 for the small ones, avg@1 for the others (arXiv 2510.10150, Table 1).
 PAPER_SAMPLES = {"aime24": 32, "aime25": 32, "amc23": 32, "math500": 1, "minerva": 1, "olympiadbench": 1}
+MOST_DIGITS = 6  # of the number of samples
 SPECIFICATION = re.compile(r"(?:(?P<name>[\w.-]+)=)?(?P<source>.+?)(?:@(?P<samples>\d+))?")
 
 
@@ -64,6 +65,8 @@ def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
                 f"benchmark {specification!r} must be NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES, and SAMPLES "
                 f"a whole number, got {after!r}."
             )
+        elif "@" in specification and len(after) > MOST_DIGITS and not Path(specification).exists():
+            complaints.append(f"benchmark {specification!r} must have < 1{'0' * MOST_DIGITS} samples, got {after}.")
     if complaints:
         return complaints
     parts = [_parse(specification) for specification in specifications]

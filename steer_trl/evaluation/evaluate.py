@@ -59,21 +59,23 @@ def evaluate(
     done = broadcast_object_list([done])[0]
     todo = [number for number in range(len(batches)) if number not in done]
     bar = tqdm(total=len(requests), desc=desc, unit="sample", disable=not state.is_main_process, leave=False)
-    bar.update(sum(map(len, done.values())))
-    for start in range(0, len(todo), state.num_processes):
-        mine = todo[start : start + state.num_processes][state.process_index : state.process_index + 1]
-        entries = [
-            entry for number in mine for entry in _run(batches[number], number, generate, judge, sampling, batch_size)
-        ]
-        if not mine and generate.is_collective:  # the others cannot draw without this rank
-            _run(batches[0], 0, generate, judge, sampling, batch_size)
-        entries = gather_object(entries) if state.num_processes > 1 else entries
-        if records:
-            records.append(entries)
-        for entry in entries:
-            done.setdefault(entry["batch"], []).append(entry)
-        bar.update(len(entries))
-    bar.close()
+    with bar:  # is erased also where drawing fails
+        bar.update(sum(map(len, done.values())))
+        for start in range(0, len(todo), state.num_processes):
+            mine = todo[start : start + state.num_processes][state.process_index : state.process_index + 1]
+            entries = [
+                entry
+                for number in mine
+                for entry in _run(batches[number], number, generate, judge, sampling, batch_size)
+            ]
+            if not mine and generate.is_collective:  # the others cannot draw without this rank
+                _run(batches[0], 0, generate, judge, sampling, batch_size)
+            entries = gather_object(entries) if state.num_processes > 1 else entries
+            if records:
+                records.append(entries)
+            for entry in entries:
+                done.setdefault(entry["batch"], []).append(entry)
+            bar.update(len(entries))
     return [entry for number in sorted(done) for entry in done[number]]
 
 

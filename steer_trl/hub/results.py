@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import yaml
 from huggingface_hub import EvalResult, ModelCard
 
 from steer_trl.data import SOURCES
@@ -116,10 +117,21 @@ def card_complaints(model: str) -> list[str]:
             "(hf download NAME/MODEL --local-dir FOLDER for a model on the Hub), or leave it unset."
         ]
     try:
-        ModelCard.load(card)
-    except ValueError as error:
-        return [f"write_card=True needs a card whose metadata can be read, and {str(card)!r} is none: {error}"]
-    return []
+        found = ModelCard.load(card).data.eval_results or []
+    except (ValueError, yaml.YAMLError, TypeError, KeyError, AttributeError) as error:
+        reason = f"its YAML{_place(error)} cannot be read" if isinstance(error, yaml.YAMLError) else error
+        return [f"write_card=True needs a card whose metadata can be read, and of {str(card)!r} {reason}. Correct it."]
+    return [
+        f"write_card=True: in {str(card)!r} the metric args of {result.dataset_name!r} must be a mapping, got "
+        f"{result.metric_args!r}. Correct them."
+        for result in found
+        if not isinstance(result.metric_args or {}, Mapping)
+    ]
+
+
+def _place(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return f", line {mark.line + 1}, column {mark.column + 1}," if mark else ""
 
 
 def write_results(path: Path, results: Sequence[EvalResult]) -> None:

@@ -18,6 +18,19 @@ CANNOT_BE_COMBINED = {
 }
 
 
+def benchmarks_complaints(benchmarks: Any) -> list[str]:
+    """Complain about benchmarks that are names rather than an evaluation, with the line that makes one of them."""
+    if benchmarks is None or isinstance(benchmarks, BenchmarkEvaluation):
+        return []
+    names = [benchmarks] if isinstance(benchmarks, str) else benchmarks
+    is_names = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
+    what = f"load_benchmarks({list(names)!r})" if is_names else "load_benchmarks(['math500'])"
+    return [
+        f"benchmarks must be a BenchmarkEvaluation, got {benchmarks!r:.80}. Write BenchmarkEvaluation({what}), both "
+        "of steer_trl.evaluation."
+    ]
+
+
 class BenchmarkRuns:
     """When the benchmarks run: beside an `eval_dataset`, or instead of one.
 

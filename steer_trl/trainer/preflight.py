@@ -2,21 +2,30 @@
 
 import inspect
 import os
+from pathlib import Path
 from typing import Any
 
 from datasets import Dataset, IterableDataset
-from huggingface_hub import try_to_load_from_cache
-from huggingface_hub.errors import HFValidationError
+from huggingface_hub import HfApi, try_to_load_from_cache
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HFValidationError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 from huggingface_hub.utils import validate_repo_id
+from safetensors import SafetensorError, safe_open
 from torch import nn
 from trl.trainer.utils import get_callable_name, get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.rewards import MathReward
+from steer_trl.trainer.prompt_checks import prompt_complaints
 from steer_trl.validation import refuse
 
 # What TRL passes to every reward function besides the columns of the data set, and where there are environments.
 ALWAYS = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
+CONFIGS = ("config.json", "adapter_config.json")
 REWARD_ARGUMENTS = ALWAYS | {"environments"}
 
 
@@ -29,11 +38,12 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> None:
             "every argument of GRPOConfig."
         )
     check_model_path(arguments["model"])
+    revision = ((args and args.model_init_kwargs) or {}).get("revision")
     if args is not None and args.dynamic_sampling != "none":
         refuse(sampling_complaints(arguments, args), "SteerGRPOTrainer")
     complaints = _reward_complaints(arguments.get("reward_funcs"))
     if arguments.get("environment_factory") is not None or arguments.get("rollout_func") is not None:
-        refuse(complaints, "SteerGRPOTrainer")
+        refuse(complaints or model_complaints("model", arguments["model"], revision), "SteerGRPOTrainer")
         return  # these may bring prompts and columns of their own
     complaints += _dataset_complaints("train_dataset", arguments.get("train_dataset"), arguments.get("reward_funcs"))
     complaints += _size_complaints(arguments.get("train_dataset"), args)
@@ -42,7 +52,50 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> None:
     for name, dataset in named.items():
         label = f"eval_dataset[{name!r}]" if name else "eval_dataset"
         complaints += _dataset_complaints(label, dataset, arguments.get("reward_funcs"))
-    refuse(complaints, "SteerGRPOTrainer")
+    refuse(complaints or model_complaints("model", arguments["model"], revision), "SteerGRPOTrainer")
+    refuse(prompt_complaints(arguments, args), "SteerGRPOTrainer")
+
+
+def model_complaints(field: str, model: Any, revision: str | None = None) -> list[str]:
+    """Complain about a model whose files are damaged, or which is neither here nor on the Hub, before it is loaded.
+
+    The Hub is asked once, and only for a model that is not in its cache: loading would ask it for a minute.
+    """
+    if not isinstance(model, str):
+        return []
+    if os.path.isdir(model):
+        return [complaint for path in sorted(Path(model).glob("*.safetensors")) for complaint in _damage(field, path)]
+    if any(isinstance(try_to_load_from_cache(model, name, revision=revision), str) for name in CONFIGS):
+        return []
+    try:
+        HfApi().model_info(model, revision=revision, timeout=20)
+    except GatedRepoError:
+        return [f"{field}={model!r} is a gated model: ask for access on its page, then log in with hf auth login."]
+    except RevisionNotFoundError:
+        return [f"{field}={model!r}: the Hub has no revision {revision!r} of it. Correct it, or leave it unset."]
+    except RepositoryNotFoundError:
+        return [
+            f"{field}={model!r}: there is no such folder here, and no such model on the Hub, or it is private. Give "
+            "the folder of a saved model, or correct the name; for a private model log in with hf auth login."
+        ]
+    except Exception as error:  # there is no network, no answer, or none allowed: each is an error of its own kind
+        reason = " ".join(str(error).split()).rstrip(".")
+        return [
+            f"{field}={model!r}: there is no such folder here, and the Hub, which may have it, cannot be reached: "
+            f"{reason}. Give the folder of a saved model, or connect (HF_HUB_OFFLINE must not be set)."
+        ]
+    return []
+
+
+def _damage(field: str, path: Path) -> list[str]:
+    try:
+        with safe_open(path, "pt"):
+            return []
+    except (OSError, SafetensorError) as error:
+        return [
+            f"{field}={str(path.parent)!r} cannot be loaded: {path.name} is damaged ({error}). Save, copy or download "
+            "it again."
+        ]
 
 
 def sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig) -> list[str]:

@@ -38,9 +38,10 @@ from steer_trl.hub.push import Pushes
 from steer_trl.shaping import make_shapers, short_name
 from steer_trl.terminal import show_lines
 from steer_trl.trainer.alarms import Alarms
-from steer_trl.trainer.benchmarks import BenchmarkRuns
+from steer_trl.trainer.benchmarks import BenchmarkRuns, benchmarks_complaints
 from steer_trl.trainer.cards import ModelCards
 from steer_trl.trainer.checkpoint import Stateful, forget_rollout, load_state, save_state
+from steer_trl.trainer.first_rewards import FirstRewards
 from steer_trl.trainer.preflight import check_trainer_arguments
 from steer_trl.trainer.resampling import make_sampling
 from steer_trl.trainer.resume import is_at_its_end, starting_point
@@ -50,6 +51,7 @@ from steer_trl.trainer.sensitivity import scoring
 from steer_trl.trainer.step import OptimizerStep
 from steer_trl.trainer.tokens import TokenLog
 from steer_trl.trainer.typed import EvalDataset, GRPOTrainer, RewardFunc
+from steer_trl.validation import refuse
 
 if TYPE_CHECKING:
     from peft import PeftConfig, PeftModel
@@ -114,6 +116,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     ) -> None:
         given = {name: value for name, value in locals().items() if name in OF_TRL}
         check_trainer_arguments(given)
+        refuse(benchmarks_complaints(benchmarks), "SteerGRPOTrainer")
         self.benchmarks, self.benchmark_runs = benchmarks, BenchmarkRuns(benchmarks, given)
         if args is None:
             name = model if isinstance(model, str) else get_config_model_id(model.config)
@@ -123,6 +126,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         self._tag_names = [*GRPOTrainer._tag_names, *map(short_name, self.shapers)]
         self.alarms, self.sampling = Alarms(Watch()), make_sampling(self, args)
         self.stateful: dict[str, Stateful] = {**self.shapers, "alarms": self.alarms.watch}
+        self.first_rewards = FirstRewards(self)
         self.rollouts = RolloutShaping(self, self.shapers)
         self.tokens = self.stateful["tokens"] = TokenLog(self, self.rollouts)
         self.step = OptimizerStep(self, self.shapers, self.rollouts, self.tokens)
@@ -142,13 +146,15 @@ class SteerGRPOTrainer(GRPOTrainer):
     # 1  A rollout is written.
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
-        generated = self.sampling.generated(prompts, super()._generate, super()._calculate_rewards)
+        with self.first_rewards.checked():
+            generated = self.sampling.generated(prompts, super()._generate, super()._calculate_rewards)
         self.rollouts.keep_written(generated)
         return generated
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         score = partial(super()._calculate_rewards, *args, **kwargs)
-        self.rollouts.rewards_per_function = self.sampling.rewards(score)
+        with self.first_rewards.checked():
+            self.rollouts.rewards_per_function = self.sampling.rewards(score)
         return self.rollouts.rewards_per_function
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:

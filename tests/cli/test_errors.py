@@ -1,15 +1,20 @@
 """Whatever a user gets wrong ends in one line on stderr, and exit code 2; nearly always before anything is loaded."""
 
 import json
+import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 
 import pytest
 import torch
 from support import ENVIRONMENT, ROOT
 from support.runs import save_tiny_model
+from tqdm import tqdm
 
 from steer_trl.cli.errors import CRASHED, FAILURES, HINT, SAID, TRACEBACK, Failed, one_line
 from steer_trl.cli.launch import failure
@@ -27,6 +32,19 @@ FILES = {
     "kinds.yaml": "extends: smoke_cpu\nmax_steps: 2.5\nbf16: 3\nseed: null\nnum_generations: true\nbeta: [1]\n",
     "typos.yaml": "extends: smoke_cpu\nlambda_min: 0.7\nsteer_lamda_min: 0.7\n",
     "same.yaml": "extends: smoke_cpu\nadvantage_shaping: steer\nstare_amplify: 2.0\n",
+    "texts.yaml": "extends: smoke_cpu\noutput_dir: 5\ndataset_name: 5\nmodel_name_or_path: [x]\n",
+    "kwargs.yaml": "extends: smoke_cpu\nmodel_init_kwargs: x\nlr_scheduler_kwargs: [1]\n",
+    "nameless.yaml": "extends: smoke_cpu\nenv: {'': 1}\n",
+    "many.yaml": "extends: smoke_cpu\nenv: {A: [1]}\n",
+    "reward.yaml": "extends: smoke_cpu\nreward_funcs: maths\n",
+    "words.yaml": "extends: smoke_cpu\nreward_funcs: [math, 3]\n",
+    "no.yaml": "extends: smoke_cpu\neval_strategy: no\neval_benchmarks: problems.jsonl\n",
+    "processes.yaml": "distributed_type: MULTI_CPU\nnum_processes: two\nuse_cpu: true\n",
+    "machines.yaml": "distributed_type: MULTI_CPU\nnum_processes: 2\nnum_machines: [1]\nuse_cpu: true\n",
+    "latin.jsonl": '{"problem": "Wie groß?", "answer": "2"}\n'.encode("latin-1"),
+    "objects.jsonl": '{"problem": {"a": 1}, "answer": "2"}\n' * 8,
+    "counts.jsonl": '{"problem": 1, "answer": "2"}\n' * 8,
+    "lists.jsonl": '{"problem": ["1+1?"], "answer": "2"}\n' * 8,
     "bad.jsonl": '{"problem": "1+1?", "answer": "2"}\n{"problem": \n',
     "numbers.jsonl": "1\n2\n",
     "none.jsonl": "",
@@ -40,6 +58,20 @@ FILES = {
     "def short(completions): return [1.0] * len(completions)\n",
     "tools_of_mine.py": "def silent(x: str): return x\ndef untyped(x):\n '''Do.\n Args:\n  x: it\n '''\n",
 }
+CARDS = {
+    "card": "---\nlicense: [a\n---\nA model.\n",
+    "args": """---
+model-index:
+- name: m
+  results:
+  - task: {type: text-generation}
+    dataset: {type: d, name: d}
+    metrics:
+    - {type: accuracy, value: 0.5, args: [1, 2]}
+---
+A model.
+""",
+}
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +84,13 @@ def place(tmp_path_factory):
     for name, text in FILES.items():
         (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     (folder / "empty").mkdir()
+    shutil.copytree(folder / "tiny", folder / "torn")
+    (folder / "torn/model.safetensors").write_bytes((folder / "tiny/model.safetensors").read_bytes()[:999])
+    shutil.copytree(folder / "tiny", folder / "base")
+    (folder / "base/chat_template.jinja").unlink()
+    for name, text in CARDS.items():
+        shutil.copytree(folder / "tiny", folder / name)
+        (folder / name / "README.md").write_text(text)
     for step in (2, 4):
         (folder / f"run/checkpoint-{step}").mkdir(parents=True)
         state = {"settings": {"advantage_shaping": ["steer", "stare"]}}
@@ -66,6 +105,8 @@ def here(place, monkeypatch):
     monkeypatch.chdir(place)
     for name in (TRACEBACK, FAILURES, "RANK"):
         monkeypatch.delenv(name, raising=False)
+    yield
+    shutil.rmtree(place / "new", ignore_errors=True)  # of what should have been refused, and was not
 
 
 TRAIN = {"--config": "smoke_cpu", "--model_name_or_path": "tiny", "--dataset_name": "problems.jsonl"}
@@ -146,6 +187,23 @@ MISTAKES = [
         r"steer_lamda_min is no setting\. Did you mean 'steer_lambda_min'",
     ),
     (train(config="same.yaml"), "stare_amplify=2.0 is a setting of 'stare'"),
+    (
+        train(config="texts.yaml", output_dir=None, dataset_name=None, model_name_or_path=None),
+        "output_dir must be a text, got 5",
+        "dataset_name must be a text, got 5",
+        r"model_name_or_path must be a text, got \['x'\]",
+    ),
+    (
+        train(config="kwargs.yaml"),
+        "model_init_kwargs must be a mapping, .*, got 'x'",
+        r"lr_scheduler_kwargs must be a mapping, .*, got \[1\]",
+    ),
+    (train(model_init_kwargs="x"), "model_init_kwargs must be a mapping, .*, got 'x'"),
+    (train(config="nameless.yaml"), "recipe nameless.yaml: env must name each variable with a text, got ''"),
+    (train(config="many.yaml"), r"recipe many.yaml: env: A must be a text or a number, got \[1\]"),
+    (train(config="reward.yaml"), "reward_funcs='maths' cannot be used: it must be 'math' or an import path"),
+    (train(config="words.yaml"), r"reward_funcs must be a list of texts, got \['math', 3\]"),
+    (train(config="no.yaml"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
     # Methods.
     (train(advantage_shaping="ster"), r"advantage_shaping='ster' is unknown\. Did you mean 'steer'\?"),
     (train(advantage_shaping="STEER"), r"advantage_shaping='STEER' is unknown\. Did you mean 'steer'\?"),
@@ -178,6 +236,10 @@ MISTAKES = [
     (train(learning_rate=-1), "learning_rate must be in"),
     (train(max_steps=0), "max_steps must be >= 1, or -1"),
     (train(num_generations=1), "at least 2 generations"),
+    (
+        train(per_device_train_batch_size=1, gradient_accumulation_steps=1),
+        "num_generations=4 must divide the 1 completions of a rollout .* Increase per_device_train_batch_size or",
+    ),
     (train(num_generations=3), "num_generations=3 must divide the 8 completions of a rollout .* Use 2 or 4 or 8, or"),
     (train(generation_batch_size=8, steps_per_generation=2), "can not be both configured"),
     (train(report_to="foo"), "report_to='foo' cannot be used"),
@@ -194,6 +256,9 @@ MISTAKES = [
     (train(model_name_or_path="/nope/x"), "there is no such folder, and it cannot be a name on the Hub"),
     (train(model_name_or_path="run/nope"), "there is a folder 'run' here, but no such folder in it"),
     (train(model_name_or_path="problems.txt"), "must be a folder or a name on the Hub, and is a file"),
+    (train(model_name_or_path="nowhere/tinny"), "model_name_or_path='nowhere/tinny'.* no such folder"),
+    (train(model_name_or_path="torn"), "'torn' cannot be loaded"),
+    (train(model_name_or_path="base"), "'base' has no chat template"),
     (train(lora_r=8), "lora_r=8 cannot be combined with use_peft=False"),
     (train(use_peft="true", lora_target_modules="nosuch"), "nosuch"),
     # The data set.
@@ -207,6 +272,10 @@ MISTAKES = [
     (train(dataset_name="me/no-such-data"), "'me/no-such-data' cannot be loaded from the Hub.* or give a file"),
     (train(dataset_name="bad.jsonl"), "'bad.jsonl' cannot be read: line 2 is no JSON"),
     (train(dataset_name="numbers.jsonl"), "'numbers.jsonl' cannot be read: line 1 is no JSON object"),
+    (train(dataset_name="latin.jsonl"), "'latin.jsonl' cannot be read: line 1 is no UTF-8"),
+    (train(dataset_name="objects.jsonl"), "'objects.jsonl': column 'problem' must hold a text or a list of messages"),
+    (train(dataset_name="counts.jsonl"), "'counts.jsonl': column 'problem' must hold a text or a list of messages"),
+    (train(dataset_name="lists.jsonl"), "'lists.jsonl': column 'problem' must hold a text or a list of messages"),
     (train(dataset_name="none.jsonl"), "'none.jsonl' has no rows"),
     (train(dataset_name="bad.parquet"), "'bad.parquet' cannot be read"),
     (train(dataset_name="columns.jsonl"), "a question is missing", "an answer is missing"),
@@ -244,6 +313,9 @@ MISTAKES = [
     # Folders.
     (train(output_dir="problems.txt"), "output_dir='problems.txt' must be a folder, and is a file"),
     (train(output_dir="/proc/steer"), "output_dir='/proc/steer' cannot be written"),
+    (train(output_dir=""), "output_dir is missing"),
+    (train(output_dir=" "), "output_dir must be the name of a folder, got ' '"),
+    (train(output_dir="runs/\udcff"), r"output_dir must be a text in UTF-8, got 'runs/\\udcff'"),
     (train(output_dir="run"), r"holds a run \(checkpoint-4, checkpoint-2\), .*--overwrite_output_dir true"),
     (train(output_dir="tiny"), r"holds a run \(config.json\)"),
     (train(resume_from_checkpoint="true"), "resume_from_checkpoint=True needs a checkpoint in output_dir='new'"),
@@ -263,6 +335,11 @@ MISTAKES = [
     ([*train(), "--accelerate_config"], "accelerate_config: expected one argument"),
     (train(accelerate_config="zero4"), r"no engine configuration 'zero4'.* Did you mean 'zero3'\?"),
     (train(accelerate_config="list.yaml"), "list.yaml must be a YAML mapping"),
+    (
+        train(accelerate_config="processes.yaml"),
+        "processes.yaml: num_processes must be a whole number >= 1, got 'two'",
+    ),
+    (train(accelerate_config="machines.yaml"), r"machines.yaml: num_machines must be a whole number >= 1, got \[1\]"),
     (train(accelerate_config="engine.yaml"), "num_processes=3 must be a multiple of num_machines=2"),
     (train(num_processes=4), "num_processes cannot be used without accelerate_config"),
     (train(accelerate_config="cpu", num_processes="four"), "num_processes must be a whole number >= 1, got 'four'"),
@@ -293,6 +370,24 @@ MISTAKES = [
     (evaluate(tensor_parallel_size=2, backend="transformers"), "tensor_parallel_size=2 cannot be combined"),
     (evaluate(limit=0), "limit must be >= 1, got 0"),
     (evaluate(instruction="Solve it."), "instruction must contain {problem}"),
+    (evaluate(output_dir=""), "output_dir is missing: folder for the results"),
+    (evaluate(model_name_or_path=""), "model_name_or_path is missing: folder of a saved model"),
+    (evaluate(output_dir=" "), "output_dir must be the name of a folder, got ' '"),
+    (evaluate(output_dir="\udcff"), r"output_dir must be a text in UTF-8, got '\\udcff'"),
+    (evaluate(backend="transformers", max_model_length=64), "max_model_length=64 cannot be combined with backend='tr"),
+    (
+        evaluate(backend="transformers", gpu_memory_utilization=0.5),
+        "gpu_memory_utilization=0.5 cannot be combined with backend='transformers'",
+    ),
+    (
+        evaluate(benchmarks="x=problems.jsonl@" + 20 * "9"),
+        "benchmark 'x=problems.jsonl@9*' must have < 1000000 samples, got 9999",
+    ),
+    (evaluate(benchmarks="numbers.jsonl@1"), "'numbers.jsonl' cannot be read"),
+    (evaluate(model_name_or_path="torn"), "'torn' cannot be loaded"),
+    (evaluate(model_name_or_path="base"), "'base' has no chat template"),
+    (evaluate(model_name_or_path="card", write_card="true"), "'card/README.md' .*line 1, column"),
+    (evaluate(model_name_or_path="args", write_card="true"), "'args/README.md' .*metric args.* must be a mapping"),
     (evaluate(output_dir="problems.txt"), "must be a folder, and is a file"),
     (evaluate(output_dir="tiny"), "would be pushed with the model"),
     (evaluate(output_dir="tiny/eval"), r"begins with an underscore: '.*/tiny/_eval'"),
@@ -365,6 +460,19 @@ class TestProcesses:
         )
         assert done.stderr == ""
 
+    @pytest.mark.parametrize("recipe", ["smoke-cpu", "tab.yaml"])
+    def test_a_recipe_is_looked_for_before_torch_is_imported(self, place, recipe):
+        program = (
+            "import sys\n"
+            "from steer_trl.cli.main import main\n"
+            "try:\n    main(['train', '--config', sys.argv[1]])\n"
+            "finally:\n    print([name for name in ('torch', 'trl', 'transformers') if name in sys.modules])\n"
+        )
+        environment = ENVIRONMENT | {"PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-c", program, recipe]
+        done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
+        assert done.returncode == 2 and done.stdout == "[]\n" and recipe in done.stderr
+
     def test_version_and_help(self, place):
         assert re.fullmatch(r"steer-trl \d+\.\d+\.\d+\n", shell("--version").stdout)
         text = shell("--help").stdout
@@ -430,3 +538,36 @@ def test_an_interruption_is_quiet(capsys):
 def test_an_unforeseen_error_is_not_hidden(error):
     with pytest.raises(type(error)), one_line("steer-trl"):
         raise error
+
+
+def test_an_error_is_not_written_behind_an_open_progress_bar(capsys):
+    with pytest.raises(SystemExit), one_line("steer-trl eval"):
+        bar = tqdm(total=3, file=sys.stderr)
+        raise ValueError("no")
+    bar.close()
+    said = capsys.readouterr().err
+    assert re.search(rf"[\n\r](\x1b\[A)?steer-trl eval: error: no {re.escape(HINT)}\n", said), said
+
+
+@pytest.mark.parametrize("engine", ["cpu", "cpu_2_processes"])
+def test_an_interruption_of_started_processes_is_quiet(engine, place):
+    """Ctrl-C goes to every process of the terminal's group."""
+    (place / "sleeping.py").write_text(
+        "import pathlib, time\n"
+        "def reward(completions, **_):\n    pathlib.Path('asleep').touch()\n    time.sleep(600)\n"
+    )
+    line = train(reward_funcs="sleeping.reward", prompt_column="problem", output_dir="asleep_run")
+    command = [sys.executable, "-m", "steer_trl.cli", *line, "--accelerate_config", engine]
+    environment = ENVIRONMENT | {"PYTHONPATH": str(ROOT)}
+    (place / "asleep").unlink(missing_ok=True)
+    with subprocess.Popen(
+        command, cwd=place, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        while not (place / "asleep").exists():
+            assert process.poll() is None
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.communicate()[1]
+    shutil.rmtree(place / "asleep_run", ignore_errors=True)
+    assert process.returncode == 130, said[-3000:]
+    assert "Traceback" not in said and "steer-trl train: stopped: interrupted" in said.splitlines()

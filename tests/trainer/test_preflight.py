@@ -1,12 +1,17 @@
 """Arguments that cannot work are refused before anything is loaded."""
 
 import functools
+import shutil
 
+import numpy as np
 import pytest
+import torch
 from datasets import Dataset
-from support.runs import ON_CPU, count_reward
+from support.runs import CHARACTERS, ON_CPU, count_reward
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl.tiny import tiny_tokenizer
+from steer_trl.trainer.first_rewards import reward_complaints
 
 
 class TestArguments:
@@ -69,7 +74,7 @@ class TestArguments:
         with pytest.raises(ValueError, match="the trainer needs a column 'prompt'"):
             self.refused(model_dir, tokenizer, train_dataset=streamed)
 
-    def test_rewards_that_trl_takes_are_taken(self):
+    def test_rewards_that_trl_takes_are_taken(self, model_dir):
         from steer_trl.trainer.preflight import check_trainer_arguments
 
         def solution_reward(completions, solution, **_):
@@ -90,7 +95,7 @@ class TestArguments:
 
         fine = [adapter, Callable(), later, functools.partial(solution_reward, solution=[]), max, "a/reward-model"]
         dataset = Dataset.from_dict({"prompt": ["1"], "answer": ["1"]})
-        check_trainer_arguments({"model": "some/model", "reward_funcs": fine, "train_dataset": dataset})
+        check_trainer_arguments({"model": model_dir, "reward_funcs": fine, "train_dataset": dataset})
 
     def test_rewards_that_trl_could_not_call(self):
         from steer_trl.trainer.preflight import check_trainer_arguments
@@ -111,6 +116,56 @@ class TestArguments:
                     check_trainer_arguments(
                         {"model": "some/model", "reward_funcs": [function], "train_dataset": dataset} | others
                     )
+
+    def test_names_in_the_place_of_benchmarks(self, model_dir, tokenizer, tmp_path):
+        said = r"benchmarks must be a BenchmarkEvaluation, got \['aime24'\]\. .*load_benchmarks\(\['aime24'\]\)"
+        with pytest.raises(ValueError, match=said):
+            SteerGRPOTrainer(model_dir, count_reward, benchmarks=["aime24"])
+
+    def test_a_model_that_is_nowhere_is_named_at_once(self, tokenizer, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(ValueError, match="model='runs/tinny': there is no such folder here, and the Hub"):
+            SteerGRPOTrainer("runs/tinny", count_reward)
+
+    def test_a_damaged_model_is_named_before_it_is_loaded(self, model_dir, tmp_path):
+        torn = shutil.copytree(model_dir, tmp_path / "torn")
+        (torn / "model.safetensors").write_bytes((torn / "model.safetensors").read_bytes()[:500])
+        with pytest.raises(ValueError, match=r"torn' cannot be loaded: model.safetensors is damaged"):
+            SteerGRPOTrainer(str(torn), count_reward)
+
+    def test_conversations_for_a_model_without_a_chat_template(self, model_dir, tokenizer):
+        chats = Dataset.from_dict({"prompt": [[{"role": "user", "content": "1+1?"}]] * 8})
+        base = tiny_tokenizer(CHARACTERS)
+        base.chat_template = None
+        with pytest.raises(ValueError, match="has no chat template, but the prompts are conversations"):
+            SteerGRPOTrainer(model_dir, count_reward, train_dataset=chats, processing_class=base)
+
+    def test_prompts_that_are_longer_than_the_models_context(self, make_trainer, prompts, caplog):
+        context = make_trainer(SteerGRPOTrainer).model.config.max_position_embeddings
+        assert "longest prompt" not in caplog.text
+        rows = Dataset.from_dict({"prompt": ["1+1=" * context, *prompts["prompt"][:9]]})
+        make_trainer(SteerGRPOTrainer, trainer_arguments={"train_dataset": rows})
+        said = f"longest prompt of train_dataset has {4 * context} tokens, and the model's context is {context}"
+        assert said in caplog.text
+
+    @pytest.mark.parametrize(
+        ("result", "shown"),
+        [(1.0, "got 1.0"), ("good", "got 'good'"), (None, "got None"), (["a", 1], "got 'a' among")],
+    )
+    @pytest.mark.parametrize("sampling", ["none", "resample"])
+    def test_a_reward_function_that_returns_no_list_of_numbers_is_named(self, make_trainer, result, shown, sampling):
+        def graded(completions, **_):
+            return result if not isinstance(result, list) else result * (len(completions) // 2)
+
+        functions = [count_reward, graded] if sampling == "none" else graded
+        data = {"reward_funcs": functions}
+        trainer = make_trainer(SteerGRPOTrainer, dynamic_sampling=sampling, trainer_arguments=data)
+        with pytest.raises(ValueError, match=f"the reward function 'graded' must return a list .*{shown}"):
+            trainer.train()
+
+    def test_what_trl_takes_of_a_reward_function_is_taken(self):
+        fine = [[1, None, True], (0.5,), np.ones(2), torch.ones(2), [np.float32(1)], [torch.tensor(1.0)]]
+        assert [reward_complaints("f", result) for result in [*fine, (x for x in [1.0])]] == [[]] * 7
 
     def test_positional_arguments_and_the_default_configuration(self, model_dir, tokenizer, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
