@@ -570,4 +570,5 @@ def test_an_interruption_of_started_processes_is_quiet(engine, place):
         said = process.communicate()[1]
     shutil.rmtree(place / "asleep_run", ignore_errors=True)
     assert process.returncode == 130, said[-3000:]
-    assert "Traceback" not in said and "steer-trl train: stopped: interrupted" in said.splitlines()
+    assert "Traceback" not in said
+    assert said.count("steer-trl train: stopped: interrupted\n") == 1  # perhaps behind a bar of a process that ends
