@@ -81,7 +81,8 @@ def test_the_table_of_settings_is_that_of_the_configuration():
 def test_every_key_of_the_log_is_explained():
     places = ("shaping/**/*.py", "diagnostics/*.py", "trainer/*.py", "rewards/math_reward.py")
     sources = [path.read_text() for place in places for path in ROOT.glob(f"steer_trl/{place}")]
-    keys = {key for source in sources for key in re.findall(r'"([a-z_]+/[a-z_0-9.]+)"|\["train"\]\["(\w+)"\]', source)}
+    found = re.compile(r'"([a-z_]+/[a-z_0-9.]+)"|to_log\([\w.]+, {"(\w+)"')
+    keys = {key for source in sources for key in found.findall(source)}
     keys = {one or other for one, other in keys} - {"completions/clipped_ratio"}  # TRL's, which an alarm reads
     some = {"clip_cov/dropped", "dcpo/clipped_low", "stare/gate", "shaping/weight_min", "rollout_entropy"}
     some |= {"quadrants/positive_expected_change", "weights/1.1_to_2", "entropy/first_quarter"}

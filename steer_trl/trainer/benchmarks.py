@@ -9,7 +9,7 @@ from transformers.trainer_utils import EvalLoopOutput
 
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.trainer.generation import TrainerGenerator
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer
 from steer_trl.validation import refuse
 
 CANNOT_BE_COMBINED = {

@@ -19,7 +19,7 @@ from steer_trl.hub.push import Pushes
 from steer_trl.hub.results import CARD, datasets_on_hub
 from steer_trl.shaping import Shaper
 from steer_trl.trainer.preflight import is_hub_name
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer
 from steer_trl.validation import listed
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class ModelCards:
             finally:
                 args.output_dir = output_dir
             draft = ModelCard.load(Path(folder, CARD), ignore_metadata_errors=True)
-        ours = ["generated_from_trainer", *self._trainer._tag_names, *listed(self._said.get("tags", ()))]
+        ours = ["generated_from_trainer", *self._trainer.tags, *listed(self._said.get("tags", ()))]
         draft.data.tags = list(dict.fromkeys([*ours, *sorted(draft.data.tags)]))  # TRL's are in no order
         return draft
 

@@ -15,8 +15,13 @@ from accelerate.utils import gather_object, send_to_device
 from datasets import Dataset
 
 from steer_trl.files import write_whole
-from steer_trl.trainer.rollout import steps_per_rollout
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import (
+    GRPOTrainer,
+    continue_rollout,
+    micro_batches_done,
+    micro_batches_of_rollout,
+    steps_per_rollout,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -44,11 +49,11 @@ def save_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], folder: Path
     folder.mkdir(parents=True, exist_ok=True)
     state = {name: state for name, part in parts.items() if (state := part.state_dict())}
     if trainer.args.should_save:
-        progress = {"micro_batches": trainer._step, "per_rollout": steps_per_rollout(trainer)}
+        progress = {"micro_batches": micro_batches_done(trainer), "per_rollout": steps_per_rollout(trainer)}
         text = json.dumps({PROGRESS: progress, SETTINGS: _settings(trainer), **state}, indent=2)
         write_whole(folder / STATE_FILE, lambda path: path.write_text(text))
-    if trainer._step % steps_per_rollout(trainer):
-        rollout = {"geometry": _geometry(trainer), "buffered_inputs": trainer._buffered_inputs}
+    if micro_batches_done(trainer) % steps_per_rollout(trainer):
+        rollout = {"geometry": _geometry(trainer), "buffered_inputs": micro_batches_of_rollout(trainer)}
         write_whole(folder / _rollout_name(trainer), lambda path: torch.save(rollout, path))
 
 
@@ -92,14 +97,6 @@ def load_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampler: Any
             torch.randperm(sampler.num_samples, generator=sampler.generator)
 
 
-def forget_rollout(trainer: GRPOTrainer) -> None:
-    """Let a training begin with a new rollout; one that was interrupted has left a part of its own, and of its log."""
-    trainer._step, trainer._buffered_inputs = 0, []
-    trainer._entropy_window_stats, trainer._current_train_step_time = None, 0.0
-    for rest in (trainer._metrics["train"], trainer._pending_metrics, trainer._pending_extra_logs):
-        rest.clear()
-
-
 def _settings(trainer: GRPOTrainer) -> dict[str, Any]:
     """What a run is not the same run without: its methods, its batches, its data."""
     args = trainer.args
@@ -128,7 +125,7 @@ def _say_what_changed(folder: Path, before: dict[str, Any], now: dict[str, Any])
 
 def _load_rollout(trainer: GRPOTrainer, folder: Path, micro_batches: int, per_rollout: int) -> None:
     if micro_batches % per_rollout == 0:  # between two rollouts, where batch sizes may change
-        trainer._step = micro_batches if per_rollout == steps_per_rollout(trainer) else 0
+        continue_rollout(trainer, micro_batches if per_rollout == steps_per_rollout(trainer) else 0)
         return
     path = folder / _rollout_name(trainer)
     if not all(gather_object([path.exists()])):  # the same answer on every rank
@@ -147,8 +144,7 @@ def _load_rollout(trainer: GRPOTrainer, folder: Path, micro_batches: int, per_ro
             f"{folder} was saved in the middle of a rollout cut by other batch sizes: {', '.join(differences)}. "
             "Resume with the same batch sizes, or from a checkpoint between two rollouts."
         )
-    trainer._step = micro_batches
-    trainer._buffered_inputs = send_to_device(rollout["buffered_inputs"], trainer.accelerator.device)
+    continue_rollout(trainer, micro_batches, send_to_device(rollout["buffered_inputs"], trainer.accelerator.device))
 
 
 def _geometry(trainer: GRPOTrainer) -> dict[str, int]:

@@ -13,7 +13,7 @@ from accelerate.utils import gather_object
 from torch import Tensor
 from trl.data_utils import is_conversational
 
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer, give_extra_columns, take_extra_columns
 
 Completion = dict[str, Any]
 Group = list[Completion]
@@ -32,8 +32,7 @@ def taken(trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], 
             "dynamic_sampling='resample' cannot be combined with tools that return images, which cannot be kept for a "
             "later rollout. Use dynamic_sampling='mask'."
         )
-    columns = {name: list(values) for name, values in trainer._pending_extra_logs.items()}
-    trainer._pending_extra_logs.clear()
+    columns = take_extra_columns(trainer)
     for name, values in columns.items():
         if len(values) != len(numbers):
             raise ValueError(
@@ -108,7 +107,7 @@ def given_back(
     columns: dict[str, list[Any]] = defaultdict(list)
     for name in dict.fromkeys(name for completion in own for name in completion["extra"]):
         columns[name] = [completion["extra"].get(name) for completion in own]
-    trainer._pending_extra_logs.update(columns)
+    give_extra_columns(trainer, columns)
     ids, masks, logprobs = ([one[name] for one in own] for name in ("completion_ids", "tool_mask", "logprobs"))
     tool_masks = hide(ids, masks, hidden) if masked else None
     prompt_ids, texts = [one["prompt_ids"] for one in own], [one["text"] for one in own]

@@ -21,7 +21,7 @@ from torch import Tensor
 from steer_trl.functional.informative import is_informative
 from steer_trl.trainer.completions import hide
 from steer_trl.trainer.sampling_metrics import Judged, leave_out_empty, tell_sampling
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer
 
 Rows = list[dict[str, Any]]
 Generate = Callable[..., tuple[Any, ...]]

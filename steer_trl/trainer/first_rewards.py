@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 from trl.trainer.utils import is_async_callable
 
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer
 from steer_trl.validation import refuse
 
 

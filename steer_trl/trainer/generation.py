@@ -10,7 +10,7 @@ from transformers import GenerationConfig
 from steer_trl.evaluation.backends import generation_settings, until_eos
 from steer_trl.evaluation.sampling import Completion, Sampling
 from steer_trl.randomness import kept_random_state
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer, draw, tokenizer_of
 
 
 class TrainerGenerator:
@@ -24,7 +24,6 @@ class TrainerGenerator:
     def __call__(self, prompts: Sequence[list[dict[str, Any]]], sampling: Sampling, seed: int) -> list[Completion]:
         """Draw one completion for each prompt. vLLM draws from the stream of its engine, not from `seed`."""
         trainer = self.trainer
-        prompt_ids, images, fields = trainer._tokenize_prompts(list(prompts))
         device = trainer.accelerator.device
         was_training = trainer.model.training
         trainer.model.eval()
@@ -33,9 +32,9 @@ class TrainerGenerator:
             self._engine_samples(sampling),
         ):
             torch.manual_seed(seed)
-            drawn, _ = trainer._generate_single_turn(prompt_ids, images, fields, num_generations=1)
+            drawn = draw(trainer, prompts)
         trainer.model.train(was_training)
-        return [until_eos(list(ids), trainer.eos_token_ids, trainer._tokenizer) for ids in drawn]
+        return [until_eos(ids, trainer.eos_token_ids, tokenizer_of(trainer)) for ids in drawn]
 
     @contextmanager
     def _engine_samples(self, sampling: Sampling) -> Iterator[None]:
@@ -44,7 +43,7 @@ class TrainerGenerator:
         if trainer.use_vllm:
             changes: list[tuple[object, dict[str, Any]]] = [(trainer.vllm_generation, _vllm_settings(sampling))]
         else:
-            tokens = {"eos_token_id": trainer.eos_token_ids, "pad_token_id": trainer._tokenizer.pad_token_id}
+            tokens = {"eos_token_id": trainer.eos_token_ids, "pad_token_id": tokenizer_of(trainer).pad_token_id}
             settings = generation_settings(sampling) | tokens
             config = GenerationConfig(**settings, disable_compile=True)
             model = trainer.accelerator.unwrap_model(trainer.model)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from steer_trl.shaping import Rollout, Shaper
 from steer_trl.trainer.inputs import OLD_ENTROPIES, OLD_LOGPS, loss_mask
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer
 
 
 def whole_groups(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer
 
 logger = logging.getLogger(__name__)
 _reported: WeakKeyDictionary[GRPOTrainer, set[str]] = WeakKeyDictionary()

@@ -73,9 +73,3 @@ def masked_mean_over_ranks(accelerator: Accelerator, values: Tensor, mask: Tenso
     total = torch.stack([torch.where(valid, values.float(), 0.0).sum(), valid.sum().float()])
     total, count = accelerator.reduce(total, reduction="sum").tolist()
     return total / count if count else float("nan")
-
-
-def append_all(log: dict[str, list[float]], metrics: dict[str, float]) -> None:
-    """Append each metric to TRL's log."""
-    for key, value in metrics.items():
-        log[key].append(value)

@@ -27,11 +27,9 @@ from steer_trl.trainer.dynamic_sampling import (
     correctness_column,
     judged,
 )
-from steer_trl.trainer.metrics import append_all
 from steer_trl.trainer.prompts import PromptStream
-from steer_trl.trainer.rollout import steps_per_rollout
 from steer_trl.trainer.sampling_metrics import Judged, leave_out_empty, tell_sampling
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer, append_to_log, micro_batches_done, steps_per_rollout
 from steer_trl.trainer.waiting import alike, fitting
 
 logger = logging.getLogger(__name__)
@@ -74,7 +72,7 @@ class Resampling(DynamicSampling):
             "dynamic_sampling/waiting": float(len(self._waiting)),
             "dynamic_sampling/epochs": self._stream.epochs,
         }
-        append_all(self._trainer._metrics["train"], counts)
+        append_to_log(self._trainer, counts)
 
     def generated(self, prompts: list[Any], generate: Generate, score: Score) -> tuple[Any, ...]:
         return generate(prompts) if self._answer is None else self._answer(prompts, generate, score)
@@ -178,7 +176,7 @@ class Resampling(DynamicSampling):
             self._stream.load_state_dict(state["prompts"])
             self._waiting = fitting(self._trainer, state["waiting"], state.get("reward_names"))
             return
-        rollouts = -(-self._trainer._step // steps_per_rollout(self._trainer))
+        rollouts = -(-micro_batches_done(self._trainer) // steps_per_rollout(self._trainer))
         self._stream.draw(rollouts)
         logger.warning(
             "%s has no %s: the first %d rollouts of prompts are taken for read, as without dynamic sampling.",

@@ -5,7 +5,6 @@ Otherwise it is made for methods that compare completions. They act here, where 
 methods that compare no completions the loss's forward pass comes early enough (`step.py`).
 """
 
-import inspect
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
 from steer_trl.trainer.metrics import masked_mean_over_ranks
 from steer_trl.trainer.sensitivity import scoring
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log, forward, replace_column
 
 
 class RolloutShaping:
@@ -100,7 +99,7 @@ class RolloutShaping:
     def tell_entropy(self, entropies: Tensor, mask: Tensor) -> None:
         """Tell every method the mean entropy of a new rollout over all ranks, in nats per token. Collective."""
         entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
-        self._trainer._metrics["train"]["rollout_entropy"].append(entropy)
+        append_to_log(self._trainer, {"rollout_entropy": entropy})
         for shaper in self._shapers.values():
             shaper.on_rollout(entropy)
 
@@ -109,16 +108,14 @@ class RolloutShaping:
         """The score `[B, T]` under the current policy, by a pass that draws no random number."""
         trainer = self._trainer
         # Whatever else the model eats (images, token types) is in the rollout under the forward pass's own names.
-        wanted = inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters
-        others = {name: rollout[name] for name in wanted if name in rollout}
+        others = {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
         with (
             kept_random_state(trainer.accelerator.device),
             disable_gradient_checkpointing(trainer.model, trainer.args.gradient_checkpointing_kwargs),
             scoring(trainer, self.wants_sensitivities) as score_of,
         ):
-            outputs = GRPOTrainer._get_per_token_logps_and_entropies(
+            outputs = forward(
                 trainer,
-                trainer.model,
                 input_ids=torch.cat([rollout["prompt_ids"], rollout["completion_ids"]], dim=1),
                 attention_mask=torch.cat([rollout["prompt_mask"], rollout["completion_mask"]], dim=1),
                 logits_to_keep=rollout["completion_ids"].size(1),
@@ -151,12 +148,9 @@ class RolloutShaping:
         trainer = self._trainer
         change = (after.view(len(before), -1) - before.unsqueeze(1)).abs()
         mean = masked_mean_over_ranks(trainer.accelerator, *torch.broadcast_tensors(change, trained))
-        trainer._metrics["train"]["rollout_advantage_change"].append(mean)
+        append_to_log(trainer, {"rollout_advantage_change": mean})
         own = after if after.dim() == 1 else mean_of_tokens(after, written)
-        of_all_ranks = trainer.accelerator.gather(own).tolist()
-        for _ in of_all_ranks:  # TRL has just appended as many
-            trainer._logs["advantages"].pop()
-        trainer._logs["advantages"].extend(of_all_ranks)
+        replace_column(trainer, "advantages", trainer.accelerator.gather(own).tolist())
 
 
 def _texts(inputs: list[dict[str, Any]], has_environment: bool) -> list[str]:
@@ -171,8 +165,3 @@ def _texts(inputs: list[dict[str, Any]], has_environment: bool) -> list[str]:
         return [json.dumps(row["prompt"], sort_keys=True) for row in inputs]
     except TypeError as error:  # an image inside of a message
         raise refusal from error
-
-
-def steps_per_rollout(trainer: GRPOTrainer) -> int:
-    """Micro-batches that a rollout lasts."""
-    return trainer.args.steps_per_generation * trainer.num_iterations

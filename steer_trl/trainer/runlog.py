@@ -10,7 +10,7 @@ from steer_trl import runlog
 from steer_trl.redact import changed, defaults, public
 from steer_trl.trainer.cards import ModelCards
 from steer_trl.trainer.resume import is_at_its_end
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer
 from steer_trl.versions import installed
 
 logger = logging.getLogger(__name__)

@@ -13,13 +13,14 @@ from trl.trainer.utils import nanstd
 
 from steer_trl.trainer.groups import total_reward
 from steer_trl.trainer.inputs import loss_mask
-from steer_trl.trainer.metrics import append_all
-from steer_trl.trainer.typed import GRPOTrainer
-
-MEANS_OF_TOKENS = {  # TRL's, one for each micro-batch
-    *("entropy", "kl", "cispo_clip_ratio", "vespo/phi_seq_mean"),
-    *("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean"),
-}
+from steer_trl.trainer.trl import (
+    MEANS_OF_TOKENS,
+    GRPOTrainer,
+    append_to_log,
+    logged_keys,
+    replace_column,
+    replace_last,
+)
 
 
 @dataclass(frozen=True)
@@ -59,17 +60,12 @@ def tell_sampling(trainer: GRPOTrainer, written: Judged | None, trained: Judged)
 
     `trained` is the rollout itself, `written` all that was written for it, `None` if nothing was.
     """
-    metrics = trainer._metrics["train"]
-    for key, value in _reward_metrics(trainer, written).items():
-        metrics[key][-1] = value
+    replace_last(trainer, _reward_metrics(trainer, written))
     own = {"dynamic_sampling/hidden": _mean(~trained.informative)}
     own |= _of_trained(trainer, trained) | (_of_written(trainer, written, trained) if written is not None else {})
-    append_all(metrics, {key: value for key, value in own.items() if not math.isnan(value)})
+    append_to_log(trainer, {key: value for key, value in own.items() if not math.isnan(value)})
     for i, name in enumerate(trainer.reward_func_names):  # the table of completions: hidden ones have rewards, too
-        column = trainer._logs["rewards"][name]
-        for _ in trained.rewards:
-            column.pop()
-        column.extend(trained.rewards[:, i].tolist())
+        replace_column(trainer, "rewards", trained.rewards[:, i].tolist(), of_function=name)
 
 
 def leave_out_empty(trainer: GRPOTrainer, inputs: dict[str, Any]) -> None:
@@ -79,8 +75,7 @@ def leave_out_empty(trainer: GRPOTrainer, inputs: dict[str, Any]) -> None:
     """
     if not trainer.model.training or trainer.accelerator.reduce(loss_mask(inputs).sum(), reduction="sum"):
         return
-    for key in MEANS_OF_TOKENS & trainer._metrics["train"].keys():
-        trainer._metrics["train"][key][-1] = math.nan
+    replace_last(trainer, dict.fromkeys(MEANS_OF_TOKENS & logged_keys(trainer), math.nan))
 
 
 def _reward_metrics(trainer: GRPOTrainer, written: Judged | None) -> dict[str, float]:

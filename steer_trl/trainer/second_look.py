@@ -16,7 +16,7 @@ from steer_trl.diagnostics import Statistic, realised_statistics
 from steer_trl.shaping import TokenBatch
 from steer_trl.trainer.guard import guard
 from steer_trl.trainer.inputs import Score
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer
 
 
 class SecondLook:

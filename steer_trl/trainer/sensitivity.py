@@ -22,7 +22,7 @@ from steer_trl.functional import entropy_sensitivity_without_logits
 from steer_trl.shaping import reads_sensitivities
 from steer_trl.trainer.guard import guard
 from steer_trl.trainer.inputs import Score
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer
 
 
 class HeadOnly:

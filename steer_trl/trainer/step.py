@@ -13,11 +13,11 @@ import torch
 from steer_trl.functional.order_statistics import all_ranks, this_process
 from steer_trl.shaping import Shaper, TokenBatch, compares_tokens, measured, reads_sensitivities, shaped
 from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, kept_score, token_batch
-from steer_trl.trainer.rollout import RolloutShaping, steps_per_rollout
+from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.step_log import StepLog
 from steer_trl.trainer.tokens import TokenLog
 from steer_trl.trainer.tripwire import WatchedInputs
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer, micro_batches_done, micro_batches_of_rollout, steps_per_rollout
 
 
 class OptimizerStep:
@@ -103,7 +103,7 @@ class OptimizerStep:
 
     def _begins(self, inputs: dict[str, Any]) -> bool:
         """Whether the step begins, or a rollout that has not been scored: several may make one step."""
-        begins_rollout = self._trainer._step % steps_per_rollout(self._trainer) == 0
+        begins_rollout = micro_batches_done(self._trainer) % steps_per_rollout(self._trainer) == 0
         return self.micro_batches == 0 if OLD_LOGPS in inputs else begins_rollout
 
     def _look_ahead(self, inputs: dict[str, Any], first: TokenBatch) -> dict[str, Any] | None:
@@ -113,10 +113,11 @@ class OptimizerStep:
         asks_for_entropy = not is_scored and any(shaper.needs_rollout_entropy for shaper in self._shapers.values())
         if not (asks_for_entropy or (whole_step and compares_tokens(self._shapers))):
             return None
-        start = trainer._step % args.steps_per_generation
+        done = micro_batches_done(trainer)
+        start = done % args.steps_per_generation
         count = min(args.gradient_accumulation_steps, args.steps_per_generation)
-        others = trainer._buffered_inputs[start + 1 : start + count]
-        is_on_policy = trainer._step % steps_per_rollout(trainer) == 0
+        others = micro_batches_of_rollout(trainer)[start + 1 : start + count]
+        is_on_policy = done % steps_per_rollout(trainer) == 0
         # A run that was resumed with another method finds a rollout in its checkpoint that was scored for the first.
         is_kept = is_scored and (OLD_SENSITIVITIES in inputs or not self._rollouts.wants_sensitivities)
         if is_kept and (is_on_policy or args.shaping_scope == "step"):

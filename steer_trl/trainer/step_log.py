@@ -16,9 +16,9 @@ from steer_trl.diagnostics import (
 )
 from steer_trl.shaping import Shaped, Shaper, TokenBatch
 from steer_trl.trainer.inputs import Score
-from steer_trl.trainer.metrics import StepSummary, append_all
+from steer_trl.trainer.metrics import StepSummary
 from steer_trl.trainer.second_look import SecondLook
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer, append_to_log
 
 
 class StepLog:
@@ -66,7 +66,6 @@ class StepLog:
 
     def write(self, mode: str) -> None:
         """Write what was added into TRL's log. Collective."""
-        log = self._trainer._metrics[mode]
-        append_all(log, self._summaries[mode].pop(self._trainer.accelerator))
+        append_to_log(self._trainer, self._summaries[mode].pop(self._trainer.accelerator), mode)
         for shaper in self._shapers.values():
-            append_all(log, shaper.metrics())
+            append_to_log(self._trainer, shaper.metrics(), mode)

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 
 from steer_trl.diagnostics.change import changes
 from steer_trl.shaping import Shaped, TokenBatch
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer, tokenizer_of
 
 SCHEMA = 1  # of prime-rl's token export
 LONGEST_PROMPT = 4000  # characters
@@ -30,7 +30,7 @@ def line_of(
     known: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the line of completion `row` of a micro-batch, with what else is `known`, and its [`token_numbers`]."""
-    tokenizer, ids = trainer._tokenizer, inputs["completion_ids"][row]
+    tokenizer, ids = tokenizer_of(trainer), inputs["completion_ids"][row]
     written = (inputs["completion_mask"][row] != 0) | (ids != tokenizer.pad_token_id)
     length = int(written.nonzero().max()) + 1 if written.any() else 0
     kept = min(length, trainer.args.log_tokens_length)

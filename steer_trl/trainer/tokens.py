@@ -16,9 +16,9 @@ from steer_trl import runlog
 from steer_trl.shaping import Shaped, TokenBatch
 from steer_trl.trainer.groups import own_rows, total_reward
 from steer_trl.trainer.inputs import REWARDS, ROWS
-from steer_trl.trainer.rollout import RolloutShaping, steps_per_rollout
+from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.token_lines import line_of, token_numbers
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer, steps_per_rollout
 from steer_trl.validation import from_state
 
 logger = logging.getLogger(__name__)

@@ -40,7 +40,7 @@ from steer_trl.terminal import show_lines
 from steer_trl.trainer.alarms import Alarms
 from steer_trl.trainer.benchmarks import BenchmarkRuns, benchmarks_complaints
 from steer_trl.trainer.cards import ModelCards
-from steer_trl.trainer.checkpoint import Stateful, forget_rollout, load_state, save_state
+from steer_trl.trainer.checkpoint import Stateful, load_state, save_state
 from steer_trl.trainer.first_rewards import FirstRewards
 from steer_trl.trainer.preflight import check_trainer_arguments
 from steer_trl.trainer.resampling import make_sampling
@@ -50,7 +50,7 @@ from steer_trl.trainer.runlog import RunLog
 from steer_trl.trainer.sensitivity import scoring
 from steer_trl.trainer.step import OptimizerStep
 from steer_trl.trainer.tokens import TokenLog
-from steer_trl.trainer.typed import EvalDataset, GRPOTrainer, RewardFunc
+from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, RewardFunc, forget_rollout
 from steer_trl.validation import refuse
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class SteerGRPOTrainer(GRPOTrainer):
             given["args"] = args = SteerGRPOConfig(f"{name.split('/')[-1]}-SteerGRPO")
         self.was_finished = False
         self.shapers = make_shapers(args)
-        self._tag_names = [*GRPOTrainer._tag_names, *map(short_name, self.shapers)]
+        self.tags = self._tag_names = [*TAGS, *map(short_name, self.shapers)]
         self.alarms, self.sampling = Alarms(Watch()), make_sampling(self, args)
         self.stateful: dict[str, Stateful] = {**self.shapers, "alarms": self.alarms.watch}
         self.first_rewards = FirstRewards(self)
@@ -202,7 +202,8 @@ class SteerGRPOTrainer(GRPOTrainer):
             `ValueError`: there is no complete checkpoint, or it is of another run than the one in `output_dir`.
         """
         checkpoint = starting_point(resume_from_checkpoint, self.args.output_dir)
-        forget_rollout(self)
+        if self.shapers or self.args.dynamic_sampling != "none":  # else as TRL does
+            forget_rollout(self)
         self.step.begin_training()
         with logging_redirect_tqdm():  # an alarm stands on a line of its own, above the progress bar
             return super().train(checkpoint, *args, **kwargs)

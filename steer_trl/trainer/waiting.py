@@ -12,7 +12,7 @@ import torch
 from steer_trl.functional.informative import is_informative
 from steer_trl.trainer.completions import Completion, Group, has_logprobs
 from steer_trl.trainer.dynamic_sampling import correctness_column
-from steer_trl.trainer.typed import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer
 
 logger = logging.getLogger(__name__)
 

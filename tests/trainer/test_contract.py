@@ -1,13 +1,19 @@
 """What steer_trl takes for granted of TRL's insides. When TRL changes, the failing assumption is named here first.
 
-`setup.cfg` claims TRL 1.16 only, so the lowest and the newest version are the one that is installed here.
+The first part holds the check that users have (`steer_trl/trainer/contract.py`): names and signatures. The rest is
+what a name does not tell, for the versions that are called tested.
 """
 
+import importlib
 import inspect
 import re
+import subprocess
+import sys
 
 import pytest
 import torch
+from support import ENVIRONMENT
+from support.runs import same_parameters
 from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 from trl.kernels import chunked_logprob
@@ -16,7 +22,8 @@ from trl.trainer.utils import add_fused_lm_head, get_config_model_id
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.shaping.conflicts import CLIPPED_LOSSES, TOKEN_MEAN_LOSSES
-from steer_trl.trainer.metrics import append_all
+from steer_trl.trainer.contract import ATTRIBUTES, HELPERS, METHODS, TESTED, broken_pieces, check_trl
+from steer_trl.trainer.trl import MEANS_OF_TOKENS, append_to_log, replace_last
 
 
 def parameters(function):
@@ -25,6 +32,65 @@ def parameters(function):
 
 def source(function):
     return inspect.getsource(function)
+
+
+class TestTheCheckAtImport:
+    def test_a_tested_version_is_not_looked_at(self, monkeypatch, caplog):
+        monkeypatch.delattr(GRPOTrainer, "_generate")
+        for tested in TESTED:
+            check_trl(f"{tested}.3")
+        assert not caplog.records
+
+    def test_a_version_that_has_everything_is_warned_of_once_and_trains_the_same(self, train, caplog):
+        check_trl("1.18.2")
+        (record,) = caplog.records
+        assert "was tested with TRL 1.16, and 1.18.2 is installed" in record.getMessage()
+        assert same_parameters(train(GRPOTrainer), train(SteerGRPOTrainer, advantage_shaping="none"))
+
+    @pytest.mark.parametrize("name", METHODS)
+    def test_a_method_that_is_gone_is_named(self, monkeypatch, name):
+        owner = next(kind for kind in GRPOTrainer.__mro__ if name in vars(kind))
+        monkeypatch.delattr(owner, name)
+        if not hasattr(GRPOTrainer, name):  # else a parent has one as well
+            with pytest.raises(ImportError, match=rf"TRL 1.18.2, which has no GRPOTrainer\.{name}\. "):
+                check_trl("1.18.2")
+
+    @pytest.mark.parametrize(("name", "argument"), [(name, one) for name in METHODS for one in METHODS[name]])
+    def test_an_argument_that_is_gone_is_named(self, monkeypatch, name, argument):
+        parameters = list(inspect.signature(getattr(GRPOTrainer, name)).parameters.values())
+        kept = inspect.Signature([one for one in parameters if one.name != argument])
+
+        def changed(*given, **named):
+            raise AssertionError
+
+        changed.__signature__ = kept
+        monkeypatch.setattr(GRPOTrainer, name, changed)
+        assert f"argument {argument!r} of GRPOTrainer.{name}" in broken_pieces()
+
+    @pytest.mark.parametrize("name", ATTRIBUTES)
+    def test_an_attribute_that_is_gone_is_named(self, monkeypatch, name):
+        for method, function in list(vars(GRPOTrainer).items()):
+            if inspect.isfunction(function) and name in inspect.unwrap(function).__code__.co_names:
+                monkeypatch.delattr(GRPOTrainer, method)
+        assert f"attribute GRPOTrainer().{name}" in broken_pieces()
+
+    @pytest.mark.parametrize(("module", "name"), [(module, name) for module in HELPERS for name in HELPERS[module]])
+    def test_a_helper_that_is_gone_is_named(self, monkeypatch, module, name):
+        monkeypatch.delattr(importlib.import_module(module), name)
+        assert broken_pieces() == [f"{module}.{name}"]
+
+    def test_an_import_ends_in_the_one_error(self):
+        code = (
+            "import importlib.metadata as m, trl; del trl.GRPOTrainer._generate\n"
+            "true, m.version = m.version, lambda name: '1.18.2' if name == 'trl' else true(name)\n"
+            "from steer_trl import SteerGRPOTrainer"
+        )
+        done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True)
+        last = done.stderr.strip().splitlines()[-1]
+        assert done.returncode == 1 and re.match(
+            r"ImportError: .* TRL 1\.18\.2, which has no GRPOTrainer\._generate\.", last
+        )
+        assert "pip install 'trl>=1.16,<1.17'" in last
 
 
 def test_the_trainers_arguments_are_trls_and_the_benchmarks():
@@ -210,6 +276,15 @@ def test_advantages_may_be_given_per_token(train):
 def test_metrics_are_lists_under_their_mode(make_trainer):
     trainer = make_trainer(GRPOTrainer)
     trainer.model.train()
-    append_all(trainer._metrics["train"], {"a": 1.0})
+    append_to_log(trainer, {"a": 0.0})
+    replace_last(trainer, {"a": 1.0})
     trainer.log({})
     assert trainer.state.log_history[-1]["a"] == 1.0, "Assumed: _metrics[mode][key] is a list that the log averages"
+
+
+def test_these_means_are_what_a_loss_logs_of_its_tokens(make_trainer):
+    """Those of a hidden micro-batch are left out by name: under another name it would count as 0 again."""
+    source_of_loss = source(GRPOTrainer._compute_loss)
+    logged = set(re.findall(r'_metrics\[mode\]\["([^"]+)"\]\.append', source_of_loss))
+    others = {"aux_loss", "entropy_coef", "policy_loss", "clip_ratio/low_min", "clip_ratio/high_max"}
+    assert logged - others == MEANS_OF_TOKENS, "TRL has changed what a micro-batch logs"

@@ -10,6 +10,7 @@ from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer, runlog
 from steer_trl.shaping import Shaper
+from steer_trl.trainer import step_log
 from steer_trl.trainer.metrics import StepSummary
 
 CHEAP = {
@@ -188,7 +189,7 @@ class TestSecondLook:
         assert looked == ([2, 5] if steps else [])
 
 
-def test_one_gather_a_step_whatever_is_measured(make_trainer):
+def test_one_gather_a_step_whatever_is_measured(make_trainer, monkeypatch):
     trainer = make_trainer(SteerGRPOTrainer, **OPEN_STARE | {"advantage_shaping": ["steer", "stare"]}, max_steps=2)
     summaries, gather = [], trainer.accelerator.gather
 
@@ -202,7 +203,7 @@ def test_one_gather_a_step_whatever_is_measured(make_trainer):
                 accelerator.gather = gather
                 summaries.append(calls)
 
-    trainer.step._log._summaries["train"] = Counting()
+    monkeypatch.setattr(step_log, "StepSummary", Counting)
     trainer.train()
     assert [len(calls) for calls in summaries] == [1, 1]
     assert all(numbers < 150 for calls in summaries for numbers in calls)

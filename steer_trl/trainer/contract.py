@@ -1,0 +1,110 @@
+"""What we take for granted of TRL, as names and signatures that can be checked in milliseconds, when it is imported.
+
+The tests hold all of it, by behaviour, for the versions in `TESTED` (`tests/trainer/test_contract.py`). Under another
+version a piece that is gone is one error here, instead of a traceback hours later. What is there but behaves in
+another way is found by the first step of a training (`tripwire.py`) or by nobody, so there is a warning.
+"""
+
+import inspect
+import logging
+from importlib import import_module
+from importlib.metadata import version
+
+from trl import GRPOTrainer
+
+logger = logging.getLogger(__name__)
+
+TESTED = ("1.16",)
+"""Versions of TRL that all tests have passed with."""
+INSTALL = "pip install 'trl>=1.16,<1.17'"
+
+METHODS = {
+    "_generate": ("prompts",),
+    "_calculate_rewards": (),
+    "_generate_and_score_completions": ("inputs",),
+    "_get_per_token_logps_and_entropies": (
+        *("model", "input_ids", "attention_mask", "logits_to_keep", "batch_size", "compute_entropy"),
+    ),
+    "_tokenize_prompts": ("prompts",),
+    "_generate_single_turn": ("prompt_ids", "images", "multimodal_fields", "num_generations"),
+    "compute_loss": ("model", "inputs", "return_outputs", "num_items_in_batch"),
+    "_get_train_sampler": ("dataset",),
+    "_init_training_state": (),
+    "_load_optimizer_and_scheduler": ("checkpoint",),
+    "_save_checkpoint": ("model", "trial"),
+    "_get_output_dir": ("trial",),
+    "_finish_current_push": (),
+    "evaluation_loop": (),
+    "create_model_card": ("model_name", "dataset_name", "tags"),
+}
+"""Methods of `GRPOTrainer` that we override or call, and the arguments we call them with."""
+
+ATTRIBUTES = (
+    *("_step", "_buffered_inputs", "_metrics", "_pending_metrics", "_logs", "_pending_extra_logs", "_tokenizer"),
+    *("_entropy_window_stats", "_current_train_step_time", "num_generations", "num_iterations", "reward_weights"),
+    *("reward_func_names", "epsilon_low", "epsilon_high", "loss_type", "importance_sampling_level", "temperature"),
+    *("use_vllm", "generation_config", "generation_kwargs", "eos_token_ids", "mask_truncated_completions"),
+    *("pad_to_multiple_of", "environment_factories", "rollout_func"),
+)
+"""Attributes of a trainer."""
+
+HELPERS = {
+    "trl.trainer.grpo_trainer": ("EnvironmentFactory", "RolloutFunc"),
+    "trl.trainer.utils": (
+        *("RepeatSampler", "add_fused_lm_head", "get_callable_name", "get_config_model_id", "is_async_callable"),
+        *("nanstd", "pad"),
+    ),
+    "trl.data_utils": ("is_conversational",),
+    "trl.models.utils": ("disable_gradient_checkpointing",),
+}
+"""Module -> what we import from there."""
+
+
+def check_trl(installed: str | None = None) -> None:
+    """Check the installed TRL, unless it is a version that was tested.
+
+    Args:
+        installed (`str`, *optional*): its version; by default that of the package that is installed.
+
+    Raises:
+        `ImportError`: a piece that we need is not there; the text names it.
+    """
+    installed = version("trl") if installed is None else installed
+    if installed.startswith(tuple(f"{tested}." for tested in TESTED)):
+        return
+    tested = " and ".join(TESTED)
+    if broken := broken_pieces():
+        raise ImportError(
+            f"steer_trl cannot work with TRL {installed}, which has no {', no '.join(broken)}. It was tested with TRL "
+            f"{tested}: {INSTALL}"
+        )
+    logger.warning(
+        "steer_trl was tested with TRL %s, and %s is installed. All that it needs is there by name; the first step of "
+        "a training checks that the token weights arrive. For a tested version: %s",
+        tested,
+        installed,
+        INSTALL,
+    )
+
+
+def broken_pieces() -> list[str]:
+    """Return what we need of TRL and is not there, each as it is called."""
+    broken = [] if hasattr(GRPOTrainer, "_tag_names") else ["GRPOTrainer._tag_names"]
+    for name, arguments in METHODS.items():
+        found = inspect.signature(getattr(GRPOTrainer, name)).parameters if hasattr(GRPOTrainer, name) else None
+        if found is None:
+            broken.append(f"GRPOTrainer.{name}")
+        else:
+            takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in found.values())
+            missing = [argument for argument in arguments if argument not in found and not takes_all]
+            broken += [f"argument {argument!r} of GRPOTrainer.{name}" for argument in missing]
+    functions = [inspect.unwrap(one) for one in vars(GRPOTrainer).values() if inspect.isfunction(one)]
+    mentioned = {name for function in functions for name in function.__code__.co_names}
+    broken += [f"attribute GRPOTrainer().{name}" for name in ATTRIBUTES if name not in mentioned]
+    for module, names in HELPERS.items():
+        try:
+            found_here = vars(import_module(module))
+        except ImportError:
+            found_here = {}
+        broken += [f"{module}.{name}" for name in names if name not in found_here]
+    return broken

@@ -1,0 +1,154 @@
+"""The one door to TRL's insides: every private name of its trainer, behind a name of ours.
+
+`GRPOTrainer` is TRL's class at run time; a type checker is given what TRL's own annotations leave open. The methods
+that `trainer.py` overrides are the rest of what we hold of TRL. `tests/trainer/test_contract.py` mirrors this file:
+when TRL changes, it is what has to be read.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+RewardFunc = str | PreTrainedModel | Callable[..., Sequence[float | None]]
+EvalDataset = (
+    Dataset | IterableDataset | DatasetDict | IterableDatasetDict | dict[str, Dataset | IterableDataset] | None
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import trl
+
+    from steer_trl.config import SteerGRPOConfig
+    from steer_trl.shaping import Shaper
+
+    class GRPOTrainer(trl.GRPOTrainer):
+        """The attributes as they are once the trainer is made."""
+
+        args: SteerGRPOConfig
+        shapers: Mapping[str, Shaper]  # ours
+        tags: list[str]  # ours
+        model: PreTrainedModel
+        num_generations: int
+        pad_to_multiple_of: int | None  # "auto" is settled
+        _buffered_inputs: list[dict[str, Any]]  # type: ignore[assignment]  # TRL declares the None it begins with
+        _logs: dict[str, Any]
+else:
+    from trl import GRPOTrainer
+
+TAGS: tuple[str, ...] = tuple(GRPOTrainer._tag_names)
+"""What TRL calls its models on the Hub."""
+
+FORWARD_ARGUMENTS = frozenset(inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters)
+"""What the forward pass takes; in a rollout, whatever else a model reads (images, token types) has these names."""
+
+MEANS_OF_TOKENS = {
+    *("entropy", "kl", "cispo_clip_ratio", "vespo/phi_seq_mean"),
+    *("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean"),
+}
+"""The keys of the log that are a mean over the trained tokens of a micro-batch."""
+
+
+# Where a training is.
+
+
+def steps_per_rollout(trainer: GRPOTrainer) -> int:
+    """Return how many micro-batches a rollout lasts."""
+    return trainer.args.steps_per_generation * trainer.num_iterations
+
+
+def micro_batches_done(trainer: GRPOTrainer) -> int:
+    """Return how many micro-batches were trained on, those before a resume included."""
+    return trainer._step
+
+
+def micro_batches_of_rollout(trainer: GRPOTrainer) -> list[dict[str, Any]]:
+    """Return the micro-batches of the present rollout, as TRL shuffled and split it."""
+    return trainer._buffered_inputs
+
+
+def continue_rollout(trainer: GRPOTrainer, micro_batches: int, of_rollout: list[dict[str, Any]] | None = None) -> None:
+    """Continue after so many micro-batches, those `of_rollout` being the present one's if it is not over."""
+    trainer._step = micro_batches
+    if of_rollout is not None:
+        trainer._buffered_inputs = of_rollout
+
+
+def forget_rollout(trainer: GRPOTrainer) -> None:
+    """Let a training begin with a new rollout; one that was interrupted has left a part of its own, and of its log."""
+    continue_rollout(trainer, 0, [])
+    trainer._entropy_window_stats, trainer._current_train_step_time = None, 0.0
+    for rest in (trainer._metrics["train"], trainer._pending_metrics, trainer._pending_extra_logs):
+        rest.clear()
+
+
+# The log, whose entries TRL averages.
+
+
+def append_to_log(trainer: GRPOTrainer, metrics: "Mapping[str, float]", mode: str = "train") -> None:
+    """Append each of the `metrics` to the log of the `mode`, `"train"` or `"eval"`."""
+    for key, value in metrics.items():
+        trainer._metrics[mode][key].append(value)
+
+
+def logged_keys(trainer: GRPOTrainer) -> set[str]:
+    """Return the keys that the log of the training has since its last line."""
+    return set(trainer._metrics["train"])
+
+
+def replace_last(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
+    """Put each of the `metrics` in the place of what TRL has logged last of the training under its key.
+
+    Raises:
+        `KeyError`: TRL has logged nothing under a key.
+    """
+    log = dict(trainer._metrics["train"])  # else a missing key would be made
+    for key, value in metrics.items():
+        log[key][-1] = value
+
+
+def replace_column(trainer: GRPOTrainer, column: str, values: Iterable[float], of_function: str | None = None) -> None:
+    """Put `values` in the place of those TRL has appended last to a column of its table of completions.
+
+    The columns of `"rewards"` are by function.
+    """
+    table = trainer._logs[column] if of_function is None else trainer._logs[column][of_function]
+    values = list(values)
+    for _ in values:
+        table.pop()
+    table.extend(values)
+
+
+def take_extra_columns(trainer: GRPOTrainer) -> dict[str, list[Any]]:
+    """Return, and take away, what reward functions have given to `log_extra` for the rollout that is written."""
+    columns = {name: list(values) for name, values in trainer._pending_extra_logs.items()}
+    trainer._pending_extra_logs.clear()
+    return columns
+
+
+def give_extra_columns(trainer: GRPOTrainer, columns: "Mapping[str, list[Any]]") -> None:
+    """Put columns where TRL looks for what reward functions have given to `log_extra`."""
+    trainer._pending_extra_logs.update(columns)
+
+
+# The model.
+
+
+def tokenizer_of(trainer: GRPOTrainer) -> PreTrainedTokenizerBase:
+    """Return the tokenizer, of a processor too."""
+    return trainer._tokenizer
+
+
+def forward(trainer: GRPOTrainer, **inputs: Any) -> tuple[Tensor, Tensor, Any]:
+    """Return log-probabilities and entropies `[B, T]` and the auxiliary loss, by TRL's own forward pass."""
+    return GRPOTrainer._get_per_token_logps_and_entropies(trainer, trainer.model, **inputs)
+
+
+def draw(trainer: GRPOTrainer, prompts: Sequence[Any]) -> list[list[int]]:
+    """Return the tokens of one completion of each prompt, from the engine that the trainer generates with."""
+    prompt_ids, images, fields = trainer._tokenize_prompts(list(prompts))
+    return [list(ids) for ids in trainer._generate_single_turn(prompt_ids, images, fields, num_generations=1)[0]]
