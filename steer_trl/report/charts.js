@@ -59,7 +59,13 @@ function draw(holder, panel, key, onStep, onRead) {
       height: 210,
       padding: [12, 10, 0, 0],
       legend: { show: false },
-      cursor: { dataIdx: nearestStep, sync: { key: SYNC }, drag: { x: true, y: false }, points: { size: 7 }, focus: { prox: 24 } },
+      cursor: {
+        dataIdx: nearestStep,
+        sync: { key: SYNC },
+        drag: { x: true, y: false },
+        points: { size: 7 },
+        focus: { prox: 24 },
+      },
       scales: { x: { time: false, range: () => stepRange() }, y: { range: ranged(panel.within) } },
       axes: [
         { ...axis, size: 28, gap: 4, space: 60 },
@@ -156,7 +162,9 @@ function panelCard(panel, onStep) {
   let key = present.reduce((best, line) => (having(line) > having(best) ? line : best), present[0])?.key;
   let options = several ? present.map((line) => [line.key, line.label]) : [];
   if (panel.is_stacked) {
-    options = DATA.runs.map((run, i) => [i, run.name]).filter(([i]) => present.some((line) => DATA.runs[i].curves[line.key]));
+    options = DATA.runs
+      .map((run, i) => [i, run.name])
+      .filter(([i]) => present.some((line) => DATA.runs[i].curves[line.key]));
     key = options[0][0];
   }
   const legend = element("div", { class: "legend" });

@@ -128,7 +128,9 @@ function stackOf(panel, place) {
     .map((line, k) => {
       const [steps, own] = smoothed(run.curves[line.key]);
       sum = own.map((value, i) => value + (sum?.[i] ?? 0));
-      return { ...line, color: toneOf(k, keys.length), curve: [steps, sum], own, stacked: true, runs: [place], end: run.ends[line.key][1] };
+      const end = run.ends[line.key][1];
+      const color_ = toneOf(k, keys.length);
+      return { ...line, color: color_, curve: [steps, sum], own, stacked: true, runs: [place], end };
     })
     .reverse();
 }
@@ -136,8 +138,9 @@ function stackOf(panel, place) {
 // From cold over neutral to warm.
 function toneOf(k, count) {
   const place = count > 1 ? (2 * k) / (count - 1) - 1 : 0;
+  if (place === 0) return "var(--line)";
   const share = Math.round(20 + 75 * Math.abs(place));
-  return place === 0 ? "var(--line)" : `color-mix(in srgb, var(${place < 0 ? "--cold" : "--warm"}) ${share}%, var(--card))`;
+  return `color-mix(in srgb, var(${place < 0 ? "--cold" : "--warm"}) ${share}%, var(--card))`;
 }
 
 // The mean of the points up to each, over a share of the curve: noise of single steps hides what a run does.

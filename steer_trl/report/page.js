@@ -1,7 +1,11 @@
 // The page around the curves: alarms, settings, theme. All texts of a run go in as text.
 "use strict";
 
-const ownColor = (run) => series().find((one) => one.runs.includes(DATA.runs.indexOf(run))).color;
+function whose(run) {
+  const own = series().find((one) => one.runs.includes(DATA.runs.indexOf(run))).color;
+  const dot = element("i", { class: "dot", style: `--own: ${styleOf(own)}` });
+  return element("span", { class: "whose" }, dot, run.name);
+}
 
 function alarmsSection() {
   const section = document.getElementById("alarms");
@@ -27,7 +31,7 @@ function alarmsSection() {
             "div",
             {},
             element("b", {}, alarm.title || alarm.alarm),
-            DATA.runs.length > 1 ? element("span", { class: "whose" }, element("i", { class: "dot", style: `--own: ${styleOf(ownColor(run))}` }), run.name) : null,
+            DATA.runs.length > 1 ? whose(run) : null,
             element("p", {}, alarm.text),
           ),
         ),
@@ -103,7 +107,9 @@ function settingsSection() {
                 "tr",
                 {},
                 element("th", { scope: "row" }, name),
-                ...values.map((value) => element("td", { class: /\bdefault\)?$/.test(value) ? "default" : null }, value)),
+                ...values.map((value) =>
+                  element("td", { class: /\bdefault\)?$/.test(value) ? "default" : null }, value),
+                ),
               ),
             ),
           ),

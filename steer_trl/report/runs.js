@@ -63,9 +63,9 @@ function entropyOf(run) {
 // What the methods do, for who meets them here first.
 function aboutMethods(run) {
   if (!Array.isArray(run.methods)) return [];
-  if (!run.methods.length) return ["All tokens of a completion have the same advantage."];
+  if (!run.methods.length) return ["Plain GRPO: all tokens of a completion have the same advantage."];
   const held = run.curves["hold_entropy/target"]
-    ? ["hold_entropy moves its strength between rollouts, so that the entropy keeps to its target."]
+    ? ["hold_entropy moves the method's strength between rollouts, so that the entropy keeps to its target."]
     : [];
   return [...run.methods.map((name) => DATA.methods[name]).filter(Boolean), ...held];
 }
@@ -171,6 +171,7 @@ function runsTable() {
       element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", {}, head)))),
       element("tbody", {}, ...rows),
     ),
+    ...[...new Set(DATA.runs.flatMap(aboutMethods))].map((text) => element("p", { class: "note" }, text)),
   );
 }
 

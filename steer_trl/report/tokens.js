@@ -46,7 +46,8 @@ function tokenSection() {
     return section;
   }
   if (chosen.run === null) {
-    const weighted = (i) => DATA.runs[i].looks.some((look) => look.groups.some((group) => group.completions.some(acts)));
+    const weighted = (i) =>
+      DATA.runs[i].looks.some((look) => look.groups.some((group) => group.completions.some(acts)));
     chosen.run = withLooks.find(weighted) ?? withLooks[0];
     const { looks } = DATA.runs[chosen.run];
     const look = looks[best(looks, (one) => worth(one.groups[bestGroup(one)]))];

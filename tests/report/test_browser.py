@@ -210,8 +210,17 @@ def test_the_guide_is_open_until_somebody_closes_it(browser, page):
 def test_a_method_is_explained_where_it_is_named(browser, two):
     opened(browser, two)
     held, plain = (one.text for one in browser.find_elements(By.CSS_SELECTOR, ".run"))
-    assert "REPO-R, arXiv 2603.11682: " in held and "hold_entropy moves its strength" in held
-    assert "All tokens of a completion have the same advantage." in plain
+    assert "REPO-R, arXiv 2603.11682: " in held and "hold_entropy moves the method's strength" in held
+    assert "Plain GRPO: all tokens of a completion have the same advantage." in plain
+
+
+def test_methods_of_many_runs_are_explained_below_their_table(browser, tmp_path):
+    for seed in range(4):
+        write_run(tmp_path / f"run_{seed}", steps=3, seed=seed, method=("stare", "none")[seed % 2], looks=())
+    opened(browser, report.write([tmp_path], tmp_path / "report.html"))
+    text = browser.find_element(By.ID, "runs").text
+    assert text.count("STARE, arXiv 2606.19236: ") == 1 and text.count("Plain GRPO: ") == 1
+    assert "0.3" in browser.find_element(By.CSS_SELECTOR, ".glance td:nth-child(4)").text  # entropy
 
 
 def test_no_panel_stands_alone_beside_a_gap(browser, page):
