@@ -50,7 +50,7 @@ def make_trainer(tmp_path, model_dir, tokenizer, prompts):
         config_class = SteerGRPOConfig if issubclass(trainer_class, SteerGRPOTrainer) else GRPOConfig
         arguments = {"reward_funcs": count_reward, "train_dataset": prompts, "processing_class": tokenizer}
         trainer = trainer_class(
-            model=model or model_dir,
+            model=model_dir if model is None else model,
             args=config_class(**TINY_RUN | {"output_dir": str(tmp_path / "run")} | fields),
             **arguments | (trainer_arguments or {}),
         )

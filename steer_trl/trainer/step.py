@@ -61,7 +61,7 @@ class OptimizerStep:
     @property
     def wants_sensitivities(self) -> bool:
         """Whether the forward pass that comes is a loss's of which the exact sensitivities are wanted as well."""
-        is_shown = self._tokens.is_looking and self._trainer.model.training
+        is_shown = self._tokens.is_looking and self._trainer.model.training and not self._trainer.is_compiled
         is_wanted = is_shown or self._log.is_close_look or reads_sensitivities(self._shapers)
         return self._inputs is not None and is_wanted
 

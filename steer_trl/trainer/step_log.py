@@ -41,7 +41,7 @@ class StepLog:
         """Whether the batch is of an optimizer step that is looked at closely, one of every `diagnostics_steps`."""
         args = self._trainer.args
         every = args.diagnostics_steps if args.diagnostics and self._trainer.model.training else 0
-        return every > 0 and self._trainer.state.global_step % every == 0
+        return every > 0 and not self._trainer.is_compiled and self._trainer.state.global_step % every == 0
 
     def look_again(self, score: Callable[[dict[str, Any]], Score]) -> None:
         """At the beginning of a step, score the micro-batch kept of the one before. Collective with shards."""

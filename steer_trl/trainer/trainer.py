@@ -41,6 +41,7 @@ from steer_trl.trainer.alarms import Alarms
 from steer_trl.trainer.benchmarks import BenchmarkRuns, benchmarks_complaints
 from steer_trl.trainer.cards import ModelCards
 from steer_trl.trainer.checkpoint import Stateful, load_state, save_state
+from steer_trl.trainer.compiled import check_compiled
 from steer_trl.trainer.first_rewards import FirstRewards
 from steer_trl.trainer.preflight import check_trainer_arguments
 from steer_trl.trainer.resampling import make_sampling
@@ -123,6 +124,7 @@ class SteerGRPOTrainer(GRPOTrainer):
             given["args"] = args = SteerGRPOConfig(f"{name.split('/')[-1]}-SteerGRPO")
         self.was_finished = False
         self.shapers = make_shapers(args)
+        self.is_compiled = check_compiled(args, self.shapers, model)
         self.tags = self._tag_names = [*TAGS, *map(short_name, self.shapers)]
         self.alarms, self.sampling = Alarms(Watch()), make_sampling(self, args)
         self.stateful: dict[str, Stateful] = {**self.shapers, "alarms": self.alarms.watch}

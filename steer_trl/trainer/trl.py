@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         args: SteerGRPOConfig
         shapers: Mapping[str, Shaper]  # ours
         tags: list[str]  # ours
+        is_compiled: bool  # ours
         model: PreTrainedModel
         num_generations: int
         pad_to_multiple_of: int | None  # "auto" is settled

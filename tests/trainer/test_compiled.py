@@ -1,0 +1,53 @@
+"""A compiled model passes by hooks: what needs them is refused to methods, and missing in the diagnostics."""
+
+import pytest
+import torch
+from support.runs import same_parameters
+from trl import GRPOTrainer
+
+from steer_trl import SteerGRPOTrainer, runlog
+from steer_trl.tiny import tiny_qwen2
+
+COMPILED = {"torch_compile": True, "torch_compile_backend": "eager"}  # traces, and needs no compiler of C++
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("method", [{"steer_form": "exact"}, {"advantage_shaping": "entropy_change"}])
+def test_a_method_that_reads_the_exact_change_is_refused(make_trainer, method):
+    with pytest.raises(ValueError, match=r"torch_compile=True cannot be combined with '(steer|entropy_change)'"):
+        make_trainer(SteerGRPOTrainer, **COMPILED, **method)
+
+
+def test_also_where_the_launcher_or_the_user_compiles(make_trainer, tokenizer, monkeypatch):
+    model = torch.compile(tiny_qwen2(tokenizer), backend="eager")
+    with pytest.raises(ValueError, match="a compiled model cannot be combined with 'steer'"):
+        make_trainer(SteerGRPOTrainer, model=model, steer_form="exact")
+    monkeypatch.setenv("ACCELERATE_DYNAMO_BACKEND", "EAGER")
+    with pytest.raises(ValueError, match="dynamo_backend='EAGER' of accelerate cannot be combined with 'steer'"):
+        make_trainer(SteerGRPOTrainer, steer_form="exact")
+
+
+def test_close_looks_that_were_asked_for_are_refused(make_trainer):
+    with pytest.raises(ValueError, match=r"diagnostics_steps=10 cannot be combined with torch_compile=True"):
+        make_trainer(SteerGRPOTrainer, **COMPILED, diagnostics_steps=10)
+
+
+@pytest.mark.filterwarnings("ignore")  # those of PyTorch's own that it hides outside of tests, when it traces
+def test_diagnostics_go_without(train, caplog):
+    """The training is GRPO's; the log and the token log estimate throughout, which is reported once."""
+    trainer = train(SteerGRPOTrainer, advantage_shaping="none", max_steps=3, log_tokens=2, **COMPILED)
+    assert caplog.text.count("there are no close looks") == 1 and "cannot be predicted" not in caplog.text
+    for entry in trainer.state.log_history[:3]:
+        assert "entropy/estimated_change" in entry
+        assert not entry.keys() & {"entropy/predicted_change", "entropy/realised_change"}
+    files = runlog.token_files(runlog.Path(trainer.args.output_dir, "_logs"))
+    sources = {line["entropy_change_source"] for _, path in files for line in runlog.lines(path)}
+    assert sources == {"estimate"}
+    torch._dynamo.reset()
+    assert same_parameters(trainer, train(GRPOTrainer, max_steps=3, **COMPILED))
