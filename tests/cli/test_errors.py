@@ -431,7 +431,7 @@ def test_one_line_for_each_mistake(line, said, here, capsys):
 def shell(*line, folder=None, **environment):
     command = [sys.executable, "-m", "steer_trl.cli", *map(str, line)]
     environment = ENVIRONMENT | {"PYTHONPATH": str(ROOT)} | environment
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900)
 
 
 class TestProcesses:

@@ -1,12 +1,10 @@
 """Evaluation: pass@k and maj@k against brute force, resume after a kill, and the same code during training."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from itertools import combinations
 from math import comb, isnan, sqrt
@@ -19,7 +17,7 @@ from accelerate import Accelerator
 from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
-from support import ROOT, SHARED
+from support import ENVIRONMENT, ROOT, SHARED
 from support.runs import CHARACTERS, same_parameters, save_tiny_model
 from trl.generation.vllm_generation import VLLMGeneration
 
@@ -464,8 +462,7 @@ def aime24(tmp_path_factory):
 
 
 def command(*arguments):
-    environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    return {"args": [sys.executable, "-m", *map(str, arguments)], "env": environment, "text": True}
+    return {"args": [sys.executable, "-m", *map(str, arguments)], "env": ENVIRONMENT, "text": True}
 
 
 @pytest.fixture
@@ -496,24 +493,17 @@ def other_eos(folder):
 
 class TestCommand:
     def test_killed_half_way_and_gone_on_with(self, tiny_folder, aime24, tmp_path):
-        def arguments(folder):
+        def arguments(folder, module="steer_trl.cli"):
             sizes = ["--max_tokens", 16, "--batch_size", 16, "--output_dir", tmp_path / folder]
             model = ["--model_name_or_path", tiny_folder, "--benchmarks", f"aime24={aime24}@8"]
-            return command("steer_trl.cli", "eval", *model, *sizes)
+            return command(module, "eval", *model, *sizes)
 
         done = subprocess.run(**arguments("whole"), check=True, capture_output=True)
         assert "aime24" in done.stdout and "Wrote" in done.stdout
-        completions = tmp_path / "cut/completions.jsonl"
-        process = subprocess.Popen(
-            **arguments("cut"), start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        while not (completions.exists() and completions.read_text().count("\n") >= 100):
-            assert process.poll() is None
-            time.sleep(0.02)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        drawn = completions.read_text().count("\n")
-        assert drawn < 240 and not (tmp_path / "cut/summary.json").exists()
+        killed = subprocess.run(**arguments("cut", "support.killed_eval"), start_new_session=True, capture_output=True)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        drawn = (tmp_path / "cut/completions.jsonl").read_text().count("\n")
+        assert drawn == 7 * 16 and not (tmp_path / "cut/summary.json").exists()
         subprocess.run(**arguments("cut"), check=True, capture_output=True)
         for name in ("completions.jsonl", "summary.json", "settings.json"):
             assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

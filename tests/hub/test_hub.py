@@ -31,7 +31,7 @@ def scenario(name, folder, token=TOKEN, **environment):
         }
         command = [sys.executable, str(ROOT / "tests/support/hub_run.py"), name, str(folder), "--wandb_key", SECRET]
         command += ["--auth", f"user:{SECRET}", f"x_api_key={SECRET}", "-p", SECRET, f"Authorization: Bearer {SECRET}"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     return server, json.loads((folder / "result.json").read_text()), done.stderr
 

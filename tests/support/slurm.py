@@ -85,7 +85,7 @@ def run_job(command, environment, timeout=600, **options):
 
 
 def _wait_for_nodes(environment):
-    for _ in range(60):
+    for _ in range(600):
         states = subprocess.run(["sinfo", "-h", "-N", "-o", "%t"], env=environment, capture_output=True, text=True)
         if states.stdout.split() == ["idle"] * len(NODES):
             return
