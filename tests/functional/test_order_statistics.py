@@ -84,9 +84,9 @@ class Threads:
     def reduce(self, rank):
         def over(tensor, operation):
             self.tensors[rank] = tensor
-            self.barrier.wait(60)
+            self.barrier.wait(600)
             stacked = torch.stack(self.tensors)
-            self.barrier.wait(60)
+            self.barrier.wait(600)
             return stacked.sum(0) if operation == "sum" else stacked.amax(0)
 
         return over
