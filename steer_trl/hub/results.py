@@ -23,6 +23,7 @@ CARD = "README.md"
 METRIC = re.compile(r"(?:avg|pass|maj)@\d+")
 OF_LOG = re.compile(rf"eval_(?P<benchmark>.+)_(?P<metric>{METRIC.pattern})")
 HUB_DATASET = re.compile(rf"{re.escape(HUB_PAGE)}([\w.-]+(?:/[\w.-]+)?)")
+WINDOWS = "\r\n"
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 NEWER = ("interval", "step")  # a result that differs from another in these only takes its place
 
@@ -119,8 +120,8 @@ def card_complaints(model: str) -> list[str]:
     try:
         found = ModelCard.load(card).data.eval_results or []
     except (ValueError, yaml.YAMLError, TypeError, KeyError, AttributeError) as error:
-        reason = f"its YAML{_place(error)} cannot be read" if isinstance(error, yaml.YAMLError) else error
-        return [f"write_card=True needs a card whose metadata can be read, and of {str(card)!r} {reason}. Correct it."]
+        reason = f"its YAML{_place(error)} is not valid" if isinstance(error, yaml.YAMLError) else error
+        return [f"write_card=True needs a card whose metadata can be read, and {str(card)!r} is none: {reason}."]
     return [
         f"write_card=True: in {str(card)!r} the metric args of {result.dataset_name!r} must be a mapping, got "
         f"{result.metric_args!r}. Correct them."
@@ -141,7 +142,8 @@ def write_results(path: Path, results: Sequence[EvalResult]) -> None:
     others = [result for result in card.data.eval_results or [] if _manner(result) not in measured]
     card.data.model_name = card.data.model_name or path.absolute().parent.name
     card.data.eval_results = [*others, *results]
-    card.text = _with_table(card.text, table(card.data.eval_results))
+    text = _with_table(card.text.replace(WINDOWS, "\n"), table(card.data.eval_results))
+    card.text = text.replace("\n", WINDOWS) if WINDOWS in card.text else text  # its metadata keep their own
     write_whole(path, card.save)
 
 

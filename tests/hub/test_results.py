@@ -154,6 +154,13 @@ class TestOfTheCommand:
         evaluate(model, sums)
         assert ModelCard.load(model / "README.md").text == card.text
 
+    def test_a_card_with_the_line_ends_of_windows_keeps_them(self, model, sums):
+        card = Path(model, "README.md")
+        card.write_bytes(b"---\r\nlicense: mit\r\n---\r\n\r\n# Mine\r\n\r\n## Citation\r\n\r\nNone.\r\n")
+        evaluate(model, sums)
+        written = card.read_bytes()
+        assert b"avg@2" in written and written.count(b"\n") == written.count(b"\r\n") > 10
+
     @pytest.mark.parametrize(("text", "said"), [(None, "there is no"), ("---\n- a\n---\n", "cannot be read|is none")])
     def test_refused_before_anything_is_drawn(self, model, sums, capsys, text, said):
         (model / "README.md").unlink()
