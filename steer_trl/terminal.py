@@ -8,12 +8,14 @@ table.
 """
 
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainerControl, TrainerState
 
 Logs = Mapping[str, Any]
+LINES = 10  # that the time left is estimated from
 
 
 class Story:
@@ -26,10 +28,12 @@ class Story:
     def __init__(self) -> None:
         self.start_entropy: float | None = None
         self.began, self.first_step = time.monotonic(), 0
+        self.recent: deque[tuple[int, float]] = deque(maxlen=LINES)  # step and time of the last lines
 
     def begin(self, state: TrainerState) -> str | None:
         """Take in the beginning of a training; of one that is resumed, return where it goes on."""
         self.began, self.first_step = time.monotonic(), state.global_step
+        self.recent.clear()
         before = [_entropy(entry) for entry in state.log_history]
         self.start_entropy = next((entropy for entropy in before if entropy is not None), None)
         if state.global_step == 0:
@@ -68,12 +72,20 @@ class Story:
         return f"entropy {entropy:.3g} ({', '.join(about)})"
 
     def _times(self, logs: Logs, state: TrainerState) -> str:
-        done = state.global_step - self.first_step
-        left = (time.monotonic() - self.began) / done * (state.max_steps - state.global_step) if done > 0 else None
-        step = logs.get("step_time")
+        step, rate = logs.get("step_time"), self._seconds_per_step(logs, state)
+        left = None if rate is None else rate * (state.max_steps - state.global_step)
         parts = [duration(step)] if step is not None else []
         parts += [f"{duration(left)} left"] if left else []
         return ", ".join(parts)
+
+    def _seconds_per_step(self, logs: Logs, state: TrainerState) -> float | None:
+        """Of the steps between the last lines; of the first line its own, without what came before the training."""
+        self.recent.append((state.global_step, time.monotonic()))
+        step, at = self.recent[0] if len(self.recent) > 1 else (self.first_step, self.began)
+        now_step, now = self.recent[-1]
+        if len(self.recent) == 1 and logs.get("step_time") is not None:
+            return float(logs["step_time"])
+        return (now - at) / (now_step - step) if now_step > step else None
 
 
 class StepLines(PrinterCallback):

@@ -40,8 +40,18 @@ def test_a_line_says_what_matters(monkeypatch):
     monkeypatch.setattr("time.monotonic", lambda: 100.0 + 12 * 13.8)
     assert story.line(LOG, state(12)) == (
         "step 12/2400  reward 0.312  entropy 0.423 (start 0.55, target 0.44, gate open)  weights 0.80..1.00, mean "
-        "0.993, 31 % changed  truncated 4 %  same reward 22 %  14 s, 9 h 9 min left"
+        "0.993, 31 % changed  truncated 4 %  same reward 22 %  14 s, 9 h 59 min left"
     )
+
+
+def test_the_time_left_is_that_of_the_last_steps(monkeypatch):
+    """Not of what came before the first, such as an evaluation of a quarter of an hour."""
+    story, clock = Story(), iter([0.0, 900.0, *(900.0 + 2 * step for step in range(1, 40))])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    story.begin(state(0))
+    first, *later = [story.line({"entropy": 0.4, "step_time": 1.5}, state(step)) for step in range(1, 35)]
+    assert first.endswith("1.5 s, 59 min 58 s left")  # 2399 steps
+    assert later[0].endswith("1 h 19 min left") and later[-1].endswith("1 h 18 min left")  # two seconds each
 
 
 def test_a_resumed_run_remembers_its_start_and_counts_its_own_time(monkeypatch):

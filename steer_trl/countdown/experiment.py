@@ -121,8 +121,17 @@ def _run(experiment: Experiment, name: str, steps: int, command: list[str]) -> N
     ):
         for line in process.stdout or ():
             output.write(line)
-            if entropy := ENTROPY.search(line):
-                bar.set_postfix_str(f"entropy {entropy[1]}", refresh=False)
-            bar.update(STEP.search(line) is not None)
+            show(bar, line)
     if process.returncode:
         raise RuntimeError(f"{name} failed. {folder / OUTPUT} ends in:\n\n{(folder / OUTPUT).read_text()[-2000:]}")
+
+
+def show(bar: Any, line: str) -> None:
+    """Show a line of a run in its progress bar, whose time begins with the first step."""
+    if entropy := ENTROPY.search(line):
+        bar.set_postfix_str(f"entropy {entropy[1]}", refresh=False)
+    is_step = STEP.search(line) is not None
+    if is_step and bar.n == 0:
+        bar.unpause()  # loading the model and evaluating the start are no steps
+        bar.initial = 1
+    bar.update(is_step)

@@ -38,7 +38,7 @@ def missing_columns(features: dict[str, Any], answers: list[str] | None = None) 
 def question_complaints(features: dict[str, Any]) -> list[str]:
     """Say of the first question column that is filled that it holds neither texts nor messages, if that is so."""
     found = [(name, features[name]) for name in QUESTIONS if name in features]
-    filled = [(name, kind) for name, kind in found if getattr(kind, "dtype", None) != "null"]
+    filled = [(name, kind) for name, kind in found if "null" not in (_dtype(kind), _dtype(_item(kind)))]
     if not filled or _is_text(filled[0][1]) or _is_messages(filled[0][1]):
         return []
     name, kind = filled[0]
@@ -48,11 +48,20 @@ def question_complaints(features: dict[str, Any]) -> list[str]:
 
 
 def _is_text(kind: Any) -> bool:
-    return getattr(kind, "dtype", None) in ("string", "large_string")
+    return _dtype(kind) in ("string", "large_string")
+
+
+def _dtype(kind: Any) -> Any:
+    return getattr(kind, "dtype", None)
+
+
+def _item(kind: Any) -> Any:
+    """What a list holds; `None` of anything else."""
+    return kind[0] if isinstance(kind, list) else getattr(kind, "feature", None)
 
 
 def _is_messages(kind: Any) -> bool:
-    item = kind[0] if isinstance(kind, list) else getattr(kind, "feature", None)
+    item = _item(kind)
     return isinstance(item, dict) and {"role", "content"} <= item.keys()
 
 

@@ -1,5 +1,6 @@
 """The laptop task: its verifier, its data, its measurements."""
 
+import io
 import json
 import random
 
@@ -7,10 +8,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tqdm import tqdm
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.countdown.evaluation import evaluate, sample, task_sampling
-from steer_trl.countdown.experiment import START, Experiment, train_methods
+from steer_trl.countdown.experiment import START, Experiment, show, train_methods
 from steer_trl.countdown.report import verdicts
 from steer_trl.countdown.task import (
     CHARACTERS,
@@ -183,3 +185,15 @@ def test_verdicts_in_words():
     better = "accuracy T=1 +0.020 (+0.017 to +0.023), accuracy top-p 0.7 +0.020 (+0.017 to +0.023), "
     assert lines[0].startswith(f"better: higher in {better}")
     assert lines[1].startswith("level: not decided in accuracy T=1 +0.001 (-0.028 to +0.030), ") and len(lines) == 2
+
+
+def test_the_time_left_of_a_run_begins_with_its_first_step():
+    """A quarter of an hour of loading and evaluating before it is no step."""
+    clock = 0.0
+    with tqdm(total=100, file=io.StringIO(), mininterval=0) as bar:
+        bar._time = lambda: clock  # its clock, whatever the machine's
+        bar.start_t = bar.last_print_t = clock
+        for second, line in enumerate(["loading", *(f"step {n}/100  entropy 0.4" for n in range(1, 6))]):
+            clock = 0.0 if second == 0 else 900.0 + 2 * second
+            show(bar, line)
+        assert bar.n == 5 and bar.format_dict["rate"] == pytest.approx(0.5, rel=0.5)

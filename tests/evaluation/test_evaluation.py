@@ -525,7 +525,7 @@ class TestCommand:
             (other_template, r"\(prompt_token_ids: '\w{16}' there, '\w{16}' here\)"),
             (other_tokenizer, r"\(prompt_token_ids: '\w{16}' there, '\w{16}' here\)"),
             (other_eos, r"\(eos_token_ids: \[1\] there, \[1, 5\] here\)"),
-            (None, r"\(max_model_length: None there, 64 here\)"),
+            (None, r"\(timeout: 5.0 there, 4.0 here\)"),
         ],
     )
     def test_of_another_model_or_prompt_nothing_is_resumed(self, tiny_folder, sums, tmp_path, change, message):
@@ -534,7 +534,7 @@ class TestCommand:
         if change:
             change(model)
         with pytest.raises(ValueError, match=message):
-            run(arguments(model, tmp_path / "out", sums, max_model_length=None if change else 64))
+            run(arguments(model, tmp_path / "out", sums, timeout=5.0 if change else 4.0))
 
     def test_of_another_commit_nothing_is_resumed(self, tiny_folder, sums, tmp_path, monkeypatch):
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
