@@ -179,7 +179,7 @@ def main() -> None:
     if given.advantage_shaping == "stare":  # 0.3 nats fits larger models: hold 80 % of what this one starts with
         settings |= {"stare_target_entropy": 0.8, "stare_target_entropy_unit": "initial"}
     log = [row for row in reinforce(model, given.output_dir, given.steps, given.seed, **settings) if "reward" in row]
-    for row in log[:: max(len(log) // 8, 1)] + log[-1:]:
+    for row in [*log[: -1 : max(len(log) // 8, 1)], *log[-1:]]:
         print(f"step {row['step']:3}  reward {row['reward']:.2f}  calls {row['tools/call_frequency']:.2f}")
 
 

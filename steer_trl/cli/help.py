@@ -11,6 +11,11 @@ from steer_trl.shaping.methods import SHAPERS
 from steer_trl.shaping.options import About
 from steer_trl.trl_settings import CHOICES
 
+# What this package makes of a setting of Transformers', which leaves it to scripts.
+OF_OURS = {
+    "resume_from_checkpoint": "true for the last complete checkpoint in output_dir, auto for the same if there is one "
+    "and step 0 otherwise, or the folder of a checkpoint."
+}
 INDENT = " " * 6
 SENTENCE = re.compile(r"(?<=\w[.)`'])\s+(?=[A-Z`])")
 
@@ -52,7 +57,7 @@ def text(
 
 
 def _lines(field: Field, width: int, short: bool) -> list[str]:
-    about = " ".join(str(field.metadata.get("help", "")).split())
+    about = OF_OURS.get(field.name) or " ".join(str(field.metadata.get("help", "")).split())
     if short and not isinstance(field.metadata.get("help"), About):
         about = SENTENCE.split(about)[0].rstrip(".") + "."
     if field.name in CHOICES:

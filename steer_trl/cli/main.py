@@ -25,7 +25,7 @@ USAGE = """usage: steer-trl COMMAND [--config RECIPE] [--FIELD VALUE ...]
 
 {commands}
 
-steer-trl COMMAND --help lists the fields of a command; steer-trl --version says which version this is.
+steer-trl help COMMAND lists the fields of a command; steer-trl --version says which version this is.
 """
 
 
@@ -37,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     command, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
     with one_line(f"steer-trl {command}" if command in COMMANDS else "steer-trl"):
-        if command in ("-h", "--help"):
+        if command == "help" and rest and rest[0] in COMMANDS:
+            import_module(COMMANDS[rest[0]][0]).main(["--help"])
+        elif command in ("-h", "--help", "help"):
             print(usage(), end="")  # noqa: T201
         elif command == "--version":
             print(f"steer-trl {version('steer_trl')}")  # noqa: T201

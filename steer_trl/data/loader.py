@@ -136,11 +136,15 @@ def _select(rows: Dataset, name: str) -> Dataset:
             f"{MAX_UNREADABLE:.0%} may be; {unasked} of {len(rows)} rows have no question. Is the answer in another "
             "column? Correct or remove the rows."
         )
+    counts = {
+        "copies": sum(len(indices) - 1 for indices in copies.values()),
+        "problems whose copies disagree": len(copies) - len(agreed),
+        "rows without a question": unasked,
+        f"problems whose answer cannot be scored{f' ({examples})' if lost else ''}": len(lost),
+    }
+    removed = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
     _print_once_per_machine(
-        f"{name}: {sum(flags)} problems from {len(rows)} rows. Removed: "
-        f"{sum(len(indices) - 1 for indices in copies.values())} copies, "
-        f"{len(copies) - len(agreed)} problems whose copies disagree, {unasked} rows without a question, "
-        f"{len(lost)} problems whose answer cannot be scored{f' ({examples})' if lost else ''}. "
+        f"{name}: {sum(flags)} problems from {len(rows)} rows. {f'Removed: {removed}. ' if removed else ''}"
         f"{100 * sum(flags) / len(agreed):.1f} % of the gold answers score themselves."
     )
     return marked.select([i for i, flag in enumerate(flags) if flag])

@@ -103,7 +103,7 @@ def test_the_batch_arithmetic_is_the_papers(name):
         assert (args.stare_variant, args.stare_amplify, args.stare_attenuate) == ("O1", amplify, 0.9)
     # The comments' own sums, and the engine they name.
     comments = "".join(line for line in path.read_text().splitlines(True) if line.startswith("#"))
-    assert f"configs/accelerate/{engine}.yaml" in comments
+    assert f"--accelerate_config {engine}" in comments
     sums = re.findall(r"= (\d+) GPUs? x (\d+)(?: \(\w+\))? x (\d+)", comments)
     ours = [args.gradient_accumulation_steps, args.steps_per_generation]
     expected = [(devices, args.per_device_train_batch_size, factor) for factor in dict.fromkeys(ours)]
@@ -128,6 +128,12 @@ def test_the_7b_recipe_has_the_papers_settings():
 
 
 METHODS = sorted(ROOT.glob("configs/recipes/methods/*.yaml"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_comment_names_recipes_and_engines_as_they_are_found_anywhere(path):
+    comments = [line for line in path.read_text().splitlines() if line.startswith("#")]
+    assert not [line for line in comments if "configs/" in line]
 
 
 def test_every_method_has_a_recipe():

@@ -29,6 +29,16 @@ class TestHelp:
         assert all(f"  --{name}  " in text for method in SHAPERS.values() for name in method.settings())
         assert max(map(len, text.splitlines())) <= 120
 
+    def test_it_names_the_ways_to_resume(self, capsys):
+        text = " ".join(self.shown(capsys, "train", "--help").split())
+        assert (
+            "--resume_from_checkpoint true for the last complete checkpoint in output_dir, auto for the same" in text
+        )
+
+    def test_it_is_a_command_as_well(self, capsys):
+        assert self.shown(capsys, "help") == self.shown(capsys, "--help")
+        assert self.shown(capsys, "help", "eval") == self.shown(capsys, "eval", "--help")
+
     def test_all_of_it(self, capsys):
         text = self.shown(capsys, "train", "--help-all")
         for kind in (MathArguments, SteerGRPOConfig, ModelConfig):

@@ -159,6 +159,13 @@ def test_instructions_come_off_again(wording):
     assert without_instruction(QUESTION) == QUESTION
 
 
+def test_nothing_is_said_of_what_was_not_removed(save, capsys):
+    load_math_dataset(save([{"prompt": f"{i}+1?", "solution": str(i + 1)} for i in range(3)]))
+    assert "3 problems from 3 rows. 100.0 % of the gold" in said(capsys)
+    load_math_dataset(save([{"prompt": "1+1?", "solution": "2"}] * 2))
+    assert "1 problems from 2 rows. Removed: 1 copies. 100.0 % of the gold" in said(capsys)
+
+
 def test_copies_go_and_are_counted(save, capsys):
     rows = [
         {"id": 7, "prompt": "1+1?", "solution": "2"},
@@ -276,4 +283,4 @@ def test_real_data(name, capsys):
         row["prompt"][0]["content"] for row in dataset.select(range(30))
     )
     line = said(capsys)
-    assert float(line.rsplit("Removed", 1)[1].rsplit(" %", 1)[0].split()[-1]) >= 99.5
+    assert float(line.rsplit(" %", 1)[0].split()[-1]) >= 99.5
