@@ -93,7 +93,7 @@ def test_entropy_on_cpu(tmp_path):
         name: json.loads((folder / name / "measured.json").read_text()) for name in ("start", "grpo", "steer", "stare")
     }
     first, last = entropy_ends(runs["grpo"]["log"])
-    assert last < first / 2
+    assert first * 0.35 < last < first * 0.65  # about half
     again, held = entropy_ends(runs["stare"]["log"])
     assert again == first and held > 1.2 * last
     weights = [entry["shaping/weight_mean"] for entry in runs["steer"]["log"] if "shaping/weight_mean" in entry]
