@@ -12,6 +12,7 @@ from trl import GRPOConfig
 
 from steer_trl.diagnostics.options import DiagnosticsOptions
 from steer_trl.dynamic_sampling import SamplingOptions, sampling_complaints
+from steer_trl.exceptions import InvalidTypeError
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
 from steer_trl.shaping.conflicts import idle_conflicts, surrogate_conflicts
@@ -145,7 +146,7 @@ class SteerGRPOConfig(
         takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
         for name in [] if takes_all else given:
             if name not in known:
-                raise TypeError(
+                raise InvalidTypeError(
                     f"{cls.__name__}: {name} is no setting.{did_you_mean(name, known)} Correct or remove it."
                 )
         return super().__new__(cls)

@@ -11,6 +11,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from steer_trl.exceptions import InvalidValueError
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -64,7 +66,7 @@ def curves(
     drawn = [(head, unit, [key for key in keys if lines[key]]) for head, unit, keys in panels]
     drawn = [panel for panel in drawn if panel[2]]
     if not drawn:
-        raise ValueError(
+        raise InvalidValueError(
             f"log_history is refused: none of its {len(log_history)} entries has an entropy, a reward or a weight. "
             "Give trainer.state.log_history after trainer.train(); logging_steps says how often it is written."
         )

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from steer_trl.exceptions import UnusableFileError
+
 
 def write_whole(path: Path, save: Callable[[Path], Any]) -> None:
     """Let `save` write a file beside `path`, then put it in its place; what fails leaves nothing behind."""
@@ -27,5 +29,5 @@ def open_regular(path: Path) -> BinaryIO:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(f"{path} is not a regular file")
+        raise UnusableFileError(f"{path} is not a regular file")
     return os.fdopen(descriptor, "rb")

@@ -8,8 +8,10 @@ from difflib import get_close_matches
 from numbers import Real
 from typing import Any, TypeGuard
 
+from steer_trl.exceptions import InvalidValueError
 
-class Refusal(ValueError):
+
+class Refusal(InvalidValueError):
     """Every complaint about one subject; `complaints` holds them one by one, each a sentence of its own.
 
     The text of one complaint is one line, `subject: complaint`; several stand below `subject: 2 problems found.`
@@ -87,11 +89,11 @@ def from_state(state: object, name: str, is_valid: Callable[[Any], bool], must_b
         `ValueError`: it is missing or not valid; the text says what it must be, and goes after the file's name.
     """
     if not isinstance(state, Mapping):
-        raise ValueError(f"the state must be a mapping with the key {name!r}, got {state!r}")
+        raise InvalidValueError(f"the state must be a mapping with the key {name!r}, got {state!r}")
     if name not in state:
-        raise ValueError(f"{name} is missing and must be {must_be}")
+        raise InvalidValueError(f"{name} is missing and must be {must_be}")
     if not is_valid(state[name]):
-        raise ValueError(f"{name} must be {must_be}, got {state[name]!r}")
+        raise InvalidValueError(f"{name} must be {must_be}, got {state[name]!r}")
     return state[name]
 
 

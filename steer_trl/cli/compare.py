@@ -18,6 +18,7 @@ from pandas import DataFrame
 from steer_trl.cli.sentences import Sentences
 from steer_trl.evaluation.comparison import Difference, Interval
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, differing_settings, read_evaluations
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.files import write_whole
 from steer_trl.validation import did_you_mean, refuse
 
@@ -52,7 +53,7 @@ def main(arguments: list[str]) -> None:
     for name, (a, b) in _pairs(sides, chosen).items():
         differences = differing_settings(a, b)
         if given.sampling_a is None and differences:
-            raise ValueError(
+            raise InvalidValueError(
                 f"the two sides were evaluated in other ways ({'; '.join(differences)}). Evaluate them alike, or name "
                 "the two with --sampling_a and --sampling_b if that is what you want to compare."
             )
@@ -67,7 +68,9 @@ def _sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[str], l
         return folders[:1], folders[1:]
     if not folders and a and b:
         return a, b
-    raise ValueError("two sides are needed: steer-trl compare A B, or --a A0 A1 ... --b B0 B1 ... with several seeds.")
+    raise InvalidValueError(
+        "two sides are needed: steer-trl compare A B, or --a A0 A1 ... --b B0 B1 ... with several seeds."
+    )
 
 
 def _chosen_complaints(chosen: tuple[str | None, str | None]) -> list[str]:
@@ -86,7 +89,7 @@ def _pairs(
     names = list(a[0])
     for found, folder in zip([*a, *b], [*sides[0], *sides[1]], strict=True):
         if list(found) != names:
-            raise ValueError(
+            raise InvalidValueError(
                 f"both sides must have the same samplings, got {names} in {sides[0][0]!r} and {list(found)} in "
                 f"{folder!r}. Evaluate the one that is missing, or name two with --sampling_a and --sampling_b."
             )
@@ -96,7 +99,7 @@ def _pairs(
 def _named(found: Sequence[dict[str, Evaluation]], folders: Sequence[str], name: str) -> list[Evaluation]:
     for samplings, folder in zip(found, folders, strict=True):
         if name not in samplings:
-            raise ValueError(
+            raise InvalidValueError(
                 f"{folder!r} has no sampling {name!r}.{did_you_mean(name, samplings)} It has "
                 f"{', '.join(map(repr, samplings))}."
             )

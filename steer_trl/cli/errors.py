@@ -1,8 +1,10 @@
 """What a user did wrong is one line on stderr, `steer-trl train: error: ...`, and exit code 2; never a traceback.
 
-Several mistakes are several such lines. A crash, which is an error that nobody foresaw, keeps its traceback, and so
-does everything with `STEER_TRL_TRACEBACK=1`. Of several processes each leaves its lines in the folder that
-`STEER_TRL_FAILURES` names, and the one that started them says every line once (`launch.py`).
+Several mistakes are several such lines. What this package raises on purpose (`exceptions.py`) is such a line wherever
+it comes from. Before the training so is what a library says of a wrong input, with a hint where to find out more. All
+else is a crash, which keeps its traceback, and so does everything with `STEER_TRL_TRACEBACK=1`. Of several processes
+each leaves its lines in the folder that `STEER_TRL_FAILURES` names, and the one that started them says every line once
+(`launch.py`).
 """
 
 import os
@@ -10,19 +12,20 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
 from tqdm import tqdm
+
+from steer_trl.exceptions import SteerError
 
 TRACEBACK, FAILURES = "STEER_TRL_TRACEBACK", "STEER_TRL_FAILURES"
 SAID, CRASHED = ".txt", ".crash"
 HINT = f"({TRACEBACK}=1 shows where)"
-# What this package and the libraries below it raise for a wrong input. Others, such as an AttributeError, are crashes.
-OF_USERS = (ValueError, TypeError, OSError, ImportError, RuntimeError, NotImplementedError)
+# What libraries raise for a wrong input. Others, such as an AttributeError, are crashes.
+OF_LIBRARIES = (ValueError, TypeError, OSError, ImportError, RuntimeError, NotImplementedError)
 MISUSE, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
 
 
-class Failed(Exception):
+class Failed(SteerError):
     """Started processes have failed, and `lines` say why; the exit code is theirs."""
 
     def __init__(self, lines: Sequence[str], code: int = MISUSE) -> None:
@@ -59,19 +62,21 @@ def one_line(program: str) -> Iterator[None]:
 
 @contextmanager
 def training() -> Iterator[None]:
-    """Mark what goes wrong inside as a crash, unless this package says it: a model and a reward function run here."""
+    """Mark what goes wrong inside as a crash, unless it is raised on purpose: models and reward functions run here."""
     try:
         yield
     except Exception as error:
-        if not _is_ours(error):
+        if not isinstance(error, SteerError):
             vars(error)["is_crash"] = True
         raise
 
 
 def is_of_users(error: Exception) -> bool:
     """Whether `error` tells a user what to correct, so that a traceback would only hide it."""
+    if isinstance(error, SteerError):
+        return True
     is_ours_to_mend = isinstance(error, ImportError) and str(error.name).startswith("steer_trl")
-    return isinstance(error, OF_USERS) and not is_ours_to_mend and not getattr(error, "is_crash", False)
+    return isinstance(error, OF_LIBRARIES) and not is_ours_to_mend and not getattr(error, "is_crash", False)
 
 
 def wants_traceback() -> bool:
@@ -85,7 +90,7 @@ def sentences(error: Exception) -> list[str]:
     if complaints is not None:
         return [_flat(complaint) for complaint in complaints]
     text = _flat(str(error)) or type(error).__name__
-    return [text if _is_ours(error) else f"{text} {HINT}"]
+    return [text if isinstance(error, SteerError) else f"{text} {HINT}"]
 
 
 def _say(lines: Sequence[str], program: str, kind: str = "error") -> None:
@@ -108,11 +113,3 @@ def _leave(suffix: str, lines: Sequence[str]) -> bool:
 
 def _flat(text: str) -> str:
     return " ".join(text.split())
-
-
-def _is_ours(error: Exception) -> bool:
-    """Whether this package raised `error` itself, knowing what to say; the last frame of its traceback tells."""
-    frame: TracebackType | None = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    return frame is not None and frame.tb_frame.f_globals.get("__name__", "").startswith("steer_trl")

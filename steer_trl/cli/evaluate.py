@@ -36,6 +36,7 @@ from steer_trl.evaluation.evaluate import evaluate
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.report import summarize, table
 from steer_trl.evaluation.sampling import Sampling
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.hub.results import CARD, card_complaints, results_of_summary, write_results
 from steer_trl.processes import leave_group
 from steer_trl.redact import changed
@@ -174,7 +175,7 @@ def run(args: EvalArguments) -> dict[str, Any]:
     sampling, judge = args.sampling, MathReward(timeout=args.timeout, answer_format=args.answer_format)
     state = PartialState(cpu=not torch.accelerator.is_available())
     if args.backend == "vllm" and state.num_processes > 1:
-        raise ValueError(
+        raise InvalidValueError(
             f"backend='vllm' cannot be combined with {state.num_processes} processes: vLLM starts its own. Run "
             "steer-trl eval without accelerate launch."
         )

@@ -25,6 +25,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 from steer_trl.cli.errors import CRASHED, FAILURES, HINT, INTERRUPTED, MISUSE, SAID, Failed, wants_traceback
 from steer_trl.cli.recipes import ENGINES, find_file, read_yaml
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
 
 
@@ -53,7 +54,7 @@ class Engine:
             path = Path(str(theirs))
         settings = read_yaml(path)
         if num_processes is not None and not (num_processes.isdecimal() and int(num_processes) > 0):
-            raise ValueError(f"num_processes must be a whole number >= 1, got {num_processes!r}.")
+            raise InvalidValueError(f"num_processes must be a whole number >= 1, got {num_processes!r}.")
         refuse(_count_complaints(path, settings), f"accelerate_config {name!r}")
         engine = cls(path, settings, int(num_processes or settings.get("num_processes") or 1))
         refuse(engine.complaints(), f"accelerate_config {name!r}")

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from steer_trl.cli.errors import one_line
 from steer_trl.cli.recipes import layers
 from steer_trl.cli.sentences import split_off
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean
 
 # Command: the module whose `main` runs it, and what it does.
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             import_module(COMMANDS[command][0]).main(rest)
         else:
             what = f"there is no command {command!r}.{did_you_mean(command, COMMANDS)}" if command else "no command."
-            raise ValueError(f"{what} Use one of {', '.join(COMMANDS)}; steer-trl --help says what they do.")
+            raise InvalidValueError(f"{what} Use one of {', '.join(COMMANDS)}; steer-trl --help says what they do.")
 
 
 def look_for_recipe(arguments: list[str]) -> None:

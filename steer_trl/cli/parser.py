@@ -12,6 +12,7 @@ from trl import TrlParser
 
 from steer_trl.cli.recipes import load_recipe
 from steer_trl.cli.sentences import KINDS, Sentences, split_off
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean, refuse
 
 
@@ -71,7 +72,7 @@ class RecipeParser(Sentences, TrlParser):
         flags = [word.split("=")[0] for word in unknown if word.startswith("--")]
         refuse([self._unknown(flag.lstrip("-").replace("-", "_")) for flag in flags], "command line")
         if unknown:
-            raise ValueError(f"{unknown[0]!r} belongs to no setting. Write --setting value.")
+            raise InvalidValueError(f"{unknown[0]!r} belongs to no setting. Write --setting value.")
         return known, unknown
 
     def _unknown(self, name: str) -> str:

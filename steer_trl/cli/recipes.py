@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from steer_trl.exceptions import InvalidValueError, NotThereError
 from steer_trl.validation import did_you_mean
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -37,7 +38,7 @@ def find_file(name: str | Path, folder: Path, kind: str) -> Path:
         return own[name_only]
     longer = [known for known in own if known.startswith(name_only)] if name_only else []
     hint = f" Did you mean one of {', '.join(longer)}?" if longer[1:] else did_you_mean(name_only, own)
-    raise FileNotFoundError(
+    raise NotThereError(
         f"there is no {kind} {str(name)!r}: neither such a file nor one of that name in this package."
         f"{hint} steer-trl recipes lists the names."
     )
@@ -62,7 +63,7 @@ def layers(name: str | Path) -> list[tuple[Path, dict[str, Any]]]:
     following: Path | None = find_file(name, RECIPES, "recipe")
     while following is not None:
         if following.resolve() in [path.resolve() for path, _ in found]:
-            raise ValueError(f"recipe {name} extends itself, by way of {following}. Remove one 'extends'.")
+            raise InvalidValueError(f"recipe {name} extends itself, by way of {following}. Remove one 'extends'.")
         own = read_yaml(following)
         base = own.pop("extends", None)
         found.append((following, own))
@@ -75,7 +76,7 @@ def _extended(path: Path, base: Any) -> Path:
     try:
         return beside if beside.is_file() else find_file(str(base), RECIPES, "recipe")
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"recipe {path} extends {base!r}, but {error} A path is relative to it.") from error
+        raise NotThereError(f"recipe {path} extends {base!r}, but {error} A path is relative to it.") from error
 
 
 class _Loader(yaml.SafeLoader):
@@ -99,14 +100,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         read = yaml.load(path.read_text(), _Loader)
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} must be a text in UTF-8: {error}. Is it a YAML file?") from error
+        raise InvalidValueError(f"{path} must be a text in UTF-8: {error}. Is it a YAML file?") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise ValueError(f"{path}{place} is no valid YAML: {error.problem}. Correct it.") from error
+        raise InvalidValueError(f"{path}{place} is no valid YAML: {error.problem}. Correct it.") from error
     except yaml.YAMLError as error:
-        raise ValueError(f"{path} is no valid YAML: {error}. Correct it.") from error
+        raise InvalidValueError(f"{path} is no valid YAML: {error}. Correct it.") from error
     if not isinstance(read, dict):
         found = "nothing" if read is None else f"a {type(read).__name__}"
-        raise ValueError(f"recipe {path} must be a YAML mapping, got {found}. Write lines 'name: value'.")
+        raise InvalidValueError(f"recipe {path} must be a YAML mapping, got {found}. Write lines 'name: value'.")
     return read

@@ -8,6 +8,7 @@ from typing import Any
 
 from transformers.utils import DocstringParsingException, TypeHintParsingException, get_json_schema
 
+from steer_trl.exceptions import InvalidTypeError, InvalidValueError
 from steer_trl.rewards import MathReward
 from steer_trl.validation import refuse
 
@@ -62,11 +63,11 @@ def _each(field: str, names: Sequence[str], load: Callable[[str], Any]) -> list[
 
 def _imported(name: str, must_be: str) -> Any:
     if "." not in name and ":" not in name:
-        raise ValueError(f"it must be {must_be}")
+        raise InvalidValueError(f"it must be {must_be}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
     function = pkgutil.resolve_name(name)
     if not callable(function):
-        raise TypeError(f"it is a {type(function).__name__}, no function")
+        raise InvalidTypeError(f"it is a {type(function).__name__}, no function")
     return function() if isinstance(function, type) else function

@@ -4,6 +4,7 @@ import re
 from argparse import ArgumentParser
 from typing import Any, NoReturn
 
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
 
 KINDS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number"}
@@ -23,7 +24,7 @@ class Sentences(ArgumentParser):
         elif missing := re.match(r"the following arguments are required: (.*)", message):
             refuse([self._missing(words) for words in missing[1].split(", ")], self.prog)
         message = re.sub(r"^argument --?([\w-]+)\S*:", r"\1:", message)
-        raise ValueError(f"{message.rstrip('.')}.")
+        raise InvalidValueError(f"{message.rstrip('.')}.")
 
     def _missing(self, name: str) -> str:
         """What is missing, and what it is; argparse calls it by all its spellings or by its metavar."""

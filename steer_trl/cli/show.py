@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from steer_trl.cli.recipes import ENGINES, RECIPES, find_file, load_recipe, named
+from steer_trl.exceptions import InvalidValueError
 
 HELP = """usage: steer-trl recipes [NAME]
 
@@ -22,7 +23,7 @@ def main(arguments: list[str]) -> None:
     if arguments in (["-h"], ["--help"]):
         print(HELP)  # noqa: T201
     elif len(arguments) > 1:
-        raise ValueError(f"one name is shown at a time, got {' '.join(arguments)!r}.")
+        raise InvalidValueError(f"one name is shown at a time, got {' '.join(arguments)!r}.")
     elif arguments:
         print(_one(arguments[0]), end="")  # noqa: T201
     else:

@@ -31,6 +31,7 @@ from steer_trl.cli.recipes import layers
 from steer_trl.cli.run_folder import model_is_saved, remove_run
 from steer_trl.cli.sentences import split_off
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.processes import leave_group
 from steer_trl.redact import changed, public
 from steer_trl.shaping.unused import defaults, unread
@@ -130,7 +131,7 @@ def main(arguments: list[str]) -> None:
     if engine is not None:
         launch(Engine.find(engine, num_processes), rest)
     elif num_processes is not None:
-        raise ValueError(
+        raise InvalidValueError(
             "num_processes cannot be used without accelerate_config. Say --accelerate_config ddp, or zero3."
         )
     else:

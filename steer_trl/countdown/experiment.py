@@ -19,6 +19,7 @@ import yaml
 from tqdm.auto import tqdm
 
 from steer_trl.countdown.evaluation import MEASURED
+from steer_trl.exceptions import CannotContinueError
 
 START, RECIPE, OUTPUT = "start", "recipe.yaml", "output.txt"
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
@@ -123,7 +124,9 @@ def _run(experiment: Experiment, name: str, steps: int, command: list[str]) -> N
             output.write(line)
             show(bar, line)
     if process.returncode:
-        raise RuntimeError(f"{name} failed. {folder / OUTPUT} ends in:\n\n{(folder / OUTPUT).read_text()[-2000:]}")
+        raise CannotContinueError(
+            f"{name} failed. {folder / OUTPUT} ends in:\n\n{(folder / OUTPUT).read_text()[-2000:]}"
+        )
 
 
 def show(bar: Any, line: str) -> None:

@@ -20,6 +20,7 @@ from steer_trl import SteerGRPOConfig, SteerGRPOTrainer, runlog
 from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume
 from steer_trl.countdown.evaluation import MEASURED, SAMPLINGS, evaluate, measure_saved
 from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, split_problems
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.processes import leave_group
 from steer_trl.trainer.preflight import check_model_path
 
@@ -99,7 +100,7 @@ def train(countdown: CountdownArguments, args: SteerGRPOConfig) -> None:
         `ValueError`: evaluations during the training of several processes, which may each hold a part of the model.
     """
     if countdown.eval_every and args.world_size > 1:
-        raise ValueError(
+        raise InvalidValueError(
             f"eval_every={countdown.eval_every} cannot be combined with {args.world_size} processes. Leave it out: "
             "the model is evaluated at the end."
         )

@@ -19,6 +19,7 @@ from steer_trl.data.instructions import INSTRUCTIONS, with_instruction
 from steer_trl.data.reading import read_rows
 from steer_trl.data.schemas import QUESTIONS, answer_columns, missing_columns, question_complaints, read_row
 from steer_trl.data.sources import SOURCES
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards import MathReward
 from steer_trl.rewards.answers import ANSWER_FORMATS
 from steer_trl.validation import at_least, did_you_mean, one_of, refuse
@@ -131,7 +132,7 @@ def _select(rows: Dataset, name: str) -> Dataset:
     lost = [index for index, flag in zip(agreed, flags, strict=True) if not flag]
     examples = "; ".join(f"row {i}: {solutions[i]!r}" for i in lost[:3])
     if len(lost) > MAX_UNREADABLE * len(agreed) or not any(flags):
-        raise ValueError(
+        raise InvalidValueError(
             f"data set {name!r}: {len(lost)} of {len(agreed)} gold answers cannot be scored ({examples}), at most "
             f"{MAX_UNREADABLE:.0%} may be; {unasked} of {len(rows)} rows have no question. Is the answer in another "
             "column? Correct or remove the rows."

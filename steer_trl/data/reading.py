@@ -9,6 +9,7 @@ from datasets import Dataset, load_dataset
 from datasets.exceptions import DatasetsError
 
 from steer_trl.data.sources import SOURCES
+from steer_trl.exceptions import InvalidValueError, NotThereError
 from steer_trl.validation import did_you_mean
 
 FILE_BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv"}
@@ -41,7 +42,7 @@ def read_rows(
     path = Path(name_or_path).expanduser()
     builder = FILE_BUILDERS.get(path.suffix)
     for complaint in file_complaints(name_or_path):
-        raise ValueError(complaint) if path.is_file() or not builder else FileNotFoundError(complaint)
+        raise InvalidValueError(complaint) if path.is_file() or not builder else NotThereError(complaint)
     if builder:
         _check_encoding(name_or_path, path)
         arguments: dict[str, Any] = {"path": builder, "data_files": str(path), "split": split or "train"}
@@ -85,7 +86,7 @@ def _check_encoding(name: str, path: Path) -> None:
             try:
                 line.decode()
             except UnicodeDecodeError as error:
-                raise ValueError(
+                raise InvalidValueError(
                     f"data set {name!r} cannot be read: line {number} is no UTF-8 ({error}). Save the file as UTF-8."
                 ) from error
 

@@ -20,6 +20,7 @@ from transformers import (
 from transformers.utils import CONFIG_NAME
 
 from steer_trl.evaluation.sampling import Completion, Sampling
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.randomness import kept_random_state
 
 Messages = list[dict[str, Any]]
@@ -133,7 +134,7 @@ def prompt_token_ids(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Messa
         `ValueError`: the tokenizer has no chat template.
     """
     if tokenizer.chat_template is None:
-        raise ValueError(
+        raise InvalidValueError(
             f"the tokenizer {tokenizer.name_or_path!r} has no chat template, but the prompts are "
             "conversations. Add the one the model was trained with to its folder, as chat_template.jinja."
         )

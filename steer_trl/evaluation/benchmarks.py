@@ -12,6 +12,7 @@ from datasets import Dataset
 from steer_trl.data import SOURCES, load_math_dataset
 from steer_trl.data.reading import FILE_BUILDERS, file_complaints
 from steer_trl.evaluation.sampling import Sampling
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
 
 logger = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ def _split(source: str) -> str | None:
 def _parse(specification: str) -> tuple[str, str, int]:
     match = SPECIFICATION.fullmatch(specification)
     if match is None:
-        raise ValueError(
+        raise InvalidValueError(
             f"a benchmark must be NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES, got {specification!r}."
         )
     source = match["source"]

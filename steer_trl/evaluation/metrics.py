@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
+from steer_trl.exceptions import InvalidValueError
+
 
 def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
     """Probability that at least one of `k` samples is correct, estimated without bias from more samples.
@@ -23,7 +25,7 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
         `ValueError`: `k` or `num_correct` outside its range.
     """
     if not (1 <= k <= num_samples and 0 <= num_correct <= num_samples):
-        raise ValueError(
+        raise InvalidValueError(
             "pass@k needs 1 <= k <= num_samples and 0 <= num_correct <= num_samples, got "
             f"k={k}, num_correct={num_correct}, num_samples={num_samples}. Draw more samples or lower k."
         )

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.files import write_whole
 
 SETTINGS, COMPLETIONS, SUMMARY = "settings.json", "completions.jsonl", "summary.json"
@@ -69,7 +70,7 @@ class Records:
     def _refuse_other(self, settings: dict[str, Any]) -> None:
         path = self.folder / SETTINGS
         if not path.exists() and self._path.exists():
-            raise ValueError(
+            raise InvalidValueError(
                 f"{self.folder} holds completions, but {SETTINGS}, with what they depend on, is missing. "
                 "Give another folder, or --overwrite."
             )
@@ -78,7 +79,7 @@ class Records:
         changed = sorted(key for key in there.keys() | here.keys() if there.get(key) != here.get(key))
         if changed:
             differences = "; ".join(f"{key}: {there.get(key)!r} there, {here.get(key)!r} here" for key in changed)
-            raise ValueError(
+            raise InvalidValueError(
                 f"{self.folder} holds an evaluation with other settings ({differences}). "
                 "Give another folder, the same settings, or --overwrite."
             )

@@ -19,6 +19,8 @@ from transformers import Trainer, TrainerCallback
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import PushInProgress
 
+from steer_trl.exceptions import CannotContinueError
+
 logger = logging.getLogger(__name__)
 
 NOT_PUSHED = ("_*", f"{PREFIX_CHECKPOINT_DIR}-*")  # as Transformers leaves out
@@ -28,7 +30,7 @@ UNREACHED = (*(client.TransportError for client in CLIENTS), ConnectionError)
 OF_THE_HUB = (HfHubHTTPError, HFValidationError, LocalTokenNotFoundError, *UNREACHED)
 
 
-class PushError(RuntimeError):
+class PushError(CannotContinueError):
     """A push to the Hub that did not arrive. Its text says where everything still is, and how to push it."""
 
 

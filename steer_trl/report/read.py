@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from steer_trl import runlog
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.report.fields import checked, is_number
 
 STATE = "trainer_state.json"
@@ -22,7 +23,7 @@ MOST_KEYS, LONGEST_KEY = 400, 120
 MOST_ALARMS = 400
 
 
-class NoRun(ValueError):
+class NoRun(InvalidValueError):
     """A folder without a log; its text is one line for the user."""
 
 

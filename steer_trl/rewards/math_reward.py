@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from steer_trl.exceptions import CannotContinueError
 from steer_trl.rewards.answers import ANSWER_FORMATS, bare, text_of
 from steer_trl.rewards.judge import Judgement, is_readable, judge
 from steer_trl.rewards.workers import Workers, default_num_workers
@@ -134,4 +135,6 @@ def _work(what: str, *job: str) -> Any:
 def _check_judge() -> None:
     """Load what judging needs, and raise if it cannot work: every answer would silently be incorrect."""
     if not judge("34", r"\frac{68}{2}").correct or judge("33", "34").correct:
-        raise RuntimeError("math-verify does not distinguish 33 from 34. Install the version that steer_trl requires.")
+        raise CannotContinueError(
+            "math-verify does not distinguish 33 from 34. Install the version that steer_trl requires."
+        )

@@ -28,6 +28,8 @@ from typing import Any
 from loky.backend.context import get_context
 from pebble import ProcessExpired, ProcessPool
 
+from steer_trl.exceptions import CannotContinueError
+
 MEMORY_LIMITS = 2**29, 2**32  # bytes of address space a worker may take, at least and at most
 GROWTH = 2**27  # bytes a worker may hold on to between jobs; 11 MB are usual
 OUTGROWN = 77  # exit code of a worker that holds more
@@ -100,7 +102,7 @@ class Workers:
                 self.stop()
                 failures = 1 if len(results) > begun_with else failures + 1
                 if failures == ATTEMPTS:
-                    raise RuntimeError(
+                    raise CannotContinueError(
                         f"the {self.num_workers} worker process(es) that score answers do not stay alive. See "
                         "their traceback above; check the free memory, and that processes can be started here."
                     ) from error

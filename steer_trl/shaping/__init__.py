@@ -3,6 +3,7 @@
 import pkgutil
 from typing import Any
 
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS, Paper, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.compose import (
@@ -50,21 +51,21 @@ def find_shaper(name: Any) -> type[Shaper]:
         return SHAPERS[name]
     if not isinstance(name, str) or not ("." in name or ":" in name):
         known = ", ".join(map(repr, (*SHAPERS, "none")))
-        raise ValueError(
+        raise InvalidValueError(
             f"advantage_shaping={name!r} is unknown.{did_you_mean(name, SHAPERS)} Use one of {known}, or "
             "the import path of a subclass of steer_trl.shaping.Shaper."
         )
     try:
         found = pkgutil.resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(
+        raise InvalidValueError(
             f"advantage_shaping={name!r} cannot be imported: {error}. Put the file where Python finds it, for "
             "instance with PYTHONPATH=. before the command."
         ) from error
     if not (isinstance(found, type) and issubclass(found, Shaper)):
-        raise ValueError(f"advantage_shaping={name!r} must be a subclass of steer_trl.shaping.Shaper.")
+        raise InvalidValueError(f"advantage_shaping={name!r} must be a subclass of steer_trl.shaping.Shaper.")
     if not any(map(found.overrides, OF_ROLLOUTS + OF_BATCHES)):
-        raise ValueError(
+        raise InvalidValueError(
             f"advantage_shaping={name!r} must answer one of {', '.join(map(repr, OF_ROLLOUTS + OF_BATCHES))}. Write "
             "one of these methods."
         )

@@ -14,6 +14,7 @@ import torch
 from accelerate.utils import gather_object, send_to_device
 from datasets import Dataset
 
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.files import write_whole
 from steer_trl.trainer.trl import (
     GRPOTrainer,
@@ -73,7 +74,7 @@ def load_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampler: Any
             try:
                 part.load_state_dict(state[name])
             except ValueError as error:
-                raise ValueError(f"{path}: {error}") from error
+                raise InvalidValueError(f"{path}: {error}") from error
         elif part.state_dict():
             logger.warning("%s has no state of %r: it starts anew, as in a first rollout.", path, name)
     if PROGRESS in state:
@@ -129,7 +130,7 @@ def _load_rollout(trainer: GRPOTrainer, folder: Path, micro_batches: int, per_ro
         return
     path = folder / _rollout_name(trainer)
     if not all(gather_object([path.exists()])):  # the same answer on every rank
-        raise ValueError(
+        raise InvalidValueError(
             f"{folder} was saved in the middle of a rollout, and the rollout of every process must be in it, but "
             f"{path.name} or that of another process is not. Resume on as many processes as saved it, or from a "
             f"checkpoint between two rollouts, one without any {ROLLOUT_FILE.format(rank='*', ranks='*')}."
@@ -140,7 +141,7 @@ def _load_rollout(trainer: GRPOTrainer, folder: Path, micro_batches: int, per_ro
         f"{name} must be {saved[name]}, got {n}" for name, n in _geometry(trainer).items() if n != saved[name]
     ]
     if differences:
-        raise ValueError(
+        raise InvalidValueError(
             f"{folder} was saved in the middle of a rollout cut by other batch sizes: {', '.join(differences)}. "
             "Resume with the same batch sizes, or from a checkpoint between two rollouts."
         )

@@ -13,6 +13,7 @@ from accelerate.utils import gather_object
 from torch import Tensor
 from trl.data_utils import is_conversational
 
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.trainer.trl import GRPOTrainer, give_extra_columns, take_extra_columns
 
 Completion = dict[str, Any]
@@ -28,14 +29,14 @@ def taken(trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], 
     """
     prompt_ids, completion_ids, tool_masks, texts, logprobs, _, _, tool_images = generated
     if any(tool_images):
-        raise ValueError(
+        raise InvalidValueError(
             "dynamic_sampling='resample' cannot be combined with tools that return images, which cannot be kept for a "
             "later rollout. Use dynamic_sampling='mask'."
         )
     columns = take_extra_columns(trainer)
     for name, values in columns.items():
         if len(values) != len(numbers):
-            raise ValueError(
+            raise InvalidValueError(
                 f"log_extra: {name!r} must have {len(numbers)} values, one for each completion, got {len(values)}. "
                 "Give None for a completion that has none."
             )
@@ -68,7 +69,7 @@ def plain(value: Any, name: str) -> Any:
         return list(value) if PLAIN.issuperset(map(type, value)) else [plain(part, name) for part in value]
     if isinstance(value, dict):
         return {plain(key, name): plain(part, name) for key, part in value.items()}
-    raise ValueError(
+    raise InvalidValueError(
         f"{name} must hold numbers, texts, or lists and dictionaries of them, got a {type(value).__name__}: with "
         "dynamic_sampling='resample' it is kept for a later rollout, and in checkpoints. Convert it, with float() or "
         "str()."

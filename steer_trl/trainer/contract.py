@@ -12,6 +12,8 @@ from importlib.metadata import version
 
 from trl import GRPOTrainer
 
+from steer_trl.exceptions import IncompatibleVersionError
+
 logger = logging.getLogger(__name__)
 
 TESTED = ("1.16",)
@@ -74,7 +76,7 @@ def check_trl(installed: str | None = None) -> None:
         return
     tested = " and ".join(TESTED)
     if broken := broken_pieces():
-        raise ImportError(
+        raise IncompatibleVersionError(
             f"steer_trl cannot work with TRL {installed}, which has no {', no '.join(broken)}. It was tested with TRL "
             f"{tested}: {INSTALL}"
         )

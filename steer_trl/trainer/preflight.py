@@ -19,6 +19,7 @@ from torch import nn
 from trl.trainer.utils import get_callable_name, get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
+from steer_trl.exceptions import InvalidTypeError, NotThereError
 from steer_trl.rewards import MathReward
 from steer_trl.trainer.prompt_checks import prompt_complaints
 from steer_trl.validation import refuse
@@ -33,7 +34,7 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> None:
     """Refuse the bound arguments of a [`~trl.GRPOTrainer`] that cannot work; see [`~steer_trl.SteerGRPOTrainer`]."""
     args = arguments.get("args")
     if args is not None and not isinstance(args, SteerGRPOConfig):
-        raise TypeError(
+        raise InvalidTypeError(
             f"args must be a SteerGRPOConfig, which says which method to use, got a {type(args).__name__}. It takes "
             "every argument of GRPOConfig."
         )
@@ -135,13 +136,13 @@ def check_model_path(model: Any) -> None:
     try:
         validate_repo_id(model)
     except HFValidationError as error:
-        raise FileNotFoundError(
+        raise NotThereError(
             "model must be the folder of a saved model or a name on the Hub such as 'Qwen/Qwen2.5-Math-1.5B', got "
             f"{model!r}: there is no such folder, and it cannot be a name on the Hub."
         ) from error
     parent = os.path.dirname(model)
     if parent and os.path.isdir(parent) and try_to_load_from_cache(model, "config.json") is None:
-        raise FileNotFoundError(
+        raise NotThereError(
             f"model={model!r}: there is a folder {parent!r} here, but no such folder in it. Give the "
             f"folder of a saved model; if the Hub's {model!r} is meant, download it first: hf download {model}"
         )

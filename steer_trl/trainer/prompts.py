@@ -9,6 +9,8 @@ from typing import Any
 
 from trl.trainer.utils import RepeatSampler
 
+from steer_trl.exceptions import InvalidValueError
+
 
 class PromptStream:
     """The prompts of all ranks, in batches.
@@ -58,7 +60,7 @@ class PromptStream:
             `ValueError`: it is of a data set of another length, whose rows have other numbers.
         """
         if state["rows"] != self.rows:
-            raise ValueError(
+            raise InvalidValueError(
                 f"train_dataset must have {state['rows']} rows, as when the checkpoint was saved, got {self.rows}. "
                 "Resume on the same data, or begin a new run from the checkpoint's weights."
             )

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from steer_trl.config import SteerGRPOConfig
+from steer_trl.exceptions import CannotContinueError
 from steer_trl.files import write_whole
 from steer_trl.trainer.completions import Completion, Group, exchanged, given_back, taken, written_tokens
 from steer_trl.trainer.dynamic_sampling import (
@@ -154,9 +155,13 @@ class Resampling(DynamicSampling):
             "each (num_generations), or raise dynamic_sampling_max_attempts or dynamic_sampling_factor."
         )
         if self._trainer.args.dynamic_sampling_exhausted == "error":
-            raise RuntimeError(f"{text} With dynamic_sampling_exhausted='train' the run goes on with what was found.")
+            raise CannotContinueError(
+                f"{text} With dynamic_sampling_exhausted='train' the run continues with what was found."
+            )
         if not was_short and self._trainer.accelerator.is_main_process:
-            logger.warning("%s The run goes on with those it found; this is said once until a rollout is full.", text)
+            logger.warning(
+                "%s The run continues with those it found; this is not repeated until a rollout is full.", text
+            )
 
     # A training, and its checkpoints.
 

@@ -10,6 +10,7 @@ from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import sort_checkpoints
 
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.runlog import LOGS
 
 logger = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
     searches = given is True or given == AUTO
     checkpoint = last_complete_checkpoint(output_dir) if searches else (str(given) if given else None)
     if checkpoint is None and given is True:
-        raise ValueError(
+        raise InvalidValueError(
             f"resume_from_checkpoint=True needs a complete checkpoint in output_dir={output_dir!r}, which has none. "
             "Leave it unset to begin at step 0, or set it to 'auto', which resumes only where there is one."
         )
@@ -40,7 +41,7 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
         return checkpoint
     (holds,) = broadcast_object_list([what_a_run_left(Path(output_dir))])
     if holds and checkpoint is not None:
-        raise ValueError(another_runs_checkpoint(checkpoint, output_dir, holds))
+        raise InvalidValueError(another_runs_checkpoint(checkpoint, output_dir, holds))
     if holds:
         logger.warning(
             "output_dir=%r holds a run (%s), and this one begins at step 0: it writes over checkpoints of the same "

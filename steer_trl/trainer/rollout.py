@@ -15,6 +15,7 @@ from torch import Tensor
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import pad
 
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.randomness import kept_random_state
 from steer_trl.shaping import Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.shaping.batch import mean_of_tokens
@@ -155,7 +156,7 @@ class RolloutShaping:
 
 def _texts(inputs: list[dict[str, Any]], has_environment: bool) -> list[str]:
     """A text per row that is the same for equal prompts only."""
-    refusal = ValueError(
+    refusal = InvalidValueError(
         "dcpo_smooth=True, or another method that reads 'prompts', cannot be combined with images or with an "
         "environment: it tells prompts apart by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
     )

@@ -8,6 +8,7 @@ inputs that note when their advantages are read. Later ones are a plain dictiona
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from steer_trl.exceptions import CannotContinueError
 from steer_trl.trainer.contract import INSTALL
 from steer_trl.versions import installed
 
@@ -63,7 +64,7 @@ class WatchedInputs(dict[str, Any]):
 
 def _refuse(what: str) -> NoReturn:
     versions = ", ".join(f"{name} {version}" for name, version in installed(("trl", "unsloth")).items())
-    raise RuntimeError(
+    raise CannotContinueError(
         f"The token weights do not reach TRL's loss: {what}. This would have been a run of plain GRPO. Installed: "
         f"{versions}. Use a TRL that steer_trl was tested with, {INSTALL}, and nothing that patches GRPOTrainer "
         "(Unsloth does)."

@@ -447,7 +447,7 @@ class TestProcesses:
 
     def test_a_traceback_on_request(self, place):
         done = shell("recipes", "nope", folder=place, STEER_TRL_TRACEBACK="1")
-        assert done.returncode == 1 and "Traceback" in done.stderr and "FileNotFoundError" in done.stderr
+        assert done.returncode == 1 and "Traceback" in done.stderr and "NotThereError" in done.stderr
 
     def test_a_reader_that_goes_away(self, place):
         line = f"{sys.executable} -m steer_trl.cli recipes steer_qwen2.5_math_7b | true"
@@ -485,6 +485,37 @@ def test_a_crash_in_the_training_keeps_its_traceback(here, place):
     (place / "crashing.py").write_text("def reward(completions, **_):\n    raise ValueError('mine')\n")
     with pytest.raises(ValueError, match="mine"):
         main(train(reward_funcs="crashing.reward", prompt_column="problem", output_dir="crashed"))
+
+
+BROKEN = """
+from steer_trl.shaping import Shaper
+
+class WrongShape(Shaper):
+    def weights(self, batch, measure):
+        return batch.logps.new_ones(7, 3)
+
+class WrongType(Shaper):
+    def weights(self, batch, measure):
+        return len(None)
+"""
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(("method", "kind"), [("WrongShape", RuntimeError), ("WrongType", TypeError)])
+def test_an_error_inside_of_the_package_keeps_its_traceback(here, place, monkeypatch, method, kind):
+    """Of a kind that libraries raise for a wrong input, raised below a function of this package, hours into a run."""
+    (place / "broken.py").write_text(BROKEN)
+    monkeypatch.syspath_prepend(str(place))
+    with pytest.raises(kind):
+        main(train(advantage_shaping=f"broken.{method}", output_dir="new"))
+
+
+def test_an_error_inside_of_the_package_keeps_its_traceback_with_a_launcher(here, place):
+    (place / "broken.py").write_text(BROKEN)
+    line = train(advantage_shaping="broken.WrongShape", accelerate_config="cpu")
+    done = shell(*line, folder=place, PYTHONPATH=f"{ROOT}:{place}")
+    assert done.returncode == 1 and "Traceback" in done.stderr and "shaping/compose.py" in done.stderr
+    assert done.stderr.strip().splitlines()[-1].endswith("process 0 has crashed; its traceback is above.")
 
 
 class TestFailure:

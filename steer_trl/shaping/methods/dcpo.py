@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.functional.clipping import clipped
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
@@ -143,7 +144,7 @@ class Dcpo(Shaper[DcpoOptions]):
         seen = from_state(state, "seen", lambda x: isinstance(x, dict), "a mapping from prompts to their rewards")
         for prompt, memory in seen.items():
             if not _is_memory(memory):
-                raise ValueError(
+                raise InvalidValueError(
                     f"seen[{prompt!r}] must be [groups, mean, variance], three finite numbers of which the first is "
                     f"an integer of at least 1 and the last is at least 0, got {memory!r}"
                 )
