@@ -3,9 +3,10 @@
     steer-trl eval --model_name_or_path runs/model --output_dir runs/eval --benchmarks aime24 math500@4
 
 writes `summary.json`, `completions.jsonl` and a table on the terminal. If it was interrupted, the same command
-resumes it. `--list` says what there is to measure on, `--write_card true` writes the results into the model's card. On
-several GPUs: `--tensor_parallel_size` with vLLM, or `accelerate launch -m steer_trl.cli eval ...` with Transformers,
-where each process draws its share.
+resumes it. `--samplings papers greedy t1` draws in several ways, each into a folder of its name;
+`--judge my.module.reward` asks a reward function what is correct. `--list` says what there is to measure on,
+`--write_card true` writes the results into the model's card. On several GPUs: `--tensor_parallel_size` with vLLM, or
+`accelerate launch -m steer_trl.cli eval ...` with Transformers, where each process draws its share.
 """
 
 import hashlib
@@ -14,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from accelerate import PartialState
 from accelerate.utils import set_seed
 
 from steer_trl.cli.checks import model_complaints
 from steer_trl.cli.help import settings_of, text
 from steer_trl.cli.parser import RecipeParser
+from steer_trl.cli.rewards import MATH, load_rewards
 from steer_trl.cli.run_folder import model_above
 from steer_trl.cli.sentences import lacking
 from steer_trl.data import SOURCES
@@ -33,9 +36,10 @@ from steer_trl.evaluation.benchmarks import (
     one_sample_if_greedy,
 )
 from steer_trl.evaluation.evaluate import evaluate
+from steer_trl.evaluation.judges import Judge, as_judge
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.report import summarize, table
-from steer_trl.evaluation.sampling import Sampling
+from steer_trl.evaluation.sampling import SUFFIXES, Sampling, load_samplings
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.hub.results import CARD, card_complaints, results_of_summary, write_results
 from steer_trl.processes import leave_group
@@ -75,6 +79,13 @@ class EvalArguments:
     )
     top_p: float = field(default=0.7, metadata={"help": "Share of the probability mass that is drawn from."})
     top_k: int = field(default=0, metadata={"help": "Most probable tokens that are drawn from; 0 for all."})
+    samplings: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Several ways to draw, in the place of temperature, top_p and top_k: papers, greedy, t1 "
+            "(temperature 1), t0.5 (any other), or a YAML file of names and settings. Each has a folder of its name."
+        },
+    )
     max_tokens: int = field(default=3072, metadata={"help": "Tokens at which a completion is cut off."})
     seed: int = field(default=0, metadata={"help": "Seed of the samples."})
     batch_size: int | None = field(
@@ -83,7 +94,19 @@ class EvalArguments:
     answer_format: str = field(
         default="boxed", metadata={"help": "boxed, or answer_line for a last line 'Answer: ...'."}
     )
-    instruction: str | None = field(default=None, metadata={"help": "A custom wording, with {problem} once."})
+    instruction: str | None = field(
+        default=None,
+        metadata={
+            "help": "A custom wording, with {problem} once; or a YAML file with one for each benchmark by name."
+        },
+    )
+    judge: str = field(
+        default=MATH,
+        metadata={
+            "help": "math, the check of the boxed answer, or the import path of a reward function, such as "
+            "my.module.f: what it gives more than 0 is correct. It is given every column of the benchmark as it is."
+        },
+    )
     timeout: float = field(default=5.0, metadata={"help": "Seconds of CPU time that judging one answer may take."})
     tensor_parallel_size: int = field(default=1, metadata={"help": "GPUs that vLLM splits the model over."})
     gpu_memory_utilization: float = field(default=0.9, metadata={"help": "Share of a GPU's memory that vLLM takes."})
@@ -123,17 +146,49 @@ class EvalArguments:
             self.batch_size = BATCH_SIZES.get(self.backend)
         else:
             complaints += at_least("batch_size", self.batch_size, 1)
-        complaints += argument_complaints(self.answer_format, self.instruction, self.limit)
+        wordings = self.wording.values() if isinstance(self.wording, dict) else [self.wording]
+        for wording in wordings:
+            complaints += argument_complaints(self.answer_format, wording, self.limit)
+        complaints += self._idle_complaints()
+        self.ways_to_draw()
         complaints += model_complaints(self.model_name_or_path, self.model_revision) + benchmark_complaints(
             self.benchmarks
         )
         complaints += card_complaints(self.model_name_or_path) if self.write_card else []
         refuse(complaints + output_complaints(self.output_dir), "steer-trl eval")
 
+    def _idle_complaints(self) -> list[str]:
+        given = changed(self)
+        idle = dict.fromkeys(("temperature", "top_p", "top_k"), "samplings") if self.samplings else {}
+        idle |= dict.fromkeys(("instruction", "answer_format"), f"judge={self.judge!r}") if self.judge != MATH else {}
+        return [
+            f"{name}={given[name]!r} cannot be combined with {other}, with which it would be ignored. Leave it unset."
+            for name, other in idle.items()
+            if name in given
+        ]
+
     @property
-    def sampling(self) -> Sampling:
-        """How completions are drawn."""
-        return Sampling(self.temperature, self.top_p, self.top_k, self.max_tokens, self.seed)
+    def wording(self) -> str | dict[str, str] | None:
+        """The wording around each problem, or one for each benchmark."""
+        if self.instruction is None or not self.instruction.endswith(SUFFIXES):
+            return self.instruction
+        found = yaml.safe_load(Path(self.instruction).read_text(encoding="utf-8"))
+        if not (isinstance(found, dict) and all(isinstance(one, str) for pair in found.items() for one in pair)):
+            raise InvalidValueError(f"instruction={self.instruction!r} must map names of benchmarks to wordings.")
+        return found
+
+    def ways_to_draw(self) -> dict[str, Sampling]:
+        """Return how completions are drawn, by name; that of a single way is empty."""
+        if self.samplings:
+            return load_samplings(self.samplings, max_tokens=self.max_tokens, seed=self.seed)
+        return {"": Sampling(self.temperature, self.top_p, self.top_k, self.max_tokens, self.seed)}
+
+    def load_judge(self) -> Judge:
+        """Return who says what is correct."""
+        if self.judge == MATH:
+            return as_judge(MathReward(timeout=self.timeout, answer_format=self.answer_format))
+        (function,) = load_rewards([self.judge], {})
+        return as_judge(function)
 
 
 def output_complaints(folder: str) -> list[str]:
@@ -171,8 +226,8 @@ def available() -> str:
 
 
 def run(args: EvalArguments) -> dict[str, Any]:
-    """Evaluate as `args` say; return the summary."""
-    sampling, judge = args.sampling, MathReward(timeout=args.timeout, answer_format=args.answer_format)
+    """Evaluate as `args` say; return the summary, of several samplings one each by name."""
+    judge = args.load_judge()
     state = PartialState(cpu=not torch.accelerator.is_available())
     if args.backend == "vllm" and state.num_processes > 1:
         raise InvalidValueError(
@@ -180,24 +235,31 @@ def run(args: EvalArguments) -> dict[str, Any]:
             "steer-trl eval without accelerate launch."
         )
     with state.local_main_process_first():  # the others find its work in the cache
-        benchmarks = load_benchmarks(args.benchmarks, args.answer_format, args.instruction, args.limit)
-    benchmarks = one_sample_if_greedy(benchmarks, sampling)
+        as_they_are = args.judge != MATH
+        loaded = load_benchmarks(args.benchmarks, args.answer_format, args.wording, args.limit, as_they_are)
     generator = _generator(args)
-    settings = _settings(args, benchmarks, generator)
-    records = Records(args.output_dir, settings, args.overwrite) if state.is_main_process else None
-    assert args.batch_size is not None  # `__post_init__` has chosen one
-    entries = evaluate(benchmarks, generator, judge, sampling, args.batch_size, records)
-    summary = {"settings": settings} | summarize(entries)
-    if records:
-        path = records.write_summary(summary)
-        print(f"\n{table(summary)}\n\nWrote {path}")  # noqa: T201
-        if args.write_card:
-            card = Path(args.model_name_or_path, CARD)
-            write_results(card, results_of_summary(summary, benchmarks, sampling))
-            print(f"Wrote the results into {card}")  # noqa: T201
+    summaries, results = {}, []
+    for name, sampling in args.ways_to_draw().items():
+        benchmarks = one_sample_if_greedy(loaded, sampling)
+        settings = _settings(args, benchmarks, generator, sampling)
+        folder = Path(args.output_dir, name)
+        records = Records(folder, settings, args.overwrite) if state.is_main_process else None
+        assert args.batch_size is not None  # `__post_init__` has chosen one
+        desc = f"Evaluating {name}".strip()
+        entries = evaluate(benchmarks, generator, judge, sampling, args.batch_size, records, desc)
+        summaries[name] = {"settings": settings} | summarize(entries)
+        results += results_of_summary(summaries[name], benchmarks, sampling)
+        if records:
+            path = records.write_summary(summaries[name])
+            heading = f"{name}\n" if name else ""
+            print(f"\n{heading}{table(summaries[name])}\n\nWrote {path}")  # noqa: T201
+    if args.write_card and state.is_main_process:
+        card = Path(args.model_name_or_path, CARD)
+        write_results(card, results)
+        print(f"Wrote the results into {card}")  # noqa: T201
     if state.num_processes > 1:
         leave_group()
-    return summary
+    return summaries.get("", summaries)
 
 
 def _generator(args: EvalArguments) -> TransformersGenerator | VLLMGenerator:
@@ -214,7 +276,10 @@ def _generator(args: EvalArguments) -> TransformersGenerator | VLLMGenerator:
 
 
 def _settings(
-    args: EvalArguments, benchmarks: list[Benchmark], generator: TransformersGenerator | VLLMGenerator
+    args: EvalArguments,
+    benchmarks: list[Benchmark],
+    generator: TransformersGenerator | VLLMGenerator,
+    sampling: Sampling,
 ) -> dict[str, Any]:
     """All that the completions and their verdicts depend on, this machine apart.
 
@@ -228,7 +293,8 @@ def _settings(
         "model_files": _digest(_weights(args.model_name_or_path)),
         "prompt_token_ids": _digest(prompt_token_ids(generator.tokenizer, prompts)),
         "eos_token_ids": sorted(set(generator.eos_token_ids)),
-        "sampling": vars(args.sampling),
+        **({} if args.judge == MATH else {"judge": args.judge}),
+        "sampling": vars(sampling),
         "benchmarks": {b.name: {"samples": b.num_samples, "rows": _digest(b.dataset.to_list())} for b in benchmarks},
     }
 

@@ -63,18 +63,18 @@ def read_rows(
 def _explained(error: Exception, name: str, path: Path | None) -> Exception:
     reason = " ".join(str(error).split()).rstrip(".")
     if isinstance(error, StopIteration) or "corresponds to no data" in reason:  # so `datasets` says "empty"
-        return ValueError(f"data set {name!r} has no rows. Check the file and the split.")
+        return InvalidValueError(f"data set {name!r} has no rows. Check the file and the split.")
     if "Unknown split" in reason:
-        return ValueError(f"data set {name!r}: {reason}. Correct the split; a file is all in 'train'.")
+        return InvalidValueError(f"data set {name!r}: {reason}. Correct the split; a file is all in 'train'.")
     if path is not None:
-        return ValueError(f"data set {name!r} cannot be read{_bad_line(path)}. Correct the file.")
+        return InvalidValueError(f"data set {name!r} cannot be read{_bad_line(path)}. Correct the file.")
     if os.path.isdir(name):
-        return ValueError(f"data set {name!r} is a folder that cannot be read: {reason}. Give one file of it.")
+        return InvalidValueError(f"data set {name!r} is a folder that cannot be read: {reason}. Give one file of it.")
     if isinstance(error, ConnectionError):
         way = "Connect (HF_HUB_OFFLINE must not be set), or give a file"
         return ConnectionError(f"data set {name!r} cannot be loaded from the Hub: {reason}. {way}.")
     names = f"Short names are {', '.join(SOURCES)}."
-    return ValueError(f"data set {name!r} cannot be loaded from the Hub: {reason}. {names}")
+    return InvalidValueError(f"data set {name!r} cannot be loaded from the Hub: {reason}. {names}")
 
 
 def _check_encoding(name: str, path: Path) -> None:

@@ -19,11 +19,9 @@ from transformers import (
 )
 from transformers.utils import CONFIG_NAME
 
-from steer_trl.evaluation.sampling import Completion, Sampling
+from steer_trl.evaluation.sampling import Completion, Prompt, Sampling
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.randomness import kept_random_state
-
-Messages = list[dict[str, Any]]
 
 
 class TransformersGenerator:
@@ -52,7 +50,7 @@ class TransformersGenerator:
         return cls(model.to(PartialState().device), AutoTokenizer.from_pretrained(name, revision=revision), commit)
 
     @torch.no_grad()
-    def __call__(self, prompts: Sequence[Messages], sampling: Sampling, seed: int) -> list[Completion]:
+    def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
         """Draw one completion for each prompt."""
         token_ids = prompt_token_ids(self.tokenizer, prompts)
         inputs = self.tokenizer.pad({"input_ids": token_ids}, padding_side="left", return_tensors="pt")
@@ -105,7 +103,7 @@ class VLLMGenerator:
         self.commit = commit_of(name, revision)
         self.eos_token_ids = saved_eos_token_ids(name, revision) + _as_list(self.tokenizer.eos_token_id)
 
-    def __call__(self, prompts: Sequence[Messages], sampling: Sampling, seed: int) -> list[Completion]:
+    def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
         """Draw one completion for each prompt."""
         from vllm import SamplingParams
 
@@ -127,18 +125,21 @@ def has_vllm() -> bool:
     return importlib.util.find_spec("vllm") is not None
 
 
-def prompt_token_ids(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Messages]) -> list[list[int]]:
-    """Return the tokens of each prompt in the chat template, up to where the model continues.
+def prompt_token_ids(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt]) -> list[list[int]]:
+    """Return the tokens of each prompt, of messages in the chat template, up to where the model continues.
 
     Raises:
         `ValueError`: the tokenizer has no chat template.
     """
+    if prompts and isinstance(prompts[0], str):
+        return cast(BatchEncoding, tokenizer(list(prompts)))["input_ids"]
     if tokenizer.chat_template is None:
         raise InvalidValueError(
             f"the tokenizer {tokenizer.name_or_path!r} has no chat template, but the prompts are "
             "conversations. Add the one the model was trained with to its folder, as chat_template.jinja."
         )
-    encoded = tokenizer.apply_chat_template(list(prompts), add_generation_prompt=True, tokenize=True)
+    conversations = cast(list[list[dict[str, str]]], list(prompts))
+    encoded = tokenizer.apply_chat_template(conversations, add_generation_prompt=True, tokenize=True)
     return cast(BatchEncoding, encoded)["input_ids"]
 
 

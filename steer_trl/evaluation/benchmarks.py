@@ -2,15 +2,14 @@
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from datasets import Dataset
 
 from steer_trl.data import SOURCES, load_math_dataset
-from steer_trl.data.reading import FILE_BUILDERS, file_complaints
+from steer_trl.data.reading import FILE_BUILDERS, file_complaints, read_rows
 from steer_trl.evaluation.sampling import Sampling
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
@@ -25,7 +24,11 @@ SPECIFICATION = re.compile(r"(?:(?P<name>[\w.-]+)=)?(?P<source>.+?)(?:@(?P<sampl
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A data set of [`~steer_trl.data.load_math_dataset`], and the number of samples drawn for each problem."""
+    """Problems, and the number of samples drawn for each.
+
+    `dataset` has the columns `id` and `prompt` (a text, or messages), and those that the judge reads: `solution` for
+    math, which [`~steer_trl.data.load_math_dataset`] gives.
+    """
 
     name: str
     dataset: Dataset
@@ -35,23 +38,50 @@ class Benchmark:
 def load_benchmarks(
     specifications: Sequence[str],
     answer_format: str = "boxed",
-    instruction: str | None = None,
+    instruction: str | Mapping[str, str] | None = None,
     limit: int | None = None,
+    as_they_are: bool = False,
 ) -> list[Benchmark]:
     """Load benchmarks, by default with the paper's number of samples, 1 where it has none.
 
     Args:
         specifications: each a short name, a name on the Hub or a file, with a name of its own before it and a number
             of samples after it if wanted: `"aime24"`, `"math500@4"`, `"mine=problems.jsonl@8"`.
-        answer_format, instruction, limit: as in [`~steer_trl.data.load_math_dataset`].
+        answer_format, limit: as in [`~steer_trl.data.load_math_dataset`].
+        instruction: the wording around each problem, as there; or one for each benchmark by its name.
+        as_they_are (`bool`): take every column as it is, `prompt` among them, for a judge that reads other columns.
 
     Raises:
-        `ValueError`: two of one name, no sample, or what `load_math_dataset` refuses.
+        `ValueError`: two of one name, no sample, an instruction for none of them, or what `load_math_dataset` refuses.
     """
     refuse(benchmark_complaints(specifications), "benchmarks")
-    load = partial(load_math_dataset, answer_format=answer_format, instruction=instruction, limit=limit)
     parts = [_parse(specification) for specification in specifications]
-    return [Benchmark(name, load(source, _split(source)), samples) for name, source, samples in parts]
+    of_each = instruction if isinstance(instruction, Mapping) else {}
+    unknown = sorted(of_each.keys() - {name for name, _, _ in parts})
+    refuse(
+        [f"instruction: {name!r} is no benchmark of {specifications}. Correct it." for name in unknown], "benchmarks"
+    )
+    common = None if isinstance(instruction, Mapping) else instruction
+
+    def load(name: str, source: str) -> Dataset:
+        if as_they_are:
+            return _as_it_is(source, limit)
+        wording = of_each.get(name, common)
+        return load_math_dataset(source, _split(source), answer_format=answer_format, instruction=wording, limit=limit)
+
+    return [Benchmark(name, load(name, source), samples) for name, source, samples in parts]
+
+
+def _as_it_is(source: str, limit: int | None) -> Dataset:
+    """All columns, and an `id` where there is none."""
+    rows = read_rows(source, _split(source))
+    if "prompt" not in rows.column_names:
+        raise InvalidValueError(
+            f"benchmark {source!r} must have a column 'prompt' for a judge of your own, and has "
+            f"{sorted(rows.column_names)}. Rename the one that holds it."
+        )
+    rows = rows if limit is None else rows.select(range(min(limit, len(rows))))
+    return rows if "id" in rows.column_names else rows.add_column("id", [str(i) for i in range(len(rows))])
 
 
 def benchmark_complaints(specifications: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ as it would have. Ranks take batches in turn; the first writes them down.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from accelerate import PartialState
@@ -13,6 +13,7 @@ from accelerate.utils import broadcast_object_list, gather_object
 from tqdm import tqdm
 
 from steer_trl.evaluation.benchmarks import Benchmark, one_sample_if_greedy
+from steer_trl.evaluation.judges import Judge, as_judge
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.sampling import Generator, Sampling
 from steer_trl.rewards import MathReward
@@ -24,14 +25,13 @@ class Request(NamedTuple):
     benchmark: str
     id: str
     sample: int
-    prompt: list[dict[str, str]]
-    solution: str
+    row: dict[str, Any]
 
 
 def evaluate(
     benchmarks: Sequence[Benchmark],
     generate: Generator,
-    judge: MathReward,
+    judge: Judge | MathReward | Callable[..., Any],
     sampling: Sampling,
     batch_size: int,
     records: Records | None = None,
@@ -45,13 +45,14 @@ def evaluate(
     Args:
         benchmarks: what to evaluate on.
         generate: draws completions.
-        judge: whose verdict counts, whatever reward was trained on.
+        judge: whose verdict counts, whatever reward was trained on: `MathReward`, or a reward function, above 0 of
+            which a completion is correct.
         sampling: how completions are drawn; greedy, one for each problem.
         batch_size (`int`): completions drawn at once, on each rank.
         records (*optional*): the folder to resume from and to write to; on the first rank only.
         desc (`str`): of the progress bar.
     """
-    benchmarks = one_sample_if_greedy(benchmarks, sampling)
+    benchmarks, judge = one_sample_if_greedy(benchmarks, sampling), as_judge(judge)
     requests = [request for benchmark in benchmarks for request in _requests(benchmark)]
     batches = [requests[i : i + batch_size] for i in range(0, len(requests), batch_size)]
     state = PartialState()
@@ -81,7 +82,7 @@ def evaluate(
 
 def _requests(benchmark: Benchmark) -> list[Request]:
     return [
-        Request(benchmark.name, row["id"], sample, row["prompt"], row["solution"])
+        Request(benchmark.name, row["id"], sample, row)
         for row in benchmark.dataset
         for sample in range(benchmark.num_samples)
     ]
@@ -93,13 +94,13 @@ def _seed(sampling: Sampling, number: int) -> int:
 
 
 def _run(
-    batch: list[Request], number: int, generate: Generator, judge: MathReward, sampling: Sampling, batch_size: int
+    batch: list[Request], number: int, generate: Generator, judge: Judge, sampling: Sampling, batch_size: int
 ) -> list[dict[str, Any]]:
-    prompts = [request.prompt for request in batch]
+    prompts = [request.row["prompt"] for request in batch]
     if generate.is_collective:
         prompts += prompts[:1] * (batch_size - len(batch))
     completions = generate(prompts, sampling, _seed(sampling, number))[: len(batch)]
-    verdicts = judge.judge([c.text for c in completions], [request.solution for request in batch])
+    verdicts = judge([completion.text for completion in completions], [request.row for request in batch])
     return [
         {
             "batch": number,

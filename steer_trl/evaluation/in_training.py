@@ -1,11 +1,12 @@
 """The same evaluation at intervals of a training run, with the engine that the run generates with."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from steer_trl.evaluation.benchmarks import Benchmark, one_sample_if_greedy
 from steer_trl.evaluation.evaluate import evaluate
+from steer_trl.evaluation.judges import as_judge
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.report import summarize
 from steer_trl.evaluation.sampling import Generator, Sampling
@@ -17,33 +18,60 @@ class BenchmarkEvaluation:
 
     The metrics go into TRL's log as `eval_aime24_avg@32`, `eval_aime24_pass@32`, `eval_aime24_maj@32`, ..., and
     `eval_average_avg` for the mean over benchmarks; `metric_for_best_model="aime24_avg@32"` selects on one. Every
-    completion is written to `output_dir/benchmarks/step-N/`. `per_device_eval_batch_size` are drawn at once.
+    completion is written to `output_dir/benchmarks/step-N/`. `per_device_eval_batch_size` are drawn at once. With
+    several samplings the name of each stands behind the benchmark's, `eval_aime24_greedy_avg@1`, and its completions
+    are in a folder of that name.
 
     Args:
         benchmarks (`Sequence[Benchmark]`): from [`~steer_trl.evaluation.load_benchmarks`].
-        sampling ([`Sampling`]): how completions are drawn.
-        judge ([`MathReward`], *optional*): whose verdict counts; it need not be the reward that is trained on.
+        sampling ([`Sampling`], or several by name): how completions are drawn; see
+            [`~steer_trl.evaluation.load_samplings`].
+        judge ([`MathReward`] or a reward function, *optional*): whose verdict counts; it need not be the reward that
+            is trained on. What a reward function gives more than 0 is correct.
     """
 
     def __init__(
-        self, benchmarks: Sequence[Benchmark], sampling: Sampling | None = None, judge: MathReward | None = None
+        self,
+        benchmarks: Sequence[Benchmark],
+        sampling: Sampling | Mapping[str, Sampling] | None = None,
+        judge: MathReward | Callable[..., Any] | None = None,
     ) -> None:
-        self.sampling = sampling or Sampling()
-        self.benchmarks = one_sample_if_greedy(benchmarks, self.sampling)
-        self.judge = judge or MathReward()
+        self.samplings = dict(sampling) if isinstance(sampling, Mapping) else {"": sampling or Sampling()}
+        self.by_sampling = {name: one_sample_if_greedy(benchmarks, one) for name, one in self.samplings.items()}
+        self.judge = as_judge(judge)
+
+    @property
+    def benchmarks(self) -> list[Benchmark]:
+        """The benchmarks, as the first sampling draws them."""
+        return next(iter(self.by_sampling.values()))
+
+    @property
+    def columns(self) -> dict[str, tuple[Benchmark, Sampling]]:
+        """What stands before the metrics in the log, without `eval_`: which benchmark, drawn how."""
+        return {
+            _joined(benchmark.name, name): (benchmark, self.samplings[name])
+            for name, benchmarks in self.by_sampling.items()
+            for benchmark in benchmarks
+        }
 
     @property
     def num_samples(self) -> int:
         """Completions that one evaluation draws."""
-        return sum(len(benchmark.dataset) * benchmark.num_samples for benchmark in self.benchmarks)
+        return sum(len(benchmark.dataset) * benchmark.num_samples for benchmark, _ in self.columns.values())
 
     def complaints(self, metric_for_best_model: str | None, has_other_metrics: bool) -> list[str]:
         """Say that no metric has the name that the best checkpoint is to be chosen by, if that is so."""
         entry = dict.fromkeys(("id", "correct", "answer", "vote", "timed_out", "truncated", "num_tokens"), 0)
-        entries = [
-            entry | {"completion": "", "benchmark": b.name} for b in self.benchmarks for _ in range(b.num_samples)
-        ]
-        names = sorted(flatten(summarize(entries)))
+        names = sorted(
+            name
+            for sampling, benchmarks in self.by_sampling.items()
+            for name in flatten(
+                summarize(
+                    [entry | {"completion": "", "benchmark": b.name} for b in benchmarks for _ in range(b.num_samples)]
+                ),
+                sampling,
+            )
+        )
         wanted = (metric_for_best_model or names[0]).removeprefix("eval_")
         if wanted in names or (has_other_metrics and "@" not in wanted):
             return []
@@ -63,20 +91,28 @@ class BenchmarkEvaluation:
             batch_size (`int`): completions drawn at once, on each rank.
             writes (`bool`): of one process only.
         """
-        records = None
-        if writes:
-            records = Records(Path(output_dir, "benchmarks", f"step-{step}"), {"step": step}, overwrite=True)
-        desc = f"Benchmarks at step {step}"
-        entries = evaluate(self.benchmarks, generate, self.judge, self.sampling, batch_size, records, desc)
-        summary = summarize(entries)
-        if records:
-            records.write_summary(summary)
-        return flatten(summary)
+        metrics: dict[str, float] = {}
+        for name, sampling in self.samplings.items():
+            records = None
+            if writes:
+                folder = Path(output_dir, "benchmarks", f"step-{step}", name)
+                records = Records(folder, {"step": step, "sampling": vars(sampling)}, overwrite=True)
+            desc = " ".join(filter(None, ["Benchmarks", name, f"at step {step}"]))
+            entries = evaluate(self.by_sampling[name], generate, self.judge, sampling, batch_size, records, desc)
+            summary = summarize(entries)
+            if records:
+                records.write_summary(summary)
+            metrics |= flatten(summary, name)
+        return metrics
 
 
-def flatten(summary: dict[str, Any]) -> dict[str, float]:
+def flatten(summary: dict[str, Any], sampling: str = "") -> dict[str, float]:
     """Return the means of a summary under one name each: `aime24_avg@32`, ..., `average_avg`."""
     rows = {name: row["metrics"] for name, row in summary["benchmarks"].items()}
     if len(rows) > 1:
         rows["average"] = summary["average"]
-    return {f"{name}_{key}": mean for name, row in rows.items() for key, (mean, _) in row.items()}
+    return {f"{_joined(name, sampling)}_{key}": mean for name, row in rows.items() for key, (mean, _) in row.items()}
+
+
+def _joined(benchmark: str, sampling: str) -> str:
+    return f"{benchmark}_{sampling}" if sampling else benchmark

@@ -1,10 +1,15 @@
 """How completions are drawn, and what comes of it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from steer_trl.validation import at_least, in_interval, refuse
+import yaml
+
+from steer_trl.exceptions import InvalidValueError
+from steer_trl.validation import at_least, did_you_mean, in_interval, refuse
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,74 @@ class Sampling:
         return self.temperature == 0 or self.top_k == 1
 
 
+NAMED: dict[str, dict[str, float]] = {
+    "papers": {"temperature": 1.0, "top_p": 0.7},
+    "greedy": {"temperature": 0.0, "top_p": 1.0},
+    "t1": {"temperature": 1.0, "top_p": 1.0},
+}
+"""Samplings by name: STEER's and STARE's papers', greedy, and temperature 1 of the whole distribution."""
+AT_TEMPERATURE = re.compile(r"t(\d+(?:\.\d+)?)")
+SUFFIXES = (".yaml", ".yml")
+
+
+def load_samplings(names: Sequence[str], **common: Any) -> dict[str, Sampling]:
+    """Return samplings by name, in order.
+
+    Args:
+        names: each `"papers"`, `"greedy"`, `"t1"`, another temperature such as `"t0.5"`, or a YAML file that maps
+            names to settings of [`Sampling`].
+        common: settings that all of them have unless a file says otherwise, such as `max_tokens`.
+
+    Raises:
+        `ValueError`: an unknown name, one that is given twice, or a file with other settings.
+    """
+    found: dict[str, Sampling] = {}
+    for name in names:
+        read = _read(Path(name)) if name.endswith(SUFFIXES) else {name: _settings(name)}
+        for one, settings in read.items():
+            if one in found:
+                raise InvalidValueError(f"samplings: {one!r} is given twice. Rename or remove one.")
+            found[one] = Sampling(**common | settings)
+    return found
+
+
+def _settings(name: str) -> dict[str, float]:
+    if name in NAMED:
+        return NAMED[name]
+    if match := AT_TEMPERATURE.fullmatch(name):
+        return {"temperature": float(match[1]), "top_p": 1.0}
+    raise InvalidValueError(
+        f"samplings: {name!r} is unknown.{did_you_mean(name, NAMED)} Use {', '.join(map(repr, NAMED))}, 't0.5' for a "
+        "temperature of 0.5, or a YAML file."
+    )
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    """The samplings of a YAML file."""
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise InvalidValueError(f"samplings: {str(path)!r} cannot be read: {error}.") from error
+    known = [field.name for field in fields(Sampling)]
+    is_right = isinstance(found, Mapping) and all(isinstance(one, Mapping) for one in found.values())
+    if not is_right or not found:
+        raise InvalidValueError(
+            f"samplings: {str(path)!r} must map names to settings, such as {{hot: {{temperature: 1.2}}}}."
+        )
+    names = [name for name in found if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+", name)]
+    complaints = [
+        f"{path}: the name of a sampling must be letters, digits, '.', '-' or '_', got {name!r}." for name in names
+    ]
+    complaints += [
+        f"{path}: {name}.{key} is no setting of a sampling.{did_you_mean(key, known)} They are {', '.join(known)}."
+        for name, settings in found.items()
+        for key in settings
+        if key not in known
+    ]
+    refuse(complaints, "samplings")
+    return {name: dict(settings) for name, settings in found.items()}
+
+
 class Completion(NamedTuple):
     """A drawn completion: its text, its length in tokens, and whether it was cut off at the limit."""
 
@@ -51,11 +124,15 @@ class Completion(NamedTuple):
     truncated: bool
 
 
+Prompt = str | list[dict[str, Any]]
+"""A text that is continued as it is, or messages of a conversation."""
+
+
 class Generator(Protocol):
     """A back end. `is_collective`: all ranks have to call it together, with the same number of prompts."""
 
     is_collective: bool
 
-    def __call__(self, prompts: Sequence[list[dict[str, Any]]], sampling: Sampling, seed: int) -> list[Completion]:
-        """Draw one completion for each prompt (a list of messages); the same seed draws the same ones."""
+    def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
+        """Draw one completion for each prompt; the same seed draws the same ones."""
         ...

@@ -35,11 +35,12 @@ def results_of_log(
     measured = [entry for entry in log if entry["step"] <= step and any(map(OF_LOG.fullmatch, entry))]
     if not measured or benchmarks is None:
         return []
-    by_name = {benchmark.name: benchmark for benchmark in benchmarks.benchmarks}
+    columns = benchmarks.columns
     return [
-        _result(by_name[match["benchmark"]], match["metric"], value, benchmarks.sampling, step=measured[-1]["step"])
+        _result(benchmark, match["metric"], value, sampling, step=measured[-1]["step"])
         for key, value in measured[-1].items()
-        if (match := OF_LOG.fullmatch(key)) and match["benchmark"] in by_name
+        if (match := OF_LOG.fullmatch(key)) and match["benchmark"] in columns
+        for benchmark, sampling in [columns[match["benchmark"]]]
     ]
 
 

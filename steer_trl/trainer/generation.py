@@ -8,7 +8,7 @@ import torch
 from transformers import GenerationConfig
 
 from steer_trl.evaluation.backends import generation_settings, until_eos
-from steer_trl.evaluation.sampling import Completion, Sampling
+from steer_trl.evaluation.sampling import Completion, Prompt, Sampling
 from steer_trl.randomness import kept_random_state
 from steer_trl.trainer.trl import GRPOTrainer, draw, tokenizer_of
 
@@ -21,7 +21,7 @@ class TrainerGenerator:
     def __init__(self, trainer: GRPOTrainer) -> None:
         self.trainer = trainer
 
-    def __call__(self, prompts: Sequence[list[dict[str, Any]]], sampling: Sampling, seed: int) -> list[Completion]:
+    def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
         """Draw one completion for each prompt. vLLM draws from the stream of its engine, not from `seed`."""
         trainer = self.trainer
         device = trainer.accelerator.device

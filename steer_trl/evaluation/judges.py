@@ -1,0 +1,68 @@
+"""Who says whether a completion is correct: our check of the boxed answer, or any reward function of TRL's."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from steer_trl.evaluation.sampling import Prompt
+from steer_trl.rewards import MathReward
+from steer_trl.rewards.math_reward import Verdict
+from steer_trl.validation import in_interval, refuse
+
+
+class Judge(Protocol):
+    """A judge of completions."""
+
+    def __call__(self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+        """Return a verdict for each completion of the problem in its row of the data set."""
+        ...
+
+
+class RewardJudge:
+    """A reward function as a judge: a completion is correct where its reward is above a threshold.
+
+    Args:
+        function (`callable`): a reward function as TRL's trainers take it; it is given `prompts`, `completions`
+            (texts, or messages where the prompt is a conversation) and every column of the data set.
+        threshold (`float`): 0 fits rewards of 0 and 1, and of -1 and 1.
+
+    Raises:
+        `ValueError`: a threshold that is no number.
+    """
+
+    def __init__(self, function: Callable[..., Any], threshold: float = 0.0) -> None:
+        refuse(in_interval("threshold", threshold, "(-inf, inf)", "a reward is compared with it"), "RewardJudge")
+        self.function, self.threshold = function, threshold
+
+    def __call__(self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+        """Return the verdicts; a completion that cannot be scored is incorrect, and each is an answer of its own."""
+        names = [name for name in rows[0] if name != "prompt"]
+        columns = {name: [row[name] for row in rows] for name in names}
+        prompts = [row["prompt"] for row in rows]
+        given = [_as_trl_has_it(text, prompt) for text, prompt in zip(completions, prompts, strict=True)]
+        rewards = self.function(prompts=prompts, completions=given, **columns)
+        return [
+            Verdict(text, reward is not None and float(reward) > self.threshold, vote=text.strip())
+            for text, reward in zip(completions, rewards, strict=True)
+        ]
+
+
+class MathJudge:
+    """[`~steer_trl.rewards.MathReward`] as a judge, by the column `solution`."""
+
+    def __init__(self, reward: MathReward) -> None:
+        self.reward = reward
+
+    def __call__(self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Verdict]:
+        """Return its verdicts."""
+        return self.reward.judge(list(completions), [row["solution"] for row in rows])
+
+
+def as_judge(judge: MathReward | Judge | Callable[..., Any] | None) -> Judge:
+    """Return a judge for what a user has given: `MathReward`, a reward function, a judge, or nothing."""
+    if judge is None or isinstance(judge, MathReward):
+        return MathJudge(judge or MathReward())
+    return judge if isinstance(judge, (MathJudge, RewardJudge)) else RewardJudge(judge)
+
+
+def _as_trl_has_it(text: str, prompt: Prompt) -> Any:
+    return text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]
