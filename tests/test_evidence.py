@@ -25,16 +25,19 @@ def evidence(monkeypatch):
         sys.modules.pop(name)
 
 
-def made_up(arm, seed, accuracy, entropies, target=None):
+def evaluated(accuracy):
+    point = {"T=1": {key: [accuracy, 0.1] for key in ("accuracy", "pass@16", "distinct")}}
+    return point | {name: {"accuracy": [accuracy, 0.1]} for name in ("top-p 0.7", "greedy")}
+
+
+def made_up(arm, seed, accuracy, entropies, target=None, start=0.5):
     count = len(entropies)
     rollouts = {"step": list(range(4, 4 * count + 4, 4)), "entropy": entropies, "rollout_entropy": entropies}
     rollouts |= {"num_tokens": [1e6 * i for i in range(1, count + 1)]}
     rollouts |= {} if target is None else {"hold_entropy/target": [target] * count}
-    point = {"T=1": {key: [accuracy, 0.1] for key in ("accuracy", "pass@16", "distinct")}}
-    point |= {"top-p 0.7": {"accuracy": [accuracy, 0.1]}, "greedy": {"accuracy": [accuracy, 0.1]}}
     looks = [{"step": 1, "predicted_correlation": 0.25, "positive_expected_change": -0.004}]
-    record = {"arm": arm, "seed": seed, "start": point, "looks": looks, "rollouts": rollouts}
-    return record | {"held_out": [{"step": 4 * count} | point]}
+    record = {"arm": arm, "seed": seed, "start": evaluated(start), "looks": looks, "rollouts": rollouts}
+    return record | {"held_out": [{"step": 4 * count} | evaluated(accuracy)]}
 
 
 def published(folder, *records):
@@ -64,9 +67,18 @@ def test_differences_are_paired_by_seed(evidence, tmp_path):
     assert evidence.measures.course(runs[HELD][1], ("greedy", "accuracy")) == [(0.0, 0.5), (90.0, 0.5)]
     published(tmp_path, *(made_up("GRPO, dynamic sampling", seed, 0.6, [0.7] * 45) for seed in range(3)))
     page = evidence.page.page(tmp_path)
-    assert "| 3 | 45.00 | 0.500 → 0.700 (+0.200 ±0.000) | 0.400 → 0.600 (+0.200 ±0.248) |" in page
+    assert "| 3 | 45.00 | 0.500 → 0.700 (+0.200 ±0.000) | 0.450 → 0.600 (+0.150 ±0.124) |" in page
     evidence.figure.picture(tmp_path, tmp_path / "evidence.png")
     assert (tmp_path / "evidence.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_runs_from_other_starts_are_not_paired(evidence, tmp_path):
+    """Another processor makes another start of the same seed."""
+    for seed, start in enumerate((0.5, 0.5, 0.4)):
+        held = made_up(HELD, seed, 0.6, [0.5] * 90, 0.5, start=start)
+        published(tmp_path, made_up("GRPO", seed, 0.3 + seed, [0.5] * 90), held)
+    page = evidence.page.page(tmp_path)
+    assert "| REPO-R held at 0.8 | 3 | 90.00 | 0.500 | 0.600 (-0.200 ±6.353) |" in page  # of two pairs
 
 
 def test_the_command_runs_what_is_missing_and_nothing_twice(tmp_path):

@@ -88,13 +88,12 @@ def _held(arms: Arms) -> str:
 
 
 def _learned(title: str, arms: Arms, baseline: str) -> str:
-    base = {run["seed"]: run for run in arms.get(baseline, [])}
     rows = []
     for arm, runs in arms.items():
         entropies = [mean(e["entropy"] for e in run["log"][-20:]) for run in runs]
         tokens = mean(run["log"][-1]["num_tokens"] for run in runs) / 1e6
         cells = [arm, str(len(runs)), f"{tokens:.2f}", f"{mean(entropies):.3f}"]
-        others = {} if arm == baseline else base
+        others = [] if arm == baseline else arms.get(baseline, [])
         cells += [_cell(runs, others, lambda run, m=metric: judged(run, m)) for metric in JUDGED.values()]
         rows.append(cells)
     text = (
@@ -105,9 +104,14 @@ def _learned(title: str, arms: Arms, baseline: str) -> str:
     return text + _table(["", "seeds", "tokens", "entropy", *JUDGED], rows) if rows else ""
 
 
-def _cell(runs: list[Run], base: dict[int, Run], value: Callable[[Run], float]) -> str:
+def _pairs(base: list[Run], runs: list[Run]) -> list[tuple[Run, Run]]:
+    """The runs with those of `base` that have their seed and their start: another processor makes another start."""
+    return [(one, run) for run in runs for one in base if (one["seed"], one["start"]) == (run["seed"], run["start"])]
+
+
+def _cell(runs: list[Run], base: list[Run], value: Callable[[Run], float]) -> str:
     text = f"{mean(map(value, runs)):.3f}"
-    pairs = [value(run) - value(base[run["seed"]]) for run in runs if run["seed"] in base]
+    pairs = [value(run) - value(one) for one, run in _pairs(base, runs)]
     return f"{text} {_difference(pairs)}" if pairs else text
 
 
@@ -131,10 +135,9 @@ def _courses(arms: Arms) -> str:
 def _like_for_like(arms: Arms) -> str:
     """The runs with dynamic sampling against GRPO with it, after equally many tokens."""
     baseline = BASELINE + RESAMPLED
-    base = {run["seed"]: run for run in arms.get(baseline, [])}
     rows = []
     for arm, runs in arms.items():
-        pairs = [(base[run["seed"]], run) for run in runs if run["seed"] in base]
+        pairs = _pairs(arms.get(baseline, []), runs)
         if pairs and arm.endswith(RESAMPLED) and arm != baseline:
             budgets = [min(run["log"][-1]["num_tokens"] for run in pair) / 1e6 for pair in pairs]
             cells = [arm, str(len(pairs)), f"{mean(budgets):.2f}"]
@@ -172,8 +175,7 @@ def _sampled(arms: Arms) -> str:
 
 
 def _after_tokens(arm: str, arms: Arms) -> list[list[str]]:
-    plain = {run["seed"]: run for run in arms.get(BASELINE, [])}
-    pairs = [(plain[run["seed"]], run) for run in arms[arm] if run["seed"] in plain]
+    pairs = _pairs(arms.get(BASELINE, []), arms[arm])
     rows = []
     for share in SHARES if pairs else ():
         budgets = [share * min(run["log"][-1]["num_tokens"] for run in pair) / 1e6 for pair in pairs]
