@@ -13,7 +13,6 @@ import os
 import random
 import sys
 from contextlib import contextmanager
-from functools import partial
 from unittest.mock import patch
 
 import torch
@@ -30,6 +29,7 @@ from steer_trl import SteerGRPOConfig
 from steer_trl.processes import leave_group
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.trainer import sensitivity
+from steer_trl.trainer.step_log import StepLog
 
 COMPLETIONS = 16
 OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/")
@@ -125,8 +125,8 @@ def running_out_of_memory(trainer, part):
     if part is None or trainer.accelerator.process_index != 1:
         yield
     elif part == "second look":  # the pass after the update, which gives the realised change
-        log = trainer.step._log
-        with patch.object(log, "look_again", partial(lambda look_again, _score: look_again(fail), log.look_again)):
+        look_again = StepLog.look_again  # of the class: a training begins with a log of its own
+        with patch.object(StepLog, "look_again", lambda log, _score: look_again(log, fail)):
             yield
     else:  # the pass of the head, which gives the predicted one
         with patch.object(sensitivity, "add_fused_lm_head"), patch.object(sensitivity.HeadOnly, "forward", fail):
