@@ -206,7 +206,7 @@ PANELS = (
         METHOD,
         {"hold_entropy/strength": "strength"},
         "What the regulator raises while the entropy is below its target. At 0 the method changes nothing.",
-        "0 until the target is reached; then it moves. At its upper bound for long, the target is out of reach.",
+        "it is 0 until the target is reached; then it moves. At its upper bound for long, the target is out of reach.",
     ),
     Panel(
         "Which tokens move the entropy",

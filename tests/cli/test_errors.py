@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from importlib.util import find_spec
 
 import pytest
@@ -591,9 +592,10 @@ def test_an_interruption_of_started_processes_is_quiet(engine, place):
     command = [sys.executable, "-m", "steer_trl.cli", *line, "--accelerate_config", engine]
     environment = ENVIRONMENT | {"PYTHONPATH": str(ROOT)}
     (place / "asleep").unlink(missing_ok=True)
-    with subprocess.Popen(
-        command, cwd=place, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
+    # What starts the tests in the background has them ignore the signal, and all that they start.
+    listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    settings = {"cwd": place, "env": environment, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **settings, start_new_session=True, preexec_fn=listening) as process:
         while not (place / "asleep").exists():
             assert process.poll() is None
             time.sleep(0.1)
