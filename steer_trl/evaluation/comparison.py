@@ -87,8 +87,7 @@ def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -
     interaction = sum(_interaction(side) for side in (values_a, values_b))
     total = max(of_problems + sum(of_seeds) - interaction, of_problems, sum(of_seeds))
     parts = [(of_problems, problems - 1), *((part, count - 1) for part, count in zip(of_seeds, seeds, strict=True))]
-    spread = sum(part**2 / degrees for part, degrees in parts)
-    half = _half_width(total, total**2 / spread if spread else 1.0)
+    half = _half_width(total, _satterthwaite(total, parts))
     by_seed = values_a.mean(1), values_b.mean(1)
     return Difference(
         *means,
@@ -119,6 +118,12 @@ def _half_width(variance: float, degrees: float) -> float:
     return float(stats.t.ppf((1 + LEVEL) / 2, degrees) * math.sqrt(variance))
 
 
+def _satterthwaite(total: float, parts: Sequence[tuple[float, int]]) -> float:
+    """The degrees of freedom of a variance that is put together from parts, each with its own."""
+    spread = sum(part**2 / degrees for part, degrees in parts)
+    return total**2 / spread if spread else 1.0
+
+
 def _interaction(values: Array) -> float:
     """The share of a mean's variance that is neither the problems' nor the seeds', of `[S, P]`."""
     seeds, problems = values.shape
@@ -129,8 +134,8 @@ def _interaction(values: Array) -> float:
 def welch(a: Array, b: Array) -> Interval:
     """Return the 95 % interval of `b.mean() - a.mean()`, unpaired (Welch), of two or more values each."""
     parts = [(side.var(ddof=1) / len(side), len(side) - 1) for side in (a, b)]
-    total, spread = sum(part for part, _ in parts), sum(part**2 / degrees for part, degrees in parts)
-    half = _half_width(total, total**2 / spread if spread else 1.0)
+    total = sum(part for part, _ in parts)
+    half = _half_width(total, _satterthwaite(total, parts))
     difference = float(b.mean() - a.mean())
     return difference - half, difference + half
 
