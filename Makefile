@@ -68,10 +68,10 @@ quickstart: install ## train a small model with GRPO, and with its entropy held,
 	$(RUN) examples/quickstart.py --output_dir runs/quickstart
 
 evidence: install ## every way of holding the entropy on the laptop task; resumable, many hours in all
-	$(RUN) examples/evidence
+	$(RUN) experiments/evidence
 
 compare: install ## train the same small model with every method, and print one table; twenty minutes
-	$(RUN) examples/compare_methods.py --output_dir runs/compare
+	$(RUN) experiments/compare_methods.py --output_dir runs/compare
 
 test: install lint ## pass the tests
 	$(RUN) -m pytest $(QUICK)

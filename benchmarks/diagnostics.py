@@ -16,8 +16,8 @@ from typing import Any
 from overhead import METHODS, SCHEDULES, SHAPES, trainer_of
 from transformers import TrainerCallback
 
-from steer_trl.diagnostics.options import EVERY
-from steer_trl.trainer.step_log import StepLog
+from steer_trl.options.diagnostics import EVERY
+from steer_trl.trainer.log.step_log import StepLog
 
 METHODS["none, every third step"] = {"advantage_shaping": "none", "diagnostics_steps": 3}
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig
-    from steer_trl.functional.controller import TargetEntropyController
+    from steer_trl.functional.stare_controller import TargetEntropyController
     from steer_trl.trainer import SteerGRPOTrainer
 
 __all__ = ["SteerGRPOConfig", "SteerGRPOTrainer", "TargetEntropyController", "__version__"]

@@ -10,17 +10,17 @@ from typing import Any
 
 from trl import GRPOConfig
 
-from steer_trl.diagnostics.options import DiagnosticsOptions
-from steer_trl.dynamic_sampling import SamplingOptions, sampling_complaints
 from steer_trl.exceptions import InvalidTypeError
+from steer_trl.options.base import choice, choices_of, option, single_complaints
+from steer_trl.options.conflicts import idle_conflicts, surrogate_conflicts
+from steer_trl.options.diagnostics import DiagnosticsOptions
+from steer_trl.options.dynamic_sampling import SamplingOptions, sampling_complaints
+from steer_trl.options.trl import trl_complaints
+from steer_trl.options.unused import unused_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
-from steer_trl.shaping.conflicts import idle_conflicts, surrogate_conflicts
 from steer_trl.shaping.hold import ENOUGH_GROUPS, groups_per_rollout, hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
-from steer_trl.shaping.options import choice, choices_of, option, single_complaints
-from steer_trl.shaping.unused import unused_complaints
-from steer_trl.trl_settings import trl_complaints
 from steer_trl.validation import did_you_mean, listed, refuse
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from steer_trl.files import open_regular, write_whole
+from steer_trl.system import open_regular, write_whole
 
 LOGS, RUN, METRICS, ALARMS, TOKENS = "_logs", "run.json", "metrics.jsonl", "alarms.jsonl", "tokens"
 SCHEMA = 1

@@ -13,9 +13,9 @@ from trl import GRPOConfig, TrlParser
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.functional.stare import STARE_VARIANTS, stare_operations
+from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping import SHAPERS, Rollout, Shaper, act_on_rollouts, make_shapers, shape_rollout
 from steer_trl.shaping.methods import SETTINGS, MethodOptions
-from steer_trl.shaping.options import ShapingConfig
 
 NUMBERS = (float, float | None)
 
@@ -233,7 +233,7 @@ def test_an_unknown_name_is_refused_with_the_one_that_it_resembles():
 
 
 def test_a_tracker_that_is_not_installed_is_named_with_its_extra(monkeypatch):
-    monkeypatch.setattr("steer_trl.trl_settings.get_available_reporting_integrations", list)
+    monkeypatch.setattr("steer_trl.options.trl.get_available_reporting_integrations", list)
     with pytest.raises(ValueError, match=r"report_to='tensorboard' .*pip install 'steer_trl\[trackers\]'"):
         config(report_to="tensorboard")
 

@@ -9,7 +9,7 @@ import pytest
 from support import ROOT
 from support.processes import run
 
-EVIDENCE = ROOT / "examples/evidence"
+EVIDENCE = ROOT / "experiments/evidence"
 HELD = "REPO-R held at 0.8"
 
 

@@ -5,7 +5,7 @@ import math
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from shaping.batches import SEEDS
+from support.methods.batches import SEEDS
 
 from steer_trl.randomness import uniform
 

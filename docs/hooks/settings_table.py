@@ -10,7 +10,7 @@ from pathlib import Path
 from trl import GRPOConfig
 
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.shaping.options import ShapingConfig
+from steer_trl.options.base import ShapingConfig
 
 PAGE = Path(__file__).parents[1] / "settings.md"
 START, END = "<!-- settings: written by make settings -->\n", "<!-- end of settings -->"

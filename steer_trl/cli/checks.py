@@ -9,15 +9,15 @@ from trl import ModelConfig
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.cli.arguments import MathArguments
-from steer_trl.cli.run_folder import folder_complaints
+from steer_trl.cli.overwrite import folder_complaints
 from steer_trl.data.loader import argument_complaints
 from steer_trl.data.reading import file_complaints
 from steer_trl.evaluation import Sampling
 from steer_trl.evaluation.benchmarks import benchmark_complaints
 from steer_trl.redact import changed
 from steer_trl.shaping.methods import SETTINGS
-from steer_trl.trainer import preflight
-from steer_trl.trainer.preflight import CONFIGS, check_model_path
+from steer_trl.trainer.checks import preflight
+from steer_trl.trainer.checks.preflight import CONFIGS, check_model_path
 from steer_trl.validation import refuse
 
 

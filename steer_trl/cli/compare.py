@@ -19,7 +19,7 @@ from steer_trl.cli.sentences import Sentences
 from steer_trl.evaluation.comparison import Difference, Interval
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, differing_settings, read_evaluations
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.files import write_whole
+from steer_trl.system import write_whole
 from steer_trl.validation import did_you_mean, refuse
 
 OVER_PROBLEMS = (

@@ -21,9 +21,9 @@ from accelerate.utils import set_seed
 
 from steer_trl.cli.checks import model_complaints
 from steer_trl.cli.help import settings_of, text
+from steer_trl.cli.overwrite import model_above
 from steer_trl.cli.parser import RecipeParser
 from steer_trl.cli.rewards import MATH, load_rewards
-from steer_trl.cli.run_folder import model_above
 from steer_trl.cli.sentences import lacking
 from steer_trl.data import SOURCES
 from steer_trl.data.loader import argument_complaints
@@ -42,9 +42,9 @@ from steer_trl.evaluation.report import summarize, table
 from steer_trl.evaluation.sampling import SUFFIXES, Sampling, load_samplings
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.hub.results import CARD, card_complaints, results_of_summary, write_results
-from steer_trl.processes import leave_group
 from steer_trl.redact import changed
 from steer_trl.rewards import MathReward
+from steer_trl.system import leave_group
 from steer_trl.validation import at_least, one_of, refuse
 
 HEAD = """

@@ -7,9 +7,9 @@ from dataclasses import MISSING, Field, fields
 from shutil import get_terminal_size
 from typing import Any
 
+from steer_trl.options.base import About
+from steer_trl.options.trl import CHOICES
 from steer_trl.shaping.methods import SHAPERS
-from steer_trl.shaping.options import About
-from steer_trl.trl_settings import CHOICES
 
 # What this package makes of a setting of Transformers', which leaves it to scripts.
 OF_OURS = {

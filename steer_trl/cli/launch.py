@@ -24,7 +24,7 @@ from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 from steer_trl.cli.errors import CRASHED, FAILURES, HINT, INTERRUPTED, MISUSE, SAID, Failed, wants_traceback
-from steer_trl.cli.recipes import ENGINES, find_file, read_yaml
+from steer_trl.cli.recipe_files import ENGINES, find_file, read_yaml
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.metadata import version
 
 from steer_trl.cli.errors import one_line
-from steer_trl.cli.recipes import layers
+from steer_trl.cli.recipe_files import layers
 from steer_trl.cli.sentences import split_off
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean
@@ -20,7 +20,7 @@ COMMANDS = {
         "compare two evaluations, or several seeds of each side, on the same problems",
     ),
     "report": ("steer_trl.cli.report", "show what happened in one run or several, as a page"),
-    "recipes": ("steer_trl.cli.show", "list the recipes and engine configurations, or show one"),
+    "recipes": ("steer_trl.cli.recipes", "list the recipes and engine configurations, or show one"),
 }
 USAGE = """usage: steer-trl COMMAND [--config RECIPE] [--FIELD VALUE ...]
 
@@ -57,7 +57,7 @@ def look_for_recipe(arguments: list[str]) -> None:
     """Find and read the recipe now: a misspelt name should not have to wait until torch is imported.
 
     Raises:
-        `FileNotFoundError`, `ValueError`: as [`~steer_trl.cli.recipes.layers`].
+        `FileNotFoundError`, `ValueError`: as [`~steer_trl.cli.recipe_files.layers`].
     """
     path, _ = split_off("--config", arguments)
     if path is not None:

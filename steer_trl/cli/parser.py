@@ -10,7 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from trl import TrlParser
 
-from steer_trl.cli.recipes import load_recipe
+from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.cli.sentences import KINDS, Sentences, split_off
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean, refuse

@@ -1,113 +1,56 @@
-"""Recipes: YAML files of settings, of which one can extend another, so that a variant says only what it changes.
+"""`steer-trl recipes`: the recipes and the engine configurations of this package, or one of them, merged and whole."""
 
-Those of this package are called by name, `steer_qwen2.5_math_7b`, and so are its configurations of engines, `zero3`.
-"""
-
+import re
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from steer_trl.exceptions import InvalidValueError, NotThereError
-from steer_trl.validation import did_you_mean
+from steer_trl.cli.recipe_files import ENGINES, RECIPES, find_file, load_recipe, named
+from steer_trl.exceptions import InvalidValueError
 
-CONFIGS = Path(__file__).parents[1] / "configs"
-RECIPES, ENGINES = CONFIGS / "recipes", CONFIGS / "accelerate"
+HELP = """usage: steer-trl recipes [NAME]
 
+Without a name, list what --config and --accelerate_config take; with one, print the recipe, those that it extends
+merged into it. steer-trl recipes NAME > mine.yaml makes a copy to change."""
 
-def named(folder: Path) -> dict[str, Path]:
-    """The YAML files in `folder` of this package, by name, those beside each other in alphabetical order."""
-    return {path.stem: path for path in (*sorted(folder.glob("*.yaml")), *sorted(folder.glob("*/*.yaml")))}
-
-
-def find_file(name: str | Path, folder: Path, kind: str) -> Path:
-    """Return the file `name`, or that of this package in `folder` with the name, with or without `.yaml`.
-
-    Its path in the repository, `configs/recipes/smoke_cpu.yaml`, finds it as well where there is no repository.
-
-    Raises:
-        `FileNotFoundError`: there is neither; it says what is similar, and where all names are.
-    """
-    path = Path(name)
-    if path.is_file():
-        return path
-    own = named(folder)
-    name_only = path.name.removesuffix(".yaml")
-    prefix = f"configs/{folder.name}"
-    if name_only in own and str(path.parent) in (".", "methods", prefix, f"{prefix}/methods"):
-        return own[name_only]
-    longer = [known for known in own if known.startswith(name_only)] if name_only else []
-    hint = f" Did you mean one of {', '.join(longer)}?" if longer[1:] else did_you_mean(name_only, own)
-    raise NotThereError(
-        f"there is no {kind} {str(name)!r}: neither such a file nor one of that name in this package."
-        f"{hint} steer-trl recipes lists the names."
-    )
+END = re.compile(r"(?<!Eq)\. |(?<=\?) ")
+"""Where a sentence ends."""
 
 
-def load_recipe(name: str | Path) -> dict[str, Any]:
-    """Return the settings of a recipe, a file or a name, over those of the recipe that its `extends` names.
-
-    Raises:
-        `FileNotFoundError`: it, or the recipe it extends, is not there.
-        `ValueError`: one is no YAML mapping, names a setting twice, or they extend each other in a circle.
-    """
-    settings: dict[str, Any] = {}
-    for _, own in reversed(layers(name)):
-        settings |= own
-    return settings
-
-
-def layers(name: str | Path) -> list[tuple[Path, dict[str, Any]]]:
-    """Return the file and the settings of a recipe, then of the one it extends, and so on; see [`load_recipe`]."""
-    found: list[tuple[Path, dict[str, Any]]] = []
-    following: Path | None = find_file(name, RECIPES, "recipe")
-    while following is not None:
-        if following.resolve() in [path.resolve() for path, _ in found]:
-            raise InvalidValueError(f"recipe {name} extends itself, by way of {following}. Remove one 'extends'.")
-        own = read_yaml(following)
-        base = own.pop("extends", None)
-        found.append((following, own))
-        following = None if base is None else _extended(following, base)
-    return found
+def main(arguments: list[str]) -> None:
+    """List them, or print one."""
+    if arguments in (["-h"], ["--help"]):
+        print(HELP)  # noqa: T201
+    elif len(arguments) > 1:
+        raise InvalidValueError(f"one name is shown at a time, got {' '.join(arguments)!r}.")
+    elif arguments:
+        print(_one(arguments[0]), end="")  # noqa: T201
+    else:
+        print(_all())  # noqa: T201
 
 
-def _extended(path: Path, base: Any) -> Path:
-    beside = path.parent / str(base)
-    try:
-        return beside if beside.is_file() else find_file(str(base), RECIPES, "recipe")
-    except FileNotFoundError as error:
-        raise NotThereError(f"recipe {path} extends {base!r}, but {error} A path is relative to it.") from error
+def _all() -> str:
+    parts = []
+    for heading, folder in (("--config", RECIPES), ("--accelerate_config", ENGINES)):
+        found = named(folder)
+        width = max(map(len, found)) + 2
+        parts.append("\n".join([f"{heading}:", *(f"  {name:<{width}}{_about(p)}" for name, p in found.items())]))
+    return "\n\n".join(parts)
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML in which a key stands once: of two, YAML would take the last without a word."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value]
-        for key, _ in node.value:
-            if keys.count(key.value) > 1 and key.value != "<<":
-                lines = ", ".join(str(k.start_mark.line + 1) for k, _ in node.value if k.value == key.value)
-                raise yaml.constructor.ConstructorError(problem=f"{key.value!r} stands there twice, in lines {lines}")
-        return super().construct_mapping(node, deep)
+def _about(path: Path) -> str:
+    """The first sentence of the comment that a file begins with."""
+    lines = path.read_text().splitlines()
+    paragraph = takewhile(lambda line: line.startswith("# "), lines)
+    sentence = END.split(" ".join(line.lstrip("# ") for line in paragraph))[0].rstrip(".:")
+    return sentence if len(sentence) <= 120 else sentence[:117].rsplit(" ", 1)[0] + " ..."
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the mapping in a YAML file.
-
-    Raises:
-        `ValueError`: it is no YAML, or no mapping, or names a key twice.
-    """
-    try:
-        read = yaml.load(path.read_text(), _Loader)
-    except UnicodeDecodeError as error:
-        raise InvalidValueError(f"{path} must be a text in UTF-8: {error}. Is it a YAML file?") from error
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise InvalidValueError(f"{path}{place} is no valid YAML: {error.problem}. Correct it.") from error
-    except yaml.YAMLError as error:
-        raise InvalidValueError(f"{path} is no valid YAML: {error}. Correct it.") from error
-    if not isinstance(read, dict):
-        found = "nothing" if read is None else f"a {type(read).__name__}"
-        raise InvalidValueError(f"recipe {path} must be a YAML mapping, got {found}. Write lines 'name: value'.")
-    return read
+def _one(name: str) -> str:
+    if name in named(ENGINES) and name not in named(RECIPES):
+        return find_file(name, ENGINES, "engine configuration").read_text()
+    path = find_file(name, RECIPES, "recipe")
+    lines = path.read_text().splitlines(keepends=True)
+    comment = "".join(lines[: next(i for i, line in enumerate(lines) if not line.startswith("#"))])
+    return comment + yaml.safe_dump(load_recipe(path), sort_keys=False, allow_unicode=True, width=1000)

@@ -26,15 +26,15 @@ from steer_trl.cli.checks import check, missing_complaints
 from steer_trl.cli.errors import FAILURES, training
 from steer_trl.cli.help import method_groups, settings_of, text
 from steer_trl.cli.launch import Engine
+from steer_trl.cli.overwrite import model_is_saved, remove_run
 from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume
-from steer_trl.cli.recipes import layers
-from steer_trl.cli.run_folder import model_is_saved, remove_run
+from steer_trl.cli.recipe_files import layers
 from steer_trl.cli.sentences import split_off
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.processes import leave_group
+from steer_trl.options.unused import defaults, unread
 from steer_trl.redact import changed, public
-from steer_trl.shaping.unused import defaults, unread
+from steer_trl.system import leave_group
 from steer_trl.validation import refuse
 
 HEAD = """

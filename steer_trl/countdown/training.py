@@ -21,8 +21,8 @@ from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume
 from steer_trl.countdown.evaluation import MEASURED, SAMPLINGS, evaluate, measure_saved
 from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, split_problems
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.processes import leave_group
-from steer_trl.trainer.preflight import check_model_path
+from steer_trl.system import leave_group
+from steer_trl.trainer.checks.preflight import check_model_path
 
 SETTINGS: dict[str, Any] = {
     "per_device_train_batch_size": 64,

@@ -1,7 +1,7 @@
 """What a run shows of itself: statistics of the tokens of each optimizer step, and the alarms that read the log.
 
     statistics.py   a number of the log, as sums that add up over micro-batches and ranks
-    tokens.py       quadrants, entropy by position and by advantage, clipped tokens
+    quadrants.py    quadrants, entropy by position and by advantage, clipped tokens
     weights.py      what the methods did to the advantages
     sanity.py       numbers that cannot be
     change.py       the change of the entropy: predicted token by token, and realised
@@ -12,13 +12,13 @@ Nothing here changes what is trained.
 """
 
 from steer_trl.diagnostics.change import change_statistics, realised_statistics
-from steer_trl.diagnostics.options import DiagnosticsOptions
+from steer_trl.diagnostics.quadrants import token_statistics
 from steer_trl.diagnostics.rules import RULES, Rule
 from steer_trl.diagnostics.sanity import sanity_statistics
 from steer_trl.diagnostics.statistics import Statistic, mean
-from steer_trl.diagnostics.tokens import token_statistics
 from steer_trl.diagnostics.watch import Alarm, Watch
 from steer_trl.diagnostics.weights import shaping_statistics, weight_statistics
+from steer_trl.options.diagnostics import DiagnosticsOptions
 
 __all__ = [
     "RULES",

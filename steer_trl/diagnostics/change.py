@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float, Float32
 from torch import Tensor
 
+from steer_trl.diagnostics.quadrants import measurable, quadrants
 from steer_trl.diagnostics.statistics import Statistic, correlation, mean
-from steer_trl.diagnostics.tokens import measurable, quadrants
 from steer_trl.functional import entropy_change
 from steer_trl.shaping.batch import TokenBatch
 

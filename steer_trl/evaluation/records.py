@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.files import write_whole
+from steer_trl.system import write_whole
 
 SETTINGS, COMPLETIONS, SUMMARY = "settings.json", "completions.jsonl", "summary.json"
 

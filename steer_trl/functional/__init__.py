@@ -16,10 +16,10 @@ is not finite gets weight 1 and is not counted in any statistic.
 The annotations give these shapes in the notation of jaxtyping; only tests check them, at each call.
 """
 
-from steer_trl.functional.controller import TargetEntropyController
 from steer_trl.functional.regulator import EntropyRegulator
 from steer_trl.functional.sensitivity import entropy_change, entropy_sensitivity, entropy_sensitivity_without_logits
 from steer_trl.functional.stare import stare_statistic, stare_weights
+from steer_trl.functional.stare_controller import TargetEntropyController
 from steer_trl.functional.steer import steer_statistic, steer_weights
 
 __all__ = [

@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float, Float32, Shaped
 from torch import Tensor
 
 from steer_trl.functional import order_statistics
-from steer_trl.functional.controller import RANGES as FACTORS
 from steer_trl.functional.order_statistics import Reduce, this_process
+from steer_trl.functional.stare_controller import RANGES as FACTORS
 from steer_trl.validation import each_of, in_intervals, listed, one_of, refuse
 
 STARE_OPERATIONS = (

@@ -14,11 +14,10 @@ from transformers.utils import is_matplotlib_available
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.curves import PANELS, WINDOW, curves, entropy_ends
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.files import write_whole
 from steer_trl.hub.results import CARD, results_of_log, table
 from steer_trl.redact import changed, public
 from steer_trl.shaping import Paper
-from steer_trl.versions import installed
+from steer_trl.system import installed, write_whole
 
 PICTURE, REPORT = "entropy.png", "report.html"
 POINTS = 12

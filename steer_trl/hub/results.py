@@ -17,7 +17,7 @@ from steer_trl.data import SOURCES
 from steer_trl.data.reading import HUB_PAGE
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling
 from steer_trl.evaluation.benchmarks import Benchmark
-from steer_trl.files import write_whole
+from steer_trl.system import write_whole
 
 CARD = "README.md"
 METRIC = re.compile(r"(?:avg|pass|maj)@\d+")

@@ -14,9 +14,9 @@ from importlib import resources
 from pathlib import Path
 
 from steer_trl import runlog
-from steer_trl.files import open_regular, write_whole
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
+from steer_trl.system import open_regular, write_whole
 from steer_trl.validation import refuse
 
 DOCTYPE = b"<!DOCTYPE html>"

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from steer_trl import runlog
-from steer_trl.files import open_regular
 from steer_trl.report.fields import is_number
 from steer_trl.report.read import Run
+from steer_trl.system import open_regular
 
 BUDGET = 160_000  # tokens in a page, some 40 bytes each
 LONGEST = 800  # tokens of a completion

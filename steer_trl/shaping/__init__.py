@@ -4,6 +4,7 @@ import pkgutil
 from typing import Any
 
 from steer_trl.exceptions import InvalidValueError
+from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS, Paper, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.compose import (
@@ -18,7 +19,6 @@ from steer_trl.shaping.compose import (
 )
 from steer_trl.shaping.hold import HOLD_ENTROPY, HoldEntropy
 from steer_trl.shaping.methods import SHAPERS
-from steer_trl.shaping.options import ShapingConfig
 from steer_trl.validation import did_you_mean
 
 __all__ = [

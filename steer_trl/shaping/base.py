@@ -17,8 +17,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from steer_trl.functional.order_statistics import Reduce
+from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.batch import Rollout, TokenBatch
-from steer_trl.shaping.options import ShapingConfig
 
 Options = TypeVar("Options", bound=ShapingConfig)
 
@@ -115,7 +115,7 @@ class Shaper(Generic[Options]):
     def complaints(cls, args: Options) -> list[str]:
         """Say which of the method's settings do not go together; asked only when it is in use.
 
-        Each is in its range then, which its field says (`shaping/options.py`).
+        Each is in its range then, which its field says (`options/base.py`).
         """
         return []
 

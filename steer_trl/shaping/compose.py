@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from steer_trl.functional.order_statistics import Reduce
+from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
-from steer_trl.shaping.options import ShapingConfig
 
 Shapers = Mapping[str, Shaper]
 

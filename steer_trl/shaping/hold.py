@@ -21,9 +21,9 @@ from statistics import fmean
 from typing import Any
 
 from steer_trl.functional.regulator import EntropyRegulator
+from steer_trl.options.base import ShapingConfig
+from steer_trl.options.conflicts import idle_conflicts
 from steer_trl.shaping.base import Shaper
-from steer_trl.shaping.conflicts import idle_conflicts
-from steer_trl.shaping.options import ShapingConfig
 from steer_trl.validation import from_state, in_interval, is_within
 
 logger = logging.getLogger(__name__)

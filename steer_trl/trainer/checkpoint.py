@@ -15,7 +15,7 @@ from accelerate.utils import gather_object, send_to_device
 from datasets import Dataset
 
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.files import write_whole
+from steer_trl.system import write_whole
 from steer_trl.trainer.trl import (
     GRPOTrainer,
     continue_rollout,

@@ -2,7 +2,7 @@
 
 The tests hold all of it, by behaviour, for the versions in `TESTED` (`tests/trainer/test_contract.py`). Under another
 version a piece that is gone is one error here, instead of a traceback hours later. What is there but behaves in
-another way is found by the first step of a training (`tripwire.py`) or by nobody, so there is a warning.
+another way is found by the first step of a training (`checks/tripwire.py`) or by nobody, so there is a warning.
 """
 
 import inspect

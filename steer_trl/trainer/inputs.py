@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from steer_trl.options.conflicts import CLIPPED_LOSSES
 from steer_trl.randomness import uniform
 from steer_trl.shaping import TokenBatch
 from steer_trl.shaping.batch import mean_of_tokens
-from steer_trl.shaping.conflicts import CLIPPED_LOSSES
 from steer_trl.trainer.trl import GRPOTrainer
 
 # What `rollout.py` adds to the dictionary; TRL shuffles and splits it with the rest.

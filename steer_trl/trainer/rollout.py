@@ -20,9 +20,9 @@ from steer_trl.randomness import kept_random_state
 from steer_trl.shaping import Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.trainer.groups import own_rows, whole_groups
+from steer_trl.trainer.head_pass import scoring
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
-from steer_trl.trainer.metrics import masked_mean_over_ranks
-from steer_trl.trainer.sensitivity import scoring
+from steer_trl.trainer.log.sums import masked_mean_over_ranks
 from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log, forward, replace_column
 
 

@@ -12,11 +12,11 @@ import torch
 
 from steer_trl.functional.order_statistics import all_ranks, this_process
 from steer_trl.shaping import Shaper, TokenBatch, compares_tokens, measured, reads_sensitivities, shaped
+from steer_trl.trainer.checks.tripwire import WatchedInputs
 from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, kept_score, token_batch
+from steer_trl.trainer.log.step_log import StepLog
+from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.rollout import RolloutShaping
-from steer_trl.trainer.step_log import StepLog
-from steer_trl.trainer.tokens import TokenLog
-from steer_trl.trainer.tripwire import WatchedInputs
 from steer_trl.trainer.trl import GRPOTrainer, micro_batches_done, micro_batches_of_rollout, steps_per_rollout
 
 

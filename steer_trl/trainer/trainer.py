@@ -1,10 +1,10 @@
 """`SteerGRPOTrainer`: every hook of TRL's that this package overrides, in the order in which TRL calls them.
 
-    1  a rollout is written          resampling.py   other prompts' groups for those that teach nothing
+    1  a rollout is written          sampling/       other prompts' groups for those that teach nothing
                                      rollout.py      its score, and the methods that compare completions of a prompt
     2  a micro-batch is trained on   inputs.py       TRL's dictionary as a `TokenBatch`
                                      step.py         what tokens are compared with, the shaped advantages, the log
-                                     tokens.py       now and then, what became of single tokens
+                                     log/            now and then, what became of single tokens
     3  a checkpoint                  checkpoint.py
     4  an evaluation                 benchmarks.py
     5  the Hub                       ../hub/
@@ -36,21 +36,21 @@ from steer_trl.diagnostics import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import Pushes
 from steer_trl.shaping import make_shapers, short_name
-from steer_trl.terminal import show_lines
-from steer_trl.trainer.alarms import Alarms
 from steer_trl.trainer.benchmarks import BenchmarkRuns, benchmarks_complaints
-from steer_trl.trainer.cards import ModelCards
+from steer_trl.trainer.callbacks.alarms import Alarms
+from steer_trl.trainer.callbacks.cards import ModelCards
+from steer_trl.trainer.callbacks.run_log import RunLog
+from steer_trl.trainer.callbacks.terminal import show_lines
 from steer_trl.trainer.checkpoint import Stateful, load_state, save_state
-from steer_trl.trainer.compiled import check_compiled
-from steer_trl.trainer.first_rewards import FirstRewards
-from steer_trl.trainer.preflight import check_trainer_arguments
-from steer_trl.trainer.resampling import make_sampling
+from steer_trl.trainer.checks.compiled import check_compiled
+from steer_trl.trainer.checks.first_rewards import FirstRewards
+from steer_trl.trainer.checks.preflight import check_trainer_arguments
+from steer_trl.trainer.head_pass import scoring
+from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.resume import is_at_its_end, starting_point
 from steer_trl.trainer.rollout import RolloutShaping
-from steer_trl.trainer.runlog import RunLog
-from steer_trl.trainer.sensitivity import scoring
+from steer_trl.trainer.sampling.resample import make_sampling
 from steer_trl.trainer.step import OptimizerStep
-from steer_trl.trainer.tokens import TokenLog
 from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, RewardFunc, forget_rollout
 from steer_trl.validation import refuse
 

@@ -8,7 +8,7 @@ from accelerate.commands.config.config_args import load_config_from_file
 from support import ROOT
 
 from steer_trl.cli.parser import split_off
-from steer_trl.cli.recipes import load_recipe
+from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.cli.train import parse as parse_arguments
 from steer_trl.shaping import SHAPERS
 

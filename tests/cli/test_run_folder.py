@@ -8,7 +8,7 @@ import pytest
 from support.runs import save_tiny_model
 
 from steer_trl.cli.main import main
-from steer_trl.cli.run_folder import model_above
+from steer_trl.cli.overwrite import model_above
 
 pytestmark = pytest.mark.filterwarnings("default")  # of Transformers, about a resume
 

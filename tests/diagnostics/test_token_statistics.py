@@ -7,10 +7,10 @@ import pytest
 import torch
 from diagnostics.test_statistics import finished
 from hypothesis import given
-from shaping.batches import SEEDS, random_batch, trained
+from support.methods.batches import SEEDS, random_batch, trained
 
 from steer_trl.diagnostics import change_statistics, realised_statistics, token_statistics
-from steer_trl.diagnostics.tokens import quadrants, quarters
+from steer_trl.diagnostics.quadrants import quadrants, quarters
 from steer_trl.functional import entropy_sensitivity
 
 

@@ -26,10 +26,10 @@ from support.runs import CHARACTERS, TINY_RUN, Watching
 from transformers import PrinterCallback
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.processes import leave_group
+from steer_trl.system import leave_group
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
-from steer_trl.trainer import sensitivity
-from steer_trl.trainer.step_log import StepLog
+from steer_trl.trainer import head_pass
+from steer_trl.trainer.log.step_log import StepLog
 
 COMPLETIONS = 16
 OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/")
@@ -129,7 +129,7 @@ def running_out_of_memory(trainer, part):
         with patch.object(StepLog, "look_again", lambda log, _score: look_again(log, fail)):
             yield
     else:  # the pass of the head, which gives the predicted one
-        with patch.object(sensitivity, "add_fused_lm_head"), patch.object(sensitivity.HeadOnly, "forward", fail):
+        with patch.object(head_pass, "add_fused_lm_head"), patch.object(head_pass.HeadOnly, "forward", fail):
             yield
 
 

@@ -4,7 +4,7 @@ from accelerate import PartialState
 from support.selection import BYTES, check
 
 from steer_trl.functional.order_statistics import all_ranks
-from steer_trl.processes import leave_group
+from steer_trl.system import leave_group
 
 if __name__ == "__main__":
     state = PartialState(cpu=True)

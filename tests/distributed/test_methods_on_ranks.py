@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from shaping.cases import CASES, threshold
+from support.methods.cases import CASES, threshold
 from support.processes import TWO_PROCESSES
 
 from steer_trl.shaping import SHAPERS

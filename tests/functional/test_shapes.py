@@ -7,7 +7,7 @@ from jaxtyping import TypeCheckError
 from steer_trl.functional import entropy_change, stare_weights, steer_weights
 from steer_trl.functional.order_statistics import extremes
 from steer_trl.shaping import Rollout
-from steer_trl.shaping.groups import standardized
+from steer_trl.shaping.scores import standardized
 
 X, WIDER = torch.zeros(2, 3), torch.zeros(2, 4)
 

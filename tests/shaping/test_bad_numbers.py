@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from shaping.batches import (
+from support.methods.batches import (
     IN_THE_LOSS,
     ON_ROLLOUTS,
     REPLACING,

@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 import torch
 from hypothesis import given, settings
-from shaping.batches import (
+from support.methods.batches import (
     SEEDS,
     bonus,
     clipped_loss,

@@ -7,7 +7,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from shaping.batches import (
+from support import ROOT
+from support.methods.batches import (
     IN_THE_LOSS,
     ON_ROLLOUTS,
     REPLACING,
@@ -20,9 +21,8 @@ from shaping.batches import (
     random_rollout,
     shaped,
 )
-from shaping.cases import CASES
-from shaping.oracles import expected_advantages
-from support import ROOT
+from support.methods.cases import CASES
+from support.methods.oracles import expected_advantages
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from steer_trl import shaping

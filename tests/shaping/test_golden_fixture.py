@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from shaping.batches import advantages, bonus, measure, method, weights
+from support.methods.batches import advantages, bonus, measure, method, weights
 
 from steer_trl.shaping import Rollout, TokenBatch
 

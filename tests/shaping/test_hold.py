@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from shaping.batches import SEEDS, config, random_batch, weights
+from support.methods.batches import SEEDS, config, random_batch, weights
 
 from steer_trl.shaping import SHAPERS, make_shapers
 from steer_trl.validation import listed

@@ -12,7 +12,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from steer_trl import SteerGRPOTrainer, runlog
 from steer_trl.diagnostics import RULES, Watch
 from steer_trl.tiny import tiny_qwen2
-from steer_trl.trainer.alarms import Alarms
+from steer_trl.trainer.callbacks.alarms import Alarms
 
 LONG = {"advantage_shaping": "stare", "max_steps": 52, "learning_rate": 1e-4, "stare_target_entropy": 100.0}
 RUNS = {
@@ -93,7 +93,7 @@ def said(folder):
 @pytest.mark.parametrize("name", RUNS)
 def test_what_a_run_says(watched, tmp_path, caplog, name):
     trainer = watched(name)
-    with caplog.at_level(logging.WARNING, "steer_trl.trainer.alarms"):
+    with caplog.at_level(logging.WARNING, "steer_trl.trainer.callbacks.alarms"):
         trainer.train()
     wanted = [] if name == "healthy" else name.split()
     alarms = {alarm["alarm"]: alarm for alarm in said(tmp_path)}

@@ -22,7 +22,7 @@ from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import RepeatSampler, add_fused_lm_head, get_config_model_id
 
 from steer_trl import SteerGRPOTrainer
-from steer_trl.shaping.conflicts import CLIPPED_LOSSES, TOKEN_MEAN_LOSSES
+from steer_trl.options.conflicts import CLIPPED_LOSSES, TOKEN_MEAN_LOSSES
 from steer_trl.trainer.contract import ATTRIBUTES, HELPERS, METHODS, TESTED, broken_pieces, check_trl
 from steer_trl.trainer.trl import MEANS_OF_TOKENS, append_to_log, replace_last
 

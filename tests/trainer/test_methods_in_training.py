@@ -8,7 +8,7 @@ import torch
 import trl
 from datasets import Dataset
 from PIL import Image
-from shaping.cases import CASES, threshold
+from support.methods.cases import CASES, threshold
 from support.runs import Watching, same_parameters
 
 from steer_trl import SteerGRPOTrainer

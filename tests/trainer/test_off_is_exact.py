@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from shaping.cases import CASES, UNCLIPPED
+from support.methods.cases import CASES, UNCLIPPED
 from support.runs import same_parameters
 from trl import GRPOTrainer
 

@@ -11,7 +11,7 @@ from support.runs import CHARACTERS, ON_CPU, count_reward
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.tiny import tiny_tokenizer
-from steer_trl.trainer.first_rewards import reward_complaints
+from steer_trl.trainer.checks.first_rewards import reward_complaints
 
 
 class TestArguments:
@@ -75,7 +75,7 @@ class TestArguments:
             self.refused(model_dir, tokenizer, train_dataset=streamed)
 
     def test_rewards_that_trl_takes_are_taken(self, model_dir):
-        from steer_trl.trainer.preflight import check_trainer_arguments
+        from steer_trl.trainer.checks.preflight import check_trainer_arguments
 
         def solution_reward(completions, solution, **_):
             return [0.0] * len(completions)
@@ -98,7 +98,7 @@ class TestArguments:
         check_trainer_arguments({"model": model_dir, "reward_funcs": fine, "train_dataset": dataset})
 
     def test_rewards_that_trl_could_not_call(self):
-        from steer_trl.trainer.preflight import check_trainer_arguments
+        from steer_trl.trainer.checks.preflight import check_trainer_arguments
 
         def short(completions):
             return [0.0] * len(completions)

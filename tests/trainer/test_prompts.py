@@ -3,7 +3,7 @@
 import pytest
 from trl.trainer.utils import RepeatSampler
 
-from steer_trl.trainer.prompts import PromptStream
+from steer_trl.trainer.sampling.prompts import PromptStream
 
 
 def sampler(rows=11, shuffle=True):

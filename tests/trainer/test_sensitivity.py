@@ -20,8 +20,8 @@ from steer_trl import SteerGRPOTrainer
 from steer_trl.functional import entropy_change, steer_weights
 from steer_trl.shaping import Shaper
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.trainer.head_pass import scoring
 from steer_trl.trainer.inputs import OLD_SENSITIVITIES
-from steer_trl.trainer.sensitivity import scoring
 
 EXACT = {"steer_form": "exact", "steer_lambda_min": 0.3}
 SIZES = {

@@ -10,8 +10,8 @@ from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer, runlog
 from steer_trl.shaping import Shaper
-from steer_trl.trainer import step_log
-from steer_trl.trainer.metrics import StepSummary
+from steer_trl.trainer.log import step_log
+from steer_trl.trainer.log.sums import StepSummary
 
 CHEAP = {
     *(f"quadrants/{sign}_{kind}" for sign in ("positive", "negative") for kind in ("expected", "surprising")),
@@ -72,8 +72,8 @@ def test_a_model_whose_head_cannot_be_passed_again_is_trained_all_the_same(train
     def cannot(*_, **__):
         raise AttributeError(f"no such head {next(attempts)}")
 
-    monkeypatch.setattr("steer_trl.trainer.sensitivity.HeadOnly.forward", cannot)
-    monkeypatch.setattr("steer_trl.trainer.sensitivity.add_fused_lm_head", lambda *_, **__: None)
+    monkeypatch.setattr("steer_trl.trainer.head_pass.HeadOnly.forward", cannot)
+    monkeypatch.setattr("steer_trl.trainer.head_pass.add_fused_lm_head", lambda *_, **__: None)
     trainer = train(SteerGRPOTrainer, advantage_shaping="none", max_steps=3, diagnostics_steps=1, log_tokens=1)
     lines = runlog.lines(runlog.token_path(trainer.args.output_dir, 1))
     assert {line["entropy_change_source"] for line in lines} == {"estimate"}

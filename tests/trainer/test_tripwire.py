@@ -5,7 +5,7 @@ from support.runs import same_parameters
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
-from steer_trl.trainer.tripwire import WatchedInputs
+from steer_trl.trainer.checks.tripwire import WatchedInputs
 
 
 def reads_early(loss):

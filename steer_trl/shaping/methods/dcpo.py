@@ -23,11 +23,11 @@ from torch import Tensor
 
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.functional.clipping import clipped
+from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.conflicts import UNCLIPPED, advantage_conflicts
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
-from steer_trl.shaping.conflicts import UNCLIPPED, advantage_conflicts
-from steer_trl.shaping.groups import standardized
-from steer_trl.shaping.options import ShapingConfig, option
+from steer_trl.shaping.scores import standardized
 from steer_trl.validation import from_state, is_within
 
 EPS = 1e-6

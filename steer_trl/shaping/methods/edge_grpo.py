@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from steer_trl.options.base import ShapingConfig, option
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
-from steer_trl.shaping.options import ShapingConfig, option
 from steer_trl.validation import is_number
 
 

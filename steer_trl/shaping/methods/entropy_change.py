@@ -17,10 +17,10 @@ from torch import Tensor
 
 from steer_trl.functional import entropy_change, order_statistics
 from steer_trl.functional.order_statistics import Reduce
+from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.conflicts import idle_conflicts
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
-from steer_trl.shaping.conflicts import idle_conflicts
-from steer_trl.shaping.options import ShapingConfig, option
 
 
 @dataclass

@@ -18,12 +18,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from steer_trl.functional.clipping import clipped
+from steer_trl.options.base import option
+from steer_trl.options.conflicts import UNCLIPPED, advantage_conflicts
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
-from steer_trl.shaping.conflicts import UNCLIPPED, advantage_conflicts
-from steer_trl.shaping.groups import is_right, relative, standardized
 from steer_trl.shaping.methods.gtpo import EPS, GTPO_PAPER, GtpoOptions
-from steer_trl.shaping.options import option
+from steer_trl.shaping.scores import is_right, relative, standardized
 
 
 @dataclass

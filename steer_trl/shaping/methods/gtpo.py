@@ -18,11 +18,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from steer_trl.options.base import ShapingConfig, choice, option
+from steer_trl.options.conflicts import advantage_conflicts, sign_conflicts
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
-from steer_trl.shaping.conflicts import advantage_conflicts, sign_conflicts
-from steer_trl.shaping.groups import is_right, relative, standardized
-from steer_trl.shaping.options import ShapingConfig, choice, option
+from steer_trl.shaping.scores import is_right, relative, standardized
 
 logger = logging.getLogger(__name__)
 

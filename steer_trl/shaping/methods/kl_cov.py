@@ -16,11 +16,11 @@ from torch import Tensor
 
 from steer_trl.functional import order_statistics
 from steer_trl.functional.order_statistics import Reduce
+from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.conflicts import UNCLIPPED, sign_conflicts
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
-from steer_trl.shaping.conflicts import UNCLIPPED, sign_conflicts
 from steer_trl.shaping.methods.covariance import ENTROPY_MECHANISM, CovarianceMeasure, count_of, covariance, means
-from steer_trl.shaping.options import ShapingConfig, option
 
 
 @dataclass

@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from steer_trl.options.base import ShapingConfig
+from steer_trl.options.conflicts import BY_GROUP, UNSCALED, advantage_conflicts
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
-from steer_trl.shaping.conflicts import BY_GROUP, UNSCALED, advantage_conflicts
-from steer_trl.shaping.options import ShapingConfig
 
 
 class Opo(Shaper[ShapingConfig]):

@@ -13,10 +13,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from steer_trl.options.base import ShapingConfig, option
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.methods.ppl import DECOMPOSING
-from steer_trl.shaping.options import ShapingConfig, option
 
 
 @dataclass

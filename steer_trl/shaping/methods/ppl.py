@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
+from steer_trl.options.base import ShapingConfig, choice, option
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
-from steer_trl.shaping.groups import standardized
-from steer_trl.shaping.options import ShapingConfig, choice, option
+from steer_trl.shaping.scores import standardized
 
 DECOMPOSING = Paper(
     "Decomposing the Entropy-Performance Exchange: The Missing Keys to Unlocking Effective Reinforcement Learning",

@@ -15,11 +15,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from steer_trl.options.base import ShapingConfig, choice, option
+from steer_trl.options.conflicts import token_ratio_conflicts
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
-from steer_trl.shaping.conflicts import token_ratio_conflicts
 from steer_trl.shaping.methods.steer import Steer
-from steer_trl.shaping.options import ShapingConfig, choice, option
 
 HIGH, LOW = 0.8, 0.2
 

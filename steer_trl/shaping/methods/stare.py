@@ -18,13 +18,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.functional import stare_statistic, stare_weights
-from steer_trl.functional.controller import TargetEntropyController, bound_complaints
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.functional.stare import LOW_SETS, NAMES, RANGES, low_set_complaints, stare_operations
+from steer_trl.functional.stare_controller import TargetEntropyController, bound_complaints
+from steer_trl.options.base import ShapingConfig, choice, one_or_several, option
+from steer_trl.options.conflicts import idle_conflicts
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
-from steer_trl.shaping.conflicts import idle_conflicts
-from steer_trl.shaping.options import ShapingConfig, choice, one_or_several, option
 from steer_trl.validation import from_state, is_within, listed
 
 logger = logging.getLogger(__name__)

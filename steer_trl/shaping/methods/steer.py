@@ -17,10 +17,10 @@ from steer_trl.functional import entropy_change, steer_statistic, steer_weights
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.functional.sensitivity import FORMS
 from steer_trl.functional.steer import MAPPINGS, RANGES, mapping_complaints
+from steer_trl.options.base import ShapingConfig, choice, option
+from steer_trl.options.conflicts import idle_conflicts
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
-from steer_trl.shaping.conflicts import idle_conflicts
-from steer_trl.shaping.options import ShapingConfig, choice, option
 
 RELEASED_FLOOR = 0.02
 

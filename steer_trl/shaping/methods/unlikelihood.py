@@ -14,11 +14,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.conflicts import advantage_conflicts
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
-from steer_trl.shaping.conflicts import advantage_conflicts
-from steer_trl.shaping.groups import standardized
-from steer_trl.shaping.options import ShapingConfig, option
+from steer_trl.shaping.scores import standardized
 
 
 @dataclass

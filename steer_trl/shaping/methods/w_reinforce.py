@@ -17,17 +17,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.shaping.base import Paper, Shaper
-from steer_trl.shaping.batch import Rollout
-from steer_trl.shaping.conflicts import (
+from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.conflicts import (
     BY_GROUP,
     TOKEN_MEAN_LOSSES,
     UNSCALED,
     advantage_conflicts,
     idle_conflicts,
 )
-from steer_trl.shaping.groups import is_right
-from steer_trl.shaping.options import ShapingConfig, option
+from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.batch import Rollout
+from steer_trl.shaping.scores import is_right
 
 
 @dataclass

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from shaping.batches import (
+from support.methods.batches import (
     EXACT,
     SEEDS,
     bonus,

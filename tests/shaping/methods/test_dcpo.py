@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shaping.batches import (
+from support.methods.batches import (
     SEEDS,
     clipped_loss,
     gradient,
@@ -16,7 +16,7 @@ from shaping.batches import (
     trained,
     weights,
 )
-from shaping.oracles import mean, z_scores
+from support.methods.oracles import mean, z_scores
 
 from steer_trl.shaping import Rollout, TokenBatch
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from shaping import oracles
-from shaping.batches import SEEDS, clipped_loss, config, kept, method, random_batch, shaped, trained, weights
+from support.methods import oracles
+from support.methods.batches import SEEDS, clipped_loss, config, kept, method, random_batch, shaped, trained, weights
 
 from steer_trl.functional import entropy_sensitivity
 from steer_trl.shaping import TokenBatch

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from shaping.batches import (
+from support.methods.batches import (
     EXACT,
     SEEDS,
     bonus,
@@ -19,7 +19,7 @@ from shaping.batches import (
     trained,
     weights,
 )
-from shaping.oracles import mean
+from support.methods.oracles import mean
 
 from steer_trl.randomness import uniform
 from steer_trl.shaping import TokenBatch

@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from shaping.batches import (
+from support.methods.batches import (
     SEEDS,
     advantages,
     kept,
@@ -15,7 +15,7 @@ from shaping.batches import (
     of_rewards,
     random_rollout,
 )
-from shaping.oracles import expected_advantages, ppl
+from support.methods.oracles import expected_advantages, ppl
 
 from steer_trl.shaping import shape_rollout
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from shaping.batches import (
+from support.methods.batches import (
     EXACT,
     SEEDS,
     chosen,
@@ -16,7 +16,7 @@ from shaping.batches import (
     trained,
     weights,
 )
-from shaping.oracles import mean
+from support.methods.oracles import mean
 
 
 class TestStare:

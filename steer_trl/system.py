@@ -1,0 +1,61 @@
+"""The machine: files that a killed run leaves whole or not at all, installed versions, the end of a process."""
+
+import gc
+import os
+import stat
+from collections.abc import Callable, Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from steer_trl.exceptions import UnusableFileError
+
+
+def write_whole(path: Path, save: Callable[[Path], Any]) -> None:
+    """Let `save` write a file beside `path`, then put it in its place; what fails leaves nothing behind."""
+    partial = path.with_name(f"_{path.name}.partial")  # Transformers leaves what begins with _ out of a push
+    try:
+        save(partial)
+        os.replace(partial, path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading.
+
+    Raises:
+        `OSError`: there is none, or it is a pipe, a device or a folder, which could be read for ever.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnusableFileError(f"{path} is not a regular file")
+    return os.fdopen(descriptor, "rb")
+
+
+def installed(packages: Iterable[str]) -> dict[str, str]:
+    """Return the version of each of the `packages` that is installed."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def leave_group() -> None:
+    """Leave the process group; the last thing a process does, when nobody needs its trainer any more.
+
+    Torch's group has threads that may still hold tensors. One that lets go of its last while the interpreter ends
+    aborts the process, about once in thirty runs on a busy machine (pytorch issue 190489). So all that holds the group
+    is collected here, and its threads end with it.
+    """
+    from torch import distributed  # not needed to read or write a file
+
+    gc.collect()
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+    gc.collect()

@@ -1,0 +1,120 @@
+"""A card in every folder that is saved: TRL's own, completed by `hub/card.py` with what the trainer knows."""
+
+import logging
+import sys
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from accelerate.utils import is_peft_model
+from huggingface_hub import ModelCard
+from trl.trainer.utils import get_config_model_id
+
+from steer_trl.evaluation import BenchmarkEvaluation
+from steer_trl.hub.card import PICTURE, REPORT, Run, complete_card, draw_entropy, entropy_curve
+from steer_trl.hub.push import Pushes
+from steer_trl.hub.results import CARD, datasets_on_hub
+from steer_trl.shaping import Shaper
+from steer_trl.system import write_whole
+from steer_trl.trainer.checks.preflight import is_hub_name
+from steer_trl.trainer.trl import GRPOTrainer
+from steer_trl.validation import listed
+
+logger = logging.getLogger(__name__)
+
+
+class ModelCards:
+    """The cards of a run; what a user says about it stays in all later ones.
+
+    Attributes:
+        recipe (`dict`): what a command line says of the run besides its configuration, as far as that may leave.
+    """
+
+    def __init__(
+        self,
+        trainer: GRPOTrainer,
+        shapers: Mapping[str, Shaper],
+        benchmarks: BenchmarkEvaluation | None,
+        pushes: Pushes,
+    ) -> None:
+        self._trainer, self._shapers, self._benchmarks, self._pushes = trainer, shapers, benchmarks, pushes
+        self._said: dict[str, Any] = {}
+        self.recipe: dict[str, Any] = {}
+
+    def keep(self, **said: Any) -> None:
+        """Take what [`~trl.GRPOTrainer.create_model_card`] is given."""
+        self._said |= {name: value for name, value in said.items() if value}
+
+    def write(self, folder: Path) -> None:
+        """Write the card, and the picture of the entropy, to `folder`; not while a push still reads that."""
+        trainer = self._trainer
+        is_read = folder == Path(trainer.args.output_dir) and self._pushes.are_running()
+        if not trainer.is_world_process_zero() or (is_read and not trainer.args.hub_always_push):
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            run = self._run()
+            has_picture = draw_entropy(entropy_curve(run.log), folder / PICTURE)
+            has_report = (folder / REPORT).exists()  # where a user has put one: it holds prompts and completions
+            write_whole(folder / CARD, complete_card(self._draft(run), run, has_picture, has_report).save)
+        except Exception:  # a card must not cost a checkpoint
+            logger.warning("The model card of %s could not be written, all else is.", folder, exc_info=True)
+
+    def _draft(self, run: Run) -> ModelCard:
+        """TRL's card. It writes it to `output_dir`, which a push may be reading; so not to ours."""
+        args, output_dir = self._trainer.args, self._trainer.args.output_dir
+        name = (args.hub_model_id or Path(output_dir).absolute().name).split("/")[-1]
+        said = {"model_name": name, "dataset_name": run.datasets[0] if len(run.datasets) == 1 else None} | self._said
+        with TemporaryDirectory() as folder:
+            args.output_dir = folder
+            try:
+                GRPOTrainer.create_model_card(self._trainer, **said)
+            finally:
+                args.output_dir = output_dir
+            draft = ModelCard.load(Path(folder, CARD), ignore_metadata_errors=True)
+        ours = ["generated_from_trainer", *self._trainer.tags, *listed(self._said.get("tags", ()))]
+        draft.data.tags = list(dict.fromkeys([*ours, *sorted(draft.data.tags)]))  # TRL's are in no order
+        return draft
+
+    def _run(self) -> Run:
+        trainer = self._trainer
+        (base_model, is_on_hub), datasets = self.base_model, self._said.get("dataset_name")
+        return Run(
+            args=trainer.args,
+            base_model=base_model,
+            base_is_on_hub=is_on_hub,
+            is_adapter=is_peft_model(trainer.model),
+            is_chat=getattr(trainer.processing_class, "chat_template", None) is not None,
+            datasets=datasets_on_hub(trainer.train_dataset) if datasets is None else listed(datasets),
+            papers=list(dict.fromkeys(shaper.paper for shaper in self._shapers.values() if shaper.paper is not None)),
+            rewards=trainer.reward_func_names,
+            log=trainer.state.log_history,
+            step=self._step_of_weights(),
+            benchmarks=self._benchmarks,
+            program=program(),
+            num_processes=trainer.accelerator.num_processes,
+            recipe=self.recipe,
+        )
+
+    @cached_property
+    def base_model(self) -> tuple[str | None, bool]:
+        """The model that the run began from, and whether it is a name on the Hub: a run can make a folder of it."""
+        name = get_config_model_id(self._trainer.model.config) or None
+        return name, name is not None and is_hub_name(name)
+
+    def _step_of_weights(self) -> int:
+        state = self._trainer.state
+        best = state.best_global_step if self._trainer.args.load_best_model_at_end else None
+        return state.global_step if self._trainer.is_in_train or not best else best
+
+
+def program() -> str | None:
+    """The script or module that this process runs, without its arguments: these may hold anything.
+
+    `None` in a notebook or an interactive session.
+    """
+    module = sys.modules["__main__"].__spec__
+    name = f"python -m {module.name.removesuffix('.__main__')}" if module is not None else Path(sys.argv[0]).name
+    return None if "ipykernel" in sys.modules or name in ("", "-c") else name

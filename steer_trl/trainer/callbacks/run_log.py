@@ -1,0 +1,74 @@
+"""Writes the run's log to `<output_dir>/_logs` as it comes; `steer_trl/runlog.py` says what is there."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState
+
+from steer_trl import runlog
+from steer_trl.redact import changed, defaults, public
+from steer_trl.system import installed
+from steer_trl.trainer.callbacks.cards import ModelCards
+from steer_trl.trainer.resume import is_at_its_end
+from steer_trl.trainer.trl import GRPOTrainer
+
+logger = logging.getLogger(__name__)
+
+PACKAGES = ("steer_trl", "trl", "transformers", "torch", "accelerate", "peft", "vllm", "deepspeed")
+
+
+class RunLog(TrainerCallback):
+    """A line per log entry, written by the main process of a run that trains. No failure of it stops the run."""
+
+    def __init__(self, trainer: GRPOTrainer, cards: ModelCards) -> None:
+        self._trainer, self._cards = trainer, cards
+        self._is_open = self._is_finished = self._failed = False
+        self._early: list[dict[str, Any]] = []
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Begin, or continue after the checkpoint's step; leave the log of a finished run as it is."""
+        self._is_finished = is_at_its_end(state)
+        if state.is_world_process_zero:
+            self._is_open = True
+        if state.is_world_process_zero and not self._is_finished:
+            self._attempt(self._begin, args.output_dir, state)
+            early, self._early = self._early, []
+            for entry in early if state.global_step == 0 else []:  # else the log has them, or is another's
+                self._attempt(runlog.append, args.output_dir, entry)
+
+    def on_log(
+        self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **_: Any
+    ) -> None:
+        """Write a line. An evaluation before the training waits for it: without one, the folder's log is not ours."""
+        if not state.is_world_process_zero or not logs or (self._is_finished and "train_runtime" in logs):
+            return
+        entry = {"step": state.global_step, "epoch": state.epoch} | logs
+        if self._is_open:
+            self._attempt(runlog.append, args.output_dir, entry)
+        else:
+            self._early.append(entry)
+
+    def _begin(self, output_dir: str, state: TrainerState) -> None:
+        runlog.begin(output_dir, state.global_step, self._description(state))
+
+    def _description(self, state: TrainerState) -> dict[str, Any]:
+        trainer, args = self._trainer, self._trainer.args
+        return {
+            "methods": list(args.shaping_names),
+            "model": self._cards.base_model[0],
+            "max_steps": state.max_steps,
+            "processes": trainer.accelerator.num_processes,
+            "settings": self._cards.recipe | public(changed(args)),
+            "defaults": public(defaults(args)),
+            "versions": installed(PACKAGES),
+        }
+
+    def _attempt(self, write: Callable[..., None], output_dir: str, *given: Any) -> None:
+        try:
+            write(output_dir, *given)
+        except Exception:  # of a full disk, or of a value that nobody foresaw
+            if not self._failed:
+                text = "The run log in %s cannot be written; the training continues."
+                logger.warning(text, output_dir, exc_info=True)
+            self._failed = True

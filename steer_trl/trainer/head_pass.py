@@ -1,0 +1,110 @@
+"""The exact sensitivity of each token's entropy, by one more pass of the LM head, at half the temperature.
+
+`entropy_sensitivity_without_logits` asks for log-probabilities and entropies at the temperature, which TRL's head
+gives, and at half of it. So the backbone's hidden states are caught as they pass, and TRL's head goes over them once
+more, without gradient: what it knows of soft caps, scales, precision and sharded weights holds here too. Hooks do it
+that are there for one pass; where nobody asks, the model is as TRL left it.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+from accelerate.utils import is_peft_model
+from torch import Tensor
+from torch.utils.hooks import RemovableHandle
+from transformers.modeling_outputs import BaseModelOutput
+from trl.trainer.utils import add_fused_lm_head
+
+from steer_trl.functional import entropy_sensitivity_without_logits
+from steer_trl.shaping import reads_sensitivities
+from steer_trl.trainer.inputs import Score
+from steer_trl.trainer.log.guard import guard
+from steer_trl.trainer.trl import GRPOTrainer
+
+
+class HeadOnly:
+    """What TRL's fused head asks of a model, with hidden states that are given in the place of a backbone."""
+
+    def __init__(self, model: Any, temperature: float, cast_lm_head_to_fp32: bool) -> None:
+        self.config, self.get_output_embeddings = model.config, model.get_output_embeddings
+        add_fused_lm_head(self, temperature, cast_lm_head_to_fp32, outputs=("log_probs", "entropy"))  # type: ignore[arg-type]
+
+    def base_model(self, hidden_states: torch.FloatTensor, **_: Any) -> BaseModelOutput:
+        """Return what a backbone would."""
+        return BaseModelOutput(last_hidden_state=hidden_states)
+
+    def forward(self, hidden_states: Tensor, **labels: Any) -> Any:
+        """Return TRL's `FusedCausalLMOutput` with `fused_lm_head=True`: TRL puts its own forward in this place."""
+        raise NotImplementedError
+
+
+def _guard(trainer: GRPOTrainer) -> AbstractContextManager[None]:
+    """Let no error out, unless a method cannot do without the sensitivities."""
+    if reads_sensitivities(trainer.shapers):
+        return nullcontext()
+    return guard(trainer, "The exact entropy change cannot be predicted for this model")
+
+
+@contextmanager
+def scoring(trainer: GRPOTrainer, wants_sensitivities: bool) -> Iterator[Callable[[tuple[Any, ...]], Score]]:
+    """Give a function that makes the score `[B, T]` of what TRL's forward pass returned inside.
+
+    With `wants_sensitivities` each pass of the policy inside is followed by one of its head. Collective then where
+    the head's weights are sharded: the same on every rank. Where it fails and only a diagnostic asks, they are NaN:
+    what is made of them has the same keys on every rank, and counts no token on this one.
+    """
+    found: list[Tensor] = []
+
+    def score_of(outputs: tuple[Any, ...]) -> Score:
+        logps, entropies, *_ = outputs
+        if not wants_sensitivities:
+            return Score(logps, entropies)
+        with _guard(trainer):
+            return Score(logps, entropies, _joined(found, logps))
+        return Score(logps, entropies, torch.full_like(logps, math.nan))
+
+    hooks: list[RemovableHandle] = []
+    if wants_sensitivities:
+        with _guard(trainer):
+            hooks = _hooks(trainer, found)
+    try:
+        yield score_of
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _joined(found: list[Tensor], logps: Tensor) -> Tensor:
+    """The sensitivities `[B, T]` of the chunks in which the batch went through the model."""
+    missing = len(logps) - sum(map(len, found))
+    if missing:
+        raise RuntimeError(f"{missing} of {len(logps)} sequences have passed the model without its hooks")
+    return torch.cat([x[:, -logps.size(1) :] for x in found])
+
+
+def _hooks(trainer: GRPOTrainer, found: list[Tensor]) -> list[RemovableHandle]:
+    """Append to `found` the sensitivities `[b, S - 1]` of each pass of the policy's fused head."""
+    policy = trainer.accelerator.unwrap_model(trainer.model, keep_torch_compile=False)
+    policy = policy.get_base_model() if is_peft_model(policy) else policy
+    head = HeadOnly(policy, trainer.temperature / 2, trainer.args.cast_lm_head_to_fp32)
+    hidden_states: list[Tensor] = []
+
+    def catch(_backbone: Any, _args: Any, output: Any) -> None:
+        hidden_states[:] = [output.last_hidden_state.detach()]
+
+    @torch.no_grad()
+    def score_again(_policy: Any, _args: Any, kwargs: dict[str, Any], output: Any) -> None:
+        with _guard(trainer):
+            (states,) = hidden_states
+            # A mixture of experts has its auxiliary loss from the first pass; here are no routers for it.
+            half = head.forward(states, labels=kwargs["labels"], fused_lm_head=True, output_router_logits=False)
+            found.append(
+                entropy_sensitivity_without_logits(output.log_probs, output.entropy, half.log_probs, half.entropy)
+            )
+
+    # First of all hooks: FSDP's and DeepSpeed's shard the weights again.
+    again = policy.register_forward_hook(score_again, with_kwargs=True, prepend=True)
+    return [policy.base_model.register_forward_hook(catch), again]

@@ -1,0 +1,71 @@
+"""What the log says of an optimizer step: the statistics of its micro-batches, gathered from all ranks once.
+
+The cheap ones are of every step. Every `diagnostics_steps` steps it is looked at closely: methods and diagnostics are
+then given the exact sensitivities, and a micro-batch is scored again after the update (`realised_change.py`).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from steer_trl.diagnostics import (
+    change_statistics,
+    sanity_statistics,
+    shaping_statistics,
+    token_statistics,
+    weight_statistics,
+)
+from steer_trl.shaping import Shaped, Shaper, TokenBatch
+from steer_trl.trainer.inputs import Score
+from steer_trl.trainer.log.realised_change import SecondLook
+from steer_trl.trainer.log.sums import StepSummary
+from steer_trl.trainer.trl import GRPOTrainer, append_to_log
+
+
+class StepLog:
+    """The log of the step that the trainer is in, and of the evaluation batch that may come within it."""
+
+    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper]) -> None:
+        self._trainer, self._shapers = trainer, shapers
+        self._weighs = any(shaper.overrides("weights") for shaper in shapers.values())
+        self._acts = self._weighs or any(shaper.overrides("bonus") for shaper in shapers.values())
+        self._summaries = {"train": StepSummary(), "eval": StepSummary()}
+        self._second_look = SecondLook(trainer)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is anything to say of the batch that the model is at."""
+        return bool(self._shapers) or (self._trainer.args.diagnostics and self._trainer.model.training)
+
+    @property
+    def is_close_look(self) -> bool:
+        """Whether the batch is of an optimizer step that is looked at closely, one of every `diagnostics_steps`."""
+        args = self._trainer.args
+        every = args.diagnostics_steps if args.diagnostics and self._trainer.model.training else 0
+        return every > 0 and not self._trainer.is_compiled and self._trainer.state.global_step % every == 0
+
+    def look_again(self, score: Callable[[dict[str, Any]], Score]) -> None:
+        """At the beginning of a step, score the micro-batch kept of the one before. Collective with shards."""
+        self._summaries["train"].add(self._second_look.take(score))
+
+    def add(self, mode: str, inputs: dict[str, Any], batch: TokenBatch, result: Shaped, is_first: bool) -> None:
+        """Take in a micro-batch; `is_first` says that it begins the step."""
+        summary = self._summaries[mode]
+        summary.add(sanity_statistics(batch, self._trainer.model.config.get_text_config().vocab_size))
+        if self._shapers:
+            summary.add(shaping_statistics(batch, result))
+            summary.add_weights(result.weights, batch.mask)
+        if mode == "eval" or not self._trainer.args.diagnostics:
+            return
+        advantages = batch.advantages if result.advantages is None else result.advantages
+        if self._weighs:
+            summary.add(weight_statistics(result.weights, batch.mask))
+        summary.add(token_statistics(batch))
+        summary.add(change_statistics(batch, advantages))
+        if is_first and self.is_close_look:
+            self._second_look.keep(inputs, batch, advantages)
+
+    def write(self, mode: str) -> None:
+        """Write what was added into TRL's log. Collective."""
+        append_to_log(self._trainer, self._summaries[mode].pop(self._trainer.accelerator), mode)
+        for shaper in self._shapers.values():
+            append_to_log(self._trainer, shaper.metrics(), mode)

@@ -1,0 +1,121 @@
+"""Every few optimizer steps, some whole groups of a rollout token by token, in `<output_dir>/_logs/tokens`.
+
+A rollout is marked when it is written: its completions then know their place in it, however TRL shuffles and splits
+them. While it is trained on for the first time, each rank keeps the lines of the chosen groups, and at the end of an
+optimizer step the main process writes those of all ranks.
+"""
+
+import logging
+from math import ceil
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+
+from steer_trl import runlog
+from steer_trl.shaping import Shaped, TokenBatch
+from steer_trl.trainer.groups import own_rows, total_reward
+from steer_trl.trainer.inputs import REWARDS, ROWS
+from steer_trl.trainer.log.token_export import line_of, token_numbers
+from steer_trl.trainer.rollout import RolloutShaping
+from steer_trl.trainer.trl import GRPOTrainer, steps_per_rollout
+from steer_trl.validation import from_state
+
+logger = logging.getLogger(__name__)
+
+
+class TokenLog:
+    """The look at single tokens; nothing happens between two looks.
+
+    Attributes:
+        is_looking (`bool`): whether the micro-batches that come now belong to a marked rollout. The same on all ranks.
+    """
+
+    def __init__(self, trainer: GRPOTrainer, rollouts: RolloutShaping) -> None:
+        self._trainer, self._rollouts = trainer, rollouts
+        self.begin_training()
+
+    def begin_training(self) -> None:
+        """Begin without a look; nothing is left of one that was interrupted."""
+        self.is_looking = False
+        self._step = self._seen = 0
+        self._lines: list[dict[str, Any]] = []
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the look is in its rollout; empty without one."""
+        return {"step": self._step, "micro_batches": self._seen} if self.is_looking else {}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Continue a look in the middle of its rollout, unless looks are switched off.
+
+        Raises:
+            `ValueError`: a state that cannot be.
+        """
+        step, seen = (
+            from_state(state, name, lambda value: isinstance(value, int) and value >= 0, "a whole number >= 0")
+            for name in ("step", "micro_batches")
+        )
+        if self._trainer.args.log_tokens:
+            self.is_looking, self._step, self._seen = True, step, seen
+
+    def mark(self, rollout: dict[str, Any]) -> dict[str, Any]:
+        """Add to a training rollout the places and rewards of its completions, if it is to be looked at."""
+        if self._trainer.model.training:
+            step = self._trainer.state.global_step + 1
+            self.is_looking = self._is_due(step)
+            if self.is_looking:
+                self._step, self._seen = step, 0
+                own = own_rows(self._trainer, rollout)
+                rollout.setdefault(ROWS, own)
+                rollout[REWARDS] = self._rollouts.rewards_per_function[own]
+        return rollout
+
+    @torch.no_grad()
+    def look(self, inputs: dict[str, Any], batch: TokenBatch, result: Shaped | None = None) -> None:
+        """Keep the lines of the micro-batch `inputs`; write them at the end of an optimizer step. Collective."""
+        if not self.is_looking or not self._trainer.model.training:
+            return
+        trainer, args = self._trainer, self._trainer.args
+        size, numbers = trainer.num_generations, token_numbers(inputs, batch, result)
+        for row in (inputs[ROWS] < args.log_tokens_groups * size).nonzero().flatten().tolist():
+            place, rewards = int(inputs[ROWS][row]), inputs[REWARDS][row].tolist()
+            known = {
+                "step": trainer.state.global_step + 1,
+                "export_step": self._step,
+                "rank": trainer.accelerator.process_index,
+                "micro_step": self._seen,
+                "micro_sequence_idx": row,
+                "export_sequence_idx": place,
+                "group": place // size,
+                "completion": place % size,
+                "reward": total_reward(trainer, inputs[REWARDS][row : row + 1]).item(),
+                "rewards": dict(zip(trainer.reward_func_names, rewards, strict=True)),
+            }
+            self._lines.append(line_of(trainer, inputs, batch, numbers, row, known))
+        self._seen += 1
+        is_over = self._seen == args.steps_per_generation
+        if trainer.accelerator.sync_gradients or is_over:
+            self._write()
+        self.is_looking = not is_over
+
+    def _is_due(self, step: int) -> bool:
+        """Whether a multiple of the interval, or the first step, is among those of the rollout that begins now."""
+        interval = self._trainer.args.log_tokens
+        if not interval or step == self._step:  # of several rollouts in one step the first
+            return False
+        last = step - 1 + ceil(steps_per_rollout(self._trainer) / self._trainer.args.gradient_accumulation_steps)
+        return step == 1 or last // interval > (step - 1) // interval
+
+    def _write(self) -> None:
+        lines, self._lines = gather_object(self._lines), []
+        output_dir = self._trainer.args.output_dir
+        path = runlog.token_path(output_dir, self._step)
+        if not self._trainer.is_world_process_zero():
+            return
+        try:
+            if self._seen <= self._trainer.args.gradient_accumulation_steps:  # the first of this rollout
+                path.unlink(missing_ok=True)
+            for line in sorted(lines, key=lambda line: line["export_sequence_idx"]):
+                runlog.append(output_dir, line, f"{runlog.TOKENS}/{path.name}")
+        except OSError:
+            logger.warning("%s cannot be written; the training goes on.", path, exc_info=True)

@@ -1,0 +1,1 @@
+"""Dynamic sampling: which groups of a rollout are trained on, and where other prompts come from."""

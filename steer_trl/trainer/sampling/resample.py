@@ -1,0 +1,199 @@
+"""`"resample"`: groups that teach nothing are replaced by other prompts' groups, until the rollout is full.
+
+An attempt writes the groups of the next prompts: TRL's method is run on them up to the point where the completions are
+there, and stopped. When enough groups are informative, the ranks share them out evenly, and TRL's method is run once
+more, to its end; where it would write completions, it is given those. Groups that are left over wait for the next
+rollout. They and the place in the data are in every checkpoint, `dynamic_sampling.pt`.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from steer_trl.config import SteerGRPOConfig
+from steer_trl.exceptions import CannotContinueError
+from steer_trl.system import write_whole
+from steer_trl.trainer.sampling.completions import Completion, Group, exchanged, given_back, taken, written_tokens
+from steer_trl.trainer.sampling.log import Judged, leave_out_empty, tell_sampling
+from steer_trl.trainer.sampling.prompts import PromptStream
+from steer_trl.trainer.sampling.select import (
+    DynamicSampling,
+    Generate,
+    Masking,
+    Rows,
+    Score,
+    correctness_column,
+    judged,
+)
+from steer_trl.trainer.sampling.waiting import alike, fitting
+from steer_trl.trainer.trl import GRPOTrainer, append_to_log, micro_batches_done, steps_per_rollout
+
+logger = logging.getLogger(__name__)
+
+STATE_FILE = "dynamic_sampling.pt"
+T = TypeVar("T")
+
+
+class _Written(Exception):
+    """Ends TRL's method where an attempt's completions are there; its arguments are these and the verdict on them."""
+
+
+class Resampling(DynamicSampling):
+    """Writes groups until enough are informative."""
+
+    def __init__(self, trainer: GRPOTrainer) -> None:
+        super().__init__(trainer)
+        self._waiting: list[Group] = []
+        self._answer: Callable[[list[Any], Generate, Score], tuple[Any, ...]] | None = None
+        self._chosen: Judged | None = None  # while TRL makes the rollout
+        self._was_short = False
+
+    # One rollout.
+
+    @contextmanager
+    def choosing(self, inputs: Rows, write: Callable[[Rows], Any]) -> Iterator[Rows]:
+        groups, found, attempts = self._collected(write)
+        completions = [completion for group in groups for completion in group]
+        chosen = self._chosen = self._verdict(completions, found)
+        own, hidden = self._share(completions), self._share(chosen.hidden.tolist())
+        masked = found < len(groups) or any(completion["tool_mask"] for completion in completions)
+        self._answer = lambda prompts, *_: given_back(self._trainer, prompts, own, hidden, masked)
+        try:
+            yield [self._stream.row(completion["number"]) for completion in own]
+        finally:
+            self._answer = self._chosen = None
+        tell_sampling(self._trainer, Judged.merged(attempts) if attempts else None, chosen)
+        counts = {
+            "dynamic_sampling/attempts": float(len(attempts)),
+            "dynamic_sampling/waiting": float(len(self._waiting)),
+            "dynamic_sampling/epochs": self._stream.epochs,
+        }
+        append_to_log(self._trainer, counts)
+
+    def generated(self, prompts: list[Any], generate: Generate, score: Score) -> tuple[Any, ...]:
+        return generate(prompts) if self._answer is None else self._answer(prompts, generate, score)
+
+    def rewards(self, score: Callable[[], Tensor]) -> Tensor:
+        return score() if self._chosen is None else self._chosen.seen_rewards
+
+    def loss_logged(self, inputs: dict[str, Any]) -> None:
+        leave_out_empty(self._trainer, inputs)
+
+    def _collected(self, write: Callable[[Rows], Any]) -> tuple[list[Group], int, list[Judged]]:
+        """Return the groups of a rollout, how many are informative, which come first, and the verdicts on attempts."""
+        args, size = self._trainer.args, self._trainer.num_generations
+        wanted = args.generation_batch_size // size
+        groups, self._waiting = self._waiting, []
+        attempts: list[Judged] = []
+        rejects: list[Group] = []
+        while len(groups) < wanted and len(attempts) < args.dynamic_sampling_max_attempts:
+            own, verdict = self._attempt(write)
+            attempts.append(verdict)
+            groups = alike(groups, own)
+            informative = verdict.informative.nonzero().flatten().tolist()
+            missing = max(wanted - len(groups) - len(informative), 0)
+            others = (~verdict.informative).nonzero().flatten().tolist()[:missing]
+            if len(attempts) < args.dynamic_sampling_max_attempts:  # others are needed at the very end only
+                others = []
+            first = self._trainer.accelerator.process_index * len(own)
+            written = exchanged(own, first, [*informative, *others], size)
+            groups, rejects = groups + written[: len(informative)], written[len(informative) :]
+        found = min(len(groups), wanted)
+        self._say_if_short(found, wanted, attempts)
+        if args.dynamic_sampling_surplus == "keep":
+            self._waiting = groups[wanted:]
+        return groups[:wanted] + rejects, found, attempts
+
+    def _attempt(self, write: Callable[[Rows], Any]) -> tuple[list[Completion], Judged]:
+        """Write the groups of the next prompts; return this rank's completions and the verdict on all ranks'."""
+        numbers = self._stream.draw(self._trainer.args.dynamic_sampling_factor)
+        own = self._share([number for number in numbers for _ in range(self._trainer.num_generations)])
+        inputs = [self._stream.row(number) for number in own]
+
+        def take(prompts: list[Any], generate: Generate, score: Score) -> tuple[Any, ...]:
+            generated = generate(prompts)
+            verdict = judged(self._trainer, inputs, prompts, generated, score)
+            raise _Written(taken(self._trainer, own, generated, self._share(verdict.rewards)), verdict)
+
+        self._answer = take
+        try:
+            write(inputs)
+        except _Written as written:
+            return written.args[0], written.args[1]
+        finally:
+            self._answer = None
+        raise AssertionError("TRL has made a rollout without writing it")
+
+    def _share(self, of_all_ranks: Sequence[T] | Tensor) -> Any:
+        """This rank's part."""
+        count = len(of_all_ranks) // self._trainer.accelerator.num_processes
+        first = self._trainer.accelerator.process_index * count
+        return of_all_ranks[first : first + count]
+
+    def _verdict(self, completions: list[Completion], found: int) -> Judged:
+        """What is known of the chosen completions, the first `found` groups of which are trained on."""
+        device = self._trainer.accelerator.device
+        rewards = torch.tensor([completion["rewards"] for completion in completions], device=device)
+        lengths = torch.tensor([written_tokens(completion) for completion in completions], device=device)
+        groups = torch.arange(len(completions) // self._trainer.num_generations, device=device)
+        return Judged(rewards, rewards[:, correctness_column(self._trainer)], lengths, groups < found)
+
+    def _say_if_short(self, found: int, wanted: int, attempts: list[Judged]) -> None:
+        is_short, was_short = found < wanted, self._was_short
+        self._was_short = is_short
+        if not is_short:
+            return
+        text = (
+            f"dynamic_sampling='resample' found {found} of the {wanted} groups of a rollout in {len(attempts)} "
+            f"attempts ({sum(len(verdict.informative) for verdict in attempts)} prompts); all completions of the "
+            "other prompts were correct, or none was. Give prompts of fitting difficulty, write more completions for "
+            "each (num_generations), or raise dynamic_sampling_max_attempts or dynamic_sampling_factor."
+        )
+        if self._trainer.args.dynamic_sampling_exhausted == "error":
+            raise CannotContinueError(
+                f"{text} With dynamic_sampling_exhausted='train' the run continues with what was found."
+            )
+        if not was_short and self._trainer.accelerator.is_main_process:
+            logger.warning(
+                "%s The run continues with those it found; this is not repeated until a rollout is full.", text
+            )
+
+    # A training, and its checkpoints.
+
+    def read(self, sampler: Any) -> None:
+        self._stream, self._waiting = PromptStream(sampler), []
+
+    def save(self, folder: Path) -> None:
+        if self._trainer.args.should_save:
+            names = self._trainer.reward_func_names
+            state = {"prompts": self._stream.state_dict(), "waiting": self._waiting, "reward_names": names}
+            write_whole(folder / STATE_FILE, lambda path: torch.save(state, path))
+
+    def load(self, folder: Path) -> None:
+        path = folder / STATE_FILE
+        if path.exists():
+            state = torch.load(path, weights_only=True)
+            self._stream.load_state_dict(state["prompts"])
+            self._waiting = fitting(self._trainer, state["waiting"], state.get("reward_names"))
+            return
+        rollouts = -(-micro_batches_done(self._trainer) // steps_per_rollout(self._trainer))
+        self._stream.draw(rollouts)
+        logger.warning(
+            "%s has no %s: the first %d rollouts of prompts are taken for read, as without dynamic sampling.",
+            folder,
+            STATE_FILE,
+            rollouts,
+        )
+
+
+SWITCHES = {"none": DynamicSampling, "mask": Masking, "resample": Resampling}
+
+
+def make_sampling(trainer: GRPOTrainer, args: SteerGRPOConfig) -> DynamicSampling:
+    """What `dynamic_sampling` says; `trainer` need not be finished."""
+    return SWITCHES[args.dynamic_sampling](trainer)

@@ -1,0 +1,184 @@
+"""What a run shows on the terminal: one line for each log, in words."""
+
+import logging
+import re
+
+import pytest
+from support.runs import OPEN_STARE
+from transformers import PrinterCallback, ProgressCallback, TrainerCallback, TrainerState
+from transformers.utils.notebook import NotebookProgressCallback
+
+from steer_trl import SteerGRPOTrainer
+from steer_trl.trainer.callbacks.terminal import StepLines, StepProgress, Story, duration, show_lines
+
+LOG = {
+    "reward": 0.312,
+    "entropy": 0.5,
+    "rollout_entropy": 0.4231,
+    "stare/target_entropy": 0.44,
+    "stare/gate": 1.0,
+    "shaping/weight_min": 0.8,
+    "shaping/weight_max": 1.0,
+    "shaping/weight_mean": 0.99312,
+    "shaping/share_changed": 0.314,
+    "completions/clipped_ratio": 0.04,
+    "frac_reward_zero_std": 0.22,
+    "step_time": 14.2,
+    "loss": 0.001,
+}
+
+
+def state(step, history=()):
+    return TrainerState(global_step=step, max_steps=2400, log_history=list(history), is_world_process_zero=True)
+
+
+def test_a_line_says_what_matters(monkeypatch):
+    story = Story()
+    monkeypatch.setattr("time.monotonic", lambda: 100.0)
+    story.begin(state(0))
+    story.line({"rollout_entropy": 0.55}, state(1))
+    monkeypatch.setattr("time.monotonic", lambda: 100.0 + 12 * 13.8)
+    assert story.line(LOG, state(12)) == (
+        "step 12/2400  reward 0.312  entropy 0.423 (start 0.55, target 0.44, gate open)  weights 0.80..1.00, mean "
+        "0.993, 31 % changed  truncated 4 %  same reward 22 %  14 s, 9 h 59 min left"
+    )
+
+
+def test_the_time_left_is_that_of_the_last_steps(monkeypatch):
+    """Not of what came before the first, such as an evaluation of a quarter of an hour."""
+    story, clock = Story(), iter([0.0, 900.0, *(900.0 + 2 * step for step in range(1, 40))])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    story.begin(state(0))
+    first, *later = [story.line({"entropy": 0.4, "step_time": 1.5}, state(step)) for step in range(1, 35)]
+    assert first.endswith("1.5 s, 59 min 58 s left")  # 2399 steps
+    assert later[0].endswith("1 h 19 min left") and later[-1].endswith("1 h 18 min left")  # two seconds each
+
+
+def test_a_resumed_run_remembers_its_start_and_counts_its_own_time(monkeypatch):
+    story = Story()
+    monkeypatch.setattr("time.monotonic", lambda: 0.0)
+    said = story.begin(state(10, [{"loss": 1.0}, {"rollout_entropy": 0.6}, {"rollout_entropy": 0.5}]))
+    assert said == "resuming from checkpoint-10 at step 10 of 2400"
+    monkeypatch.setattr("time.monotonic", lambda: 20.0)
+    assert re.search(r"start 0\.6\).* 13 h 16 min left", story.line({"entropy": 0.4}, state(11)))
+
+
+@pytest.mark.parametrize(
+    ("logs", "line"),
+    [
+        ({"reward": None, "entropy": None}, "step 3/2400"),  # no completion was left to train on
+        ({"entropy": 0.25}, "step 3/2400  entropy 0.25 (start 0.25)"),
+        (  # the first rollout's, not the mean of the first line
+            {"entropy": 0.25, "hold_entropy/initial_entropy": 0.4, "hold_entropy/target": 0.2},
+            "step 3/2400  entropy 0.25 (start 0.4, target 0.2)",
+        ),
+        (  # its sign is what a run that is above its level, and one that spends, are told by
+            {"entropy": 0.25, "hold_entropy/target": 0.2, "hold_entropy/strength": 0.0},
+            "step 3/2400  entropy 0.25 (start 0.25, target 0.2, strength 0)",
+        ),
+        (
+            {"entropy": 0.15, "hold_entropy/target": 0.2, "hold_entropy/strength": 0.234},
+            "step 3/2400  entropy 0.15 (start 0.15, target 0.2, strength +0.23)",
+        ),
+        (
+            {"entropy": 0.25, "hold_entropy/target": 0.2, "hold_entropy/strength": -1.0},
+            "step 3/2400  entropy 0.25 (start 0.25, target 0.2, strength -1.00, spends)",
+        ),
+        ({"entropy": 0.25, "stare/gate": 0.0}, "step 3/2400  entropy 0.25 (start 0.25, gate closed)"),
+        (
+            {"entropy": 0.25, "stare/gate": 0.5},  # over several steps
+            "step 3/2400  entropy 0.25 (start 0.25, gate 0.50)",
+        ),
+        (
+            {"eval_aime24_avg@32": 0.3125, "eval_reward": 0.5, "eval_runtime": 3.0, "eval_aime24_truncated": 0.1},
+            "step 3/2400  evaluation  aime24_avg@32 0.312  reward 0.5",
+        ),
+        ({"train_runtime": 754.0, "train_loss": 0.1}, "trained 0 steps in 12 min 34 s"),
+    ],
+)
+def test_other_logs(logs, line):
+    story = Story()
+    story.first_step = 3  # nothing is known of how long a step takes
+    assert story.line(logs, state(3)) == line
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.004, "0.004 s"),
+        (0.84, "0.84 s"),
+        (14.4, "14 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min"),
+        (185, "3 min 5 s"),
+        (3600, "1 h"),
+        (33120, "9 h 12 min"),
+        (187200, "2 d 4 h"),
+    ],
+)
+def test_a_duration_in_words(seconds, text):
+    assert duration(seconds) == text
+
+
+class TestInTraining:
+    @pytest.mark.parametrize("quiet", [True, False], ids=["lines", "bar"])
+    def test_a_line_for_each_step_and_no_dictionary(self, make_trainer, capsys, quiet):
+        trainer = make_trainer(SteerGRPOTrainer, max_steps=2, disable_tqdm=True, **OPEN_STARE)
+        kind = StepLines if quiet else StepProgress
+        trainer.add_callback(PrinterCallback if quiet else ProgressCallback)  # the fixture has removed the first
+        show_lines(trainer)
+        assert [type(callback) for callback in trainer.callback_handler.callbacks].count(kind) == 1
+        trainer.train()
+        captured = capsys.readouterr()
+        lines = [line.strip() for line in captured.out.replace("\r", "\n").splitlines() if line.strip()]
+        steps = [line for line in lines if line.startswith("step ")]
+        pattern = (
+            r"step \d/2  reward \S+  entropy \S+ \(start \S+, target 100, gate open\)  weights 1.00\.\.1.10, mean"
+        )
+        assert len(steps) == 2 and all(re.match(pattern, line) for line in steps), lines
+        assert lines[-1].startswith("trained 2 steps in ") and "{" not in captured.out
+        assert quiet or re.search(r"entropy=\S+, reward=", captured.err)
+
+    def test_a_warning_stands_above_the_bar(self, make_trainer, capsys):
+        class Warns(TrainerCallback):
+            def on_step_end(self, *_, **__):
+                logging.getLogger("steer_trl").warning("The entropy collapses.")
+
+        trainer = make_trainer(SteerGRPOTrainer, max_steps=2, disable_tqdm=False)
+        trainer.add_callback(Warns)
+        trainer.train()
+        lines = [line.strip() for line in capsys.readouterr().err.replace("\r", "\n").splitlines()]
+        assert lines.count("The entropy collapses.") == 2  # not behind the bar, as `50%|...reward=0]The entropy`
+
+    def test_a_bar_is_replaced_by_ours_when_the_trainer_is_made(self, make_trainer):
+        trainer = make_trainer(SteerGRPOTrainer, disable_tqdm=False)
+        kinds = [type(callback) for callback in trainer.callback_handler.callbacks]
+        assert StepProgress in kinds and ProgressCallback not in kinds
+        trainer = make_trainer(SteerGRPOTrainer, disable_tqdm=False, terminal_log="dict")
+        kinds = [type(callback) for callback in trainer.callback_handler.callbacks]
+        assert ProgressCallback in kinds and StepProgress not in kinds
+
+    def test_a_notebook_and_a_callback_of_the_users_keep_their_display(self, make_trainer):
+        class Mine(ProgressCallback):
+            pass
+
+        trainer = make_trainer(SteerGRPOTrainer)
+        for callback in (NotebookProgressCallback, Mine):
+            trainer.add_callback(callback)
+        show_lines(trainer)
+        kinds = {type(callback) for callback in trainer.callback_handler.callbacks}
+        assert {NotebookProgressCallback, Mine} <= kinds
+
+    def test_other_callbacks_are_given_the_log_as_it_is(self, make_trainer):
+        """Transformers' own display takes `total_flos` out of it."""
+        seen = []
+
+        class Watch(TrainerCallback):
+            def on_log(self, args, state, control, logs=None, **kwargs):
+                seen.append(set(logs))
+
+        trainer = make_trainer(SteerGRPOTrainer, max_steps=1, terminal_log="dict")
+        trainer.add_callback(StepLines)
+        trainer.add_callback(Watch)
+        trainer.train()
+        assert any("total_flos" in keys for keys in seen)
