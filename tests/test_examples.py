@@ -133,6 +133,7 @@ def test_smoke_recipe_trains_a_checkpoint_that_transformers_loads(tmp_path, tiny
 def test_the_plain_script(tmp_path, tiny_folder, problems):
     fields = {"model": tiny_folder, "dataset": problems, "output_dir": tmp_path / "out", "max_steps": 1}
     fields |= {"per_device_train_batch_size": 8, "max_completion_length": 4, "use_cpu": "true", "bf16": "false"}
+    fields |= {"gradient_accumulation_steps": 1, "steps_per_generation": 1, "dynamic_sampling_max_attempts": 1}
     flags = [part for name, value in fields.items() for part in (f"--{name}", value)]
     run(ROOT / "examples/train_math.py", *flags, folder=tmp_path)
     AutoModelForCausalLM.from_pretrained(tmp_path / "out")
@@ -154,7 +155,7 @@ def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, pr
     card = (tmp_path / "out/README.md").read_text()
     assert "Trained by `python -m steer_trl.cli`, on 2 processes" in card
     (again,) = [yaml.safe_load(block.split("```")[0]) for block in card.split("```yaml\n")[1:]]
-    assert (again["model_name_or_path"], again["dataset_name"]) == (str(tiny_folder), str(problems))
+    assert (again["model_name_or_path"], again["dataset_name"]) == (str(tiny_folder), [str(problems)])
     assert again["instruction"] == INSTRUCTIONS["boxed"] and f"````text\n{INSTRUCTIONS['boxed']}\n````" in card
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(again | {"output_dir": str(tmp_path / "again")}))
     _, args, _ = parse(["--config", str(tmp_path / "again.yaml"), "--use_cpu", "true", "--bf16", "false"])

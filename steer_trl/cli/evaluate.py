@@ -26,6 +26,7 @@ from steer_trl.cli.parser import RecipeParser
 from steer_trl.cli.rewards import MATH, load_rewards
 from steer_trl.cli.sentences import lacking
 from steer_trl.data import SOURCES
+from steer_trl.data.instructions import PAPERS
 from steer_trl.data.loader import argument_complaints
 from steer_trl.evaluation.backends import TransformersGenerator, VLLMGenerator, has_vllm, prompt_token_ids
 from steer_trl.evaluation.benchmarks import (
@@ -92,12 +93,13 @@ class EvalArguments:
         default=None, metadata={"help": "Completions drawn at once; 32 with Transformers, 4096 with vLLM."}
     )
     answer_format: str = field(
-        default="boxed", metadata={"help": "boxed, or answer_line for a last line 'Answer: ...'."}
+        default="boxed", metadata={"help": "boxed, answer_line for a last line 'Answer: ...', or either of them."}
     )
     instruction: str | None = field(
         default=None,
         metadata={
-            "help": "A custom wording, with {problem} once; or a YAML file with one for each benchmark by name."
+            "help": "A custom wording, with {problem} once; or a YAML file with one for each benchmark by name; or "
+            "papers, how the papers' test files ask, with --answer_format either."
         },
     )
     judge: str = field(
@@ -148,7 +150,13 @@ class EvalArguments:
             complaints += at_least("batch_size", self.batch_size, 1)
         wordings = self.wording.values() if isinstance(self.wording, dict) else [self.wording]
         for wording in wordings:
-            complaints += argument_complaints(self.answer_format, wording, self.limit)
+            own = None if wording == PAPERS else wording
+            complaints += argument_complaints(self.answer_format, own, self.limit)
+        if self.instruction == PAPERS and self.answer_format != "either":
+            complaints.append(
+                f"answer_format must be 'either' with instruction='papers', which asks in two ways, got "
+                f"{self.answer_format!r}. Add --answer_format either."
+            )
         complaints += self._idle_complaints()
         self.ways_to_draw()
         complaints += model_complaints(self.model_name_or_path, self.model_revision) + benchmark_complaints(

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
+from transformers import AutoTokenizer
 from trl import GRPOConfig, ModelConfig, get_peft_config, get_quantization_config
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
@@ -30,7 +31,7 @@ from steer_trl.cli.overwrite import model_is_saved, remove_run
 from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume
 from steer_trl.cli.recipe_files import layers
 from steer_trl.cli.sentences import split_off
-from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
+from steer_trl.data.lengths import drop_long_prompts
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.options.unused import defaults, unread
 from steer_trl.redact import changed, public
@@ -166,7 +167,14 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         if state.is_local_main_process:
             check(math_args, training_args, model_args)
         rewards, tools, dataset = math_args.load_rewards(), math_args.load_tools(), math_args.load_dataset()
-        benchmarks = load_benchmarks(math_args.eval_benchmarks) if math_args.eval_benchmarks else None
+        if math_args.max_prompt_length is not None:
+            tokenizer = AutoTokenizer.from_pretrained(
+                model_args.model_name_or_path,
+                revision=model_args.model_revision,
+                trust_remote_code=training_args.trust_remote_code,
+            )
+            dataset = drop_long_prompts(dataset, tokenizer, math_args.max_prompt_length)
+        benchmarks = math_args.load_benchmarks(training_args.max_completion_length)
     trainer = _make_trainer(math_args, training_args, model_args, rewards, tools, dataset, benchmarks)
     if math_args.overwrite_output_dir and training_args.should_save:
         remove_run(Path(training_args.output_dir))
@@ -189,11 +197,6 @@ def _make_trainer(
     dataset: Any,
     benchmarks: Any,
 ) -> SteerGRPOTrainer:
-    sampling = Sampling(
-        temperature=math_args.eval_temperature,
-        top_p=math_args.eval_top_p,
-        max_tokens=training_args.max_completion_length,
-    )
     loading = {
         "revision": model_args.model_revision,
         "attn_implementation": model_args.attn_implementation,
@@ -207,7 +210,7 @@ def _make_trainer(
         tools=tools,
         args=training_args,
         train_dataset=dataset,
-        benchmarks=BenchmarkEvaluation(benchmarks, sampling) if benchmarks else None,
+        benchmarks=benchmarks,
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )

@@ -191,7 +191,7 @@ MISTAKES = [
     (
         train(config="texts.yaml", output_dir=None, dataset_name=None, model_name_or_path=None),
         "output_dir must be a text, got 5",
-        "dataset_name must be a text, got 5",
+        "dataset_name must be a list of texts, got 5",
         r"model_name_or_path must be a text, got \['x'\]",
     ),
     (
