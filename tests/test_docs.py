@@ -8,6 +8,7 @@ import sys
 import pytest
 from support import ROOT
 
+from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.shaping import SHAPERS
 
 PAGES = [*sorted(ROOT.glob("docs/*.md")), *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG"))]
@@ -51,6 +52,17 @@ def test_tests_are_there(page):
             found = [node for node in scope if getattr(node, "name", None) == part]
             assert found, name
             scope = found[0].body
+
+
+def test_the_snippets_of_readme_are_the_measured_setting():
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    calls = [node for block in blocks for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Call)]
+    configs = [call for call in calls if getattr(call.func, "id", "") == "SteerGRPOConfig"]
+    settings = [{k.arg: ast.literal_eval(k.value) for k in call.keywords} for call in configs]
+    held = load_recipe("held_qwen2.5_math_7b")  # which is held to the measured setting by tests/cli/test_recipes.py
+    sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 16, "steps_per_generation": 64}
+    names = ("advantage_shaping", "stare_variant", "stare_gate", "hold_entropy", "dynamic_sampling", "epsilon_high")
+    assert settings == [{name: held[name] for name in names} | sizes | {"output_dir": "out"}] * 2
 
 
 @each_page

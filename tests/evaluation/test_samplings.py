@@ -170,7 +170,7 @@ def test_the_papers_test_files_ask_each_benchmark_in_their_way(model, tmp_path):
         arguments(model, tmp_path / "x", of_each[0], instruction="papers")
     args = MathArguments(eval_benchmarks=of_each[:1], eval_instruction="papers")
     evaluation = args.load_benchmarks(max_tokens=8)
-    assert [v.correct for v in evaluation.judge(["Answer: 2"], [{"solution": "2"}])]
+    assert [v.correct for v in evaluation.judge(["Answer: 2"], [{"solution": "2"}])] == [True]
     assert evaluation.benchmarks[0].dataset[0]["prompt"][-1]["content"] == asked["aime24"]
 
 
