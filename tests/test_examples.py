@@ -70,18 +70,15 @@ def test_the_quickstarts_methods_can_be_made(tmp_path):
     assert names[0][0] == names[1][0] == "GRPO"  # what the others are compared with
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
-def test_the_first_snippet_warns_of_nothing_and_holds_a_level_of_enough_prompts(tmp_path, caplog, page):
-    code = re.search(r"```python\n(from datasets.*?)```", (ROOT / page).read_text(), re.DOTALL)[1]
-    (call,) = [
-        node
-        for node in ast.walk(ast.parse(code))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "SteerGRPOConfig"
-    ]
-    fields = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
-    args = SteerGRPOConfig(**fields | ON_CPU | {"output_dir": str(tmp_path)})
-    assert fields["hold_entropy"] == 0.5 and groups_per_rollout(args) >= ENOUGH_GROUPS
-    assert not caplog.records
+def test_the_snippets_of_readme_warn_of_nothing_and_hold_a_level_of_enough_prompts(tmp_path, caplog):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    nodes = [node for block in blocks for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Call)]
+    calls = [node for node in nodes if getattr(node.func, "id", "") == "SteerGRPOConfig"]
+    for call in calls:
+        fields = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+        args = SteerGRPOConfig(**fields | ON_CPU | {"output_dir": str(tmp_path)})
+        assert fields["hold_entropy"] == 0.5 and groups_per_rollout(args) >= ENOUGH_GROUPS
+    assert len(calls) == 2 and not caplog.records
 
 
 @pytest.fixture
