@@ -2,7 +2,7 @@
 
     01 04 12 35 67:   ->   12213112
 
-The prompt lists the edges of a graph of eight vertices, the answer has a colour for each. The generator and the verdict
+The prompt lists the edges of a graph of eight vertices, the answer has a colour for each. The generator and verdict
 are reasoning_gym's (Apache-2.0); only the wording is shorter. A problem has between 6 and 240 correct answers.
 """
 
