@@ -4,7 +4,7 @@
 
 writes `summary.json`, `completions.jsonl` and a table on the terminal. If it was interrupted, the same command
 resumes it. `--samplings papers greedy t1` draws in several ways, each into a folder of its name;
-`--judge my.module.reward` asks a reward function what is correct. `--list` says what there is to measure on,
+`--judge my.module.reward` asks a reward function what is correct. `--list` lists the benchmarks,
 `--write_card true` writes the results into the model's card. On several GPUs: `--tensor_parallel_size` with vLLM, or
 `accelerate launch -m steer_trl.cli eval ...` with Transformers, where each process draws its share.
 """
@@ -192,7 +192,7 @@ class EvalArguments:
         return {"": Sampling(self.temperature, self.top_p, self.top_k, self.max_tokens, self.seed)}
 
     def load_judge(self) -> Judge:
-        """Return who says what is correct."""
+        """Return the judge of what is correct."""
         if self.judge == MATH:
             return as_judge(MathReward(timeout=self.timeout, answer_format=self.answer_format))
         (function,) = load_rewards([self.judge], {})

@@ -2,7 +2,7 @@ r"""One loader for all math data: short names, names on the Hub or local files i
 
 Out come `prompt` (messages, ending with the problem under one instruction), `solution` (the gold answer in
 `\boxed{}`), `source` and `id`. Copies of a problem are removed, copies that disagree all of them, and so is what no
-completion could be scored against. A line says how many rows went, and why.
+completion could be scored against. A line reports how many rows were removed, and why.
 """
 
 import os
@@ -110,7 +110,7 @@ def argument_complaints(answer_format: str, instruction: str | None, limit: int 
 
 
 def _named_columns(raw: Dataset, prompt: str | None, answer: str | None, name: str) -> tuple[Dataset, list[str]]:
-    """Put the column that is said to have the questions under their usual name; return the columns of the answers."""
+    """Put the named column of questions under the usual name; return the columns of the answers."""
     complaints = [
         f"{field}={column!r} is no column of data set {name!r}.{did_you_mean(column, raw.column_names)} Its columns "
         f"are {sorted(raw.column_names)}."
@@ -128,7 +128,7 @@ def _named_columns(raw: Dataset, prompt: str | None, answer: str | None, name: s
 
 
 def _select(rows: Dataset, name: str) -> Dataset:
-    """Keep the first copy of each problem that has one answer which can be scored; say what went."""
+    """Keep the first copy of each problem that has one answer which can be scored; print what was removed."""
     copies = _copies(rows["problem"])
     unasked = len(copies.pop("", []))
     solutions = rows["solution"][:]

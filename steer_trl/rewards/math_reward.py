@@ -13,7 +13,7 @@ METRIC_KEYS = ("math_reward/timed_out", "math_reward/unanswered")
 
 
 class Verdict(NamedTuple):
-    """What is said of one completion: its answer (`None`: it has none), and whether that is correct."""
+    """The verdict on one completion: its answer (`None`: it has none), and whether that is correct."""
 
     answer: str | None
     correct: bool
