@@ -70,7 +70,7 @@ class TrainParser(RecipeParser):
     """The settings of a training run; a recipe may hold those of methods that the command line has switched off."""
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
-        """Return the settings of a recipe, without those of methods that something nearer has left out; print which."""
+        """Return the settings of a recipe, without those of methods that something nearer left out; print which."""
         parser = ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("--advantage_shaping", "--advantage-shaping", nargs="+")
         chosen, left_out = parser.parse_known_args(args)[0].advantage_shaping, []

@@ -105,8 +105,8 @@ def sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig) -> lis
     field, wanted, complaints = "dynamic_sampling_reward", args.dynamic_sampling_reward, []
     if wanted is None and len(names) > 1:
         complaints.append(
-            f"{field} must be set with several reward functions: which one decides whether a completion is correct? Use "
-            f"one of {', '.join(map(repr, names))}."
+            f"{field} must be set with several reward functions: which one decides whether a completion is correct? "
+            f"Use one of {', '.join(map(repr, names))}."
         )
     elif wanted is not None and names.count(wanted) != 1:
         complaints.append(
