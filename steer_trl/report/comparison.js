@@ -55,7 +55,7 @@ function comparisonRow(row) {
 function comparisonTable(rows) {
   const names = (row) => JSON.stringify([row.benchmark, row.sampling]);
   const bodies = [...new Set(rows.map(names))].map((own) => rows.filter((row) => names(row) === own));
-  const heads = ["", "A", "B", "B − A, 95 %", "B is"];
+  const heads = ["", "A", "B", "B − A, 95\u00a0%", "B is"];
   return element(
     "div",
     { class: "table" },
