@@ -17,7 +17,7 @@ from steer_trl.validation import refuse
 OF_THE_QUESTION = ("sampling", "benchmarks", "answer_format", "judge", "timeout", "step")
 """Settings that make two evaluations the same question; all others are about the model and how it is run."""
 MAY_DIFFER = ("sampling.seed", "step", "timeout")
-LONGEST_LINE = 16 << 20  # bytes of a completion
+LONGEST_LINE, MOST_TOKENS = 16 << 20, 10**12  # bytes, tokens of a completion
 KINDS: dict[str, tuple[type, ...]] = {
     "batch": (int,),
     "benchmark": (str,),
@@ -55,7 +55,7 @@ class Evaluation:
         path = self.folder / COMPLETIONS
         entries = []
         for number, entry in enumerate(runlog.lines(path, LONGEST_LINE), 1):
-            if entry is None or not all(isinstance(entry.get(name), kinds) for name, kinds in KINDS.items()):
+            if entry is None or not _is_entry(entry):
                 raise InvalidValueError(f"line {number} of {str(path)!r} is no completion of an evaluation.")
             entries.append(entry)
         return per_problem(sorted(entries, key=lambda entry: entry["batch"]))
@@ -117,6 +117,11 @@ def differing_settings(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> list
         if here.get(name) != there.get(name) and name not in MAY_DIFFER
     ]
     return list(dict.fromkeys(found))
+
+
+def _is_entry(line: Mapping[str, Any]) -> bool:
+    is_whole = all(isinstance(line.get(name), kinds) for name, kinds in KINDS.items())
+    return is_whole and 0 <= line["num_tokens"] < MOST_TOKENS
 
 
 def _question(settings: Mapping[str, Any]) -> dict[str, Any]:
