@@ -31,15 +31,15 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput
 from trl.trainer.grpo_trainer import EnvironmentFactory, RolloutFunc
 from trl.trainer.utils import get_config_model_id
 
+from steer_trl.callbacks.alarms import Alarms
+from steer_trl.callbacks.run_log import RunLog, is_at_its_end
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import Pushes
 from steer_trl.shaping import make_loops, make_shapers, short_name
 from steer_trl.trainer.benchmarks import BenchmarkRuns, benchmarks_complaints
-from steer_trl.trainer.callbacks.alarms import Alarms
 from steer_trl.trainer.callbacks.cards import ModelCards
-from steer_trl.trainer.callbacks.run_log import RunLog
 from steer_trl.trainer.callbacks.terminal import show_lines
 from steer_trl.trainer.checkpoint import Stateful, load_state, save_state
 from steer_trl.trainer.checks.compiled import check_compiled
@@ -47,7 +47,7 @@ from steer_trl.trainer.checks.first_rewards import FirstRewards
 from steer_trl.trainer.checks.preflight import check_trainer_arguments
 from steer_trl.trainer.head_pass import scoring
 from steer_trl.trainer.log.token_samples import TokenLog
-from steer_trl.trainer.resume import is_at_its_end, starting_point
+from steer_trl.trainer.resume import starting_point
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.sampling.resample import make_sampling
 from steer_trl.trainer.step import OptimizerStep
@@ -142,7 +142,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         if args.terminal_log == "lines":
             show_lines(self)
         if args.run_log:
-            self.add_callback(RunLog(self, self.cards))
+            self.add_callback(RunLog(self.cards.description))
         if args.alarms:
             self.add_callback(self.alarms)
         args.seal()
