@@ -47,7 +47,7 @@ def configuration(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def engine(configuration, run_cases):
     name, path = configuration
-    results = dict(zip(CASES, run_cases(cases(4), path), strict=True))
+    results = dict(zip(CASES, run_cases(cases(4), path, launched=True), strict=True))
     assert {result["engine"] for result in results.values()} == {ENGINES[name]}
     return results
 
