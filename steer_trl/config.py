@@ -100,6 +100,10 @@ class SteerGRPOConfig(
             A run that stays above the level by itself is not changed.
         hold_entropy_unit (`str`, *optional*, defaults to `"initial"`):
             `"initial"`: a multiple, at most 2, of the mean entropy of the first rollouts; `"nats"`: nats per token.
+        hold_entropy_final (`float`, *optional*):
+            The level at the end of the training, in the same unit and at most `hold_entropy`. By default it stays.
+        hold_entropy_decay_start (`float`, *optional*, defaults to `0.6`):
+            Share of the training's optimizer steps after which the level falls linearly to `hold_entropy_final`.
         hold_entropy_spends (`bool`, *optional*, defaults to `False`):
             Whether an entropy above the level is lowered as well, by a negative strength.
         shaping_options (`dict` or JSON `str`, *optional*):

@@ -106,6 +106,8 @@ def _settings(trainer: GRPOTrainer) -> dict[str, Any]:
         "advantage_shaping": list(args.shaping_names),
         "hold_entropy": args.hold_entropy,
         "hold_entropy_unit": args.hold_entropy_unit,
+        "hold_entropy_final": args.hold_entropy_final,
+        "hold_entropy_decay_start": args.hold_entropy_decay_start,
         "num_processes": trainer.accelerator.num_processes,
         "per_device_train_batch_size": args.per_device_train_batch_size,
         **{name: getattr(args, name) for name in names},
