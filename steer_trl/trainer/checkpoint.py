@@ -58,6 +58,12 @@ def save_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], folder: Path
         write_whole(folder / _rollout_name(trainer), lambda path: torch.save(rollout, path))
 
 
+def read_state(folder: Path) -> dict[str, Any]:
+    """Return what `shaping_state.json` of a checkpoint has; empty where there is none, as in TRL's own."""
+    path = folder / STATE_FILE
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
 def load_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampler: Any, folder: Path) -> None:
     """Put `trainer`, its stateful `parts` and the `sampler` of its data where they were at [`save_state`]. Collective.
 
@@ -66,8 +72,7 @@ def load_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampler: Any
     Raises:
         `ValueError`: a state that cannot be, or a rollout of other processes or batch sizes.
     """
-    path = folder / STATE_FILE
-    state = json.loads(path.read_text()) if path.exists() else {}
+    path, state = folder / STATE_FILE, read_state(folder)
     _say_what_changed(folder, state.get(SETTINGS, {}), _settings(trainer))
     for name, part in parts.items():
         if name in state:
