@@ -32,6 +32,7 @@ from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume
 from steer_trl.cli.recipe_files import layers
 from steer_trl.cli.sentences import split_off
 from steer_trl.data.lengths import drop_long_prompts
+from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.options.unused import defaults, unread
 from steer_trl.redact import changed, public
@@ -174,7 +175,7 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
                 trust_remote_code=training_args.trust_remote_code,
             )
             dataset = drop_long_prompts(dataset, tokenizer, math_args.max_prompt_length)
-        benchmarks = math_args.load_benchmarks(training_args.max_completion_length)
+        benchmarks = math_args.load_evaluation(training_args.max_completion_length)
     trainer = _make_trainer(math_args, training_args, model_args, rewards, tools, dataset, benchmarks)
     if math_args.overwrite_output_dir and training_args.should_save:
         remove_run(Path(training_args.output_dir))
@@ -195,7 +196,7 @@ def _make_trainer(
     rewards: list[Any],
     tools: list[Any] | None,
     dataset: Any,
-    benchmarks: Any,
+    benchmarks: BenchmarkEvaluation | None,
 ) -> SteerGRPOTrainer:
     loading = {
         "revision": model_args.model_revision,
