@@ -138,8 +138,8 @@ def _evaluation_complaints(args: MathArguments, training: SteerGRPOConfig) -> li
         )
     if args.eval_instruction is not None and args.eval_judge != MATH:
         complaints.append(
-            f"eval_instruction={args.eval_instruction!r} cannot be combined with eval_judge={args.eval_judge!r}, which "
-            "is given every benchmark as it is. Leave it unset."
+            f"eval_instruction={args.eval_instruction!r} cannot be combined with eval_judge={args.eval_judge!r}, "
+            "which is given every benchmark as it is. Leave it unset."
         )
     complaints += _said(args.ways_to_draw, training.max_completion_length)
     complaints += [
