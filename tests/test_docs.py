@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from support import ROOT
+from support.readme import settings_of_snippets
 
 from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.shaping import SHAPERS
@@ -55,14 +56,10 @@ def test_tests_are_there(page):
 
 
 def test_the_snippets_of_readme_are_the_measured_setting():
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    calls = [node for block in blocks for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Call)]
-    configs = [call for call in calls if getattr(call.func, "id", "") == "SteerGRPOConfig"]
-    settings = [{k.arg: ast.literal_eval(k.value) for k in call.keywords} for call in configs]
     held = load_recipe("held_qwen2.5_math_7b")  # which is held to the measured setting by tests/cli/test_recipes.py
-    sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 16, "steps_per_generation": 64}
     names = ("advantage_shaping", "stare_variant", "stare_gate", "hold_entropy", "dynamic_sampling", "epsilon_high")
-    assert settings == [{name: held[name] for name in names} | sizes | {"output_dir": "out"}] * 2
+    sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 16, "steps_per_generation": 64}
+    assert settings_of_snippets() == [{name: held[name] for name in names} | sizes] * 2
 
 
 @each_page

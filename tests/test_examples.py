@@ -1,6 +1,5 @@
 """What a user runs, run: the quickstart at toy size, and the training script under `accelerate launch`."""
 
-import ast
 import json
 import os
 import re
@@ -13,6 +12,7 @@ import torch
 import yaml
 from datasets import Dataset
 from support import ROOT, SHARED
+from support.readme import settings_of_snippets
 from support.runs import ON_CPU
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -76,14 +76,10 @@ def test_the_quickstarts_methods_can_be_made(tmp_path):
 
 
 def test_the_snippets_of_readme_warn_of_nothing_and_hold_a_level_of_enough_prompts(tmp_path, caplog):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    nodes = [node for block in blocks for node in ast.walk(ast.parse(block)) if isinstance(node, ast.Call)]
-    calls = [node for node in nodes if getattr(node.func, "id", "") == "SteerGRPOConfig"]
-    for call in calls:
-        fields = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
-        args = SteerGRPOConfig(**fields | ON_CPU | {"output_dir": str(tmp_path)})
-        assert fields["hold_entropy"] == 0.5 and groups_per_rollout(args) >= ENOUGH_GROUPS
-    assert len(calls) == 2 and not caplog.records
+    for settings in settings_of_snippets():
+        args = SteerGRPOConfig(**settings | ON_CPU, output_dir=str(tmp_path))
+        assert args.hold_entropy == 0.5 and groups_per_rollout(args) >= ENOUGH_GROUPS
+    assert not caplog.records
 
 
 @pytest.fixture
