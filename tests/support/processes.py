@@ -33,12 +33,8 @@ def run(*command, engine=None, folder=None, check=True, launched=False, **enviro
     """
     words, environment = [str(word) for word in command], ENVIRONMENT | environment
     if launched:
-        done = subprocess.run(
-            words, cwd=folder, env=environment, capture_output=True, text=True, timeout=forked.LIMIT
-        )
-            ["-m", "accelerate.commands.launch", "--config_file", str(engine), *forked.FREE_PORT] if engine else []
-        )
-        words = [sys.executable, *launch, *words]
+        launcher = ["-m", "accelerate.commands.launch", "--config_file", str(engine), *forked.FREE_PORT]
+        words = [sys.executable, *(launcher if engine else []), *words]
         done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=forked.LIMIT)
     else:
         done = forked.run(words, engine, folder, environment)
