@@ -109,9 +109,12 @@ class RolloutShaping:
         """
         entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
         append_to_log(self._trainer, {"rollout_entropy": entropy})
-        parts: list[Shaper | Loop] = [*self._shapers.values(), *self._loops]
-        for part in parts:
-            part.on_rollout(entropy)
+        for shaper in self._shapers.values():
+            shaper.on_rollout(entropy)
+        state = self._trainer.state  # Transformers count the steps of all epochs before the first
+        progress = min(state.global_step / state.max_steps, 1.0) if state.max_steps else 0.0
+        for loop in self._loops:
+            loop.on_rollout(entropy, progress)
 
     @torch.no_grad()
     def score(self, rollout: dict[str, Any]) -> Score:
