@@ -12,7 +12,7 @@ function sideName(table, i) {
 function sideTime(table, i) {
   const { group, steps } = table.sides[i];
   if (steps.some((step) => step === null)) return null;
-  const axes = DATA.runs[DATA.groups[group].runs[0]].axes.tokens;
+  const axes = DATA.runs[DATA.groups[group].runs[0]].axes[columnOf("tokens", DATA.runs)];
   const which = `step ${[...new Set(steps)].map((step) => step.toLocaleString("en")).join(", ")}`;
   return axes && steps.length === 1 ? `${which}, ${compact.format(between(...axes, steps[0]))} tokens` : which;
 }
