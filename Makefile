@@ -69,7 +69,7 @@ $(DOCS)/.installed: setup.cfg constraints.txt
 quickstart: install ## train a small model with GRPO, and with its entropy held, on this machine; minutes, no download
 	$(RUN) examples/quickstart.py --output_dir runs/quickstart
 
-evidence: install ## every way of holding the entropy on the laptop task; resumable, many hours in all
+evidence: install ## every way of training on the laptop task, from several starts; resumable, many hours in all
 	$(RUN) experiments/evidence
 
 compare: install ## train the same small model with every method, and print one table; twenty minutes

@@ -99,6 +99,19 @@ def lines(path: Path, longest: int = 1 << 20) -> Iterator[dict[str, Any] | None]
         yield from lines_of(file, longest)
 
 
+def tail(path: Path, most: int = 1 << 16) -> list[dict[str, Any]]:
+    """The last lines of a file, of `most` bytes together, without those that are torn; none where it is not there."""
+    try:
+        file = open_regular(path)
+    except OSError:
+        return []
+    with file:
+        begin = file.seek(max(file.seek(0, 2) - most, 0))
+        if begin:
+            file.readline()  # of which the beginning is missing
+        return [entry for entry in lines_of(file) if entry is not None]
+
+
 def lines_of(file: BinaryIO, longest: int = 1 << 20, most: float = math.inf) -> Iterator[dict[str, Any] | None]:
     """As [`lines`], of an open file; no line is begun after the first `most` bytes."""
     while file.tell() < most and (line := file.readline(longest + 1)):

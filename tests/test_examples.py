@@ -16,39 +16,44 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from steer_trl import SteerGRPOConfig, runlog
 from steer_trl.cli.train import parse
-from steer_trl.countdown.experiment import STEP
 from steer_trl.data.instructions import INSTRUCTIONS
 from steer_trl.shaping.hold import ENOUGH_GROUPS, groups_per_rollout
 
 
 def test_quickstart(tmp_path):
-    sizes = {"--supervised_steps": 2, "--steps": 6, "--held_out": 6, "--eval_every": 2}
-    flags = [word for pair in sizes.items() for word in pair]
-    done = run(ROOT / "examples/quickstart.py", "--output_dir", tmp_path / "out", *flags, folder=tmp_path)
+    sizes = {"--supervised_steps": 2, "--tokens": 9000, "--num_problems": 6}
+    words = [
+        ROOT / "examples/quickstart.py",
+        "--output_dir",
+        "out",
+        *(word for pair in sizes.items() for word in pair),
+    ]
+    done = run(*words, folder=tmp_path)
     runs = ["start", "GRPO", "GRPO, dynamic sampling", "entropy held at 0.5"]
     rows = [line for line in done.stdout.splitlines() if line.startswith(tuple(runs)) and "±" in line]
     assert [row.startswith(name) for row, name in zip(rows, runs, strict=True)] == [True] * 4
-    assert "6 held-out problems; samples each: 16 at T=1, 16 at top-p 0.7, 1 at greedy" in done.stdout
+    assert "6 problems of the test split, 16 samples of each, one if greedy" in done.stdout
     for baseline, name in (("GRPO", "GRPO, dynamic sampling"), ("GRPO, dynamic sampling", runs[-1])):
         _, _, verdict = done.stdout.partition(f"Against {baseline}, paired over the same problems")
         assert verdict.splitlines()[1].startswith(name)  # held against what has everything but the thing
-    assert "GRPO: 100%" in done.stderr.replace("\r", "\n")
+    assert "GRPO: 100%" in done.stderr.replace("\r", "\n")  # which its log says
     page = (tmp_path / "out/report.html").read_text()
-    assert f"open {tmp_path / 'out/report.html'} in a browser" in done.stdout
-    assert '"eval_held_out_pass@16"' in page and '"looks":[{"step":1,' in page
-    picture = (tmp_path / "out/curves.png").read_bytes()
-    assert picture.startswith(b"\x89PNG")
-    grpo = json.loads((tmp_path / "out/grpo/measured.json").read_text())
-    assert [point["step"] for point in grpo["held_out"]] == [2, 4, 6]
-    for name, steps in (
-        ("start", 2),
-        ("grpo", 6),
-        ("entropy_held_at_0_5_dynamic_sampling", 4),
-    ):  # what the progress bars go by
-        lines = (tmp_path / f"out/{name}/output.txt").read_text().splitlines()
-        assert len(list(filter(STEP.search, lines))) == steps
-    held = json.loads((tmp_path / "out/entropy_held_at_0_5_dynamic_sampling/measured.json").read_text())
-    assert grpo["log"][0]["reward"] == held["log"][0]["reward"]  # the same start and the same data
+    assert "open out/report.html in a browser" in done.stdout
+    assert '"eval_validation_t1_pass@16"' in page and '"looks":[{"step":1,' in page
+    assert (tmp_path / "out/curves.png").read_bytes().startswith(b"\x89PNG")
+    folders = [tmp_path / f"out/{name}" for name in ("grpo", "entropy_held_at_0.5_dynamic_sampling")]
+    logs = [[*runlog.lines(folder / "_logs/metrics.jsonl")] for folder in folders]
+    totals = [[entry["generated_tokens"] for entry in log if "generated_tokens" in entry] for log in logs]
+    assert all(total[-1] >= 9000 > max(total[:-1], default=0) for total in totals)
+    # The same start and the same data.
+    assert (
+        logs[0][0]["step"] == 0 and logs[0][0]["eval_validation_t1_avg@16"] == logs[1][0]["eval_validation_t1_avg@16"]
+    )
+    # The verdicts are those of the command.
+    compared = run(
+        "-m", "steer_trl.cli", "compare", *(folder / "_test" for folder in folders[:1] * 2), folder=tmp_path
+    )
+    assert "not decided" in compared.stdout
 
 
 def test_the_quickstarts_methods_can_be_made(tmp_path):

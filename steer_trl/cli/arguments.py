@@ -9,12 +9,14 @@ from steer_trl.cli.rewards import MATH, load_rewards, load_tools
 from steer_trl.data import load_math_dataset
 from steer_trl.data.instructions import INSTRUCTIONS, with_instruction
 from steer_trl.data.reading import read_rows
+from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks, load_samplings
 from steer_trl.validation import did_you_mean, refuse
 
 PUBLIC_TEXTS = {  # that a model card may print; see `redact.py`
     *("dataset_name", "dataset_config", "dataset_split", "prompt_column", "answer_column", "answer_format"),
     "instruction",  # who uses the model has to ask as it was asked
-    *("reward_funcs", "tools", "eval_benchmarks", "model_name_or_path", "model_revision"),
+    *("reward_funcs", "tools", "eval_benchmarks", "eval_samplings", "eval_judge"),
+    *("model_name_or_path", "model_revision"),
     *("dtype", "attn_implementation", "lora_target_modules", "lora_task_type", "bnb_4bit_quant_type"),
 }
 
@@ -70,6 +72,20 @@ class MathArguments:
     )
     eval_temperature: float = field(default=1.0, metadata={"help": "Sampling temperature on the benchmarks."})
     eval_top_p: float = field(default=0.7, metadata={"help": "Share of the probability mass drawn from there."})
+    eval_samplings: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Several ways to draw there, in the place of eval_temperature and eval_top_p: papers, greedy, t1 "
+            "(temperature 1), t0.5 (any other), or a YAML file of names and settings."
+        },
+    )
+    eval_judge: str = field(
+        default=MATH,
+        metadata={
+            "help": "Whose verdict counts there: math, the check of the boxed answer, or the import path of a reward "
+            "function; what it gives more than 0 is correct, and every column of the benchmark goes to it as it is."
+        },
+    )
     overwrite_output_dir: bool = field(
         default=False, metadata={"help": "Begin anew in a folder that holds a run; remove its checkpoints and logs."}
     )
@@ -92,6 +108,22 @@ class MathArguments:
             "answer_format": self.answer_format,
         }
         return load_rewards(self.reward_funcs, math)
+
+    def load_evaluation(self, max_tokens: int) -> BenchmarkEvaluation | None:
+        """Return what each evaluation measures, on completions of at most `max_tokens`; `None` without benchmarks."""
+        if not self.eval_benchmarks:
+            return None
+        sampling: Sampling | dict[str, Sampling] = self.ways_to_draw(max_tokens)
+        if self.eval_judge == MATH:
+            return BenchmarkEvaluation(load_benchmarks(self.eval_benchmarks), sampling)
+        (judge,) = load_rewards([self.eval_judge], {}, field="eval_judge")
+        return BenchmarkEvaluation(load_benchmarks(self.eval_benchmarks, as_they_are=True), sampling, judge)
+
+    def ways_to_draw(self, max_tokens: int) -> Sampling | dict[str, Sampling]:
+        """Return how completions of at most `max_tokens` are drawn on the benchmarks; several ways by name."""
+        if self.eval_samplings:
+            return load_samplings(self.eval_samplings, max_tokens=max_tokens)
+        return Sampling(temperature=self.eval_temperature, top_p=self.eval_top_p, max_tokens=max_tokens)
 
     def load_tools(self) -> list[Any] | None:
         """Return the functions that the model may call."""

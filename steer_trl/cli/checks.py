@@ -10,9 +10,9 @@ from trl import ModelConfig
 from steer_trl import SteerGRPOConfig
 from steer_trl.cli.arguments import MathArguments
 from steer_trl.cli.overwrite import folder_complaints
+from steer_trl.cli.rewards import MATH, load_rewards
 from steer_trl.data.loader import argument_complaints
 from steer_trl.data.reading import file_complaints
-from steer_trl.evaluation import Sampling
 from steer_trl.evaluation.benchmarks import benchmark_complaints
 from steer_trl.redact import changed
 from steer_trl.shaping.methods import SETTINGS
@@ -112,8 +112,10 @@ def _reward_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[s
 
 def _evaluation_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[str]:
     evaluates = training.eval_strategy != "no"
+    given = changed(args)
     if not args.eval_benchmarks:
-        idle = [name for name in ("eval_temperature", "eval_top_p") if name in changed(args)]
+        names = ("eval_temperature", "eval_top_p", "eval_samplings", "eval_judge")
+        idle = [name for name in names if name in given]
         complaints = [
             f"{name}={getattr(args, name)!r} cannot be combined with eval_benchmarks=None: nothing is sampled then. "
             "Name benchmarks, or leave it unset."
@@ -126,7 +128,14 @@ def _evaluation_complaints(args: MathArguments, training: SteerGRPOConfig) -> li
             )
         return complaints
     complaints = benchmark_complaints(args.eval_benchmarks)
-    complaints += _said(Sampling, temperature=args.eval_temperature, top_p=args.eval_top_p)
+    complaints += _said(args.ways_to_draw, training.max_completion_length)
+    complaints += [
+        f"{name}={given[name]!r} cannot be combined with eval_samplings, with which it would be ignored. Leave it "
+        "unset."
+        for name in ("eval_temperature", "eval_top_p")
+        if args.eval_samplings and name in given
+    ]
+    complaints += _said(load_rewards, [args.eval_judge], {}, field="eval_judge") if args.eval_judge != MATH else []
     if not evaluates:
         complaints.append(
             "eval_benchmarks cannot be combined with eval_strategy='no', which never evaluates. Set eval_strategy: "

@@ -30,7 +30,7 @@ from steer_trl.cli.overwrite import model_is_saved, remove_run
 from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume
 from steer_trl.cli.recipe_files import layers
 from steer_trl.cli.sentences import split_off
-from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
+from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.options.unused import defaults, unread
 from steer_trl.redact import changed, public
@@ -166,7 +166,7 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         if state.is_local_main_process:
             check(math_args, training_args, model_args)
         rewards, tools, dataset = math_args.load_rewards(), math_args.load_tools(), math_args.load_dataset()
-        benchmarks = load_benchmarks(math_args.eval_benchmarks) if math_args.eval_benchmarks else None
+        benchmarks = math_args.load_evaluation(training_args.max_completion_length)
     trainer = _make_trainer(math_args, training_args, model_args, rewards, tools, dataset, benchmarks)
     if math_args.overwrite_output_dir and training_args.should_save:
         remove_run(Path(training_args.output_dir))
@@ -187,13 +187,8 @@ def _make_trainer(
     rewards: list[Any],
     tools: list[Any] | None,
     dataset: Any,
-    benchmarks: Any,
+    benchmarks: BenchmarkEvaluation | None,
 ) -> SteerGRPOTrainer:
-    sampling = Sampling(
-        temperature=math_args.eval_temperature,
-        top_p=math_args.eval_top_p,
-        max_tokens=training_args.max_completion_length,
-    )
     loading = {
         "revision": model_args.model_revision,
         "attn_implementation": model_args.attn_implementation,
@@ -207,7 +202,7 @@ def _make_trainer(
         tools=tools,
         args=training_args,
         train_dataset=dataset,
-        benchmarks=BenchmarkEvaluation(benchmarks, sampling) if benchmarks else None,
+        benchmarks=benchmarks,
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )

@@ -58,6 +58,12 @@ def save_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], folder: Path
         write_whole(folder / _rollout_name(trainer), lambda path: torch.save(rollout, path))
 
 
+def read_state(folder: Path) -> dict[str, Any]:
+    """Return what `shaping_state.json` of a checkpoint has; empty where there is none, as in TRL's own."""
+    path = folder / STATE_FILE
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
 def load_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampler: Any, folder: Path) -> None:
     """Put `trainer`, its stateful `parts` and the `sampler` of its data where they were at [`save_state`]. Collective.
 
@@ -66,8 +72,7 @@ def load_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampler: Any
     Raises:
         `ValueError`: a state that cannot be, or a rollout of other processes or batch sizes.
     """
-    path = folder / STATE_FILE
-    state = json.loads(path.read_text()) if path.exists() else {}
+    path, state = folder / STATE_FILE, read_state(folder)
     _say_what_changed(folder, state.get(SETTINGS, {}), _settings(trainer))
     for name, part in parts.items():
         if name in state:
@@ -106,6 +111,8 @@ def _settings(trainer: GRPOTrainer) -> dict[str, Any]:
         "advantage_shaping": list(args.shaping_names),
         "hold_entropy": args.hold_entropy,
         "hold_entropy_unit": args.hold_entropy_unit,
+        "hold_entropy_final": args.hold_entropy_final,
+        "hold_entropy_decay_start": args.hold_entropy_decay_start,
         "num_processes": trainer.accelerator.num_processes,
         "per_device_train_batch_size": args.per_device_train_batch_size,
         **{name: getattr(args, name) for name in names},

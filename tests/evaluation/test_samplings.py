@@ -9,7 +9,7 @@ from support.runs import save_tiny_model
 from steer_trl import SteerGRPOTrainer
 from steer_trl.cli.compare import main as compare
 from steer_trl.cli.evaluate import EvalArguments, run
-from steer_trl.countdown.task import countdown_reward, solutions, split_problems
+from steer_trl.countdown.task import countdown_reward, problems, solutions
 from steer_trl.evaluation import Benchmark, BenchmarkEvaluation, RewardJudge, Sampling, load_samplings
 
 
@@ -54,7 +54,7 @@ class TestNames:
 
 class TestJudges:
     def test_a_reward_function_judges_texts_as_it_rewards_them(self):
-        prompts = split_problems(4)[0]
+        prompts = [row["prompt"] for row in problems("test")[:4]]
         texts = [solutions(prompts[0])[0], "1+1=3", solutions(prompts[2])[1], ""]
         verdicts = RewardJudge(countdown_reward)(
             texts, [{"prompt": prompt, "id": str(i)} for i, prompt in enumerate(prompts)]
@@ -124,14 +124,14 @@ def test_one_way_to_draw_among_several_draws_what_it_does_alone(model, sums, tmp
 
 
 def test_any_task_is_evaluated_by_its_own_reward(model, tmp_path):
-    problems = tmp_path / "task.jsonl"
-    problems.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in split_problems(6)[0]))
+    path = tmp_path / "task.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in problems("test")[:6]))
     judge = "steer_trl.countdown.task.countdown_reward"
-    found = run(arguments(model, tmp_path / "out", f"{problems}@2", judge=judge, samplings=["t1", "t2"]))
+    found = run(arguments(model, tmp_path / "out", f"{path}@2", judge=judge, samplings=["t1", "t2"]))
     assert found["t2"]["benchmarks"]["task"]["problems"] == 6 and found["t1"]["settings"]["judge"] == judge
     entries = [json.loads(line) for line in (tmp_path / "out/t1/completions.jsonl").read_text().splitlines()]
-    prompts = dict(enumerate(split_problems(6)[0]))
-    rewards = countdown_reward([prompts[int(e["id"])] for e in entries], [e["completion"] for e in entries])
+    prompts = {row["id"]: row["prompt"] for row in problems("test")}
+    rewards = countdown_reward([prompts[e["id"]] for e in entries], [e["completion"] for e in entries])
     assert [entry["correct"] for entry in entries] == [reward > 0 for reward in rewards]
 
 

@@ -23,7 +23,7 @@ from accelerate.commands import launch
 
 from support import ENVIRONMENT
 
-LOADED = ["deepspeed", "steer_trl.cli.evaluate", "steer_trl.cli.train", "steer_trl.countdown.training"]
+LOADED = ["deepspeed", "steer_trl.cli.evaluate", "steer_trl.cli.train", "steer_trl.countdown.model"]
 FREE_PORT = ("--main_process_port", "0")  # others may run beside
 LIMIT = 900  # seconds, after which something hangs
 
