@@ -1,6 +1,5 @@
 """What a user runs, run: the quickstart at toy size, and the training script under `accelerate launch`."""
 
-import ast
 import json
 import re
 import runpy
@@ -11,6 +10,7 @@ import yaml
 from datasets import Dataset
 from support import ROOT, SHARED
 from support.processes import run
+from support.readme import settings_of_snippets
 from support.runs import ON_CPU
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -65,17 +65,10 @@ def test_the_quickstarts_methods_can_be_made(tmp_path):
     assert names[0][0] == names[1][0] == "GRPO"  # what the others are compared with
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
-def test_the_first_snippet_warns_of_nothing_and_holds_a_level_of_enough_prompts(tmp_path, caplog, page):
-    code = re.search(r"```python\n(from datasets.*?)```", (ROOT / page).read_text(), re.DOTALL)[1]
-    (call,) = [
-        node
-        for node in ast.walk(ast.parse(code))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "SteerGRPOConfig"
-    ]
-    fields = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
-    args = SteerGRPOConfig(**fields | ON_CPU | {"output_dir": str(tmp_path)})
-    assert fields["hold_entropy"] == 0.5 and groups_per_rollout(args) >= ENOUGH_GROUPS
+def test_the_snippets_of_readme_warn_of_nothing_and_hold_a_level_of_enough_prompts(tmp_path, caplog):
+    for settings in settings_of_snippets():
+        args = SteerGRPOConfig(**settings | ON_CPU, output_dir=str(tmp_path))
+        assert args.hold_entropy == 0.5 and groups_per_rollout(args) >= ENOUGH_GROUPS
     assert not caplog.records
 
 
@@ -128,6 +121,7 @@ def test_smoke_recipe_trains_a_checkpoint_that_transformers_loads(tmp_path, tiny
 def test_the_plain_script(tmp_path, tiny_folder, problems):
     fields = {"model": tiny_folder, "dataset": problems, "output_dir": tmp_path / "out", "max_steps": 1}
     fields |= {"per_device_train_batch_size": 8, "max_completion_length": 4, "use_cpu": "true", "bf16": "false"}
+    fields |= {"gradient_accumulation_steps": 1, "steps_per_generation": 1, "dynamic_sampling_max_attempts": 1}
     flags = [part for name, value in fields.items() for part in (f"--{name}", value)]
     run(ROOT / "examples/train_math.py", *flags, folder=tmp_path)
     AutoModelForCausalLM.from_pretrained(tmp_path / "out")
@@ -149,7 +143,7 @@ def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, pr
     card = (tmp_path / "out/README.md").read_text()
     assert "Trained by `python -m steer_trl.cli`, on 2 processes" in card
     (again,) = [yaml.safe_load(block.split("```")[0]) for block in card.split("```yaml\n")[1:]]
-    assert (again["model_name_or_path"], again["dataset_name"]) == (str(tiny_folder), str(problems))
+    assert (again["model_name_or_path"], again["dataset_name"]) == (str(tiny_folder), [str(problems)])
     assert again["instruction"] == INSTRUCTIONS["boxed"] and f"````text\n{INSTRUCTIONS['boxed']}\n````" in card
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(again | {"output_dir": str(tmp_path / "again")}))
     _, args, _ = parse(["--config", str(tmp_path / "again.yaml"), "--use_cpu", "true", "--bf16", "false"])

@@ -27,7 +27,7 @@ class SamplingOptions(ShapingConfig):
     )
     dynamic_sampling_reward: str | None = option(
         None,
-        "Name of the reward function that says whether a completion is correct; by default the only one there is.",
+        "Name of the reward function that decides whether a completion is correct; by default the only one there is.",
     )
     dynamic_sampling_factor: int = option(
         1, "'resample': how many times the prompts of a rollout an attempt writes.", "[1, inf)"
