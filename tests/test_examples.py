@@ -20,7 +20,7 @@ from steer_trl import SteerGRPOConfig, runlog
 from steer_trl.cli.train import parse
 from steer_trl.countdown.experiment import STEP
 from steer_trl.data.instructions import INSTRUCTIONS
-from steer_trl.shaping.hold import ENOUGH_GROUPS, groups_per_rollout
+from steer_trl.shaping.hold import ENOUGH_GROUPS
 
 ENVIRONMENT = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
@@ -80,7 +80,7 @@ def test_the_first_snippet_warns_of_nothing_and_holds_a_level_of_enough_prompts(
     ]
     fields = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
     args = SteerGRPOConfig(**fields | ON_CPU | {"output_dir": str(tmp_path)})
-    assert fields["hold_entropy"] == 0.5 and groups_per_rollout(args) >= ENOUGH_GROUPS
+    assert fields["hold_entropy"] == 0.5 and args.groups_per_rollout >= ENOUGH_GROUPS
     assert not caplog.records
 
 
