@@ -103,12 +103,16 @@ class Shaper(Generic[Options]):
         self.tolerance = 0.0 if args.shaping_scope == "micro_batch" else self.TIE
 
     @classmethod
-    def settings(cls) -> tuple[str, ...]:
-        """Names of the fields that only this method reads, or methods like it: those of its `Shaper[MyOptions]`."""
+    def options(cls) -> type[ShapingConfig]:
+        """The class of its settings, which `Shaper[MyOptions]` declares."""
         declared = [base for part in cls.__mro__ for base in vars(part).get("__orig_bases__", ())]
-        options = next((get_args(base)[0] for base in declared if get_origin(base) is Shaper), ShapingConfig)
+        return next((get_args(base)[0] for base in declared if get_origin(base) is Shaper), ShapingConfig)
+
+    @classmethod
+    def settings(cls) -> tuple[str, ...]:
+        """Names of the fields that only this method reads, or methods like it."""
         general = {field.name for field in fields(ShapingConfig)}
-        own = tuple(field.name for field in fields(options) if field.name not in general)
+        own = tuple(field.name for field in fields(cls.options()) if field.name not in general)
         return (*own, "correct_threshold") if cls.tells_correct else own
 
     @classmethod

@@ -17,6 +17,7 @@ SEEDS = st.integers(0, 2**31)
 IN_THE_LOSS = [name for name, shaper in SHAPERS.items() if shaper.overrides("weights") or shaper.overrides("bonus")]
 ON_ROLLOUTS = [name for name, shaper in SHAPERS.items() if any(map(shaper.overrides, OF_ROLLOUTS))]
 REPLACING = [name for name in ON_ROLLOUTS if SHAPERS[name].overrides("advantages")]
+SCALING = [name for name in ON_ROLLOUTS if SHAPERS[name].overrides("scales")]
 EXACT = {"shaping_scope": "micro_batch"}  # a near tie decides as it does in a sort
 
 
