@@ -18,6 +18,7 @@ from steer_trl.shaping.methods.quadrant import QuadrantOptions
 from steer_trl.shaping.methods.repo_r import RepoROptions
 from steer_trl.shaping.methods.stare import StareOptions
 from steer_trl.shaping.methods.steer import SteerOptions
+from steer_trl.shaping.methods.ucpo import UcpoOptions
 from steer_trl.shaping.methods.unlikelihood import UnlikelihoodOptions
 from steer_trl.shaping.methods.w_reinforce import WReinforceOptions
 
@@ -42,6 +43,7 @@ class MethodOptions(
     PositionOptions,
     PplOptions,
     QuadrantOptions,
+    UcpoOptions,
     UnlikelihoodOptions,
     WReinforceOptions,
 ): ...

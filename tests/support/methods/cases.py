@@ -242,6 +242,26 @@ CASES = {
 }
 
 
+def ucpo(group, size, tau=0.2):
+    likelihoods = [math.exp(mean(c.logps.values())) for c in group if c.reward > 0]
+    total = sum(1 / x for x in likelihoods)
+    result = []
+    for c in group:
+        share = 1 / math.exp(mean(c.logps.values())) / total if c.reward > 0 else None
+        result.append(c.advantage if share is None else c.advantage * (1 - tau + tau * len(likelihoods) * share))
+    return result
+
+
+CASES["ucpo"] = Case(
+    neutral=[{"ucpo_tau": 0.0}],
+    lively={"ucpo_tau": 1.0},
+    wrong={"ucpo_tau": [-0.1, 1.1, math.nan, "0.2"]},
+    oracles=[(ucpo, {})],
+    scored=8,
+    fetched=(0, 5),
+)
+
+
 def threshold(name, value):
     """The setting of what counts as correct, for a method that asks."""
     return {"correct_threshold": value} if name in SHAPERS and SHAPERS[name].tells_correct else {}
