@@ -16,6 +16,7 @@ from steer_trl.shaping.methods.position import PositionOptions
 from steer_trl.shaping.methods.ppl import PplOptions
 from steer_trl.shaping.methods.quadrant import QuadrantOptions
 from steer_trl.shaping.methods.repo_r import RepoROptions
+from steer_trl.shaping.methods.rsi import RsiOptions
 from steer_trl.shaping.methods.stare import StareOptions
 from steer_trl.shaping.methods.steer import SteerOptions
 from steer_trl.shaping.methods.ucpo import UcpoOptions
@@ -43,6 +44,7 @@ class MethodOptions(
     PositionOptions,
     PplOptions,
     QuadrantOptions,
+    RsiOptions,
     UcpoOptions,
     UnlikelihoodOptions,
     WReinforceOptions,

@@ -262,6 +262,22 @@ CASES["ucpo"] = Case(
 )
 
 
+def rsi(batch, low=0.1, high=3.0):
+    weights = {}
+    for i, t in batch.mask.bool().nonzero().tolist():
+        index = -batch.logps[i, t].item() / batch.entropies[i, t].item()
+        weights[i, t] = 1.0 if low <= index <= high else 0.0
+    return weights
+
+
+CASES["rsi"] = Case(
+    neutral=[{"rsi_low": 0.0, "rsi_high": math.inf}],
+    lively={"rsi_low": 0.7, "rsi_high": 1.2},
+    wrong={"rsi_low": [-0.1, 1.1, math.nan, "0.1"], "rsi_high": [0.9, math.nan]},
+    weights=[(rsi, {})],
+)
+
+
 def threshold(name, value):
     """The setting of what counts as correct, for a method that asks."""
     return {"correct_threshold": value} if name in SHAPERS and SHAPERS[name].tells_correct else {}
