@@ -105,7 +105,7 @@ format: install ## format the code
 docs: $(DOCS)/.installed ## build the documentation's site into site/, every link checked; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --clean
 
-settings: install ## write the table of all settings into docs/settings.md
+settings: install ## write the tables of settings and methods into docs/, and what type checkers are told
 	$(RUN) docs/hooks/settings_table.py
 
 browser: ## install Debian's Chromium for the test of the report page, where it is missing and this is root

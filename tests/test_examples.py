@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from steer_trl import SteerGRPOConfig, runlog
 from steer_trl.cli.train import parse
 from steer_trl.data.instructions import INSTRUCTIONS
-from steer_trl.shaping.hold import ENOUGH_GROUPS, groups_per_rollout
+from steer_trl.shaping.hold import ENOUGH_GROUPS
 
 
 def test_quickstart(tmp_path):
@@ -68,7 +68,7 @@ def test_the_quickstarts_methods_can_be_made(tmp_path):
 def test_the_snippets_of_readme_warn_of_nothing_and_hold_a_level_of_enough_prompts(tmp_path, caplog):
     for settings in settings_of_snippets():
         args = SteerGRPOConfig(**settings | ON_CPU, output_dir=str(tmp_path))
-        assert args.hold_entropy == 0.5 and groups_per_rollout(args) >= ENOUGH_GROUPS
+        assert args.hold_entropy == 0.5 and args.groups_per_rollout >= ENOUGH_GROUPS
     assert not caplog.records
 
 
