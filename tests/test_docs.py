@@ -18,6 +18,7 @@ FOLDERS = ("benchmarks", "configs", "docs", "examples", "steer_trl", "tests")
 
 sys.path.insert(0, str(ROOT / "docs/hooks"))
 
+import methods_table  # noqa: E402
 import settings_table  # noqa: E402
 
 
@@ -36,12 +37,12 @@ def test_files_are_there(page):
     assert [name for name in named if not list(ROOT.glob(name.rstrip("/")))] == []
 
 
-def test_recipes_are_there():
-    """The page on recipes names those of the methods without their folder; one it leaves out bears a method's name."""
-    named = {name for name in code(ROOT / "docs/recipes.md") if re.fullmatch(r"[\w.]+\.yaml", name)}
-    there = {path.name for path in ROOT.glob("configs/recipes/methods/*.yaml")}
-    assert named <= there
-    assert there - named <= {f"{name}.yaml" for name in SHAPERS}  # which the page on methods explains
+def test_every_recipe_is_on_a_page():
+    """That on recipes has all but those of methods without a published number, which are on the page on methods."""
+    pages = code(ROOT / "docs/recipes.md") + code(ROOT / "docs/methods.md")
+    named = {name.strip('"') for name in pages}
+    there = {path.stem for path in ROOT.glob("configs/recipes/**/*.yaml")}
+    assert there - named == set()
 
 
 @each_page
@@ -85,6 +86,29 @@ def test_the_table_of_settings_is_that_of_the_configuration():
     page = settings_table.PAGE.read_text()
     assert settings_table.filled(page) == page, "run make settings"
     assert settings_table.filled(page).count("| `stare_target_entropy` | `0.3` |") == 1
+
+
+def test_the_table_of_methods_and_what_type_checkers_read_are_those_of_the_methods():
+    page, stub = methods_table.PAGE.read_text(), methods_table.STUB.read_text()
+    assert methods_table.filled(page) == page and methods_table.stub() == stub, "run make settings"
+    rows = {cells[1].strip(): [cell.strip() for cell in cells[2:-1]] for cells in table_of_methods(page)}
+    assert rows['`"grpo_s"`'] == ["1, 4", "", "yes", "reads it", "own groups", "error", ""]
+    assert rows['`"clip_cov"`'] == ["4", "draws", "", "", "", "error", ""]
+    assert rows['`"psr"`'] == ["1", "", "", "reads it", "all", "as without", ""]
+    assert rows['`"repo_r"`'] == ["4", "", "", "", "", "warning", "-1 to 1"]
+    assert rows.keys() == {f'`"{name}"`' for name in SHAPERS}
+
+
+def table_of_methods(page):
+    lines = page.split(methods_table.START)[1].split(methods_table.END)[0].strip().splitlines()
+    return [line.split("|") for line in lines[2:]]
+
+
+def test_every_method_has_a_row_of_its_own_in_the_page_on_methods():
+    first = (ROOT / "docs/methods.md").read_text().split("What TRL already implements")[0]
+    assert {name for row in first.splitlines() for name in re.findall(r'`"(\w+)"`', row[: row.find("|", 1)])} - {
+        "none"
+    } == SHAPERS.keys()
 
 
 def test_every_key_of_the_log_is_explained():

@@ -10,9 +10,7 @@ from typing import Any
 
 from steer_trl.options.base import ShapingConfig, choice, option
 from steer_trl.options.conflicts import idle_conflicts
-
-# In these, hidden tokens leave the denominator; the other losses count completions or micro-batches.
-HIDING_LOSSES = ("dapo", "cispo", "vespo")
+from steer_trl.options.trl import HIDING_LOSSES
 
 
 @dataclass

@@ -20,6 +20,8 @@ from steer_trl.evaluation import (
     load_benchmarks,
     load_samplings,
 )
+from steer_trl.report.evaluations import evaluated
+from steer_trl.report.read import find_runs
 
 
 class TestNames:
@@ -216,6 +218,8 @@ def test_several_samplings_during_training(train, tmp_path):
     lines = (tmp_path / "run/benchmarks/step-2/t1/completions.jsonl").read_text().splitlines()
     right = [json.loads(line)["correct"] for line in lines]
     assert len(right) == 12 and sum(right) / 12 == pytest.approx(logged[1]["eval_sums_t1_avg@4"])
+    shown = evaluated(*find_runs([tmp_path / "run"]))
+    assert shown.step == 2 and set(shown.intervals) == {key for key in logged[0] if key.startswith("eval_sums_")}
     card = (tmp_path / "run/checkpoint-2/README.md").read_text()
     assert "temperature 0.0" in card and "temperature 1.0, top-p 1.0" in card
     with pytest.raises(ValueError, match=r"metric_for_best_model must be one of .*sums_greedy_avg@1"):

@@ -22,12 +22,12 @@ from steer_trl.options.base import option
 from steer_trl.options.conflicts import UNCLIPPED, advantage_conflicts
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
-from steer_trl.shaping.methods.gtpo import EPS, GTPO_PAPER, GtpoOptions
+from steer_trl.shaping.methods.gtpo import EPS, GTPO_PAPER, EntropyRewardOptions
 from steer_trl.shaping.scores import is_right, relative, standardized
 
 
 @dataclass
-class GrpoSOptions(GtpoOptions):
+class GrpoSOptions(EntropyRewardOptions):
     """Settings of `"grpo_s"`, beside `gtpo_reward_weight` and `gtpo_entropy_weight`."""
 
     grpo_s_epsilon_low: float = option(0.2, "The ratio of a completion is clipped below 1 minus this.", "[0, 1]")

@@ -178,7 +178,7 @@ def _size_complaints(dataset: Any, args: SteerGRPOConfig | None) -> list[str]:
     """TRL drops a rollout that it cannot fill, and would end without a step and without an error."""
     if args is None or not isinstance(dataset, Dataset) or not dataset:
         return []
-    prompts = args.generation_batch_size // args.num_generations
+    prompts = args.groups_per_rollout
     if len(dataset) >= prompts:
         return []
     return [

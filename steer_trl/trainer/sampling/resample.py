@@ -87,7 +87,7 @@ class Resampling(DynamicSampling):
     def _collected(self, write: Callable[[Rows], Any]) -> tuple[list[Group], int, list[Judged]]:
         """Return the groups of a rollout, how many are informative, which come first, and the verdicts on attempts."""
         args, size = self._trainer.args, self._trainer.num_generations
-        wanted = args.generation_batch_size // size
+        wanted = args.groups_per_rollout
         groups, self._waiting = self._waiting, []
         attempts: list[Judged] = []
         rejects: list[Group] = []
