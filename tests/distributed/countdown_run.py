@@ -1,6 +1,6 @@
 """`python -m steer_trl.countdown.training`, with FSDP allowed on CPU."""
 
-from fixed_rollout import let_fsdp_run_on_cpu
+from support.engines import let_fsdp_run_on_cpu
 
 from steer_trl.countdown.training import main
 
