@@ -163,6 +163,14 @@ def test_a_target_is_what_the_run_should_hold():
     assert [alarm for _, alarm in said(Watch(), lines)] == ["explosion"]
 
 
+def test_an_annealed_entropy_is_no_collapse_and_one_that_falls_below_its_level_is():
+    levels = [0.5, *[0.5 - 0.004 * step for step in range(100)]]
+    held = [{"entropy": 1.03 * level, "hold_entropy/target": level} for level in levels]
+    assert said(Watch(), [{"entropy": 1.0, "hold_entropy/target": 0.5}, *held]) == []
+    lost = [line | {"entropy": 0.4 * line["hold_entropy/target"]} for line in held[50:]]
+    assert [alarm for _, alarm in said(Watch(), held[:50] + lost)] == ["collapse"]
+
+
 def test_a_method_that_rests_is_not_idle():
     closed = HEALTHY | {"stare/gate": 0.0, "shaping/relative_change": 0.0}
     assert said(Watch(), [closed] * 100) == []
