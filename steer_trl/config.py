@@ -12,6 +12,7 @@ from trl import GRPOConfig
 
 from steer_trl.exceptions import InvalidTypeError
 from steer_trl.options.base import choice, choices_of, option, single_complaints
+from steer_trl.options.budget import BudgetOptions
 from steer_trl.options.conflicts import idle_conflicts, surrogate_conflicts
 from steer_trl.options.diagnostics import DiagnosticsOptions
 from steer_trl.options.dynamic_sampling import SamplingOptions, sampling_complaints
@@ -70,7 +71,7 @@ class LogOptions:
 
 @dataclass
 class SteerGRPOConfig(
-    PublishingOptions, TerminalOptions, LogOptions, DiagnosticsOptions, SamplingOptions, MethodOptions
+    PublishingOptions, TerminalOptions, LogOptions, DiagnosticsOptions, BudgetOptions, SamplingOptions, MethodOptions
 ):
     r"""
     Configuration of [`SteerGRPOTrainer`].
@@ -100,6 +101,10 @@ class SteerGRPOConfig(
             A run that stays above the level by itself is not changed.
         hold_entropy_unit (`str`, *optional*, defaults to `"initial"`):
             `"initial"`: a multiple, at most 2, of the mean entropy of the first rollouts; `"nats"`: nats per token.
+        hold_entropy_final (`float`, *optional*):
+            The level at the end of the training, in the same unit and at most `hold_entropy`. By default it stays.
+        hold_entropy_decay_start (`float`, *optional*, defaults to `0.6`):
+            Share of the training's optimizer steps after which the level falls linearly to `hold_entropy_final`.
         hold_entropy_spends (`bool`, *optional*, defaults to `False`):
             Whether an entropy above the level is lowered as well, by a negative strength.
         shaping_options (`dict` or JSON `str`, *optional*):
@@ -107,6 +112,9 @@ class SteerGRPOConfig(
         dynamic_sampling (`str`, *optional*, defaults to `"none"`):
             What becomes of groups whose completions are all equally correct, which teach nothing: `"none"`, `"mask"`
             or `"resample"`; see `docs/dynamic_sampling.md`, also for the `dynamic_sampling_*` fields.
+        max_generated_tokens (`int`, *optional*):
+            End the run with the rollout that brings the tokens that were generated, on all ranks and for dropped
+            groups too, to this number. Prompts do not count.
         run_log (`bool`, *optional*, defaults to `True`):
             Whether the main process writes every log entry to `<output_dir>/_logs/metrics.jsonl`.
         log_tokens (`int`, *optional*, defaults to `0`):
@@ -326,7 +334,7 @@ class SteerGRPOConfig(
 
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         accumulation, per_rollout = self.gradient_accumulation_steps, self.steps_per_generation
-        compares = any(method.overrides("measure") for method in methods.values())
+        compares = any(method.answers("measure", self) for method in methods.values())
         if not compares or self.shaping_scope == "micro_batch" or per_rollout % accumulation == 0:
             return []
         return [

@@ -7,7 +7,9 @@ import sys
 
 import pytest
 from support import ROOT
+from support.readme import settings_of_snippets
 
+from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.shaping import SHAPERS
 
 PAGES = [*sorted(ROOT.glob("docs/*.md")), *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG"))]
@@ -52,6 +54,13 @@ def test_tests_are_there(page):
             found = [node for node in scope if getattr(node, "name", None) == part]
             assert found, name
             scope = found[0].body
+
+
+def test_the_snippets_of_readme_are_the_measured_setting():
+    held = load_recipe("held_qwen2.5_math_7b")  # which is held to the measured setting by tests/cli/test_recipes.py
+    names = ("advantage_shaping", "stare_variant", "stare_gate", "hold_entropy", "dynamic_sampling", "epsilon_high")
+    sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 16, "steps_per_generation": 64}
+    assert settings_of_snippets() == [{name: held[name] for name in names} | sizes] * 2
 
 
 @each_page

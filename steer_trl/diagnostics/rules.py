@@ -1,4 +1,6 @@
-"""The alarms: which number of the log is compared with what, what it means then, and what to change.
+"""The alarms of an entropy that is to be held: which number is compared with what, what it means, what to change.
+
+Those of a run that learns nothing, under whatever trainer, are in `no_learning.py`.
 
 A rule compares one value. It fires at `fires`, once that has held for `steps` optimizer steps, and is armed again
 when the value is back at `clears`; in between nothing is said twice (`watch.py`). Fires above clears means that large
@@ -20,7 +22,7 @@ TARGETS = ("stare/target_entropy", "hold_entropy/target")
 SANITY = "sanity/"
 READ = {
     *("entropy", "shaping/relative_change", "rollout_advantage_change", "stare/gate", "stare/saturated", *TARGETS),
-    *("hold_entropy/strength", "hold_entropy/out_of_reach", "completions/clipped_ratio", "frac_reward_zero_std"),
+    *("hold_entropy/strength", "hold_entropy/out_of_reach"),
 }
 """The keys of the log that the rules read, besides those that begin with [`SANITY`]."""
 
@@ -43,6 +45,7 @@ class Rule:
             where it is not known. Raises `KeyError` where the log has never had a key that it needs.
         text (`str`): what it means and what to change, with the numbers' places.
         level (`str`): `"warning"` or `"error"`.
+        names (`callable`, *optional*): makes of [`Numbers`] the names that the text has places for.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Rule:
     measure: Callable[[Numbers], dict[str, float]]
     text: str
     level: str = "warning"
+    names: Callable[[Numbers], dict[str, str]] = lambda log: {}
 
     def holds(self, value: float) -> bool:
         """Whether the value is one to complain of."""
@@ -189,24 +193,6 @@ RULES = (
         "the entropy is {entropy:.3g} nats, above the level of {target:.3g}, and for {value:.0f} rollouts "
         "hold_entropy_spends has lowered it with the strength at its lower bound ({strength:+.3g}). Choose a higher "
         "hold_entropy, or leave hold_entropy_spends unset: an entropy above the level does no harm.",
-    ),
-    Rule(
-        "truncation",
-        "Completions are cut off",
-        *(0.5, 0.35, 10),
-        only("completions/clipped_ratio"),
-        "{value:.0%} of the completions are cut off at max_completion_length. A cut answer counts as incorrect, so "
-        "the model is taught to be short, or not to end. Raise max_completion_length, look for repetition in the "
-        "completions (log_completions=True), or set mask_truncated_completions=True.",
-    ),
-    Rule(
-        "dead_groups",
-        "Nearly all groups teach nothing",
-        *(0.9, 0.75, 10),
-        only("frac_reward_zero_std"),
-        "in {value:.0%} of the groups all completions have the same reward. Their advantages are 0, and no weight "
-        "changes that: there is next to nothing to learn from. Take harder or easier problems, raise num_generations, "
-        "set dynamic_sampling='resample', and look whether the reward can tell answers apart at all.",
     ),
     Rule(
         "out_of_bounds",

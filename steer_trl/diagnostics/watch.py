@@ -5,8 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from steer_trl.diagnostics.rules import RULES, Rule, is_read
+from steer_trl.diagnostics import no_learning, rules
+from steer_trl.diagnostics.rules import Rule
 from steer_trl.validation import from_state, is_number
+
+RULES = (*rules.RULES, *no_learning.NO_LEARNING)
+"""Every alarm there is."""
+
+OF_TRAINING = {"loss", "entropy"}
+"""Keys of which a line of a training has one: Transformers logs the one, TRL the other; a patched TRL may not."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +45,19 @@ class Watch:
         self._since: dict[str, int] = {}
         self._raised: set[str] = set()
 
+    def note(self, **numbers: float) -> None:
+        """Take numbers that rules read and no line of the log has."""
+        self._numbers |= numbers
+
     def take(self, step: int, line: Mapping[str, Any]) -> list[Alarm]:
         """Take a line of the log and return what is to be said now; lines of evaluations say nothing.
 
         Some keys are not in every line, such as those of rollouts; their last numbers hold until the next.
         """
-        if "entropy" not in line:
+        if not line.keys() & OF_TRAINING:
             return []
-        read = {key: value for key, value in line.items() if is_read(key)}
+        read = {key: value for key, value in line.items() if rules.is_read(key) or no_learning.is_read(key)}
+        self._numbers |= no_learning.remembered(self._numbers, read)
         self._numbers |= {
             key: float(value) for key, value in read.items() if is_number(value) and math.isfinite(value)
         }
@@ -68,7 +80,7 @@ class Watch:
         if rule.name in self._raised or step - since < rule.steps:
             return None
         self._raised.add(rule.name)
-        text = f"Step {step}: {rule.text.format(**numbers)}"
+        text = f"Step {step}: {rule.text.format(**numbers, **rule.names(self._numbers))}"
         return Alarm(step, rule.name, rule.title, text, rule.level, numbers)
 
     def state_dict(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class SamplingOptions(ShapingConfig):
     )
     dynamic_sampling_reward: str | None = option(
         None,
-        "Name of the reward function that says whether a completion is correct; by default the only one there is.",
+        "Name of the reward function that decides whether a completion is correct; by default the only one there is.",
     )
     dynamic_sampling_variance_share: float = option(
         1.0,

@@ -6,7 +6,7 @@ methods that compare no completions the loss's forward pass comes early enough (
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,8 +17,9 @@ from trl.trainer.utils import pad
 
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.randomness import kept_random_state
-from steer_trl.shaping import Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
+from steer_trl.shaping import Loop, Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.shaping.batch import mean_of_tokens
+from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.head_pass import scoring
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
@@ -27,20 +28,31 @@ from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log,
 
 
 class RolloutShaping:
-    """What is known of the rollout that TRL writes, and what the methods make of it.
+    """What is known of the rollout that TRL writes, and what the methods and loops make of it.
 
     Attributes:
         is_recording (`bool`): whether TRL is writing one, so that a forward pass may be its score.
         rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks, NaN where one could not score.
     """
 
-    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper]) -> None:
+    def __init__(
+        self,
+        trainer: GRPOTrainer,
+        shapers: Mapping[str, Shaper],
+        loops: Sequence[Loop],
+        generated: GeneratedTokens,
+    ) -> None:
         self.is_recording = False
         self.rewards_per_function = torch.empty(0)
-        self._trainer, self._shapers = trainer, shapers
+        self._trainer, self._shapers, self._loops, self._generated = trainer, shapers, loops, generated
         self._passes: list[Score] = []
         self._written: dict[str, list[list[int]]] = {}
         self._prompts: list[str] = []
+
+    @property
+    def wants_entropy(self) -> bool:
+        """Whether a method or a loop must have the rollout's mean entropy."""
+        return bool(self._loops) or any(shaper.needs_rollout_entropy for shaper in self._shapers.values())
 
     @property
     def wants_sensitivities(self) -> bool:
@@ -98,11 +110,17 @@ class RolloutShaping:
         return rollout
 
     def tell_entropy(self, entropies: Tensor, mask: Tensor) -> None:
-        """Tell every method the mean entropy of a new rollout over all ranks, in nats per token. Collective."""
+        """Give methods, and then loops, the mean entropy of a new rollout over all ranks, in nats per token.
+
+        Collective.
+        """
         entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
         append_to_log(self._trainer, {"rollout_entropy": entropy})
         for shaper in self._shapers.values():
             shaper.on_rollout(entropy)
+        progress = self._generated.progress()
+        for loop in self._loops:
+            loop.on_rollout(entropy, progress)
 
     @torch.no_grad()
     def score(self, rollout: dict[str, Any]) -> Score:
@@ -158,7 +176,7 @@ def _texts(inputs: list[dict[str, Any]], has_environment: bool) -> list[str]:
     """A text per row that is the same for equal prompts only."""
     refusal = InvalidValueError(
         "dcpo_smooth=True, or another method that reads 'prompts', cannot be combined with images or with an "
-        "environment: it tells prompts apart by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
+        "environment: it identifies prompts by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
     )
     if has_environment or any(row.get("image") is not None or row.get("images") for row in inputs):
         raise refusal

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 
 from steer_trl.options.base import ShapingConfig
-from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS, Shaper
+from steer_trl.shaping.base import Shaper
 
 FIRST = ("steer", "stare", "repo_r")
 """What this package is for comes first in every list of methods; the others follow by name."""
@@ -24,12 +24,12 @@ def _modules() -> list[ModuleType]:
 
 
 def _methods_in(module: ModuleType) -> dict[str, type[Shaper]]:
-    """The subclasses of `Shaper` that a file defines and that answer something, by their name in small letters."""
+    """The subclasses of `Shaper` that a file defines, by their name in small letters; one with _ is the file's own."""
     return {
         re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(): found
         for name, found in vars(module).items()
         if isinstance(found, type) and issubclass(found, Shaper) and found.__module__ == module.__name__
-        if any(map(found.overrides, OF_ROLLOUTS + OF_BATCHES))
+        if not name.startswith("_")
     }
 
 
@@ -41,7 +41,7 @@ for _name, _method in SHAPERS.items():
     for _setting in _method.settings():
         SETTINGS.setdefault(_setting, []).append(_name)
 
-_options = dict.fromkeys(method.options() for method in SHAPERS.values())
+_options = dict.fromkeys(method.options for method in SHAPERS.values())
 OPTIONS: tuple[type[ShapingConfig], ...] = tuple(
     part for part in _options if not any(issubclass(other, part) for other in _options if other is not part)
 )

@@ -7,7 +7,7 @@ r"""GRPO-S, arXiv 2508.04349: GTPO's idea for whole completions, with a ratio of
 
 The gradient of clip(s_i) A_i is that of unclipped token ratios with A_hat_it = A_i where s_i lies inside its bound and
 0 elsewhere, averaged over the tokens of a completion: so TRL's own clipping is switched off and `loss_type` is "grpo".
-The loss that is logged is then unclipped, and TRL's clip ratios are 0; `grpo_s/clipped_*` say what is clipped. TRL's
+The loss that is logged is then unclipped, and TRL's clip ratios are 0; `grpo_s/clipped_*` count what is clipped. TRL's
 sequence-level ratio is the geometric mean: not the same.
 """
 
@@ -37,6 +37,7 @@ class GrpoSOptions(EntropyRewardOptions):
 class GrpoS(Shaper[GrpoSOptions]):
     """GRPO-S's advantages, and its clipping."""
 
+    options = GrpoSOptions
     paper = GTPO_PAPER
     reads = ("rewards", "entropies")
     by_group = True

@@ -58,6 +58,7 @@ class GtpoOptions(EntropyRewardOptions):
 class Gtpo(Shaper[GtpoOptions]):
     """GTPO's token advantages."""
 
+    options = GtpoOptions
     paper = GTPO_PAPER
     reads = ("rewards", "entropies")
     by_group = True

@@ -35,6 +35,7 @@ class RsiOptions(ShapingConfig):
 class Rsi(Shaper[RsiOptions]):
     """Weights of 0 on tokens outside of an interval of relative surprisal."""
 
+    options = RsiOptions
     paper = Paper(
         "Which Tokens Matter? Adaptive Token Selection for RLVR with the Relative Surprisal Index",
         "Outongyi Lv and Yanzhao Zheng and Yuanwei Zhang and Zhenghao Huang and Xingjun Wang and Baohua Dong and "

@@ -39,6 +39,7 @@ class UcpoOptions(ShapingConfig):
 class Ucpo(Shaper[UcpoOptions]):
     """Advantages of correct completions by inverse likelihood."""
 
+    options = UcpoOptions
     paper = Paper(
         "Uniform-Correct Policy Optimization: Breaking RLVR's Indifference to Diversity",
         "Anamika Lochab and Bolian Li and Ruqi Zhang",

@@ -215,7 +215,8 @@ class Resampling(DynamicSampling):
         rollouts = -(-micro_batches_done(self._trainer) // steps_per_rollout(self._trainer))
         self._stream.draw(rollouts)
         logger.warning(
-            "%s has no %s: the first %d rollouts of prompts are taken for read, as without dynamic sampling.",
+            "%s has no %s: the first %d rollouts of prompts are assumed to have been used, as without dynamic "
+            "sampling.",
             folder,
             STATE_FILE,
             rollouts,
