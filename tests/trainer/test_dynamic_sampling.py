@@ -238,7 +238,7 @@ class TestSolvedPrompts:
         )
         assert re.search(text, caplog.text)
         with pytest.raises(RuntimeError, match=text):
-            run(self.EASY, **settings, dynamic_sampling_exhausted="error")
+            run(self.EASY, **settings | {"dynamic_sampling_max_attempts": 3}, dynamic_sampling_exhausted="error")
 
     def test_as_many_as_fill_one_attempt_are_drawn_in_every_pass(self, run, caplog):
         """Also where a rollout of them is shorter than what a pass leaves over at its end."""
