@@ -72,7 +72,7 @@ def test_what_the_trainer_calls_its_parts_is_no_name_of_trls(make_trainer):
 
     theirs = make_trainer(GRPOTrainer)
     ours = vars(make_trainer(SteerGRPOTrainer)).keys() - vars(theirs).keys() - {"_tag_names"}  # meant for TRL's
-    assert {"shapers", "rollouts", "step", "sampling", "tokens"} <= ours
+    assert {"shapers", "loops", "rollouts", "step", "sampling", "tokens"} <= ours
     assert not [name for name in ours if hasattr(GRPOTrainer, name)]
     kinds = [kind for kind in GRPOTrainer.__mro__ if kind.__module__.startswith(("trl.", "transformers."))]
     assert not ours & set(re.findall(r"\bself\.(\w+)", "".join(map(inspect.getsource, kinds))))  # set later by them

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 
 from steer_trl.options.base import ShapingConfig
-from steer_trl.shaping.base import Shaper
+from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS, Shaper
 
 FIRST = ("steer", "stare", "repo_r")
 """What this package is for comes first in every list of methods; the others follow by name."""
@@ -24,12 +24,12 @@ def _modules() -> list[ModuleType]:
 
 
 def _methods_in(module: ModuleType) -> dict[str, type[Shaper]]:
-    """The subclasses of `Shaper` that a file defines, by their name in small letters; one with _ is the file's own."""
+    """The subclasses of `Shaper` that a file defines and that answer something, by their name in small letters."""
     return {
         re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(): found
         for name, found in vars(module).items()
         if isinstance(found, type) and issubclass(found, Shaper) and found.__module__ == module.__name__
-        if not name.startswith("_")
+        if any(getattr(found, answer) is not getattr(Shaper, answer) for answer in OF_ROLLOUTS + OF_BATCHES)
     }
 
 
