@@ -32,7 +32,7 @@ from steer_trl.trainer import head_pass
 from steer_trl.trainer.log.step_log import StepLog
 
 COMPLETIONS = 16
-OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/")
+OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/", "dynamic_sampling/")
 torch.set_num_threads(1)
 
 
@@ -161,7 +161,9 @@ def run(case):
         model=model,
         reward_funcs=reward(variant),
         args=SteerGRPOConfig(**settings | case["fields"]),
-        train_dataset=numbered(64) if variant == "by_prompt" else Dataset.from_dict({"prompt": ["1+1="] * 64}),
+        train_dataset=numbered(case.get("prompts", 64))
+        if variant == "by_prompt"
+        else Dataset.from_dict({"prompt": ["1+1="] * 64}),
         processing_class=tokenizer,
         rollout_func=rollout(variant),
         peft_config=LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM") if case.get("lora") else None,
