@@ -107,7 +107,10 @@ class ShapingConfig(GRPOConfig):
         "(0, inf)",
     )
     hold_entropy_decay_start: float = option(
-        0.6, "Share of the training's steps after which the level falls linearly to hold_entropy_final.", "[0, 1)"
+        0.6,
+        "Share of the training (of its steps, or of max_generated_tokens) after which the level falls linearly to "
+        "hold_entropy_final.",
+        "[0, 1)",
     )
     hold_entropy_spends: bool = option(
         False,
@@ -123,3 +126,8 @@ class ShapingConfig(GRPOConfig):
         """The methods in use; empty for `"none"`."""
         names = listed(self.advantage_shaping)
         return () if names == ("none",) else names
+
+    @property
+    def groups_per_rollout(self) -> int:
+        """Prompts of a rollout, over all processes; each is written `num_generations` times."""
+        return self.generation_batch_size // self.num_generations

@@ -49,6 +49,12 @@ class GeneratedTokens(TrainerCallback):
             progress = state.get(PROGRESS, {})
         return self._is_spent(progress.get("micro_batches", 0))
 
+    def progress(self) -> float:
+        """Which share of the training is done, 0 to 1: of its steps or of its budget, whichever will end it first."""
+        state, budget = self._trainer.state, self._trainer.args.max_generated_tokens
+        of_steps = state.global_step / state.max_steps if state.max_steps else 0.0  # known before the first step
+        return min(max(of_steps, self.total / budget if budget else 0.0), 1.0)
+
     def _is_spent(self, micro_batches: int) -> bool:
         """Whether the budget is reached, and the rollout that reached it trained on."""
         budget = self._trainer.args.max_generated_tokens

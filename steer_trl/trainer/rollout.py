@@ -19,6 +19,7 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.randomness import kept_random_state
 from steer_trl.shaping import Loop, Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.shaping.batch import mean_of_tokens
+from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.head_pass import scoring
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
@@ -34,10 +35,16 @@ class RolloutShaping:
         rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks, NaN where one could not score.
     """
 
-    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], loops: Sequence[Loop]) -> None:
+    def __init__(
+        self,
+        trainer: GRPOTrainer,
+        shapers: Mapping[str, Shaper],
+        loops: Sequence[Loop],
+        generated: GeneratedTokens,
+    ) -> None:
         self.is_recording = False
         self.rewards_per_function = torch.empty(0)
-        self._trainer, self._shapers, self._loops = trainer, shapers, loops
+        self._trainer, self._shapers, self._loops, self._generated = trainer, shapers, loops, generated
         self._passes: list[Score] = []
         self._written: dict[str, list[list[int]]] = {}
         self._prompts: list[str] = []
@@ -111,8 +118,7 @@ class RolloutShaping:
         append_to_log(self._trainer, {"rollout_entropy": entropy})
         for shaper in self._shapers.values():
             shaper.on_rollout(entropy)
-        state = self._trainer.state  # Transformers count the steps of all epochs before the first
-        progress = min(state.global_step / state.max_steps, 1.0) if state.max_steps else 0.0
+        progress = self._generated.progress()
         for loop in self._loops:
             loop.on_rollout(entropy, progress)
 
@@ -170,7 +176,7 @@ def _texts(inputs: list[dict[str, Any]], has_environment: bool) -> list[str]:
     """A text per row that is the same for equal prompts only."""
     refusal = InvalidValueError(
         "dcpo_smooth=True, or another method that reads 'prompts', cannot be combined with images or with an "
-        "environment: it tells prompts apart by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
+        "environment: it identifies prompts by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
     )
     if has_environment or any(row.get("image") is not None or row.get("images") for row in inputs):
         raise refusal

@@ -133,7 +133,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.stateful: dict[str, Stateful] = {**self.shapers, **{loop.name: loop for loop in self.loops}}
         self.stateful |= {"alarms": self.alarms.watch, "generated": self.generated}
         self.first_rewards = FirstRewards(self)
-        self.rollouts = RolloutShaping(self, self.shapers, self.loops)
+        self.rollouts = RolloutShaping(self, self.shapers, self.loops, self.generated)
         self.tokens = self.stateful["tokens"] = TokenLog(self, self.rollouts)
         self.step = OptimizerStep(self, self.shapers, self.loops, self.rollouts, self.tokens)
         self.pushes = Pushes(self)

@@ -84,3 +84,13 @@ def test_a_second_training_begins_at_0(make_trainer):
     first = trainer.generated.total
     trainer.train()
     assert 0 < trainer.generated.total < 1.5 * first
+
+
+def test_a_falling_level_follows_the_budget_where_that_ends_the_run(train):
+    level = {"hold_entropy": 1.0, "hold_entropy_final": 0.5, "hold_entropy_decay_start": 0.0}
+    fields = {"advantage_shaping": "repo_r", "hold_entropy_unit": "nats", "steps_per_generation": 2} | level
+    trainer = train(SteerGRPOTrainer, max_generated_tokens=160, max_steps=400, **fields)
+    log = [entry for entry in trainer.state.log_history if "hold_entropy/target" in entry]
+    found = {entry["generated_tokens"]: entry["hold_entropy/target"] for entry in log}
+    assert len(found) > 1
+    assert found == pytest.approx({total: 1 - 0.5 * min(total / 160, 1) for total in found})
