@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,4 +43,4 @@ class Task:
             text = "".join(json.dumps(row) + "\n" for row in rows)
             path = folder / f"{split}.jsonl"
             if not path.exists() or path.read_text() != text:
-                write_whole(path, lambda partial, text=text: partial.write_text(text))
+                write_whole(path, partial(Path.write_text, data=text))
