@@ -20,7 +20,7 @@ from steer_trl.options.trl import trl_complaints
 from steer_trl.options.unused import unused_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
-from steer_trl.shaping.hold import ENOUGH_GROUPS, groups_per_rollout, hold_conflicts
+from steer_trl.shaping.hold import ENOUGH_GROUPS, hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
 from steer_trl.validation import did_you_mean, listed, refuse
 
@@ -85,7 +85,7 @@ class SteerGRPOConfig(
         advantage_shaping (`str` or `list[str]`, *optional*, defaults to `"steer"`):
             The method: a name from [`~steer_trl.shaping.SHAPERS`], the import path of a subclass of
             [`~steer_trl.shaping.Shaper`], or `"none"` (exactly [`~trl.GRPOTrainer`]). Several act in the order of
-            `shaping/compose.py`. A method that brings a loss of its own (`"kl_cov"`, `"dcpo"`, `"grpo_s"`) sets
+            `shaping/compose.py`. A method that brings a loss of its own (`"dcpo"`, for instance) sets
             `epsilon`, `epsilon_high` and `delta` such that TRL does not clip, or refuses other values.
         shaping_scope (`str`, *optional*, defaults to `"step"`):
             The tokens that a token is compared with. `"step"`: those of all micro-batches of the optimizer step on all
@@ -219,7 +219,7 @@ class SteerGRPOConfig(
                 f"hold_entropy={self.hold_entropy:g} times the entropy that the run starts with is above that: it "
                 "will be raised. For half of it, use 0.5."
             )
-        if self.hold_entropy is not None and (groups := groups_per_rollout(self)) < ENOUGH_GROUPS:
+        if self.hold_entropy is not None and (groups := self.groups_per_rollout) < ENOUGH_GROUPS:
             remarks.append(
                 f"hold_entropy={self.hold_entropy:g}: the entropy of a rollout of {groups} prompts depends on which "
                 f"they are, and its level is kept only roughly. For {ENOUGH_GROUPS} or more, raise "

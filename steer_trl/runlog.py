@@ -1,4 +1,4 @@
-"""The files in which a run tells its story, in `<output_dir>/_logs`: whoever reads them needs neither torch nor TRL.
+"""The files that a run leaves in `<output_dir>/_logs`: whoever reads them needs neither torch nor TRL.
 
     run.json                     settings, methods, versions of packages, when it began and was resumed
     metrics.jsonl                one line per log entry: step, epoch, time, and every key of the log

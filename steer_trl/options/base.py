@@ -126,3 +126,8 @@ class ShapingConfig(GRPOConfig):
         """The methods in use; empty for `"none"`."""
         names = listed(self.advantage_shaping)
         return () if names == ("none",) else names
+
+    @property
+    def groups_per_rollout(self) -> int:
+        """Prompts of a rollout, over all processes; each is written `num_generations` times."""
+        return self.generation_batch_size // self.num_generations

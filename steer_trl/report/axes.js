@@ -2,26 +2,31 @@
 // chosen stands in the address, #over=tokens, so that a link shows the same.
 "use strict";
 
+// For each choice the columns that serve it, the best first, with what the page says of each.
 const AXES = {
-  steps: { about: null },
+  steps: { columns: {} },
   tokens: {
+    columns: {
+      generated_tokens:
+        "Tokens that were generated so far, those of groups that dynamic sampling drops included; prompts do not count.",
+      num_tokens:
+        "Tokens as TRL counts them: prompts and completions so far, those that dynamic sampling drops included.",
+    },
     lacks: "no token counts (num_tokens)",
-    about: "Tokens as TRL counts them: prompts and completions so far, those that dynamic sampling drops included.",
   },
   hours: {
+    columns: { hours: "Time since the training began: evaluations included, pauses before it was resumed not." },
     lacks: "no times from its first entry on",
-    about: "Time since the training began: evaluations included, pauses before it was resumed not.",
   },
 };
 
-// The runs without which an axis could be drawn.
-function lacking(name) {
-  return name === "steps" ? [] : shown().filter((one) => !one.axes[name]);
-}
+// The best column that all of some series have; one of its own for each would compare nothing.
+const columnOf = (name, all) => Object.keys(AXES[name].columns).find((key) => all.every((one) => one.axes[key]));
+const canBe = (name) => name === "steps" || columnOf(name, shown()) !== undefined;
 
 // What is chosen, or steps where a run that is shown has not what it takes.
 function over() {
-  return Object.hasOwn(AXES, state.over) && !lacking(state.over).length ? state.over : "steps";
+  return Object.hasOwn(AXES, state.over) && canBe(state.over) ? state.over : "steps";
 }
 
 function drawOver(name) {
@@ -67,7 +72,7 @@ function between(from, to, value) {
 function axisOf({ axes }) {
   const name = over();
   if (name === "steps") return { placeOf: (step) => step, stepAt: (place) => place };
-  const [steps, values] = axes[name];
+  const [steps, values] = axes[columnOf(name, shown())];
   const places = name === "hours" ? values.map((value) => value * hoursUnit().factor) : values;
   return {
     placeOf: (step) => between(steps, places, step),
@@ -101,17 +106,18 @@ function placeText(place) {
 
 // The choice, and why one of them is none.
 function axisChoice() {
-  const missing = Object.keys(AXES).filter((name) => lacking(name).length);
-  const who = (name) =>
-    lacking(name)
-      .map((one) => one.name)
-      .join(", ");
-  const hide = (name) => (lacking(name).length < shown().length ? " Hide it to draw the others." : "");
-  const reason = (name) => `Not over ${name}: the log of ${who(name)} has ${AXES[name].lacks}.${hide(name)}`;
+  const missing = Object.keys(AXES).filter((name) => !canBe(name));
+  const reason = (name) => {
+    const key = Object.keys(AXES[name].columns).at(-1);
+    const who = shown().filter((one) => !one.axes[key]);
+    const hide = who.length < shown().length ? " Hide it to draw the others." : "";
+    return `Not over ${name}: the log of ${who.map((one) => one.name).join(", ")} has ${AXES[name].lacks}.${hide}`;
+  };
+  const about = over() === "steps" ? null : AXES[over()].columns[columnOf(over(), shown())];
   return [
     element("span", { class: "band" }, "Curves over"),
     segments("Draw the curves over", "over", Object.keys(AXES), over(), drawOver, (name) => missing.includes(name)),
-    ...[AXES[over()].about, ...missing.map(reason)]
+    ...[about, ...missing.map(reason)]
       .filter(Boolean)
       .map((text) => element("p", { class: "band axis-note" }, text)),
   ];

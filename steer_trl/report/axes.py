@@ -1,7 +1,8 @@
 """What curves are drawn over beside optimizer steps: tokens and hours of training, as far as a run's log has them.
 
-    tokens   TRL's `num_tokens`: prompts and completions so far, those that dynamic sampling drops included
-    hours    since the training began, without the pauses before it was resumed
+    generated_tokens   what the policy has written so far, also for groups that dynamic sampling drops
+    num_tokens         TRL's count, which has the prompts too: of a plain trainer, and of earlier runs
+    hours              since the training began, without the pauses before it was resumed
 
 An axis is two columns, steps and what they stand for; between its steps it is read on a straight line. A rollout that
 is trained on in several steps has its tokens spread over them.
@@ -13,13 +14,13 @@ import numpy as np
 
 from steer_trl.report.read import Run
 
-TOKENS, HOURS = "tokens", "hours"
+TOKENS, HOURS = ("generated_tokens", "num_tokens"), "hours"
 Axis = tuple[list[int], list[float]]
 
 
 def axes_of(run: Run) -> dict[str, Axis]:
     """Return the axes that the log of `run` has, by name."""
-    found = {TOKENS: _tokens(run.curves.get("num_tokens", {})), HOURS: _hours(run)}
+    found = {key: _tokens(run.curves.get(key, {})) for key in TOKENS} | {HOURS: _hours(run)}
     return {name: axis for name, axis in found.items() if axis is not None}
 
 

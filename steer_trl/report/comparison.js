@@ -8,13 +8,17 @@ function sideName(table, i) {
   return group.runs.length > 1 ? `${group.name} (${group.runs.length} seeds)` : DATA.runs[group.runs[0]].name;
 }
 
-// When a side was evaluated: equal steps are not equal tokens.
+// When a side was evaluated, on average over its seeds: equal steps are not equal tokens.
 function sideTime(table, i) {
-  const { group, steps } = table.sides[i];
+  const runsOf = (side) => DATA.groups[side.group].runs.map((run) => DATA.runs[run]);
+  const { steps } = table.sides[i];
   if (steps.some((step) => step === null)) return null;
-  const axes = DATA.runs[DATA.groups[group].runs[0]].axes.tokens;
   const which = `step ${[...new Set(steps)].map((step) => step.toLocaleString("en")).join(", ")}`;
-  return axes && steps.length === 1 ? `${which}, ${compact.format(between(...axes, steps[0]))} tokens` : which;
+  const column = columnOf("tokens", table.sides.flatMap(runsOf));
+  if (!column) return which;
+  const tokens = runsOf(table.sides[i]).map((run, seed) => between(...run.axes[column], steps[seed]));
+  const mean = tokens.reduce((a, b) => a + b, 0) / tokens.length;
+  return `${which}, ${compact.format(mean)} tokens${tokens.length > 1 ? " on average" : ""}`;
 }
 
 function sideLine(letter, table, i) {

@@ -35,11 +35,6 @@ ENOUGH_GROUPS = 32
 """Groups, at least, of these rollouts together, and of each one whose entropy is compared with the level."""
 
 
-def groups_per_rollout(args: ShapingConfig) -> int:
-    """Prompts of a rollout, over all processes."""
-    return args.generation_batch_size // args.num_generations
-
-
 class HoldEntropy:
     """Moves the strength of a method; its `strength` and `error` are in the log."""
 
@@ -49,7 +44,7 @@ class HoldEntropy:
         self.args = args
         self.shaper = next(shaper for shaper in shapers.values() if shaper.strengths is not None)
         self.regulator: EntropyRegulator | None = None
-        self.first_rollouts = max(FIRST_ROLLOUTS, -(-ENOUGH_GROUPS // max(groups_per_rollout(args), 1)))
+        self.first_rollouts = max(FIRST_ROLLOUTS, -(-ENOUGH_GROUPS // max(args.groups_per_rollout, 1)))
         self.initial_entropy: float | None = None
         self._first: list[float] = []
         self.shaper.strength = 0.0

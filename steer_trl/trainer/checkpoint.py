@@ -81,12 +81,12 @@ def load_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampler: Any
             except ValueError as error:
                 raise InvalidValueError(f"{path}: {error}") from error
         elif part.state_dict():
-            logger.warning("%s has no state of %r: it starts anew, as in a first rollout.", path, name)
+            logger.warning("%s has no state of %r: it starts from scratch, as in a first rollout.", path, name)
     if PROGRESS in state:
         _load_rollout(trainer, folder, **state[PROGRESS])
     else:  # TRL's own checkpoint, or one of the weights only
         logger.warning(
-            "%s does not say where in a rollout it was saved. The run continues with a new rollout, as TRL's does: "
+            "%s does not record where in a rollout it was saved. The run continues with a new rollout, as TRL's does: "
             "completions of an unfinished one are not trained on, and the data may be read from another place than in "
             "an uninterrupted run.",
             folder,
@@ -124,8 +124,8 @@ def _say_what_changed(folder: Path, before: dict[str, Any], now: dict[str, Any])
     changed = [f"{name} {before[name]!r}, now {now[name]!r}" for name in before if before[name] != now.get(name)]
     if changed:
         logger.warning(
-            "%s was saved by a run with other settings: %s. It goes on with those of now; where in the data it "
-            "continues is counted in batches of now.",
+            "%s was saved by a run with other settings: %s. It continues with the current settings; its position in "
+            "the data is counted in current batches.",
             folder,
             "; ".join(changed),
         )

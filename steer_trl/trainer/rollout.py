@@ -176,7 +176,7 @@ def _texts(inputs: list[dict[str, Any]], has_environment: bool) -> list[str]:
     """A text per row that is the same for equal prompts only."""
     refusal = InvalidValueError(
         "dcpo_smooth=True, or another method that reads 'prompts', cannot be combined with images or with an "
-        "environment: it tells prompts apart by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
+        "environment: it identifies prompts by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
     )
     if has_environment or any(row.get("image") is not None or row.get("images") for row in inputs):
         raise refusal

@@ -7,10 +7,21 @@ from datasets import Dataset
 from support.runs import save_tiny_model
 
 from steer_trl import SteerGRPOTrainer
+from steer_trl.cli.arguments import MathArguments
 from steer_trl.cli.compare import main as compare
 from steer_trl.cli.evaluate import EvalArguments, run
 from steer_trl.countdown.task import countdown_reward, problems, solutions
-from steer_trl.evaluation import Benchmark, BenchmarkEvaluation, RewardJudge, Sampling, load_samplings
+from steer_trl.data.instructions import INSTRUCTIONS, OF_THE_PAPERS, with_instruction
+from steer_trl.evaluation import (
+    Benchmark,
+    BenchmarkEvaluation,
+    RewardJudge,
+    Sampling,
+    load_benchmarks,
+    load_samplings,
+)
+from steer_trl.report.evaluations import evaluated
+from steer_trl.report.read import find_runs
 
 
 class TestNames:
@@ -146,6 +157,25 @@ def test_each_benchmark_has_its_own_instruction(model, sums, tmp_path):
         run(arguments(model, tmp_path / "y", sums, instruction=str(wordings)))
 
 
+def test_the_papers_test_files_ask_each_benchmark_in_their_way(model, tmp_path):
+    names = {name: tmp_path / f"{name}.jsonl" for name in (*OF_THE_PAPERS, "mine")}
+    for path in names.values():
+        path.write_text(json.dumps({"problem": "1+1=", "answer": "2"}) + "\n")
+    of_each = [f"{name}={path}" for name, path in names.items()]
+    asked = {b.name: b.dataset[0]["prompt"][-1]["content"] for b in load_benchmarks(of_each, "either", "papers")}
+    assert asked["math500"] == asked["minerva"] == asked["olympiadbench"] == "1+1="
+    assert (
+        asked["aime24"] == asked["aime25"] == asked["amc23"] == with_instruction("1+1=", INSTRUCTIONS["answer_line"])
+    )
+    assert asked["mine"] == with_instruction("1+1=", INSTRUCTIONS["boxed"])  # no file of the papers'
+    with pytest.raises(ValueError, match="answer_format must be 'either' with instruction='papers'"):
+        arguments(model, tmp_path / "x", of_each[0], instruction="papers")
+    args = MathArguments(eval_benchmarks=of_each[:1], eval_instruction="papers")
+    evaluation = args.load_evaluation(max_tokens=8)
+    assert [v.correct for v in evaluation.judge(["Answer: 2"], [{"solution": "2"}])] == [True]
+    assert evaluation.benchmarks[0].dataset[0]["prompt"][-1]["content"] == asked["aime24"]
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -188,6 +218,8 @@ def test_several_samplings_during_training(train, tmp_path):
     lines = (tmp_path / "run/benchmarks/step-2/t1/completions.jsonl").read_text().splitlines()
     right = [json.loads(line)["correct"] for line in lines]
     assert len(right) == 12 and sum(right) / 12 == pytest.approx(logged[1]["eval_sums_t1_avg@4"])
+    shown = evaluated(*find_runs([tmp_path / "run"]))
+    assert shown.step == 2 and set(shown.intervals) == {key for key in logged[0] if key.startswith("eval_sums_")}
     card = (tmp_path / "run/checkpoint-2/README.md").read_text()
     assert "temperature 0.0" in card and "temperature 1.0, top-p 1.0" in card
     with pytest.raises(ValueError, match=r"metric_for_best_model must be one of .*sums_greedy_avg@1"):

@@ -25,8 +25,17 @@ def timed(folder, seconds, tokens=None, resumed=(), started=START):
 
 def test_tokens_of_a_rollout_are_spread_over_the_steps_that_train_on_it(tmp_path):
     counts = [100, 100, 100, 100, 260, 260, 260, 260, 300]
-    steps, tokens = timed(tmp_path, range(9), counts)["tokens"]
+    steps, tokens = timed(tmp_path, range(9), counts)["num_tokens"]
     assert (steps, tokens) == ([0, 4, 8, 9], [0, 100, 260, 300])
+
+
+def test_what_is_generated_is_an_axis_beside_what_trl_counts(tmp_path):
+    for step in (1, 2):
+        runlog.append(
+            tmp_path, {"step": step, "entropy": 0.1, "num_tokens": 50.0 * step, "generated_tokens": 20.0 * step}
+        )
+    axes = axes_of(*find_runs([tmp_path]))
+    assert axes["generated_tokens"] == ([0, 1, 2], [0, 20, 40]) and axes["num_tokens"] == ([0, 1, 2], [0, 50, 100])
 
 
 def test_hours_are_those_of_training_without_the_pause_before_a_resume(tmp_path):
@@ -49,21 +58,21 @@ def test_what_a_log_lacks_is_no_axis(tmp_path):
     write_state(tmp_path / "late/checkpoint-3", 3)
     runlog.append(tmp_path / "late", {"step": 4, "entropy": 0.1})  # of a run that was plain up to step 3
     runs = find_runs([tmp_path / name for name in ("plain", "counted", "late")])
-    assert [axes_of(run) for run in runs] == [{}, {"tokens": ([0, 4], [0, 80])}, {}]
+    assert [axes_of(run) for run in runs] == [{}, {"num_tokens": ([0, 4], [0, 80])}, {}]
 
 
 def test_counts_and_times_that_fall_make_no_axis_that_does(tmp_path):
     axes = timed(tmp_path, [10, 5, 20, 20], [100, 50, -1e200, 200])
     for steps, places in axes.values():
         assert places == sorted(places) and steps == sorted(steps)
-    assert axes["tokens"] == ([0, 3, 4], [0, 100, 200])
+    assert axes["num_tokens"] == ([0, 3, 4], [0, 100, 200])
 
 
 def test_seeds_together_lie_at_the_mean_of_their_paces_and_never_turn_back():
     slow, fast = ([0, 10, 20], [0.0, 100.0, 200.0]), ([0, 10], [0.0, 300.0])
-    steps, tokens = axes_of_seeds([{"tokens": slow}, {"tokens": fast}])["tokens"]
+    steps, tokens = axes_of_seeds([{"num_tokens": slow}, {"num_tokens": fast}])["num_tokens"]
     assert (steps, tokens) == ([0, 10, 20], [0, 200, 300])
-    assert axes_of_seeds([{"tokens": slow}, {}]) == {}
+    assert axes_of_seeds([{"num_tokens": slow}, {}]) == {}
 
 
 def test_the_axes_of_the_usual_run(tmp_path):

@@ -358,6 +358,23 @@ def test_curves_are_drawn_over_what_one_chooses(browser, paced):
     assert complaints(browser) == []
 
 
+def test_tokens_are_those_that_were_generated_where_all_logs_count_them(browser, tmp_path):
+    for name in ("old", "new"):
+        folder = write_paced(tmp_path / "runs" / name, 1000, 1)
+        if name == "new":
+            path = folder / "_logs/metrics.jsonl"
+            entries = [json.loads(line) for line in path.read_text().splitlines()]
+            counted = [entry | {"generated_tokens": 10 * entry["step"]} for entry in entries]
+            path.write_text("".join(json.dumps(entry) + "\n" for entry in counted))
+    opened(browser, report.write([tmp_path / "runs"], tmp_path / "report.html"))
+    browser.execute_script("drawOver('tokens')")
+    assert axis(browser) == ["tokens", 1000, 1000, 1000]
+    assert "prompts and completions" in browser.find_element(By.ID, "drawing").text
+    browser.execute_script("[...document.querySelectorAll('.chip')].find(one => one.textContent === 'old').click()")
+    assert axis(browser) == ["tokens", 400, 400]
+    assert "prompts do not count" in browser.find_element(By.ID, "drawing").text
+
+
 def test_the_choice_is_kept_in_the_address(browser, paced):
     opened(browser, paced)
     browser.find_element(By.ID, "over-hours").click()

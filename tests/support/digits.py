@@ -7,7 +7,7 @@ def written(prompts, trainer, ends=None):
     """Completions of two to six digits; those that `ends` denies go without an end token, to the last place."""
     tokenizer, count = trainer.processing_class, len(prompts)
     dice = torch.Generator().manual_seed(trainer.state.global_step)
-    digits = torch.randint(4, 14, (count, 8), generator=dice).tolist()
+    digits = torch.randint(4, 14, (count, 7), generator=dice).tolist()
     lengths = torch.randint(2, 7, (count,), generator=dice).tolist()
     rows = enumerate(zip(digits, lengths, strict=True))
     ids = [[*r[:length], tokenizer.eos_token_id] if ends is None or ends(i) else r for i, (r, length) in rows]

@@ -12,7 +12,7 @@ import runpy
 import subprocess
 import sys
 from contextlib import ExitStack
-from multiprocessing import connection
+from multiprocessing import connection, forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +21,9 @@ from unittest.mock import patch
 import torch.distributed.run as torchrun
 from accelerate.commands import launch
 
-LOADED = ["deepspeed", "steer_trl.cli.evaluate", "steer_trl.cli.train", "steer_trl.countdown.training"]
+from support import ENVIRONMENT
+
+LOADED = ["deepspeed", "steer_trl.cli.evaluate", "steer_trl.cli.train", "steer_trl.countdown.model"]
 FREE_PORT = ("--main_process_port", "0")  # others may run beside
 LIMIT = 900  # seconds, after which something hangs
 
@@ -64,6 +66,8 @@ def _ranks(words, engine, environment):
 
 
 def _start(words, folder, environment, streams):
+    with patch.dict(os.environ, ENVIRONMENT, clear=True):  # libraries read it when they are loaded
+        forkserver.ensure_running()
     process = warm.Process(target=_become, args=(words, str(folder), environment, *map(str, streams)))
     process.start()
     return process

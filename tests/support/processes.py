@@ -33,8 +33,9 @@ def run(*command, engine=None, folder=None, check=True, launched=False, **enviro
     """
     words, environment = [str(word) for word in command], ENVIRONMENT | environment
     if launched:
-        launcher = ["-m", "accelerate.commands.launch", "--config_file", str(engine), *forked.FREE_PORT]
-        words = [sys.executable, *(launcher if engine else []), *words]
+        launch = ["-m", "accelerate.commands.launch", *forked.FREE_PORT]
+        launch = [*launch, "--config_file", str(engine)] if engine else []
+        words = [sys.executable, *launch, *words]
         done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=forked.LIMIT)
     else:
         done = forked.run(words, engine, folder, environment)

@@ -174,7 +174,7 @@ class TestCheckpoint:
             torch.manual_seed(0)  # weights alone bring no random state
             trainer.train(resume_from_checkpoint=checkpoint)
         assert same_parameters(resumed, plain)
-        assert "does not say where in a rollout it was saved" in caplog.text
+        assert "does not record where in a rollout it was saved" in caplog.text
 
     def test_true_is_the_last_complete_checkpoint(self, train, make_trainer, tmp_path, caplog):
         whole = train(SteerGRPOTrainer, **self.SETTINGS)
