@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from steer_trl.diagnostics.rules import RULES, Rule, is_read
+from steer_trl.diagnostics.keys import READ_BY_ALARMS
+from steer_trl.diagnostics.keys.names import ENTROPY
+from steer_trl.diagnostics.rules import RULES, Rule
 from steer_trl.validation import from_state, is_number
 
 
@@ -43,14 +45,14 @@ class Watch:
 
         Some keys are not in every line, such as those of rollouts; their last numbers hold until the next.
         """
-        if "entropy" not in line:
+        if ENTROPY not in line:
             return []
-        read = {key: value for key, value in line.items() if is_read(key)}
+        read = {key: value for key, value in line.items() if key in READ_BY_ALARMS}
         self._numbers |= {
             key: float(value) for key, value in read.items() if is_number(value) and math.isfinite(value)
         }
-        if "entropy" in self._numbers:
-            self._numbers.setdefault("start", self._numbers["entropy"])
+        if ENTROPY in self._numbers:
+            self._numbers.setdefault("start", self._numbers[ENTROPY])
         return [alarm for rule in self._rules if (alarm := self._judge(rule, step)) is not None]
 
     def _judge(self, rule: Rule, step: int) -> Alarm | None:

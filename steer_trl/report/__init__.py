@@ -3,7 +3,7 @@
 read.py      a folder as a `Run`: its log, alarms, looks at tokens; whatever else lies there does no harm
 fields.py    its settings, methods and versions, each within a size
 methods.py   a sentence about each method
-panels.py    which keys of the log make a panel, and what a reader is told about it
+panels.py    a panel of the registry (diagnostics/keys/) as the page draws it
 data.py      the runs as the page's data: thinned curves, seeds put together, settings that differ
 tokens.py    some groups of completions, cut to a size that a browser takes
 page.py      the data, the style and the scripts in one file that asks nobody for anything

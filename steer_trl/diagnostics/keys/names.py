@@ -1,0 +1,36 @@
+"""The keys of the log that other code reads, by name: alarms, the terminal, the report, the card, the experiments.
+
+What computes a number writes its key out; what reads one takes it from here.
+"""
+
+LOSS = "loss"
+GRAD_NORM = "grad_norm"
+REWARD = "reward"
+ENTROPY = "entropy"
+CLIPPED_RATIO = "completions/clipped_ratio"
+FRAC_REWARD_ZERO_STD = "frac_reward_zero_std"
+"""TRL's and Transformers'."""
+
+ROLLOUT_ENTROPY = "rollout_entropy"
+
+WEIGHT_MEAN = "shaping/weight_mean"
+WEIGHT_MIN = "shaping/weight_min"
+WEIGHT_MAX = "shaping/weight_max"
+SHARE_CHANGED = "shaping/share_changed"
+RELATIVE_CHANGE = "shaping/relative_change"
+ROLLOUT_ADVANTAGE_CHANGE = "rollout_advantage_change"
+
+GATE = "stare/gate"
+SATURATED = "stare/saturated"
+STARE_TARGET = "stare/target_entropy"
+STARE_INITIAL = "stare/initial_entropy"
+
+HELD_TARGET = "hold_entropy/target"
+HELD_INITIAL = "hold_entropy/initial_entropy"
+HELD_REFERENCE = "hold_entropy/reference"
+HELD_ERROR = "hold_entropy/error"
+STRENGTH = "hold_entropy/strength"
+OUT_OF_REACH = "hold_entropy/out_of_reach"
+
+HIDDEN = "dynamic_sampling/hidden"
+OUT_OF_BOUNDS = "sanity/out_of_bounds"
