@@ -326,7 +326,7 @@ class SteerGRPOConfig(
 
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         accumulation, per_rollout = self.gradient_accumulation_steps, self.steps_per_generation
-        compares = any(method.overrides("measure") for method in methods.values())
+        compares = any(method.answers("measure", self) for method in methods.values())
         if not compares or self.shaping_scope == "micro_batch" or per_rollout % accumulation == 0:
             return []
         return [

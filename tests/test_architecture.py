@@ -68,7 +68,7 @@ def test_the_trainers_hooks_are_short():
 def test_what_the_trainer_calls_its_parts_is_no_name_of_trls(make_trainer):
     from steer_trl import SteerGRPOTrainer
 
-    own = {"shapers", "rollouts", "step", "tokens", "cards", "pushes", "benchmark_runs", "_train_sampler"}
+    own = {"shapers", "loops", "rollouts", "step", "tokens", "cards", "pushes", "benchmark_runs", "_train_sampler"}
     assert own <= vars(make_trainer(SteerGRPOTrainer)).keys() | {"_train_sampler"}
     theirs = make_trainer(GRPOTrainer)
     assert not [name for name in own if hasattr(theirs, name)]

@@ -318,6 +318,8 @@ def test_every_setting_belongs_to_a_method_that_reads_it():
 def test_a_method_that_compares_nothing_takes_any_schedule():
     schedule = {"gradient_accumulation_steps": 4, "steps_per_generation": 2}
     assert config(advantage_shaping="opo", **schedule).steps_per_generation == 2
+    fixed = {"advantage_shaping": "stare", "stare_fixed_probability": 0.1}  # no quantile, so nothing is measured
+    assert config(**fixed, **schedule).steps_per_generation == 2
 
 
 def test_bounds_of_the_schedule_bind_only_the_schedule():

@@ -35,11 +35,11 @@ from steer_trl.evaluation.benchmarks import (
     load_benchmarks,
     one_sample_if_greedy,
 )
-from steer_trl.evaluation.evaluate import evaluate
 from steer_trl.evaluation.judges import Judge, as_judge
+from steer_trl.evaluation.loop import evaluate
 from steer_trl.evaluation.records import Records
-from steer_trl.evaluation.report import summarize, table
 from steer_trl.evaluation.sampling import SUFFIXES, Sampling, load_samplings
+from steer_trl.evaluation.summary import summarize, table
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.hub.results import CARD, card_complaints, results_of_summary, write_results
 from steer_trl.redact import changed

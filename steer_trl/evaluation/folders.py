@@ -1,20 +1,36 @@
 """Evaluations that lie in folders: read again, and held against each other, problem by problem."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
+from steer_trl import runlog
 from steer_trl.evaluation.comparison import Difference, compare_values
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY, flat
-from steer_trl.evaluation.report import per_problem
+from steer_trl.evaluation.summary import per_problem
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
 
 OF_THE_QUESTION = ("sampling", "benchmarks", "answer_format", "judge", "timeout", "step")
 """Settings that make two evaluations the same question; all others are about the model and how it is run."""
 MAY_DIFFER = ("sampling.seed", "step", "timeout")
+LONGEST_LINE = 16 << 20  # bytes of a completion
+KINDS: dict[str, tuple[type, ...]] = {
+    "batch": (int,),
+    "benchmark": (str,),
+    "id": (str,),
+    "correct": (bool,),
+    "answer": (str, NoneType),
+    "vote": (str, NoneType),
+    "completion": (str,),
+    "num_tokens": (int,),
+    "truncated": (bool,),
+    "timed_out": (bool,),
+}
+"""What an entry holds, as [`~steer_trl.evaluation.evaluate`] writes it and [`per_problem`] reads it."""
 
 
 @dataclass(frozen=True)
@@ -31,17 +47,25 @@ class Evaluation:
 
     @cached_property
     def values(self) -> dict[str, dict[str, dict[str, float]]]:
-        """Benchmark -> metric -> id of a problem -> value."""
-        lines = (self.folder / COMPLETIONS).read_text().splitlines()
-        entries = sorted(map(json.loads, lines), key=lambda entry: entry["batch"])
-        return per_problem(entries)
+        """Benchmark -> metric -> id of a problem -> value.
+
+        Raises:
+            `ValueError`: a line of its file is no entry of an evaluation.
+        """
+        path = self.folder / COMPLETIONS
+        entries = []
+        for number, entry in enumerate(runlog.lines(path, LONGEST_LINE), 1):
+            if entry is None or not all(isinstance(entry.get(name), kinds) for name, kinds in KINDS.items()):
+                raise InvalidValueError(f"line {number} of {str(path)!r} is no completion of an evaluation.")
+            entries.append(entry)
+        return per_problem(sorted(entries, key=lambda entry: entry["batch"]))
 
 
 def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
     """Return the evaluations in a folder by the name of their sampling; the name of a single one is empty.
 
     Raises:
-        `ValueError`: there is none, or one that has not ended.
+        `ValueError`: there is none, or one that has not ended, or whose settings cannot be read.
     """
     folder = Path(folder)
     inside = sorted(folder.iterdir()) if folder.is_dir() else []
@@ -54,7 +78,14 @@ def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
     unfinished = "{!r} holds an evaluation that has not ended. Run its command again, which resumes it."
     refuse([] if found else [missing], "evaluation")
     refuse([unfinished.format(str(path)) for path in torn], "evaluation")
-    return {name: Evaluation(path, json.loads((path / SETTINGS).read_text())) for name, path in sorted(found.items())}
+    return {name: Evaluation(path, _settings(path / SETTINGS)) for name, path in sorted(found.items())}
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    settings = runlog.loads(path.read_bytes()) if path.is_file() else None
+    if settings is None:
+        raise InvalidValueError(f"{str(path)!r} must hold the settings of an evaluation, and cannot be read as JSON.")
+    return settings
 
 
 def compare_evaluations(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> dict[str, dict[str, Difference]]:

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from steer_trl.evaluation.benchmarks import Benchmark, one_sample_if_greedy
-from steer_trl.evaluation.evaluate import evaluate
 from steer_trl.evaluation.judges import as_judge
+from steer_trl.evaluation.loop import evaluate
 from steer_trl.evaluation.records import Records
-from steer_trl.evaluation.report import summarize
 from steer_trl.evaluation.sampling import Generator, Sampling
+from steer_trl.evaluation.summary import flatten, joined, summarize
 from steer_trl.rewards import MathReward
 
 
@@ -49,7 +49,7 @@ class BenchmarkEvaluation:
     def columns(self) -> dict[str, tuple[Benchmark, Sampling]]:
         """What stands before the metrics in the log, without `eval_`: which benchmark, drawn how."""
         return {
-            _joined(benchmark.name, name): (benchmark, self.samplings[name])
+            joined(benchmark.name, name): (benchmark, self.samplings[name])
             for name, benchmarks in self.by_sampling.items()
             for benchmark in benchmarks
         }
@@ -104,15 +104,3 @@ class BenchmarkEvaluation:
                 records.write_summary(summary)
             metrics |= flatten(summary, name)
         return metrics
-
-
-def flatten(summary: dict[str, Any], sampling: str = "") -> dict[str, float]:
-    """Return the means of a summary under one name each: `aime24_avg@32`, ..., `average_avg`."""
-    rows = {name: row["metrics"] for name, row in summary["benchmarks"].items()}
-    if len(rows) > 1:
-        rows["average"] = summary["average"]
-    return {f"{_joined(name, sampling)}_{key}": mean for name, row in rows.items() for key, (mean, _) in row.items()}
-
-
-def _joined(benchmark: str, sampling: str) -> str:
-    return f"{benchmark}_{sampling}" if sampling else benchmark

@@ -47,7 +47,7 @@ def results_of_log(
 def results_of_summary(
     summary: Mapping[str, Any], benchmarks: Sequence[Benchmark], sampling: Sampling
 ) -> list[EvalResult]:
-    """Return what [`~steer_trl.evaluation.report.summarize`] has found, with the half widths of the intervals."""
+    """Return what [`~steer_trl.evaluation.summary.summarize`] has found, with the half widths of the intervals."""
     return [
         _result(benchmark, metric, mean, sampling, **{} if half is None else {"interval": round(half, 6)})
         for benchmark in benchmarks

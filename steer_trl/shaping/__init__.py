@@ -5,7 +5,7 @@ from typing import Any
 
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.options.base import ShapingConfig
-from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS, Paper, Shaper
+from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.compose import (
     Shaped,
@@ -17,12 +17,13 @@ from steer_trl.shaping.compose import (
     shape_rollout,
     shaped,
 )
-from steer_trl.shaping.hold import HOLD_ENTROPY, HoldEntropy
+from steer_trl.shaping.loops import Loop, make_loops
 from steer_trl.shaping.methods import SHAPERS
 from steer_trl.validation import did_you_mean
 
 __all__ = [
     "SHAPERS",
+    "Loop",
     "Paper",
     "Rollout",
     "Shaped",
@@ -32,6 +33,7 @@ __all__ = [
     "combination_complaints",
     "compares_tokens",
     "find_shaper",
+    "make_loops",
     "make_shapers",
     "measured",
     "reads_sensitivities",
@@ -64,11 +66,6 @@ def find_shaper(name: Any) -> type[Shaper]:
         ) from error
     if not (isinstance(found, type) and issubclass(found, Shaper)):
         raise InvalidValueError(f"advantage_shaping={name!r} must be a subclass of steer_trl.shaping.Shaper.")
-    if not any(map(found.overrides, OF_ROLLOUTS + OF_BATCHES)):
-        raise InvalidValueError(
-            f"advantage_shaping={name!r} must answer one of {', '.join(map(repr, OF_ROLLOUTS + OF_BATCHES))}. Write "
-            "one of these methods."
-        )
     return found
 
 
@@ -78,6 +75,5 @@ def short_name(name: str) -> str:
 
 
 def make_shapers(args: ShapingConfig) -> dict[str, Shaper]:
-    """Make the methods that `args.advantage_shaping` names, by name, and what holds the entropy by one of them."""
-    shapers: dict[str, Shaper] = {name: find_shaper(name)(args) for name in args.shaping_names}
-    return shapers | ({HOLD_ENTROPY: HoldEntropy(args, shapers)} if args.hold_entropy is not None else {})
+    """Make the methods that `args.advantage_shaping` names, by name."""
+    return {name: find_shaper(name)(args) for name in args.shaping_names}

@@ -11,7 +11,7 @@ answers of several methods together.
 """
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, TypeVar
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -48,9 +48,11 @@ class Paper:
 class Shaper(Generic[Options]):
     """A method. A subclass answers [`weights`], or another of the questions in `shaping/base.py`.
 
-    It is made once per trainer, from the configuration (`self.args`): TRL's fields, the general ones, and its own,
-    which `Shaper[MyOptions]` declares.
+    It is made once per trainer, from the configuration (`self.args`): TRL's fields, the general ones, and its own.
     """
+
+    options: ClassVar[type[ShapingConfig]] = ShapingConfig
+    """The dataclass of its own settings. `Shaper[MyOptions]` tells a type checker the same of `self.args`."""
 
     paper: ClassVar[Paper | None] = None
     """For the model card."""
@@ -104,11 +106,9 @@ class Shaper(Generic[Options]):
 
     @classmethod
     def settings(cls) -> tuple[str, ...]:
-        """Names of the fields that only this method reads, or methods like it: those of its `Shaper[MyOptions]`."""
-        declared = [base for part in cls.__mro__ for base in vars(part).get("__orig_bases__", ())]
-        options = next((get_args(base)[0] for base in declared if get_origin(base) is Shaper), ShapingConfig)
+        """Names of the fields that only this method reads, or methods like it: those of its `options`."""
         general = {field.name for field in fields(ShapingConfig)}
-        own = tuple(field.name for field in fields(options) if field.name not in general)
+        own = tuple(field.name for field in fields(cls.options) if field.name not in general)
         return (*own, "correct_threshold") if cls.tells_correct else own
 
     @classmethod
@@ -125,14 +125,9 @@ class Shaper(Generic[Options]):
         return []
 
     @classmethod
-    def overrides(cls, question: str) -> bool:
-        """Whether the method answers `question`, with some settings at least."""
-        return getattr(cls, question) is not getattr(Shaper, question)
-
-    @classmethod
     def answers(cls, question: str, args: Options) -> bool:
-        """Whether the method answers `question` with these settings."""
-        return cls.overrides(question)
+        """Whether the method answers `question` with these settings: by default, whether it has written it."""
+        return getattr(cls, question) is not getattr(Shaper, question)
 
     @property
     def compares(self) -> bool:

@@ -74,8 +74,9 @@ def reads_sensitivities(shapers: Shapers) -> bool:
 def measured(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, Any]:
     """Return the measure of each active method. Collective if `reduce` is; all ranks agree on what is active."""
     measures = {}
-    acting = {n: s for n, s in shapers.items() if s.active and any(s.overrides(question) for question in OF_BATCHES)}
-    for name, shaper in sorted(acting.items(), key=lambda item: not item[1].overrides("bonus")):  # weights see bonuses
+    acting = {n: s for n, s in shapers.items() if s.active and any(s.answers(q, s.args) for q in OF_BATCHES)}
+    bonuses_first = sorted(acting.items(), key=lambda item: not item[1].answers("bonus", item[1].args))
+    for name, shaper in bonuses_first:  # weights see bonuses
         measures[name] = shaper.measure(batch, reduce) if shaper.compares else None
         batch = _with_bonus(shaper, batch, measures[name])
     return measures
@@ -106,7 +107,12 @@ def _with_bonus(shaper: Shaper, batch: TokenBatch, measure: Any) -> TokenBatch:
 
 def combination_complaints(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> list[str]:
     """Say which of the named methods cannot be combined, and why."""
-    complaints = []
+    complaints = [
+        f"advantage_shaping={name!r} must answer one of {', '.join(map(repr, OF_ROLLOUTS + OF_BATCHES))}, and with "
+        "these settings it answers none. Write one of these methods."
+        for name, method in methods.items()
+        if not any(method.answers(question, args) for question in OF_ROLLOUTS + OF_BATCHES)
+    ]
     for questions, why in [
         (("advantages",), "each replaces the advantages"),
         (("rollout_bonus", "bonus"), "sums depend on who comes first"),
@@ -118,7 +124,7 @@ def combination_complaints(methods: Mapping[str, type[Shaper]], args: ShapingCon
     if len(random) > 1:
         complaints.append(_refusal(random, "they would draw the same tokens"))
     for name, method in methods.items():
-        others = [n for n, m in methods.items() if n != name and any(map(m.overrides, OF_BATCHES))]
+        others = [n for n, m in methods.items() if n != name and any(m.answers(q, args) for q in OF_BATCHES)]
         if method.surrogate and others:
             why = f"{name} brings a loss of its own, whose clipping the others do not know"
             complaints.append(_refusal([name, *others], why))

@@ -1,8 +1,8 @@
 """`hold_entropy`: keep the policy's entropy from falling below a level, by the strength of a method in use.
 
-It is a method that changes no advantage. Before any update with a new rollout it is given the rollout's entropy, like
-every other, and moves the strength of the one that does (`functional/regulator.py`). That one states in which range
-its strength lies and how much of it answers an error (`Shaper.strengths`).
+It is a loop, not a method. Before any update with a new rollout it is given the rollout's entropy, and moves the
+strength of the method (`functional/regulator.py`). That one states in which range its strength lies and how much of it
+answers an error (`Shaper.strengths`).
 
 The strength is never negative: while the entropy is above the level it is 0, and the run is GRPO. Entropy is spent
 only where `hold_entropy_spends` asks for it. A relative level is a multiple of the mean entropy of the first rollouts,
@@ -28,7 +28,6 @@ from steer_trl.validation import from_state, in_interval, is_within
 
 logger = logging.getLogger(__name__)
 
-HOLD_ENTROPY = "hold_entropy"
 FIRST_ROLLOUTS = 4
 """Rollouts, at least, whose mean entropy is the initial one: that of one spans 5 % over the seeds of one model."""
 ENOUGH_GROUPS = 32
@@ -40,14 +39,14 @@ def groups_per_rollout(args: ShapingConfig) -> int:
     return args.generation_batch_size // args.num_generations
 
 
-class HoldEntropy(Shaper[ShapingConfig]):
+class HoldEntropy:
     """Moves the strength of a method; its `strength` and `error` are in the log."""
 
-    needs_rollout_entropy = True
+    name = "hold_entropy"
 
     def __init__(self, args: ShapingConfig, shapers: Mapping[str, Shaper]) -> None:
-        super().__init__(args)
-        self.name, self.shaper = next((n, s) for n, s in shapers.items() if s.strengths is not None)
+        self.args = args
+        self.shaper = next(shaper for shaper in shapers.values() if shaper.strengths is not None)
         self.regulator: EntropyRegulator | None = None
         self.first_rollouts = max(FIRST_ROLLOUTS, -(-ENOUGH_GROUPS // max(groups_per_rollout(args), 1)))
         self.initial_entropy: float | None = None

@@ -6,7 +6,7 @@ methods that compare no completions the loss's forward pass comes early enough (
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from trl.trainer.utils import pad
 
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.randomness import kept_random_state
-from steer_trl.shaping import Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
+from steer_trl.shaping import Loop, Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.head_pass import scoring
@@ -27,20 +27,25 @@ from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log,
 
 
 class RolloutShaping:
-    """What is known of the rollout that TRL writes, and what the methods make of it.
+    """What is known of the rollout that TRL writes, and what the methods and loops make of it.
 
     Attributes:
         is_recording (`bool`): whether TRL is writing one, so that a forward pass may be its score.
         rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks, NaN where one could not score.
     """
 
-    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper]) -> None:
+    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], loops: Sequence[Loop]) -> None:
         self.is_recording = False
         self.rewards_per_function = torch.empty(0)
-        self._trainer, self._shapers = trainer, shapers
+        self._trainer, self._shapers, self._loops = trainer, shapers, loops
         self._passes: list[Score] = []
         self._written: dict[str, list[list[int]]] = {}
         self._prompts: list[str] = []
+
+    @property
+    def wants_entropy(self) -> bool:
+        """Whether a method or a loop must have the rollout's mean entropy."""
+        return bool(self._loops) or any(shaper.needs_rollout_entropy for shaper in self._shapers.values())
 
     @property
     def wants_sensitivities(self) -> bool:
@@ -98,11 +103,15 @@ class RolloutShaping:
         return rollout
 
     def tell_entropy(self, entropies: Tensor, mask: Tensor) -> None:
-        """Tell every method the mean entropy of a new rollout over all ranks, in nats per token. Collective."""
+        """Give methods, and then loops, the mean entropy of a new rollout over all ranks, in nats per token.
+
+        Collective.
+        """
         entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
         append_to_log(self._trainer, {"rollout_entropy": entropy})
-        for shaper in self._shapers.values():
-            shaper.on_rollout(entropy)
+        parts: list[Shaper | Loop] = [*self._shapers.values(), *self._loops]
+        for part in parts:
+            part.on_rollout(entropy)
 
     @torch.no_grad()
     def score(self, rollout: dict[str, Any]) -> Score:

@@ -4,14 +4,14 @@ What the tokens of several micro-batches are compared with must be known in the 
 scored that one; the others are scored then, unless the rollout's score says what is asked.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from steer_trl.functional.order_statistics import all_ranks, this_process
-from steer_trl.shaping import Shaper, TokenBatch, compares_tokens, measured, reads_sensitivities, shaped
+from steer_trl.shaping import Loop, Shaper, TokenBatch, compares_tokens, measured, reads_sensitivities, shaped
 from steer_trl.trainer.checks.tripwire import WatchedInputs
 from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, kept_score, token_batch
 from steer_trl.trainer.log.step_log import StepLog
@@ -28,9 +28,15 @@ class OptimizerStep:
     """
 
     def __init__(
-        self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], rollouts: RolloutShaping, tokens: TokenLog
+        self,
+        trainer: GRPOTrainer,
+        shapers: Mapping[str, Shaper],
+        loops: Sequence[Loop],
+        rollouts: RolloutShaping,
+        tokens: TokenLog,
     ) -> None:
-        self._trainer, self._shapers, self._rollouts, self._tokens = trainer, shapers, rollouts, tokens
+        self._trainer, self._shapers, self._loops = trainer, shapers, loops
+        self._rollouts, self._tokens = rollouts, tokens
         self._draws = any(shaper.random for shaper in shapers.values())
         self._is_watched = bool(shapers)  # until the first loss has shown that it takes what we give it
         self._inputs: dict[str, Any] | None = None
@@ -40,7 +46,7 @@ class OptimizerStep:
         """Begin with a step of its own; nothing is left of one that was interrupted."""
         self.micro_batches = 0
         self._measures: dict[str, Any] | None = None
-        self._log = StepLog(self._trainer, self._shapers)
+        self._log = StepLog(self._trainer, self._shapers, self._loops)
         self._tokens.begin_training()
 
     @contextmanager
@@ -110,7 +116,7 @@ class OptimizerStep:
         """What the tokens of this step are compared with; `None` where each micro-batch is on its own."""
         trainer, args, is_scored = self._trainer, self._trainer.args, OLD_LOGPS in inputs
         whole_step = args.shaping_scope != "micro_batch"
-        asks_for_entropy = not is_scored and any(shaper.needs_rollout_entropy for shaper in self._shapers.values())
+        asks_for_entropy = not is_scored and self._rollouts.wants_entropy
         if not (asks_for_entropy or (whole_step and compares_tokens(self._shapers))):
             return None
         done = micro_batches_done(trainer)

@@ -35,7 +35,7 @@ from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import Pushes
-from steer_trl.shaping import make_shapers, short_name
+from steer_trl.shaping import make_loops, make_shapers, short_name
 from steer_trl.trainer.benchmarks import BenchmarkRuns, benchmarks_complaints
 from steer_trl.trainer.callbacks.alarms import Alarms
 from steer_trl.trainer.callbacks.cards import ModelCards
@@ -124,14 +124,16 @@ class SteerGRPOTrainer(GRPOTrainer):
             given["args"] = args = SteerGRPOConfig(f"{name.split('/')[-1]}-SteerGRPO")
         self.was_finished = False
         self.shapers = make_shapers(args)
+        self.loops = make_loops(args, self.shapers)
         self.is_compiled = check_compiled(args, self.shapers, model)
         self.tags = self._tag_names = [*TAGS, *map(short_name, self.shapers)]
         self.alarms, self.sampling = Alarms(Watch()), make_sampling(self, args)
-        self.stateful: dict[str, Stateful] = {**self.shapers, "alarms": self.alarms.watch}
+        self.stateful: dict[str, Stateful] = {**self.shapers, **{loop.name: loop for loop in self.loops}}
+        self.stateful["alarms"] = self.alarms.watch
         self.first_rewards = FirstRewards(self)
-        self.rollouts = RolloutShaping(self, self.shapers)
+        self.rollouts = RolloutShaping(self, self.shapers, self.loops)
         self.tokens = self.stateful["tokens"] = TokenLog(self, self.rollouts)
-        self.step = OptimizerStep(self, self.shapers, self.rollouts, self.tokens)
+        self.step = OptimizerStep(self, self.shapers, self.loops, self.rollouts, self.tokens)
         self.pushes = Pushes(self)
         self.cards = ModelCards(self, self.shapers, benchmarks, self.pushes)
         self._train_sampler: Any = None  # a streamed data set has none

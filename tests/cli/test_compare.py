@@ -1,32 +1,18 @@
 """`steer-trl compare`, on evaluations that steer-trl eval has written and on ones made up."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from scipy import stats
+from support import ENVIRONMENT
+from support.evaluations import SETTINGS, write_evaluation
 from support.runs import save_tiny_model
 
 from steer_trl.cli.compare import main
 from steer_trl.cli.evaluate import EvalArguments, run
-from steer_trl.evaluation.records import Records
-
-SETTINGS = {"sampling": {"temperature": 1.0, "top_p": 0.7, "seed": 0}, "benchmarks": {"a": {"samples": 4}}}
-
-
-def evaluation(folder, skill, seed=0, settings=SETTINGS, name="a", samples=4, model="m"):
-    """An evaluation of a model that solves problem i with probability `skill[i]`."""
-    rng = np.random.default_rng(seed)
-    records = Records(folder, settings | {"model_name_or_path": model})
-    entries = [
-        {"batch": number, "benchmark": name, "id": f"p{number}", "sample": sample, "correct": bool(correct)}
-        | {"answer": "1", "vote": "1", "timed_out": False, "truncated": False, "num_tokens": 3, "completion": "1"}
-        for number, probability in enumerate(skill)
-        for sample, correct in enumerate(rng.random(samples) < probability)
-    ]
-    records.append(entries[::-1])  # batches are written in the order in which they end
-    records.write_summary({})
-    return folder
 
 
 def shares(folder):
@@ -48,7 +34,7 @@ SKILL = np.linspace(0.1, 0.8, 60)
 
 
 def test_two_evaluations_are_paired_over_their_problems(tmp_path, capsys):
-    a, b = evaluation(tmp_path / "a", SKILL, 1), evaluation(tmp_path / "b", SKILL + 0.15, 2)
+    a, b = write_evaluation(tmp_path / "a", SKILL, 1), write_evaluation(tmp_path / "b", SKILL + 0.15, 2)
     found = compared(tmp_path, a, b)["", "a", "avg@4"]
     expected = stats.ttest_rel(shares(b), shares(a)).confidence_interval(0.95)
     assert (found["low"], found["high"]) == pytest.approx((expected.low, expected.high))
@@ -61,8 +47,8 @@ def test_two_evaluations_are_paired_over_their_problems(tmp_path, capsys):
 
 
 def test_several_seeds_on_each_side(tmp_path, capsys):
-    a = [evaluation(tmp_path / f"a{seed}", SKILL, seed) for seed in range(3)]
-    b = [evaluation(tmp_path / f"b{seed}", SKILL + 0.15, 10 + seed) for seed in range(3)]
+    a = [write_evaluation(tmp_path / f"a{seed}", SKILL, seed) for seed in range(3)]
+    b = [write_evaluation(tmp_path / f"b{seed}", SKILL + 0.15, 10 + seed) for seed in range(3)]
     found = compared(tmp_path, "--a", *a, "--b", *b)["", "a", "avg@4"]
     means = [[np.mean(shares(folder)) for folder in side] for side in (a, b)]
     welch = stats.ttest_ind(*means[::-1], equal_var=False).confidence_interval(0.95)
@@ -94,8 +80,8 @@ def test_real_evaluations_against_an_independent_computation(tmp_path):
 def test_two_samplings_of_one_folder_are_compared_by_name_only(tmp_path, capsys):
     hot = SETTINGS | {"sampling": SETTINGS["sampling"] | {"temperature": 1.5}}
     for side, shift in (("a", 0.0), ("b", 0.1)):
-        evaluation(tmp_path / side / "papers", SKILL + shift)
-        evaluation(tmp_path / side / "hot", SKILL + shift, settings=hot)
+        write_evaluation(tmp_path / side / "papers", SKILL + shift)
+        write_evaluation(tmp_path / side / "hot", SKILL + shift, settings=hot)
     found = compared(tmp_path, tmp_path / "a", tmp_path / "b")
     assert {sampling for sampling, _, _ in found} == {"papers", "hot"}
     named = compared(tmp_path, tmp_path / "a", tmp_path / "b", "--sampling_a", "hot", "--sampling_b", "papers")
@@ -108,7 +94,10 @@ OTHER_SEED = SETTINGS | {"sampling": SETTINGS["sampling"] | {"seed": 7}}
 
 
 def test_the_seed_of_the_samples_may_differ(tmp_path):
-    a, b = evaluation(tmp_path / "a", SKILL), evaluation(tmp_path / "b", SKILL, settings=OTHER_SEED, model="other")
+    a, b = (
+        write_evaluation(tmp_path / "a", SKILL),
+        write_evaluation(tmp_path / "b", SKILL, settings=OTHER_SEED, model="other"),
+    )
     assert compared(tmp_path, a, b)["", "a", "avg@4"]["difference"] == 0
 
 
@@ -122,18 +111,18 @@ def test_the_seed_of_the_samples_may_differ(tmp_path):
     ],
 )
 def test_what_is_no_comparison_is_refused(tmp_path, other, text):
-    a = evaluation(tmp_path / "a", SKILL)
-    b = evaluation(tmp_path / "b", **{"skill": SKILL} | other)
+    a = write_evaluation(tmp_path / "a", SKILL)
+    b = write_evaluation(tmp_path / "b", **{"skill": SKILL} | other)
     with pytest.raises(ValueError, match=text):
         main([str(a), str(b)])
 
 
 def test_folders_that_cannot_be_compared_are_named(tmp_path):
-    a = evaluation(tmp_path / "a", SKILL)
+    a = write_evaluation(tmp_path / "a", SKILL)
     (tmp_path / "empty").mkdir()
-    torn = evaluation(tmp_path / "torn", SKILL)
+    torn = write_evaluation(tmp_path / "torn", SKILL)
     (torn / "summary.json").unlink()
-    named = evaluation(tmp_path / "named/papers", SKILL).parent
+    named = write_evaluation(tmp_path / "named/papers", SKILL).parent
     wrong = [
         ([a], "two sides are needed"),
         ([a, a, a], "two sides are needed"),
@@ -148,3 +137,20 @@ def test_folders_that_cannot_be_compared_are_named(tmp_path):
     for arguments, text in wrong:
         with pytest.raises(ValueError, match=text):
             main([*map(str, arguments)])
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"batch": 0}', '{"batch": "first", "benchmark": "a"}'])
+def test_a_line_that_is_no_completion_is_named(tmp_path, line):
+    a, b = (write_evaluation(tmp_path / name, SKILL) for name in ("a", "b"))
+    with (b / "completions.jsonl").open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(ValueError, match=r"line 241 of '.*b/completions.jsonl' is no completion of an evaluation"):
+        main([str(a), str(b)])
+    (b / "settings.json").write_text(line[:1])
+    with pytest.raises(ValueError, match=r"settings.json' must hold the settings of an evaluation"):
+        main([str(a), str(b)])
+
+
+def test_a_comparison_takes_no_torch():
+    script = "import sys; import steer_trl.cli.compare, steer_trl.report; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT, check=False).returncode == 0

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.methods.batches import SEEDS, config, random_batch, weights
 
-from steer_trl.shaping import SHAPERS, make_shapers
+from steer_trl.shaping import SHAPERS, make_loops, make_shapers
 from steer_trl.validation import listed
 
 ABLE = {"repo_r": {}, "entropy_change": {}, "stare": {"stare_gate": "none", "stare_variant": "C2"}}
@@ -19,13 +19,23 @@ LARGE = {"per_device_train_batch_size": 256, "num_generations": 8}  # 32 groups 
 
 
 def held(name, **settings):
-    shapers = make_shapers(config(name, **{"hold_entropy": 0.8} | LARGE | ABLE[name] | settings))
-    return shapers[name], shapers["hold_entropy"]
+    args = config(name, **{"hold_entropy": 0.8} | LARGE | ABLE[name] | settings)
+    shapers = make_shapers(args)
+    (hold,) = make_loops(args, shapers)
+    return shapers[name], hold
 
 
 def begin(hold, *entropies):
     for entropy in entropies:
         hold.on_rollout(entropy)
+
+
+def test_a_loop_is_no_method():
+    """As one it became a tag of the model, and had to be the last of a dictionary."""
+    args = config("repo_r", hold_entropy=0.5)
+    assert list(make_shapers(args)) == ["repo_r"]
+    assert [loop.name for loop in make_loops(args, make_shapers(args))] == ["hold_entropy"]
+    assert make_loops(config("repo_r"), make_shapers(args)) == []
 
 
 def test_these_methods_have_a_strength():
@@ -101,6 +111,18 @@ class TestEachMethod:
             begin(twin, *entropies[cut:])
             assert (other.strength, twin.state_dict()) == (one.strength, hold.state_dict())
             assert one.strength > 0
+
+    def test_a_checkpoint_may_be_read_in_any_order(self, name):
+        """Of the method first, or of the loop that moves it."""
+        shaper, hold = held(name)
+        for entropy in (*[0.5] * 4, 0.3, 0.2):
+            shaper.on_rollout(entropy)
+            hold.on_rollout(entropy)
+        for order in (1, -1):
+            parts = held(name)
+            for part, state in list(zip(parts, (shaper.state_dict(), hold.state_dict()), strict=True))[::order]:
+                part.load_state_dict(state)
+            assert parts[0].strength == shaper.strength > 0
 
     def test_a_level_changed_at_a_resume_starts_from_the_present_entropy_and_is_reported(self, name, caplog):
         _, hold = held(name, hold_entropy=0.5)

@@ -41,8 +41,9 @@ class TestCheckpoint:
         resumed = make_trainer(SteerGRPOTrainer, **settings)
         resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
         assert same_parameters(whole, resumed)
-        states = [trainer.shapers["hold_entropy"].state_dict() for trainer in (whole, resumed)]
+        states = [trainer.loops[0].state_dict() for trainer in (whole, resumed)]
         assert states[0] == states[1]
+        assert "hold_entropy" not in resumed.tags  # it is no method
         strengths = [entry["hold_entropy/strength"] for entry in whole.state.log_history[:-1]]
         assert len(set(strengths)) >= 4  # there was a state to lose
         state = json.loads((tmp_path / "run/checkpoint-2/shaping_state.json").read_text())["hold_entropy"]

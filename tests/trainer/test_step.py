@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 from support import ROOT
-from support.runs import OPEN_STARE, Spy
+from support.runs import OPEN_STARE, Spy, same_parameters
 from transformers import TrainerCallback
 
 from steer_trl import SteerGRPOTrainer, runlog
@@ -190,3 +190,15 @@ def test_a_training_after_an_interrupted_one_begins_with_a_rollout_of_its_own(ma
     assert "entropy/realised_change" not in log[0]  # of the interrupted training's last micro-batch
     looks = dict(runlog.token_files(runlog.Path(trainer.args.output_dir, "_logs")))
     assert all(len(list(runlog.lines(path))) == 8 for path in looks.values()) and min(looks) == 1
+
+
+@pytest.mark.parametrize(("per_rollout", "per_step"), [(3, 2), (2, 4)])
+def test_a_fixed_threshold_takes_any_schedule_and_its_weights_are_those_of_each_micro_batch(
+    train, per_rollout, per_step
+):
+    """Nothing is measured, so no token of an optimizer step waits for another, and the scope makes no difference."""
+    schedule = {"steps_per_generation": per_rollout, "gradient_accumulation_steps": per_step}
+    fixed = OPEN_STARE | {"stare_variant": "C2", "stare_fixed_probability": 0.1} | schedule
+    one, other = (train(SteerGRPOTrainer, shaping_scope=scope, **fixed) for scope in ("step", "micro_batch"))
+    assert same_parameters(one, other)
+    assert one.state.log_history[0]["shaping/share_changed"] > 0

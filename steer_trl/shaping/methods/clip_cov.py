@@ -35,6 +35,7 @@ class ClipCovOptions(ShapingConfig):
 class ClipCov(Shaper[ClipCovOptions]):
     """Weights of 0 on drawn tokens."""
 
+    options = ClipCovOptions
     paper = ENTROPY_MECHANISM
     random = True
 

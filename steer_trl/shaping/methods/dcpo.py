@@ -50,6 +50,7 @@ class DcpoOptions(ShapingConfig):
 class Dcpo(Shaper[DcpoOptions]):
     """DCPO's clipping, and its smooth advantages."""
 
+    options = DcpoOptions
     paper = Paper(
         "DCPO: Dynamic Clipping Policy Optimization",
         "Shihui Yang and Chengfeng Dou and Peidong Guo and Kai Lu and Qiang Ju and Fei Deng and Rihui Xin",

@@ -32,6 +32,7 @@ class EdgeGrpoOptions(ShapingConfig):
 class EdgeGrpo(Shaper[EdgeGrpoOptions]):
     """Advantages over relative entropies."""
 
+    options = EdgeGrpoOptions
     paper = Paper(
         "EDGE-GRPO: Entropy-Driven GRPO with Guided Error Correction for Advantage Diversity",
         "Xingjian Zhang and Siwei Wen and Wenjun Wu and Lei Huang",

@@ -32,6 +32,7 @@ class EntropyAdvantageOptions(ShapingConfig):
 class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):
     """A bonus of entropy on the advantages."""
 
+    options = EntropyAdvantageOptions
     paper = Paper(
         "Reasoning with Exploration: An Entropy Perspective",
         "Daixuan Cheng and Shaohan Huang and Xuekai Zhu and Bo Dai and Wayne Xin Zhao and Zhenliang Zhang and "

@@ -40,6 +40,7 @@ class EntropyChangeOptions(ShapingConfig):
 class EntropyChange(Shaper[EntropyChangeOptions]):
     """Weights that grow with the entropy change of a token's update; its strength is how far one can be from 1."""
 
+    options = EntropyChangeOptions
     needs_sensitivities = True
     strengths = (-1.0, 1.0)
 

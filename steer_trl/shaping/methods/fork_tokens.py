@@ -40,6 +40,7 @@ class ForkMeasure(NamedTuple):
 class ForkTokens(Shaper[ForkTokensOptions]):
     """Weights of 0 on tokens the policy was sure of."""
 
+    options = ForkTokensOptions
     paper = Paper(
         "Beyond the 80/20 Rule: High-Entropy Minority Tokens Drive Effective Reinforcement Learning for LLM Reasoning",
         "Shenzhi Wang and Le Yu and Chang Gao and Chujie Zheng and Shixuan Liu and Rui Lu and Kai Dang and "

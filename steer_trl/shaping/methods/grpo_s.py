@@ -37,6 +37,7 @@ class GrpoSOptions(GtpoOptions):
 class GrpoS(Shaper[GrpoSOptions]):
     """GRPO-S's advantages, and its clipping."""
 
+    options = GrpoSOptions
     paper = GTPO_PAPER
     reads = ("rewards", "entropies")
     by_group = True

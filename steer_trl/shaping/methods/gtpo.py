@@ -52,6 +52,7 @@ class GtpoOptions(ShapingConfig):
 class Gtpo(Shaper[GtpoOptions]):
     """GTPO's token advantages."""
 
+    options = GtpoOptions
     paper = GTPO_PAPER
     reads = ("rewards", "entropies")
     by_group = True

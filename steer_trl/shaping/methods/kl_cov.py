@@ -34,6 +34,7 @@ class KlCovOptions(ShapingConfig):
 class KlCov(Shaper[KlCovOptions]):
     """A penalty on the change of the tokens with the largest covariance."""
 
+    options = KlCovOptions
     paper = ENTROPY_MECHANISM
     surrogate = UNCLIPPED
 

@@ -30,6 +30,7 @@ class PositionOptions(ShapingConfig):
 class Position(Shaper[PositionOptions]):
     """Advantages with a bonus that grows along the completion."""
 
+    options = PositionOptions
     paper = DECOMPOSING
     by_group = True
 

@@ -42,6 +42,7 @@ class PplOptions(ShapingConfig):
 class Ppl(Shaper[PplOptions]):
     """Advantages weighted by perplexity."""
 
+    options = PplOptions
     paper = DECOMPOSING
     reads = ("rewards", "logps")
     per_token = False

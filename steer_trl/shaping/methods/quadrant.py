@@ -42,6 +42,7 @@ class QuadrantOptions(ShapingConfig):
 class Quadrant(Shaper[QuadrantOptions]):
     """Weights of 0 or 2 on drawn tokens of a quadrant."""
 
+    options = QuadrantOptions
     paper = Steer.paper
     random = True
 

@@ -34,6 +34,7 @@ class RepoROptions(ShapingConfig):
 class RepoR(Shaper[RepoROptions]):
     """REPO-R's token weights; its strength is zeta."""
 
+    options = RepoROptions
     paper = Paper(
         "Entropy-Preserving Reinforcement Learning",
         "Aleksei Petrenko and Ben Lipkin and Kevin Chen and Erik Wijmans and Marco Cusumano-Towner and Raja Giryes "

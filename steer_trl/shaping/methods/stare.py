@@ -91,6 +91,7 @@ class StareOptions(ShapingConfig):
 class Stare(Shaper[StareOptions]):
     """STARE's token weights and its closed loop."""
 
+    options = StareOptions
     paper = Paper(
         "STARE: Surprisal-Guided Token-Level Advantage Reweighting for Policy Entropy Stability",
         "Haipeng Luo and Qingfeng Sun and Songli Wu and Can Xu and Wenfeng Deng and Han Hu and Yansong Tang",

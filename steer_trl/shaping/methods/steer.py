@@ -77,6 +77,7 @@ class SteerOptions(ShapingConfig):
 class Steer(Shaper[SteerOptions]):
     """STEER's token weights."""
 
+    options = SteerOptions
     paper = Paper(
         "Rethinking Entropy Interventions in RLVR: An Entropy Change Perspective",
         "Zhezhen Hao and Hong Wang and Haoyang Liu and Jian Luo and Jiarui Yu and Hande Dong and Qiang Lin and "

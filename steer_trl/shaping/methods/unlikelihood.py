@@ -31,6 +31,7 @@ class UnlikelihoodOptions(ShapingConfig):
 class Unlikelihood(Shaper[UnlikelihoodOptions]):
     """Advantages of rewards that favour unlikely correct answers."""
 
+    options = UnlikelihoodOptions
     paper = Paper(
         "Rewarding the Unlikely: Lifting GRPO Beyond Distribution Sharpening",
         "Andre He and Daniel Fried and Sean Welleck",

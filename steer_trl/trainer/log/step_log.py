@@ -4,7 +4,7 @@ The cheap ones are of every step. Every `diagnostics_steps` steps it is looked a
 then given the exact sensitivities, and a micro-batch is scored again after the update (`realised_change.py`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from steer_trl.diagnostics import (
@@ -15,7 +15,7 @@ from steer_trl.diagnostics import (
     token_statistics,
     weight_statistics,
 )
-from steer_trl.shaping import Shaped, Shaper, TokenBatch
+from steer_trl.shaping import Loop, Shaped, Shaper, TokenBatch
 from steer_trl.trainer.inputs import Score
 from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.log.realised_change import SecondLook
@@ -26,10 +26,9 @@ from steer_trl.trainer.trl import GRPOTrainer, append_to_log
 class StepLog:
     """The log of the step that the trainer is in, and of the evaluation batch that may come within it."""
 
-    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper]) -> None:
-        self._trainer, self._shapers = trainer, shapers
-        self._weighs = any(shaper.overrides("weights") for shaper in shapers.values())
-        self._acts = self._weighs or any(shaper.overrides("bonus") for shaper in shapers.values())
+    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], loops: Sequence[Loop]) -> None:
+        self._trainer, self._shapers, self._loops = trainer, shapers, loops
+        self._weighs = any(shaper.answers("weights", shaper.args) for shaper in shapers.values())
         self._summaries = {"train": StepSummary(), "eval": StepSummary()}
         self._second_look = SecondLook(trainer)
 
@@ -76,5 +75,6 @@ class StepLog:
     def write(self, mode: str) -> None:
         """Write what was added into TRL's log. Collective."""
         append_to_log(self._trainer, self._summaries[mode].pop(self._trainer.accelerator), mode)
-        for shaper in self._shapers.values():
-            append_to_log(self._trainer, shaper.metrics(), mode)
+        parts: list[Shaper | Loop] = [*self._shapers.values(), *self._loops]
+        for part in parts:
+            append_to_log(self._trainer, part.metrics(), mode)

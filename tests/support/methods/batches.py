@@ -9,19 +9,24 @@ from hypothesis import strategies as st
 from steer_trl import SteerGRPOConfig, shaping
 from steer_trl.functional.order_statistics import this_process
 from steer_trl.shaping import SHAPERS, Rollout, TokenBatch
-from steer_trl.shaping.base import OF_ROLLOUTS
+from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS
 from support.methods.oracles import mean
 from support.runs import ON_CPU
 
 SEEDS = st.integers(0, 2**31)
-IN_THE_LOSS = [name for name, shaper in SHAPERS.items() if shaper.overrides("weights") or shaper.overrides("bonus")]
-ON_ROLLOUTS = [name for name, shaper in SHAPERS.items() if any(map(shaper.overrides, OF_ROLLOUTS))]
-REPLACING = [name for name in ON_ROLLOUTS if SHAPERS[name].overrides("advantages")]
 EXACT = {"shaping_scope": "micro_batch"}  # a near tie decides as it does in a sort
 
 
 def config(*names, **options):
     return SteerGRPOConfig(output_dir="unused", advantage_shaping=list(names), **ON_CPU | options)
+
+
+def answering(*questions):
+    settings = config("dcpo", dcpo_smooth=True)  # the one answer that a setting switches on
+    return [name for name, shaper in SHAPERS.items() if any(shaper.answers(q, settings) for q in questions)]
+
+
+IN_THE_LOSS, ON_ROLLOUTS, REPLACING = answering(*OF_BATCHES), answering(*OF_ROLLOUTS), answering("advantages")
 
 
 def method(name, **options):

@@ -13,6 +13,7 @@ Each with the half width of its 95 % interval over problems. The average is over
 """
 
 import math
+from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
@@ -49,6 +50,24 @@ def per_problem(entries: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, 
         }
         for name, problems in _problems(entries).items()
     }
+
+
+def flatten(summary: Mapping[str, Any], sampling: str = "") -> dict[str, float]:
+    """Return the means of a summary under one name each: `aime24_avg@32`, ..., `average_avg`."""
+    return {name: mean for name, (mean, _) in flat_pairs(summary, sampling).items()}
+
+
+def flat_pairs(summary: Mapping[str, Any], sampling: str = "") -> dict[str, tuple[float, float | None]]:
+    """As [`flatten`], with the half width of each interval behind its mean."""
+    rows = {name: row["metrics"] for name, row in summary["benchmarks"].items()}
+    if len(rows) > 1:
+        rows["average"] = summary["average"]
+    return {f"{joined(name, sampling)}_{key}": pair for name, row in rows.items() for key, pair in row.items()}
+
+
+def joined(benchmark: str, sampling: str) -> str:
+    """Return what a benchmark is called in a log: with the name of its sampling, where it has one."""
+    return f"{benchmark}_{sampling}" if sampling else benchmark
 
 
 def _problems(entries: list[dict[str, Any]]) -> dict[str, list[list[dict[str, Any]]]]:

@@ -1,0 +1,84 @@
+"""What the papers claim about single settings, as short runs: for each claim, arms that differ in that setting alone.
+
+Everything else is GRPO with the authors' clip bounds (0.2 and 0.28) and four optimizer steps a rollout. Entropy moves
+within these runs; accuracy hardly does, so claims about accuracy are decided elsewhere.
+"""
+
+from typing import Any
+
+Settings = dict[str, Any]
+
+C2: Settings = {"advantage_shaping": "stare", "stare_variant": "C2"}
+UNGATED: Settings = C2 | {"stare_gate": "none"}
+RELATIVE: Settings = {"stare_target_entropy": 0.8, "stare_target_entropy_unit": "initial"}
+EXTREME: Settings = {"epsilon": 0.99, "epsilon_high": 5.0, "delta": 10.0}
+STEER: Settings = {"advantage_shaping": "steer", "steer_form": "paper"}
+
+
+def strength(amplify: float, attenuate: float) -> Settings:
+    """STARE's W and M."""
+    return {"stare_amplify": amplify, "stare_attenuate": attenuate}
+
+
+STRENGTHS = ((1.1, 0.9), (1.25, 0.8), (1.5, 0.67), (2.0, 0.5), (2.5, 0.4), (3.0, 0.33), (4.0, 0.25))
+STRONG = strength(2.5, 0.4)
+QUADRANTS = {
+    f"quadrant {quadrant}, {action}, {fraction:g}": {
+        "advantage_shaping": "quadrant",
+        "quadrant": quadrant,
+        "quadrant_action": action,
+        "quadrant_fraction": fraction,
+        "epsilon_high": 0.2,
+    }
+    for quadrant in ("I", "II", "III", "IV")
+    for action in ("mask", "double")
+    for fraction in (0.05, 0.2)
+}
+
+ARMS: dict[str, Settings] = {
+    "GRPO": {},
+    # The clip bounds (STEER, Fig. 7, 9).
+    "epsilon_high 0.2": {"epsilon_high": 0.2},
+    "epsilon_high 0.4": {"epsilon_high": 0.4},
+    "epsilon_high 1": {"epsilon_high": 1.0},
+    "epsilon 0.1": {"epsilon": 0.1},
+    "epsilon 0.4": {"epsilon": 0.4},
+    # STARE's W and M without a gate, and REPO-R's zeta: where does the trend of the entropy flip?
+    **{f"C2 W {w:g} M {m:g}": UNGATED | strength(w, m) for w, m in STRENGTHS},
+    **{
+        f"REPO-R zeta {zeta:g}": {"advantage_shaping": "repo_r", "repo_r_zeta": zeta} for zeta in (0.05, 0.1, 0.2, 0.4)
+    },
+    # STEER's lambda_min and maps (Fig. 13, Table 2), and clipping that is as good as off (Fig. 14, Table 4).
+    **{f"STEER {value:g}": STEER | {"steer_lambda_min": value} for value in (0.8, 0.7, 0.6, 0.1)},
+    "STEER linear": STEER
+    | {"steer_mapping": "linear", "steer_lambda_min": 0.7, "steer_lambda_max": 1.2, "steer_signed": True},
+    "STEER binary": STEER
+    | {"steer_mapping": "binary", "steer_lambda_min": 0.7, "steer_quantile": 0.8, "steer_signed": True},
+    "extreme clipping, GRPO": EXTREME,
+    "extreme clipping, STEER 0.7": STEER | {"steer_lambda_min": 0.7} | EXTREME,
+    "extreme clipping, entropy bonus": {"entropy_coef": 0.001} | EXTREME,
+    "extreme clipping, entropy advantage": {"advantage_shaping": "entropy_advantage"} | EXTREME,
+    # Samples of one sign (Fig. 8), and methods that STEER says fluctuate or cannot hold (Fig. 11, App. B).
+    "PSR": {"advantage_shaping": "psr"},
+    "NSR": {"advantage_shaping": "nsr"},
+    "entropy advantage": {"advantage_shaping": "entropy_advantage"},
+    "GTPO": {"advantage_shaping": "gtpo"},
+    "Clip-Cov": {"advantage_shaping": "clip_cov", "epsilon": 1.0, "epsilon_high": 1.0},
+    "KL-Cov": {"advantage_shaping": "kl_cov", "epsilon": 1.0, "epsilon_high": 1e9},
+    **{f"entropy bonus {value:g}": {"entropy_coef": value} for value in (0.0003, 0.001, 0.003, 0.01, 0.03)},
+    **{f"KL {value:g}": {"beta": value, "use_bias_correction_kl": False} for value in (0.001, 0.01, 0.05)},
+    # STARE: variants, share, gate, threshold, schedule, and its own regime of one optimizer step a rollout.
+    **{f"{name} W 2.5": UNGATED | {"stare_variant": name, "stare_amplify": 2.5} for name in ("O1", "O3", "C1")},
+    **{f"{name} M 0.4": UNGATED | {"stare_variant": name, "stare_attenuate": 0.4} for name in ("O2", "O4", "C4")},
+    "C3 W 2.5 M 0.4": UNGATED | {"stare_variant": "C3"} | STRONG,
+    **{f"C2 top {share:g}": UNGATED | STRONG | {"stare_top_fraction": share} for share in (0.05, 0.2, 0.4)},
+    **{f"C2 gate, W {w:g} M {m:g}": C2 | RELATIVE | strength(w, m) for w, m in ((1.1, 0.9), (2.5, 0.4), (4.0, 0.25))},
+    **{f"C2 gate by {gate}": C2 | RELATIVE | STRONG | {"stare_gate": gate} for gate in ("sample", "token")},
+    "C2 adaptive": C2 | RELATIVE | {"stare_adaptive": True},
+    "C2 fixed probability 0.1": UNGATED | STRONG | {"stare_fixed_probability": 0.1},
+    "one step a rollout, GRPO": {"steps_per_generation": 1},
+    "one step a rollout, C2 W 2.5 M 0.4": UNGATED | STRONG | {"steps_per_generation": 1},
+    # Interventions on a quadrant's tokens (STEER, Fig. 6, 22), whose GRPO is "epsilon_high 0.2".
+    **QUADRANTS,
+}
+"""Name -> the fields of `SteerGRPOConfig` that differ from the task's."""

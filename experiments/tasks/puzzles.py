@@ -1,0 +1,88 @@
+"""What the puzzles share: problems in three splits, and a model that has begun to learn from random solutions."""
+
+import argparse
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from datasets import Dataset
+from trl import SFTConfig, SFTTrainer
+
+from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+
+HELD_OUT = 400  # problems to choose by, and as many to judge by
+BATCH_SIZE = 64
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """A puzzle in a few characters.
+
+    Attributes:
+        characters (`str`): every character of a prompt or an answer.
+        prompts (`callable`): number of problems -> prompts, all different, always the same.
+        solutions (`callable`): a prompt -> all of its correct answers.
+        count (`int`): problems in all.
+    """
+
+    characters: str
+    prompts: Callable[[int], Iterable[str]]
+    solutions: Callable[[str], list[str]]
+    count: int = 4800
+
+    @cached_property
+    def _splits(self) -> dict[str, list[str]]:
+        prompts = list(self.prompts(self.count))
+        random.Random(0).shuffle(prompts)
+        ends = {"validation": prompts[:HELD_OUT], "test": prompts[HELD_OUT : 2 * HELD_OUT]}
+        return ends | {"train": prompts[2 * HELD_OUT :]}
+
+    def problems(self, split: str) -> list[dict[str, str]]:
+        """Return the rows of a split: `id` and `prompt`."""
+        return [{"id": f"{split}-{i}", "prompt": prompt} for i, prompt in enumerate(self._splits[split])]
+
+    def examples(self, count: int, seed: int) -> list[dict[str, str]]:
+        """Draw random correct answers to training problems."""
+        rng = random.Random(seed)
+        drawn = rng.choices(self._splits["train"], k=count)
+        return [{"prompt": prompt, "completion": rng.choice(self.solutions(prompt))} for prompt in drawn]
+
+    def start(self) -> None:
+        """The command that makes the model to begin with."""
+        parser = argparse.ArgumentParser(description="Train a Qwen2 of 0.36 million parameters on random solutions.")
+        parser.add_argument("--config", help="A YAML file with the settings below, which the command line overrides.")
+        parser.add_argument("--output_dir")
+        parser.add_argument("--steps", type=int)
+        parser.add_argument("--seed", type=int)
+        given, _ = parser.parse_known_args()
+        if given.config:
+            import yaml
+
+            with open(given.config) as file:
+                parser.set_defaults(**{k: v for k, v in yaml.safe_load(file).items() if k in vars(given)})
+            given = parser.parse_args()
+        tokenizer = tiny_tokenizer(self.characters)
+        sizes = {"hidden_size": 96, "intermediate_size": 288, "num_hidden_layers": 3, "num_key_value_heads": 4}
+        trainer = SFTTrainer(
+            tiny_qwen2(tokenizer, given.seed, **sizes),
+            SFTConfig(
+                output_dir=given.output_dir,
+                max_steps=given.steps,
+                per_device_train_batch_size=BATCH_SIZE,
+                learning_rate=2e-3,
+                lr_scheduler_type="cosine",
+                gradient_checkpointing=False,
+                use_cpu=True,
+                bf16=False,
+                seed=given.seed,
+                save_strategy="no",
+                report_to="none",
+                disable_tqdm=True,
+                logging_steps=50,
+            ),
+            train_dataset=Dataset.from_list(self.examples(given.steps * BATCH_SIZE, given.seed + 1)),
+            processing_class=tokenizer,
+        )
+        trainer.train()
+        trainer.save_model()
