@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from steer_trl.diagnostics.keys import KEYS, names
+from steer_trl.diagnostics.start import start_entropy
 from steer_trl.exceptions import InvalidValueError
 
 if TYPE_CHECKING:
@@ -35,10 +36,11 @@ def series(log_history: Iterable[dict[str, Any]], key: str) -> list[tuple[int, f
 
 
 def entropy_ends(log_history: Iterable[dict[str, Any]]) -> tuple[float, float] | None:
-    """The first entropy and the mean of the last ten, nats per token; `None` where nothing is logged."""
-    values = [entropy for _, entropy in series(log_history, names.ENTROPY)]
-    last = values[-WINDOW:]
-    return (values[0], math.fsum(last) / len(last)) if values else None
+    """The entropy that the run began with and the mean of the last ten, nats per token; `None` without a log of it."""
+    entries = list(log_history)
+    last = [entropy for _, entropy in series(entries, names.ENTROPY)][-WINDOW:]
+    start = start_entropy(entries)
+    return (start, math.fsum(last) / len(last)) if last and start is not None else None
 
 
 def curves(

@@ -86,7 +86,7 @@ def test_the_tables_of_metrics_are_those_of_the_registry():
     places = re.findall(r"<!-- (\w+): written by make metrics -->", page)
     assert sorted(places) == sorted(metrics_table.tables())  # each of them, once
     assert page.count("\n| `shaping/weight_min`, `shaping/weight_max` |") == 1
-    assert page.count("| `collapse` | `entropy`, over that of") == 1
+    assert page.count("| `collapse` | `entropy`, over `rollout_entropy/start` or") == 1
 
 
 def test_every_key_of_the_registry_is_explained_once():

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from steer_trl.diagnostics.keys import names
 
 Numbers = Mapping[str, float]
-"""The last known number of each key of the log, and the first line's entropy under `"start"`."""
+"""The last known number of each key of the log; where the entropy began also if that is not logged."""
 
 TARGETS = (names.STARE_TARGET, names.HELD_TARGET)
 """Keys under which methods log the entropy that they hold, nats per token."""
@@ -62,7 +62,7 @@ def targets(log: Numbers) -> list[float]:
 
 def below_start(log: Numbers) -> dict[str, float]:
     """The entropy as a multiple of the first, or of the target where that is lower."""
-    level = min([log["start"], *targets(log)])
+    level = min([log[names.START_ENTROPY], *targets(log)])
     return {
         "value": log[names.ENTROPY] / level if level > 0 else math.nan,
         "entropy": log[names.ENTROPY],
@@ -72,7 +72,7 @@ def below_start(log: Numbers) -> dict[str, float]:
 
 def above_start(log: Numbers) -> dict[str, float]:
     """The entropy as a multiple of the first, or of the target where that is higher and within reach."""
-    start = log["start"]
+    start = log[names.START_ENTROPY]
     level = max([start, *(target for target in targets(log) if target <= 3 * start)])
     return {
         "value": log[names.ENTROPY] / level if level > 0 else math.nan,
@@ -130,7 +130,7 @@ RULES = (
         "its lower target. Completions become alike: the reward may rise while pass@k falls. Hold it "
         "(advantage_shaping='repo_r', hold_entropy=0.5), or use advantage_shaping='stare' with a target, or strengthen"
         " that (stare_variant='C2', stare_amplify, stare_attenuate); raise epsilon_high; lower learning_rate.",
-        compared=f"`{names.ENTROPY}`, over that of the first log line or a target of the method below it",
+        compared=f"`{names.ENTROPY}`, over `{names.START_ENTROPY}` or a target of the method below it",
     ),
     Rule(
         "explosion",
@@ -141,7 +141,7 @@ RULES = (
         "its higher target. The policy becomes random, and the reward falls with it. Lower stare_amplify, raise "
         "stare_attenuate; use stare_gate='none' only with hold_entropy; lower entropy_coef or learning_rate.",
         compared=(
-            f"`{names.ENTROPY}`, over that of the first log line or a target of the method above it, up to three times"
+            f"`{names.ENTROPY}`, over `{names.START_ENTROPY}` or a target of the method above it, up to three times"
         ),
     ),
     Rule(

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from steer_trl.diagnostics.keys import READ_BY_ALARMS
-from steer_trl.diagnostics.keys.names import ENTROPY
+from steer_trl.diagnostics.keys.names import ENTROPY, START_ENTROPY
 from steer_trl.diagnostics.rules import RULES, Rule
+from steer_trl.diagnostics.start import start_entropy
 from steer_trl.validation import from_state, is_number
 
 
@@ -51,8 +52,9 @@ class Watch:
         self._numbers |= {
             key: float(value) for key, value in read.items() if is_number(value) and math.isfinite(value)
         }
-        if ENTROPY in self._numbers:
-            self._numbers.setdefault("start", self._numbers[ENTROPY])
+        start = start_entropy([line], self._numbers.get(START_ENTROPY))
+        if start is not None:
+            self._numbers[START_ENTROPY] = start
         return [alarm for rule in self._rules if (alarm := self._judge(rule, step)) is not None]
 
     def _judge(self, rule: Rule, step: int) -> Alarm | None:
@@ -88,6 +90,8 @@ class Watch:
         numbers, since = (from_state(state, name, _are_numbers, "numbers by name") for name in ("numbers", "since"))
         raised = from_state(state, "raised", lambda x: isinstance(x, list), "a list of names")
         self._numbers, self._since, self._raised = dict(numbers), dict(since), set(raised)
+        if "start" in self._numbers:  # as older checkpoints have it
+            self._numbers.setdefault(START_ENTROPY, self._numbers.pop("start"))
 
 
 def _are_numbers(value: Any) -> bool:

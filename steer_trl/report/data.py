@@ -9,6 +9,7 @@ from typing import Any
 
 from steer_trl import runlog
 from steer_trl.diagnostics.keys import PANELS, names
+from steer_trl.diagnostics.start import start_entropy
 from steer_trl.report.fields import shortened
 from steer_trl.report.methods import sentences_about
 from steer_trl.report.panels import as_drawn
@@ -24,7 +25,6 @@ ALWAYS_FINITE = (
     names.ROLLOUT_ENTROPY,
     names.REWARD,
 )  # others can have nothing to measure
-ENTROPIES = {names.ENTROPY, names.ROLLOUT_ENTROPY}
 RUNNING = 15 * 60  # seconds after its last entry that a run is taken to be in progress
 # Settings in which the seeds of one experiment differ.
 OF_ONE_SEED = {"seed", "data_seed", "output_dir", "run_name", "logging_dir", "resume_from_checkpoint", "hub_model_id"}
@@ -49,7 +49,7 @@ def page_data(runs: Sequence[Run]) -> dict[str, Any]:
 def _run(run: Run, budget: int) -> dict[str, Any]:
     looks = looks_of(run, budget)
     hidden = 1 in run.curves.get(names.HIDDEN, {}).values()  # then a step had no token to measure
-    finite = [key for key in ALWAYS_FINITE if not (hidden and key in ENTROPIES)]
+    finite = [key for key in ALWAYS_FINITE if not (hidden and key in names.ENTROPIES)]
     spoilt = [f"{key} ({run.not_finite[key]}x)" for key in finite if key in run.not_finite]
     notes = run.notes + ([f"No finite number in some entries: {', '.join(spoilt)}."] if spoilt else [])
     ended = max(run.times.values(), default=None)
@@ -74,12 +74,13 @@ def _run(run: Run, budget: int) -> dict[str, Any]:
 
 
 def _ends(run: Run) -> dict[str, list[float]]:
-    """Where each curve begins and ends; an entropy at its first value, which falls too fast for a mean."""
+    """Where each curve begins and ends; an entropy where the run began, for it falls too fast for a mean."""
     ends = {key: ends_of(values) for key, values in run.curves.items()}
-    for key in ENTROPIES & ends.keys():
-        ends[key][0] = float(f"{run.curves[key][min(run.curves[key])]:.6g}")
-    if names.ROLLOUT_ENTROPY in ends and (initial := run.curves.get(names.HELD_INITIAL)):
-        ends[names.ROLLOUT_ENTROPY][0] = float(f"{initial[min(initial)]:.6g}")
+    read = {key: run.curves[key] for key in (names.START_ENTROPY, *names.ENTROPIES) if key in run.curves}
+    steps = sorted({step for values in read.values() for step in values})
+    start = start_entropy({key: values.get(step) for key, values in read.items()} for step in steps)
+    for key in ends.keys() & names.ENTROPIES:
+        ends[key][0] = float(f"{start:.6g}")
     return ends
 
 

@@ -22,6 +22,7 @@ from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.head_pass import scoring
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
+from steer_trl.trainer.log.start_entropy import StartEntropy
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
 from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log, forward, replace_column
 
@@ -31,11 +32,14 @@ class RolloutShaping:
 
     Attributes:
         is_recording (`bool`): whether TRL is writing one, so that a forward pass may be its score.
+        start (`StartEntropy`): the entropy that the run began with.
         rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks, NaN where one could not score.
     """
 
-    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], loops: Sequence[Loop]) -> None:
-        self.is_recording = False
+    def __init__(
+        self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], loops: Sequence[Loop], start: StartEntropy
+    ) -> None:
+        self.is_recording, self.start = False, start
         self.rewards_per_function = torch.empty(0)
         self._trainer, self._shapers, self._loops = trainer, shapers, loops
         self._passes: list[Score] = []
@@ -108,7 +112,8 @@ class RolloutShaping:
         Collective.
         """
         entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
-        append_to_log(self._trainer, {"rollout_entropy": entropy})
+        start = self.start.take(entropy, is_untrained=self._trainer.state.global_step == 0)
+        append_to_log(self._trainer, {"rollout_entropy": entropy} | start)
         parts: list[Shaper | Loop] = [*self._shapers.values(), *self._loops]
         for part in parts:
             part.on_rollout(entropy)

@@ -46,6 +46,7 @@ from steer_trl.trainer.checks.compiled import check_compiled
 from steer_trl.trainer.checks.first_rewards import FirstRewards
 from steer_trl.trainer.checks.preflight import check_trainer_arguments
 from steer_trl.trainer.head_pass import scoring
+from steer_trl.trainer.log.start_entropy import StartEntropy
 from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.resume import is_at_its_end, starting_point
 from steer_trl.trainer.rollout import RolloutShaping
@@ -131,7 +132,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.stateful: dict[str, Stateful] = {**self.shapers, **{loop.name: loop for loop in self.loops}}
         self.stateful["alarms"] = self.alarms.watch
         self.first_rewards = FirstRewards(self)
-        self.rollouts = RolloutShaping(self, self.shapers, self.loops)
+        start = self.stateful["start_entropy"] = StartEntropy(args)
+        self.rollouts = RolloutShaping(self, self.shapers, self.loops, start)
         self.tokens = self.stateful["tokens"] = TokenLog(self, self.rollouts)
         self.step = OptimizerStep(self, self.shapers, self.loops, self.rollouts, self.tokens)
         self.pushes = Pushes(self)

@@ -286,7 +286,7 @@ def test_every_panel_says_what_one_sees_and_what_is_healthy():
 def test_an_entropy_begins_at_its_first_value_and_everything_else_at_a_mean(tmp_path):
     (run,) = page_data([one(write_held(tmp_path / "run", steps=200))])["runs"]
     assert run["ends"]["rollout_entropy"] == pytest.approx([0.3, 0.147], rel=1e-3)
-    runlog.append(tmp_path / "run", {"step": 201, "hold_entropy/initial_entropy": 0.3})
+    runlog.append(tmp_path / "run", {"step": 201, "rollout_entropy/start": 0.3})
     path = tmp_path / "run/_logs/metrics.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[50:]))  # as of a run that began elsewhere
     (run,) = page_data([one(tmp_path / "run")])["runs"]

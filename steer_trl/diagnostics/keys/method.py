@@ -320,7 +320,11 @@ UNDRAWN = (
         "mean absolute change made by the methods that act on whole rollouts; once per rollout",
         alarms=("idle",),
     ),
-    Key(names.STARE_INITIAL, NATS, "of a relative target: the first rollout's entropy"),
+    Key(
+        "stare/initial_entropy",
+        NATS,
+        "of a relative target: the first rollout's entropy, which the gate needs at once",
+    ),
     Key(
         names.HELD_TARGET,
         NATS,
@@ -328,10 +332,9 @@ UNDRAWN = (
         alarms=("collapse", "explosion", "out_of_reach", "spends_in_vain"),
     ),
     Key(
-        names.HELD_INITIAL,
+        "hold_entropy/initial_entropy",
         NATS,
-        f"mean `{names.ROLLOUT_ENTROPY}` of the first four rollouts, or of as many as have 32 prompts together; "
-        "absent before",
+        f"`{names.START_ENTROPY}`, of which a relative level is a multiple; absent until all its rollouts are written",
     ),
     Key(
         names.OUT_OF_REACH,

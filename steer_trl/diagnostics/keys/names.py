@@ -12,6 +12,9 @@ FRAC_REWARD_ZERO_STD = "frac_reward_zero_std"
 """TRL's and Transformers'."""
 
 ROLLOUT_ENTROPY = "rollout_entropy"
+ENTROPIES = (ROLLOUT_ENTROPY, ENTROPY)
+"""Of the policy: of whole rollouts before any update with them, or else of the tokens in the loss."""
+START_ENTROPY = "rollout_entropy/start"
 
 WEIGHT_MEAN = "shaping/weight_mean"
 WEIGHT_MIN = "shaping/weight_min"
@@ -23,10 +26,8 @@ ROLLOUT_ADVANTAGE_CHANGE = "rollout_advantage_change"
 GATE = "stare/gate"
 SATURATED = "stare/saturated"
 STARE_TARGET = "stare/target_entropy"
-STARE_INITIAL = "stare/initial_entropy"
 
 HELD_TARGET = "hold_entropy/target"
-HELD_INITIAL = "hold_entropy/initial_entropy"
 HELD_REFERENCE = "hold_entropy/reference"
 HELD_ERROR = "hold_entropy/error"
 STRENGTH = "hold_entropy/strength"

@@ -242,6 +242,14 @@ REWARD_OF_PARTS = (
 OF_SAMPLES = "share of samples without an answer, cut off, judged incorrect at the deadline"
 
 UNDRAWN = (
+    Key(
+        names.START_ENTROPY,
+        NATS,
+        f"what the run began with: mean `{names.ROLLOUT_ENTROPY}` of its first four rollouts, or of as many as have "
+        "32 prompts together, and until then of those that there are. Alarms, terminal, report and card compare with "
+        f"it; without it, with the first `{names.ROLLOUT_ENTROPY}` or `{names.ENTROPY}` of the log",
+        alarms=("collapse", "explosion"),
+    ),
     Key("dynamic_sampling/accuracy", "0 to 1", OF_PARTS),
     Key("dynamic_sampling/accuracy_trained", "0 to 1", OF_PARTS),
     Key("dynamic_sampling/accuracy_dropped", "0 to 1", OF_PARTS),

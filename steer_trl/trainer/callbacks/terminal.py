@@ -15,17 +15,14 @@ from typing import Any
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.diagnostics.keys import names
+from steer_trl.diagnostics.start import start_entropy
 
 Logs = Mapping[str, Any]
 LINES = 10  # that the time left is estimated from
 
 
 class Story:
-    """What a line says of a log: it remembers where the entropy began, and when and at which step the training did.
-
-    The entropy began at what a target is relative to, that of the first rollouts; until it is known, and without a
-    target, at that of the first log.
-    """
+    """What a line says of a log: it remembers where the entropy began, and when and at which step the training did."""
 
     def __init__(self) -> None:
         self.start_entropy: float | None = None
@@ -36,8 +33,7 @@ class Story:
         """Take in the beginning of a training; of one that is resumed, return where it goes on."""
         self.began, self.first_step = time.monotonic(), state.global_step
         self.recent.clear()
-        before = [_entropy(entry) for entry in state.log_history]
-        self.start_entropy = next((entropy for entropy in before if entropy is not None), None)
+        self.start_entropy = start_entropy(state.log_history)
         if state.global_step == 0:
             return None
         if 0 < state.max_steps <= state.global_step:
@@ -51,8 +47,7 @@ class Story:
             return f"trained {trained} step{'' if trained == 1 else 's'} in {duration(logs['train_runtime'])}"
         if any(key.startswith("eval_") for key in logs):
             return "  ".join([f"step {state.global_step}/{state.max_steps}  evaluation", *_measured(logs)])
-        if self.start_entropy is None:
-            self.start_entropy = _entropy(logs)
+        self.start_entropy = start_entropy([logs], self.start_entropy)
         parts = [f"step {state.global_step}/{state.max_steps}", *_outcome(logs), self._entropy_part(logs)]
         parts += [_weights(logs), *_losses_of_data(logs), self._times(logs, state)]
         return "  ".join(part for part in parts if part)
@@ -61,8 +56,7 @@ class Story:
         entropy = _entropy(logs)
         if entropy is None:
             return ""
-        start = _first(logs, names.HELD_INITIAL, names.STARE_INITIAL) or self.start_entropy
-        about = [f"start {start:.3g}"] if start is not None else []
+        about = [f"start {self.start_entropy:.3g}"] if self.start_entropy is not None else []
         target = _first(logs, names.HELD_TARGET, names.STARE_TARGET)
         about += [f"target {target:.3g}"] if target is not None else []
         strength = logs.get(names.STRENGTH)
@@ -160,7 +154,7 @@ def _first(logs: Logs, *keys: str) -> Any:
 
 
 def _entropy(logs: Logs) -> float | None:
-    return _first(logs, names.ROLLOUT_ENTROPY, names.ENTROPY)
+    return _first(logs, *names.ENTROPIES)
 
 
 def _outcome(logs: Logs) -> Sequence[str]:
