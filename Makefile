@@ -5,8 +5,10 @@ BIN := $(VENV)/bin
 # Tiny models on shared cores are many times slower with several threads each.
 RUN := OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python
 
+# Two workers, each with a file at a time: what the tests of a file share is made once.
+WORKERS := -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/with_vllm
 # All but the tests with a target of their own.
-QUICK := -n 2 --ignore tests/distributed --ignore tests/with_vllm --ignore tests/notebooks
+QUICK := $(WORKERS) --ignore tests/distributed --ignore tests/notebooks
 
 DOCS := .venv-docs
 
@@ -16,7 +18,7 @@ NEWEST_RUN := $(subst $(BIN),$(NEWEST)/bin,$(RUN))
 VLLM := .venv-vllm
 VLLM_RUN := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
 
-.PHONY: help install quickstart evidence compare test test-newest test-distributed test-vllm notebooks lint format docs settings metrics browser slurm benchmark clean
+.PHONY: help install quickstart evidence compare test test-all test-newest test-distributed test-vllm notebooks lint format docs settings metrics browser slurm benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -67,7 +69,7 @@ $(DOCS)/.installed: setup.cfg constraints.txt
 quickstart: install ## train a small model with GRPO, and with its entropy held, on this machine; minutes, no download
 	$(RUN) examples/quickstart.py --output_dir runs/quickstart
 
-evidence: install ## every way of holding the entropy on the laptop task; resumable, many hours in all
+evidence: install ## every way of training on the laptop task, from several starts; resumable, many hours in all
 	$(RUN) experiments/evidence
 
 compare: install ## train the same small model with every method, and print one table; twenty minutes
@@ -75,6 +77,9 @@ compare: install ## train the same small model with every method, and print one 
 
 test: install lint ## pass the tests
 	$(RUN) -m pytest $(QUICK)
+
+test-all: install ## all tests but those with vLLM, in one queue
+	$(RUN) -m pytest $(WORKERS)
 
 test-newest: $(NEWEST)/.installed ## the same with the newest Transformers that setup.cfg allows
 	$(NEWEST_RUN) -m pytest $(QUICK)
@@ -100,7 +105,7 @@ format: install ## format the code
 docs: $(DOCS)/.installed ## build the documentation's site into site/, every link checked; open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --clean
 
-settings: install ## write the table of all settings into docs/settings.md
+settings: install ## write the tables of settings and methods into docs/, and what type checkers are told
 	$(RUN) docs/hooks/settings_table.py
 
 metrics: install ## write the tables of the log's keys, of the panels and of the alarms into docs/metrics.md

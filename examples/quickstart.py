@@ -4,11 +4,11 @@
     python examples/quickstart.py --setting papers --output_dir runs/papers
 
 A Qwen2 of 0.36 million parameters is made from scratch, taught a number puzzle with several correct solutions per
-problem by supervised learning, and then trained from that same start by each method. By default the supervised part
-stops early, and there is much to learn: by GRPO, by GRPO with dynamic sampling, and by that with the entropy held at
-half of its initial value as well, so that one sees what each part gives. With `--setting papers` it goes on to where
-there is nothing left to learn, and STEER and STARE run with their papers' constants. Prints one table, and writes a
-picture and a page with all curves and the completions token by token.
+problem by supervised learning, and then trained from that same start in several ways, until each has generated as many
+tokens. By default the supervised part stops early, and there is much to learn: by GRPO, by GRPO with dynamic sampling,
+and by that with the entropy held at half of its initial value as well, so that one sees what each part gives. With
+`--setting papers` it goes on to where there is nothing left to learn, and STEER and STARE run with their papers'
+constants. Prints one table, and writes a picture and a page with all curves and the completions token by token.
 """
 
 import argparse
@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 from steer_trl import report
-from steer_trl.countdown.experiment import Experiment, run
-from steer_trl.countdown.report import picture, table, verdicts
+from steer_trl.countdown import COUNTDOWN
+from steer_trl.experiment import Experiment, picture, read_results, side_by_side, table, verdicts
 
 # 0.3 nats, STARE's target, lies above this model's first entropy; 80 % of that is held instead.
 STARE = {
@@ -43,10 +43,8 @@ METHODS = {
 }
 BASELINES = {"held": {SAMPLED: "GRPO", HELD: SAMPLED}, "papers": {}}
 """What a method is held against: the run that has everything but the thing; GRPO where none is named."""
-SIZES = {
-    "held": {"supervised_steps": 650, "steps": 750, "eval_every": 150},
-    "papers": {"supervised_steps": 1100, "steps": 320, "eval_every": 80},
-}
+SUPERVISED_STEPS = {"held": 650, "papers": 1100}
+TOKENS = {"held": 1_400_000, "papers": 600_000}
 
 
 def main() -> None:
@@ -55,32 +53,29 @@ def main() -> None:
     parser.add_argument("--setting", choices=METHODS, default="held")
     parser.add_argument("--output_dir", type=Path, default=Path("runs/quickstart"))
     parser.add_argument("--supervised_steps", type=int, help="optimizer steps before reinforcement learning")
-    parser.add_argument("--steps", type=int, help="optimizer steps of each method")
-    parser.add_argument("--eval_every", type=int, help="optimizer steps between two evaluations")
-    parser.add_argument("--held_out", type=int, default=400, help="problems to judge on")
+    parser.add_argument("--tokens", type=int, help="tokens that each method generates")
+    parser.add_argument("--num_problems", type=int, help="problems to choose by, and to judge by; by default 400 each")
     parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    sizes = {name: getattr(arguments, name) or usual for name, usual in SIZES[arguments.setting].items()}
-    methods = METHODS[arguments.setting]
-    # Dynamic sampling writes half as much again for each step: as many tokens as GRPO in all.
-    fewer = {"max_steps": sizes["steps"] * 2 // 3, "eval_every": sizes["eval_every"] * 2 // 3}
-    methods = {name: one | fewer if "dynamic_sampling" in one else one for name, one in methods.items()}
+    given = parser.parse_args()
     began = time.perf_counter()
-    experiment = Experiment(methods, arguments.output_dir, held_out=arguments.held_out, seed=arguments.seed, **sizes)
-    results = run(experiment)
-    picture(results, arguments.output_dir / "curves.png")
+
+    steps = given.supervised_steps or SUPERVISED_STEPS[given.setting]
+    experiment = Experiment(COUNTDOWN, given.output_dir, given.seed, steps, given.num_problems)
+    budget = {"max_generated_tokens": given.tokens or TOKENS[given.setting], "max_steps": 2000, "seed": given.seed}
+    methods = METHODS[given.setting]
+    experiment.make_start()
+    side_by_side(lambda name: experiment.train(name, methods[name] | budget), methods)
+
+    results = read_results(experiment, list(methods))
+    baselines = BASELINES[given.setting]
+    judged = [verdicts(results, baselines.get(name, "GRPO"), [name]) for name in methods if name != "GRPO"]
+    summary = "\n\n".join([table(results), *judged]) + "\n"
+    (given.output_dir / "table.txt").write_text(summary)
+    picture(results, given.output_dir / "curves.png")
+    page = report.write([experiment.folder(name) for name in methods], given.output_dir / "report.html")
     minutes = (time.perf_counter() - began) / 60
-    judged = [verdicts(results, against, [name]) for name, against in pairs(arguments.setting)]
-    summary = "\n\n".join([table(results, arguments.held_out), *judged]) + "\n"
-    (arguments.output_dir / "table.txt").write_text(summary)
-    page = report.write([experiment.folder(name) for name in methods], arguments.output_dir / "report.html")
-    print(f"\n{summary}\n{minutes:.1f} minutes. Picture: {arguments.output_dir / 'curves.png'}")
+    print(f"\n{summary}\n{minutes:.1f} minutes. Picture: {given.output_dir / 'curves.png'}")
     print(f"Every curve, and what the models write, token by token: open {page} in a browser.")
-
-
-def pairs(setting: str) -> list[tuple[str, str]]:
-    """Each method but GRPO, and what it is held against."""
-    return [(name, BASELINES[setting].get(name, "GRPO")) for name in METHODS[setting] if name != "GRPO"]
 
 
 if __name__ == "__main__":

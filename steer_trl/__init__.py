@@ -5,15 +5,21 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from steer_trl.callbacks.any_trainer import AlarmsCallback
     from steer_trl.config import SteerGRPOConfig
     from steer_trl.functional.stare_controller import TargetEntropyController
     from steer_trl.trainer import SteerGRPOTrainer
 
-__all__ = ["SteerGRPOConfig", "SteerGRPOTrainer", "TargetEntropyController", "__version__"]
+__all__ = ["AlarmsCallback", "SteerGRPOConfig", "SteerGRPOTrainer", "TargetEntropyController", "__version__"]
 
 __version__ = version("steer_trl")
 
-_HOMES = {"SteerGRPOConfig": "config", "SteerGRPOTrainer": "trainer", "TargetEntropyController": "functional"}
+_HOMES = {
+    "AlarmsCallback": "callbacks.any_trainer",
+    "SteerGRPOConfig": "config",
+    "SteerGRPOTrainer": "trainer",
+    "TargetEntropyController": "functional",
+}
 
 
 def __getattr__(name: str) -> Any:

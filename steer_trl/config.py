@@ -12,6 +12,7 @@ from trl import GRPOConfig
 
 from steer_trl.exceptions import InvalidTypeError
 from steer_trl.options.base import choice, choices_of, option, single_complaints
+from steer_trl.options.budget import BudgetOptions
 from steer_trl.options.conflicts import idle_conflicts, surrogate_conflicts
 from steer_trl.options.diagnostics import DiagnosticsOptions
 from steer_trl.options.dynamic_sampling import SamplingOptions, sampling_complaints
@@ -19,7 +20,7 @@ from steer_trl.options.trl import trl_complaints
 from steer_trl.options.unused import unused_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
-from steer_trl.shaping.hold import ENOUGH_GROUPS, groups_per_rollout, hold_conflicts
+from steer_trl.shaping.hold import ENOUGH_GROUPS, hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
 from steer_trl.validation import did_you_mean, listed, refuse
 
@@ -70,7 +71,7 @@ class LogOptions:
 
 @dataclass
 class SteerGRPOConfig(
-    PublishingOptions, TerminalOptions, LogOptions, DiagnosticsOptions, SamplingOptions, MethodOptions
+    PublishingOptions, TerminalOptions, LogOptions, DiagnosticsOptions, BudgetOptions, SamplingOptions, MethodOptions
 ):
     r"""
     Configuration of [`SteerGRPOTrainer`].
@@ -84,7 +85,7 @@ class SteerGRPOConfig(
         advantage_shaping (`str` or `list[str]`, *optional*, defaults to `"steer"`):
             The method: a name from [`~steer_trl.shaping.SHAPERS`], the import path of a subclass of
             [`~steer_trl.shaping.Shaper`], or `"none"` (exactly [`~trl.GRPOTrainer`]). Several act in the order of
-            `shaping/compose.py`. A method that brings a loss of its own (`"kl_cov"`, `"dcpo"`, `"grpo_s"`) sets
+            `shaping/compose.py`. A method that brings a loss of its own (`"dcpo"`, for instance) sets
             `epsilon`, `epsilon_high` and `delta` such that TRL does not clip, or refuses other values.
         shaping_scope (`str`, *optional*, defaults to `"step"`):
             The tokens that a token is compared with. `"step"`: those of all micro-batches of the optimizer step on all
@@ -100,6 +101,10 @@ class SteerGRPOConfig(
             A run that stays above the level by itself is not changed.
         hold_entropy_unit (`str`, *optional*, defaults to `"initial"`):
             `"initial"`: a multiple, at most 2, of the mean entropy of the first rollouts; `"nats"`: nats per token.
+        hold_entropy_final (`float`, *optional*):
+            The level at the end of the training, in the same unit and at most `hold_entropy`. By default it stays.
+        hold_entropy_decay_start (`float`, *optional*, defaults to `0.6`):
+            Share of the training's optimizer steps after which the level falls linearly to `hold_entropy_final`.
         hold_entropy_spends (`bool`, *optional*, defaults to `False`):
             Whether an entropy above the level is lowered as well, by a negative strength.
         shaping_options (`dict` or JSON `str`, *optional*):
@@ -107,6 +112,9 @@ class SteerGRPOConfig(
         dynamic_sampling (`str`, *optional*, defaults to `"none"`):
             What becomes of groups whose completions are all equally correct, which teach nothing: `"none"`, `"mask"`
             or `"resample"`; see `docs/dynamic_sampling.md`, also for the `dynamic_sampling_*` fields.
+        max_generated_tokens (`int`, *optional*):
+            End the run with the rollout that brings the tokens that were generated, on all ranks and for dropped
+            groups too, to this number. Prompts do not count.
         run_log (`bool`, *optional*, defaults to `True`):
             Whether the main process writes every log entry to `<output_dir>/_logs/metrics.jsonl`.
         log_tokens (`int`, *optional*, defaults to `0`):
@@ -211,7 +219,7 @@ class SteerGRPOConfig(
                 f"hold_entropy={self.hold_entropy:g} times the entropy that the run starts with is above that: it "
                 "will be raised. For half of it, use 0.5."
             )
-        if self.hold_entropy is not None and (groups := groups_per_rollout(self)) < ENOUGH_GROUPS:
+        if self.hold_entropy is not None and (groups := self.groups_per_rollout) < ENOUGH_GROUPS:
             remarks.append(
                 f"hold_entropy={self.hold_entropy:g}: the entropy of a rollout of {groups} prompts depends on which "
                 f"they are, and its level is kept only roughly. For {ENOUGH_GROUPS} or more, raise "

@@ -66,8 +66,8 @@ def curves(
     drawn = [panel for panel in drawn if panel[2]]
     if not drawn:
         raise InvalidValueError(
-            f"log_history is refused: none of its {len(log_history)} entries has an entropy, a reward or a weight. "
-            "Give trainer.state.log_history after trainer.train(); logging_steps says how often it is written."
+            f"log_history has no entropy, reward or weight in any of its {len(log_history)} entries. "
+            "Give trainer.state.log_history after trainer.train(); logging_steps decides how often it is written."
         )
     figure = Figure(figsize=(max(4.4 * len(drawn), 6), 3.6), layout="constrained")
     figure.suptitle(title or "")

@@ -19,7 +19,7 @@ class InvalidTypeError(SteerError, TypeError):
 
 
 class NotThereError(SteerError, FileNotFoundError):
-    """A file, a folder or a model that is not where it was said to be."""
+    """A file, a folder or a model that is not where it was expected."""
 
 
 class UnusableFileError(SteerError, OSError):

@@ -1,4 +1,4 @@
-"""The files in which a run tells its story, in `<output_dir>/_logs`: whoever reads them needs neither torch nor TRL.
+"""The files that a run leaves in `<output_dir>/_logs`: whoever reads them needs neither torch nor TRL.
 
     run.json                     settings, methods, versions of packages, when it began and was resumed
     metrics.jsonl                one line per log entry: step, epoch, time, and every key of the log
@@ -97,6 +97,19 @@ def lines(path: Path, longest: int = 1 << 20) -> Iterator[dict[str, Any] | None]
         return
     with file:
         yield from lines_of(file, longest)
+
+
+def tail(path: Path, most: int = 1 << 16) -> list[dict[str, Any]]:
+    """The last lines of a file, of `most` bytes together, without those that are torn; none where it is not there."""
+    try:
+        file = open_regular(path)
+    except OSError:
+        return []
+    with file:
+        begin = file.seek(max(file.seek(0, 2) - most, 0))
+        if begin:
+            file.readline()  # of which the beginning is missing
+        return [entry for entry in lines_of(file) if entry is not None]
 
 
 def lines_of(file: BinaryIO, longest: int = 1 << 20, most: float = math.inf) -> Iterator[dict[str, Any] | None]:

@@ -26,6 +26,13 @@ torch.set_num_threads(1)
 settings.register_profile("steer_trl", deadline=None)  # a slow machine is not a failure
 settings.load_profile("steer_trl")
 
+LONGEST = ["notebooks", "distributed"]  # folders, longest first
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the longest files, so that several workers end at about the same time."""
+    items.sort(key=lambda item: (*LONGEST, item.path.parent.name).index(item.path.parent.name))
+
 
 @pytest.fixture(scope="session")
 def tokenizer():

@@ -7,7 +7,9 @@ import sys
 
 import pytest
 from support import ROOT
+from support.readme import settings_of_snippets
 
+from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.diagnostics.keys import KEYS
 from steer_trl.shaping import SHAPERS
 
@@ -17,6 +19,7 @@ FOLDERS = ("benchmarks", "configs", "docs", "examples", "steer_trl", "tests")
 
 sys.path.insert(0, str(ROOT / "docs/hooks"))
 
+import methods_table  # noqa: E402
 import metrics_table  # noqa: E402
 import settings_table  # noqa: E402
 
@@ -53,6 +56,13 @@ def test_tests_are_there(page):
             found = [node for node in scope if getattr(node, "name", None) == part]
             assert found, name
             scope = found[0].body
+
+
+def test_the_snippets_of_readme_are_the_measured_setting():
+    held = load_recipe("held_qwen2.5_math_7b")  # which is held to the measured setting by tests/cli/test_recipes.py
+    names = ("advantage_shaping", "stare_variant", "stare_gate", "hold_entropy", "dynamic_sampling", "epsilon_high")
+    sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 16, "steps_per_generation": 64}
+    assert settings_of_snippets() == [{name: held[name] for name in names} | sizes] * 2
 
 
 @each_page
@@ -96,3 +106,26 @@ def test_every_key_of_the_registry_is_explained_once():
     named = [name for cell in first_cells for name in re.findall(r"`([^`]+)`", cell)]
     own = [name for key in KEYS for name in re.split(", …|, ", key.family or key.name) if name]
     assert sorted(named) == sorted(own)
+
+
+def test_the_table_of_methods_and_what_type_checkers_read_are_those_of_the_methods():
+    page, stub = methods_table.PAGE.read_text(), methods_table.STUB.read_text()
+    assert methods_table.filled(page) == page and methods_table.stub() == stub, "run make settings"
+    rows = {cells[1].strip(): [cell.strip() for cell in cells[2:-1]] for cells in table_of_methods(page)}
+    assert rows['`"grpo_s"`'] == ["1, 4", "", "yes", "reads it", "own groups", "error", ""]
+    assert rows['`"clip_cov"`'] == ["4", "draws", "", "", "", "error", ""]
+    assert rows['`"psr"`'] == ["1", "", "", "reads it", "all", "as without", ""]
+    assert rows['`"repo_r"`'] == ["4", "", "", "", "", "warning", "-1 to 1"]
+    assert rows.keys() == {f'`"{name}"`' for name in SHAPERS}
+
+
+def table_of_methods(page):
+    lines = page.split(methods_table.START)[1].split(methods_table.END)[0].strip().splitlines()
+    return [line.split("|") for line in lines[2:]]
+
+
+def test_every_method_has_a_row_of_its_own_in_the_page_on_methods():
+    first = (ROOT / "docs/methods.md").read_text().split("What TRL has itself")[0]
+    assert {name for row in first.splitlines() for name in re.findall(r'`"(\w+)"`', row[: row.find("|", 1)])} - {
+        "none"
+    } == SHAPERS.keys()

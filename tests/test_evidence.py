@@ -1,4 +1,4 @@
-"""The evidence's command on a run of seconds, and its tables on numbers made up."""
+"""The evidence's command on a run of seconds; the tables of the first published runs on numbers made up."""
 
 import json
 import math
@@ -6,20 +6,23 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from support import ROOT
 from support.processes import run
 
-EVIDENCE = ROOT / "experiments/evidence"
+from steer_trl.evaluation.folders import compare_evaluations, differing_settings, read_evaluations
+
+EVIDENCE, FIRST = ROOT / "experiments/evidence", ROOT / "experiments/first_evidence"
 HELD = "REPO-R held at 0.8"
 
 
-MODULES = ("arms", "measures", "page", "figure", "records")
+MODULES = ("arms", "measures", "page", "figure")
 
 
 @pytest.fixture
 def evidence(monkeypatch):
     """The command's modules, which lie beside it and in no package."""
-    monkeypatch.syspath_prepend(str(EVIDENCE))
+    monkeypatch.syspath_prepend(str(FIRST))
     yield SimpleNamespace(**{name: __import__(name) for name in MODULES})
     for name in MODULES:
         sys.modules.pop(name)
@@ -81,18 +84,38 @@ def test_runs_from_other_starts_are_not_paired(evidence, tmp_path):
     assert "| REPO-R held at 0.8 | 3 | 90.00 | 0.500 | 0.600 (-0.200 ±6.353) |" in page  # of two pairs
 
 
-def test_the_command_runs_what_is_missing_and_nothing_twice(tmp_path):
-    arms = ["--arms", HELD, "--seeds", "0", "--steps", "4", "--eval_every", "2"]
-    sizes = ["--supervised_steps", "2", "--held_out", "4", "--output_dir", "runs", "--published", "published"]
-    run(EVIDENCE, *arms, *sizes, folder=tmp_path)
-    records = sorted((tmp_path / "published").glob("*.json"))
-    assert [path.name for path in records] == ["repo-r-held-at-0.8-seed0.json"]
-    record = json.loads(records[0].read_text())
-    assert [point["step"] for point in record["held_out"]] == [2, 4]
-    assert record["settings"]["hold_entropy"] == 0.8 and record["rollouts"]["step"] == [4]
+def test_the_first_page_is_what_the_published_runs_give(evidence):
+    published = ROOT / "docs/evidence"
+    assert evidence.page.page(published) == (published / "index.md").read_text()
+
+
+def test_the_command_runs_what_is_missing_publishes_it_and_runs_nothing_twice(tmp_path):
+    """Two arms, of which the published files give the same comparison as the folders of their evaluations."""
+    arms = {"GRPO": {"advantage_shaping": "none"}, HELD: {"advantage_shaping": "repo_r", "hold_entropy": 0.8}}
+    (tmp_path / "arms.yaml").write_text(yaml.safe_dump(arms))
+    words = ["--arms_file", "arms.yaml", "--starts", 3, "--seeds", 1, "--tokens", 5000, "--eval_steps", 2]
+    words += ["--start_steps", 2, "--num_problems", 4, "--output_dir", "runs", "--published", "published"]
+    run(EVIDENCE, *words, folder=tmp_path)
+    published = {path.name: path for path in (tmp_path / "published/countdown").glob("*.json")}
+    ours = ["grpo-start3-seed1.json", "repo-r-held-at-0.8-start3-seed1.json"]
+    assert sorted(published) == [*ours, "start-start3.json"]
+    record = json.loads(published[ours[1]].read_text())
+    assert (record["arm"], record["start"], record["seed"]) == (HELD, 3, 1)
+    assert record["settings"]["hold_entropy"] == 0.8 and record["generated_tokens"] >= 5000
+    assert record["rollouts"]["step"] == [4] and record["rollouts"]["generated_tokens"] == [record["generated_tokens"]]
+    assert [step for step, *_ in record["validation"]["accuracy greedy"]] == [0, 2, 4]
     assert [look["step"] for look in record["looks"]] == [1]
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/*/measured.json")}
-    assert len(before) == 2  # the start and the run
-    run(EVIDENCE, *arms, *sizes, folder=tmp_path)
-    assert all(path.stat().st_mtime_ns == at for path, at in before.items())
-    assert HELD in (tmp_path / "published/index.md").read_text()
+    folders = [
+        tmp_path / f"runs/countdown/start-3/{name}/_test" for name in ("grpo_seed_1", "repo_r_held_at_0.8_seed_1")
+    ]
+    for sampling, samples in {"t1": 16, "greedy": 1}.items():
+        sides = [read_evaluations(folder)[sampling] for folder in folders]
+        small = [read_evaluations(published[name])[sampling] for name in ours]
+        whole, counted = (compare_evaluations(*([one] for one in pair))["test"] for pair in (sides, small))
+        assert len(counted) == {16: 6, 1: 1}[samples]
+        assert counted == {metric: whole[metric] for metric in counted}
+        assert compare_evaluations(sides[:1], small[1:])["test"] == counted
+        assert not differing_settings(sides, small)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    run(EVIDENCE, *words, folder=tmp_path)
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}

@@ -1,64 +1,59 @@
 """What a user runs, run: the quickstart at toy size, and the training script under `accelerate launch`."""
 
-import ast
 import json
-import os
 import re
 import runpy
-import subprocess
-import sys
 
 import pytest
 import torch
 import yaml
 from datasets import Dataset
 from support import ROOT, SHARED
+from support.processes import run
+from support.readme import settings_of_snippets
 from support.runs import ON_CPU
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from steer_trl import SteerGRPOConfig, runlog
 from steer_trl.cli.train import parse
-from steer_trl.countdown.experiment import STEP
 from steer_trl.data.instructions import INSTRUCTIONS
-from steer_trl.shaping.hold import ENOUGH_GROUPS, groups_per_rollout
-
-ENVIRONMENT = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-
-
-def run(*command, folder, check=True, **environment):
-    command = [sys.executable, *map(str, command)]
-    environment = ENVIRONMENT | environment
-    return subprocess.run(command, cwd=folder, env=environment, check=check, capture_output=True, text=True)
+from steer_trl.shaping.hold import ENOUGH_GROUPS
 
 
 def test_quickstart(tmp_path):
-    sizes = {"--supervised_steps": 2, "--steps": 6, "--held_out": 6, "--eval_every": 2}
-    flags = [word for pair in sizes.items() for word in pair]
-    done = run(ROOT / "examples/quickstart.py", "--output_dir", tmp_path / "out", *flags, folder=tmp_path)
+    sizes = {"--supervised_steps": 2, "--tokens": 9000, "--num_problems": 6}
+    words = [
+        ROOT / "examples/quickstart.py",
+        "--output_dir",
+        "out",
+        *(word for pair in sizes.items() for word in pair),
+    ]
+    done = run(*words, folder=tmp_path)
     runs = ["start", "GRPO", "GRPO, dynamic sampling", "entropy held at 0.5"]
     rows = [line for line in done.stdout.splitlines() if line.startswith(tuple(runs)) and "±" in line]
     assert [row.startswith(name) for row, name in zip(rows, runs, strict=True)] == [True] * 4
-    assert "6 held-out problems; samples each: 16 at T=1, 16 at top-p 0.7, 1 at greedy" in done.stdout
+    assert "6 problems of the test split, 16 samples of each, one if greedy" in done.stdout
     for baseline, name in (("GRPO", "GRPO, dynamic sampling"), ("GRPO, dynamic sampling", runs[-1])):
         _, _, verdict = done.stdout.partition(f"Against {baseline}, paired over the same problems")
         assert verdict.splitlines()[1].startswith(name)  # held against what has everything but the thing
-    assert "GRPO: 100%" in done.stderr.replace("\r", "\n")
+    assert "GRPO: 100%" in done.stderr.replace("\r", "\n")  # which its log says
     page = (tmp_path / "out/report.html").read_text()
-    assert f"open {tmp_path / 'out/report.html'} in a browser" in done.stdout
-    assert '"eval_held_out_pass@16"' in page and '"looks":[{"step":1,' in page
-    picture = (tmp_path / "out/curves.png").read_bytes()
-    assert picture.startswith(b"\x89PNG")
-    grpo = json.loads((tmp_path / "out/grpo/measured.json").read_text())
-    assert [point["step"] for point in grpo["held_out"]] == [2, 4, 6]
-    for name, steps in (
-        ("start", 2),
-        ("grpo", 6),
-        ("entropy_held_at_0_5_dynamic_sampling", 4),
-    ):  # what the progress bars go by
-        lines = (tmp_path / f"out/{name}/output.txt").read_text().splitlines()
-        assert len(list(filter(STEP.search, lines))) == steps
-    held = json.loads((tmp_path / "out/entropy_held_at_0_5_dynamic_sampling/measured.json").read_text())
-    assert grpo["log"][0]["reward"] == held["log"][0]["reward"]  # the same start and the same data
+    assert "open out/report.html in a browser" in done.stdout
+    assert '"eval_validation_t1_pass@16"' in page and '"looks":[{"step":1,' in page
+    assert (tmp_path / "out/curves.png").read_bytes().startswith(b"\x89PNG")
+    folders = [tmp_path / f"out/{name}" for name in ("grpo", "entropy_held_at_0.5_dynamic_sampling")]
+    logs = [[*runlog.lines(folder / "_logs/metrics.jsonl")] for folder in folders]
+    totals = [[entry["generated_tokens"] for entry in log if "generated_tokens" in entry] for log in logs]
+    assert all(total[-1] >= 9000 > max(total[:-1], default=0) for total in totals)
+    # The same start and the same data.
+    assert (
+        logs[0][0]["step"] == 0 and logs[0][0]["eval_validation_t1_avg@16"] == logs[1][0]["eval_validation_t1_avg@16"]
+    )
+    # The verdicts are those of the command.
+    compared = run(
+        "-m", "steer_trl.cli", "compare", *(folder / "_test" for folder in folders[:1] * 2), folder=tmp_path
+    )
+    assert "not decided" in compared.stdout
 
 
 def test_the_quickstarts_methods_can_be_made(tmp_path):
@@ -70,17 +65,10 @@ def test_the_quickstarts_methods_can_be_made(tmp_path):
     assert names[0][0] == names[1][0] == "GRPO"  # what the others are compared with
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
-def test_the_first_snippet_warns_of_nothing_and_holds_a_level_of_enough_prompts(tmp_path, caplog, page):
-    code = re.search(r"```python\n(from datasets.*?)```", (ROOT / page).read_text(), re.DOTALL)[1]
-    (call,) = [
-        node
-        for node in ast.walk(ast.parse(code))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "SteerGRPOConfig"
-    ]
-    fields = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
-    args = SteerGRPOConfig(**fields | ON_CPU | {"output_dir": str(tmp_path)})
-    assert fields["hold_entropy"] == 0.5 and groups_per_rollout(args) >= ENOUGH_GROUPS
+def test_the_snippets_of_readme_warn_of_nothing_and_hold_a_level_of_enough_prompts(tmp_path, caplog):
+    for settings in settings_of_snippets():
+        args = SteerGRPOConfig(**settings | ON_CPU, output_dir=str(tmp_path))
+        assert args.hold_entropy == 0.5 and args.groups_per_rollout >= ENOUGH_GROUPS
     assert not caplog.records
 
 
@@ -90,8 +78,8 @@ def tiny_folder(tmp_path):
     return tmp_path / "tiny"
 
 
-def train(tmp_path, model, dataset, *overrides, check=True, engine="cpu"):
-    launch = ["-m", "accelerate.commands.launch", "--config_file", ROOT / f"configs/accelerate/{engine}.yaml"]
+def train(tmp_path, model, dataset, *overrides, engine="cpu", **options):
+    engine = ROOT / f"configs/accelerate/{engine}.yaml"
     script = ["-m", "steer_trl.cli", "train", "--config", ROOT / "configs/recipes/smoke_cpu.yaml"]
     arguments = [
         "--model_name_or_path",
@@ -102,7 +90,7 @@ def train(tmp_path, model, dataset, *overrides, check=True, engine="cpu"):
         tmp_path / "out",
         *overrides,
     ]
-    return run(*launch, *script, *arguments, folder=tmp_path, check=check)
+    return run(*script, *arguments, engine=engine, folder=tmp_path, **options)
 
 
 @pytest.fixture
@@ -120,7 +108,7 @@ REAL_DATA = pytest.param(
 
 @pytest.mark.parametrize("dataset", ["problems.parquet", REAL_DATA], ids=["made up", "DAPO-Math-17k"])
 def test_smoke_recipe_trains_a_checkpoint_that_transformers_loads(tmp_path, tiny_folder, problems, dataset):
-    train(tmp_path, tiny_folder, dataset)
+    train(tmp_path, tiny_folder, dataset, launched=dataset != REAL)
     before = AutoModelForCausalLM.from_pretrained(tiny_folder)
     for folder in (tmp_path / "out", tmp_path / "out/checkpoint-2"):
         after = AutoModelForCausalLM.from_pretrained(folder)
@@ -133,6 +121,7 @@ def test_smoke_recipe_trains_a_checkpoint_that_transformers_loads(tmp_path, tiny
 def test_the_plain_script(tmp_path, tiny_folder, problems):
     fields = {"model": tiny_folder, "dataset": problems, "output_dir": tmp_path / "out", "max_steps": 1}
     fields |= {"per_device_train_batch_size": 8, "max_completion_length": 4, "use_cpu": "true", "bf16": "false"}
+    fields |= {"gradient_accumulation_steps": 1, "steps_per_generation": 1, "dynamic_sampling_max_attempts": 1}
     flags = [part for name, value in fields.items() for part in (f"--{name}", value)]
     run(ROOT / "examples/train_math.py", *flags, folder=tmp_path)
     AutoModelForCausalLM.from_pretrained(tmp_path / "out")
@@ -143,7 +132,7 @@ def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, pr
     flags = ["--accelerate_config", engine, "--config", recipe, "--model_name_or_path", tiny_folder]
     flags += ["--dataset_name", problems, "--output_dir", tmp_path / "out", "--log_tokens", 2]
     flags += ["--log_tokens_groups", 9, "--steps_per_generation", 4]  # two optimizer steps per rollout, shuffled
-    run("-m", "steer_trl.cli", "train", *flags, folder=tmp_path)
+    run("-m", "steer_trl.cli", "train", *flags, folder=tmp_path, launched=True)
     assert (tmp_path / "out/checkpoint-2/rng_state_1.pth").exists()  # there were two
     lines = list(runlog.lines(tmp_path / "out/_logs/tokens/step-00000001.jsonl"))
     places = sorted((line["group"], line["completion"]) for line in lines)
@@ -154,7 +143,7 @@ def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, pr
     card = (tmp_path / "out/README.md").read_text()
     assert "Trained by `python -m steer_trl.cli`, on 2 processes" in card
     (again,) = [yaml.safe_load(block.split("```")[0]) for block in card.split("```yaml\n")[1:]]
-    assert (again["model_name_or_path"], again["dataset_name"]) == (str(tiny_folder), str(problems))
+    assert (again["model_name_or_path"], again["dataset_name"]) == (str(tiny_folder), [str(problems)])
     assert again["instruction"] == INSTRUCTIONS["boxed"] and f"````text\n{INSTRUCTIONS['boxed']}\n````" in card
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(again | {"output_dir": str(tmp_path / "again")}))
     _, args, _ = parse(["--config", str(tmp_path / "again.yaml"), "--use_cpu", "true", "--bf16", "false"])
@@ -230,8 +219,7 @@ def test_a_method_of_ones_own_works_through_a_recipe(tmp_path, tiny_folder, prob
     (tmp_path / "my_shaper.py").write_text(code)
     (tmp_path / "recipe.yaml").write_text(f"extends: {ROOT}/configs/recipes/smoke_cpu.yaml\n{lines}")
     overrides = ["--model_name_or_path", tiny_folder, "--dataset_name", problems, "--output_dir", tmp_path / "out"]
-    launch = ["-m", "accelerate.commands.launch", "--config_file", ROOT / "configs/accelerate/cpu.yaml"]
-    command = [*launch, "-m", "steer_trl.cli", "train", "--config", tmp_path / "recipe.yaml", *overrides]
-    run(*command, folder=tmp_path, PYTHONPATH=str(tmp_path))
+    command = ["-m", "steer_trl.cli", "train", "--config", tmp_path / "recipe.yaml", *overrides]
+    run(*command, engine=ROOT / "configs/accelerate/cpu.yaml", folder=tmp_path, PYTHONPATH=str(tmp_path))
     log = json.loads((tmp_path / "out/checkpoint-2/trainer_state.json").read_text())["log_history"]
     assert log[0]["shaping/weight_min"] == 0.5 and 0.5 < log[0]["shaping/weight_mean"] < 1

@@ -1,5 +1,7 @@
 """Writes the table of all settings into `docs/settings.md`, from the configuration's own fields: `make settings`.
 
+With it is written what else follows from the methods' files (`methods_table.py`).
+
 A page of the repository and not of the site only, so that it can be read there; `tests/test_docs.py` says when it is
 out of date.
 """
@@ -7,6 +9,7 @@ out of date.
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 
+import methods_table
 from trl import GRPOConfig
 
 from steer_trl.config import SteerGRPOConfig
@@ -62,3 +65,5 @@ def filled(page: str) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(filled(PAGE.read_text()))
+    methods_table.PAGE.write_text(methods_table.filled(methods_table.PAGE.read_text()))
+    methods_table.STUB.write_text(methods_table.stub())

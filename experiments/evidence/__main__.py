@@ -1,59 +1,93 @@
-"""At equal entropy, which way of holding it learns most? Every arm and seed on the laptop task, resumable, one page.
+"""Which way of training learns most, and keeps most variety? Every arm from every start with every seed, resumable.
 
-    make evidence                                             # all that is not there yet: many hours on two cores
-    python experiments/evidence --arms GRPO "REPO-R held at 0.8" --seeds 0 1
+    make evidence                                                # all that is not there yet: many hours on two cores
+    python experiments/evidence --arms GRPO --starts 0 1 2 --seeds 0 1 2
+    python experiments/evidence --task tasks.chain:TASK          # another task: a module beside this file
+    cd docs/evidence/countdown && steer-trl compare --a grpo-start*.json --b grpo-dynamic-sampling-start*.json
 
-A run is eight minutes to twenty of one core. Each that has ended is a file in docs/evidence/, and is not run again;
-the tables are made of these files alone.
+Every run generates as many tokens. Settings are chosen on the validation split, which is evaluated during the runs;
+the test split is evaluated once, at the end. Each run that has ended is a file in docs/evidence/TASK/, with the
+results of every problem, and is not run again; its model stays in the run's folder.
 """
 
 import argparse
+import os
+import pkgutil
+from functools import partial
 from itertools import product
 from pathlib import Path
 
-from arms import ARMS, SEEDS
-from figure import picture
-from page import page
+import yaml
 from records import file_of, publish
 
-from steer_trl.countdown.experiment import START, Experiment, make_start, train_methods
+from steer_trl.exceptions import CannotContinueError
+from steer_trl.experiment import Experiment, Task, side_by_side
 
-ROOT = Path(__file__).parents[2]
-PUBLISHED = ROOT / "docs/evidence"
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 
 
 def main() -> None:
-    """Run what is missing, publish it, write the page."""
+    """Run what is missing, and publish each run when it ends."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arms", nargs="*", choices=ARMS, default=list(ARMS))
-    parser.add_argument("--seeds", nargs="*", type=int, default=list(SEEDS))
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--supervised_steps", type=int, default=650)
-    parser.add_argument("--held_out", type=int, default=400)
-    parser.add_argument("--eval_every", type=int, default=250)
+    parser.add_argument("--task", default="steer_trl.countdown:COUNTDOWN", help="MODULE:NAME of a Task")
+    parser.add_argument("--arms_file", type=Path, default=HERE / "arms.yaml")
+    parser.add_argument("--arms", nargs="+", help="some of them; by default all")
+    parser.add_argument("--starts", nargs="+", type=int, default=[0, 1, 2], help="seeds of the models to begin with")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="seeds of reinforcement learning")
+    parser.add_argument("--tokens", type=int, default=2_000_000, help="that each run generates")
+    parser.add_argument("--eval_steps", type=int, default=125, help="optimizer steps between two evaluations")
+    parser.add_argument("--start_steps", type=int, help="of the supervised start; by default the task's")
+    parser.add_argument("--num_problems", type=int, help="to choose by, and to judge by; by default all")
+    parser.add_argument("--workers", type=int, help="runs side by side; by default one for each core")
     parser.add_argument("--output_dir", type=Path, default=ROOT / "runs/evidence")
-    parser.add_argument("--published", type=Path, default=PUBLISHED)
+    parser.add_argument("--published", type=Path, default=ROOT / "docs/evidence")
     given = parser.parse_args()
-    sizes = {"steps": given.steps, "supervised_steps": given.supervised_steps, "held_out": given.held_out}
-    runs = {f"{arm}, seed {seed}": (arm, seed) for seed, arm in product(given.seeds, given.arms)}
-    experiment = Experiment(
-        {name: ARMS[arm] | {"seed": seed} for name, (arm, seed) in runs.items()},
-        given.output_dir,
-        eval_every=given.eval_every,
-        after_each=lambda name: publish(experiment, name, given.published, *runs[name]),
-        **sizes,
-    )
-    for name in list(experiment.methods):
-        if experiment.has_run(name):
-            publish(experiment, name, given.published, *runs[name])
-        if file_of(given.published, *runs[name]).exists():
-            del experiment.methods[name]
-    if experiment.methods and not experiment.has_run(START):
-        make_start(experiment)
-    train_methods(experiment)
-    given.published.mkdir(parents=True, exist_ok=True)
-    (given.published / "index.md").write_text(page(given.published))
-    picture(given.published, given.published / "evidence.png")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
+    task: Task = pkgutil.resolve_name(given.task)
+    arms = yaml.safe_load(given.arms_file.read_text())
+    unknown = [arm for arm in given.arms or () if arm not in arms]
+    if unknown:
+        parser.error(f"--arms: {unknown} are not in {given.arms_file}, which has {list(arms)}")
+    published = given.published / task.name
+    common = {"max_generated_tokens": given.tokens, "max_steps": 100_000, "eval_steps": given.eval_steps}
+    common |= {"save_steps": given.eval_steps}
+    experiments = {
+        start: Experiment(
+            task,
+            given.output_dir / task.name / f"start-{start}",
+            seed=start,
+            start_steps=given.start_steps,
+            num_problems=given.num_problems,
+        )
+        for start in given.starts
+    }
+    failures: list[str] = []
+
+    def run(job: tuple[int, int, str]) -> None:
+        seed, start, arm = job
+        path, name = file_of(published, arm, start, seed), f"{arm}, seed {seed}"
+        if path.exists():
+            return
+        settings = common | arms[arm] | {"seed": seed}
+        try:
+            experiments[start].train(name, settings)
+            publish(path, experiments[start], name, arm, seed, settings)
+        except CannotContinueError as error:  # the others are no worse for it
+            failures.append(str(error))
+
+    jobs = list(product(given.seeds, given.starts, given.arms or arms))
+    missing = {start for seed, start, arm in jobs if not file_of(published, arm, start, seed).exists()}
+    side_by_side(partial(make_start, experiments, published), sorted(missing), given.workers)
+    side_by_side(run, jobs, given.workers)
+    if failures:
+        raise SystemExit("\n\n".join(failures))
+
+
+def make_start(experiments: dict[int, Experiment], published: Path, start: int) -> None:
+    """Make a start, and publish its evaluation."""
+    experiments[start].make_start()
+    publish(file_of(published, "start", start), experiments[start], "start", "start")
 
 
 if __name__ == "__main__":

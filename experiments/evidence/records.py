@@ -1,4 +1,7 @@
-"""What is published of a run, for others to stand beside: settings, evaluations, rollouts, close looks."""
+"""What is published of a run, for others to stand beside: its settings, the counts of every test problem, its course.
+
+`steer-trl compare` reads the file as it reads the run's evaluation.
+"""
 
 import json
 import re
@@ -7,53 +10,79 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from arms import ARMS
-from measures import QUADRANTS
+from steer_trl import runlog
+from steer_trl.evaluation.counts import EVALUATIONS, counts_of
+from steer_trl.experiment import Experiment
+from steer_trl.experiment.results import COLUMNS, Result
+from steer_trl.system import write_whole
 
-from steer_trl.countdown.evaluation import MEASURED
-from steer_trl.countdown.experiment import START, Experiment
-
-STEPS = 4  # optimizer steps of a rollout
+QUADRANTS = ("positive_surprising", "positive_expected", "negative_surprising", "negative_expected")
 OF_ROLLOUT = (
-    "rollout_entropy",
-    "num_tokens",
-    "reward",
-    "frac_reward_zero_std",
-    "completions/mean_length",
-    "hold_entropy/target",
-    "hold_entropy/reference",
-    "hold_entropy/strength",
-    "dynamic_sampling/tokens_per_trained_token",
+    *("rollout_entropy", "generated_tokens", "reward", "frac_reward_zero_std", "completions/mean_length"),
+    *("hold_entropy/target", "hold_entropy/reference", "hold_entropy/strength"),
+    *("dynamic_sampling/tokens_per_trained_token", "stare/gate", "stare/amplify", "stare/attenuate"),
 )
+OF_STEP = ("entropy", "clip_ratio/low_mean", "clip_ratio/high_mean", "shaping/weight_mean", "shaping/relative_change")
+"""Averaged over the steps of a rollout."""
 
 
-def file_of(folder: Path, arm: str, seed: int) -> Path:
-    """Where a run is published."""
-    return folder / f"{re.sub(r'[^a-z0-9.]+', '-', arm.lower())}-seed{seed}.json"
+def file_of(folder: Path, arm: str, start: int, seed: int | None = None) -> Path:
+    """Where a run is published, or a start."""
+    parts = [re.sub(r"[^a-z0-9.]+", "-", arm.lower()), f"start{start}", *([] if seed is None else [f"seed{seed}"])]
+    return folder / f"{'-'.join(parts)}.json"
 
 
-def publish(experiment: Experiment, name: str, folder: Path, arm: str, seed: int) -> None:
-    """Write the record of a run that has ended."""
-    measured = json.loads((experiment.folder(name) / MEASURED).read_text())
-    start = json.loads((experiment.folder(START) / MEASURED).read_text())["final"]
-    sizes = {key: getattr(experiment, key) for key in ("supervised_steps", "steps", "held_out")}
-    record = {"arm": arm, "seed": seed, "settings": ARMS[arm], "sizes": sizes, "seconds": measured["seconds"]}
-    record |= {"start": start, "held_out": measured["held_out"]}
-    rollouts = _rollouts(measured["log"])
-    columns = {key: [rollout.get(key) for rollout in rollouts] for key in dict.fromkeys(chain(*rollouts))}
-    record |= {"looks": _looks(measured["log"]), "rollouts": columns}
-    folder.mkdir(parents=True, exist_ok=True)
-    file_of(folder, arm, seed).write_text(json.dumps(record, separators=(",", ":")) + "\n")
+def publish(
+    path: Path,
+    experiment: Experiment,
+    name: str,
+    arm: str,
+    seed: int | None = None,
+    settings: dict[str, Any] | None = None,
+) -> None:
+    """Write the record of a run that has ended, or of a start."""
+    result = Result(experiment.folder(name))
+    evaluations = {
+        sampling: {"settings": _public(one.settings), "benchmarks": counts_of(one.values)}
+        for sampling, one in result.test.items()
+    }
+    record = {"task": experiment.task.name, "arm": arm, "start": experiment.seed, "seed": seed}
+    record |= {"settings": settings, EVALUATIONS: evaluations}
+    if settings is not None:
+        rollouts = _rollouts(result.log)
+        columns = {key: [rollout.get(key) for rollout in rollouts] for key in dict.fromkeys(chain(*rollouts))}
+        description = runlog.read_description(result.folder / runlog.LOGS)
+        record |= {
+            "versions": description.get("versions"),
+            "seconds": round(result.seconds),
+            "generated_tokens": columns["generated_tokens"][-1],
+            "validation": {column: result.validation(*metric) for column, metric in COLUMNS.items()},
+            "looks": _looks(result.log),
+            "rollouts": columns,
+        }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, lambda partial: partial.write_text(json.dumps(record, separators=(",", ":")) + "\n"))
+
+
+def _public(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings of an evaluation, without those of this machine."""
+    return {key: settings[key] for key in ("sampling", "benchmarks", "judge", "prompt_token_ids") if key in settings}
 
 
 def _rollouts(log: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """One entry for each rollout: the mean entropy of its steps, and what is logged once."""
-    entries = [entry for entry in log if "entropy" in entry]
+    """One entry for each rollout: what is logged once, and the means of its steps."""
+    parts: list[list[dict[str, Any]]] = []
+    for entry in log:
+        if entry.get("generated_tokens") is not None:
+            parts.append([])
+        if parts and "train_runtime" not in entry and not any(key.startswith("eval_") for key in entry):
+            parts[-1].append(entry)
     rollouts = []
-    for first in range(0, len(entries), STEPS):
-        steps = entries[first : first + STEPS]
-        values = {key: value for entry in steps for key, value in entry.items() if key in OF_ROLLOUT}
-        values |= {"entropy": mean(entry["entropy"] for entry in steps)}
+    for steps in parts:
+        values = {key: steps[0][key] for key in OF_ROLLOUT if steps[0].get(key) is not None}
+        for key in OF_STEP:
+            if found := [entry[key] for entry in steps if entry.get(key) is not None]:
+                values[key] = mean(found)
         rollouts.append({"step": steps[-1]["step"]} | {key: round(value, 5) for key, value in values.items()})
     return rollouts
 
@@ -61,11 +90,12 @@ def _rollouts(log: list[dict[str, Any]]) -> list[dict[str, float]]:
 def _looks(log: list[dict[str, Any]]) -> list[dict[str, float]]:
     """The steps looked at closely: what was predicted, and from the next entry what came of it."""
     looks = []
-    for entry, after in pairwise(log):
-        if "entropy/realised_change" in after:
-            look = {name: entry[f"entropy/{name}"] for name in ("predicted_change", "estimated_change")}
-            look |= {f"{name}_change": entry[f"quadrants/{name}_change"] for name in QUADRANTS}
+    trained = [entry for entry in log if not any(key.startswith("eval_") for key in entry)]
+    for entry, after in pairwise(trained):
+        if after.get("entropy/realised_change") is not None and "entropy/predicted_change" in entry:
+            look = {name: entry.get(f"entropy/{name}") for name in ("predicted_change", "estimated_change")}
+            look |= {f"{name}_change": entry.get(f"quadrants/{name}_change") for name in QUADRANTS}
             names = ("realised_change", "predicted_correlation", "estimated_correlation")
-            look |= {name: after[f"entropy/{name}"] for name in names if f"entropy/{name}" in after}
+            look |= {name: after.get(f"entropy/{name}") for name in names}
             looks.append({"step": entry["step"]} | {k: round(v, 7) for k, v in look.items() if v is not None})
     return looks

@@ -3,18 +3,21 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from datasets import Dataset
+from datasets import Dataset, concatenate_datasets
 
 from steer_trl.cli.rewards import MATH, load_rewards, load_tools
 from steer_trl.data import load_math_dataset
-from steer_trl.data.instructions import INSTRUCTIONS, with_instruction
+from steer_trl.data.instructions import INSTRUCTIONS, PAPERS, with_instruction
 from steer_trl.data.reading import read_rows
+from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks, load_samplings
+from steer_trl.rewards import MathReward
 from steer_trl.validation import did_you_mean, refuse
 
 PUBLIC_TEXTS = {  # that a model card may print; see `redact.py`
     *("dataset_name", "dataset_config", "dataset_split", "prompt_column", "answer_column", "answer_format"),
-    "instruction",  # who uses the model has to ask as it was asked
-    *("reward_funcs", "tools", "eval_benchmarks", "model_name_or_path", "model_revision"),
+    *("instruction", "eval_instruction"),  # who uses the model has to ask as it was asked
+    *("reward_funcs", "tools", "eval_benchmarks", "eval_samplings", "eval_judge"),
+    *("model_name_or_path", "model_revision"),
     *("dtype", "attn_implementation", "lora_target_modules", "lora_task_type", "bnb_4bit_quant_type"),
 }
 
@@ -23,9 +26,12 @@ PUBLIC_TEXTS = {  # that a model card may print; see `redact.py`
 class MathArguments:
     """The data set, the reward and the benchmarks."""
 
-    dataset_name: str | None = field(
+    dataset_name: list[str] | None = field(
         default=None,
-        metadata={"help": "Short name such as dapo-math-17k, Hub name, or a .parquet, .json, .jsonl or .csv file."},
+        metadata={
+            "help": "Short name such as dapo-math-17k, Hub name, or a .parquet, .json, .jsonl or .csv file. Several "
+            "are mixed, without copies."
+        },
     )
     dataset_config: str | None = field(
         default=None, metadata={"help": "Configuration of a Hub data set with several."}
@@ -37,12 +43,20 @@ class MathArguments:
     answer_column: str | None = field(
         default=None, metadata={"help": "Column of the answers; by default found by its name."}
     )
-    limit: int | None = field(default=None, metadata={"help": "Rows to read, from the first; by default all."})
+    limit: int | None = field(
+        default=None, metadata={"help": "Rows to read of each data set, from the first; by default all."}
+    )
+    max_prompt_length: int | None = field(
+        default=None,
+        metadata={
+            "help": "Tokens of a prompt, chat template included, above which it is dropped; by default none is."
+        },
+    )
     instruction: str | None = field(
         default=None, metadata={"help": "A custom wording around each problem, with {problem} once."}
     )
     answer_format: str = field(
-        default="boxed", metadata={"help": "boxed, or answer_line for a last line 'Answer: ...'."}
+        default="boxed", metadata={"help": "boxed, answer_line for a last line 'Answer: ...', or either of them."}
     )
     reward_funcs: list[str] = field(
         default_factory=lambda: [MATH],
@@ -68,10 +82,31 @@ class MathArguments:
         default=None,
         metadata={"help": "Measured at each evaluation: NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES each."},
     )
+    eval_instruction: str | None = field(
+        default=None,
+        metadata={
+            "help": "Wording around each problem of the benchmarks, with {problem} once; or papers, how the papers' "
+            "test files ask, judged by a box or else a last line 'Answer: ...'. By default that of boxed answers."
+        },
+    )
     eval_temperature: float = field(default=1.0, metadata={"help": "Sampling temperature on the benchmarks."})
     eval_top_p: float = field(default=0.7, metadata={"help": "Share of the probability mass drawn from there."})
+    eval_samplings: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Several ways to draw there, in the place of eval_temperature and eval_top_p: papers, greedy, t1 "
+            "(temperature 1), t0.5 (any other), or a YAML file of names and settings."
+        },
+    )
+    eval_judge: str = field(
+        default=MATH,
+        metadata={
+            "help": "Whose verdict counts there: math, the check of the boxed answer, or the import path of a reward "
+            "function; what it gives more than 0 is correct, and every column of the benchmark goes to it as it is."
+        },
+    )
     overwrite_output_dir: bool = field(
-        default=False, metadata={"help": "Begin anew in a folder that holds a run; remove its checkpoints and logs."}
+        default=False, metadata={"help": "Start over in a folder that holds a run; remove its checkpoints and logs."}
     )
 
     @property
@@ -93,6 +128,24 @@ class MathArguments:
         }
         return load_rewards(self.reward_funcs, math)
 
+    def load_evaluation(self, max_tokens: int) -> BenchmarkEvaluation | None:
+        """Return what each evaluation measures, on completions of at most `max_tokens`; `None` without benchmarks."""
+        if not self.eval_benchmarks:
+            return None
+        sampling: Sampling | dict[str, Sampling] = self.ways_to_draw(max_tokens)
+        if self.eval_judge == MATH:
+            answer_format = "either" if self.eval_instruction == PAPERS else "boxed"
+            benchmarks = load_benchmarks(self.eval_benchmarks, answer_format, self.eval_instruction)
+            return BenchmarkEvaluation(benchmarks, sampling, MathReward(answer_format=answer_format))
+        (judge,) = load_rewards([self.eval_judge], {}, field="eval_judge")
+        return BenchmarkEvaluation(load_benchmarks(self.eval_benchmarks, as_they_are=True), sampling, judge)
+
+    def ways_to_draw(self, max_tokens: int) -> Sampling | dict[str, Sampling]:
+        """Return how completions of at most `max_tokens` are drawn on the benchmarks; several ways by name."""
+        if self.eval_samplings:
+            return load_samplings(self.eval_samplings, max_tokens=max_tokens)
+        return Sampling(temperature=self.eval_temperature, top_p=self.eval_top_p, max_tokens=max_tokens)
+
     def load_tools(self) -> list[Any] | None:
         """Return the functions that the model may call."""
         return None if self.tools is None else load_tools(self.tools)
@@ -111,18 +164,20 @@ class MathArguments:
                 answer_column=self.answer_column,
                 limit=self.limit,
             )
-        return self._as_it_is(read_rows(self.dataset_name, self.dataset_split, self.dataset_config))
+        names = self.dataset_name
+        read = [self._as_it_is(name, read_rows(name, self.dataset_split, self.dataset_config)) for name in names]
+        return read[0] if len(read) == 1 else concatenate_datasets(read)
 
-    def _as_it_is(self, rows: Dataset) -> Dataset:
+    def _as_it_is(self, name: str, rows: Dataset) -> Dataset:
         """Rows with every column, of which only the prompt is renamed and worded."""
         column = self.prompt_column or "prompt"
         complaint = (
-            f"prompt_column={column!r} is no column of data set {self.dataset_name!r}."
+            f"prompt_column={column!r} is no column of data set {name!r}."
             f"{did_you_mean(column, rows.column_names)} Its columns are {sorted(rows.column_names)}. Reward functions "
             "of your own are given the rows as they are: name the column of the prompt with --prompt_column."
         )
         taken = (
-            f"prompt_column={column!r} cannot be combined with data set {self.dataset_name!r}, which has a column "
+            f"prompt_column={column!r} cannot be combined with data set {name!r}, which has a column "
             "'prompt' as well. Rename or remove that one."
         )
         refuse([] if column in rows.column_names else [complaint], "data set")

@@ -10,15 +10,16 @@ from trl import ModelConfig
 from steer_trl import SteerGRPOConfig
 from steer_trl.cli.arguments import MathArguments
 from steer_trl.cli.overwrite import folder_complaints
+from steer_trl.cli.rewards import MATH, load_rewards
+from steer_trl.data.instructions import PAPERS
 from steer_trl.data.loader import argument_complaints
 from steer_trl.data.reading import file_complaints
-from steer_trl.evaluation import Sampling
 from steer_trl.evaluation.benchmarks import benchmark_complaints
 from steer_trl.redact import changed
 from steer_trl.shaping.methods import SETTINGS
 from steer_trl.trainer.checks import preflight
 from steer_trl.trainer.checks.preflight import CONFIGS, check_model_path
-from steer_trl.validation import refuse
+from steer_trl.validation import at_least, refuse
 
 
 def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
@@ -49,7 +50,7 @@ def _said(call: Any, *args: Any, **named: Any) -> list[str]:
     return []
 
 
-def missing_complaints(model: str | None, dataset: str | None, output_dir: str | None) -> list[str]:
+def missing_complaints(model: str | None, dataset: list[str] | None, output_dir: str | None) -> list[str]:
     """Complain about what no run can do without."""
     needed = {
         "model_name_or_path is missing. Give the folder of a saved model, or its name on the Hub.": model,
@@ -87,7 +88,9 @@ def _model_complaints(args: ModelConfig) -> list[str]:
 
 def _data_complaints(args: MathArguments) -> list[str]:
     complaints = argument_complaints(args.answer_format, args.instruction, args.limit)
-    return complaints + (file_complaints(args.dataset_name) if args.dataset_name else [])
+    if args.max_prompt_length is not None:
+        complaints += at_least("max_prompt_length", args.max_prompt_length, 1)
+    return complaints + [complaint for name in args.dataset_name or () for complaint in file_complaints(name)]
 
 
 def _reward_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[str]:
@@ -112,8 +115,10 @@ def _reward_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[s
 
 def _evaluation_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[str]:
     evaluates = training.eval_strategy != "no"
+    given = changed(args)
     if not args.eval_benchmarks:
-        idle = [name for name in ("eval_temperature", "eval_top_p") if name in changed(args)]
+        names = ("eval_temperature", "eval_top_p", "eval_samplings", "eval_judge", "eval_instruction")
+        idle = [name for name in names if name in given]
         complaints = [
             f"{name}={getattr(args, name)!r} cannot be combined with eval_benchmarks=None: nothing is sampled then. "
             "Name benchmarks, or leave it unset."
@@ -126,7 +131,24 @@ def _evaluation_complaints(args: MathArguments, training: SteerGRPOConfig) -> li
             )
         return complaints
     complaints = benchmark_complaints(args.eval_benchmarks)
-    complaints += _said(Sampling, temperature=args.eval_temperature, top_p=args.eval_top_p)
+    if args.eval_instruction not in (None, PAPERS) and args.eval_instruction.count("{problem}") != 1:
+        complaints.append(
+            "eval_instruction must be 'papers', or contain {problem} exactly once, where the problem goes, got "
+            f"{args.eval_instruction!r}."
+        )
+    if args.eval_instruction is not None and args.eval_judge != MATH:
+        complaints.append(
+            f"eval_instruction={args.eval_instruction!r} cannot be combined with eval_judge={args.eval_judge!r}, "
+            "which is given every benchmark as it is. Leave it unset."
+        )
+    complaints += _said(args.ways_to_draw, training.max_completion_length)
+    complaints += [
+        f"{name}={given[name]!r} cannot be combined with eval_samplings, with which it would be ignored. Leave it "
+        "unset."
+        for name in ("eval_temperature", "eval_top_p")
+        if args.eval_samplings and name in given
+    ]
+    complaints += _said(load_rewards, [args.eval_judge], {}, field="eval_judge") if args.eval_judge != MATH else []
     if not evaluates:
         complaints.append(
             "eval_benchmarks cannot be combined with eval_strategy='no', which never evaluates. Set eval_strategy: "

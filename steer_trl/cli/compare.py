@@ -16,19 +16,11 @@ from typing import Any
 from pandas import DataFrame
 
 from steer_trl.cli.sentences import Sentences
-from steer_trl.evaluation.comparison import Difference, Interval
+from steer_trl.evaluation.comparison import Difference, Interval, explained
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, differing_settings, read_evaluations
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.system import write_whole
 from steer_trl.validation import did_you_mean, refuse
-
-OVER_PROBLEMS = (
-    "Difference of B from A, with the 95 % interval over problems, which both sides have answered (paired)."
-)
-OVER_BOTH = (
-    "Difference of B from A, with the 95 % interval over problems and seeds (two-way random effects, Satterthwaite's "
-    "degrees of freedom); beside it the intervals over seeds alone."
-)
 
 
 def main(arguments: list[str]) -> None:
@@ -118,7 +110,7 @@ def _text(name: str, results: dict[str, dict[str, Difference]]) -> str:
                 row |= {"over seeds": _shown(found.welch), "paired by seed": _shown(found.paired_by_seed)}
             rows[benchmark, metric] = row
     heading = f"{name}\n" if name else ""
-    return f"{heading}{DataFrame(rows).T.to_string()}\n\n{OVER_BOTH if several else OVER_PROBLEMS}\n"
+    return f"{heading}{DataFrame(rows).T.to_string()}\n\n{explained(several)}\n"
 
 
 def _shown(interval: Interval | None) -> str:

@@ -4,7 +4,7 @@
 
 writes `summary.json`, `completions.jsonl` and a table on the terminal. If it was interrupted, the same command
 resumes it. `--samplings papers greedy t1` draws in several ways, each into a folder of its name;
-`--judge my.module.reward` asks a reward function what is correct. `--list` says what there is to measure on,
+`--judge my.module.reward` asks a reward function what is correct. `--list` lists the benchmarks,
 `--write_card true` writes the results into the model's card. On several GPUs: `--tensor_parallel_size` with vLLM, or
 `accelerate launch -m steer_trl.cli eval ...` with Transformers, where each process draws its share.
 """
@@ -26,6 +26,7 @@ from steer_trl.cli.parser import RecipeParser
 from steer_trl.cli.rewards import MATH, load_rewards
 from steer_trl.cli.sentences import lacking
 from steer_trl.data import SOURCES
+from steer_trl.data.instructions import PAPERS
 from steer_trl.data.loader import argument_complaints
 from steer_trl.evaluation.backends import TransformersGenerator, VLLMGenerator, has_vllm, prompt_token_ids
 from steer_trl.evaluation.benchmarks import (
@@ -92,12 +93,13 @@ class EvalArguments:
         default=None, metadata={"help": "Completions drawn at once; 32 with Transformers, 4096 with vLLM."}
     )
     answer_format: str = field(
-        default="boxed", metadata={"help": "boxed, or answer_line for a last line 'Answer: ...'."}
+        default="boxed", metadata={"help": "boxed, answer_line for a last line 'Answer: ...', or either of them."}
     )
     instruction: str | None = field(
         default=None,
         metadata={
-            "help": "A custom wording, with {problem} once; or a YAML file with one for each benchmark by name."
+            "help": "A custom wording, with {problem} once; or a YAML file with one for each benchmark by name; or "
+            "papers, how the papers' test files ask, with --answer_format either."
         },
     )
     judge: str = field(
@@ -148,7 +150,13 @@ class EvalArguments:
             complaints += at_least("batch_size", self.batch_size, 1)
         wordings = self.wording.values() if isinstance(self.wording, dict) else [self.wording]
         for wording in wordings:
-            complaints += argument_complaints(self.answer_format, wording, self.limit)
+            own = None if wording == PAPERS else wording
+            complaints += argument_complaints(self.answer_format, own, self.limit)
+        if self.instruction == PAPERS and self.answer_format != "either":
+            complaints.append(
+                f"answer_format must be 'either' with instruction='papers', which asks in two ways, got "
+                f"{self.answer_format!r}. Add --answer_format either."
+            )
         complaints += self._idle_complaints()
         self.ways_to_draw()
         complaints += model_complaints(self.model_name_or_path, self.model_revision) + benchmark_complaints(
@@ -184,7 +192,7 @@ class EvalArguments:
         return {"": Sampling(self.temperature, self.top_p, self.top_k, self.max_tokens, self.seed)}
 
     def load_judge(self) -> Judge:
-        """Return who says what is correct."""
+        """Return the judge of what is correct."""
         if self.judge == MATH:
             return as_judge(MathReward(timeout=self.timeout, answer_format=self.answer_format))
         (function,) = load_rewards([self.judge], {})

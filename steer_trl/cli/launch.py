@@ -113,7 +113,7 @@ def _count_complaints(path: Path, settings: dict[str, Any]) -> list[str]:
 
 @contextmanager
 def _quiet_launcher(folder: str) -> Iterator[None]:
-    """Let the processes leave their lines in `folder`, and the launcher say nothing of its own about them."""
+    """Let the processes leave their lines in `folder`, and the launcher print nothing of its own about them."""
     logger = logging.getLogger("torch.distributed.elastic")
     level = logger.level
     if not wants_traceback():
@@ -127,7 +127,7 @@ def _quiet_launcher(folder: str) -> Iterator[None]:
 
 
 def failure(error: subprocess.CalledProcessError | ChildFailedError, folder: Path) -> Failed:
-    """What the processes have said, each line once; of a crash, which of them it was."""
+    """What the processes have printed, each line once; of a crash, which of them it was."""
     crashed = sorted(path.stem for path in folder.glob(f"*{CRASHED}"))
     if crashed:
         return Failed([f"process {crashed[0]} has crashed; its traceback is above."], 1)
@@ -137,7 +137,7 @@ def failure(error: subprocess.CalledProcessError | ChildFailedError, folder: Pat
         return Failed([line for line in lines if not line.endswith(HINT)] or lines[:1], MISUSE)
     rank, code = _exit_code(error)
     how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return Failed([f"process {rank} {how}. What it said is above."], max(code, 1))
+    return Failed([f"process {rank} {how}. Its messages are above."], max(code, 1))
 
 
 def _exit_code(error: subprocess.CalledProcessError | ChildFailedError) -> tuple[int, int]:

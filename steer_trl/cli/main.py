@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             import_module(COMMANDS[command][0]).main(rest)
         else:
             what = f"there is no command {command!r}.{did_you_mean(command, COMMANDS)}" if command else "no command."
-            raise InvalidValueError(f"{what} Use one of {', '.join(COMMANDS)}; steer-trl --help says what they do.")
+            raise InvalidValueError(f"{what} Use one of {', '.join(COMMANDS)}; steer-trl --help describes them.")
 
 
 def look_for_recipe(arguments: list[str]) -> None:

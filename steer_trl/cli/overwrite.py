@@ -1,4 +1,4 @@
-"""A run's folder: nothing is written over or mixed with another run unless somebody says so."""
+"""A run's folder: nothing is written over or mixed with another run unless it was asked for."""
 
 import json
 import os
@@ -99,7 +99,7 @@ def _resume_complaints(resume: str | bool, folder: Path, training: SteerGRPOConf
         return []
     return [
         f"advantage_shaping={list(training.shaping_names)!r} must be {before!r} to resume {str(checkpoint)!r}, which "
-        "was trained with that. To go on with another method, begin a run from its weights: --model_name_or_path "
+        "was trained with that. To continue with another method, begin a run from its weights: --model_name_or_path "
         f"{checkpoint}, with another --output_dir."
     ]
 

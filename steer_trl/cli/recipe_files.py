@@ -1,4 +1,4 @@
-"""Recipes: YAML files of settings, of which one can extend another, so that a variant says only what it changes.
+"""Recipes: YAML files of settings, of which one can extend another, so that a variant contains only what it changes.
 
 Those of this package are called by name, `steer_qwen2.5_math_7b`, and so are its configurations of engines, `zero3`.
 """
@@ -26,7 +26,7 @@ def find_file(name: str | Path, folder: Path, kind: str) -> Path:
     Its path in the repository, `configs/recipes/smoke_cpu.yaml`, finds it as well where there is no repository.
 
     Raises:
-        `FileNotFoundError`: there is neither; it says what is similar, and where all names are.
+        `FileNotFoundError`: there is neither; the message names what is similar, and where all names are.
     """
     path = Path(name)
     if path.is_file():
@@ -87,7 +87,7 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             if keys.count(key.value) > 1 and key.value != "<<":
                 lines = ", ".join(str(k.start_mark.line + 1) for k, _ in node.value if k.value == key.value)
-                raise yaml.constructor.ConstructorError(problem=f"{key.value!r} stands there twice, in lines {lines}")
+                raise yaml.constructor.ConstructorError(problem=f"duplicate key {key.value!r} (lines {lines})")
         return super().construct_mapping(node, deep)
 
 

@@ -10,7 +10,7 @@ from steer_trl.report import write
 
 
 def main(arguments: list[str]) -> None:
-    """Write the page and say where it is.
+    """Write the page and print where it is.
 
     Raises:
         `NoRun`: a RUN that is not a folder, or has no log.

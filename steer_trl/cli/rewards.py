@@ -16,8 +16,10 @@ MATH = "math"
 FAILURES = (ImportError, AttributeError, TypeError, ValueError, DocstringParsingException, TypeHintParsingException)
 
 
-def load_rewards(names: Sequence[str], math: dict[str, Any]) -> list[Any]:
+def load_rewards(names: Sequence[str], math: dict[str, Any], field: str = "reward_funcs") -> list[Any]:
     """Return the reward functions of these names; `math` are the arguments of [`~steer_trl.rewards.MathReward`].
+
+    `field` is the setting that an error names.
 
     A module in the current folder is found, as by `python -m`.
 
@@ -30,7 +32,7 @@ def load_rewards(names: Sequence[str], math: dict[str, Any]) -> list[Any]:
             return MathReward(**math)
         return _imported(name, f"{MATH!r} or an import path such as my.module.my_reward")
 
-    return _each("reward_funcs", names, load)
+    return _each(field, names, load)
 
 
 def load_tools(names: Sequence[str]) -> list[Any]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
+from transformers import AutoTokenizer
 from trl import GRPOConfig, ModelConfig, get_peft_config, get_quantization_config
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
@@ -30,7 +31,8 @@ from steer_trl.cli.overwrite import model_is_saved, remove_run
 from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume
 from steer_trl.cli.recipe_files import layers
 from steer_trl.cli.sentences import split_off
-from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
+from steer_trl.data.lengths import drop_long_prompts
+from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.options.unused import defaults, unread
 from steer_trl.redact import changed, public
@@ -69,7 +71,7 @@ class TrainParser(RecipeParser):
     """The settings of a training run; a recipe may hold those of methods that the command line has switched off."""
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
-        """Return the settings of a recipe, without those of methods that something nearer has left out; say which."""
+        """Return the settings of a recipe, without those of methods that something nearer left out; print which."""
         parser = ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("--advantage_shaping", "--advantage-shaping", nargs="+")
         chosen, left_out = parser.parse_known_args(args)[0].advantage_shaping, []
@@ -90,7 +92,7 @@ class TrainParser(RecipeParser):
         return settings
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
-        """Refuse a run without a model, a data set or a folder before anything else is said about it."""
+        """Refuse a run without a model, a data set or a folder before any other complaint."""
         known, unknown = super().parse_known_args(*args, **named)
         refuse(missing_complaints(known.model_name_or_path, known.dataset_name, known.output_dir), "steer-trl train")
         return known, unknown
@@ -166,7 +168,14 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         if state.is_local_main_process:
             check(math_args, training_args, model_args)
         rewards, tools, dataset = math_args.load_rewards(), math_args.load_tools(), math_args.load_dataset()
-        benchmarks = load_benchmarks(math_args.eval_benchmarks) if math_args.eval_benchmarks else None
+        if math_args.max_prompt_length is not None:
+            tokenizer = AutoTokenizer.from_pretrained(
+                model_args.model_name_or_path,
+                revision=model_args.model_revision,
+                trust_remote_code=training_args.trust_remote_code,
+            )
+            dataset = drop_long_prompts(dataset, tokenizer, math_args.max_prompt_length)
+        benchmarks = math_args.load_evaluation(training_args.max_completion_length)
     trainer = _make_trainer(math_args, training_args, model_args, rewards, tools, dataset, benchmarks)
     if math_args.overwrite_output_dir and training_args.should_save:
         remove_run(Path(training_args.output_dir))
@@ -187,13 +196,8 @@ def _make_trainer(
     rewards: list[Any],
     tools: list[Any] | None,
     dataset: Any,
-    benchmarks: Any,
+    benchmarks: BenchmarkEvaluation | None,
 ) -> SteerGRPOTrainer:
-    sampling = Sampling(
-        temperature=math_args.eval_temperature,
-        top_p=math_args.eval_top_p,
-        max_tokens=training_args.max_completion_length,
-    )
     loading = {
         "revision": model_args.model_revision,
         "attn_implementation": model_args.attn_implementation,
@@ -207,7 +211,7 @@ def _make_trainer(
         tools=tools,
         args=training_args,
         train_dataset=dataset,
-        benchmarks=BenchmarkEvaluation(benchmarks, sampling) if benchmarks else None,
+        benchmarks=benchmarks,
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )

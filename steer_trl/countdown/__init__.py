@@ -3,10 +3,19 @@
 Reach a target from three numbers, showing every step. Every problem has at least four correct solutions, so a
 policy that collapses on one of them loses something that can be counted.
 
-    task.py         problems, the verifier, the reward
-    model.py        a Qwen2 made from scratch, and its supervised start; a command
-    training.py     one training run from that start, by one process or several; a command
-    evaluation.py   sampling on held-out problems: accuracy, pass@k, distinct solutions
-    experiment.py   the same start trained with several methods, side by side
-    report.py       the table and the picture
+    task.py       problems in three splits, the verifier, the reward
+    model.py      a Qwen2 made from scratch, and its supervised start; a command
+    __main__.py   the problems and the start in a folder, for the recipe `countdown`
 """
+
+from steer_trl.countdown.task import problems
+from steer_trl.experiment.task import Task
+
+COUNTDOWN = Task(
+    name="countdown",
+    problems=problems,
+    judge="steer_trl.countdown.task.countdown_reward",
+    recipe="countdown",
+    start="steer_trl.countdown.model",
+    start_steps=650,
+)

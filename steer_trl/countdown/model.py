@@ -3,17 +3,20 @@
 python -m steer_trl.countdown.model --output_dir runs/start
 """
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from datasets import Dataset
+from transformers import TrainerCallback, TrainerControl, TrainerState
 from trl import SFTConfig, SFTTrainer
 
+from steer_trl import runlog
 from steer_trl.cli.parser import RecipeParser
-from steer_trl.countdown.evaluation import MEASURED, measure_saved
-from steer_trl.countdown.task import CHARACTERS, solved_examples, split_problems
+from steer_trl.countdown.task import CHARACTERS, solved_examples
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+
+BATCH_SIZE = 64
 
 
 @dataclass
@@ -21,17 +24,27 @@ class StartArguments:
     """Sizes of the supervised start."""
 
     output_dir: str = field(metadata={"help": "Folder that the model is saved in."})
-    steps: int = field(default=1100, metadata={"help": "Optimizer steps of 64 solved examples."})
-    held_out: int = field(default=400, metadata={"help": "Problems to judge on, of which no example is made."})
-    logging_steps: int = field(default=50, metadata={"help": "Optimizer steps between two lines of the log."})
-    seed: int = field(default=0, metadata={"help": "Seed of the model's first weights and of the training."})
+    steps: int = field(default=650, metadata={"help": f"Optimizer steps of {BATCH_SIZE} solved examples."})
+    seed: int = field(
+        default=0, metadata={"help": "Seed of the first weights, of the training and of its examples, which differ."}
+    )
+    logging_steps: int = field(default=10, metadata={"help": "Optimizer steps between two lines of the log."})
 
 
-def supervised_start(
-    output_dir: str | Path, steps: int, prompts: list[str], seed: int = 0, logging_steps: int = 1
-) -> None:
-    """Train the model for `steps` batches of 64 solved examples of `prompts` and save it, with its tokenizer."""
-    batch_size = 64
+class WriteLog(TrainerCallback):
+    """Writes the log as a run of this package does, so that it can be followed."""
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Begin a log."""
+        runlog.begin(args.output_dir, 0, {"max_steps": state.max_steps})
+
+    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **_: Any) -> None:
+        """Write a line."""
+        runlog.append(args.output_dir, {"step": state.global_step} | (logs or {}))
+
+
+def supervised_start(output_dir: str | Path, steps: int, seed: int = 0, logging_steps: int = 10) -> None:
+    """Train the model for `steps` batches of solved examples of the training problems; save it with its tokenizer."""
     tokenizer = tiny_tokenizer(CHARACTERS)
     model = tiny_qwen2(
         tokenizer, seed, hidden_size=96, intermediate_size=288, num_hidden_layers=3, num_key_value_heads=4
@@ -41,7 +54,7 @@ def supervised_start(
         SFTConfig(
             output_dir=str(output_dir),
             max_steps=steps,
-            per_device_train_batch_size=batch_size,
+            per_device_train_batch_size=BATCH_SIZE,
             learning_rate=2e-3,
             lr_scheduler_type="cosine",
             gradient_checkpointing=False,
@@ -53,8 +66,9 @@ def supervised_start(
             disable_tqdm=True,
             logging_steps=logging_steps,
         ),
-        train_dataset=Dataset.from_list(solved_examples(steps * batch_size, prompts)),
+        train_dataset=Dataset.from_list(solved_examples(steps * BATCH_SIZE, seed + 1)),
         processing_class=tokenizer,
+        callbacks=[WriteLog()],
     )
     trainer.train()
     trainer.save_model()
@@ -62,6 +76,4 @@ def supervised_start(
 
 if __name__ == "__main__":
     (args,) = RecipeParser((StartArguments,)).parse_args_and_config()
-    supervised_start(args.output_dir, args.steps, split_problems(args.held_out)[1], args.seed, args.logging_steps)
-    measured = measure_saved(args.output_dir, args.held_out)
-    Path(args.output_dir, MEASURED).write_text(json.dumps(measured, indent=1))
+    supervised_start(args.output_dir, args.steps, args.seed, args.logging_steps)

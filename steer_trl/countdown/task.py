@@ -13,10 +13,13 @@ from functools import cache
 from itertools import combinations_with_replacement, permutations
 from typing import Any
 
+from steer_trl.validation import one_of, refuse
+
 LARGEST_NUMBER, LARGEST_VALUE, FEWEST_SOLUTIONS = 12, 99, 4
 OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 CHARACTERS = "0123456789+-*=;>: "
 MAX_COMPLETION_TOKENS = 18
+SPLITS = {"validation": slice(0, 400), "test": slice(400, 800), "train": slice(800, None)}
 _STEP = re.compile(r"(\d{1,2})([+*-])(\d{1,2})=(\d{1,2})", re.ASCII)
 
 
@@ -64,19 +67,31 @@ def countdown_reward(prompts: list[str], completions: list[str], **_: Any) -> li
     return [float(is_correct(prompt, text)) for prompt, text in zip(prompts, completions, strict=True)]
 
 
-def split_problems(num_held_out: int, seed: int = 0) -> tuple[list[str], list[str]]:
-    """Split the problems at random into held-out and training prompts, the numbers of each in random order."""
-    rng = random.Random(seed)
+@cache
+def problems(split: str) -> list[dict[str, str]]:
+    """Return the problems of a split, as rows with an `id` and a `prompt` whose numbers are in random order.
+
+    All problems are shuffled once, always alike, and cut: 400 to choose by, 400 to judge by, 1,666 to train on. A
+    problem, which is its numbers in any order and its target, is in one split only.
+
+    Args:
+        split (`str`): `"train"`, `"validation"` or `"test"`.
+
+    Raises:
+        `ValueError`: another one.
+    """
+    refuse(one_of("split", split, tuple(SPLITS)), "Countdown")
+    rng = random.Random(0)
     prompts = list(all_problems())
     rng.shuffle(prompts)
-    prompts = [_reordered(prompt, rng) for prompt in prompts]
-    return prompts[:num_held_out], prompts[num_held_out:]
+    rows = [{"id": str(i), "prompt": _reordered(prompt, rng)} for i, prompt in enumerate(prompts)]
+    return rows[SPLITS[split]]
 
 
-def solved_examples(count: int, prompts: list[str], seed: int = 1) -> list[dict[str, str]]:
-    """Draw `count` random correct solutions of `prompts`, reordered at random, as `{"prompt", "completion"}`."""
+def solved_examples(count: int, seed: int = 1) -> list[dict[str, str]]:
+    """Draw `count` random correct solutions of the training problems, reordered, as `{"prompt", "completion"}`."""
     rng = random.Random(seed)
-    drawn = rng.choices(prompts, k=count)
+    drawn = rng.choices([row["prompt"] for row in problems("train")], k=count)
     return [{"prompt": _reordered(prompt, rng), "completion": rng.choice(solutions(prompt))} for prompt in drawn]
 
 

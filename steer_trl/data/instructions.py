@@ -1,6 +1,7 @@
 r"""What a problem is asked with: one wording for training and evaluation, and none of those that data sets bring.
 
-`"boxed"` is the wording of STEER's training file, `"answer_line"` that of DAPO-Math-17k.
+`"boxed"` is the wording of STEER's training file, `"answer_line"` that of DAPO-Math-17k. `OF_THE_PAPERS` is how the
+authors' own test files ask each benchmark.
 """
 
 import re
@@ -17,6 +18,13 @@ INSTRUCTIONS = {
         'Remember to put your answer on its own line after "Answer:".'
     ),
 }
+INSTRUCTIONS["either"] = INSTRUCTIONS["boxed"]
+
+PAPERS = "papers"
+OF_THE_PAPERS = dict.fromkeys(("aime24", "aime25", "amc23"), INSTRUCTIONS["answer_line"]) | dict.fromkeys(
+    ("math500", "minerva", "olympiadbench"), "{problem}"
+)
+"""The wording of each benchmark in the test files that STEER's authors released: DAPO's, or the problem alone."""
 
 WORDINGS_BEFORE = re.compile(
     r"\s*Solve the following math problem step by step\.\s+The last line of your response should be of the form "

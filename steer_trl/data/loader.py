@@ -1,18 +1,19 @@
-r"""One loader for all math data: a short name, a name on the Hub or a local file in, one shape out.
+r"""One loader for all math data: short names, names on the Hub or local files in, one shape out.
 
 Out come `prompt` (messages, ending with the problem under one instruction), `solution` (the gold answer in
 `\boxed{}`), `source` and `id`. Copies of a problem are removed, copies that disagree all of them, and so is what no
-completion could be scored against. A line says how many rows went, and why.
+completion could be scored against. A line reports how many rows were removed, and why.
 """
 
 import os
 import sys
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset, Features, List, Value
+from datasets import Dataset, Features, List, Value, concatenate_datasets
 from tqdm import tqdm
 
 from steer_trl.data.instructions import INSTRUCTIONS, with_instruction
@@ -32,7 +33,7 @@ TEXT = Value("string")
 
 
 def load_math_dataset(
-    name_or_path: str,
+    name_or_path: str | Sequence[str],
     split: str | None = None,
     config: str | None = None,
     *,
@@ -46,17 +47,18 @@ def load_math_dataset(
     r"""Load problems with `prompt`, `solution`, `source` and `id`, all of which can be scored.
 
     Args:
-        name_or_path (`str`): a short name of [`~steer_trl.data.SOURCES`], a name on the Hub, or a `.parquet`, `.json`,
-            `.jsonl` or `.csv` file, in any of the schemas of `steer_trl/data/schemas.py`.
+        name_or_path (`str` or several): a short name of [`~steer_trl.data.SOURCES`], a name on the Hub, or a
+            `.parquet`, `.json`, `.jsonl` or `.csv` file, in any of the schemas of `steer_trl/data/schemas.py`. Several
+            are mixed: one after the other, and copies are removed across all of them.
         split (`str`, *optional*): split to load; that of the short name, else `"train"`. A file is all in `"train"`.
         config (`str`, *optional*): configuration of a data set on the Hub that has several.
         revision (`str`, *optional*): commit of the Hub; that of the short name by default.
-        answer_format (`str`): `"boxed"`, or `"answer_line"` for DAPO's last line `Answer: ...`; a reward must be told
-            the same.
+        answer_format (`str`): `"boxed"`, or `"answer_line"` for DAPO's last line `Answer: ...`; set it in the reward
+            as well.
         instruction (`str`, *optional*): a custom wording, with `{problem}` once; `"{problem}"` is the problem alone.
         prompt_column, answer_column (`str`, *optional*): the columns of questions and of answers, where their names
             are not among those of the schemas, or not the first of them.
-        limit (`int`, *optional*): rows to read, from the first; all by default.
+        limit (`int`, *optional*): rows to read of each, from the first; all by default.
 
     Raises:
         `FileNotFoundError`: the name ends like a file and there is none.
@@ -64,25 +66,30 @@ def load_math_dataset(
             be scored, or an argument outside its range.
     """
     refuse(argument_complaints(answer_format, instruction, limit), "load_math_dataset")
-    raw = read_rows(name_or_path, split, config, revision)
-    raw = raw if limit is None else raw.select(range(min(limit, len(raw))))
-    raw, answers = _named_columns(raw, prompt_column, answer_column, name_or_path)
-    rows = raw.map(
-        read_row,
-        with_indices=True,
-        fn_kwargs={"answers": answers},
-        remove_columns=raw.column_names,
-        features=Features({"messages": MESSAGES, "problem": TEXT, "solution": TEXT, "id": TEXT}),
-        desc="Reading problems",
-    )
-    problems = _select(rows, name_or_path)
-    source = name_or_path if name_or_path in SOURCES else Path(name_or_path).stem
+    names = [name_or_path] if isinstance(name_or_path, str) else list(name_or_path)
+    read = []
+    for name in names:
+        raw = read_rows(name, split, config, revision)
+        raw = raw if limit is None else raw.select(range(min(limit, len(raw))))
+        raw, answers = _named_columns(raw, prompt_column, answer_column, name)
+        read.append(
+            raw.map(
+                read_row,
+                with_indices=True,
+                fn_kwargs={"answers": answers, "source": name if name in SOURCES else Path(name).stem},
+                remove_columns=raw.column_names,
+                features=Features(
+                    {"messages": MESSAGES, **dict.fromkeys(("problem", "solution", "source", "id"), TEXT)}
+                ),
+                desc="Reading problems",
+            )
+        )
+    problems = _select(read[0] if len(read) == 1 else concatenate_datasets(read), " + ".join(names))
     return problems.map(
         _finish,
         with_indices=True,
         fn_kwargs={
             "instruction": instruction or INSTRUCTIONS[answer_format],
-            "source": source,
             "ids": problems["id"] if len(set(problems["id"])) == len(problems) else None,
         },
         remove_columns=problems.column_names,
@@ -103,7 +110,7 @@ def argument_complaints(answer_format: str, instruction: str | None, limit: int 
 
 
 def _named_columns(raw: Dataset, prompt: str | None, answer: str | None, name: str) -> tuple[Dataset, list[str]]:
-    """Put the column that is said to have the questions under their usual name; return the columns of the answers."""
+    """Put the named column of questions under the usual name; return the columns of the answers."""
     complaints = [
         f"{field}={column!r} is no column of data set {name!r}.{did_you_mean(column, raw.column_names)} Its columns "
         f"are {sorted(raw.column_names)}."
@@ -121,7 +128,7 @@ def _named_columns(raw: Dataset, prompt: str | None, answer: str | None, name: s
 
 
 def _select(rows: Dataset, name: str) -> Dataset:
-    """Keep the first copy of each problem that has one answer which can be scored; say what went."""
+    """Keep the first copy of each problem that has one answer which can be scored; print what was removed."""
     copies = _copies(rows["problem"])
     unasked = len(copies.pop("", []))
     solutions = rows["solution"][:]
@@ -190,12 +197,12 @@ def _agreeing(copies: dict[str, list[int]], solutions: list[str | None]) -> list
     ]
 
 
-def _finish(row: dict[str, Any], index: int, instruction: str, source: str, ids: list[str] | None) -> dict[str, Any]:
+def _finish(row: dict[str, Any], index: int, instruction: str, ids: list[str] | None) -> dict[str, Any]:
     prompt = {"role": "user", "content": with_instruction(row["problem"], instruction)}
     return {
         "prompt": [*row["messages"], prompt],
         "solution": row["solution"],
-        "source": source,
+        "source": row["source"],
         "id": ids[index] if ids else str(index),  # names that are not unique are no names
     }
 

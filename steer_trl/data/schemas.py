@@ -3,8 +3,9 @@ r"""The columns in which data sets keep question, answer and name, and how each 
 | data set | question | answer |
 |---|---|---|
 | verl's files, raw DAPO-Math-17k | `prompt`, messages | `reward_model.ground_truth` |
+| Skywork-OR1 | `prompt`, messages | the same, a JSON list of texts, of which the first counts |
 | OlympiadBench | `question`, after its `context` | `final_answer`, a list |
-| DeepScaleR, MATH-500, AIME, AMC23, Minerva | `problem` or `question` | `answer`, LaTeX; `033`, `27.0` |
+| DeepScaleR, Polaris, MATH-500, AIME, AMC23, Minerva | `problem` or `question` | `answer`, LaTeX; `033`, `27.0` |
 | GSM8K | `question` | `answer`, worked out, then `#### 1,234` |
 | DAPO-Math-17K-cleaned | `prompt` | `target` |
 | TRL's, DAPO-Math-17k-Processed, math-ai/aime24 | `prompt` or `problem` | `solution`, boxed or bare |
@@ -13,6 +14,7 @@ A question is a text or a list of messages. Of several answer columns the first 
 filled counts: MATH-500 has a worked `solution` beside its `answer`.
 """
 
+import json
 import re
 from typing import Any
 
@@ -72,11 +74,17 @@ def answer_columns(features: dict[str, Any]) -> list[str]:
     return [name for name in ANSWERS if name in features and (name != "reward_model" or has_ground_truth)]
 
 
-def read_row(row: dict[str, Any], index: int, answers: list[str]) -> dict[str, Any]:
-    """Return `messages` before the problem, the bare `problem`, the boxed `solution` (`None`: there is none), `id`."""
+def read_row(row: dict[str, Any], index: int, answers: list[str], source: str) -> dict[str, Any]:
+    """Return `messages` before the problem, the bare `problem`, the boxed `solution` or `None`, `source`, `id`."""
     messages, problem = read_question(row)
     solution = next(filter(None, (read_answer(row[name]) for name in answers)), None)
-    return {"messages": messages, "problem": problem, "solution": solution, "id": _id(row, index)}
+    return {
+        "messages": messages,
+        "problem": problem,
+        "solution": solution,
+        "source": source,
+        "id": _id(row, index),
+    }
 
 
 def read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str]:
@@ -93,7 +101,7 @@ def read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str]:
 def read_answer(answer: Any) -> str | None:
     r"""Return an answer in `\boxed{}`, an integer in its plainest form; `None` if there is none."""
     if isinstance(answer, dict):
-        answer = answer.get("ground_truth")
+        answer = _first_of_a_list_of_texts(answer.get("ground_truth"))
     if isinstance(answer, list):
         answer = ", ".join(bare(str(part)) for part in answer)
     if answer is None or not str(answer).strip():
@@ -106,6 +114,15 @@ def read_answer(answer: Any) -> str | None:
     if measure := re.fullmatch(r"(-?[\d.,/]+)((?: +[A-Za-z]{3,})+)", answer):
         answer = rf"{measure[1]}\text{{{measure[2]}}}"  # math-verify drops a unit that is marked as text
     return boxed(answer)
+
+
+def _first_of_a_list_of_texts(answer: Any) -> Any:
+    """The first text of a list that is written as JSON, which is how Skywork-OR1 keeps answers; else the answer."""
+    try:
+        found = json.loads(answer) if isinstance(answer, str) and answer.startswith('["') else None
+    except ValueError:
+        return answer
+    return found[0] if isinstance(found, list) and found and isinstance(found[0], str) else answer
 
 
 def _id(row: dict[str, Any], index: int) -> str:

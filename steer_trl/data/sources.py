@@ -24,8 +24,11 @@ SOURCES = {
     "dapo-math-17k-raw": Source(
         "BytedTsinghua-SIA/DAPO-Math-17k", "train", "65877096c24ffa7abc4e4fa5edb95cf3413a5674"
     ),
-    # STARE's script reads this one. No commit of it could be found out, so it is the one set that may change.
+    # STARE's script reads the first; its authors recommend the others beside DAPO's and DeepScaleR's. No commits of
+    # these three could be found, so they are the sets that may change.
     "dapo-math-17k-cleaned": Source("haizhongzheng/DAPO-Math-17K-cleaned", "train", None),
+    "skywork-or1-math": Source("Skywork/Skywork-OR1-RL-Data", "math", None),
+    "polaris-53k": Source("POLARIS-Project/Polaris-Dataset-53K", "train", None),
     "deepscaler": Source(
         "agentica-org/DeepScaleR-Preview-Dataset", "train", "b6ae8c60f5c1f2b594e2140b91c49c9ad0949e29"
     ),

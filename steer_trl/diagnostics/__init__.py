@@ -8,6 +8,8 @@
     sanity.py       numbers that cannot be
     change.py       the change of the entropy: predicted token by token, and realised
     rules.py        the table of alarms: what is compared with which thresholds, and what to do about it
+    no_learning.py  the alarms of a run that learns nothing, under any trainer that logs GRPO's keys
+    start.py        the entropy that a run began with, as its log has it
     watch.py        when an alarm is raised, and when it is armed again
 
 Nothing here changes what is trained.
@@ -19,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from steer_trl.diagnostics.change import change_statistics, realised_statistics
     from steer_trl.diagnostics.quadrants import token_statistics
-    from steer_trl.diagnostics.rules import RULES, Rule
+    from steer_trl.diagnostics.rules import Rule
     from steer_trl.diagnostics.sanity import sanity_statistics
     from steer_trl.diagnostics.statistics import Statistic, mean
-    from steer_trl.diagnostics.watch import Alarm, Watch
+    from steer_trl.diagnostics.watch import RULES, Alarm, Watch
     from steer_trl.diagnostics.weights import shaping_statistics, weight_statistics
 
 __all__ = [
@@ -43,10 +45,10 @@ __all__ = [
 _HOMES = {
     "change": ("change_statistics", "realised_statistics"),
     "quadrants": ("token_statistics",),
-    "rules": ("RULES", "Rule"),
+    "rules": ("Rule",),
     "sanity": ("sanity_statistics",),
     "statistics": ("Statistic", "mean"),
-    "watch": ("Alarm", "Watch"),
+    "watch": ("RULES", "Alarm", "Watch"),
     "weights": ("shaping_statistics", "weight_statistics"),
 }
 

@@ -1,4 +1,6 @@
-"""The alarms: which number of the log is compared with what, what it means then, and what to change.
+"""The alarms of an entropy that is to be held: which number is compared with what, what it means, what to change.
+
+Those of a run that learns nothing, under whatever trainer, are in `no_learning.py`.
 
 A rule compares one value. It fires at `fires`, once that has held for `steps` optimizer steps, and is armed again
 when the value is back at `clears`; in between nothing is said twice (`watch.py`). Fires above clears means that large
@@ -34,6 +36,7 @@ class Rule:
         text (`str`): what it means and what to change, with the numbers' places.
         level (`str`): `"warning"` or `"error"`.
         compared (`str`): what the value is, for `docs/metrics.md`.
+        names (`callable`, *optional*): makes of [`Numbers`] the names that the text has places for.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Rule:
     text: str
     level: str = "warning"
     compared: str = ""
+    names: Callable[[Numbers], dict[str, str]] = lambda log: {}
 
     def holds(self, value: float) -> bool:
         """Whether the value is one to complain of."""
@@ -196,26 +200,6 @@ RULES = (
         "hold_entropy_spends has lowered it with the strength at its lower bound ({strength:+.3g}). Choose a higher "
         "hold_entropy, or leave hold_entropy_spends unset: an entropy above the level does no harm.",
         compared=f"`{names.OUT_OF_REACH}` while the strength is below 0",
-    ),
-    Rule(
-        "truncation",
-        "Completions are cut off",
-        *(0.5, 0.35, 10),
-        only(names.CLIPPED_RATIO),
-        "{value:.0%} of the completions are cut off at max_completion_length. A cut answer counts as incorrect, so "
-        "the model is taught to be short, or not to end. Raise max_completion_length, look for repetition in the "
-        "completions (log_completions=True), or set mask_truncated_completions=True.",
-        compared=f"`{names.CLIPPED_RATIO}`",
-    ),
-    Rule(
-        "dead_groups",
-        "Nearly all groups teach nothing",
-        *(0.9, 0.75, 10),
-        only(names.FRAC_REWARD_ZERO_STD),
-        "in {value:.0%} of the groups all completions have the same reward. Their advantages are 0, and no weight "
-        "changes that: there is next to nothing to learn from. Take harder or easier problems, raise num_generations, "
-        "set dynamic_sampling='resample', and look whether the reward can tell answers apart at all.",
-        compared=f"`{names.FRAC_REWARD_ZERO_STD}`",
     ),
     Rule(
         "out_of_bounds",

@@ -1,4 +1,4 @@
-"""Are these numbers possible at all? Fused kernels have returned others, and a training goes on with them."""
+"""Are these numbers possible at all? Fused kernels have returned others, and training continues with them."""
 
 import math
 

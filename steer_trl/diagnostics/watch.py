@@ -5,11 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from steer_trl.diagnostics.keys import READ_BY_ALARMS
-from steer_trl.diagnostics.keys.names import ENTROPY, START_ENTROPY
-from steer_trl.diagnostics.rules import RULES, Rule
+from steer_trl.diagnostics import no_learning, rules
+from steer_trl.diagnostics.keys import is_read_by_alarms, names
+from steer_trl.diagnostics.rules import Rule
 from steer_trl.diagnostics.start import start_entropy
 from steer_trl.validation import from_state, is_number
+
+RULES = (*rules.RULES, *no_learning.NO_LEARNING)
+"""Every alarm there is."""
+
+OF_TRAINING = {names.LOSS, names.ENTROPY}
+"""Keys of which a line of a training has one: Transformers logs the one, TRL the other; a patched TRL may not."""
 
 
 @dataclass(frozen=True)
@@ -41,20 +47,25 @@ class Watch:
         self._since: dict[str, int] = {}
         self._raised: set[str] = set()
 
+    def note(self, **numbers: float) -> None:
+        """Take numbers that rules read and no line of the log has."""
+        self._numbers |= numbers
+
     def take(self, step: int, line: Mapping[str, Any]) -> list[Alarm]:
         """Take a line of the log and return what is to be said now; lines of evaluations say nothing.
 
         Some keys are not in every line, such as those of rollouts; their last numbers hold until the next.
         """
-        if ENTROPY not in line:
+        if not line.keys() & OF_TRAINING:
             return []
-        read = {key: value for key, value in line.items() if key in READ_BY_ALARMS}
+        read = {key: value for key, value in line.items() if is_read_by_alarms(key)}
+        self._numbers |= no_learning.remembered(self._numbers, read)
         self._numbers |= {
             key: float(value) for key, value in read.items() if is_number(value) and math.isfinite(value)
         }
-        start = start_entropy([line], self._numbers.get(START_ENTROPY))
+        start = start_entropy([line], self._numbers.get(names.START_ENTROPY))
         if start is not None:
-            self._numbers[START_ENTROPY] = start
+            self._numbers[names.START_ENTROPY] = start
         return [alarm for rule in self._rules if (alarm := self._judge(rule, step)) is not None]
 
     def _judge(self, rule: Rule, step: int) -> Alarm | None:
@@ -72,7 +83,7 @@ class Watch:
         if rule.name in self._raised or step - since < rule.steps:
             return None
         self._raised.add(rule.name)
-        text = f"Step {step}: {rule.text.format(**numbers)}"
+        text = f"Step {step}: {rule.text.format(**numbers, **rule.names(self._numbers))}"
         return Alarm(step, rule.name, rule.title, text, rule.level, numbers)
 
     def state_dict(self) -> dict[str, Any]:
@@ -91,7 +102,7 @@ class Watch:
         raised = from_state(state, "raised", lambda x: isinstance(x, list), "a list of names")
         self._numbers, self._since, self._raised = dict(numbers), dict(since), set(raised)
         if "start" in self._numbers:  # as older checkpoints have it
-            self._numbers.setdefault(START_ENTROPY, self._numbers.pop("start"))
+            self._numbers.setdefault(names.START_ENTROPY, self._numbers.pop("start"))
 
 
 def _are_numbers(value: Any) -> bool:

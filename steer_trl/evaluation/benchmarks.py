@@ -9,6 +9,7 @@ from pathlib import Path
 from datasets import Dataset
 
 from steer_trl.data import SOURCES, load_math_dataset
+from steer_trl.data.instructions import OF_THE_PAPERS, PAPERS
 from steer_trl.data.reading import FILE_BUILDERS, file_complaints, read_rows
 from steer_trl.evaluation.sampling import Sampling
 from steer_trl.exceptions import InvalidValueError
@@ -48,7 +49,8 @@ def load_benchmarks(
         specifications: each a short name, a name on the Hub or a file, with a name of its own before it and a number
             of samples after it if wanted: `"aime24"`, `"math500@4"`, `"mine=problems.jsonl@8"`.
         answer_format, limit: as in [`~steer_trl.data.load_math_dataset`].
-        instruction: the wording around each problem, as there; or one for each benchmark by its name.
+        instruction: the wording around each problem, as there; or one for each benchmark by its name; or `"papers"`,
+            how the papers' test files ask (with `answer_format="either"`, since these ask in different ways).
         as_they_are (`bool`): take every column as it is, `prompt` among them, for a judge that reads other columns.
 
     Raises:
@@ -56,6 +58,8 @@ def load_benchmarks(
     """
     refuse(benchmark_complaints(specifications), "benchmarks")
     parts = [_parse(specification) for specification in specifications]
+    if instruction == PAPERS:
+        instruction = {name: OF_THE_PAPERS[name] for name, _, _ in parts if name in OF_THE_PAPERS}
     of_each = instruction if isinstance(instruction, Mapping) else {}
     unknown = sorted(of_each.keys() - {name for name, _, _ in parts})
     refuse(

@@ -27,6 +27,11 @@ from steer_trl.validation import refuse
 
 LEVEL = 0.95
 Interval = tuple[float, float]
+OVER_PROBLEMS = "the 95 % interval over problems, which both sides have answered (paired)"
+OVER_BOTH = (
+    "the 95 % interval over problems and seeds (two-way random effects, Satterthwaite's degrees of freedom); beside "
+    "it the intervals over seeds alone"
+)
 Array = NDArray[np.float64]
 
 
@@ -99,6 +104,11 @@ def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -
         welch=welch(*by_seed),
         paired_by_seed=_paired(by_seed[1] - by_seed[0]) if seeds[0] == seeds[1] else None,
     )
+
+
+def explained(several: bool) -> str:
+    """Return a sentence on the intervals of a table, of one seed on each side or of several."""
+    return f"Difference of B from A, with {OVER_BOTH if several else OVER_PROBLEMS}."
 
 
 def _complaints(a: Array, b: Array) -> list[str]:

@@ -1,4 +1,4 @@
-"""Evaluations that lie in folders: read again, and held against each other, problem by problem."""
+"""Evaluations that lie in folders or published files: read again, and held against each other, problem by problem."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from typing import Any
 
 from steer_trl import runlog
 from steer_trl.evaluation.comparison import Difference, compare_values
+from steer_trl.evaluation.counts import read_counts, values_of
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY, flat
 from steer_trl.evaluation.summary import per_problem
 from steer_trl.exceptions import InvalidValueError
@@ -17,7 +18,7 @@ from steer_trl.validation import refuse
 OF_THE_QUESTION = ("sampling", "benchmarks", "answer_format", "judge", "timeout", "step")
 """Settings that make two evaluations the same question; all others are about the model and how it is run."""
 MAY_DIFFER = ("sampling.seed", "step", "timeout")
-LONGEST_LINE = 16 << 20  # bytes of a completion
+LONGEST_LINE, MOST_TOKENS = 16 << 20, 10**12  # bytes, tokens of a completion
 KINDS: dict[str, tuple[type, ...]] = {
     "batch": (int,),
     "benchmark": (str,),
@@ -55,19 +56,38 @@ class Evaluation:
         path = self.folder / COMPLETIONS
         entries = []
         for number, entry in enumerate(runlog.lines(path, LONGEST_LINE), 1):
-            if entry is None or not all(isinstance(entry.get(name), kinds) for name, kinds in KINDS.items()):
+            if entry is None or not _is_entry(entry):
                 raise InvalidValueError(f"line {number} of {str(path)!r} is no completion of an evaluation.")
             entries.append(entry)
         return per_problem(sorted(entries, key=lambda entry: entry["batch"]))
 
 
+@dataclass(frozen=True)
+class Counted(Evaluation):
+    """The same of a published file, which has the counts of every problem in the place of the completions.
+
+    Attributes:
+        counts (`dict`): by benchmark; see `counts.py`.
+    """
+
+    counts: dict[str, dict[str, Any]]
+
+    @cached_property
+    def values(self) -> dict[str, dict[str, dict[str, float]]]:
+        """Benchmark -> metric -> id of a problem -> value."""
+        return values_of(self.counts)
+
+
 def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
-    """Return the evaluations in a folder by the name of their sampling; the name of a single one is empty.
+    """Return the evaluations in a folder, or a published file, by the name of their sampling; of a single one empty.
 
     Raises:
         `ValueError`: there is none, or one that has not ended, or whose settings cannot be read.
     """
     folder = Path(folder)
+    if folder.suffix == ".json":
+        counts = read_counts(folder)
+        return {name: Counted(folder, one["settings"], one["benchmarks"]) for name, one in sorted(counts.items())}
     inside = sorted(folder.iterdir()) if folder.is_dir() else []
     found = {"": folder} | {path.name: path for path in inside}
     found = {name: path for name, path in found.items() if (path / COMPLETIONS).is_file()}
@@ -100,6 +120,7 @@ def compare_evaluations(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> dic
         name: {
             metric: compare_values(*([[one.values[name][metric][i] for i in ids] for one in side] for side in (a, b)))
             for metric, ids in metrics.items()
+            if all(metric in other.values[name] for other in others)  # a published file has those of counts
         }
         for name, metrics in first.values.items()
     }
@@ -119,6 +140,11 @@ def differing_settings(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> list
     return list(dict.fromkeys(found))
 
 
+def _is_entry(line: Mapping[str, Any]) -> bool:
+    is_whole = all(isinstance(line.get(name), kinds) for name, kinds in KINDS.items())
+    return is_whole and 0 <= line["num_tokens"] < MOST_TOKENS
+
+
 def _question(settings: Mapping[str, Any]) -> dict[str, Any]:
     return flat({name: settings[name] for name in OF_THE_QUESTION if name in settings})
 
@@ -129,8 +155,9 @@ def _other_problems(one: Evaluation, other: Evaluation) -> list[str]:
         return [f"{both} must be of the same benchmarks, got {sorted(one.values)} and {sorted(other.values)}."]
     complaints = []
     for name, metrics in one.values.items():
-        if metrics.keys() != other.values[name].keys():
+        there, averages = other.values[name], [metric for metric in metrics if metric.startswith("avg@")]
+        if not averages or averages[0] not in there:
             complaints.append(f"{both} must have as many samples of each problem of {name!r}.")
-        elif any(metrics[metric].keys() != other.values[name][metric].keys() for metric in metrics):
+        elif any(metrics[metric].keys() != there[metric].keys() for metric in metrics if metric in there):
             complaints.append(f"{both} must have answered the same problems of {name!r}.")
     return complaints

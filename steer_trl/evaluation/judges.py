@@ -1,4 +1,4 @@
-"""Who says whether a completion is correct: our check of the boxed answer, or any reward function of TRL's."""
+"""What decides whether a completion is correct: our check of the boxed answer, or any reward function of TRL's."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol

@@ -17,12 +17,16 @@ upwards always, downwards only where it spends.
 The error is a logarithm because entropies live on one: half of the level and twice the level are equally wrong, and
 one pair of gains serves every level. The proportional part answers a change at once; the integral part finds the
 strength at which the error stays zero. An integral alone swings.
+
+The level may fall: H* is constant for a share of the training, and then goes linearly to `final` at its end. The error
+is always against the level of the moment. A rollout is written before the updates that its strength acts in, so the
+answer to a strength is seen one rollout later.
 """
 
 import math
 from typing import Any
 
-from steer_trl.validation import from_state, in_intervals, is_number, refuse
+from steer_trl.validation import from_state, in_interval, in_intervals, is_number, is_within, refuse
 
 RANGES = {
     "target": "(0, inf)",
@@ -31,7 +35,8 @@ RANGES = {
     "integral": "[0, inf)",
     "approach": "(0, inf)",
 }
-RANGES |= {"deadband": "[0, 1)", "low": "(-inf, 0]", "high": "(0, inf)"}
+RANGES |= {"deadband": "[0, 1)", "low": "(-inf, 0]", "high": "(0, inf)", "decay_start": "[0, 1)"}
+SCHEDULE = ("target", "final", "decay_start")
 REACH = 0.1
 """Relative distance from the target below which the entropy counts as held."""
 
@@ -40,7 +45,7 @@ class EntropyRegulator:
     """Hold an entropy at `target` by a strength in [`low`, `high`], one [`update`] per rollout.
 
     Args:
-        target (`float`): nats per token, positive.
+        target (`float`): nats per token, positive: the level at the beginning.
         low (`float`), high (`float`): bounds of the strength, `low <= 0 < high`; it is 0 before the first rollout.
             With `low = 0` an entropy above the target is left alone.
         gain (`float`): change of strength per unit of the controller's answer: how strong the strength's unit is.
@@ -48,8 +53,11 @@ class EntropyRegulator:
         integral (`float`): k_i, per rollout, at least 0.
         deadband (`float`): relative error that is left alone, in [0, 1).
         approach (`float`): rollouts in which the distance of the reference from the target falls by a factor e.
+        final (`float`, *optional*): level at the end of the training, in (0, target]; the same if `None`.
+        decay_start (`float`): share of the training after which the level falls to `final`, in [0, 1).
 
     Attributes:
+        target (`float`): the level of the last rollout, nats per token.
         strength (`float`): of the current rollout.
         error (`float`): H / H* - 1 of the last rollout; NaN before the first.
         reference (`float`): R of the last rollout, nats per token; the target before the first.
@@ -71,22 +79,35 @@ class EntropyRegulator:
         integral: float = 0.3,
         deadband: float = 0.02,
         approach: float = 20.0,
+        final: float | None = None,
+        decay_start: float = 0.6,
     ) -> None:
         given = {"target": target, "low": low, "high": high, "gain": gain, "approach": approach}
-        given |= {"proportional": proportional, "integral": integral, "deadband": deadband}
-        refuse(in_intervals(RANGES, **given), "EntropyRegulator")
+        given |= {"proportional": proportional, "integral": integral, "deadband": deadband, "decay_start": decay_start}
+        falls = [] if final is None else in_interval("final", final, f"(0, {target}]", "the level can only fall")
+        refuse(in_intervals(RANGES, **given) + falls, "EntropyRegulator")
+        self.start, self.final, self.decay_start = target, target if final is None else final, decay_start
         self.target, self.low, self.high, self.gain, self.approach = target, low, high, gain, approach
         self.proportional, self.integral, self.deadband = proportional, integral, deadband
         self.strength, self.error, self.reference, self.at_bound = 0.0, math.nan, target, 0
         self._sum, self._gap, self._rollouts = 0.0, 0.0, 0
 
-    def update(self, entropy: float) -> float:
+    def level(self, progress: float) -> float:
+        """Return the level (nats per token) after a share `progress` of the training, in [0, 1]."""
+        fallen = max(progress - self.decay_start, 0.0) / (1 - self.decay_start)
+        return self.start + (self.final - self.start) * min(fallen, 1.0)
+
+    def update(self, entropy: float, progress: float = 0.0) -> float:
         """Take the entropy of a new rollout (nats per token, not negative) and return the strength for it.
 
-        An entropy that is not finite changes nothing. One of 0 is taken for a trillionth of the target.
+        `progress` is the share of the training that is done, in [0, 1]. An entropy that is not finite changes nothing.
+        One of 0 is taken for a trillionth of the target.
         """
         if not math.isfinite(entropy):
             return self.strength
+        before, self.target = self.target, self.level(progress)
+        if self.target > before:  # a run that was made longer: the path begins again where the entropy is
+            self._rollouts = 0
         self.error = entropy / self.target - 1
         distance = math.log(max(entropy / self.target, 1e-12))
         self._gap = self._gap if self._rollouts else distance
@@ -110,14 +131,21 @@ class EntropyRegulator:
     def state_dict(self) -> dict[str, Any]:
         """Return what moves during training, as plain numbers for a JSON file."""
         error = None if math.isnan(self.error) else self.error
-        path = {"target": self.target, "gap": self._gap, "rollouts": self._rollouts, "reference": self.reference}
-        return {"strength": self.strength, "sum": self._sum, "error": error, "at_bound": self.at_bound} | path
+        path = {"gap": self._gap, "rollouts": self._rollouts, "reference": self.reference, "level": self.target}
+        own = {"strength": self.strength, "sum": self._sum, "error": error, "at_bound": self.at_bound}
+        return own | path | self.schedule
+
+    @property
+    def schedule(self) -> dict[str, float]:
+        """What is to be held when: where it is the same in a checkpoint, that continues as if nothing had happened."""
+        falls = {"final": self.final, "decay_start": self.decay_start} if self.final != self.start else {}
+        return {"target": self.start} | falls
 
     def load_state_dict(self, state: Any) -> None:
         """Continue from a [`state_dict`]; a strength beyond bounds that were narrowed since is put on them.
 
-        One of another target, or of none, gives the strength that it had found and nothing else: the path to this
-        target begins at the next entropy.
+        One of another [`schedule`], or of none, gives the strength that it had found and nothing else: the path to
+        this target begins at the next entropy.
 
         Raises:
             `ValueError`: a value is missing or cannot be; nothing is taken then.
@@ -125,6 +153,9 @@ class EntropyRegulator:
 
         def finite(value: Any) -> bool:
             return is_number(value) and math.isfinite(value)
+
+        def is_positive(value: Any) -> bool:
+            return is_within(value, "(0, inf)")
 
         def count(value: Any) -> bool:
             return isinstance(value, int) and value >= 0
@@ -134,7 +165,9 @@ class EntropyRegulator:
         )
         error = from_state(state, "error", lambda x: x is None or finite(x), "null or a number")
         at_bound, rollouts = (from_state(state, name, count, "a count") for name in ("at_bound", "rollouts"))
+        level = from_state({"level": self.target} | state, "level", is_positive, "a number of nats in (0, inf)")
         self.strength, self._sum = min(max(strength, self.low), self.high), total
-        if state.get("target") == self.target:
+        if {name: state[name] for name in SCHEDULE if name in state} == self.schedule:
+            self.target = level
             self.error, self.at_bound = math.nan if error is None else error, at_bound
             self._gap, self._rollouts, self.reference = gap, rollouts, reference

@@ -17,7 +17,7 @@ from steer_trl.diagnostics.keys.names import ENTROPY
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.results import CARD, results_of_log, table
 from steer_trl.redact import changed, public
-from steer_trl.shaping import Paper
+from steer_trl.shaping import Paper, find_shaper
 from steer_trl.system import installed, write_whole
 
 PICTURE, REPORT = "entropy.png", "report.html"
@@ -176,10 +176,7 @@ def settings(args: SteerGRPOConfig) -> dict[str, Any]:
     given, differs = public(vars(args)), changed(args)
     named = [f.name for f in fields(args) if f.name in given and f.name not in LOCAL]
     own = ("advantage_shaping", "shaping_scope")
-    of_methods = [name for name in named if name in own or _belongs(name, args.shaping_names)]
+    read = {setting for method in args.shaping_names for setting in find_shaper(method).settings()}
+    of_methods = [name for name in named if name in own or name in read]
     others = [name for name in named if name in differs]
     return {name: given[name] for name in dict.fromkeys(of_methods + others)}
-
-
-def _belongs(setting: str, methods: Iterable[str]) -> bool:
-    return any(setting == method or setting.startswith(f"{method}_") for method in methods)

@@ -100,6 +100,18 @@ class ShapingConfig(GRPOConfig):
         "'initial': a multiple of the mean entropy of the first rollouts, at most 2 (0.8: four fifths of it); or "
         "'nats' per token.",
     )
+    hold_entropy_final: float | None = option(
+        None,
+        "Let the level fall: what it is at the end of the training, in the unit of hold_entropy and at most that. "
+        "Unset: it stays.",
+        "(0, inf)",
+    )
+    hold_entropy_decay_start: float = option(
+        0.6,
+        "Share of the training (of its steps, or of max_generated_tokens) after which the level falls linearly to "
+        "hold_entropy_final.",
+        "[0, 1)",
+    )
     hold_entropy_spends: bool = option(
         False,
         "Also lower an entropy that is above the level, by a negative strength. By default it is left to fall by "
@@ -114,3 +126,8 @@ class ShapingConfig(GRPOConfig):
         """The methods in use; empty for `"none"`."""
         names = listed(self.advantage_shaping)
         return () if names == ("none",) else names
+
+    @property
+    def groups_per_rollout(self) -> int:
+        """Prompts of a rollout, over all processes; each is written `num_generations` times."""
+        return self.generation_batch_size // self.num_generations

@@ -5,10 +5,8 @@ from dataclasses import fields
 from typing import Any
 
 from steer_trl.options.base import ShapingConfig
+from steer_trl.options.trl import CLIPPED_LOSSES
 
-# The losses of TRL in which a clipped token has no gradient; the others bound the ratio in their own ways.
-CLIPPED_LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "luspo")
-TOKEN_MEAN_LOSSES = ("bnpo", "dapo", "cispo", "vespo")
 # What switches TRL's clipping off: ratios between 0 and a billion.
 UNCLIPPED = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None}
 

@@ -10,9 +10,7 @@ from typing import Any
 
 from steer_trl.options.base import ShapingConfig, choice, option
 from steer_trl.options.conflicts import idle_conflicts
-
-# In these, hidden tokens leave the denominator; the other losses count completions or micro-batches.
-HIDING_LOSSES = ("dapo", "cispo", "vespo")
+from steer_trl.options.trl import HIDING_LOSSES
 
 
 @dataclass
@@ -27,7 +25,7 @@ class SamplingOptions(ShapingConfig):
     )
     dynamic_sampling_reward: str | None = option(
         None,
-        "Name of the reward function that says whether a completion is correct; by default the only one there is.",
+        "Name of the reward function that decides whether a completion is correct; by default the only one there is.",
     )
     dynamic_sampling_factor: int = option(
         1, "'resample': how many times the prompts of a rollout an attempt writes.", "[1, inf)"

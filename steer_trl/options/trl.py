@@ -1,9 +1,9 @@
-"""What some of TRL's own settings must be: TRL says it after the model is loaded, in the first loss, or never."""
+"""What TRL's losses are, and what some of its settings must be: TRL states it after the model is loaded, or never."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from transformers import training_args
 from transformers.integrations import get_available_reporting_integrations
@@ -11,8 +11,37 @@ from trl import GRPOConfig
 
 from steer_trl.validation import in_interval, is_number, listed, one_of
 
+
+class Loss(NamedTuple):
+    """A loss of TRL's.
+
+    Attributes:
+        clips (`bool`): whether a clipped token has no gradient; the other losses bound the ratio in their own ways.
+        averages_over (`str`): what its denominator counts: `"rollout tokens"`, `"micro-batch tokens"`, or
+            `"completions"`, of which each has the same weight whatever the lengths of the others.
+    """
+
+    clips: bool
+    averages_over: str
+
+
+LOSSES = {
+    "grpo": Loss(clips=True, averages_over="completions"),
+    "dapo": Loss(clips=True, averages_over="rollout tokens"),
+    "bnpo": Loss(clips=True, averages_over="micro-batch tokens"),
+    "dr_grpo": Loss(clips=True, averages_over="completions"),
+    "luspo": Loss(clips=True, averages_over="completions"),
+    "cispo": Loss(clips=False, averages_over="rollout tokens"),
+    "sapo": Loss(clips=False, averages_over="completions"),
+    "vespo": Loss(clips=False, averages_over="rollout tokens"),
+}
+CLIPPED_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.clips)
+TOKEN_MEAN_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.averages_over.endswith("tokens"))
+HIDING_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.averages_over == "rollout tokens")
+"""Those whose denominator the tokens of hidden completions leave."""
+
 CHOICES = {
-    "loss_type": ("grpo", "dapo", "bnpo", "dr_grpo", "luspo", "cispo", "sapo", "vespo"),
+    "loss_type": tuple(LOSSES),
     "importance_sampling_level": ("token", "sequence"),
     "multi_objective_aggregation": ("sum_then_normalize", "normalize_then_sum"),
     "vllm_mode": ("colocate", "server"),

@@ -2,13 +2,31 @@
 // redraws.
 "use strict";
 
-function ranged([low, high]) {
-  return (_, min, max) => {
+function ranged([low, high], lines) {
+  return (u, min, max) => {
     if (min === null) return [low ?? 0, high ?? 1];
-    let [from, to] = [Math.min(low ?? min, min), Math.max(high ?? max, max)];
+    const [left, right] = [u.scales.x.min ?? -Infinity, u.scales.x.max ?? Infinity];
+    const bars = lines.flatMap(barsOf).filter(([place]) => place >= left && place <= right);
+    const ends = bars.flatMap(([, from_, to_]) => [from_, to_]);
+    const from = Math.min(low ?? min, min, ...ends);
+    const to = Math.max(high ?? max, max, ...ends);
     const margin = (to - from || Math.abs(to) || 1) * 0.06;
     return [low !== null && from >= low ? low : from - margin, high !== null && to <= high ? high : to + margin];
   };
+}
+
+// The intervals of a line's evaluations: place, lower end, upper end. No metric of an evaluation is below 0.
+function barsOf({ interval, axis }) {
+  if (!interval) return [];
+  const [steps, means, halves] = interval;
+  return steps.map((step, i) => [axis.placeOf(step), Math.max(0, means[i] - halves[i]), means[i] + halves[i]]);
+}
+
+// A value with its interval, where it is that of an evaluation.
+function valueText({ interval }, value) {
+  const close = (mean) => value !== null && Math.abs(mean - value) < 1e-5;
+  const i = interval ? interval[1].findLastIndex(close) : -1;
+  return i < 0 ? number(value) : `${number(value)} ±${number(interval[2][i], 2)}`;
 }
 
 function draw(holder, panel, key, onStep, onRead) {
@@ -44,7 +62,7 @@ function draw(holder, panel, key, onStep, onRead) {
       });
   }
   const alarms = alarmsOf(lines);
-  const looks = lookSteps();
+  const looks = looksOf(lines);
   const axis = {
     stroke: css("--muted"),
     grid: { stroke: css("--grid"), width: 1 },
@@ -60,20 +78,20 @@ function draw(holder, panel, key, onStep, onRead) {
       padding: [12, 10, 0, 0],
       legend: { show: false },
       cursor: {
-        dataIdx: nearestStep,
+        dataIdx: nearestPoint,
         sync: { key: SYNC },
         drag: { x: true, y: false },
         points: { size: 7 },
         focus: { prox: 24 },
       },
-      scales: { x: { time: false, range: () => stepRange() }, y: { range: ranged(panel.within) } },
+      scales: { x: { time: false, range: () => axisRange() }, y: { range: ranged(panel.within, lines) } },
       axes: [
-        { ...axis, size: 28, gap: 4, space: 60 },
+        { ...axis, size: 28, gap: 4, space: 60, values: (_, splits) => splits.map(tickText) },
         { ...axis, size: 50, gap: 4, values: (_, splits) => splits.map((value) => number(value)) },
       ],
       series: options,
       bands,
-      hooks: { setCursor: [onCursor], draw: [(u) => marks(u, alarms, looks)] },
+      hooks: { setCursor: [onCursor], draw: [(u) => marks(u, lines, alarms, looks)] },
     },
     table,
     holder,
@@ -82,44 +100,45 @@ function draw(holder, panel, key, onStep, onRead) {
   plot.over.addEventListener("mousedown", (event) => (down = event.clientX));
   plot.over.addEventListener("click", (event) => {
     if (down !== null && Math.abs(event.clientX - down) > 4) return; // a drag magnifies
-    const step = Math.round(plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x"));
-    onStep(step, focusedRun(plot, lines, places, event));
+    const place = plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x");
+    const line = focusedLine(plot, lines, places, event);
+    onStep(Math.round(line.axis.stepAt(place)), line.runs[0]);
   });
   return plot;
 }
 
-// The run whose line is nearest to where one clicks.
-function focusedRun(plot, lines, places, event) {
+// The line that is nearest to where one clicks.
+function focusedLine(plot, lines, places, event) {
   const y = event.clientY - plot.over.getBoundingClientRect().top;
-  const step = plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x");
-  let best = [Infinity, null];
+  const place = plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x");
+  let best = [Infinity, lines[0]];
   lines.forEach((line, i) => {
-    const index = nearestStep(plot, places[i], null, step);
+    const index = nearestPoint(plot, places[i], null, place);
     if (line.aside || index === null) return;
     const distance = Math.abs(plot.valToPos(plot.data[places[i]][index], "y") - y);
-    if (distance < best[0]) best = [distance, line.runs[0]];
+    if (distance < best[0]) best = [distance, line];
   });
   return best[1];
 }
 
-// Curves are thinned, and have their points at steps of their own: the nearest point of a curve is what it says at a
-// step. Before a curve begins and after it ends there is none.
-function nearestStep(u, place, closest, step) {
-  const steps = u.data[0];
-  const column = u.data[place];
-  if (place === 0) return closest;
+// Curves are thinned, and have their points at places of their own: the nearest point of a curve is what it says at a
+// place. Before a curve begins and after it ends there is none.
+function nearestPoint(u, series_, closest, place) {
+  const places = u.data[0];
+  const column = u.data[series_];
+  if (series_ === 0) return closest;
   const has = (i) => column[i] !== null && column[i] !== undefined;
-  let after = steps.findIndex((x, i) => x >= step && has(i));
-  let before = (after < 0 ? steps.length : after) - 1;
+  const after = places.findIndex((x, i) => x >= place && has(i));
+  let before = (after < 0 ? places.length : after) - 1;
   while (before >= 0 && !has(before)) before--;
   const slack = 0.015 * (u.scales.x.max - u.scales.x.min);
-  if (after < 0) return before >= 0 && step - steps[before] <= slack ? before : null;
-  if (before < 0) return steps[after] - step <= slack ? after : null;
-  return steps[after] - step < step - steps[before] ? after : before;
+  if (after < 0) return before >= 0 && place - places[before] <= slack ? before : null;
+  if (before < 0) return places[after] - place <= slack ? after : null;
+  return places[after] - place < place - places[before] ? after : before;
 }
 
-// Alarms as lines with a flag, kept tokens as ticks on the ground.
-function marks(u, alarms, looks) {
+// Alarms as lines with a flag, intervals of evaluations as bars, kept tokens as ticks on the ground.
+function marks(u, lines, alarms, looks) {
   const { ctx, bbox } = u;
   const ratio = devicePixelRatio || 1;
   ctx.save();
@@ -127,7 +146,7 @@ function marks(u, alarms, looks) {
   ctx.rect(bbox.left - 6 * ratio, bbox.top - 12 * ratio, bbox.width + 12 * ratio, bbox.height + 14 * ratio);
   ctx.clip();
   for (const alarm of alarms) {
-    const x = u.valToPos(alarm.step, "x", true);
+    const x = u.valToPos(alarm.place, "x", true);
     ctx.strokeStyle = ctx.fillStyle = color(alarm.color);
     ctx.globalAlpha = 0.75;
     ctx.setLineDash([3 * ratio, 3 * ratio]);
@@ -142,11 +161,26 @@ function marks(u, alarms, looks) {
     ctx.lineTo(x, bbox.top - 1 * ratio);
     ctx.fill();
   }
+  ctx.setLineDash([]);
+  ctx.lineWidth = 1.2 * ratio;
+  for (const line of lines)
+    for (const [place, low, high] of barsOf(line)) {
+      const [x, from, to] = [u.valToPos(place, "x", true), u.valToPos(low, "y", true), u.valToPos(high, "y", true)];
+      ctx.strokeStyle = color(line.color);
+      ctx.beginPath();
+      ctx.moveTo(x, from);
+      ctx.lineTo(x, to);
+      for (const y of [from, to]) {
+        ctx.moveTo(x - 3 * ratio, y);
+        ctx.lineTo(x + 3 * ratio, y);
+      }
+      ctx.stroke();
+    }
   ctx.fillStyle = css("--muted");
   ctx.globalAlpha = 0.8;
-  for (const step of looks)
+  for (const place of looks)
     ctx.fillRect(
-      u.valToPos(step, "x", true) - 1.25 * ratio,
+      u.valToPos(place, "x", true) - 1.25 * ratio,
       bbox.top + bbox.height - 6 * ratio,
       2.5 * ratio,
       6 * ratio,
@@ -193,10 +227,10 @@ function panelCard(panel, onStep) {
   );
   let plot = null;
   function read(lines, places, u, table) {
-    const step = u && u.cursor.left >= 0 ? u.posToVal(u.cursor.left, "x") : null;
+    const place = u && u.cursor.left >= 0 ? u.posToVal(u.cursor.left, "x") : null;
     const at = (line, i) => {
-      if (step === null) return line.end;
-      const index = nearestStep(u, places[i], null, step);
+      if (place === null) return line.end;
+      const index = nearestPoint(u, places[i], null, place);
       return index === null ? null : (line.own ?? table[places[i]])[index];
     };
     const read_ = lines.map((line, i) => [line, at(line, i)]).filter(([line]) => !line.aside || !several);
@@ -211,10 +245,10 @@ function panelCard(panel, onStep) {
             style: `--swatch: ${styleOf(line.color)}`,
           }),
           element("span", {}, line.label),
-          element("b", {}, number(value)),
+          element("b", {}, valueText(line, value)),
         ),
       ),
-      element("span", { class: "at" }, step === null ? "at the end" : `step ${Math.round(step).toLocaleString("en")}`),
+      element("span", { class: "at" }, place === null ? "at the end" : placeText(place)),
     );
   }
   function redraw() {

@@ -10,6 +10,8 @@ from typing import Any
 from steer_trl import runlog
 from steer_trl.diagnostics.keys import PANELS, names
 from steer_trl.diagnostics.start import start_entropy
+from steer_trl.report.axes import Axis, axes_of, axes_of_seeds
+from steer_trl.report.evaluations import Evaluated, comparisons, evaluated
 from steer_trl.report.fields import shortened
 from steer_trl.report.methods import sentences_about
 from steer_trl.report.panels import as_drawn
@@ -33,11 +35,15 @@ OF_ONE_SEED = {"seed", "data_seed", "output_dir", "run_name", "logging_dir", "re
 def page_data(runs: Sequence[Run]) -> dict[str, Any]:
     """Return all that the page shows, as JSON has it."""
     budget = BUDGET // len(runs)
+    groups = groups_of(runs)
+    below = [evaluated(run) for run in runs]
+    compared = comparisons(runs, below, groups)  # before the runs: it notes in them what it cannot read
     keys = sorted({key for run in runs for key in run.curves})
     return {
         "written": round(time.time()),
-        "runs": [_run(run, budget) for run in runs],
-        "groups": [_group(members, runs) for members in groups_of(runs)],
+        "runs": [_run(run, one, budget) for run, one in zip(runs, below, strict=True)],
+        "groups": [_group(members, runs) for members in groups],
+        "comparisons": compared,
         "panels": [panel for one in PANELS if (panel := as_drawn(one, runs, keys))["lines"]],
         "keys": keys,
         "names": {name: key for name, key in vars(names).items() if name.isupper()},
@@ -46,7 +52,7 @@ def page_data(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def _run(run: Run, budget: int) -> dict[str, Any]:
+def _run(run: Run, below: Evaluated, budget: int) -> dict[str, Any]:
     looks = looks_of(run, budget)
     hidden = 1 in run.curves.get(names.HIDDEN, {}).values()  # then a step had no token to measure
     finite = [key for key in ALWAYS_FINITE if not (hidden and key in names.ENTROPIES)]
@@ -60,13 +66,15 @@ def _run(run: Run, budget: int) -> dict[str, Any]:
         "model": run.description.get("model"),
         "versions": run.description.get("versions", {}),
         "started": run.description.get("started"),
-        "resumed": run.description.get("resumed", []),
+        "resumed": [step for step, _ in run.description.get("resumed", [])],
         "step": run.last_step,
         "max_steps": run.max_steps,
         "status": _status(run, ended),
         "ended": ended,
         "ends": _ends(run),
         "curves": _curves(run),
+        "axes": _thin(axes_of(run)),
+        "intervals": below.intervals,
         "alarms": [_alarm(alarm) for alarm in run.alarms],
         "looks": looks,
         "notes": notes[:MOST_NOTES] + ([f"And {len(notes) - MOST_NOTES} more."] if len(notes) > MOST_NOTES else []),
@@ -158,7 +166,12 @@ def _group(members: list[int], runs: Sequence[Run]) -> dict[str, Any]:
         name = stem or " + ".join(own[0].description.get("methods") or ["GRPO"])
     keys = dict.fromkeys(key for run in own for key in run.curves)
     curves = {key: _together([run.curves.get(key, {}) for run in own]) for key in keys} if len(own) > 1 else {}
-    return {"name": name, "runs": members, "curves": curves}
+    axes = axes_of_seeds([axes_of(run) for run in own]) if len(own) > 1 else {}
+    return {"name": name, "runs": members, "curves": curves, "axes": _thin(axes)}
+
+
+def _thin(axes: Mapping[str, Axis]) -> dict[str, list[list[Any]]]:
+    return {name: thinned(steps, [places]) for name, (steps, places) in axes.items()}
 
 
 def _together(curves: Sequence[Mapping[int, float]]) -> list[list[Any]]:

@@ -56,10 +56,11 @@ def _time(value: Any) -> float | None:
     return value if is_number(value) and value >= 0 else None
 
 
-def _resumes(value: Any) -> list[int] | None:
+def _resumes(value: Any) -> list[tuple[int, float | None]] | None:
+    """After which steps, and when."""
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         return None
-    return [runlog.step_of(one) for one in value[-MOST_RESUMES:]]
+    return [(runlog.step_of(one), _time(one.get("time"))) for one in value[-MOST_RESUMES:]]
 
 
 def _steps(value: Any) -> int | None:

@@ -3,7 +3,13 @@
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const SYNC = "steps";
-const state = { hidden: new Set(), together: DATA.groups.some((group) => group.runs.length > 1), smooth: 1 };
+const state = {
+  hidden: new Set(),
+  together: DATA.groups.some((group) => group.runs.length > 1),
+  smooth: 1,
+  over: "steps",
+  baselines: {},
+};
 const charts = [];
 
 function element(tag, attributes = {}, ...children) {
@@ -19,6 +25,27 @@ function element(tag, attributes = {}, ...children) {
       .map((c) => (c instanceof Node ? c : String(c))),
   );
   return made;
+}
+
+// Buttons of which one is pressed. A keyboard's place in them is found again by their ids, however often they are made.
+function segments(label, id, names, pressed, choose, isOut = () => false) {
+  return element(
+    "div",
+    { class: `segments ${id}`, role: "group", "aria-label": label },
+    ...names.map((name) =>
+      element(
+        "button",
+        {
+          type: "button",
+          id: `${id}-${name.replaceAll(" ", "-")}`,
+          "aria-pressed": String(name === pressed),
+          disabled: isOut(name),
+          onclick: () => choose(name),
+        },
+        name,
+      ),
+    ),
+  );
 }
 
 function css(name) {
@@ -41,10 +68,17 @@ function series() {
       name: group.runs.length > 1 ? `${group.name} (${group.runs.length} seeds)` : DATA.runs[group.runs[0]].name,
       color: i,
       runs: group.runs,
+      axes: group.runs.length > 1 ? group.axes : DATA.runs[group.runs[0]].axes,
       curve: (key) => (group.runs.length > 1 ? group.curves[key] : DATA.runs[group.runs[0]].curves[key]),
     }));
   }
-  return DATA.runs.map((run, i) => ({ name: run.name, color: i, runs: [i], curve: (key) => run.curves[key] }));
+  return DATA.runs.map((run, i) => ({
+    name: run.name,
+    color: i,
+    runs: [i],
+    axes: run.axes,
+    curve: (key) => run.curves[key],
+  }));
 }
 
 function shown() {
@@ -55,9 +89,17 @@ function shown() {
 const styleOf = (own) => (typeof own === "string" ? own : `var(--c${own % 8})`);
 const color = (own) => styleOf(own).replace(/var\((--[\w-]+)\)/g, (_, name) => css(name));
 
-// The lines of a panel: all its keys of a single run, or one key of several.
+// The lines of a panel, their points where they lie on the axis.
 function linesOf(panel, key) {
-  if (panel.is_stacked) return stackOf(panel, key);
+  const lines = panel.is_stacked ? stackOf(panel, key) : keysOf(panel, key);
+  return lines.map((line) => {
+    const [steps, ...values] = line.curve;
+    return { ...line, curve: [steps.map(line.axis.placeOf), ...values] };
+  });
+}
+
+// All keys of a panel of a single run, or one key of several.
+function keysOf(panel, key) {
   const compared = shown();
   const lines = [];
   const several = series().length > 1;
@@ -68,6 +110,7 @@ function linesOf(panel, key) {
       const curve = one.curve(own);
       if (!curve || !curve[0].length) continue;
       const first = k === 0;
+      const axis = axisOf(one);
       const smooth = smoothed(curve);
       const raw = smooth !== curve && curve.length === 2 ? curve : null;
       const instead = panel.lines.find((other) => other.key === own && own !== line.key);
@@ -76,6 +119,8 @@ function linesOf(panel, key) {
         color: several ? one.color : k,
         curve: smooth,
         raw,
+        interval: one.runs.length === 1 ? DATA.runs[one.runs[0]].intervals[own] : undefined,
+        axis,
         runs: one.runs,
         end: endOf(one, own),
       });
@@ -87,6 +132,7 @@ function linesOf(panel, key) {
             curve: one.curve(target).slice(0, 2),
             dash: [6, 4],
             aside: true,
+            axis,
             runs: one.runs,
             end: endOf(one, target),
           });
@@ -100,6 +146,7 @@ function linesOf(panel, key) {
           ],
           dash: [2, 3],
           aside: true,
+          axis,
           runs: one.runs,
           end: startOf(one, own),
         });
@@ -133,7 +180,16 @@ function stackOf(panel, place) {
       sum = own.map((value, i) => value + (sum?.[i] ?? 0));
       const end = run.ends[line.key][1];
       const color_ = toneOf(k, keys.length);
-      return { ...line, color: color_, curve: [steps, sum], own, stacked: true, runs: [place], end };
+      return {
+        ...line,
+        color: color_,
+        curve: [steps, sum],
+        own,
+        stacked: true,
+        axis: axisOf(run),
+        runs: [place],
+        end,
+      };
     })
     .reverse();
 }
@@ -178,19 +234,20 @@ function visibleRuns() {
   return [...new Set(shown().flatMap((one) => one.runs))];
 }
 
-// All panels have one range of steps, so that what is above each other happened at once.
-function stepRange() {
-  const steps = shown().flatMap((one) =>
-    DATA.keys.flatMap((key) => {
+// All panels have one range, so that what is above each other happened at once.
+function axisRange() {
+  const places = shown().flatMap((one) => {
+    const { placeOf } = axisOf(one);
+    return DATA.keys.flatMap((key) => {
       const curve = one.curve(key);
-      return curve && curve[0].length ? [curve[0][0], curve[0].at(-1)] : [];
-    }),
-  );
-  const [from, to] = [Math.min(...steps), Math.max(...steps)];
+      return curve && curve[0].length ? [placeOf(curve[0][0]), placeOf(curve[0].at(-1))] : [];
+    });
+  });
+  const [from, to] = [Math.min(...places), Math.max(...places)];
   return to > from ? [from, to] : [from - 1, from + 1];
 }
 
-// The alarms of the runs that have a line, each in the colour of its run.
+// The alarms of the runs that have a line, each in the colour of its run and where its line has that step.
 function alarmsOf(lines) {
   const several = series().length > 1;
   const found = new Map();
@@ -198,11 +255,16 @@ function alarmsOf(lines) {
     for (const i of line.runs)
       for (const { step } of DATA.runs[i].alarms) {
         const own = several ? series().find((one) => one.runs.includes(i)).color : "var(--alarm)";
-        found.set(`${step} ${own}`, { step, color: own });
+        const place = line.axis.placeOf(step);
+        found.set(`${place} ${own}`, { place, color: own });
       }
   return [...found.values()];
 }
 
-function lookSteps() {
-  return [...new Set(visibleRuns().flatMap((i) => DATA.runs[i].looks.map((look) => look.step)))];
+// Where the runs that have a line have kept tokens.
+function looksOf(lines) {
+  const places = lines.flatMap((line) =>
+    line.runs.flatMap((i) => DATA.runs[i].looks.map((look) => line.axis.placeOf(look.step))),
+  );
+  return [...new Set(places)];
 }

@@ -161,7 +161,7 @@ function build() {
       element("div", { class: "grid" }, ...own.map((panel) => panelCard(panel, openTokens))),
     );
   });
-  sections.splice(1, 0, tokenSection());
+  sections.splice(1, 0, ...[comparisonSection()].filter(Boolean), tokenSection());
   sections.push(element("section", { id: "other" }, ...otherPanel()));
   document.getElementById("sections").replaceChildren(...sections);
   settingsSection();
@@ -221,10 +221,19 @@ addEventListener("resize", () => {
 const title = DATA.runs.length === 1 ? DATA.runs[0].name : `${DATA.runs.length} runs`;
 document.title = `${title}: training report`;
 document.getElementById("title").textContent = title;
+readAddress();
 build();
+addEventListener("hashchange", () => {
+  const before = over();
+  readAddress();
+  if (over() !== before) drawOver(state.over);
+});
 setTheme(store.get("theme"));
 // The guide is open until somebody closes it.
 const guide = document.getElementById("guide");
 guide.open = store.get("guide") !== "closed";
 guide.addEventListener("toggle", () => store.set("guide", guide.open ? "open" : "closed"));
+// An address with more than the name of a section is none that the browser finds.
+const place = inAddress().has("over") ? [...inAddress().keys()].find((key) => document.getElementById(key)) : undefined;
+if (place) document.getElementById(place).scrollIntoView();
 document.documentElement.dataset.ready = "true";

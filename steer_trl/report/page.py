@@ -22,7 +22,17 @@ from steer_trl.validation import refuse
 DOCTYPE = b"<!DOCTYPE html>"
 STYLES = ("vendor/uPlot.min.css", "page.css")
 LICENCE = "vendor/uPlot.LICENSE"
-SCRIPTS = ("vendor/uPlot.iife.min.js", "lines.js", "charts.js", "completions.js", "tokens.js", "runs.js", "page.js")
+SCRIPTS = (
+    "vendor/uPlot.iife.min.js",
+    "lines.js",
+    "axes.js",
+    "charts.js",
+    "completions.js",
+    "tokens.js",
+    "runs.js",
+    "comparison.js",
+    "page.js",
+)
 
 
 def html(runs: Sequence[str | Path]) -> str:

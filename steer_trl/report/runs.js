@@ -177,12 +177,13 @@ function runsTable() {
 
 function runsSection() {
   const section = document.getElementById("runs");
-  const chips = series().map((one) =>
+  const chips = series().map((one, i) =>
     element(
       "button",
       {
         type: "button",
         class: "chip",
+        id: `chip-${i}`,
         "aria-pressed": String(!state.hidden.has(one.name)),
         style: `--own: var(--c${one.color % 8})`,
         onclick: () => toggle(one.name),
@@ -207,28 +208,23 @@ function runsSection() {
       ? element("span", { class: "band" }, "line: mean of the seeds, band: lowest to highest")
       : null;
   const hint =
-    chosen.run !== null || lookSteps().length
+    chosen.run !== null
       ? element("span", { class: "band" }, "Click on a curve to see the completions of that step.")
       : null;
-  const smooth = element(
-    "div",
-    { class: "segments smooth", role: "group", "aria-label": "Smooth the curves" },
-    ...["as logged", "smooth", "smoother"].map((name, i) =>
-      element(
-        "button",
-        {
-          type: "button",
-          "aria-pressed": String(state.smooth === i),
-          onclick: () => ((state.smooth = i), runsSection(), redrawAll()),
-        },
-        name,
-      ),
-    ),
-  );
-  section.replaceChildren(
+  const levels = ["as logged", "smooth", "smoother"];
+  const smooth = segments("Smooth the curves", "smooth", levels, levels[state.smooth], (name) => {
+    state.smooth = levels.indexOf(name);
+    runsSection();
+    redrawAll();
+  });
+  const parts = [
     DATA.runs.length <= 3 ? element("div", { class: "run-cards" }, ...DATA.runs.map(runCard)) : runsTable(),
-    element("div", { class: "chips", id: "chips" }, ...(series().length > 1 ? chips : []), seeds, band, hint, smooth),
-  );
+    element("div", { class: "chips", id: "chips" }, ...(series().length > 1 ? chips : []), seeds, band, hint),
+    element("div", { class: "chips", id: "drawing" }, ...axisChoice(), smooth),
+  ];
+  const focused = section.contains(document.activeElement) ? document.activeElement.id : "";
+  section.replaceChildren(...parts);
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
 
 function toggle(name) {

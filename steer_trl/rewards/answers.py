@@ -4,6 +4,7 @@ r"""Where the answer stands in a completion. Only the last one counts: a box tha
 |---|---|
 | `"boxed"` | what the last `\boxed{...}` holds; nothing if that box is never closed |
 | `"answer_line"` | what follows `Answer:` at the start of the last such line, out of its box or dollar signs |
+| `"either"` | the last box; where there is none, the last such line |
 """
 
 import re
@@ -54,7 +55,12 @@ def bare(answer: str) -> str:
     return dollars[2].strip() if dollars else answer
 
 
-ANSWER_FORMATS = {"boxed": last_boxed, "answer_line": answer_line}
+def either(text: str) -> str | None:
+    r"""Return what the last `\boxed{...}` holds or, in a text without a box, what follows the last `Answer:`."""
+    return last_boxed(text) if BOX in text else answer_line(text)
+
+
+ANSWER_FORMATS = {"boxed": last_boxed, "answer_line": answer_line, "either": either}
 
 
 def boxed(answer: Any) -> str:

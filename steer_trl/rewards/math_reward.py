@@ -13,7 +13,7 @@ METRIC_KEYS = ("math_reward/timed_out", "math_reward/unanswered")
 
 
 class Verdict(NamedTuple):
-    """What is said of one completion: its answer (`None`: it has none), and whether that is correct."""
+    """The verdict on one completion: its answer (`None`: it has none), and whether that is correct."""
 
     answer: str | None
     correct: bool
@@ -37,7 +37,8 @@ class MathReward:
     Args:
         correct, incorrect (`float`): the two rewards; 1 and -1 in the STEER paper (section 5.1).
         timeout (`float`): seconds of CPU time that one answer may take; on Windows, of wall-clock time.
-        answer_format (`str`): `"boxed"`, or `"answer_line"` where the prompt asks for a last line `Answer: ...`.
+        answer_format (`str`): `"boxed"`; `"answer_line"` where the prompt asks for a last line `Answer: ...`; or
+            `"either"`, a box or else such a line, where prompts differ.
         num_workers (`int`, *optional*): processes; all cores of this machine by default, shared among its ranks.
 
     Logged by TRL: `math_reward/timed_out` and `math_reward/unanswered`, shares (0 to 1) of a rollout.

@@ -198,7 +198,7 @@ def _start(warm_up: Callable[[], None], limit: int | None) -> None:
 
 
 def _memory() -> int:
-    """Bytes of this process in memory; 0 where it cannot be told."""
+    """Bytes of this process in memory; 0 where it is unknown."""
     if sys.platform != "linux":
         return 0
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -126,7 +126,7 @@ def combination_complaints(methods: Mapping[str, type[Shaper]], args: ShapingCon
     for name, method in methods.items():
         others = [n for n, m in methods.items() if n != name and any(m.answers(q, args) for q in OF_BATCHES)]
         if method.surrogate and others:
-            why = f"{name} brings a loss of its own, whose clipping the others do not know"
+            why = f"{name} has a loss of its own, whose clipping the others do not follow"
             complaints.append(_refusal([name, *others], why))
     return complaints
 

@@ -6,7 +6,8 @@ answers an error (`Shaper.strengths`).
 
 The strength is never negative: while the entropy is above the level it is 0, and the run is GRPO. Entropy is spent
 only where `hold_entropy_spends` asks for it. A relative level is a multiple of the mean entropy of the first rollouts,
-and until that is known the strength is 0 as well.
+and until that is known the strength is 0 as well. The level can fall over the last part of the training
+(`hold_entropy_final`); it stays one that is kept, and where the entropy does not fall by itself nothing pushes it.
 
 Token weights multiply advantages: where all completions of a prompt are rewarded alike there is nothing to multiply,
 and no weight can hold anything. Then the strength goes to its bound and stays, `hold_entropy/out_of_reach` counts the
@@ -20,7 +21,7 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from steer_trl.functional.regulator import EntropyRegulator
+from steer_trl.functional.regulator import SCHEDULE, EntropyRegulator
 from steer_trl.options.base import ShapingConfig
 from steer_trl.options.conflicts import idle_conflicts
 from steer_trl.shaping.base import Shaper
@@ -34,11 +35,6 @@ ENOUGH_GROUPS = 32
 """Groups, at least, of these rollouts together, and of each one whose entropy is compared with the level."""
 
 
-def groups_per_rollout(args: ShapingConfig) -> int:
-    """Prompts of a rollout, over all processes."""
-    return args.generation_batch_size // args.num_generations
-
-
 class HoldEntropy:
     """Moves the strength of a method; its `strength` and `error` are in the log."""
 
@@ -48,7 +44,7 @@ class HoldEntropy:
         self.args = args
         self.shaper = next(shaper for shaper in shapers.values() if shaper.strengths is not None)
         self.regulator: EntropyRegulator | None = None
-        self.first_rollouts = max(FIRST_ROLLOUTS, -(-ENOUGH_GROUPS // max(groups_per_rollout(args), 1)))
+        self.first_rollouts = max(FIRST_ROLLOUTS, -(-ENOUGH_GROUPS // max(args.groups_per_rollout, 1)))
         self.initial_entropy: float | None = None
         self._first: list[float] = []
         self.shaper.strength = 0.0
@@ -61,9 +57,17 @@ class HoldEntropy:
             assert self.shaper.strengths is not None and self.args.hold_entropy is not None
             low, high = self.shaper.strengths
             low = low if self.args.hold_entropy_spends else 0.0
-            self.regulator = EntropyRegulator(self.args.hold_entropy * unit, low, high, gain=self.shaper.strength_gain)
+            final = self.args.hold_entropy_final
+            self.regulator = EntropyRegulator(
+                self.args.hold_entropy * unit,
+                low,
+                high,
+                gain=self.shaper.strength_gain,
+                final=None if final is None else final * unit,
+                decay_start=self.args.hold_entropy_decay_start,
+            )
 
-    def on_rollout(self, entropy: float) -> None:
+    def on_rollout(self, entropy: float, progress: float) -> None:
         """Take part of a relative level from the first rollouts, then move the strength."""
         if self.initial_entropy is None and math.isfinite(entropy) and entropy > 0:
             self._first.append(entropy)
@@ -71,7 +75,7 @@ class HoldEntropy:
                 self.initial_entropy, self._first = fmean(self._first), []
                 self._start()
         if self.regulator is not None:
-            self.shaper.strength = self.regulator.update(entropy)
+            self.shaper.strength = self.regulator.update(entropy, progress)
 
     def metrics(self) -> dict[str, float]:
         """Return level and path to it (nats), relative error of the last rollout, strength, rollouts out of reach.
@@ -116,13 +120,23 @@ class HoldEntropy:
         if regulator is not None and self.regulator is not None:
             self.regulator.load_state_dict(regulator)
             self.shaper.strength = self.regulator.strength
-            if (before := regulator.get("target")) != self.regulator.target:
+            before = {name: regulator[name] for name in SCHEDULE if name in regulator}
+            if before != self.regulator.schedule:
                 logger.warning(
-                    "The entropy was held at %s when the checkpoint was saved, and will be held at %.4g nats: it "
-                    "moves there from what it is now.",
-                    "an unknown level" if before is None else f"{before:.4g} nats",
-                    self.regulator.target,
+                    "The entropy was held at %s when the checkpoint was saved, and will be held at %s: it moves there "
+                    "from what it is now.",
+                    _in_words(before),
+                    _in_words(self.regulator.schedule),
                 )
+
+
+def _in_words(schedule: Mapping[str, float]) -> str:
+    if "target" not in schedule:
+        return "an unknown level"
+    text = f"{schedule['target']:.4g} nats"
+    if "final" not in schedule:
+        return text
+    return f"{text}, falling to {schedule['final']:.4g} after {schedule['decay_start']:.0%} of the training"
 
 
 def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> list[str]:
@@ -133,9 +147,18 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
             f"hold_entropy_unit={args.hold_entropy_unit!r} must be unset without hold_entropy: it would be ignored. "
             "Set hold_entropy, or leave it unset."
         ] * idle + idle_conflicts(
-            args, [("hold_entropy_spends", True, "hold_entropy=None", "there is no level to spend entropy down to")]
+            args,
+            [
+                ("hold_entropy_spends", True, "hold_entropy=None", "there is no level to spend entropy down to"),
+                ("hold_entropy_final", True, "hold_entropy=None", "there is no level that could fall"),
+                ("hold_entropy_decay_start", True, "hold_entropy=None", "there is no level that could fall"),
+            ],
         )
-    complaints = []
+    no_final = args.hold_entropy_final is None, "hold_entropy_final=None", "the level stays"
+    complaints = idle_conflicts(args, [("hold_entropy_decay_start", *no_final)])
+    if args.hold_entropy_final is not None:
+        why = "the level can only fall; to begin higher, raise hold_entropy"
+        complaints += in_interval("hold_entropy_final", args.hold_entropy_final, f"(0, {args.hold_entropy}]", why)
     if args.hold_entropy_unit == "initial":
         why = "it is a multiple of the entropy that the run begins with"
         complaints += in_interval("hold_entropy", args.hold_entropy, "(0, 2]", why)

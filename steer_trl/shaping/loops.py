@@ -19,8 +19,11 @@ class Loop(Protocol):
     name: str
     """Its key in the checkpoint."""
 
-    def on_rollout(self, entropy: float) -> None:
-        """Take the token-mean entropy (nats) of a new training rollout over all ranks, before any update with it."""
+    def on_rollout(self, entropy: float, progress: float) -> None:
+        """Take the token-mean entropy (nats) of a new training rollout over all ranks, before any update with it.
+
+        `progress` is the share of the training's optimizer steps that are done, in [0, 1].
+        """
 
     def metrics(self) -> dict[str, float]:
         """Return its numbers for the log, one entry per optimizer step."""

@@ -58,6 +58,12 @@ def save_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], folder: Path
         write_whole(folder / _rollout_name(trainer), lambda path: torch.save(rollout, path))
 
 
+def read_state(folder: Path) -> dict[str, Any]:
+    """Return what `shaping_state.json` of a checkpoint has; empty where there is none, as in TRL's own."""
+    path = folder / STATE_FILE
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
 def load_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampler: Any, folder: Path) -> None:
     """Put `trainer`, its stateful `parts` and the `sampler` of its data where they were at [`save_state`]. Collective.
 
@@ -66,8 +72,7 @@ def load_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampler: Any
     Raises:
         `ValueError`: a state that cannot be, or a rollout of other processes or batch sizes.
     """
-    path = folder / STATE_FILE
-    state = json.loads(path.read_text()) if path.exists() else {}
+    path, state = folder / STATE_FILE, read_state(folder)
     _say_what_changed(folder, state.get(SETTINGS, {}), _settings(trainer))
     for name, part in parts.items():
         if name in state:
@@ -76,12 +81,12 @@ def load_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampler: Any
             except ValueError as error:
                 raise InvalidValueError(f"{path}: {error}") from error
         elif part.state_dict():
-            logger.warning("%s has no state of %r: it starts anew, as in a first rollout.", path, name)
+            logger.warning("%s has no state of %r: it starts from scratch, as in a first rollout.", path, name)
     if PROGRESS in state:
         _load_rollout(trainer, folder, **state[PROGRESS])
     else:  # TRL's own checkpoint, or one of the weights only
         logger.warning(
-            "%s does not say where in a rollout it was saved. The run continues with a new rollout, as TRL's does: "
+            "%s does not record where in a rollout it was saved. The run continues with a new rollout, as TRL's does: "
             "completions of an unfinished one are not trained on, and the data may be read from another place than in "
             "an uninterrupted run.",
             folder,
@@ -106,6 +111,8 @@ def _settings(trainer: GRPOTrainer) -> dict[str, Any]:
         "advantage_shaping": list(args.shaping_names),
         "hold_entropy": args.hold_entropy,
         "hold_entropy_unit": args.hold_entropy_unit,
+        "hold_entropy_final": args.hold_entropy_final,
+        "hold_entropy_decay_start": args.hold_entropy_decay_start,
         "num_processes": trainer.accelerator.num_processes,
         "per_device_train_batch_size": args.per_device_train_batch_size,
         **{name: getattr(args, name) for name in names},
@@ -117,8 +124,8 @@ def _say_what_changed(folder: Path, before: dict[str, Any], now: dict[str, Any])
     changed = [f"{name} {before[name]!r}, now {now[name]!r}" for name in before if before[name] != now.get(name)]
     if changed:
         logger.warning(
-            "%s was saved by a run with other settings: %s. It goes on with those of now; where in the data it "
-            "continues is counted in batches of now.",
+            "%s was saved by a run with other settings: %s. It continues with the current settings; its position in "
+            "the data is counted in current batches.",
             folder,
             "; ".join(changed),
         )

@@ -44,8 +44,16 @@ METHODS = {
 ATTRIBUTES = (
     *("_step", "_buffered_inputs", "_metrics", "_pending_metrics", "_logs", "_pending_extra_logs", "_tokenizer"),
     *("_entropy_window_stats", "_current_train_step_time", "num_generations", "num_iterations", "reward_weights"),
-    *("reward_func_names", "epsilon_low", "epsilon_high", "loss_type", "importance_sampling_level", "temperature"),
-    *("use_vllm", "generation_config", "generation_kwargs", "eos_token_ids", "mask_truncated_completions"),
+    *("reward_funcs", "reward_func_names", "epsilon_low", "epsilon_high", "loss_type", "importance_sampling_level"),
+    *(
+        "temperature",
+        "use_vllm",
+        "vllm_generation",
+        "generation_config",
+        "generation_kwargs",
+        "eos_token_ids",
+        "mask_truncated_completions",
+    ),
     *("pad_to_multiple_of", "environment_factories", "rollout_func"),
 )
 """Attributes of a trainer."""

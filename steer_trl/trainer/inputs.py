@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from steer_trl.options.conflicts import CLIPPED_LOSSES
+from steer_trl.options.trl import CLIPPED_LOSSES
 from steer_trl.randomness import uniform
 from steer_trl.shaping import TokenBatch
 from steer_trl.shaping.batch import mean_of_tokens

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from accelerate.utils import broadcast_object_list
-from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import sort_checkpoints
 
@@ -107,8 +106,3 @@ def _is_complete(checkpoint: Path) -> bool:
     except (OSError, ValueError):  # not there, or torn
         return False
     return True
-
-
-def is_at_its_end(state: TrainerState) -> bool:
-    """Whether a training in this state has no step left. Transformers would train one more, and save it."""
-    return 0 < state.max_steps <= state.global_step

@@ -19,6 +19,7 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.randomness import kept_random_state
 from steer_trl.shaping import Loop, Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.shaping.batch import mean_of_tokens
+from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.head_pass import scoring
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
@@ -37,11 +38,16 @@ class RolloutShaping:
     """
 
     def __init__(
-        self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], loops: Sequence[Loop], start: StartEntropy
+        self,
+        trainer: GRPOTrainer,
+        shapers: Mapping[str, Shaper],
+        loops: Sequence[Loop],
+        generated: GeneratedTokens,
+        start: StartEntropy,
     ) -> None:
         self.is_recording, self.start = False, start
         self.rewards_per_function = torch.empty(0)
-        self._trainer, self._shapers, self._loops = trainer, shapers, loops
+        self._trainer, self._shapers, self._loops, self._generated = trainer, shapers, loops, generated
         self._passes: list[Score] = []
         self._written: dict[str, list[list[int]]] = {}
         self._prompts: list[str] = []
@@ -114,9 +120,11 @@ class RolloutShaping:
         entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
         start = self.start.take(entropy, is_untrained=self._trainer.state.global_step == 0)
         append_to_log(self._trainer, {"rollout_entropy": entropy} | start)
-        parts: list[Shaper | Loop] = [*self._shapers.values(), *self._loops]
-        for part in parts:
-            part.on_rollout(entropy)
+        for shaper in self._shapers.values():
+            shaper.on_rollout(entropy)
+        progress = self._generated.progress()
+        for loop in self._loops:
+            loop.on_rollout(entropy, progress)
 
     @torch.no_grad()
     def score(self, rollout: dict[str, Any]) -> Score:
@@ -172,7 +180,7 @@ def _texts(inputs: list[dict[str, Any]], has_environment: bool) -> list[str]:
     """A text per row that is the same for equal prompts only."""
     refusal = InvalidValueError(
         "dcpo_smooth=True, or another method that reads 'prompts', cannot be combined with images or with an "
-        "environment: it tells prompts apart by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
+        "environment: it identifies prompts by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
     )
     if has_environment or any(row.get("image") is not None or row.get("images") for row in inputs):
         raise refusal

@@ -1,7 +1,7 @@
-"""One optimizer step: what its tokens are compared with, their shaped advantages, and what the log says of them.
+"""One optimizer step: what its tokens are compared with, their shaped advantages, and what is logged of them.
 
-What the tokens of several micro-batches are compared with must be known in the first. The loss's own forward pass has
-scored that one; the others are scored then, unless the rollout's score says what is asked.
+A statistic over all micro-batches must be known before the first one's loss. The loss's own forward pass has scored
+that one; the others are scored then, unless the rollout's score has the numbers already.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -31,24 +31,25 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput
 from trl.trainer.grpo_trainer import EnvironmentFactory, RolloutFunc
 from trl.trainer.utils import get_config_model_id
 
+from steer_trl.callbacks.alarms import Alarms
+from steer_trl.callbacks.run_log import RunLog, is_at_its_end
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import Pushes
 from steer_trl.shaping import make_loops, make_shapers, short_name
 from steer_trl.trainer.benchmarks import BenchmarkRuns, benchmarks_complaints
-from steer_trl.trainer.callbacks.alarms import Alarms
 from steer_trl.trainer.callbacks.cards import ModelCards
-from steer_trl.trainer.callbacks.run_log import RunLog
 from steer_trl.trainer.callbacks.terminal import show_lines
 from steer_trl.trainer.checkpoint import Stateful, load_state, save_state
 from steer_trl.trainer.checks.compiled import check_compiled
 from steer_trl.trainer.checks.first_rewards import FirstRewards
 from steer_trl.trainer.checks.preflight import check_trainer_arguments
+from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.head_pass import scoring
 from steer_trl.trainer.log.start_entropy import StartEntropy
 from steer_trl.trainer.log.token_samples import TokenLog
-from steer_trl.trainer.resume import is_at_its_end, starting_point
+from steer_trl.trainer.resume import starting_point
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.sampling.resample import make_sampling
 from steer_trl.trainer.step import OptimizerStep
@@ -123,17 +124,18 @@ class SteerGRPOTrainer(GRPOTrainer):
         if args is None:
             name = model if isinstance(model, str) else get_config_model_id(model.config)
             given["args"] = args = SteerGRPOConfig(f"{name.split('/')[-1]}-SteerGRPO")
-        self.was_finished = False
+        self.was_finished = self._is_spent = False
         self.shapers = make_shapers(args)
         self.loops = make_loops(args, self.shapers)
         self.is_compiled = check_compiled(args, self.shapers, model)
         self.tags = self._tag_names = [*TAGS, *map(short_name, self.shapers)]
         self.alarms, self.sampling = Alarms(Watch()), make_sampling(self, args)
+        self.generated = GeneratedTokens(self)
         self.stateful: dict[str, Stateful] = {**self.shapers, **{loop.name: loop for loop in self.loops}}
-        self.stateful["alarms"] = self.alarms.watch
+        self.stateful |= {"alarms": self.alarms.watch, "generated": self.generated}
         self.first_rewards = FirstRewards(self)
         start = self.stateful["start_entropy"] = StartEntropy(args)
-        self.rollouts = RolloutShaping(self, self.shapers, self.loops, start)
+        self.rollouts = RolloutShaping(self, self.shapers, self.loops, self.generated, start)
         self.tokens = self.stateful["tokens"] = TokenLog(self, self.rollouts)
         self.step = OptimizerStep(self, self.shapers, self.loops, self.rollouts, self.tokens)
         self.pushes = Pushes(self)
@@ -141,10 +143,11 @@ class SteerGRPOTrainer(GRPOTrainer):
         self._train_sampler: Any = None  # a streamed data set has none
         super().__init__(**given)
         self.add_callback(self.pushes)
+        self.add_callback(self.generated)
         if args.terminal_log == "lines":
             show_lines(self)
         if args.run_log:
-            self.add_callback(RunLog(self, self.cards))
+            self.add_callback(RunLog(self.cards.description))
         if args.alarms:
             self.add_callback(self.alarms)
         args.seal()
@@ -153,7 +156,8 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
         with self.first_rewards.checked():
-            generated = self.sampling.generated(prompts, super()._generate, super()._calculate_rewards)
+            generate = self.generated.counted(super()._generate)
+            generated = self.sampling.generated(prompts, generate, super()._calculate_rewards)
         self.rollouts.keep_written(generated)
         return generated
 
@@ -211,11 +215,14 @@ class SteerGRPOTrainer(GRPOTrainer):
         if self.shapers or self.args.dynamic_sampling != "none":  # else as TRL does
             forget_rollout(self)
         self.step.begin_training()
+        self._is_spent = self.generated.begin(checkpoint)
         with logging_redirect_tqdm():  # an alarm stands on a line of its own, above the progress bar
             return super().train(checkpoint, *args, **kwargs)
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
         first_epoch, first_batch = super()._init_training_state(*args, **kwargs)
+        if self._is_spent:
+            self.state.max_steps = self.state.global_step
         self.was_finished = is_at_its_end(self.state)
         return (self.state.num_train_epochs, 0) if self.was_finished else (first_epoch, first_batch)
 

@@ -96,6 +96,12 @@ def append_to_log(trainer: GRPOTrainer, metrics: "Mapping[str, float]", mode: st
         trainer._metrics[mode][key].append(value)
 
 
+def log_total(trainer: GRPOTrainer, totals: "Mapping[str, float]") -> None:
+    """Log each of the `totals` of the training in the place of an earlier one: no mean is taken of them."""
+    for key, value in totals.items():
+        trainer._metrics["train"][key] = [value]
+
+
 def logged_keys(trainer: GRPOTrainer) -> set[str]:
     """Return the keys that the log of the training has since its last line."""
     return set(trainer._metrics["train"])

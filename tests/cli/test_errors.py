@@ -170,7 +170,7 @@ MISTAKES = [
     (train(config="list.yaml"), "list.yaml must be a YAML mapping, got a list"),
     (train(config="empty.yaml"), "empty.yaml must be a YAML mapping, got nothing"),
     (train(config="binary.yaml"), r"binary\.yaml must be a text in UTF-8"),
-    (train(config="twice.yaml"), "'max_steps' stands there twice, in lines 1, 3"),
+    (train(config="twice.yaml"), r"duplicate key 'max_steps' \(lines 1, 3\)"),
     (train(config="circle.yaml"), "extends itself"),
     (train(config="gone.yaml"), r"gone\.yaml extends 'smok_cpu'.* Did you mean 'smoke_cpu'\?"),
     (train(config="env.yaml"), "env must be a mapping of variables"),
@@ -191,7 +191,7 @@ MISTAKES = [
     (
         train(config="texts.yaml", output_dir=None, dataset_name=None, model_name_or_path=None),
         "output_dir must be a text, got 5",
-        "dataset_name must be a text, got 5",
+        "dataset_name must be a list of texts, got 5",
         r"model_name_or_path must be a text, got \['x'\]",
     ),
     (
@@ -537,7 +537,7 @@ class TestFailure:
         assert (found.lines, found.code) == (["process 1 has crashed; its traceback is above."], 1)
 
     def test_a_process_that_was_killed(self, tmp_path):
-        assert failure(self.error, tmp_path).lines == ["process 0 was ended by signal 9. What it said is above."]
+        assert failure(self.error, tmp_path).lines == ["process 0 was ended by signal 9. Its messages are above."]
 
     def test_the_exit_code_is_passed_on(self, capsys):
         with pytest.raises(SystemExit) as exit, one_line("steer-trl train"):

@@ -2,15 +2,22 @@
 
 import os
 import re
+import sys
 
 import pytest
 from accelerate.commands.config.config_args import load_config_from_file
 from support import ROOT
+from support.runs import save_tiny_model
 
-from steer_trl.cli.parser import split_off
+from steer_trl.cli.evaluate import EvalArguments
+from steer_trl.cli.parser import RecipeParser, split_off
 from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.cli.train import parse as parse_arguments
 from steer_trl.shaping import SHAPERS
+
+sys.path.insert(0, str(ROOT / "docs/hooks"))
+
+from departures import filled, papers
 
 RECIPES = sorted(ROOT.glob("configs/recipes/*.yaml"))
 ENGINES = sorted(ROOT.glob("configs/accelerate/*.yaml"))
@@ -59,51 +66,105 @@ def test_the_papers_form_keeps_eq_10_in_every_step_of_a_rollout():
     assert args.steps_per_generation > args.gradient_accumulation_steps and args.shaping_scope == "exact_step"
 
 
-STEER, STARE = (32, 512, 150, 3072), (64, 64, 2000, 3072)
-# Engine; prompts of an optimizer step and of a rollout, rollouts, tokens of a completion; W.
-PAPERS = {
-    "steer_qwen2.5_math_1.5b": ("zero2", *STEER, None, "Qwen/Qwen2.5-Math-1.5B"),
-    "steer_qwen2.5_math_7b": ("zero3", *STEER, None, "Qwen/Qwen2.5-Math-7B"),
-    "steer_qwen2.5_14b": ("zero3", *STEER, None, "Qwen/Qwen2.5-14B"),
-    "stare_short_cot_qwen2.5_math_7b": ("zero3", *STARE, 1.1, "Qwen/Qwen2.5-Math-7B"),
-    "stare_short_cot_qwen2.5_14b": ("zero3", *STARE[:3], 7168, 1.05, "Qwen/Qwen2.5-14B-Instruct"),
-    "stare_short_cot_qwen2.5_32b": ("multi_node", *STARE[:3], 15360, 1.05, "Qwen/Qwen2.5-32B"),
-    "stare_long_cot_r1_distill_1.5b": (
-        "zero2",
-        *STARE[:3],
-        15360,
-        1.1,
-        "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",
-    ),
-    "stare_long_cot_qwen3_8b_base": ("zero3", *STARE[:3], 15360, 1.1, "Qwen/Qwen3-8B-Base"),
-    "stare_tools_qwen3_8b": ("zero3", *STARE[:3], 15360, 1.1, "Qwen/Qwen3-8B"),
-    "stare_lora_24gb": ("single_gpu", 8, 8, 500, 3072, 1.1, "Qwen/Qwen2.5-Math-1.5B"),
+PAPERS = papers()
+# Engine of each recipe; prompts of an optimizer step and of a rollout, and rollouts, where no paper says them.
+ENGINE_OF = {
+    "steer_qwen2.5_math_1.5b": "zero2",
+    "steer_qwen2.5_math_7b": "zero3",
+    "steer_qwen2.5_14b": "zero3",
+    "stare_short_cot_qwen2.5_math_7b": "zero3",
+    "stare_short_cot_qwen2.5_14b": "zero3",
+    "stare_short_cot_qwen2.5_32b": "multi_node",
+    "stare_long_cot_r1_distill_1.5b": "zero2",
+    "stare_long_cot_qwen3_8b_base": "zero3",
+    "stare_tools_qwen3_8b": "zero3",
+    "held_qwen2.5_math_1.5b": "zero2",
+    "held_qwen2.5_math_7b": "zero3",
+    "held_qwen2.5_32b": "multi_node",
+    "held_lora_24gb": "single_gpu",
+    "held_long_cot_r1_distill_1.5b": "zero2",
 }
+ON_A_CPU = ("smoke_cpu", "countdown")
+HELD = [name for name in ENGINE_OF if name.startswith("held_")]
 
 
-def test_every_recipe_is_a_papers_or_the_smoke_test():
-    assert {path.stem for path in RECIPES} == {*PAPERS, "smoke_cpu"}
+def devices_of(engine):
+    return load_config_from_file(str(ROOT / f"configs/accelerate/{engine}.yaml")).num_processes
 
 
-@pytest.mark.parametrize("name", PAPERS)
-def test_the_batch_arithmetic_is_the_papers(name):
-    engine, per_step, per_rollout, rollouts, tokens, amplify, model_name = PAPERS[name]
+def found_in(name):
+    """All settings of a recipe, and those that follow from several of them, under the names of docs/papers.yaml."""
+    math_args, args, model_args = parse(ROOT / f"configs/recipes/{name}.yaml", "--bf16", "true")
+    completions = devices_of(ENGINE_OF.get(name, "zero3")) * args.per_device_train_batch_size
+    per_step = completions * args.gradient_accumulation_steps / args.num_generations
+    per_rollout = completions * args.steps_per_generation / args.num_generations
+    return {
+        **vars(model_args),
+        **vars(math_args),
+        **vars(args),
+        "prompts_per_step": per_step,
+        "prompts_per_rollout": per_rollout,
+        "rollouts": args.max_steps * per_step / per_rollout,
+        "save_rollouts": args.save_steps * per_step / per_rollout,
+    }
+
+
+def test_every_recipe_is_a_papers_or_held_or_for_a_cpu():
+    top = {name for name in PAPERS["recipes"] if "/" not in name}
+    assert {path.stem for path in RECIPES} == {*ENGINE_OF, *ON_A_CPU} == {*top, *HELD, *ON_A_CPU}
+
+
+@pytest.mark.parametrize("name", PAPERS["recipes"])
+def test_a_recipe_has_the_papers_settings_but_for_the_departures_that_are_listed(name):
+    entry = PAPERS["recipes"][name]
+    wanted = PAPERS["settings"][entry["of"]] | entry["settings"]
+    departs = {d["setting"]: d["ours"] for d in PAPERS["departures"] if d["of"] == entry["of"]}
+    departs = {key: value for key, value in departs.items() if key not in entry.get("keeps", ())}
+    assert departs.keys() <= wanted.keys()
+    assert not [key for key in departs if departs[key] == wanted[key]]  # else it would be no departure
+    found = found_in(name)
+    expected = wanted | departs
+    assert {key: getattr(found[key], "value", found[key]) for key in expected} == expected
+
+
+@pytest.mark.parametrize("name", [name for name, entry in PAPERS["recipes"].items() if "published" in entry])
+def test_a_published_number_stands_beside_the_settings_it_belongs_to(name):
+    numbers = PAPERS["recipes"][name]["published"]
+    row = " | ".join(f"{number:.1f}" for number in numbers)
+    assert row in (ROOT / "docs/recipes.md").read_text()
     path = ROOT / f"configs/recipes/{name}.yaml"
-    _, args, model = parse(path)
-    devices = load_config_from_file(str(ROOT / f"configs/accelerate/{engine}.yaml")).num_processes
-    completions = devices * args.per_device_train_batch_size
-    assert completions * args.gradient_accumulation_steps == per_step * args.num_generations
-    assert completions * args.steps_per_generation == per_rollout * args.num_generations
-    assert args.max_steps * per_step == rollouts * per_rollout
-    assert (args.max_completion_length, args.vllm_max_model_length) == (tokens, tokens + 1024)
-    assert (model.model_name_or_path, args.output_dir) == (model_name, f"runs/{name}")
+    if "/" not in name:  # those of methods/ have their numbers on the page only
+        comments = " ".join(line.lstrip("# ") for line in path.read_text().splitlines() if line.startswith("#"))
+        names = ("AIME24", "AIME25", "AMC23", "MATH-500", "Minerva", "OlympiadBench", "mean")
+        assert ", ".join(f"{name} {number:.1f}" for name, number in zip(names, numbers, strict=True)) in comments
+
+
+def test_the_page_prints_every_departure():
+    page = (ROOT / "docs/recipes.md").read_text()
+    assert filled(page) == page, "python docs/hooks/departures.py"
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_a_held_recipe_is_the_measured_setting(name):
+    found = found_in(name)
+    measured = {
+        **{"advantage_shaping": "stare", "stare_variant": "C2", "stare_gate": "none", "hold_entropy": 0.5},
+        **{"dynamic_sampling": "resample", "dynamic_sampling_surplus": "keep", "dynamic_sampling_factor": 1},
+        **{"epsilon": 0.2, "epsilon_high": 0.28, "loss_type": "dapo", "beta": 0.0, "num_generations": 8},
+        **{"prompts_per_step": 16, "prompts_per_rollout": 64, "save_rollouts": 10},
+    }
+    assert {key: found[key] for key in measured} == measured
+
+
+@pytest.mark.parametrize("name", ENGINE_OF)
+def test_a_recipes_comments_have_its_own_sums_and_engine(name):
+    path = ROOT / f"configs/recipes/{name}.yaml"
+    _, args, _ = parse(path)
+    devices = devices_of(ENGINE_OF[name])
     assert devices % args.vllm_tensor_parallel_size == 0
-    assert args.advantage_shaping == name.split("_")[0]
-    if amplify:  # O1 attenuates nothing: M is left unset
-        assert (args.stare_variant, args.stare_amplify, args.stare_attenuate) == ("O1", amplify, 0.9)
-    # The comments' own sums, and the engine they name.
+    assert args.vllm_max_model_length == args.max_completion_length + 1024 and args.output_dir == f"runs/{name}"
     comments = "".join(line for line in path.read_text().splitlines(True) if line.startswith("#"))
-    assert f"--accelerate_config {engine}" in comments
+    assert f"--accelerate_config {ENGINE_OF[name]}" in comments
     sums = re.findall(r"= (\d+) GPUs? x (\d+)(?: \(\w+\))? x (\d+)", comments)
     ours = [args.gradient_accumulation_steps, args.steps_per_generation]
     expected = [(devices, args.per_device_train_batch_size, factor) for factor in dict.fromkeys(ours)]
@@ -117,14 +178,14 @@ def test_the_14b_recipe_takes_the_papers_m_with_a_variant_that_attenuates():
     assert (args.stare_amplify, args.stare_attenuate) == (1.05, 0.95)
 
 
-def test_the_7b_recipe_has_the_papers_settings():
-    _, args, _ = parse(ROOT / "configs/recipes/steer_qwen2.5_math_7b.yaml")
-    assert args.num_generations == 8
-    assert args.save_steps == 10 * 16  # 10 rollouts
-    assert (args.learning_rate, args.beta, args.max_completion_length) == (1e-6, 0, 3072)
-    assert (args.epsilon, args.epsilon_high, args.delta, args.steer_lambda_min) == (0.2, 0.28, 10, 0.8)
-    assert (args.temperature, args.top_p, args.loss_type) == (1, 1, "dapo")
-    assert (args.use_vllm, args.vllm_mode) == (True, "colocate")
+@pytest.mark.parametrize(("name", "others"), [("evaluate_steer", 1), ("evaluate_stare", 4)])
+def test_an_evaluation_asks_and_draws_as_its_paper(name, others, tmp_path):
+    model = save_tiny_model(tmp_path / "model")
+    flags = ["--config", name, "--model_name_or_path", str(model), "--output_dir", str(tmp_path / "out")]
+    (args,) = RecipeParser((EvalArguments,)).parse_args_and_config(flags)
+    first, rest = ("aime24", "aime25", "amc23"), ("math500", "minerva", "olympiadbench")
+    assert args.benchmarks == [f"{one}@32" for one in first] + [f"{one}@{others}" for one in rest]
+    assert (args.temperature, args.top_p, args.max_tokens, args.instruction) == (1, 0.7, 3072, "papers")
 
 
 METHODS = sorted(ROOT.glob("configs/recipes/methods/*.yaml"))
@@ -145,7 +206,7 @@ def test_every_method_has_a_recipe():
 def test_a_methods_recipe_changes_only_what_is_the_methods(path):
     base, own = load_recipe(ROOT / "configs/recipes/steer_qwen2.5_math_7b.yaml"), load_recipe(path)
     changed = {name for name in own if own[name] != base.get(name, object())}
-    clipping = {"epsilon", "epsilon_high", "delta", "loss_type", "shaping_scope", "hold_entropy"}
+    clipping = {"epsilon", "epsilon_high", "delta", "loss_type", "shaping_scope", "hold_entropy", "dynamic_sampling"}
     trl = {"entropy_coef", "use_adaptive_entropy", "entropy_coef_delta", "entropy_coef_max", "entropy_target"}
     trl |= {"top_entropy_quantile", "beta", "use_bias_correction_kl"}
     batch = {"per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"}

@@ -32,7 +32,7 @@ def test_every_tracker_gets_every_step(tmp_path, monkeypatch):
     trackers = ["--report_to", "trackio", "wandb", "tensorboard"]
     recipe = ["--config", "smoke_cpu", "--model_name_or_path", save_tiny_model(tmp_path / "tiny")]
     sizes = ["--max_steps", STEPS, "--save_strategy", "no"]
-    run("-m", "steer_trl.cli", "train", *recipe, *names, *trackers, *sizes, folder=tmp_path)
+    run("-m", "steer_trl.cli", "train", *recipe, *names, *trackers, *sizes, folder=tmp_path, launched=True)
     log = list(runlog.lines(tmp_path / "out/_logs/metrics.jsonl"))
     entropies = [entry["rollout_entropy"] for entry in log if "rollout_entropy" in entry]
     assert len(entropies) == STEPS

@@ -52,7 +52,7 @@ class TestHelp:
 
 class TestRecipes:
     def test_settings_of_a_method_that_the_command_line_leaves_out_are_left_out_and_said(self, capsys):
-        line = ["--config", "stare_lora_24gb", *NEEDED, "--use_vllm", "false"]
+        line = ["--config", "smoke_cpu", *NEEDED, "--use_vllm", "false"]
         assert parse(line)[1].stare_target_entropy == 0.8 and capsys.readouterr().err == ""
         _, args, _ = parse([*line, "--advantage_shaping", "none"])
         assert args.shaping_names == () and args.stare_target_entropy == 0.3
@@ -60,7 +60,7 @@ class TestRecipes:
         assert said.startswith("steer-trl train: note: stare_target_entropy, stare_target_entropy_unit of recipe")
 
     def test_what_is_typed_beside_the_method_is_not_left_out(self):
-        line = ["--config", "stare_lora_24gb", *NEEDED, "--use_vllm", "false", "--advantage_shaping", "none"]
+        line = ["--config", "smoke_cpu", *NEEDED, "--use_vllm", "false", "--advantage_shaping", "none"]
         with pytest.raises(ValueError, match=r"stare_amplify=1\.2 is a setting of 'stare'"):
             parse([*line, "--stare_amplify", "1.2"])
 
@@ -85,7 +85,7 @@ class TestData:
         assert "What is 3+1?" in data[3]["prompt"][-1]["content"]
 
     def test_without_math_every_column_is_the_functions(self, table):
-        args = MathArguments(dataset_name=table, prompt_column="frage", reward_funcs=["a.b"], limit=2)
+        args = MathArguments(dataset_name=[table], prompt_column="frage", reward_funcs=["a.b"], limit=2)
         args.instruction = "Say {problem}"
         with pytest.raises(ValueError, match="prompt"):  # a column of that name is there already
             args.load_dataset()

@@ -1,13 +1,17 @@
 """Math data: every schema in, one shape out; what goes is counted, what is wrong gets one clear error."""
 
 import json
+from pathlib import Path
 
 import pytest
 from datasets import Dataset
 from support import SHARED
+from support.runs import save_tiny_model
+from transformers import AutoTokenizer
 
 from steer_trl.data import SOURCES, load_math_dataset
 from steer_trl.data.instructions import INSTRUCTIONS, with_instruction, without_instruction
+from steer_trl.data.lengths import drop_long_prompts
 
 QUESTION = "What is 2+2?"
 MESSAGES = [{"role": "user", "content": QUESTION}]
@@ -197,9 +201,35 @@ def test_names_that_are_not_unique_are_no_names(save):
     assert load_math_dataset(save(rows))["id"] == ["0", "1", "2"]
 
 
+def test_several_sets_are_mixed_without_the_copies_between_them(save, tmp_path, capsys):
+    one = save([{"problem": f"{i}+1?", "answer": str(i + 1)} for i in range(3)])
+    two = tmp_path / "two.jsonl"
+    shared = {"prompt": [{"role": "user", "content": "2+1?"}], "reward_model": {"ground_truth": '["3", "03"]'}}
+    disagreeing = {"prompt": [{"role": "user", "content": "0+1?"}], "reward_model": {"ground_truth": '["7"]'}}
+    own = {"prompt": [{"role": "user", "content": "8+1?"}], "reward_model": {"ground_truth": '["9"]'}}
+    two.write_text("".join(json.dumps(row) + "\n" for row in (shared, disagreeing, own)))
+    mixed = load_math_dataset([one, str(two)])
+    assert mixed["solution"][:] == [r"\boxed{2}", r"\boxed{3}", r"\boxed{9}"]
+    assert mixed["source"][:] == [Path(one).stem, Path(one).stem, "two"]
+    assert "3 problems from 6 rows. Removed: 2 copies, 1 problems whose copies disagree." in said(capsys)
+
+
+def test_long_prompts_are_dropped_and_counted(tmp_path, capsys):
+    tokenizer = AutoTokenizer.from_pretrained(save_tiny_model(tmp_path / "tiny"))
+    texts = ["1", "1 + 1 = " * 20]
+    for prompts in (texts, [[{"role": "user", "content": text}] for text in texts]):
+        rows = Dataset.from_dict({"prompt": prompts, "solution": ["1", "2"]})
+        assert drop_long_prompts(rows, tokenizer, 50)["solution"][:] == ["1"]
+        assert "Removed 1 of 2 prompts with more than 50 tokens" in capsys.readouterr().err
+        assert len(drop_long_prompts(rows, tokenizer, 10_000)) == 2
+        assert "Removed" not in capsys.readouterr().err
+    with pytest.raises(ValueError, match="max_prompt_length=1 leaves none of the 2 prompts"):
+        drop_long_prompts(rows, tokenizer, 1)
+
+
 def test_every_short_name_is_pinned_or_known_not_to_be():
     unpinned = [name for name, source in SOURCES.items() if source.revision is None]
-    assert unpinned == ["dapo-math-17k-cleaned"]
+    assert unpinned == ["dapo-math-17k-cleaned", "skywork-or1-math", "polaris-53k"]
     assert all(len(source.revision) == 40 for source in SOURCES.values() if source.revision)
 
 

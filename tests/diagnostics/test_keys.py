@@ -11,12 +11,14 @@ from support import ROOT
 
 from steer_trl.diagnostics import RULES
 from steer_trl.diagnostics.estimators import CORRELATION
-from steer_trl.diagnostics.keys import KEYS, PANELS, READ_BY_ALARMS, SUMMED, names
+from steer_trl.diagnostics.keys import KEYS, PANELS, SUMMED, is_read_by_alarms, names
+from steer_trl.diagnostics.no_learning import SMALLEST_STEP
 
 REGISTRY = ROOT / "steer_trl/diagnostics/keys"
 SOURCES = sorted(path for path in ROOT.glob("steer_trl/**/*.py") if REGISTRY not in path.parents)
 BY_NAME = {key.name: key for key in KEYS}
 OWN = {key.name for key in KEYS if key.origin in ("training", "diagnostics")}
+BELOW_1 = ("frac_reward_zero_std", "completions/clipped_ratio", "math_reward/unanswered")  # else rules look no further
 LOG_WRITERS = ("shaping", "diagnostics", "trainer", "rewards")
 
 
@@ -58,7 +60,7 @@ def test_a_key_of_ours_is_named_in_the_code_that_computes_it_and_nowhere_else(na
 
 def test_a_key_of_trls_is_named_at_most_where_it_is_replaced():
     """`entropy`, `learning_rate` and the like are names of other things as well."""
-    theirs = [key.name for key in KEYS if key.origin == "TRL" and re.search("/|frac_", key.name)]
+    theirs = [key.name for key in KEYS if key.origin == "TRL" and re.search("/|frac_", key.name) and not key.family]
     assert "frac_reward_zero_std" in theirs
     named = Counter(name for name in theirs for path in SOURCES if name in STRINGS[path])
     assert max(named.values()) <= 1
@@ -85,7 +87,9 @@ def test_the_alarms_read_the_keys_that_say_so():
 
     class Asked(dict):
         def __init__(self):
-            super().__init__({"first": 1.0} | {key.name: 1.0 for key in KEYS})  # of which types are checked
+            numbers = {key.name: 1.0 for key in KEYS} | dict.fromkeys(BELOW_1, 0.5)
+            highest = {f"highest {key}": value for key, value in numbers.items()}
+            super().__init__({"first": 1.0} | numbers | highest)  # of the first, types are checked
             self.keys_asked = set()
 
         def __getitem__(self, key):
@@ -103,10 +107,12 @@ def test_the_alarms_read_the_keys_that_say_so():
     for rule in RULES:
         log = Asked()
         rule.measure(log)
-        rows = {key.name for key in KEYS if rule.name in key.alarms}
-        assert rows == log.keys_asked - {"first"}, rule.name
+        asked = {key.removeprefix("highest ") for key in log.keys_asked} - {"first", SMALLEST_STEP}
+        rows = {key.name for key in KEYS if rule.name in key.alarms and not key.family}
+        assert rows == asked, rule.name
     assert {alarm for key in KEYS for alarm in key.alarms} == {rule.name for rule in RULES}
-    assert frozenset(key.name for key in KEYS if key.alarms) == READ_BY_ALARMS
+    assert is_read_by_alarms("rewards/mine/std") and not is_read_by_alarms("rewards/mine")
+    assert is_read_by_alarms("entropy") and not is_read_by_alarms("kl")
 
 
 def test_what_is_summed_is_of_ours_and_has_its_estimator():

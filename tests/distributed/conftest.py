@@ -1,4 +1,4 @@
-"""Runs of the real trainer on given completions: alone, or on two processes under `accelerate launch`."""
+"""Runs of the real trainer on given completions: alone, or on two processes."""
 
 import json
 from pathlib import Path
@@ -13,10 +13,10 @@ SCRIPT = Path(__file__).parent / "fixed_rollout.py"
 def run_cases(tmp_path_factory):
     """Train cases in one call: `run_cases(cases)`, or on two processes `run_cases(cases, "cpu_2_processes")`."""
 
-    def train(cases, engine=None):
+    def train(cases, engine=None, **options):
         folder = tmp_path_factory.mktemp("cases")
         (folder / "cases.json").write_text(json.dumps(cases))
-        processes.run(SCRIPT, "cases.json", "out.json", engine=engine, folder=folder)
+        processes.run(SCRIPT, "cases.json", "out.json", engine=engine, folder=folder, **options)
         return json.loads((folder / "out.json").read_text())
 
     return train

@@ -69,7 +69,13 @@ ADAPTIVE = {
 RUNS = {
     "adaptive": ADAPTIVE,
     "resample": ADAPTIVE | {"dynamic_sampling": "resample", "dynamic_sampling_factor": 2},
-    "held": {"advantage_shaping": "repo_r", "hold_entropy": 10.0, "hold_entropy_unit": "nats"},
+    "held": {
+        "advantage_shaping": "repo_r",
+        "hold_entropy": 10.0,
+        "hold_entropy_unit": "nats",
+        "hold_entropy_final": 2.0,
+        "hold_entropy_decay_start": 0.2,
+    },
 }
 
 

@@ -9,8 +9,9 @@ from support import ROOT
 from support.processes import engine_on_cpu, flags, run
 from transformers import AutoModelForCausalLM
 
+from steer_trl import runlog
 from steer_trl.countdown.model import supervised_start
-from steer_trl.countdown.task import split_problems
+from steer_trl.countdown.task import problems
 
 ENGINES = {"ddp": "MULTI_CPU x 2", "zero2": "DEEPSPEED 2 x 2", "zero3": "DEEPSPEED 3 x 2", "fsdp2": "FSDP x 2"}
 CASES = {
@@ -47,7 +48,7 @@ def configuration(request, tmp_path_factory):
 @pytest.fixture(scope="module")
 def engine(configuration, run_cases):
     name, path = configuration
-    results = dict(zip(CASES, run_cases(cases(4), path), strict=True))
+    results = dict(zip(CASES, run_cases(cases(4), path, launched=True), strict=True))
     assert {result["engine"] for result in results.values()} == {ENGINES[name]}
     return results
 
@@ -67,19 +68,26 @@ def test_trains_as_a_single_process_does(alone, engine, case):
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
     folder = tmp_path_factory.mktemp("start")
-    supervised_start(folder, 20, split_problems(20)[1])
+    supervised_start(folder, 20)
     return folder
 
 
 def test_trains_the_quickstarts_task(configuration, start, tmp_path):
-    """Generates, is rewarded, learns, and leaves a whole model behind, from which the evaluation draws."""
-    fields = {"start": start, "output_dir": tmp_path / "out", "held_out": 20, "max_steps": 2, "stare_variant": "C2"}
+    """Generates, is rewarded, learns, is evaluated by every rank, and leaves a whole model behind."""
+    for split in ("train", "validation"):
+        rows = problems(split)[: None if split == "train" else 20]
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    fields = {"config": "countdown", "model_name_or_path": start, "dataset_name": "train.jsonl", "output_dir": "out"}
+    fields |= {"eval_benchmarks": "validation=validation.jsonl@2", "per_device_eval_batch_size": 40, "max_steps": 2}
     fields |= {"per_device_train_batch_size": 8, "entropy_coef": 0.01}  # so young a model gets nothing right
-    script, methods = ROOT / "tests/distributed/countdown_run.py", ["--advantage_shaping", "steer", "stare"]
+    fields |= {"eval_steps": 2, "stare_variant": "C2", "save_strategy": "no"}
+    script, methods = ROOT / "tests/distributed/train_run.py", ["--advantage_shaping", "steer", "stare"]
     run(script, *flags(fields), *methods, engine=configuration[1], folder=tmp_path)
-    measured = json.loads((tmp_path / "out/measured.json").read_text())
-    assert all(np.isfinite(log["entropy"]) for log in measured["log"][:2])
-    assert set(measured["final"]) == {"T=1", "top-p 0.7", "greedy"}
+    log = list(runlog.lines(tmp_path / "out/_logs/metrics.jsonl"))
+    entropies = [entry["entropy"] for entry in log if "entropy" in entry]
+    assert len(entropies) == 2 and np.isfinite(entropies).all()
+    for sampling in ("papers", "greedy", "t1"):
+        assert (tmp_path / f"out/benchmarks/step-2/{sampling}/summary.json").exists()
     before, after = (AutoModelForCausalLM.from_pretrained(folder).state_dict() for folder in (start, tmp_path / "out"))
     assert before.keys() == after.keys()
     assert any(not torch.equal(before[name], after[name]) for name in before)

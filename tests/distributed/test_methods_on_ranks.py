@@ -2,17 +2,16 @@
 
 import numpy as np
 import pytest
+from support.methods.batches import ON_ROLLOUTS
 from support.methods.cases import CASES, threshold
 from support.processes import TWO_PROCESSES
 
 from steer_trl.shaping import SHAPERS
-from steer_trl.shaping.base import OF_ROLLOUTS
 
 # (processes, sequences per micro-batch, micro-batches): 16 completions in each
 SPLITS = [(1, 16, 1), (1, 2, 8), (2, 8, 1), (2, 1, 8)]
 # 24 completions in three groups, the second of which lies on both ranks
 ACROSS_RANKS = [(1, 24, 1), (2, 12, 1), (2, 3, 4)]
-ON_ROLLOUTS = [name for name, method in SHAPERS.items() if any(map(method.overrides, OF_ROLLOUTS))]
 
 
 def case(name, size, count, variant):

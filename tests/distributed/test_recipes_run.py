@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 # Kind: recipe, engine, tokens of a completion, what the engine calls itself.
 KINDS = {
     "full": ("steer_qwen2.5_math_1.5b", "zero2", 8, "DEEPSPEED x 2"),
-    "lora": ("stare_lora_24gb", "single_gpu", 8, "NO x 1"),
+    "lora": ("held_lora_24gb", "single_gpu", 8, "NO x 1"),
     "long": ("stare_long_cot_r1_distill_1.5b", "ddp", 256, "MULTI_CPU x 2"),
     "zero3": ("steer_qwen2.5_math_7b", "zero3", 8, "DEEPSPEED x 2"),
     "fsdp2": ("stare_short_cot_qwen2.5_math_7b", "fsdp2", 8, "FSDP x 2"),
@@ -38,7 +38,7 @@ def problems(tmp_path_factory):
 @pytest.mark.parametrize("kind", KINDS)
 def test_starts_from_its_own_yaml(kind, tiny, problems, tmp_path):
     recipe, engine, tokens, expected = KINDS[kind]
-    benchmark, samples = ("math500", 1) if kind == "lora" else ("aime24", 32)
+    benchmark, samples = ("math500", 4) if kind == "lora" else ("aime24", 32)
     sizes = {
         "model_name_or_path": tiny,
         "dtype": "float32",
@@ -52,7 +52,7 @@ def test_starts_from_its_own_yaml(kind, tiny, problems, tmp_path):
         "max_steps": 2,
         "save_steps": 2,
         "eval_steps": 2,
-        **({"dynamic_sampling_max_attempts": 1} if recipe.startswith("stare") else {}),  # nothing is correct here
+        **({"dynamic_sampling_max_attempts": 1} if not recipe.startswith("steer") else {}),  # nothing is correct here
         "use_vllm": "false",
         "use_cpu": "true",
         "bf16": "false",

@@ -62,7 +62,7 @@ def test_killed_and_resumed(model, whole, tmp_path, moment):
 
 
 def test_killed_and_resumed_on_two_processes(model, tmp_path):
-    """With a regulator, whose state is that of all ranks; adaptive STARE's is tested above, on one."""
+    """With a regulator, whose state is that of all ranks, while its level falls; STARE's is tested above, on one."""
     whole, folder = tmp_path / "whole", tmp_path / "out"
     run(model, whole, "never", "held", engine=TWO_PROCESSES)
     assert run(model, folder, "update 6", "held", engine=TWO_PROCESSES, check=False).returncode != 0
@@ -70,6 +70,8 @@ def test_killed_and_resumed_on_two_processes(model, tmp_path):
     same_ending(whole, folder)
     strengths = {entry["hold_entropy/strength"] for entry in logged(whole) if "hold_entropy/strength" in entry}
     assert len(strengths) > 1  # there was a state to lose
+    levels = [entry["hold_entropy/target"] for entry in logged(folder) if "hold_entropy/target" in entry]
+    assert levels == pytest.approx([10.0] * 4 + [8.0] * 4 + [4.0] * 2)  # of rollouts at step 0, 4 and 8 of 10
     assert (folder / "checkpoint-2/rollout_1_of_2.pt").exists()
 
 

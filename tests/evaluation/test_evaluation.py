@@ -3,8 +3,6 @@
 import json
 import shutil
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import combinations
 from math import comb, isnan, sqrt
@@ -17,7 +15,7 @@ from accelerate import Accelerator
 from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
-from support import ENVIRONMENT, ROOT, SHARED
+from support import SHARED, processes
 from support.runs import CHARACTERS, same_parameters, save_tiny_model
 from trl.generation.vllm_generation import VLLMGeneration
 
@@ -461,10 +459,6 @@ def aime24(tmp_path_factory):
     return path
 
 
-def command(*arguments):
-    return {"args": [sys.executable, "-m", *map(str, arguments)], "env": ENVIRONMENT, "text": True}
-
-
 @pytest.fixture
 def sums(tmp_path):
     path = tmp_path / "sums.jsonl"
@@ -496,15 +490,15 @@ class TestCommand:
         def arguments(folder, module="steer_trl.cli"):
             sizes = ["--max_tokens", 16, "--batch_size", 16, "--output_dir", tmp_path / folder]
             model = ["--model_name_or_path", tiny_folder, "--benchmarks", f"aime24={aime24}@8"]
-            return command(module, "eval", *model, *sizes)
+            return ["-m", module, "eval", *model, *sizes]
 
-        done = subprocess.run(**arguments("whole"), check=True, capture_output=True)
+        done = processes.run(*arguments("whole"))
         assert "aime24" in done.stdout and "Wrote" in done.stdout
-        killed = subprocess.run(**arguments("cut", "support.killed_eval"), start_new_session=True, capture_output=True)
+        killed = processes.run(*arguments("cut", "support.killed_eval"), check=False)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         drawn = (tmp_path / "cut/completions.jsonl").read_text().count("\n")
         assert drawn == 7 * 16 and not (tmp_path / "cut/summary.json").exists()
-        subprocess.run(**arguments("cut"), check=True, capture_output=True)
+        processes.run(*arguments("cut"))
         for name in ("completions.jsonl", "summary.json", "settings.json"):
             assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
         metrics = json.loads((tmp_path / "whole/summary.json").read_text())["benchmarks"]["aime24"]
@@ -570,11 +564,8 @@ class TestCommand:
             "--batch_size",
             4,
         ]
-        engine = ROOT / "configs/accelerate/cpu_2_processes.yaml"
-        launch = ["accelerate.commands.launch", "--config_file", engine, "-m"]
-        for folder, prefix in (("one", []), ("two", launch)):
-            whole = [*prefix, "steer_trl.cli", "eval", *model, "--output_dir", tmp_path / folder]
-            subprocess.run(**command(*whole), check=True, capture_output=True)
+        for folder, engine in (("one", None), ("two", processes.TWO_PROCESSES)):
+            processes.run("-m", "steer_trl.cli", "eval", *model, "--output_dir", tmp_path / folder, engine=engine)
         for name in ("completions.jsonl", "summary.json"):
             assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 

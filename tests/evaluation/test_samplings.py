@@ -7,10 +7,21 @@ from datasets import Dataset
 from support.runs import save_tiny_model
 
 from steer_trl import SteerGRPOTrainer
+from steer_trl.cli.arguments import MathArguments
 from steer_trl.cli.compare import main as compare
 from steer_trl.cli.evaluate import EvalArguments, run
-from steer_trl.countdown.task import countdown_reward, solutions, split_problems
-from steer_trl.evaluation import Benchmark, BenchmarkEvaluation, RewardJudge, Sampling, load_samplings
+from steer_trl.countdown.task import countdown_reward, problems, solutions
+from steer_trl.data.instructions import INSTRUCTIONS, OF_THE_PAPERS, with_instruction
+from steer_trl.evaluation import (
+    Benchmark,
+    BenchmarkEvaluation,
+    RewardJudge,
+    Sampling,
+    load_benchmarks,
+    load_samplings,
+)
+from steer_trl.report.evaluations import evaluated
+from steer_trl.report.read import find_runs
 
 
 class TestNames:
@@ -54,7 +65,7 @@ class TestNames:
 
 class TestJudges:
     def test_a_reward_function_judges_texts_as_it_rewards_them(self):
-        prompts = split_problems(4)[0]
+        prompts = [row["prompt"] for row in problems("test")[:4]]
         texts = [solutions(prompts[0])[0], "1+1=3", solutions(prompts[2])[1], ""]
         verdicts = RewardJudge(countdown_reward)(
             texts, [{"prompt": prompt, "id": str(i)} for i, prompt in enumerate(prompts)]
@@ -124,14 +135,14 @@ def test_one_way_to_draw_among_several_draws_what_it_does_alone(model, sums, tmp
 
 
 def test_any_task_is_evaluated_by_its_own_reward(model, tmp_path):
-    problems = tmp_path / "task.jsonl"
-    problems.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in split_problems(6)[0]))
+    path = tmp_path / "task.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in problems("test")[:6]))
     judge = "steer_trl.countdown.task.countdown_reward"
-    found = run(arguments(model, tmp_path / "out", f"{problems}@2", judge=judge, samplings=["t1", "t2"]))
+    found = run(arguments(model, tmp_path / "out", f"{path}@2", judge=judge, samplings=["t1", "t2"]))
     assert found["t2"]["benchmarks"]["task"]["problems"] == 6 and found["t1"]["settings"]["judge"] == judge
     entries = [json.loads(line) for line in (tmp_path / "out/t1/completions.jsonl").read_text().splitlines()]
-    prompts = dict(enumerate(split_problems(6)[0]))
-    rewards = countdown_reward([prompts[int(e["id"])] for e in entries], [e["completion"] for e in entries])
+    prompts = {row["id"]: row["prompt"] for row in problems("test")}
+    rewards = countdown_reward([prompts[e["id"]] for e in entries], [e["completion"] for e in entries])
     assert [entry["correct"] for entry in entries] == [reward > 0 for reward in rewards]
 
 
@@ -144,6 +155,25 @@ def test_each_benchmark_has_its_own_instruction(model, sums, tmp_path):
     wordings.write_text("other: '{problem}'\n")
     with pytest.raises(ValueError, match="instruction: 'other' is no benchmark of"):
         run(arguments(model, tmp_path / "y", sums, instruction=str(wordings)))
+
+
+def test_the_papers_test_files_ask_each_benchmark_in_their_way(model, tmp_path):
+    names = {name: tmp_path / f"{name}.jsonl" for name in (*OF_THE_PAPERS, "mine")}
+    for path in names.values():
+        path.write_text(json.dumps({"problem": "1+1=", "answer": "2"}) + "\n")
+    of_each = [f"{name}={path}" for name, path in names.items()]
+    asked = {b.name: b.dataset[0]["prompt"][-1]["content"] for b in load_benchmarks(of_each, "either", "papers")}
+    assert asked["math500"] == asked["minerva"] == asked["olympiadbench"] == "1+1="
+    assert (
+        asked["aime24"] == asked["aime25"] == asked["amc23"] == with_instruction("1+1=", INSTRUCTIONS["answer_line"])
+    )
+    assert asked["mine"] == with_instruction("1+1=", INSTRUCTIONS["boxed"])  # no file of the papers'
+    with pytest.raises(ValueError, match="answer_format must be 'either' with instruction='papers'"):
+        arguments(model, tmp_path / "x", of_each[0], instruction="papers")
+    args = MathArguments(eval_benchmarks=of_each[:1], eval_instruction="papers")
+    evaluation = args.load_evaluation(max_tokens=8)
+    assert [v.correct for v in evaluation.judge(["Answer: 2"], [{"solution": "2"}])] == [True]
+    assert evaluation.benchmarks[0].dataset[0]["prompt"][-1]["content"] == asked["aime24"]
 
 
 @pytest.mark.parametrize(
@@ -188,6 +218,8 @@ def test_several_samplings_during_training(train, tmp_path):
     lines = (tmp_path / "run/benchmarks/step-2/t1/completions.jsonl").read_text().splitlines()
     right = [json.loads(line)["correct"] for line in lines]
     assert len(right) == 12 and sum(right) / 12 == pytest.approx(logged[1]["eval_sums_t1_avg@4"])
+    shown = evaluated(*find_runs([tmp_path / "run"]))
+    assert shown.step == 2 and set(shown.intervals) == {key for key in logged[0] if key.startswith("eval_sums_")}
     card = (tmp_path / "run/checkpoint-2/README.md").read_text()
     assert "temperature 0.0" in card and "temperature 1.0, top-p 1.0" in card
     with pytest.raises(ValueError, match=r"metric_for_best_model must be one of .*sums_greedy_avg@1"):

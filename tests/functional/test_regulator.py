@@ -13,17 +13,19 @@ from steer_trl.functional import EntropyRegulator
 TARGETS = (0.8, 0.65, 0.5)  # of an entropy of 1
 
 
-def hold(regulator, steps, drift=-0.02, authority=0.05, noise=0.0, start=1.0, slow=0.0, seed=0):
+def hold(regulator, steps, drift=-0.02, authority=0.05, noise=0.0, start=1.0, slow=0.0, dead=0, seed=0):
     """Entropies of a policy that loses `-drift` of its log-entropy per rollout, and gains `authority * strength`.
 
-    A share `slow` of what a strength did to the last rollout's change stays for the next: momentum.
+    A share `slow` of what a strength did to the last rollout's change stays for the next: momentum. A strength begins
+    to act `dead` rollouts after its own.
     """
     rng, log_entropy, speed, entropies = random.Random(seed), math.log(start), 0.0, []
+    strengths = [0.0] * dead
     for step in range(steps):
         seen = math.exp(log_entropy + rng.gauss(0, noise))
-        strength = regulator.update(seen)
+        strengths.append(regulator.update(seen, step / steps))
         entropies.append(math.exp(log_entropy))
-        push = (drift(step) if callable(drift) else drift) + authority * strength
+        push = (drift(step) if callable(drift) else drift) + authority * strengths.pop(0)
         speed = slow * speed + (1 - slow) * push
         log_entropy += speed
     return entropies
@@ -58,6 +60,39 @@ def test_holds_three_targets_without_retuning(target, plant, low):
     assert sum(abs(h - target) <= 0.1 * target for h in entropies[80:]) >= 0.9 * len(entropies[80:])
 
 
+FALLING = [(0.8, 0.4, 0.6), (0.5, 0.25, 0.6), (0.65, 0.2, 0.3)]  # from, to, after this share of the training
+
+
+@pytest.mark.parametrize("low", [0.0, -1.0], ids=["keeps", "spends"])
+@pytest.mark.parametrize("schedule", FALLING, ids=str)
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: "-".join(plant) or "plain")
+def test_follows_a_level_that_falls_with_the_same_gains(schedule, plant, low):
+    start, final, decay_start = schedule
+    regulator = EntropyRegulator(start, low, 1.0, final=final, decay_start=decay_start)
+    entropies = hold(regulator, 400, **plant)[80:]
+    fallen = [max(step / 400 - decay_start, 0) / (1 - decay_start) for step in range(80, 400)]
+    errors = [abs(h / (start - (start - final) * share) - 1) for h, share in zip(entropies, fallen, strict=True)]
+    assert sum(errors) / len(errors) <= 0.05
+    assert sum(error <= 0.1 for error in errors) >= 0.9 * len(errors)
+
+
+def test_a_falling_level_pushes_nothing_down_where_the_entropy_stays():
+    regulator = EntropyRegulator(0.8, 0.0, 1.0, final=0.2)
+    assert hold(regulator, 100, drift=0.0) == [1.0] * 100
+    assert regulator.strength == 0 and regulator.at_bound == 0
+
+
+def test_the_level_of_a_run_that_was_made_longer_rises_along_a_path():
+    """A resume with more steps is at a smaller share of the training than its checkpoint."""
+    regulator = EntropyRegulator(0.8, 0.0, 1.0, final=0.2, decay_start=0.5)
+    for progress in (0.0, 0.6, 0.9):
+        regulator.update(0.32, progress)
+    assert regulator.target == pytest.approx(0.32)
+    assert regulator.update(0.32, 0.5) <= 0.01 and regulator.target == pytest.approx(0.8)
+    assert regulator.reference == pytest.approx(0.32)
+    assert regulator.update(0.32, 0.51) < 1.0 and regulator.reference < 0.4
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_spends_holds_an_entropy_that_rises_by_itself(target):
     assert mean_error(hold(EntropyRegulator(target, -1.0, 1.0), 400, drift=0.01), target) <= 0.05
@@ -69,7 +104,7 @@ def test_what_keeps_does_nothing_to_a_run_that_stays_above_the_level(target, dri
     """The advertised setting once spent entropy here: at the learning rates of real models most runs are like this."""
     regulator, strengths = EntropyRegulator(target, 0.0, 1.0), set()
     update = regulator.update
-    regulator.update = lambda entropy: strengths.add(update(entropy)) or regulator.strength
+    regulator.update = lambda *seen: strengths.add(update(*seen)) or regulator.strength
     entropies = hold(regulator, 100, drift=drift)
     assert strengths == {0.0} and regulator.at_bound == 0
     assert entropies == pytest.approx([math.exp(drift * step) for step in range(100)])
@@ -191,6 +226,9 @@ def test_a_non_finite_entropy_changes_nothing(entropy):
         {"deadband": 1.0},
         {"integral": -1.0},
         {"gain": 0.0},
+        {"decay_start": 1.0},
+        {"final": 0.6},
+        {"final": 0.0},
     ],
 )
 def test_wrong_settings_are_named(wrong):
@@ -198,7 +236,9 @@ def test_wrong_settings_are_named(wrong):
         EntropyRegulator(**{"target": 0.5, "low": -1.0, "high": 1.0} | wrong)
 
 
-@pytest.mark.parametrize("wrong", [{}, {"strength": "1"}, {"sum": math.nan}, {"at_bound": -1}, {"error": "x"}, [1]])
+@pytest.mark.parametrize(
+    "wrong", [{}, {"strength": "1"}, {"sum": math.nan}, {"at_bound": -1}, {"error": "x"}, {"level": 0.0}, [1]]
+)
 def test_a_state_that_cannot_be_is_refused_whole(wrong):
     regulator = EntropyRegulator(0.7, -1, 1)
     regulator.update(0.5)

@@ -26,7 +26,9 @@ from steer_trl.hub.card import (
     settings,
 )
 from steer_trl.redact import public
-from steer_trl.shaping import SHAPERS
+from steer_trl.shaping.methods import SETTINGS
+
+QUADRANT = {"quadrant", "quadrant_action", "quadrant_fraction"}
 
 
 def config(**fields):
@@ -177,6 +179,25 @@ class TestSettings:
         assert {"steer_mapping", "clip_cov_fraction", "shaping_scope"} <= found.keys()
         assert not {"stare_variant", "output_dir", "hub_token", "beta"} & found.keys()
 
+    @pytest.mark.parametrize(
+        ("methods", "expected"),
+        [
+            (
+                "grpo_s",
+                {"gtpo_reward_weight", "gtpo_entropy_weight", "grpo_s_epsilon_low", "grpo_s_epsilon_high"}
+                | {"correct_threshold", "epsilon", "epsilon_high", "loss_type"},  # its loss changes the last three
+            ),
+            ("psr", {"w_reinforce_positive", "correct_threshold"}),
+            ("opo", set()),
+            (["position", "quadrant"], {"position_gamma", "position_slope"} | QUADRANT),
+        ],
+    )
+    def test_every_setting_that_a_method_reads_and_none_of_another(self, methods, expected):
+        """Whatever the names of its settings: GRPO-S reads two of GTPO's."""
+        found = settings(config(advantage_shaping=methods)).keys()
+        of_run = settings(config(advantage_shaping="none")).keys()
+        assert found - of_run == expected
+
     def test_only_what_is_allowed_is_in_the_card_or_told_to_trackers(self):
         args = config(
             hub_token="sesame 1",
@@ -206,7 +227,7 @@ class TestSettings:
 
     def test_every_text_of_a_method_may_leave(self):
         """A method's texts are names from a list, which its own checks hold."""
-        own = [field for field in fields(SteerGRPOConfig) if field.name.startswith(tuple(SHAPERS))]
+        own = [field for field in fields(SteerGRPOConfig) if field.name in SETTINGS]
         options = {field.name: field.default for field in own if field.default is not MISSING}
         assert len(options) > 40 and public(options) == options
 

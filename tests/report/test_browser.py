@@ -2,12 +2,15 @@
 
 import json
 import random
+import re
 import shutil
 import time
 
 import pytest
 from selenium.webdriver import ActionChains, Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from support.evaluations import SETTINGS, write_evaluation
 from support.run_folders import SCRIPT, alarm, completion, write_held, write_hostile, write_run, write_state
 
 from steer_trl import report, runlog
@@ -295,3 +298,175 @@ def test_a_run_of_plain_trl_has_its_curves_and_says_how_tokens_are_kept(browser,
     assert titles == ["Policy entropy", "Reward"]
     assert "log_tokens=50" in browser.find_element(By.ID, "tokens").text
     assert complaints(browser) == []
+
+
+HOUR = 3600
+
+
+def write_paced(folder, tokens, hours, steps=40, skill=0.4, **settings):
+    """A run that writes so many tokens and takes so long in all, evaluated at its end."""
+    folder.mkdir(parents=True)
+    (folder / "_logs").mkdir()
+    run = {"methods": [], "max_steps": steps, "started": 1.79e9, "settings": {"note": folder.name} | settings}
+    (folder / "_logs/run.json").write_text(json.dumps(run))
+    for step in range(1, steps + 1):
+        share = step / steps
+        entry = {"step": step, "entropy": 1 - share / 2, "num_tokens": tokens * share}
+        runlog.append(folder, entry | {"time": 1.79e9 + HOUR * hours * share})
+    path = write_evaluation(folder / f"benchmarks/step-{steps}", [skill - 0.2, skill, skill + 0.2] * 20, tokens)
+    pairs = json.loads((path / "summary.json").read_text())["benchmarks"]["a"]["metrics"]
+    entry = {"step": steps, "time": 1.79e9 + HOUR * hours} | {
+        f"eval_a_{key}": mean for key, (mean, _) in pairs.items()
+    }
+    runlog.append(folder, entry)
+    for place in range(4):
+        runlog.append(folder, completion(20, place, random.Random(0)), "tokens/step-00000020.jsonl")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def paced(tmp_path_factory):
+    """A run, and one that takes as many steps over thrice the tokens in twice the time and solves more."""
+    folder = tmp_path_factory.mktemp("paced")
+    write_paced(folder / "plain", 1_000_000, 2)
+    write_paced(folder / "sampled", 3_000_000, 4, skill=0.7)
+    return report.write([folder], folder / "report.html")
+
+
+def axis(browser):
+    """What is pressed, and where the axis and each run's curve end."""
+    script = (
+        "const lines = linesOf(DATA.panels[0], 'entropy'); return [document.querySelector('.over [aria-pressed=true]')"
+        ".textContent, axisRange()[1], ...lines.map(line => line.curve[0].at(-1))]"
+    )
+    return browser.execute_script(script)
+
+
+def test_curves_are_drawn_over_what_one_chooses(browser, paced):
+    opened(browser, paced)
+    assert axis(browser) == ["steps", 40, 40, 40]
+    browser.find_element(By.ID, "over-tokens").click()
+    assert axis(browser) == ["tokens", 3e6, 1e6, 3e6]
+    assert "prompts and completions" in browser.find_element(By.ID, "drawing").text
+    browser.find_element(By.ID, "over-hours").click()
+    assert axis(browser) == ["hours", 4, 2, 4]
+    over = browser.find_element(By.CSS_SELECTOR, ".panel .u-over")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", over)
+    ActionChains(browser).move_to_element_with_offset(over, int(-0.25 * over.size["width"]), 0).perform()
+    legend = browser.execute_script("return document.querySelector('.panel .legend').textContent")
+    assert re.search(r"plain0\.7[45]\d*sampled0\.8[78]\d*(1|0\.99\d*|1\.0\d*) h$", legend)  # after one of four hours
+    assert complaints(browser) == []
+
+
+def test_tokens_are_those_that_were_generated_where_all_logs_count_them(browser, tmp_path):
+    for name in ("old", "new"):
+        folder = write_paced(tmp_path / "runs" / name, 1000, 1)
+        if name == "new":
+            path = folder / "_logs/metrics.jsonl"
+            entries = [json.loads(line) for line in path.read_text().splitlines()]
+            counted = [entry | {"generated_tokens": 10 * entry["step"]} for entry in entries]
+            path.write_text("".join(json.dumps(entry) + "\n" for entry in counted))
+    opened(browser, report.write([tmp_path / "runs"], tmp_path / "report.html"))
+    browser.execute_script("drawOver('tokens')")
+    assert axis(browser) == ["tokens", 1000, 1000, 1000]
+    assert "prompts and completions" in browser.find_element(By.ID, "drawing").text
+    browser.execute_script("[...document.querySelectorAll('.chip')].find(one => one.textContent === 'old').click()")
+    assert axis(browser) == ["tokens", 400, 400]
+    assert "prompts do not count" in browser.find_element(By.ID, "drawing").text
+
+
+def test_the_choice_is_kept_in_the_address(browser, paced):
+    opened(browser, paced)
+    browser.find_element(By.ID, "over-hours").click()
+    assert browser.current_url.endswith("#over=hours")
+    browser.execute_script("document.querySelector('#jump a[href=\"#tokens\"]').click()")
+    assert eventually(lambda: browser.current_url.endswith("#tokens&over=hours"))
+    url = browser.current_url
+    browser.get("about:blank")
+    browser.get(url)
+    assert axis(browser)[0] == "hours"
+    assert abs(browser.execute_script("return document.getElementById('tokens').getBoundingClientRect().top")) < 100
+    browser.execute_script("document.getElementById('over-steps').click()")
+    assert "over" not in browser.current_url and axis(browser)[0] == "steps"
+    browser.get("about:blank")
+    browser.get(paced.as_uri() + "#over=<b>nothing</b>&constructor&over-steps=1")
+    assert axis(browser)[0] == "steps" and complaints(browser) == []
+
+
+def test_the_choice_takes_a_keyboard_and_keeps_its_place(browser, paced):
+    opened(browser, paced)
+    browser.execute_script("document.getElementById('over-steps').focus()")
+    focused = "return document.activeElement.id"
+    for key, expected in (("tokens", "over-tokens"), ("hours", "over-hours")):
+        ActionChains(browser).send_keys(Keys.TAB).send_keys(Keys.ENTER).perform()
+        assert browser.execute_script(focused) == expected and axis(browser)[0] == key
+    ActionChains(browser).send_keys(Keys.TAB).send_keys(Keys.SPACE).perform()
+    assert browser.execute_script(focused) == "smooth-as-logged"
+
+
+def test_a_click_over_tokens_opens_the_step_of_the_run_one_clicks_on(browser, paced):
+    opened(browser, paced)
+    browser.find_element(By.ID, "over-tokens").click()
+    found = browser.execute_script(
+        "return linesOf(DATA.panels[0], 'entropy').map(line => [line.axis.stepAt(750000), line.axis.placeOf(20)])"
+    )
+    assert found == [[30, 500_000], [10, 1_500_000]]
+    looks = browser.execute_script("return looksOf(linesOf(DATA.panels[0], 'entropy'))")
+    assert looks == [500_000, 1_500_000]
+
+
+def test_what_a_log_lacks_cannot_be_chosen_and_the_page_says_why(browser, tmp_path):
+    write_paced(tmp_path / "runs/ours", 1000, 1)
+    write_state(tmp_path / "runs/plain/checkpoint-9", 9)
+    opened(browser, report.write([tmp_path / "runs"], tmp_path / "report.html"), 390)
+    out = "return ['steps', 'tokens', 'hours'].map(name => document.getElementById(`over-${name}`).disabled)"
+    assert browser.execute_script(out) == [False, True, True]
+    text = browser.find_element(By.ID, "drawing").text
+    assert "Not over tokens: the log of plain has no token counts (num_tokens). Hide it to draw the others." in text
+    assert "Not over hours: the log of plain has no times" in text
+    browser.execute_script("state.over = 'hours'; redrawAll()")
+    browser.get(browser.current_url.split("#")[0] + "#over=hours")
+    browser.refresh()
+    assert axis(browser)[0] == "steps"
+    browser.execute_script("[...document.querySelectorAll('.chip')].find(one => one.textContent === 'plain').click()")
+    assert axis(browser)[:2] == ["hours", 1] and browser.execute_script(out) == [False, False, False]
+    assert browser.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0
+    assert complaints(browser) == []
+
+
+def test_points_of_an_evaluation_have_bars(browser, paced):
+    opened(browser, paced)
+    bars = "return linesOf(DATA.panels.find(panel => panel.title === 'Evaluation'), 'eval_a_avg@4').map(barsOf)"
+    for (place, low, high), *others in browser.execute_script(bars):
+        assert place == 40 and 0 <= low < high and not others
+    legend = browser.execute_script(f"return {panel_of('Evaluation')}.querySelector('.legend').textContent")
+    assert re.search(r"plain0\.\d+ ±0\.\d+sampled", legend)
+
+
+@pytest.mark.parametrize(("width", "theme"), SCREENS)
+def test_evaluations_are_compared_in_a_table_that_fits(browser, paced, width, theme):
+    opened(browser, paced, width, theme)
+    section = browser.find_element(By.ID, "comparison")
+    row = next(line.text for line in section.find_elements(By.TAG_NAME, "tr") if line.text.startswith("avg@4"))
+    expected = json.loads(browser.execute_script("return JSON.stringify(DATA.comparisons[0].pairs[0].rows[0])"))
+    assert f"+{expected['difference']:.3f}" in row and f"+{expected['low']:.3f} to" in " ".join(row.split())
+    assert row.split()[-1] == "higher"
+    assert "step 40, 1M tokens" in section.text and "step 40, 3M tokens" in section.text
+    wide = "[...document.querySelectorAll('#comparison .table')].filter(one => one.scrollWidth > one.clientWidth)"
+    assert browser.execute_script(f"return {wide}.length") == 0
+    select = section.find_element(By.TAG_NAME, "select")
+    select.send_keys("sampled")
+    sides = [one.text.split("\n")[0] for one in browser.find_elements(By.CSS_SELECTOR, "#comparison .side")]
+    assert sides == ["A", "B"] and "lower" in browser.find_element(By.ID, "comparison").text
+    assert complaints(browser) == []
+
+
+def test_sides_that_cannot_be_compared_say_why(browser, tmp_path):
+    for name, temperature in (("cold", 0.5), ("hot", 1.5)):
+        folder = write_run(tmp_path / name, steps=3, looks=(), note=name)
+        drawn = SETTINGS | {"sampling": {"temperature": temperature}}
+        write_evaluation(folder / "_eval", [0.5] * 10, settings=drawn)
+    opened(browser, report.write([tmp_path], tmp_path / "report.html"), 390)
+    text = browser.find_element(By.ID, "comparison").text
+    assert "Not compared: they were evaluated in other ways: sampling.temperature: 0.5" in text
+    assert browser.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0

@@ -123,6 +123,8 @@ class TestAsATrlReward:
         texts = ["Answer: 34", r"\boxed{34}"]
         assert MathReward()(texts, ["34"] * 2) == [-1.0, 1.0]
         assert MathReward(answer_format="answer_line")(texts, ["34"] * 2) == [1.0, -1.0]
+        both = [*texts, "Answer: 34, no, \\boxed{33}", r"\boxed{34}. Answer: 33"]  # where there is a box, it counts
+        assert MathReward(answer_format="either")(both, ["34"] * 4) == [1.0, 1.0, -1.0, 1.0]
 
     def test_what_it_logs(self, reward):
         metrics, columns = {}, {}

@@ -11,6 +11,7 @@ from support.methods.batches import (
     IN_THE_LOSS,
     ON_ROLLOUTS,
     REPLACING,
+    SCALING,
     SEEDS,
     advantages,
     bonus,
@@ -41,7 +42,7 @@ class TestBadNumbers:
         assert (ours[missing] == 0).all()
         torch.testing.assert_close(ours, theirs)
 
-    @pytest.mark.parametrize("name", ["edge_grpo", "ppl"])
+    @pytest.mark.parametrize("name", SCALING)
     @given(SEEDS)
     def test_what_scales_leaves_it_out_of_its_group_and_as_it_is(self, name, seed):
         rollout = random_rollout(seed, missing=0.4)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import ROOT
 from support.methods.batches import (
+    EXACT,
     IN_THE_LOSS,
     ON_ROLLOUTS,
     REPLACING,
@@ -20,6 +21,7 @@ from support.methods.batches import (
     random_batch,
     random_rollout,
     shaped,
+    weights,
 )
 from support.methods.cases import CASES
 from support.methods.oracles import expected_advantages
@@ -36,6 +38,9 @@ def test_every_method_has_a_row():
 
 ORACLES = [
     pytest.param(name, *oracle, id=oracle[0].__name__) for name, case in CASES.items() for oracle in case.oracles
+]
+WEIGHTS = [
+    pytest.param(name, *oracle, id=oracle[0].__name__) for name, case in CASES.items() for oracle in case.weights
 ]
 NEUTRAL = [(name, options) for name, case in CASES.items() for options in case.neutral]
 WRONG = [(field, value) for case in CASES.values() for field, values in case.wrong.items() for value in values]
@@ -54,6 +59,14 @@ def test_advantages_are_the_papers_loops(name, oracle, options, seed, outcomes, 
         expected_advantages(oracle, rollout, rollout.num_generations),
     )
     torch.testing.assert_close(ours, theirs, atol=5e-4, rtol=5e-4)
+
+
+@pytest.mark.parametrize(("name", "oracle", "options"), WEIGHTS)
+@given(SEEDS)
+def test_token_weights_are_the_papers_loops(name, oracle, options, seed):
+    batch = random_batch(seed)
+    ours, theirs = weights(kept(name, **EXACT | options), batch), oracle(batch)
+    assert {place: ours[place].item() for place in theirs} == pytest.approx(theirs, abs=1e-5)
 
 
 @pytest.mark.parametrize(("name", "options"), NEUTRAL, ids=str)

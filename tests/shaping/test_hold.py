@@ -27,7 +27,7 @@ def held(name, **settings):
 
 def begin(hold, *entropies):
     for entropy in entropies:
-        hold.on_rollout(entropy)
+        hold.on_rollout(entropy, 0.0)
 
 
 def test_a_loop_is_no_method():
@@ -63,14 +63,14 @@ class TestEachMethod:
         begin(hold, 0.5, 0.5, 0.5, 0.5)  # the level is 0.4
         assert hold.metrics()["hold_entropy/error"] == pytest.approx(0.25)
         assert shaper.strength == 0 and not shaper.active
-        hold.on_rollout(0.2)
+        hold.on_rollout(0.2, 0.0)
         assert shaper.strength > 0 and shaper.active
         assert hold.metrics()["hold_entropy/strength"] == shaper.strength
 
     def test_above_the_level_nothing_is_changed(self, name):
         shaper, hold = held(name)
         for entropy in [*[0.5] * 40, *[0.45] * 40, *[0.7] * 40, *[0.41] * 40]:
-            hold.on_rollout(entropy)
+            hold.on_rollout(entropy, 0.0)
             assert shaper.strength == 0 and not shaper.active
         assert hold.metrics()["hold_entropy/out_of_reach"] == 0
 
@@ -112,12 +112,40 @@ class TestEachMethod:
             assert (other.strength, twin.state_dict()) == (one.strength, hold.state_dict())
             assert one.strength > 0
 
+    def test_a_level_that_falls_is_in_the_log_and_the_error_is_against_it(self, name):
+        shaper, hold = held(name, hold_entropy_final=0.2, hold_entropy_decay_start=0.5)
+        begin(hold, 0.5, 0.5, 0.5, 0.5)
+        for progress, target in [(0.5, 0.4), (0.75, 0.25), (0.9, 0.16), (1.0, 0.1)]:
+            hold.on_rollout(1.1 * target, progress)
+            assert hold.metrics()["hold_entropy/target"] == pytest.approx(target)
+            assert hold.metrics()["hold_entropy/error"] == pytest.approx(0.1)
+            assert shaper.strength == 0  # above the level of the moment nothing pushes it
+        hold.on_rollout(0.08, 1.0)
+        assert shaper.strength > 0
+
+    def test_a_resumed_schedule_continues_bit_for_bit_and_a_changed_one_is_reported(self, name, caplog):
+        falls = {"hold_entropy_final": 0.2, "hold_entropy_decay_start": 0.3}
+        entropies = (0.5, 0.51, 0.49, 0.5, 0.38, 0.3, 0.2, 0.15, 0.12, 0.1)
+        for cut in (3, 6, 9):
+            (one, hold), (other, twin) = held(name, **falls), held(name, **falls)
+            for rollout, entropy in enumerate(entropies):
+                if rollout == cut:
+                    twin.load_state_dict(json.loads(json.dumps(hold.state_dict(), allow_nan=False)))
+                    assert twin.metrics() == hold.metrics()
+                for loop in (hold, twin)[: 1 + (rollout >= cut)]:
+                    loop.on_rollout(entropy, rollout / 10)
+            assert (other.strength, twin.state_dict()) == (one.strength, hold.state_dict())
+        assert caplog.text == ""
+        held(name, hold_entropy_final=0.4)[1].load_state_dict(hold.state_dict())
+        assert "at 0.4 nats, falling to 0.1 after 30% of the training when the checkpoint was saved" in caplog.text
+        assert "will be held at 0.4 nats, falling to 0.2 after 60% of the training" in caplog.text
+
     def test_a_checkpoint_may_be_read_in_any_order(self, name):
         """Of the method first, or of the loop that moves it."""
         shaper, hold = held(name)
         for entropy in (*[0.5] * 4, 0.3, 0.2):
             shaper.on_rollout(entropy)
-            hold.on_rollout(entropy)
+            hold.on_rollout(entropy, 0.0)
         for order in (1, -1):
             parts = held(name)
             for part, state in list(zip(parts, (shaper.state_dict(), hold.state_dict()), strict=True))[::order]:
@@ -131,7 +159,7 @@ class TestEachMethod:
         shaper, raised = held(name)
         raised.load_state_dict(state)
         assert "The entropy was held at 0.5 nats when" in caplog.text and "will be held at 0.8 nats" in caplog.text
-        raised.on_rollout(0.44)
+        raised.on_rollout(0.44, 0.0)
         assert raised.metrics()["hold_entropy/reference"] == pytest.approx(0.44)
         assert shaper.strength < 1
         caplog.clear()
@@ -147,7 +175,7 @@ def test_rollouts_of_few_prompts_make_up_a_level_together():
     entropies = [0.3 + 0.02 * number for number in range(16)]
     begin(hold, *entropies[:15])
     assert hold.initial_entropy is None and shaper.strength == 0
-    hold.on_rollout(entropies[15])
+    hold.on_rollout(entropies[15], 0.0)
     assert hold.initial_entropy == pytest.approx(sum(entropies) / 16)
 
 
@@ -199,6 +227,14 @@ def test_repo_r_is_the_papers_formula_between_its_bounds(zeta, seed):
         ({"advantage_shaping": "repo_r", "hold_entropy": -1.0}, r"hold_entropy must be in \(0, inf\)"),
         ({"hold_entropy": None, "hold_entropy_unit": "nats"}, "must be unset without hold_entropy"),
         ({"hold_entropy": None, "hold_entropy_spends": True}, "hold_entropy_spends=True cannot be combined"),
+        ({"hold_entropy": None, "hold_entropy_final": 0.3}, "there is no level that could fall"),
+        ({"hold_entropy_decay_start": 0.3}, "hold_entropy_final=None: the level stays"),
+        ({"hold_entropy_final": 0.9}, r"hold_entropy_final must be in \(0, 0.8\], got 0.9: the level can only fall"),
+        ({"hold_entropy_final": 0.0}, r"hold_entropy_final must be in \(0, inf\)"),
+        (
+            {"hold_entropy_final": 0.3, "hold_entropy_decay_start": 1.0},
+            r"hold_entropy_decay_start must be in \[0, 1\)",
+        ),
         ({"hold_entropy": 50.0}, r"hold_entropy must be in \(0, 2\], got 50.0: it is a multiple"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Each alarm provoked by a real run, and where it is heard. A healthy run has none; no alarm ends a training."""
+"""Alarms of an entropy, each provoked by a real run, and where they are heard; a healthy run has none."""
 
 import json
 import logging
@@ -6,13 +6,14 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-import torch
+from support.digits import nothing, ones, written
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import SteerGRPOTrainer, runlog
-from steer_trl.diagnostics import RULES, Watch
+from steer_trl.callbacks.alarms import Alarms
+from steer_trl.diagnostics import Watch
+from steer_trl.diagnostics.rules import RULES
 from steer_trl.tiny import tiny_qwen2
-from steer_trl.trainer.callbacks.alarms import Alarms
 
 LONG = {"advantage_shaping": "stare", "max_steps": 52, "learning_rate": 1e-4, "stare_target_entropy": 100.0}
 RUNS = {
@@ -20,8 +21,7 @@ RUNS = {
     "collapse": {"advantage_shaping": "none", "max_steps": 30},
     "explosion": {"advantage_shaping": "stare", "stare_gate": "none", "stare_amplify": 20.0, "max_steps": 14},
     "idle": {"steer_lambda_min": 0.999, "learning_rate": 1e-4, "max_steps": 22},
-    "truncation": {"learning_rate": 1e-4, "max_steps": 12},
-    "dead_groups": {"learning_rate": 1e-4, "max_steps": 12},
+    "one_reward": {"learning_rate": 1e-4, "max_steps": 12},
     "weak_gate saturated": LONG | {"stare_adaptive": True, "stare_amplify_max": 1.12},
     "out_of_reach": {
         "advantage_shaping": "repo_r",
@@ -42,30 +42,6 @@ RUNS = {
 }
 
 
-def written(prompts, trainer, ends=True):
-    """Random digits, the same in every run, so that a run is not about generation."""
-    tokenizer, count = trainer.processing_class, len(prompts)
-    dice = torch.Generator().manual_seed(trainer.state.global_step)
-    digits = torch.randint(4, 14, (count, 7), generator=dice).tolist()
-    lengths = torch.randint(2, 7, (count,), generator=dice).tolist()
-    end = [tokenizer.eos_token_id] if ends else digits[0][:2]
-    ids = [row[:length] + end for row, length in zip(digits, lengths, strict=True)]
-    return {"prompt_ids": tokenizer(prompts)["input_ids"], "completion_ids": ids, "logprobs": None}
-
-
-def cut_off(prompts, trainer):
-    return written(prompts, trainer, ends=False)
-
-
-def ones(completion_ids, **_):
-    """The share of one digit, so that a policy can be sure; all different."""
-    return [ids.count(5) / len(ids) + 0.01 * ids[0] + 0.001 * len(ids) for ids in completion_ids]
-
-
-def nothing(completion_ids, **_):
-    return [0.0] * len(completion_ids)
-
-
 @pytest.fixture
 def watched(make_trainer, tokenizer):
     """Make the trainer of one of [`RUNS`], whose log has a line per step."""
@@ -74,10 +50,7 @@ def watched(make_trainer, tokenizer):
         model = tiny_qwen2(tokenizer)
         if name == "explosion":  # a policy that is sure of itself
             model.model.norm.weight.data *= 30
-        arguments = {
-            "reward_funcs": nothing if name == "dead_groups" else ones,
-            "rollout_func": cut_off if name == "truncation" else written,
-        }
+        arguments = {"reward_funcs": nothing if name == "one_reward" else ones, "rollout_func": written}
         sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "lr_scheduler_type": "constant"}
         settings = sizes | {"diagnostics_steps": 0} | RUNS[name] | others
         return make_trainer(SteerGRPOTrainer, model=model, trainer_arguments=arguments, **settings)
@@ -93,7 +66,7 @@ def said(folder):
 @pytest.mark.parametrize("name", RUNS)
 def test_what_a_run_says(watched, tmp_path, caplog, name):
     trainer = watched(name)
-    with caplog.at_level(logging.WARNING, "steer_trl.trainer.callbacks.alarms"):
+    with caplog.at_level(logging.WARNING, "steer_trl.callbacks.alarms"):
         trainer.train()
     wanted = [] if name == "healthy" else name.split()
     alarms = {alarm["alarm"]: alarm for alarm in said(tmp_path)}
@@ -105,14 +78,17 @@ def test_what_a_run_says(watched, tmp_path, caplog, name):
 
 
 def test_every_alarm_is_provoked():
-    assert {rule.name for rule in RULES} == {word for name in RUNS for word in name.split()} - {"healthy"}
+    assert {rule.name for rule in RULES} == {word for name in RUNS for word in name.split()} - {
+        "healthy",
+        "one_reward",
+    }
 
 
 def test_one_switch(watched, tmp_path, caplog):
-    watched("dead_groups", alarms=False).train()
-    assert said(tmp_path) == [] and "teach nothing" not in caplog.text
-    watched("dead_groups", run_log=False).train()
-    assert said(tmp_path) == [] and "teach nothing" in caplog.text
+    watched("one_reward", alarms=False).train()
+    assert said(tmp_path) == [] and "have the same reward" not in caplog.text
+    watched("one_reward", run_log=False).train()
+    assert said(tmp_path) == [] and "have the same reward" in caplog.text
 
 
 def test_a_resumed_run_says_what_an_unbroken_one_says(watched, tmp_path):
@@ -195,8 +171,8 @@ def test_a_file_that_cannot_be_written_ends_no_training(watched, tmp_path, caplo
         def on_step_begin(self, *_, **__):
             (tmp_path / "run" / runlog.LOGS / runlog.ALARMS).mkdir(exist_ok=True)
 
-    trainer = watched("dead_groups")
+    trainer = watched("one_reward")
     trainer.add_callback(InTheWay())
     trainer.train()
     assert trainer.state.global_step == 12
-    assert "Nearly all groups teach nothing" in caplog.text and "the training continues" in caplog.text
+    assert "All completions have the same reward" in caplog.text and "the training continues" in caplog.text

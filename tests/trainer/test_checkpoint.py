@@ -36,7 +36,8 @@ class TestCheckpoint:
         "method", [{"advantage_shaping": "repo_r"}, {"advantage_shaping": "stare", "stare_gate": "none"}]
     )
     def test_a_held_entropy_is_held_as_if_nothing_had_happened(self, train, make_trainer, tmp_path, method):
-        settings = self.SAVED | method | {"hold_entropy": 4.0, "hold_entropy_unit": "nats"}
+        falls = {"hold_entropy_final": 3.0, "hold_entropy_decay_start": 0.2}
+        settings = self.SAVED | method | falls | {"hold_entropy": 4.0, "hold_entropy_unit": "nats"}
         whole = train(SteerGRPOTrainer, **settings)
         resumed = make_trainer(SteerGRPOTrainer, **settings)
         resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
@@ -46,6 +47,8 @@ class TestCheckpoint:
         assert "hold_entropy" not in resumed.tags  # it is no method
         strengths = [entry["hold_entropy/strength"] for entry in whole.state.log_history[:-1]]
         assert len(set(strengths)) >= 4  # there was a state to lose
+        levels = [entry["hold_entropy/target"] for entry in resumed.state.log_history[:-1]]
+        assert levels == pytest.approx([4.0, 4.0, 3.75, 3.5, 3.25])
         state = json.loads((tmp_path / "run/checkpoint-2/shaping_state.json").read_text())["hold_entropy"]
         assert state["regulator"]["strength"] == strengths[1]
 
@@ -171,7 +174,7 @@ class TestCheckpoint:
             torch.manual_seed(0)  # weights alone bring no random state
             trainer.train(resume_from_checkpoint=checkpoint)
         assert same_parameters(resumed, plain)
-        assert "does not say where in a rollout it was saved" in caplog.text
+        assert "does not record where in a rollout it was saved" in caplog.text
 
     def test_true_is_the_last_complete_checkpoint(self, train, make_trainer, tmp_path, caplog):
         whole = train(SteerGRPOTrainer, **self.SETTINGS)

@@ -4,6 +4,7 @@ The first part holds the check that users have (`steer_trl/trainer/contract.py`)
 what a name does not tell, for the versions that are called tested.
 """
 
+import ast
 import importlib
 import inspect
 import re
@@ -13,8 +14,9 @@ from collections import deque
 
 import pytest
 import torch
-from support import ENVIRONMENT
+from support import ENVIRONMENT, ROOT
 from support.runs import same_parameters
+from transformers import Trainer
 from trl import GRPOTrainer
 from trl.generation.vllm_generation import VLLMGeneration
 from trl.kernels import chunked_logprob
@@ -22,7 +24,7 @@ from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import RepeatSampler, add_fused_lm_head, get_config_model_id
 
 from steer_trl import SteerGRPOTrainer
-from steer_trl.options.conflicts import CLIPPED_LOSSES, TOKEN_MEAN_LOSSES
+from steer_trl.options.trl import LOSSES
 from steer_trl.trainer.contract import ATTRIBUTES, HELPERS, METHODS, TESTED, broken_pieces, check_trl
 from steer_trl.trainer.trl import MEANS_OF_TOKENS, append_to_log, replace_last
 
@@ -33,6 +35,22 @@ def parameters(function):
 
 def source(function):
     return inspect.getsource(function)
+
+
+ATTRIBUTES_AND_METHODS = {*ATTRIBUTES, *METHODS}
+
+
+def names_in(trainer_class):
+    """The attributes of a trainer's class, and all that the code of its methods mentions."""
+    functions = [inspect.unwrap(one) for one in vars(trainer_class).values() if inspect.isfunction(one)]
+    return {name for function in functions for name in function.__code__.co_names} | set(dir(trainer_class))
+
+
+def name_of(node):
+    """What an attribute is taken from: the last name of `self._trainer`, of `super()`, of `trainer`."""
+    while isinstance(node, ast.Call):
+        node = node.func
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
 
 
 class TestTheCheckAtImport:
@@ -80,6 +98,26 @@ class TestTheCheckAtImport:
         monkeypatch.delattr(importlib.import_module(module), name)
         assert broken_pieces() == [f"{module}.{name}"]
 
+    def test_it_names_all_that_the_trainers_room_touches(self):
+        """Read from our own code; what Transformers' trainer has as well is no concern of TRL's."""
+        touched = set()
+        for path in (ROOT / "steer_trl/trainer").rglob("*.py"):
+            tree = ast.parse(path.read_text())
+            owners = {"trainer", "_trainer", "GRPOTrainer"} | ({"self", "super"} if path.stem == "trainer" else set())
+            touched |= {
+                node.attr
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Attribute) and name_of(node.value) in owners
+            }
+            if path.stem == "trainer":
+                touched |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        by_text = {"generation_config", "generation_kwargs", "_finish_current_push"}  # as keys; in the Hub's room
+        of_trl = names_in(GRPOTrainer) - names_in(Trainer)
+        public = {"init_hf_repo", "push_to_hub", "save_model", "train", "evaluate"}  # a promise to everybody
+        assert by_text <= ATTRIBUTES_AND_METHODS
+        assert (touched & of_trl) - {"_tag_names"} - public <= ATTRIBUTES_AND_METHODS
+        assert touched | by_text >= ATTRIBUTES_AND_METHODS, "named for nothing"
+
     def test_an_import_ends_in_the_one_error(self):
         code = (
             "import importlib.metadata as m, trl; del trl.GRPOTrainer._generate\n"
@@ -99,6 +137,26 @@ def test_the_trainers_arguments_are_trls_and_the_benchmarks():
     assert ours.pop("benchmarks").kind is inspect.Parameter.KEYWORD_ONLY
     theirs = inspect.signature(GRPOTrainer).parameters.values()
     assert [(p.name, p.kind, p.default) for p in ours.values()] == [(p.name, p.kind, p.default) for p in theirs]
+
+
+def branches(text):
+    """What each loss does in a chain of branches on `self.loss_type`, by its name."""
+    parts = re.split(r"(?:el)?if self\.loss_type (?:==|in) (.*):\n", text)
+    return {
+        name: body for names, body in zip(parts[1::2], parts[2::2], strict=True) for name in re.findall(r"\w+", names)
+    }
+
+
+def test_the_losses_are_these_and_clip_and_average_as_the_table_states():
+    tokens, denominators = source(GRPOTrainer._compute_loss).split("# Entropy bonus")[0].split('mode = "train" if')
+    per_token, means = branches(tokens), branches(denominators)
+    assert means.keys() == LOSSES.keys()
+    for name, loss in LOSSES.items():
+        assert loss.clips == ("torch.min(per_token_loss1, per_token_loss2)" in per_token[name]), name
+        of_rollout = 'inputs["num_items_in_batch"]' in means[name]
+        of_micro_batch = "(per_token_loss * mask).sum() / mask.sum().clamp(min=1.0)" in means[name]
+        counts = "rollout tokens" if of_rollout else "micro-batch tokens" if of_micro_batch else "completions"
+        assert loss.averages_over == counts, name
 
 
 SHAPES = {
@@ -191,14 +249,6 @@ SHAPES = {
     ),
     "the controller's file is read in _load_optimizer_and_scheduler(checkpoint)": lambda: (
         parameters(GRPOTrainer._load_optimizer_and_scheduler) == {"self", "checkpoint"}
-    ),
-    "the losses that clip are these": lambda: all(
-        name in source(GRPOTrainer._compute_loss) for name in CLIPPED_LOSSES
-    ),
-    "the losses that average over tokens are these": lambda: (
-        'self.loss_type in ["cispo", "dapo", "vespo"]' in source(GRPOTrainer._compute_loss)
-        and 'self.loss_type == "bnpo"' in source(GRPOTrainer._compute_loss)
-        and set(TOKEN_MEAN_LOSSES) == {"bnpo", "cispo", "dapo", "vespo"}
     ),
     "rewards of all ranks come from _calculate_rewards, and are summed with reward_weights": lambda: (
         "rewards_per_func = gather(rewards_per_func)" in source(GRPOTrainer._calculate_rewards)

@@ -352,7 +352,7 @@ class TestCheckpoint:
         assert "3 of the 3 groups that waited are dropped: 3 of 4 completions, now num_generations=8." in caplog.text
         (tmp_path / "run/checkpoint-4/dynamic_sampling.pt").unlink()
         resumed = self.go_on(make_trainer, tmp_path, 4)
-        assert "the first 2 rollouts of prompts are taken for read" in caplog.text
+        assert "the first 2 rollouts of prompts are assumed to have been used" in caplog.text
         assert resumed.state.global_step == 6
 
     def test_what_waits_is_kept_as_plain_numbers_and_texts(self, run, make_trainer, tmp_path):

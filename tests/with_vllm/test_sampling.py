@@ -7,7 +7,7 @@ from support import processes
 
 
 def test_the_engine_is_asked_until_the_rollout_is_full(model, tmp_path):
-    processes.run(Path(__file__).parent / "sampling_run.py", model, tmp_path / "out")
+    processes.run(Path(__file__).parent / "sampling_run.py", model, tmp_path / "out", launched=True)
     state = json.loads((tmp_path / "out/checkpoint-3/trainer_state.json").read_text())
     log = [entry for entry in state["log_history"] if "dynamic_sampling/attempts" in entry]
     assert len(log) == 3 and sum(entry["dynamic_sampling/attempts"] for entry in log) > 3

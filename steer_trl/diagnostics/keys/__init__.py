@@ -11,6 +11,8 @@ the two together. From here come `docs/metrics.md` (`make metrics`), the panels 
 picture of `curves.py`, what the alarms read, and the sums of an optimizer step. Nothing here imports torch.
 """
 
+import re
+
 from steer_trl.diagnostics.keys import method, optimisation, outcome
 from steer_trl.diagnostics.keys.row import Key, Panel
 
@@ -26,7 +28,14 @@ KEYS: tuple[Key, ...] = (
 SUMMED = {key.name: key.estimator for key in KEYS if key.estimator is not None}
 """The keys of an optimizer step's sums, and their estimators: the same on every rank, whatever fails on one."""
 
-READ_BY_ALARMS = frozenset(key.name for key in KEYS if key.alarms)
-"""The keys that the alarms read."""
+READ_BY_ALARMS = frozenset(key.name for key in KEYS if key.alarms and not key.family)
+FAMILIES_READ = tuple(re.compile(key.name) for key in KEYS if key.alarms and key.family)
+"""The keys, and families of keys, that the alarms read."""
 
-__all__ = ["KEYS", "PANELS", "READ_BY_ALARMS", "SUMMED", "Key", "Panel"]
+
+def is_read_by_alarms(key: str) -> bool:
+    """Whether an alarm reads this key of the log."""
+    return key in READ_BY_ALARMS or any(family.fullmatch(key) for family in FAMILIES_READ)
+
+
+__all__ = ["KEYS", "PANELS", "SUMMED", "Key", "Panel", "is_read_by_alarms"]

@@ -5,10 +5,13 @@ What computes a number writes its key out; what reads one takes it from here.
 
 LOSS = "loss"
 GRAD_NORM = "grad_norm"
+LEARNING_RATE = "learning_rate"
 REWARD = "reward"
+REWARD_STD = "reward_std"
 ENTROPY = "entropy"
 CLIPPED_RATIO = "completions/clipped_ratio"
 FRAC_REWARD_ZERO_STD = "frac_reward_zero_std"
+NUM_TOKENS = "num_tokens"
 """TRL's and Transformers'."""
 
 ROLLOUT_ENTROPY = "rollout_entropy"
@@ -35,3 +38,5 @@ OUT_OF_REACH = "hold_entropy/out_of_reach"
 
 HIDDEN = "dynamic_sampling/hidden"
 OUT_OF_BOUNDS = "sanity/out_of_bounds"
+UNANSWERED = "math_reward/unanswered"
+GENERATED_TOKENS = "generated_tokens"

@@ -108,7 +108,7 @@ DEAD = Panel(
             "sampling](dynamic_sampling.md) this and all keys of rewards are over everything that was written",
             "groups of one reward",
             origin="TRL",
-            alarms=("dead_groups",),
+            alarms=("dead_groups", "no_advantage", "no_gradient"),
             picture=SHARES,
         ),
         Key(
@@ -117,14 +117,15 @@ DEAD = Panel(
             "share of completions cut off at `max_completion_length`",
             "completions cut off",
             origin="TRL",
-            alarms=("truncation",),
+            alarms=("truncation", "never_ends", "no_gradient", "one_reward", "one_reward_now"),
             picture=SHARES,
         ),
         Key(
-            "math_reward/unanswered",
+            names.UNANSWERED,
             "0 to 1",
             "share of a rollout's completions without an answer",
             "without an answer",
+            alarms=("unreadable", "one_reward", "one_reward_now"),
         ),
         Key(
             "math_reward/timed_out",
@@ -214,13 +215,29 @@ PANELS = (
         "mean of a rollout",
         OUTCOME,
         (
-            Key(names.REWARD, "as the reward", "mean of a rollout", "mean", origin="TRL", picture=REWARD),
             Key(
-                "reward_std",
+                names.REWARD,
+                "as the reward",
+                "mean of a rollout",
+                "mean",
+                origin="TRL",
+                alarms=("one_reward", "one_reward_now"),
+                picture=REWARD,
+            ),
+            Key(
+                names.REWARD_STD,
                 "as the reward",
                 "standard deviation of the rewards, in a group or over the rollout, as `scale_rewards` asks",
                 "spread",
                 origin="TRL",
+                alarms=(
+                    "one_reward",
+                    "one_reward_now",
+                    "constant_reward",
+                    "no_advantage",
+                    "dead_groups",
+                    "no_gradient",
+                ),
                 picture=REWARD,
             ),
         ),
@@ -248,7 +265,31 @@ UNDRAWN = (
         f"what the run began with: mean `{names.ROLLOUT_ENTROPY}` of its first four rollouts, or of as many as have "
         "32 prompts together, and until then of those that there are. Alarms, terminal, report and card compare with "
         f"it; without it, with the first `{names.ROLLOUT_ENTROPY}` or `{names.ENTROPY}` of the log",
-        alarms=("collapse", "explosion"),
+        alarms=("collapse", "explosion", "no_entropy"),
+    ),
+    Key(
+        names.GENERATED_TOKENS,
+        "tokens",
+        "that the policy has written so far, on all ranks, those of dropped groups included; TRL's "
+        f"`{names.NUM_TOKENS}` counts the prompts too, each as often as it is completed. `max_generated_tokens` ends "
+        "a run by it",
+    ),
+    Key(names.NUM_TOKENS, "tokens", "of prompts and completions so far", origin="TRL"),
+    Key(
+        r"rewards/.+/mean",
+        "as the reward",
+        "mean of one reward function over a rollout",
+        origin="TRL",
+        alarms=("unscored",),
+        family="rewards/NAME/mean",
+    ),
+    Key(
+        r"rewards/.+/std",
+        "as the reward",
+        "standard deviation of one reward function over a rollout",
+        origin="TRL",
+        alarms=("constant_reward",),
+        family="rewards/NAME/std",
     ),
     Key("dynamic_sampling/accuracy", "0 to 1", OF_PARTS),
     Key("dynamic_sampling/accuracy_trained", "0 to 1", OF_PARTS),

@@ -1,49 +1,39 @@
-"""The methods, one file each: its name for `advantage_shaping`, and its settings. A new one is added here only."""
+"""The methods, one file each. A new one is a file in this folder, and is entered in no list.
 
-from dataclasses import dataclass
+Its name for `advantage_shaping` is that of its class: `ClipCov` is `"clip_cov"`. What is found here is written down
+for type checkers and editors in `__init__.pyi`, by `make settings`.
+"""
 
-from steer_trl.shaping.base import Shaper
-from steer_trl.shaping.methods.clip_cov import ClipCov, ClipCovOptions
-from steer_trl.shaping.methods.dcpo import Dcpo, DcpoOptions
-from steer_trl.shaping.methods.edge_grpo import EdgeGrpo, EdgeGrpoOptions
-from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantage, EntropyAdvantageOptions
-from steer_trl.shaping.methods.entropy_change import EntropyChange, EntropyChangeOptions
-from steer_trl.shaping.methods.fork_tokens import ForkTokens, ForkTokensOptions
-from steer_trl.shaping.methods.grpo_s import GrpoS, GrpoSOptions
-from steer_trl.shaping.methods.gtpo import Gtpo
-from steer_trl.shaping.methods.kl_cov import KlCov, KlCovOptions
-from steer_trl.shaping.methods.opo import Opo
-from steer_trl.shaping.methods.position import Position, PositionOptions
-from steer_trl.shaping.methods.ppl import Ppl, PplOptions
-from steer_trl.shaping.methods.quadrant import Quadrant, QuadrantOptions
-from steer_trl.shaping.methods.repo_r import RepoR, RepoROptions
-from steer_trl.shaping.methods.stare import Stare, StareOptions
-from steer_trl.shaping.methods.steer import Steer, SteerOptions
-from steer_trl.shaping.methods.unlikelihood import Unlikelihood, UnlikelihoodOptions
-from steer_trl.shaping.methods.w_reinforce import Nsr, Psr, WReinforce, WReinforceOptions
+import pkgutil
+import re
+from dataclasses import make_dataclass
+from importlib import import_module
+from types import ModuleType
 
-SHAPERS: dict[str, type[Shaper]] = {
-    "steer": Steer,
-    "stare": Stare,
-    "repo_r": RepoR,
-    "quadrant": Quadrant,
-    "entropy_advantage": EntropyAdvantage,
-    "entropy_change": EntropyChange,
-    "clip_cov": ClipCov,
-    "kl_cov": KlCov,
-    "w_reinforce": WReinforce,
-    "psr": Psr,
-    "nsr": Nsr,
-    "opo": Opo,
-    "gtpo": Gtpo,
-    "grpo_s": GrpoS,
-    "edge_grpo": EdgeGrpo,
-    "ppl": Ppl,
-    "position": Position,
-    "unlikelihood": Unlikelihood,
-    "dcpo": Dcpo,
-    "fork_tokens": ForkTokens,
-}
+from steer_trl.options.base import ShapingConfig
+from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS, Shaper
+
+FIRST = ("steer", "stare", "repo_r")
+"""What this package is for comes first in every list of methods; the others follow by name."""
+
+
+def _modules() -> list[ModuleType]:
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    places = {name: place for place, name in enumerate(FIRST)}
+    return [import_module(f"{__name__}.{name}") for name in sorted(names, key=lambda x: places.get(x, len(places)))]
+
+
+def _methods_in(module: ModuleType) -> dict[str, type[Shaper]]:
+    """The subclasses of `Shaper` that a file defines and that answer something, by their name in small letters."""
+    return {
+        re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(): found
+        for name, found in vars(module).items()
+        if isinstance(found, type) and issubclass(found, Shaper) and found.__module__ == module.__name__
+        if any(getattr(found, answer) is not getattr(Shaper, answer) for answer in OF_ROLLOUTS + OF_BATCHES)
+    }
+
+
+SHAPERS: dict[str, type[Shaper]] = {name: method for part in _modules() for name, method in _methods_in(part).items()}
 
 SETTINGS: dict[str, list[str]] = {}
 """Which methods read a setting, for each that only some of them do."""
@@ -51,24 +41,12 @@ for _name, _method in SHAPERS.items():
     for _setting in _method.settings():
         SETTINGS.setdefault(_setting, []).append(_name)
 
+_options = dict.fromkeys(method.options for method in SHAPERS.values())
+OPTIONS: tuple[type[ShapingConfig], ...] = tuple(
+    part for part in _options if not any(issubclass(other, part) for other in _options if other is not part)
+)
+"""The classes of the methods' settings, without those that another one includes."""
 
-@dataclass
-class MethodOptions(
-    SteerOptions,
-    StareOptions,
-    RepoROptions,
-    QuadrantOptions,
-    EntropyAdvantageOptions,
-    EntropyChangeOptions,
-    ClipCovOptions,
-    KlCovOptions,
-    WReinforceOptions,
-    GrpoSOptions,
-    EdgeGrpoOptions,
-    PplOptions,
-    PositionOptions,
-    UnlikelihoodOptions,
-    DcpoOptions,
-    ForkTokensOptions,
-):
-    """The settings of all methods."""
+MethodOptions = make_dataclass(
+    "MethodOptions", [], bases=OPTIONS, namespace={"__doc__": "The settings of all methods.", "__module__": __name__}
+)

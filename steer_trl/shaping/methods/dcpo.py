@@ -4,7 +4,7 @@ r"""DCPO, arXiv 2509.02333: clip bounds that are wide for unlikely tokens and na
     A_hat = 0 where (A > 0, r > high) or (A < 0, r < low) or (A < 0, r > dual_clip); A elsewhere
 
 q is the old probability. TRL's own clipping is switched off: unclipped ratios with this A_hat have the gradient of the
-clipped loss. The loss that is logged is then unclipped, and TRL's clip ratios are 0; `dcpo/clipped_*` say what is
+clipped loss. The loss that is logged is then unclipped, and TRL's clip ratios are 0; `dcpo/clipped_*` count what is
 clipped. `dcpo_smooth` adds the paper's smooth advantages: each prompt remembers its rewards of earlier epochs,
 
     S1 = (i-1)/i A_new + 1/i A_tot,   S2 = 1/i A_new + (i-1)/i A_tot,   A_hat = the smaller of both in size

@@ -18,7 +18,8 @@ from torch import Tensor
 from steer_trl.functional import order_statistics
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.conflicts import TOKEN_MEAN_LOSSES, token_ratio_conflicts
+from steer_trl.options.conflicts import token_ratio_conflicts
+from steer_trl.options.trl import TOKEN_MEAN_LOSSES
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 

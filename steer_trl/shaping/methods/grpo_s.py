@@ -7,7 +7,7 @@ r"""GRPO-S, arXiv 2508.04349: GTPO's idea for whole completions, with a ratio of
 
 The gradient of clip(s_i) A_i is that of unclipped token ratios with A_hat_it = A_i where s_i lies inside its bound and
 0 elsewhere, averaged over the tokens of a completion: so TRL's own clipping is switched off and `loss_type` is "grpo".
-The loss that is logged is then unclipped, and TRL's clip ratios are 0; `grpo_s/clipped_*` say what is clipped. TRL's
+The loss that is logged is then unclipped, and TRL's clip ratios are 0; `grpo_s/clipped_*` count what is clipped. TRL's
 sequence-level ratio is the geometric mean: not the same.
 """
 
@@ -22,12 +22,12 @@ from steer_trl.options.base import option
 from steer_trl.options.conflicts import UNCLIPPED, advantage_conflicts
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
-from steer_trl.shaping.methods.gtpo import EPS, GTPO_PAPER, GtpoOptions
+from steer_trl.shaping.methods.gtpo import EPS, GTPO_PAPER, EntropyRewardOptions
 from steer_trl.shaping.scores import is_right, relative, standardized
 
 
 @dataclass
-class GrpoSOptions(GtpoOptions):
+class GrpoSOptions(EntropyRewardOptions):
     """Settings of `"grpo_s"`, beside `gtpo_reward_weight` and `gtpo_entropy_weight`."""
 
     grpo_s_epsilon_low: float = option(0.2, "The ratio of a completion is clipped below 1 minus this.", "[0, 1]")

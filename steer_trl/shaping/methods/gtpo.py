@@ -36,11 +36,17 @@ GTPO_PAPER = Paper(
 
 
 @dataclass
-class GtpoOptions(ShapingConfig):
+class EntropyRewardOptions(ShapingConfig):
     """Settings of `"gtpo"` and of `"grpo_s"`."""
 
     gtpo_reward_weight: float = option(1.0, "a1: weight of the reward. For grpo_s, too.", "(0, inf)")
     gtpo_entropy_weight: float = option(0.1, "a2: weight of the entropy's share. For grpo_s, too.", "[0, inf)")
+
+
+@dataclass
+class GtpoOptions(EntropyRewardOptions):
+    """Settings of `"gtpo"`, beside these."""
+
     gtpo_normalize: str = choice(
         "joint",
         ("joint", "separate"),

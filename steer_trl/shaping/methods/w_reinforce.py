@@ -20,11 +20,11 @@ from torch import Tensor
 from steer_trl.options.base import ShapingConfig, option
 from steer_trl.options.conflicts import (
     BY_GROUP,
-    TOKEN_MEAN_LOSSES,
     UNSCALED,
     advantage_conflicts,
     idle_conflicts,
 )
+from steer_trl.options.trl import TOKEN_MEAN_LOSSES
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import is_right

@@ -1,1 +1,1 @@
-"""Callbacks of Transformers: alarms, the run's log, lines on the terminal; and the cards of saved folders."""
+"""Callbacks of a trainer of ours alone: lines on the terminal, and the cards of saved folders."""

@@ -10,8 +10,10 @@ from typing import Any
 
 from accelerate.utils import is_peft_model
 from huggingface_hub import ModelCard
+from transformers import TrainerState
 from trl.trainer.utils import get_config_model_id
 
+from steer_trl.callbacks.run_log import description
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.card import PICTURE, REPORT, Run, complete_card, draw_entropy, entropy_curve
 from steer_trl.hub.push import Pushes
@@ -46,6 +48,12 @@ class ModelCards:
     def keep(self, **said: Any) -> None:
         """Take what [`~trl.GRPOTrainer.create_model_card`] is given."""
         self._said |= {name: value for name, value in said.items() if value}
+
+    def description(self, args: Any, state: TrainerState, model: Any = None) -> dict[str, Any]:
+        """Return what `run.json` states of a run of ours: as [`description`], with the methods and the recipe."""
+        usual = description(args, state, model)
+        of_run = {"methods": list(args.shaping_names), "model": self.base_model[0]}
+        return usual | of_run | {"settings": self.recipe | usual["settings"]}
 
     def write(self, folder: Path) -> None:
         """Write the card, and the picture of the entropy, to `folder`; not while a push still reads that."""

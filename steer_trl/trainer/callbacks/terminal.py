@@ -30,7 +30,7 @@ class Story:
         self.recent: deque[tuple[int, float]] = deque(maxlen=LINES)  # step and time of the last lines
 
     def begin(self, state: TrainerState) -> str | None:
-        """Take in the beginning of a training; of one that is resumed, return where it goes on."""
+        """Take in the beginning of a training; of one that is resumed, return where it continues."""
         self.began, self.first_step = time.monotonic(), state.global_step
         self.recent.clear()
         self.start_entropy = start_entropy(state.log_history)
@@ -91,7 +91,7 @@ class StepLines(PrinterCallback):
         self.story = Story()
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Say where a resumed training goes on."""
+        """Print where a resumed training continues."""
         if (text := self.story.begin(state)) and state.is_world_process_zero:
             print(text, flush=True)  # noqa: T201
 
@@ -109,7 +109,7 @@ class StepProgress(ProgressCallback):
         self.story = Story()
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Draw the bar from where the training goes on."""
+        """Draw the bar from where training continues."""
         super().on_train_begin(args, state, control, **kwargs)
         text = self.story.begin(state)
         if self.training_bar is not None and text:

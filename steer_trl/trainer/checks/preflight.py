@@ -35,7 +35,7 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> None:
     args = arguments.get("args")
     if args is not None and not isinstance(args, SteerGRPOConfig):
         raise InvalidTypeError(
-            f"args must be a SteerGRPOConfig, which says which method to use, got a {type(args).__name__}. It takes "
+            f"args must be a SteerGRPOConfig, which names the method, got a {type(args).__name__}. It takes "
             "every argument of GRPOConfig."
         )
     check_model_path(arguments["model"])
@@ -105,8 +105,8 @@ def sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig) -> lis
     field, wanted, complaints = "dynamic_sampling_reward", args.dynamic_sampling_reward, []
     if wanted is None and len(names) > 1:
         complaints.append(
-            f"{field} must be set with several reward functions: which one says whether a completion is correct? Use "
-            f"one of {', '.join(map(repr, names))}."
+            f"{field} must be set with several reward functions: which one decides whether a completion is correct? "
+            f"Use one of {', '.join(map(repr, names))}."
         )
     elif wanted is not None and names.count(wanted) != 1:
         complaints.append(
@@ -178,7 +178,7 @@ def _size_complaints(dataset: Any, args: SteerGRPOConfig | None) -> list[str]:
     """TRL drops a rollout that it cannot fill, and would end without a step and without an error."""
     if args is None or not isinstance(dataset, Dataset) or not dataset:
         return []
-    prompts = args.generation_batch_size // args.num_generations
+    prompts = args.groups_per_rollout
     if len(dataset) >= prompts:
         return []
     return [

@@ -1,1 +1,1 @@
-"""What the log says of a training: sums over the ranks, the change an update made, single tokens."""
+"""What is logged of a training: sums over the ranks, the change an update made, single tokens."""

@@ -1,4 +1,4 @@
-"""What the log says of an optimizer step: the statistics of its micro-batches, gathered from all ranks once.
+"""What is logged of an optimizer step: the statistics of its micro-batches, gathered from all ranks once.
 
 The cheap ones are of every step. Every `diagnostics_steps` steps it is looked at closely: methods and diagnostics are
 then given the exact sensitivities, and a micro-batch is scored again after the update (`realised_change.py`).
@@ -34,7 +34,7 @@ class StepLog:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is anything to say of the batch that the model is at."""
+        """Whether there is anything to log of the batch that the model is at."""
         return bool(self._shapers) or (self._trainer.args.diagnostics and self._trainer.model.training)
 
     @property
@@ -49,7 +49,7 @@ class StepLog:
         self._take("train", self._second_look.take, score)
 
     def add(self, mode: str, inputs: dict[str, Any], batch: TokenBatch, result: Shaped, is_first: bool) -> None:
-        """Take in a micro-batch; `is_first` says that it begins the step."""
+        """Take in a micro-batch; `is_first`: it begins the step."""
         summary = self._summaries[mode]
         self._take(mode, sanity_statistics, batch, self._trainer.model.config.get_text_config().vocab_size)
         if self._shapers:

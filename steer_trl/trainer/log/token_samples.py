@@ -124,4 +124,4 @@ class TokenLog:
             for line in sorted(lines, key=lambda line: line["export_sequence_idx"]):
                 runlog.append(output_dir, line, f"{runlog.TOKENS}/{path.name}")
         except OSError:
-            logger.warning("%s cannot be written; the training goes on.", path, exc_info=True)
+            logger.warning("%s cannot be written; training continues.", path, exc_info=True)

@@ -1,6 +1,6 @@
-"""What the log says of dynamic sampling: of all that was written, trained on and dropped, so that no curve flatters.
+"""What is logged of dynamic sampling: of all that was generated, trained on and dropped, so that no curve flatters.
 
-TRL sees the chosen groups only; what it says of rewards, and of a micro-batch without any token, is put right here.
+TRL sees the chosen groups only; what it logs of rewards, and of a micro-batch without any token, is corrected here.
 """
 
 import math

@@ -87,7 +87,7 @@ class Resampling(DynamicSampling):
     def _collected(self, write: Callable[[Rows], Any]) -> tuple[list[Group], int, list[Judged]]:
         """Return the groups of a rollout, how many are informative, which come first, and the verdicts on attempts."""
         args, size = self._trainer.args, self._trainer.num_generations
-        wanted = args.generation_batch_size // size
+        wanted = args.groups_per_rollout
         groups, self._waiting = self._waiting, []
         attempts: list[Judged] = []
         rejects: list[Group] = []
@@ -184,7 +184,8 @@ class Resampling(DynamicSampling):
         rollouts = -(-micro_batches_done(self._trainer) // steps_per_rollout(self._trainer))
         self._stream.draw(rollouts)
         logger.warning(
-            "%s has no %s: the first %d rollouts of prompts are taken for read, as without dynamic sampling.",
+            "%s has no %s: the first %d rollouts of prompts are assumed to have been used, as without dynamic "
+            "sampling.",
             folder,
             STATE_FILE,
             rollouts,

@@ -15,7 +15,8 @@ from support.methods.batches import (
     of_rewards,
     random_rollout,
 )
-from support.methods.oracles import expected_advantages, ppl
+from support.methods.cases import ppl
+from support.methods.oracles import expected_advantages
 
 from steer_trl.shaping import shape_rollout
 

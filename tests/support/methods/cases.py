@@ -1,10 +1,13 @@
-"""What the tests know of each method, one row each: the tests of all methods loop over these rows."""
+"""What the tests know of each method, one row each: the tests of all methods loop over these rows.
+
+An oracle is what a paper says in loops over plain numbers: of the scored completions of a group, or of a batch.
+"""
 
 import math
 from typing import NamedTuple
 
 from steer_trl.shaping import SHAPERS
-from support.methods import oracles
+from support.methods.oracles import entropy_change, mean, steer_exact, z_scores
 
 UNCLIPPED = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None}
 
@@ -13,17 +16,97 @@ class Case(NamedTuple):
     neutral: list = []  # settings, each of which leaves it nothing to do
     lively: dict = {}  # settings for a hundred tokens: the papers' shares and bounds are for thousands
     wrong: dict = {}  # values of its settings that are refused
-    oracles: list = []  # (what it makes of a group, in loops over plain numbers; settings)
+    oracles: list = []  # (what it makes of a group: for each completion a number, or one for each token; settings)
+    weights: list = []  # (the weight of each trained token of a batch, by its place; settings)
     scored: int = 0  # of eight completions in two micro-batches: how many get a forward pass of their own
     fetched: tuple = (0, 0)  # bytes per token from other ranks (mask 1, numbers 4): always; where a group lies across
     marks: list = []  # shares of tokens that it logs
     needs: dict = {}  # TRL's settings that its own loss needs
 
 
+def opo(group, size):
+    baseline = sum(len(c.logps) * c.reward for c in group) / sum(len(c.logps) for c in group)
+    return [c.reward - baseline for c in group]
+
+
+def unlikelihood(group, size, beta=0.25):
+    likelihood = [mean(c.logps.values()) for c in group]
+    ranks = [sum(other < own for other in likelihood) for own in likelihood]
+    factors = [1 - beta * rank / size if c.reward > 0 else 1 for c, rank in zip(group, ranks, strict=True)]
+    return z_scores([c.reward * factor for c, factor in zip(group, factors, strict=True)], 1e-6)
+
+
+def share(own, peers):
+    return len(peers) * own / sum(peers)
+
+
+def gtpo_rewards(group, version="v2"):
+    rows = []
+    for c in group:
+        rows.append({})
+        for t, h in c.entropies.items():
+            alive = [d.entropies[t] for d in group if t in d.entropies and (d.reward > 0) == (c.reward > 0)]
+            wrong = c.reward if version == "v1" else -1 - 0.1 * share(1 / h, [1 / x for x in alive])
+            rows[-1][t] = c.reward + 0.1 * share(h, alive) if c.reward > 0 else wrong
+    return rows
+
+
+def scored_by_token(rows):
+    """z-scores over all tokens of several completions."""
+    scores = iter(z_scores([x for row in rows for x in row.values()], 1e-8) if any(rows) else [])
+    return [{t: next(scores) for t in row} for row in rows]
+
+
+def gtpo(group, size):
+    return scored_by_token(gtpo_rewards(group))
+
+
+def gtpo_v1(group, size):
+    return scored_by_token(gtpo_rewards(group, version="v1"))
+
+
+def gtpo_separate(group, size):
+    rows = list(zip(group, gtpo_rewards(group), strict=True))
+    right, wrong = (scored_by_token([r if (c.reward > 0) == side else {} for c, r in rows]) for side in (True, False))
+    return [one or other for one, other in zip(right, wrong, strict=True)]
+
+
+def grpo_s(group, size):
+    rewards = []
+    for c in group:
+        own = mean(c.entropies.values())
+        peers = [mean(d.entropies.values()) for d in group if (d.reward > 0) == (c.reward > 0)]
+        wrong = -1 - 0.1 * share(1 / own, [1 / x for x in peers])
+        rewards.append(c.reward + 0.1 * share(own, peers) if c.reward > 0 else wrong)
+    return z_scores(rewards, 1e-6)
+
+
+def w_reinforce(group, size):
+    return [0.1 if c.reward > 0 else -1.0 for c in group]
+
+
+def edge_grpo(group, size):
+    entropies = [mean(c.entropies.values()) for c in group]
+    return [c.advantage / (h / mean(entropies)) for c, h in zip(group, entropies, strict=True)]
+
+
+def ppl(group, size, alpha=0.01):
+    w = z_scores([-mean(c.logps.values()) for c in group], 0.0)
+    return [c.advantage * (1 - alpha * max(-3.0, min(3.0, x))) for c, x in zip(group, w, strict=True)]
+
+
+def position(group, size):
+    def bonuses(c):
+        return {t: 0.1 / (1 + math.exp(-(n + 1) / len(c.logps))) for n, t in enumerate(sorted(c.logps))}
+
+    return [{t: c.advantage + math.copysign(b, c.advantage) for t, b in bonuses(c).items()} for c in group]
+
+
 CASES = {
     "steer": Case(
         neutral=[{"steer_lambda_min": 1.0}, {"steer_lambda_min": 1.0, "steer_form": "exact"}],
         lively={"steer_lambda_min": 0.3},
+        weights=[(steer_exact, {"steer_form": "exact"})],
         wrong={"steer_form": ["papr"], "steer_scale_quantile": [0.0, 1.1, math.nan, "max"]},
         scored=4,
     ),
@@ -60,6 +143,7 @@ CASES = {
     ),
     "entropy_change": Case(
         neutral=[{"entropy_change_strength": 0.0}],
+        weights=[(entropy_change, {})],
         lively={"entropy_change_strength": 1.0},
         wrong={
             "entropy_change_strength": [-1.1, 1.1, math.nan, "0.5"],
@@ -88,12 +172,12 @@ CASES = {
     ),
     "w_reinforce": Case(
         wrong={"w_reinforce_positive": [-0.1, True], "correct_threshold": ["0", None, math.nan]},
-        oracles=[(oracles.w_reinforce, {})],
+        oracles=[(w_reinforce, {})],
         fetched=(0, 1),
     ),
     "psr": Case(fetched=(1, 1)),
     "nsr": Case(fetched=(1, 1)),
-    "opo": Case(oracles=[(oracles.opo, {})], fetched=(0, 1)),
+    "opo": Case(oracles=[(opo, {})], fetched=(0, 1)),
     "gtpo": Case(
         wrong={
             "gtpo_reward_weight": [0.0, -1.0],
@@ -102,9 +186,9 @@ CASES = {
             "gtpo_version": ["v3"],
         },
         oracles=[
-            (oracles.gtpo, {}),
-            (oracles.gtpo_v1, {"gtpo_version": "v1"}),
-            (oracles.gtpo_separate, {"gtpo_normalize": "separate"}),
+            (gtpo, {}),
+            (gtpo_v1, {"gtpo_version": "v1"}),
+            (gtpo_separate, {"gtpo_normalize": "separate"}),
         ],
         scored=8,
         fetched=(0, 5),
@@ -112,7 +196,7 @@ CASES = {
     "grpo_s": Case(
         lively={"grpo_s_epsilon_low": 1e-3, "grpo_s_epsilon_high": 1e-3},
         wrong={"grpo_s_epsilon_low": [-0.1, 1.1], "grpo_s_epsilon_high": [-0.1]},
-        oracles=[(oracles.grpo_s, {})],
+        oracles=[(grpo_s, {})],
         scored=8,
         fetched=(0, 5),
         marks=["grpo_s/clipped_low", "grpo_s/clipped_high"],
@@ -121,7 +205,7 @@ CASES = {
     "edge_grpo": Case(
         neutral=[{"edge_grpo_clamp": [1, 1]}],
         wrong={"edge_grpo_clamp": [[0.0, 1.0], [2.0, 1.0], [1.0], [math.nan, 1.0], 0.5, ["0.1", 10]]},
-        oracles=[(oracles.edge_grpo, {})],
+        oracles=[(edge_grpo, {})],
         scored=8,
         fetched=(0, 5),
     ),
@@ -129,21 +213,21 @@ CASES = {
         neutral=[{"ppl_alpha": 0.0}],
         lively={"ppl_alpha": 0.3, "ppl_scope": "rollout"},
         wrong={"ppl_alpha": [-0.01, 0.34], "ppl_scope": ["batch"]},
-        oracles=[(oracles.ppl, {})],
+        oracles=[(ppl, {})],
         scored=8,
         fetched=(5, 5),
     ),
     "position": Case(
         neutral=[{"position_gamma": 0.0}],
         wrong={"position_gamma": [-0.1], "position_slope": [-1.0]},
-        oracles=[(oracles.position, {})],
+        oracles=[(position, {})],
         fetched=(0, 1),
     ),
     "unlikelihood": Case(
         neutral=[{"unlikelihood_beta": 0.0}],
         lively={"unlikelihood_beta": 1.0},
         wrong={"unlikelihood_beta": [-0.1, 1.1]},
-        oracles=[(oracles.unlikelihood, {})],
+        oracles=[(unlikelihood, {})],
         scored=8,
         fetched=(0, 5),
     ),
@@ -156,6 +240,42 @@ CASES = {
     ),
     "fork_tokens": Case(neutral=[{"fork_tokens_fraction": 1.0}], wrong={"fork_tokens_fraction": [0.0, 1.1]}, scored=4),
 }
+
+
+def ucpo(group, size, tau=0.2):
+    likelihoods = [math.exp(mean(c.logps.values())) for c in group if c.reward > 0]
+    total = sum(1 / x for x in likelihoods)
+    result = []
+    for c in group:
+        share = 1 / math.exp(mean(c.logps.values())) / total if c.reward > 0 else None
+        result.append(c.advantage if share is None else c.advantage * (1 - tau + tau * len(likelihoods) * share))
+    return result
+
+
+CASES["ucpo"] = Case(
+    neutral=[{"ucpo_tau": 0.0}],
+    lively={"ucpo_tau": 1.0},
+    wrong={"ucpo_tau": [-0.1, 1.1, math.nan, "0.2"]},
+    oracles=[(ucpo, {})],
+    scored=8,
+    fetched=(0, 5),
+)
+
+
+def rsi(batch, low=0.1, high=3.0):
+    weights = {}
+    for i, t in batch.mask.bool().nonzero().tolist():
+        index = -batch.logps[i, t].item() / batch.entropies[i, t].item()
+        weights[i, t] = 1.0 if low <= index <= high else 0.0
+    return weights
+
+
+CASES["rsi"] = Case(
+    neutral=[{"rsi_low": 0.0, "rsi_high": math.inf}],
+    lively={"rsi_low": 0.7, "rsi_high": 1.2},
+    wrong={"rsi_low": [-0.1, 1.1, math.nan, "0.1"], "rsi_high": [0.9, math.nan]},
+    weights=[(rsi, {})],
+)
 
 
 def threshold(name, value):

@@ -1,4 +1,4 @@
-"""What each method makes of the scored completions of a group, in Python's float64."""
+"""What the methods' oracles share, in Python's float64; each stands beside its method in `cases.py`."""
 
 import math
 from typing import NamedTuple
@@ -25,84 +25,6 @@ def z_scores(values, eps):
     center = mean(values)
     std = math.sqrt(sum((x - center) ** 2 for x in values) / max(len(values) - 1, 1))
     return [(x - center) / (std + eps) if std > 1e-6 else 0.0 for x in values]
-
-
-def opo(group, size):
-    baseline = sum(len(c.logps) * c.reward for c in group) / sum(len(c.logps) for c in group)
-    return [c.reward - baseline for c in group]
-
-
-def unlikelihood(group, size, beta=0.25):
-    likelihood = [mean(c.logps.values()) for c in group]
-    ranks = [sum(other < own for other in likelihood) for own in likelihood]
-    factors = [1 - beta * rank / size if c.reward > 0 else 1 for c, rank in zip(group, ranks, strict=True)]
-    return z_scores([c.reward * factor for c, factor in zip(group, factors, strict=True)], 1e-6)
-
-
-def share(own, peers):
-    return len(peers) * own / sum(peers)
-
-
-def gtpo_rewards(group, version="v2"):
-    rows = []
-    for c in group:
-        rows.append({})
-        for t, h in c.entropies.items():
-            alive = [d.entropies[t] for d in group if t in d.entropies and (d.reward > 0) == (c.reward > 0)]
-            wrong = c.reward if version == "v1" else -1 - 0.1 * share(1 / h, [1 / x for x in alive])
-            rows[-1][t] = c.reward + 0.1 * share(h, alive) if c.reward > 0 else wrong
-    return rows
-
-
-def scored_by_token(rows):
-    """z-scores over all tokens of several completions."""
-    scores = iter(z_scores([x for row in rows for x in row.values()], 1e-8) if any(rows) else [])
-    return [{t: next(scores) for t in row} for row in rows]
-
-
-def gtpo(group, size):
-    return scored_by_token(gtpo_rewards(group))
-
-
-def gtpo_v1(group, size):
-    return scored_by_token(gtpo_rewards(group, version="v1"))
-
-
-def gtpo_separate(group, size):
-    rows = list(zip(group, gtpo_rewards(group), strict=True))
-    right, wrong = (scored_by_token([r if (c.reward > 0) == side else {} for c, r in rows]) for side in (True, False))
-    return [one or other for one, other in zip(right, wrong, strict=True)]
-
-
-def grpo_s(group, size):
-    rewards = []
-    for c in group:
-        own = mean(c.entropies.values())
-        peers = [mean(d.entropies.values()) for d in group if (d.reward > 0) == (c.reward > 0)]
-        wrong = -1 - 0.1 * share(1 / own, [1 / x for x in peers])
-        rewards.append(c.reward + 0.1 * share(own, peers) if c.reward > 0 else wrong)
-    return z_scores(rewards, 1e-6)
-
-
-def w_reinforce(group, size):
-    return [0.1 if c.reward > 0 else -1.0 for c in group]
-
-
-def edge_grpo(group, size):
-    entropies = [mean(c.entropies.values()) for c in group]
-    return [c.advantage / (h / mean(entropies)) for c, h in zip(group, entropies, strict=True)]
-
-
-def ppl(group, size, alpha=0.01):
-    w = z_scores([-mean(c.logps.values()) for c in group], 0.0)
-    return [c.advantage * (1 - alpha * max(-3.0, min(3.0, x))) for c, x in zip(group, w, strict=True)]
-
-
-def position(group, size):
-    def bonuses(c):
-        return {t: 0.1 / (1 + math.exp(-(n + 1) / len(c.logps))) for n, t in enumerate(sorted(c.logps))}
-
-    return [{t: c.advantage + math.copysign(b, c.advantage) for t, b in bonuses(c).items()} for c in group]
 
 
 def exact_change(batch):

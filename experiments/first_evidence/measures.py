@@ -1,6 +1,7 @@
 """What is measured of a published run: how well its entropy was held, what it learned, and after how many tokens."""
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import mean, stdev
@@ -10,7 +11,7 @@ import numpy as np
 from arms import PUBLISHED
 from scipy import stats
 
-from steer_trl.countdown.report import tokens_until
+from steer_trl.curves import series
 from steer_trl.evaluation import comparison
 
 SETTLED = 80  # rollouts
@@ -79,8 +80,8 @@ def judged(run: Run, metric: tuple[str, str], step: int | None = None) -> float:
 
 def course(run: Run, metric: tuple[str, str]) -> list[tuple[float, float]]:
     """A metric of every evaluation, the start's first, over the tokens of all rollouts until then, in millions."""
-    tokens = tokens_until(run["log"])
-    points = [(tokens(point["step"]), point) for point in run["held_out"]]
+    steps, totals = zip((0, 0), *series(run["log"], "num_tokens"), strict=True)
+    points = [(totals[bisect_right(steps, point["step"]) - 1] / 1e6, point) for point in run["held_out"]]
     return [(at, point[metric[0]][metric[1]][0]) for at, point in [(0.0, run["start"]), *points]]
 
 

@@ -9,9 +9,6 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from steer_trl import runlog
 from steer_trl.redact import changed, defaults, public
 from steer_trl.system import installed
-from steer_trl.trainer.callbacks.cards import ModelCards
-from steer_trl.trainer.resume import is_at_its_end
-from steer_trl.trainer.trl import GRPOTrainer
 
 logger = logging.getLogger(__name__)
 
@@ -21,18 +18,21 @@ PACKAGES = ("steer_trl", "trl", "transformers", "torch", "accelerate", "peft", "
 class RunLog(TrainerCallback):
     """A line per log entry, written by the main process of a run that trains. No failure of it stops the run."""
 
-    def __init__(self, trainer: GRPOTrainer, cards: ModelCards) -> None:
-        self._trainer, self._cards = trainer, cards
+    def __init__(self, describe: Callable[..., dict[str, Any]]) -> None:
+        """`describe` makes of the arguments, the state and the model what `run.json` states."""
+        self._describe = describe
         self._is_open = self._is_finished = self._failed = False
         self._early: list[dict[str, Any]] = []
 
-    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+    def on_train_begin(
+        self, args: Any, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
+    ) -> None:
         """Begin, or continue after the checkpoint's step; leave the log of a finished run as it is."""
         self._is_finished = is_at_its_end(state)
         if state.is_world_process_zero:
             self._is_open = True
         if state.is_world_process_zero and not self._is_finished:
-            self._attempt(self._begin, args.output_dir, state)
+            self._attempt(self._begin, args.output_dir, args, state, model)
             early, self._early = self._early, []
             for entry in early if state.global_step == 0 else []:  # else the log has them, or is another's
                 self._attempt(runlog.append, args.output_dir, entry)
@@ -49,26 +49,32 @@ class RunLog(TrainerCallback):
         else:
             self._early.append(entry)
 
-    def _begin(self, output_dir: str, state: TrainerState) -> None:
-        runlog.begin(output_dir, state.global_step, self._description(state))
+    def _begin(self, output_dir: str, args: Any, state: TrainerState, model: Any) -> None:
+        runlog.begin(output_dir, state.global_step, self._describe(args, state, model))
 
-    def _description(self, state: TrainerState) -> dict[str, Any]:
-        trainer, args = self._trainer, self._trainer.args
-        return {
-            "methods": list(args.shaping_names),
-            "model": self._cards.base_model[0],
-            "max_steps": state.max_steps,
-            "processes": trainer.accelerator.num_processes,
-            "settings": self._cards.recipe | public(changed(args)),
-            "defaults": public(defaults(args)),
-            "versions": installed(PACKAGES),
-        }
-
-    def _attempt(self, write: Callable[..., None], output_dir: str, *given: Any) -> None:
+    def _attempt(self, write: Callable[..., None], *given: Any) -> None:
         try:
-            write(output_dir, *given)
+            write(*given)
         except Exception:  # of a full disk, or of a value that nobody foresaw
             if not self._failed:
                 text = "The run log in %s cannot be written; the training continues."
-                logger.warning(text, output_dir, exc_info=True)
+                logger.warning(text, given[0], exc_info=True)
             self._failed = True
+
+
+def is_at_its_end(state: TrainerState) -> bool:
+    """Whether a training in this state has no step left. Transformers would train one more, and save it."""
+    return 0 < state.max_steps <= state.global_step
+
+
+def description(args: Any, state: TrainerState, model: Any = None) -> dict[str, Any]:
+    """Return what `run.json` states of the run of any trainer: settings that may leave the machine, and versions."""
+    return {
+        "methods": [],
+        "model": getattr(getattr(model, "config", None), "_name_or_path", None) or None,
+        "max_steps": state.max_steps,
+        "processes": args.world_size,
+        "settings": public(changed(args)),
+        "defaults": public(defaults(args)),
+        "versions": installed(PACKAGES),
+    }

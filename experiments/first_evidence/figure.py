@@ -6,7 +6,7 @@ from statistics import mean
 from matplotlib.figure import Figure
 from measures import Run, course, load
 
-from steer_trl.countdown.report import smoothed
+from steer_trl.experiment.results import smoothed
 
 DRAWN = (
     "GRPO",

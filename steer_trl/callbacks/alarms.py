@@ -31,7 +31,7 @@ class Alarms(TrainerCallback):
             return
         for alarm in guarded(self.watch.take, state.global_step, given.get("logs") or {}) or []:
             logger.warning("%s. %s", alarm.title, alarm.text)
-            if args.run_log:
+            if getattr(args, "run_log", True):  # a setting of ours
                 guarded(runlog.append, args.output_dir, asdict(alarm), runlog.ALARMS)
             for name in TRACKERS.keys() & set(listed(args.report_to)):
                 guarded(TRACKERS[name], alarm)

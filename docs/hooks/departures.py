@@ -1,0 +1,44 @@
+"""Writes the table of departures into `docs/recipes.md`, from `docs/papers.yaml`: where a recipe is not its paper's.
+
+`tests/cli/test_recipes.py` reports when it is out of date, and holds the recipes to the same file.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+DATA = Path(__file__).parents[1] / "papers.yaml"
+PAGE = Path(__file__).parents[1] / "recipes.md"
+START, END = "<!-- departures: written by docs/hooks/departures.py -->\n", "<!-- end of departures -->"
+
+
+def papers() -> dict[str, Any]:
+    """The papers' settings, by recipe, and where ours depart."""
+    return yaml.safe_load(DATA.read_text())
+
+
+def table() -> str:
+    """One row for each departure: whose, of what, the paper's, ours and why."""
+    read = papers()
+    rows = ["| paper | what | there | here |", "|---|---|---|---|"]
+    for one in read["departures"]:
+        there = read["settings"][one["of"]][one["setting"]]
+        name, ours = one["setting"], one["ours"]
+        rows.append(f"| {one['of'].upper()} | `{name}` | {_value(there)} | {_value(ours)}: {one['why']} |")
+    rows += [f"| {one['of']} | {one['what']} | {one['paper']} | {one['ours']} |" for one in read["other_departures"]]
+    return "\n".join(rows) + "\n"
+
+
+def _value(value: Any) -> str:
+    return "none" if value is None else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def filled(page: str) -> str:
+    """The page with the table in its place."""
+    before, rest = page.split(START)
+    return f"{before}{START}\n{table()}\n{END}{rest.split(END)[1]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text()))

@@ -1,0 +1,81 @@
+"""What follows from the methods' own files: the table of "Several at once" in `docs/methods.md`, and
+`steer_trl/shaping/methods/__init__.pyi`, by which type checkers and editors know the settings of all methods.
+
+Both are written by `make settings` (`settings_table.py`); `tests/test_docs.py` finds out when they are out of date.
+"""
+
+import copy
+import logging
+from pathlib import Path
+
+from steer_trl.config import SteerGRPOConfig
+from steer_trl.options.conflicts import surrogate_conflicts
+from steer_trl.shaping.base import OF_ROLLOUTS, Shaper
+from steer_trl.shaping.methods import OPTIONS, SHAPERS
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/methods.md"
+STUB = ROOT / "steer_trl/shaping/methods/__init__.pyi"
+START, END = "<!-- methods: written by make settings -->\n", "<!-- end of methods -->"
+STEPS = {"advantages": 1, "scales": 2, "rollout_bonus": 3, "bonus": 3, "weights": 4}
+COLUMNS = (
+    *("`advantage_shaping`", "step", "random", "loss of its own", "`correct_threshold`", "completions of a rollout"),
+    *('`importance_sampling_level="sequence"`', "strength"),
+)
+
+
+def table() -> str:
+    """A row for each method, as it is with the default settings."""
+    logging.disable(logging.WARNING)  # about clipping that is switched off
+    rows = [(f'`"{name}"`', *_row(name, method)) for name, method in SHAPERS.items()]
+    logging.disable(logging.NOTSET)
+    lines = [COLUMNS, ("---",) * len(COLUMNS), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _row(name: str, method: type[Shaper]) -> tuple[str, ...]:
+    args = SteerGRPOConfig(output_dir="unused", use_cpu=True, bf16=False, report_to="none", advantage_shaping=name)
+    steps = sorted({step for question, step in STEPS.items() if method.answers(question, args)})
+    on_rollouts = any(method.answers(question, args) for question in OF_ROLLOUTS)
+    held = "own groups" if method(args).by_group else "all"
+    return (
+        ", ".join(map(str, steps)),
+        "draws" if method.random else "",
+        "yes" if method.surrogate else "",
+        "reads it" if method.tells_correct else "",
+        held if on_rollouts else "",
+        _with_ratios_of_completions(name, method, args),
+        "" if method.strengths is None else f"{method.strengths[0]:g} to {method.strengths[1]:g}",
+    )
+
+
+def _with_ratios_of_completions(name: str, method: type[Shaper], args: SteerGRPOConfig) -> str:
+    args = copy.copy(args)
+    vars(args)["importance_sampling_level"] = "sequence"
+    if method.conflicts(args) + surrogate_conflicts(name, method.surrogate, args):
+        return "error"
+    return "warning" if method.per_token else "as without"
+
+
+def filled(page: str) -> str:
+    """The page with the table in its place."""
+    before, rest = page.split(START)
+    return f"{before}{START}\n{table()}\n{END}{rest.split(END)[1]}"
+
+
+def stub() -> str:
+    """What the package of the methods is to who reads it without running it."""
+    imports = "".join(sorted(f"from {part.__module__} import {part.__name__}\n" for part in OPTIONS))
+    bases = "".join(f"    {part.__name__},\n" for part in OPTIONS)
+    return (
+        "# What `__init__.py` finds in this folder, for type checkers and editors; written by make settings.\n"
+        "from dataclasses import dataclass\n\n"
+        "from steer_trl.options.base import ShapingConfig\n"
+        "from steer_trl.shaping.base import Shaper\n"
+        f"{imports}\n"
+        "SHAPERS: dict[str, type[Shaper]]\n"
+        "SETTINGS: dict[str, list[str]]\n"
+        "OPTIONS: tuple[type[ShapingConfig], ...]\n\n"
+        "@dataclass\n"
+        f"class MethodOptions(\n{bases}): ...\n"
+    )

@@ -1,0 +1,116 @@
+"""The numbers behind the answers: of the short runs, of the one-step measurement, and of the long runs."""
+
+import json
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any, NamedTuple
+
+from scipy import stats
+
+ROOT = Path(__file__).parents[2]
+LAST = 5  # rollouts whose mean entropy is the final one
+
+sys.path.insert(0, str(ROOT / "experiments/first_evidence"))
+import measures  # noqa: E402  # a script's neighbour, not a package
+
+
+class Estimate(NamedTuple):
+    """A mean and the half width of its 95 % interval (Student's t) over `count` runs or rollouts."""
+
+    mean: float
+    half: float
+    count: int
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the interval excludes 0, else 0."""
+        return 0 if abs(self.mean) <= self.half or self.count < 2 else 1 if self.mean > 0 else -1
+
+    def __str__(self) -> str:
+        half = "one run" if self.count < 2 else f"±{self.half:.3f}, {self.count}"
+        return f"{self.mean:+.3f} ({half})"
+
+
+def estimate(values: Sequence[float]) -> Estimate | None:
+    """The mean of the values and its interval; nothing of no values."""
+    if not values:
+        return None
+    if len(values) == 1:
+        return Estimate(values[0], float("inf"), 1)
+    half = float(stats.t.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5
+    return Estimate(mean(values), half, len(values))
+
+
+class ShortRuns:
+    """The runs of `short_runs.py`, by arm and seed."""
+
+    def __init__(self, path: Path) -> None:
+        runs = json.loads(path.read_text()) if path.exists() else []
+        self.runs: dict[str, dict[int, dict[str, Any]]] = {}
+        for run in runs:
+            self.runs.setdefault(run["arm"], {})[run["seed"]] = run
+
+    def difference(self, arm: str, baseline: str = "GRPO", of: str = "entropy") -> Estimate | None:
+        """What the arm has more than the baseline at the end, paired by seed: nats per token, or a share."""
+        ours, theirs = self.runs.get(arm, {}), self.runs.get(baseline, {})
+        return estimate(
+            [_end(ours[seed], of) - _end(theirs[seed], of) for seed in sorted(ours.keys() & theirs.keys())]
+        )
+
+    def end(self, arm: str, of: str = "entropy") -> Estimate | None:
+        """What the arm has at the end."""
+        return estimate([_end(run, of) for _, run in sorted(self.runs.get(arm, {}).items())])
+
+    def trend(self, arm: str) -> Estimate | None:
+        """Final minus first entropy of the arm, nats per token."""
+        runs = self.runs.get(arm, {}).values()
+        return estimate([_end(run, "entropy") - mean(run["rollouts"]["entropy"][:2]) for run in runs])
+
+    def roughness(self, arm: str) -> Estimate | None:
+        """Standard deviation of the entropy's change from rollout to rollout, nats per token."""
+        runs = [run["rollouts"]["entropy"] for run in self.runs.get(arm, {}).values()]
+        return estimate([stdev([b - a for a, b in pairwise(r)]) for r in runs])
+
+    def clipped(self, arm: str, key: str) -> Estimate | None:
+        """Mean share of the tokens that the loss clips."""
+        return estimate([run["clipped"][key] for run in self.runs.get(arm, {}).values() if key in run["clipped"]])
+
+
+def _end(run: dict[str, Any], of: str) -> float:
+    return mean(run["rollouts"][of][-LAST:]) if of in run["rollouts"] else run["solved"][of]
+
+
+class OneStep:
+    """The means of `one_step.py`, with their intervals over rollouts."""
+
+    def __init__(self, path: Path) -> None:
+        self.found = json.loads(path.read_text()) if path.exists() else {}
+
+    def get(self, key: str) -> Estimate | None:
+        """One of its numbers."""
+        return Estimate(*self.found[key], count=20) if key in self.found else None
+
+
+class LongRuns:
+    """The first published runs of the laptop task (`docs/evidence`)."""
+
+    def __init__(self, folder: Path) -> None:
+        self.arms = measures.load(folder)
+
+    def difference(self, arm: str, baseline: str, metric: tuple[str, str]) -> Estimate | None:
+        """What the arm has more after equally many tokens, paired by seed."""
+        ours = {run["seed"]: run for run in self.arms.get(arm, [])}
+        theirs = {run["seed"]: run for run in self.arms.get(baseline, [])}
+        values = []
+        for seed in sorted(ours.keys() & theirs.keys()):
+            pair = ours[seed], theirs[seed]
+            tokens = min(run["log"][-1]["num_tokens"] for run in pair) / 1e6
+            values.append(measures.at_tokens(pair[0], metric, tokens) - measures.at_tokens(pair[1], metric, tokens))
+        return estimate(values)
+
+    def final_entropy(self, arm: str) -> Estimate | None:
+        """Mean entropy of the last eight rollouts, nats per token."""
+        return estimate([measures.entropy_at_tokens(run, float("inf")) for run in self.arms.get(arm, [])])

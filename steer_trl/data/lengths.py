@@ -1,0 +1,39 @@
+"""Prompts that are too long are dropped before training, and counted."""
+
+import sys
+from typing import Any
+
+from datasets import Dataset
+from tqdm import tqdm
+
+from steer_trl.exceptions import InvalidValueError
+
+
+def drop_long_prompts(dataset: Dataset, tokenizer: Any, max_tokens: int) -> Dataset:
+    """Return the rows whose `prompt`, a text or messages, has at most `max_tokens` tokens; print how many went.
+
+    The chat template of a conversation counts, as in verl's `filter_overlong_prompts`.
+
+    Raises:
+        `ValueError`: no prompt is short enough.
+    """
+    kept = dataset.filter(
+        lambda prompt: _num_tokens(prompt, tokenizer) <= max_tokens, input_columns="prompt", desc="Measuring prompts"
+    )
+    if not len(kept):
+        raise InvalidValueError(
+            f"max_prompt_length={max_tokens} leaves none of the {len(dataset)} prompts. Raise it, or leave it unset."
+        )
+    if len(kept) < len(dataset):
+        tqdm.write(
+            f"Removed {len(dataset) - len(kept)} of {len(dataset)} prompts with more than {max_tokens} tokens "
+            "(max_prompt_length).",
+            file=sys.stderr,
+        )
+    return kept
+
+
+def _num_tokens(prompt: Any, tokenizer: Any) -> int:
+    if isinstance(prompt, str):
+        return len(tokenizer(prompt)["input_ids"])
+    return len(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=True)["input_ids"])

@@ -1,0 +1,64 @@
+"""An evaluation in a few kilobytes: of every problem, how many samples are correct, and how many of these differ.
+
+That is all that avg@k, pass@j and distinct@k depend on, so `steer-trl compare` reads a published file of counts as it
+reads a folder of completions:
+
+    {"evaluations": {"t1": {"settings": {...}, "benchmarks": {
+        "test": {"samples": 16, "ids": ["0", ...], "correct": [3, ...], "distinct": [2, ...]}}}}}
+
+A greedy evaluation, of one sample of each problem, has no `distinct`.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from steer_trl.evaluation.metrics import pass_at_k
+from steer_trl.exceptions import InvalidValueError
+
+EVALUATIONS = "evaluations"
+Values = dict[str, dict[str, dict[str, float]]]
+
+
+def counts_of(values: Values) -> dict[str, dict[str, Any]]:
+    """Return the counts of every benchmark, of values by benchmark, metric and id of a problem."""
+    found = {}
+    for name, metrics in values.items():
+        average = next(metric for metric in metrics if metric.startswith("avg@"))
+        samples = int(average.removeprefix("avg@"))
+        counts: dict[str, Any] = {"samples": samples, "ids": list(metrics[average])}
+        counts["correct"] = [round(value * samples) for value in metrics[average].values()]
+        if samples > 1:
+            counts["distinct"] = [round(value) for value in metrics[f"distinct@{samples}"].values()]
+        found[name] = counts
+    return found
+
+
+def values_of(benchmarks: dict[str, dict[str, Any]]) -> Values:
+    """Return values by benchmark, metric and id of a problem, of the counts of every benchmark."""
+    found: Values = {}
+    for name, counts in benchmarks.items():
+        k, ids, correct = counts["samples"], counts["ids"], counts["correct"]
+        metrics = {f"avg@{k}": [count / k for count in correct]}
+        for j in (2**i for i in range(1, k.bit_length())):
+            metrics[f"pass@{j}"] = [pass_at_k(k, count, j) for count in correct]
+        if k > 1:
+            metrics[f"distinct@{k}"] = list(map(float, counts["distinct"]))
+        found[name] = {metric: dict(zip(ids, values, strict=True)) for metric, values in metrics.items()}
+    return found
+
+
+def read_counts(path: Path) -> dict[str, dict[str, Any]]:
+    """Return `settings` and `benchmarks` of each evaluation in a published file, by the name of its sampling.
+
+    Raises:
+        `ValueError`: it cannot be read, or holds no evaluation.
+    """
+    try:
+        found = json.loads(path.read_text())[EVALUATIONS]
+        return {name: {"settings": one["settings"], "benchmarks": one["benchmarks"]} for name, one in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidValueError(
+            f"{str(path)!r} must be a folder that steer-trl eval has written, or a published file with its counts, "
+            f"and cannot be read as one: {error!r}. Give another one."
+        ) from error

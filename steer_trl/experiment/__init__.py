@@ -1,0 +1,22 @@
+"""Several ways to train from one start, side by side, each by the commands that a user has.
+
+task.py      what is learned: problems in three splits, who judges, where a model begins
+runs.py      steer-trl train and steer-trl eval in processes of their own, resumable, with progress bars
+results.py   what they left: the table, the verdicts of steer-trl compare, the picture
+"""
+
+from steer_trl.experiment.results import figure, frame, picture, read_results, table, verdicts
+from steer_trl.experiment.runs import Experiment, side_by_side
+from steer_trl.experiment.task import Task
+
+__all__ = [
+    "Experiment",
+    "Task",
+    "figure",
+    "frame",
+    "picture",
+    "read_results",
+    "side_by_side",
+    "table",
+    "verdicts",
+]

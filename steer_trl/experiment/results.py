@@ -1,0 +1,161 @@
+"""What the runs of an experiment have left: the table, the verdicts of `steer-trl compare`, the picture."""
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from pathlib import Path
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+from pandas import DataFrame
+
+from steer_trl import runlog
+from steer_trl.curves import entropy_ends, series
+from steer_trl.diagnostics.keys.names import ENTROPY, GENERATED_TOKENS
+from steer_trl.evaluation import mean_and_interval
+from steer_trl.evaluation.folders import Evaluation, compare_evaluations, read_evaluations
+from steer_trl.evaluation.records import SUMMARY
+from steer_trl.experiment.runs import SAMPLES, START, TEST, Experiment
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLUMNS = {
+    "accuracy T=1": ("t1", f"avg@{SAMPLES}"),
+    "accuracy top-p 0.7": ("papers", f"avg@{SAMPLES}"),
+    "accuracy greedy": ("greedy", "avg@1"),
+    f"pass@{SAMPLES} T=1": ("t1", f"pass@{SAMPLES}"),
+    f"pass@{SAMPLES} top-p 0.7": ("papers", f"pass@{SAMPLES}"),
+    f"distinct@{SAMPLES} T=1": ("t1", f"distinct@{SAMPLES}"),
+}
+"""Loss of entropy alone lifts accuracy at temperature 1, so the papers' top-p 0.7 and greedy stand beside it."""
+DRAWN = {
+    "Accuracy of one sample (top-p 0.7, as in the papers)": COLUMNS["accuracy top-p 0.7"],
+    f"Solved by at least one of {SAMPLES} samples (temperature 1)": COLUMNS[f"pass@{SAMPLES} T=1"],
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run that has ended, as its folder has it."""
+
+    folder: Path
+
+    @cached_property
+    def log(self) -> list[dict[str, Any]]:
+        """Every entry of its log."""
+        path = self.folder / runlog.LOGS / runlog.METRICS
+        return [entry for entry in runlog.lines(path) if entry is not None]
+
+    @cached_property
+    def test(self) -> dict[str, Evaluation]:
+        """The evaluation on the test split, by the name of the sampling."""
+        return read_evaluations(self.folder / TEST)
+
+    @property
+    def seconds(self) -> float:
+        """How long the training took, from its start or from where it was resumed."""
+        return float(series(self.log, "train_runtime")[-1][1])
+
+    def tokens_until(self) -> Callable[[float], float]:
+        """Optimizer step -> millions of tokens generated until then, those of dropped groups too."""
+        steps, totals = zip((0, 0), *series(self.log, GENERATED_TOKENS), strict=True)
+        return lambda step: totals[bisect_right(steps, step) - 1] / 1e6
+
+    def validation(self, sampling: str, metric: str) -> list[tuple[int, float, float]]:
+        """Step, mean and half width of its interval, of every evaluation on the validation split, in order."""
+        found = []
+        for path in self.folder.glob(f"benchmarks/step-*/{sampling}/{SUMMARY}"):
+            value, half = json.loads(path.read_text())["benchmarks"]["validation"]["metrics"][metric]
+            found.append((int(path.parents[1].name.removeprefix("step-")), value, half or 0.0))
+        return sorted(found)
+
+
+def read_results(experiment: Experiment, names: Sequence[str]) -> dict[str, Result]:
+    """The start and the runs of these names, by name."""
+    return {name: Result(experiment.folder(name)) for name in (START, *names)}
+
+
+def frame(results: Mapping[str, Result], timed_against: str | None = None) -> DataFrame:
+    """One row per run: generated tokens, entropy at start and end, and each metric with its 95 % interval.
+
+    `timed_against` names the run whose time is 1 in a last column, for runs that had the machine to themselves.
+    """
+    rows = {}
+    for name, result in results.items():
+        trained = name != START
+        ends = entropy_ends(result.log) if trained else None
+        row = {"generated tokens": f"{result.tokens_until()(inf):.2f} M" if trained else ""}
+        row["entropy"] = "{:.3f} -> {:.3f}".format(*ends) if ends else ""
+        for column, (sampling, metric) in COLUMNS.items():
+            values = list(result.test[sampling].values["test"][metric].values())
+            row[column] = "{:.3f} ±{:.3f}".format(*mean_and_interval(values))
+        if timed_against:
+            row["time"] = f"{result.seconds / results[timed_against].seconds:.2f}" if trained else ""
+        rows[name] = row
+    return DataFrame(rows).T
+
+
+def table(results: Mapping[str, Result], timed_against: str | None = None) -> str:
+    """[`frame`] as text, and what its numbers are."""
+    problems = len(results[START].test["greedy"].values["test"]["avg@1"])
+    return (
+        f"{frame(results, timed_against).to_string()}\n\n"
+        f"{problems} problems of the test split, {SAMPLES} samples of each, one if greedy. Entropy in nats per token: "
+        "first step, and mean of the last ten.\n"
+        "± is the half width of the 95 % interval over problems; it does not include seed-to-seed variance."
+    )
+
+
+def verdicts(results: Mapping[str, Result], baseline: str, names: Sequence[str] = ()) -> str:
+    """For each of the runs `names`, by default all, in which metrics it differs from the baseline, and in which not.
+
+    The differences and the words are those of `steer-trl compare`.
+    """
+    lines = [f"Against {baseline}, paired over the same problems, difference and 95 % interval:"]
+    for name in names or [name for name in results if name not in (START, baseline)]:
+        found: dict[str, list[str]] = {"higher": [], "lower": [], "not decided": []}
+        sides = results[baseline].test, results[name].test
+        compared = {one: compare_evaluations(*([side[one]] for side in sides))["test"] for one in sides[0]}
+        for column, (sampling, metric) in COLUMNS.items():
+            one = compared[sampling][metric]
+            found[one.verdict].append(f"{column} {one.difference:+.3f} ({one.low:+.3f} to {one.high:+.3f})")
+        lines += [f"{name}: {verdict} in {', '.join(texts)}." for verdict, texts in found.items() if texts]
+    return "\n".join(lines)
+
+
+def figure(results: Mapping[str, Result]) -> "Figure":
+    """Draw entropy, and accuracy and pass@16 on the validation split, over generated tokens, one line per run."""
+    from matplotlib.figure import Figure  # not pyplot: the choice of a back end stays the user's
+
+    drawn = Figure(figsize=(13, 4.4), layout="constrained")
+    axes = drawn.subplots(1, 1 + len(DRAWN))
+    for color, (name, result) in enumerate((name, result) for name, result in results.items() if name != START):
+        style: dict[str, Any] = {"color": f"C{color}", "label": name}
+        tokens = result.tokens_until()
+        points = series(result.log, ENTROPY)  # none where dynamic sampling has hidden everything
+        axes[0].plot([tokens(step) for step, _ in points], smoothed([value for _, value in points]), **style)
+        for axis, metric in zip(axes[1:], DRAWN.values(), strict=True):
+            steps, values, halves = zip(*result.validation(*metric), strict=True)
+            axis.errorbar(list(map(tokens, steps)), values, halves, capsize=2, marker="o", markersize=3, **style)
+    axes[0].set(title="Policy entropy", ylabel="nats per token", ylim=(0, None))
+    for axis, title in zip(axes[1:], DRAWN, strict=True):
+        axis.set(title=title, ylabel="share of the validation problems")
+    for axis in axes:
+        axis.set_xlabel("generated tokens, millions")
+        axis.grid(alpha=0.3)
+    drawn.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
+    return drawn
+
+
+def picture(results: Mapping[str, Result], path: Path) -> None:
+    """Save [`figure`] as PNG."""
+    figure(results).savefig(path, dpi=130)
+
+
+def smoothed(values: Sequence[float], window: int = 8) -> list[float]:
+    """Mean of each value and those before it, `window` at most."""
+    return [mean(values[max(0, i - window + 1) : i + 1]) for i in range(len(values))]

@@ -1,0 +1,209 @@
+"""Runs from one start, each in processes of its own: `steer-trl train` with a recipe, then `steer-trl eval`.
+
+Everything stays in the folder: the problems, the start, and of each run its recipe, its log, its model, what it
+printed, and in `_test` the evaluation on the test split, which `steer-trl compare` reads. A run that was killed
+continues from its last checkpoint; one that has ended with the same settings is not run again.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from tqdm.auto import tqdm
+
+from steer_trl import runlog
+from steer_trl.cli.recipe_files import load_recipe
+from steer_trl.diagnostics.keys.names import GENERATED_TOKENS
+from steer_trl.evaluation.records import SUMMARY
+from steer_trl.exceptions import CannotContinueError
+from steer_trl.experiment.task import Task
+
+START, PROBLEMS, TEST = "start", "problems", "_test"
+RECIPE, TEST_RECIPE, OUTPUT = "recipe.yaml", "test.yaml", "output.txt"
+SAMPLINGS = ("papers", "greedy", "t1")
+SAMPLES = 16  # of each problem; one if greedy
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+SECONDS = 0.5  # between two looks at a run's log
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A task and a start, from which any number of runs are trained.
+
+    Attributes:
+        task ([`Task`]): what is learned.
+        output_dir (`Path`): the folder of everything.
+        seed (`int`): that of the start.
+        start_steps (`int`, *optional*): optimizer steps of the start, if not the task's.
+        num_problems (`int`, *optional*): problems to choose by and to judge by, if not all of the task's.
+        launcher (`Sequence[str]`): words for `steer-trl train` that start several processes.
+    """
+
+    task: Task
+    output_dir: Path
+    seed: int = 0
+    start_steps: int | None = None
+    num_problems: int | None = None
+    launcher: Sequence[str] = ()
+
+    def folder(self, name: str) -> Path:
+        """Where a run leaves everything."""
+        return self.output_dir / re.sub(r"[^\w.]+", "_", name).strip("_").lower()
+
+    @property
+    def start(self) -> str:
+        """The model that every run begins with."""
+        return self.task.start if self._start_steps is None else str(self.folder(START))
+
+    @property
+    def _start_steps(self) -> int | None:
+        return self.task.start_steps if self.start_steps is None else self.start_steps
+
+    def problems(self, split: str) -> str:
+        """The file with the problems of a split."""
+        return str(self.output_dir / PROBLEMS / f"{split}.jsonl")
+
+    def make_start(self) -> None:
+        """Write the problems, make the model to begin with where there is none, and evaluate it on the test split."""
+        self.task.write_problems(self.output_dir / PROBLEMS, self.num_problems)
+        if self._start_steps is None:
+            return self._test(START, self.task.start)
+        recipe = {"output_dir": self.start, "steps": self._start_steps, "seed": self.seed}
+        if not self._is_under_way(START, recipe) or not (self.folder(START) / "config.json").exists():
+            self._write_recipe(START, recipe)
+            _run(START, self.folder(START), ["-m", self.task.start], total=self._start_steps)
+        return self._test(START, self.start)
+
+    def train(self, name: str, settings: dict[str, Any]) -> None:
+        """Train with `settings` of `steer-trl train` over the task's recipe, and evaluate on the test split.
+
+        Raises:
+            `RuntimeError`: a command failed; with the end of what it printed.
+        """
+        recipe, folder = self.recipe(name, settings), self.folder(name)
+        if self.is_done(name, settings):
+            return
+        if self._is_under_way(name, recipe):
+            flags = ["--resume_from_checkpoint", "auto"]
+        else:
+            flags = ["--overwrite_output_dir", "true"]
+            self._write_recipe(name, recipe)
+        whole = load_recipe(folder / RECIPE)
+        budget = whole.get("max_generated_tokens")
+        command = ["-m", "steer_trl.cli", "train", *self.launcher, *flags]
+        _run(name, folder, command, total=budget or whole["max_steps"], counts_tokens=budget is not None)
+        self._test(name, str(folder))
+
+    def recipe(self, name: str, settings: dict[str, Any]) -> dict[str, Any]:
+        """The recipe of a run."""
+        return {
+            "extends": self.task.recipe,
+            "model_name_or_path": self.start,
+            "dataset_name": self.problems("train"),
+            "reward_funcs": self.task.judge,
+            "eval_benchmarks": [f"validation={self.problems('validation')}@{SAMPLES}"],
+            "eval_samplings": list(SAMPLINGS),
+            "eval_judge": self.task.judge,
+            "output_dir": str(self.folder(name)),
+            "disable_tqdm": True,
+            **settings,
+        }
+
+    def is_done(self, name: str, settings: dict[str, Any]) -> bool:
+        """Whether a run with these settings has ended and was evaluated."""
+        return self._is_under_way(name, self.recipe(name, settings)) and self._is_tested(name)
+
+    def _is_tested(self, name: str) -> bool:
+        return all((self.folder(name) / TEST / sampling / SUMMARY).exists() for sampling in SAMPLINGS)
+
+    def _is_under_way(self, name: str, recipe: dict[str, Any]) -> bool:
+        path = self.folder(name) / RECIPE
+        return path.exists() and yaml.safe_load(path.read_text()) == recipe
+
+    def _write_recipe(self, name: str, recipe: dict[str, Any]) -> None:
+        folder = self.folder(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        for of_another in (TEST, runlog.LOGS):
+            shutil.rmtree(folder / of_another, ignore_errors=True)
+        (folder / RECIPE).write_text(yaml.safe_dump(recipe, sort_keys=False))
+
+    def _test(self, name: str, model: str) -> None:
+        """Evaluate a model on the test split."""
+        if self._is_tested(name):
+            return
+        of_task, folder = load_recipe(self.task.recipe), self.folder(name)
+        recipe = {
+            "model_name_or_path": model,
+            "output_dir": str(folder / TEST),
+            "benchmarks": [f"test={self.problems('test')}@{SAMPLES}"],
+            "samplings": list(SAMPLINGS),
+            "judge": self.task.judge,
+            "max_tokens": of_task["max_completion_length"],
+            "batch_size": of_task["per_device_eval_batch_size"],
+            "backend": "transformers",
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / TEST_RECIPE).write_text(yaml.safe_dump(recipe, sort_keys=False))
+        _run(name, folder, ["-m", "steer_trl.cli", "eval"], recipe=TEST_RECIPE)
+
+
+def side_by_side(work: Callable[[T], None], items: Iterable[T], workers: int | None = None) -> None:
+    """Do `work` on each item, as many at a time as there are cores; a failure cancels those that wait."""
+    with ThreadPoolExecutor(workers or _cores()) as pool:
+        list(pool.map(work, items))
+
+
+def _cores() -> int:
+    """Cores this process may use; macOS does not know, and gives all there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _run(
+    name: str,
+    folder: Path,
+    command: Sequence[str],
+    recipe: str = RECIPE,
+    total: int | None = None,
+    counts_tokens: bool = False,
+) -> None:
+    """Run a command with a recipe to its end; with a `total`, show by the run's log how far it is."""
+    unit = "token" if counts_tokens else "step"
+    command = [sys.executable, *command, "--config", str(folder / recipe)]
+    with (
+        tqdm(total=total, desc=name, unit=unit, unit_scale=counts_tokens, disable=total is None) as bar,
+        open(folder / OUTPUT, "a" if recipe == TEST_RECIPE else "w") as output,
+        subprocess.Popen(command, env=os.environ | ENVIRONMENT, stdout=output, stderr=subprocess.STDOUT) as process,
+    ):
+        counted = GENERATED_TOKENS if counts_tokens else "step"
+        while process.poll() is None:
+            time.sleep(SECONDS)
+            show(bar, folder, counted)
+        show(bar, folder, counted)
+    if process.returncode:
+        said = (folder / OUTPUT).read_text()[-2000:]
+        raise CannotContinueError(f"{name} failed. {folder / OUTPUT} ends in:\n\n{said}")
+
+
+def show(bar: Any, folder: Path, counted: str) -> None:
+    """Show in a progress bar how far a run's log is, and its entropy. The bar's time begins with the first step."""
+    latest: dict[str, Any] = {}
+    for entry in runlog.tail(folder / runlog.LOGS / runlog.METRICS):
+        latest |= {key: value for key, value in entry.items() if value is not None}
+    done = latest.get(counted, 0)
+    if done and not bar.n:
+        bar.unpause()  # loading the model and evaluating the start are no steps
+        bar.initial = done
+    if "entropy" in latest:
+        bar.set_postfix_str(f"entropy {latest['entropy']:.3f}", refresh=False)
+    if done > bar.n:
+        bar.update(min(done, bar.total or 0) - bar.n)

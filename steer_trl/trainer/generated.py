@@ -1,0 +1,86 @@
+"""How many tokens the policy has generated, and the end of a run that may generate no more.
+
+TRL's `num_tokens` counts the prompts too, each as often as it is completed. Here only what the policy wrote counts, on
+all ranks: the completions of groups that dynamic sampling drops too, and nothing that a tool wrote.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import TrainerCallback, TrainerControl, TrainerState
+
+from steer_trl.exceptions import InvalidValueError
+from steer_trl.trainer.checkpoint import PROGRESS, read_state
+from steer_trl.trainer.trl import GRPOTrainer, log_total, micro_batches_done, steps_per_rollout
+
+Generate = Callable[[list[Any]], tuple[Any, ...]]
+
+
+class GeneratedTokens(TrainerCallback):
+    """The count, which is in the log and in every checkpoint, and the budget `max_generated_tokens`."""
+
+    def __init__(self, trainer: GRPOTrainer) -> None:
+        self._trainer = trainer
+        self.total = 0
+
+    def counted(self, generate: Generate) -> Generate:
+        """Return `generate`, TRL's, with what it writes counted. Collective, as it is."""
+
+        def generate_and_count(prompts: list[Any]) -> tuple[Any, ...]:
+            generated = generate(prompts)
+            if self._trainer.model.training:
+                _, completions, tool_mask, *_ = generated
+                own = sum(map(len, completions)) if tool_mask is None else sum(map(sum, tool_mask))
+                accelerator = self._trainer.accelerator
+                self.total += int(accelerator.reduce(torch.tensor(own, device=accelerator.device), reduction="sum"))
+                log_total(self._trainer, {"generated_tokens": self.total})
+            return generated
+
+        return generate_and_count
+
+    def begin(self, checkpoint: str | None) -> bool:
+        """Begin a training, or continue one; return whether it was ended by its budget, so that nothing is left."""
+        self.total, progress = 0, {}
+        if checkpoint is not None:
+            state = read_state(Path(checkpoint))
+            self.load_state_dict(state.get("generated", {"total": 0}))
+            progress = state.get(PROGRESS, {})
+        return self._is_spent(progress.get("micro_batches", 0))
+
+    def progress(self) -> float:
+        """Which share of the training is done, 0 to 1: of its steps or of its budget, whichever will end it first."""
+        state, budget = self._trainer.state, self._trainer.args.max_generated_tokens
+        of_steps = state.global_step / state.max_steps if state.max_steps else 0.0  # known before the first step
+        return min(max(of_steps, self.total / budget if budget else 0.0), 1.0)
+
+    def _is_spent(self, micro_batches: int) -> bool:
+        """Whether the budget is reached, and the rollout that reached it trained on."""
+        budget = self._trainer.args.max_generated_tokens
+        return budget is not None and self.total >= budget and micro_batches % steps_per_rollout(self._trainer) == 0
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """End the run where the budget is spent, as Transformers ends one at its last step, and evaluate it."""
+        if self._is_spent(micro_batches_done(self._trainer)):
+            state.max_steps = state.global_step  # a resume sees that it has ended
+            control.should_training_stop = control.should_log = True
+            control.should_evaluate |= args.eval_strategy != "no"
+            control.should_save |= args.save_strategy != "no"
+
+    def state_dict(self) -> dict[str, int]:
+        """Return the count."""
+        return {"total": self.total} if self.total else {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue the count.
+
+        Raises:
+            `ValueError`: it is no number of tokens.
+        """
+        total = state.get("total")
+        if not isinstance(total, int) or total < 0:
+            raise InvalidValueError(
+                f"the tokens generated so far must be a whole number >= 0, got {total!r}. Resume another checkpoint."
+            )
+        self.total = total

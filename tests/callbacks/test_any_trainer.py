@@ -1,0 +1,189 @@
+"""`AlarmsCallback` on trainers of TRL: each death of a run provoked gives its sentence once, a healthy run none."""
+
+import json
+import logging
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from support import ENVIRONMENT
+from support.digits import cut_off, mostly_cut_off, nothing, ones, written
+from support.runs import TINY_RUN, sums
+from transformers import PrinterCallback
+from trl import RLOOConfig, RLOOTrainer, SFTConfig, SFTTrainer
+
+from steer_trl import AlarmsCallback, SteerGRPOTrainer, runlog
+from steer_trl.cli.main import main
+from steer_trl.diagnostics.no_learning import NO_LEARNING
+from steer_trl.rewards import MathReward
+from steer_trl.tiny import tiny_qwen2
+
+SIZES = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "learning_rate": 1e-4}
+
+
+def only_in_the_first_step(completion_ids, trainer_state, **_):
+    return ones(completion_ids) if trainer_state.global_step == 0 else [1.0] * len(completion_ids)
+
+
+def by_prompt(prompts, completion_ids, **_):
+    """Each prompt is always solved or never."""
+    solved = {prompt: place % 2 for place, prompt in enumerate(dict.fromkeys(prompts))}
+    return [float(solved[prompt]) for prompt in prompts]
+
+
+def one_group_differs(completion_ids, **_):
+    """Of twelve groups of two."""
+    return [0.5, 1.0, *[float(row // 2 % 2) for row in range(2, len(completion_ids))]]
+
+
+def no_verdict(completion_ids, **_):
+    return [None] * len(completion_ids)
+
+
+def without_gradient(model):
+    for weight in model.parameters():
+        weight.register_hook(torch.zeros_like)
+
+
+def certain(model):
+    model.model.norm.weight.data *= 1000
+
+
+HALF = {"model": lambda model: model.to(torch.bfloat16), "learning_rate": 1e-6, "max_steps": 22}
+RUNS = {
+    "": {"max_steps": 24},
+    "unscored": {"reward": no_verdict},
+    "unreadable": {"reward": "math", "num_generations": 4},
+    "never_ends": {"rollout": cut_off, "max_steps": 8},
+    "never_ends with every reward alike": {"rollout": cut_off, "reward": nothing, "max_steps": 24},
+    "truncation": {"rollout": mostly_cut_off},
+    "one_reward": {"reward": nothing},
+    "one_reward_now": {"reward": only_in_the_first_step, "max_steps": 23},
+    "constant_reward": {"reward": [ones, nothing], "max_steps": 22},
+    "no_advantage": {"reward": by_prompt},
+    "dead_groups": {"reward": one_group_differs, "num_generations": 2, "per_device_train_batch_size": 24},
+    "no_gradient": {"model": without_gradient},
+    "no_entropy": {"model": certain, "max_steps": 2},
+    "no_step": {"learning_rate": 1e-12, "max_steps": 22},
+    "no_step of weights in bfloat16": HALF,
+}
+
+
+@pytest.fixture
+def watched(make_trainer, tokenizer):
+    """Make a plain `GRPOTrainer` with the callback, of one of [`RUNS`]."""
+
+    def make(name, **others):
+        settings = SIZES | {"max_steps": 13, "lr_scheduler_type": "constant"} | RUNS[name] | others
+        prepare, reward = settings.pop("model", None), settings.pop("reward", ones)
+        arguments = {"rollout_func": settings.pop("rollout", written), "callbacks": [AlarmsCallback()]}
+        arguments["reward_funcs"] = MathReward(num_workers=1) if reward == "math" else reward
+        if reward == "math":
+            arguments["train_dataset"] = sums().map(lambda row: {"solution": "1"})
+        model = tiny_qwen2(tokenizer)
+        model = (prepare and prepare(model)) or model
+        return make_trainer(model=model, trainer_arguments=arguments, **settings)
+
+    return make
+
+
+def said(folder):
+    path = Path(folder, runlog.LOGS, runlog.ALARMS)
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_death_is_explained_once_and_a_healthy_run_is_left_in_peace(watched, caplog, name):
+    trainer = watched(name)
+    with caplog.at_level(logging.WARNING, "steer_trl.callbacks"):
+        trainer.train()
+    assert [alarm["alarm"] for alarm in said(trainer.args.output_dir)] == name.split()[:1]
+    heard = [record.getMessage() for record in caplog.records if record.name.startswith("steer_trl.callbacks")]
+    assert heard == [f"{alarm['title']}. {alarm['text']}" for alarm in said(trainer.args.output_dir)]
+    assert trainer.state.global_step == trainer.args.max_steps
+    if name == "constant_reward":
+        assert "'nothing' has given" in heard[0]
+
+
+def test_every_alarm_is_provoked():
+    assert {rule.name for rule in NO_LEARNING} == {name.split()[0] for name in RUNS if name}
+
+
+def test_the_training_is_that_without_it(make_trainer):
+    def trained(**arguments):
+        trainer = make_trainer(trainer_arguments=arguments, max_steps=3)
+        trainer.train()
+        return list(trainer.model.parameters())
+
+    with_it, without = trained(callbacks=[AlarmsCallback()]), trained()
+    assert all(torch.equal(one, other) for one, other in zip(with_it, without, strict=True))
+
+
+def test_the_report_reads_the_folder(watched, tmp_path, capsys):
+    trainer = watched("one_reward", hub_token="hf_secret")
+    trainer.train()
+    lines = list(runlog.lines(tmp_path / "run" / runlog.LOGS / runlog.METRICS))
+    without_time = [{key: value for key, value in line.items() if key != "time"} for line in lines]
+    assert without_time == [runlog.as_json(entry) for entry in trainer.state.log_history]
+    text = (tmp_path / "run" / runlog.LOGS / runlog.RUN).read_text()
+    run = json.loads(text)
+    assert run["methods"] == [] and run["max_steps"] == 13 and run["settings"]["learning_rate"] == 1e-4
+    assert run["versions"]["trl"] and "hf_secret" not in text
+    main(["report", str(tmp_path / "run"), "-o", str(tmp_path / "report.html")])
+    assert "All completions have the same reward" in (tmp_path / "report.html").read_text()
+
+
+def test_a_resumed_run_remembers_what_its_log_says(watched, tmp_path):
+    watched("one_reward", save_strategy="steps", save_steps=8, max_steps=8).train()
+    assert said(tmp_path / "run") == []
+    watched("one_reward").train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-8"))
+    assert [(alarm["step"], alarm["alarm"]) for alarm in said(tmp_path / "run")] == [(11, "one_reward")]
+    steps = [line["step"] for line in runlog.lines(tmp_path / "run" / runlog.LOGS / runlog.METRICS)]
+    assert steps == [*range(1, 9), 8, *range(9, 14), 13]  # each part ends with a summary
+
+
+def test_rloo(tmp_path, model_dir, tokenizer):
+    def run(folder, reward):
+        args = RLOOConfig(**TINY_RUN | SIZES | {"output_dir": str(tmp_path / folder), "max_steps": 13})
+        rest = {"train_dataset": sums(), "processing_class": tokenizer, "callbacks": [AlarmsCallback()]}
+        trainer = RLOOTrainer(model=model_dir, reward_funcs=reward, args=args, **rest)
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+        return [
+            alarm["alarm"] for alarm in said(tmp_path / folder) if alarm["alarm"] not in ("truncation", "never_ends")
+        ]
+
+    assert run("well", ones) == [] and run("dead", partial(nothing)) == ["one_reward"]
+
+
+def test_a_trainer_that_has_the_alarms_refuses_it(make_trainer):
+    with pytest.raises(ValueError, match=r"SteerGRPOTrainer has the alarms built in .* Remove it from callbacks"):
+        make_trainer(SteerGRPOTrainer, trainer_arguments={"callbacks": [AlarmsCallback()]})
+    trainer = make_trainer(SteerGRPOTrainer)
+    trainer.add_callback(AlarmsCallback())
+    with pytest.raises(ValueError, match="Remove it from callbacks"):
+        trainer.train()
+
+
+def test_a_log_without_a_reward_is_named_once(tmp_path, model_dir, tokenizer, caplog):
+    settings = {name: TINY_RUN[name] for name in ("use_cpu", "bf16", "logging_steps", "save_strategy", "report_to")}
+    args = SFTConfig(str(tmp_path), **settings, max_steps=2, disable_tqdm=True)
+    data = sums().rename_column("prompt", "text")
+    rest = {"train_dataset": data, "processing_class": tokenizer, "callbacks": [AlarmsCallback()]}
+    SFTTrainer(model_dir, args=args, **rest).train()
+    assert [record.getMessage() for record in caplog.records if "AlarmsCallback" in record.getMessage()] == [
+        "AlarmsCallback reads what GRPO trainers log, and the first line of this log has no 'reward': most alarms "
+        "cannot be given."
+    ]
+
+
+def test_it_needs_no_trainer_of_ours():
+    """So it works with versions of TRL, and patched ones, that `SteerGRPOTrainer` cannot work with."""
+    look = (
+        "import sys; from steer_trl import AlarmsCallback; print([n for n in sys.modules if 'steer_trl.trainer' in n])"
+    )
+    done = subprocess.run([sys.executable, "-c", look], env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

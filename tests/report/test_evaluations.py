@@ -1,0 +1,144 @@
+"""Evaluations below runs: their intervals on the curves, and the table of `steer-trl compare` between runs."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from support.evaluations import SETTINGS, write_evaluation
+from support.run_folders import write_run
+
+from steer_trl import runlog
+from steer_trl.cli.compare import main
+from steer_trl.report.data import page_data
+from steer_trl.report.evaluations import evaluated
+from steer_trl.report.read import find_runs
+
+SKILL = np.linspace(0.1, 0.8, 60)
+
+
+def metrics(folder):
+    summary = json.loads((folder / "summary.json").read_text())
+    return summary["benchmarks"]["a"]["metrics"]
+
+
+def write_evaluated(folder, skill=SKILL, steps=(0, 20), seed=0, samplings=("",), **settings):
+    """A run that was evaluated in its training."""
+    write_run(folder, steps=20, seed=seed, looks=(), **settings)
+    for step in steps:
+        for name in samplings:
+            drawn = SETTINGS | {"step": step}
+            path = write_evaluation(folder / f"benchmarks/step-{step}" / name, skill, 7 * seed + step, drawn)
+            prefix = f"eval_a_{name}".rstrip("_")
+            runlog.append(
+                folder, {"step": step} | {f"{prefix}_{key}": mean for key, (mean, _) in metrics(path).items()}
+            )
+    return folder
+
+
+def test_points_of_an_evaluation_have_the_intervals_of_its_summary(tmp_path):
+    folder = write_evaluated(tmp_path / "run", samplings=("papers", "t1"))
+    (run,) = page_data(find_runs([folder]))["runs"]
+    steps, means, halves = run["intervals"]["eval_a_t1_avg@4"]
+    expected = [metrics(folder / f"benchmarks/step-{step}/t1")["avg@4"] for step in (0, 20)]
+    assert steps == [0, 20]
+    assert list(zip(means, halves, strict=True)) == [pytest.approx(pair, rel=1e-5) for pair in expected]
+
+
+def test_an_evaluation_of_an_earlier_run_in_the_folder_is_not_this_runs(tmp_path):
+    folder = write_evaluated(tmp_path / "run")
+    write_evaluation(folder / "benchmarks/step-40", SKILL / 2)
+    (folder / "benchmarks/step-0/summary.json").write_bytes((folder / "benchmarks/step-40/summary.json").read_bytes())
+    (run,) = find_runs([folder])
+    found = evaluated(run)
+    assert found.step == 20 and found.intervals["eval_a_avg@4"][0] == [20]
+
+
+def test_runs_are_compared_as_the_command_does(tmp_path):
+    a = write_evaluated(tmp_path / "a", samplings=("papers", "t1"), note="a")
+    b = write_evaluated(tmp_path / "b", SKILL + 0.15, seed=1, samplings=("papers", "t1"), note="b")
+    main([*(str(run / "benchmarks/step-20") for run in (a, b)), "--json", str(tmp_path / "out.json")])
+    expected = json.loads((tmp_path / "out.json").read_text())["comparisons"]
+    (table,) = page_data(find_runs([tmp_path]))["comparisons"]
+    assert table["sides"] == [{"group": 0, "steps": [20]}, {"group": 1, "steps": [20]}]
+    pair, back = table["pairs"]
+    assert [(pair["a"], pair["b"]), (back["a"], back["b"])] == [(0, 1), (1, 0)]
+    assert "paired" in pair["about"] and not pair["more"]
+    assert len(pair["rows"]) == len(expected) > 10
+    for row, one in zip(pair["rows"], expected, strict=True):
+        for name, value in one.items():
+            assert row[name] == (pytest.approx(value, rel=1e-5) if isinstance(value, float) else value), name
+    verdicts = {(row["metric"], row["verdict"]) for row in pair["rows"]}
+    assert ("avg@4", "higher") in verdicts and ("truncated", "not decided") in verdicts
+    assert ("avg@4", "lower") in {(row["metric"], row["verdict"]) for row in back["rows"]}
+
+
+def test_seeds_of_one_setting_are_a_side_and_runs_without_evaluations_are_named(tmp_path):
+    for seed in range(3):
+        write_evaluated(tmp_path / f"plain_{seed}", seed=seed, method="none")
+        write_evaluated(tmp_path / f"stare_{seed}", SKILL + 0.1, seed=3 + seed)
+    write_run(tmp_path / "zero", steps=3, looks=(), note="another")
+    (table,) = page_data(find_runs([tmp_path]))["comparisons"]
+    assert table["sides"] == [{"group": group, "steps": [20, 20, 20]} for group in (0, 1)] and table["without"] == [2]
+    row = table["pairs"][0]["rows"][0]
+    assert row["seeds"] == [3, 3] and row["welch"] and "problems and seeds" in table["pairs"][0]["about"]
+
+
+def test_evaluations_of_the_command_below_runs_are_compared_by_the_name_of_their_folder(tmp_path):
+    for name, shift in (("a", 0.0), ("b", 0.1), ("c", 0.2)):
+        write_evaluation(write_run(tmp_path / name, steps=3, looks=(), note=name) / "_eval", SKILL + shift)
+    write_evaluation(tmp_path / "a/_alone", SKILL)
+    (table,) = page_data(find_runs([tmp_path]))["comparisons"]
+    assert table["name"] == "_eval" and [side["steps"] for side in table["sides"]] == [[None]] * 3
+    assert len(table["pairs"]) == 6 and not table["without"]
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"skill": SKILL[:50]}, "must have answered the same problems of 'a'"),
+        ({"settings": SETTINGS | {"sampling": {"temperature": 0.5}}}, "they were evaluated in other ways: sampling"),
+        ({"folder": "b/_eval/papers"}, "they were drawn in other ways"),
+    ],
+)
+def test_what_is_no_comparison_says_why(tmp_path, other, reason):
+    for name in "ab":
+        write_run(tmp_path / name, steps=3, looks=(), note=name)
+    write_evaluation(tmp_path / "a/_eval", SKILL)
+    given = {"skill": SKILL, "settings": SETTINGS, "folder": "b/_eval"} | other
+    write_evaluation(tmp_path / given.pop("folder"), **given)
+    (table,) = page_data(find_runs([tmp_path]))["comparisons"]
+    assert all(reason in pair["refused"] for pair in table["pairs"])
+
+
+def spoil(path, kind):
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind != "nothing":
+        path.write_text(kind)
+
+
+@pytest.mark.parametrize("name", ["completions.jsonl", "summary.json", "settings.json"])
+@pytest.mark.parametrize("kind", ["nothing", "pipe", "device", "{", "[]", '{"benchmarks": 5}', '{"batch": 1}\n' * 9])
+def test_an_evaluation_that_cannot_be_read_is_left_out(tmp_path, name, kind):
+    for run in "abc":
+        write_evaluation(write_evaluated(tmp_path / run, note=run) / "_eval", SKILL)
+    for folder in ("benchmarks/step-20", "_eval"):
+        spoil(tmp_path / "b" / folder / name, kind)
+    data = page_data(find_runs([tmp_path]))
+    json.dumps(data, allow_nan=False)
+    assert data["runs"][0]["notes"] == []
+    for table in data["comparisons"]:
+        sides = [side["group"] for side in table["sides"]]
+        assert {0, 2} <= set(sides) and sorted(sides + table["without"]) == [0, 1, 2]
+
+
+def test_completions_too_large_for_a_page_are_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("steer_trl.report.evaluations.LARGEST_COMPLETIONS", 1000)
+    for run in "ab":
+        write_evaluation(write_run(tmp_path / run, steps=3, looks=(), note=run) / "_eval", SKILL)
+    data = page_data(find_runs([tmp_path]))
+    assert data["comparisons"] == [] and "too large" in data["runs"][0]["notes"][0]

@@ -1,0 +1,96 @@
+"""The count of generated tokens, and the run that ends by it."""
+
+import json
+
+import pytest
+from support.runs import count_reward
+
+from steer_trl import SteerGRPOTrainer, runlog
+
+
+def totals(trainer):
+    return {log["step"]: log["generated_tokens"] for log in trainer.state.log_history if "generated_tokens" in log}
+
+
+@pytest.fixture
+def lengths():
+    """What the reward function has seen: every completion that was written, in tokens."""
+    return []
+
+
+@pytest.fixture
+def counting(lengths):
+    def reward(completion_ids, completions, **_):
+        lengths.append(sum(map(len, completion_ids)))
+        return count_reward(completions)
+
+    return {"trainer_arguments": {"reward_funcs": reward}}
+
+
+@pytest.mark.parametrize("dynamic_sampling", ["none", "resample"])
+def test_it_counts_what_the_policy_wrote_and_no_prompt(train, counting, lengths, dynamic_sampling):
+    trainer = train(SteerGRPOTrainer, advantage_shaping="none", dynamic_sampling=dynamic_sampling, **counting)
+    found = totals(trainer)
+    assert trainer.generated.total == sum(lengths) == found[max(found)]
+    assert sorted(found.values()) == list(found.values())
+    prompts = [log["num_tokens"] for log in trainer.state.log_history if "num_tokens" in log]
+    assert prompts[-1] > found[max(found)]
+
+
+def test_a_run_ends_with_the_rollout_that_spends_its_budget_and_is_evaluated_and_saved(train, tmp_path):
+    """A rollout lasts two steps; the second spends the budget, and both of its steps are trained on."""
+    fields = {"advantage_shaping": "none", "steps_per_generation": 4, "max_steps": 40, "save_strategy": "steps"}
+    probe = train(SteerGRPOTrainer, **fields | {"max_steps": 4}, output_dir=str(tmp_path / "probe"))
+    first, second = totals(probe).values()
+    budget = (first + second) // 2 + 1
+    trainer = train(SteerGRPOTrainer, max_generated_tokens=budget, **fields | {"save_steps": 3})
+    assert trainer.state.global_step == 4 and totals(trainer) == totals(probe)
+    assert (tmp_path / "run/checkpoint-4").is_dir()
+
+
+def test_a_run_that_was_ended_by_its_budget_has_nothing_left(make_trainer, tmp_path):
+    fields = {"advantage_shaping": "none", "max_steps": 40, "save_strategy": "steps", "save_steps": 1}
+    make_trainer(SteerGRPOTrainer, max_generated_tokens=40, **fields).train()
+    log = (tmp_path / "run/_logs/metrics.jsonl").read_text()
+    again = make_trainer(SteerGRPOTrainer, max_generated_tokens=40, **fields)
+    again.train(resume_from_checkpoint=True)
+    assert again.was_finished and (tmp_path / "run/_logs/metrics.jsonl").read_text() == log
+    further = make_trainer(SteerGRPOTrainer, max_generated_tokens=120, **fields)
+    further.train(resume_from_checkpoint=True)
+    assert not further.was_finished and further.generated.total >= 120
+    found = [
+        entry["generated_tokens"] for entry in runlog.lines(tmp_path / "run/_logs/metrics.jsonl") if "loss" in entry
+    ]
+    assert found == sorted(found) and found[-1] == further.generated.total
+
+
+def test_a_resumed_run_counts_on(make_trainer, tmp_path):
+    fields = {"advantage_shaping": "none", "save_strategy": "steps", "save_steps": 2, "lr_scheduler_type": "constant"}
+    whole = make_trainer(SteerGRPOTrainer, output_dir=str(tmp_path / "whole"), **fields)
+    whole.train()
+    make_trainer(SteerGRPOTrainer, **fields | {"max_steps": 2}).train()
+    resumed = make_trainer(SteerGRPOTrainer, **fields)
+    resumed.train(resume_from_checkpoint=True)
+    assert totals(resumed) == totals(whole)
+    path = tmp_path / "run/checkpoint-2/shaping_state.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"generated": {"total": -1}}))
+    with pytest.raises(ValueError, match=r"tokens generated so far must be a whole number >= 0, got -1"):
+        make_trainer(SteerGRPOTrainer, **fields).train(resume_from_checkpoint=str(path.parent))
+
+
+def test_a_second_training_begins_at_0(make_trainer):
+    trainer = make_trainer(SteerGRPOTrainer, advantage_shaping="none")
+    trainer.train()
+    first = trainer.generated.total
+    trainer.train()
+    assert 0 < trainer.generated.total < 1.5 * first
+
+
+def test_a_falling_level_follows_the_budget_where_that_ends_the_run(train):
+    level = {"hold_entropy": 1.0, "hold_entropy_final": 0.5, "hold_entropy_decay_start": 0.0}
+    fields = {"advantage_shaping": "repo_r", "hold_entropy_unit": "nats", "steps_per_generation": 2} | level
+    trainer = train(SteerGRPOTrainer, max_generated_tokens=160, max_steps=400, **fields)
+    log = [entry for entry in trainer.state.log_history if "hold_entropy/target" in entry]
+    found = {entry["generated_tokens"]: entry["hold_entropy/target"] for entry in log}
+    assert len(found) > 1
+    assert found == pytest.approx({total: 1 - 0.5 * min(total / 160, 1) for total in found})
