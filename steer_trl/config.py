@@ -35,7 +35,7 @@ LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 @dataclass
 class PublishingOptions:
-    """What only the user can tell the model card."""
+    """Facts for the model card that only the user has."""
 
     model_license: str | None = option(
         None, "Licence that the model card states, e.g. apache-2.0; that of the base model's card if it is known."
