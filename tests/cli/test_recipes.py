@@ -151,6 +151,7 @@ def test_a_held_recipe_is_the_measured_setting(name):
         **{"advantage_shaping": "stare", "stare_variant": "C2", "stare_gate": "none", "hold_entropy": 0.5},
         **{"dynamic_sampling": "resample", "dynamic_sampling_surplus": "keep", "dynamic_sampling_factor": 1},
         **{"epsilon": 0.2, "epsilon_high": 0.28, "loss_type": "dapo", "beta": 0.0, "num_generations": 8},
+        **{"delta": None, "weight_decay": 0.0},
         **{"prompts_per_step": 16, "prompts_per_rollout": 64, "save_rollouts": 10},
     }
     assert {key: found[key] for key in measured} == measured
