@@ -11,6 +11,7 @@ weights are too noisy, and watch the reward, as much of one side is given up whe
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -63,5 +64,5 @@ class Entropic(Shaper[EntropicOptions]):
         return self.strength != 0
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
-        """Return 1 - s on positive advantages, 1 + s on negative ones."""
-        return (1 - self.strength * batch.advantages.sign()).expand(batch.logps.shape)
+        """Return 1 - s on positive advantages, 1 + s on negative ones, 1 where the log-probability is not finite."""
+        return torch.where(batch.logps.isfinite(), 1 - self.strength * batch.advantages.sign(), 1.0)
