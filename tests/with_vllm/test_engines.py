@@ -24,7 +24,7 @@ def results(engine, model, tmp_path_factory):
     folder = tmp_path_factory.mktemp(engine)
     configuration = engine_on_cpu(engine, folder)
     for kind in ("vllm", "recorded"):
-        run(SCRIPT, model, folder, kind, engine=configuration, folder=folder)
+        run(SCRIPT, model, folder, kind, engine=configuration, folder=folder, launched=True)
     return [json.loads((folder / f"{name}.json").read_text()) for name in ("vllm", "drawn-0", "recorded")]
 
 
