@@ -87,7 +87,7 @@ MISTAKES = [
         {"advantage_shaping": "ster"},
         r"advantage_shaping='ster' is unknown. Did you mean 'steer'\? Use one of 'steer', 'stare', .*, 'none', or",
     ),
-    ({"advantage_shaping": None}, "advantage_shaping must be the name of a method or a list of names, got None"),
+    ({"advantage_shaping": 3}, "advantage_shaping must be the name of a method or a list of names, got 3"),
     ({"advantage_shaping": []}, r"advantage_shaping must be .*, got \[\]"),
     ({"advantage_shaping": ["steer", "none"]}, "'none' cannot be combined"),
     ({"advantage_shaping": ["steer", "steer"]}, "applies a method twice"),

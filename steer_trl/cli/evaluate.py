@@ -9,17 +9,17 @@ resumes it. `--samplings papers greedy t1` draws in several ways, each into a fo
 `accelerate launch -m steer_trl.cli eval ...` with Transformers, where each process draws its share.
 """
 
-import hashlib
 from dataclasses import MISSING, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from accelerate import PartialState
 from accelerate.utils import set_seed
 
 from steer_trl.cli.checks import model_complaints
+from steer_trl.cli.eval_settings import EvalSettings
 from steer_trl.cli.help import settings_of, text
 from steer_trl.cli.overwrite import model_above
 from steer_trl.cli.parser import RecipeParser
@@ -28,10 +28,9 @@ from steer_trl.cli.sentences import lacking
 from steer_trl.data import SOURCES
 from steer_trl.data.instructions import PAPERS
 from steer_trl.data.loader import argument_complaints
-from steer_trl.evaluation.backends import TransformersGenerator, VLLMGenerator, has_vllm, prompt_token_ids
+from steer_trl.evaluation.backends import TransformersGenerator, VLLMGenerator, has_vllm
 from steer_trl.evaluation.benchmarks import (
     PAPER_SAMPLES,
-    Benchmark,
     benchmark_complaints,
     load_benchmarks,
     one_sample_if_greedy,
@@ -39,8 +38,9 @@ from steer_trl.evaluation.benchmarks import (
 from steer_trl.evaluation.judges import Judge, as_judge
 from steer_trl.evaluation.loop import evaluate
 from steer_trl.evaluation.records import Records
-from steer_trl.evaluation.sampling import SUFFIXES, Sampling, load_samplings
+from steer_trl.evaluation.sampling import Sampling, load_samplings
 from steer_trl.evaluation.summary import summarize, table
+from steer_trl.evaluation.yaml_files import SUFFIXES, read_names
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.hub.results import CARD, card_complaints, results_of_summary, write_results
 from steer_trl.redact import changed
@@ -158,7 +158,7 @@ class EvalArguments:
                 f"{self.answer_format!r}. Add --answer_format either."
             )
         complaints += self._idle_complaints()
-        self.ways_to_draw()
+        _ = self.ways_to_draw  # a file that is wrong is refused now
         complaints += model_complaints(self.model_name_or_path, self.model_revision) + benchmark_complaints(
             self.benchmarks
         )
@@ -175,18 +175,16 @@ class EvalArguments:
             if name in given
         ]
 
-    @property
+    @cached_property
     def wording(self) -> str | dict[str, str] | None:
         """The wording around each problem, or one for each benchmark."""
         if self.instruction is None or not self.instruction.endswith(SUFFIXES):
             return self.instruction
-        found = yaml.safe_load(Path(self.instruction).read_text(encoding="utf-8"))
-        if not (isinstance(found, dict) and all(isinstance(one, str) for pair in found.items() for one in pair)):
-            raise InvalidValueError(f"instruction={self.instruction!r} must map names of benchmarks to wordings.")
-        return found
+        return read_names(self.instruction, "instruction", str, "wordings, such as {math500: 'Solve: {problem}'}")
 
+    @cached_property
     def ways_to_draw(self) -> dict[str, Sampling]:
-        """Return how completions are drawn, by name; that of a single way is empty."""
+        """How completions are drawn, by name; that of a single way is empty."""
         if self.samplings:
             return load_samplings(self.samplings, max_tokens=self.max_tokens, seed=self.seed)
         return {"": Sampling(self.temperature, self.top_p, self.top_k, self.max_tokens, self.seed)}
@@ -247,9 +245,10 @@ def run(args: EvalArguments) -> dict[str, Any]:
         loaded = load_benchmarks(args.benchmarks, args.answer_format, args.wording, args.limit, as_they_are)
     generator = _generator(args)
     summaries, results = {}, []
-    for name, sampling in args.ways_to_draw().items():
+    all_settings = EvalSettings(vars(args), loaded, generator)
+    for name, sampling in args.ways_to_draw.items():
         benchmarks = one_sample_if_greedy(loaded, sampling)
-        settings = _settings(args, benchmarks, generator, sampling)
+        settings = all_settings.of(sampling, benchmarks, None if args.judge == MATH else args.judge)
         folder = Path(args.output_dir, name)
         records = Records(folder, settings, args.overwrite) if state.is_main_process else None
         assert args.batch_size is not None  # `__post_init__` has chosen one
@@ -281,37 +280,3 @@ def _generator(args: EvalArguments) -> TransformersGenerator | VLLMGenerator:
         gpu_memory_utilization=args.gpu_memory_utilization,
         max_model_length=args.max_model_length,
     )
-
-
-def _settings(
-    args: EvalArguments,
-    benchmarks: list[Benchmark],
-    generator: TransformersGenerator | VLLMGenerator,
-    sampling: Sampling,
-) -> dict[str, Any]:
-    """All that the completions and their verdicts depend on, this machine apart.
-
-    `prompt_token_ids` is a digest of what the model reads: another chat template or tokenizer gives another one.
-    """
-    names = ("model_name_or_path", "model_revision", "dtype", "backend", "batch_size", "answer_format", "timeout")
-    prompts = [prompt for benchmark in benchmarks for prompt in benchmark.dataset["prompt"]]
-    return {
-        **{name: getattr(args, name) for name in (*names, "max_model_length")},
-        "model_commit": generator.commit,
-        "model_files": _digest(_weights(args.model_name_or_path)),
-        "prompt_token_ids": _digest(prompt_token_ids(generator.tokenizer, prompts)),
-        "eos_token_ids": sorted(set(generator.eos_token_ids)),
-        **({} if args.judge == MATH else {"judge": args.judge}),
-        "sampling": vars(sampling),
-        "benchmarks": {b.name: {"samples": b.num_samples, "rows": _digest(b.dataset.to_list())} for b in benchmarks},
-    }
-
-
-def _weights(name: str) -> list[tuple[str, int, int]]:
-    """Names, sizes and times of a folder's weights: a checkpoint trained on is another model under the old name."""
-    files = sorted(Path(name).glob("*.safetensors")) + sorted(Path(name).glob("*.bin"))
-    return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(repr(value).encode(errors="surrogatepass")).hexdigest()[:16]
