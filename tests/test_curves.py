@@ -29,5 +29,5 @@ def test_panels_without_a_key_are_left_out():
 
 @pytest.mark.parametrize("log", [[], [{"step": 1, "train_runtime": 3.0}]])
 def test_a_log_without_curves_is_refused(log):
-    with pytest.raises(ValueError, match=r"log_history is refused: none of its \d entries"):
+    with pytest.raises(ValueError, match=r"log_history has no entropy, reward or weight in any of its \d entries"):
         curves(log)

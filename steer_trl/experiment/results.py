@@ -118,7 +118,7 @@ def verdicts(results: Mapping[str, Result], baseline: str, names: Sequence[str] 
     for name in names or [name for name in results if name not in (START, baseline)]:
         found: dict[str, list[str]] = {"higher": [], "lower": [], "not decided": []}
         sides = results[baseline].test, results[name].test
-        compared = {one: compare_evaluations(*([side[one]] for side in sides))["test"] for one in sides[0]}
+        compared = {one: compare_evaluations([sides[0][one]], [sides[1][one]])["test"] for one in sides[0]}
         for column, (sampling, metric) in COLUMNS.items():
             one = compared[sampling][metric]
             found[one.verdict].append(f"{column} {one.difference:+.3f} ({one.low:+.3f} to {one.high:+.3f})")

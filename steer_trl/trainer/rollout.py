@@ -19,6 +19,7 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.randomness import kept_random_state
 from steer_trl.shaping import Loop, Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.shaping.batch import mean_of_tokens
+from steer_trl.trainer.checks.tripwire import check_score
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.head_pass import scoring
@@ -74,6 +75,7 @@ class RolloutShaping:
 
     def see(self, score: Score) -> None:
         """Take a forward pass of the policy over the rollout."""
+        check_score(score.entropies)
         self._passes.append(score)
 
     def keep_written(self, generated: tuple[Any, ...]) -> None:

@@ -43,6 +43,7 @@ from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
 from steer_trl.trainer.checkpoint import Stateful, load_state, save_state
 from steer_trl.trainer.checks.compiled import check_compiled
+from steer_trl.trainer.checks.experts import remark_experts
 from steer_trl.trainer.checks.first_rewards import FirstRewards
 from steer_trl.trainer.checks.preflight import check_trainer_arguments
 from steer_trl.trainer.generated import GeneratedTokens
@@ -140,6 +141,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.cards = ModelCards(self, self.shapers, benchmarks, self.pushes)
         self._train_sampler: Any = None  # a streamed data set has none
         super().__init__(**given)
+        if self.shapers:
+            remark_experts(self.model.config)
         self.add_callback(self.pushes)
         self.add_callback(self.generated)
         if args.terminal_log == "lines":

@@ -17,10 +17,10 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
-from accelerate.state import AcceleratorState, PartialState
-from accelerate.utils import DeepSpeedPlugin, DistributedType, gather_object
+from accelerate.utils import gather_object
 from datasets import Dataset
 from peft import LoraConfig
+from support.engines import let_fsdp_run_on_cpu, let_zero3_shard_small_parameters
 from support.groups import Given, is_correct, numbered
 from support.runs import CHARACTERS, TINY_RUN, Watching
 from transformers import PrinterCallback
@@ -32,7 +32,7 @@ from steer_trl.trainer import head_pass
 from steer_trl.trainer.log.step_log import StepLog
 
 COMPLETIONS = 16
-OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/")
+OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/", "dynamic_sampling/")
 torch.set_num_threads(1)
 
 
@@ -161,7 +161,9 @@ def run(case):
         model=model,
         reward_funcs=reward(variant),
         args=SteerGRPOConfig(**settings | case["fields"]),
-        train_dataset=numbered(64) if variant == "by_prompt" else Dataset.from_dict({"prompt": ["1+1="] * 64}),
+        train_dataset=numbered(case.get("prompts", 64))
+        if variant == "by_prompt"
+        else Dataset.from_dict({"prompt": ["1+1="] * 64}),
         processing_class=tokenizer,
         rollout_func=rollout(variant),
         peft_config=LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM") if case.get("lora") else None,
@@ -190,30 +192,6 @@ def run(case):
         "fetched": trainer.fetched,
         "engine": engine(trainer),
     }
-
-
-def let_fsdp_run_on_cpu():
-    """Accelerate takes FSDP for granted on GPUs only, and would train on CPU with plain DDP without a word."""
-    initialize = AcceleratorState.__init__
-
-    def with_fsdp(self, *args, fsdp_plugin=None, **kwargs):
-        initialize(self, *args, fsdp_plugin=fsdp_plugin, **kwargs)
-        if fsdp_plugin is not None and self.distributed_type == DistributedType.MULTI_CPU:
-            self.distributed_type = PartialState._shared_state["distributed_type"] = DistributedType.FSDP
-            self.fsdp_plugin = fsdp_plugin
-
-    AcceleratorState.__init__ = with_fsdp
-
-
-def let_zero3_shard_small_parameters():
-    """DeepSpeed leaves a parameter of fewer than 100,000 numbers whole on every rank: all of a tiny model's."""
-    prepare = DeepSpeedPlugin.__post_init__
-
-    def with_sharding(self):
-        prepare(self)
-        self.hf_ds_config.config["zero_optimization"]["stage3_param_persistence_threshold"] = 0
-
-    DeepSpeedPlugin.__post_init__ = with_sharding
 
 
 if __name__ == "__main__":

@@ -82,6 +82,15 @@ def test_a_falling_level_pushes_nothing_down_where_the_entropy_stays():
     assert regulator.strength == 0 and regulator.at_bound == 0
 
 
+def test_what_begins_below_a_level_that_falls_is_raised_to_where_they_meet():
+    regulator = EntropyRegulator(1.0, 0.0, 1.0, final=0.2, decay_start=0.0)
+    references = [(regulator.update(0.4, step / 100), regulator.reference)[1] for step in range(101)]
+    top = references.index(max(references))
+    assert references[:top] == sorted(references[:top]) and references[top:] == sorted(references[top:], reverse=True)
+    assert references[0] == pytest.approx(0.4) and references[-1] == pytest.approx(0.2)
+    assert references[top:] == pytest.approx([1 - 0.008 * step for step in range(top, 101)], rel=0.02)
+
+
 def test_the_level_of_a_run_that_was_made_longer_rises_along_a_path():
     """A resume with more steps is at a smaller share of the training than its checkpoint."""
     regulator = EntropyRegulator(0.8, 0.0, 1.0, final=0.2, decay_start=0.5)
