@@ -9,7 +9,7 @@ from accelerate.commands.config.config_args import load_config_from_file
 from support import ROOT
 from support.runs import save_tiny_model
 
-from steer_trl.cli.evaluate import EvalArguments
+from steer_trl.cli.eval_arguments import EvalArguments
 from steer_trl.cli.parser import RecipeParser, split_off
 from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.cli.train import parse as parse_arguments
