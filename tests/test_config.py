@@ -200,7 +200,7 @@ MISTAKES = [
         {"advantage_shaping": "opo", "gtpo_entropy_weight": 0.5},
         "gtpo_entropy_weight=0.5 is a setting of 'grpo_s' and 'gtpo'|is a setting of 'gtpo' and 'grpo_s'",
     ),
-    ({"correct_threshold": 0.5}, "correct_threshold=0.5 is a setting of 'w_reinforce' and 'psr' and 'nsr'"),
+    ({"correct_threshold": 0.5}, "correct_threshold=0.5 is a setting of .*'w_reinforce' and 'psr' and 'nsr'"),
     ({"advantage_shaping": "psr", "w_reinforce_positive": 0.5}, "it keeps one outcome, of weight 1"),
     ({"loss_type": "foo"}, "loss_type='foo' is unknown. Use one of 'grpo', 'dapo'"),
     ({"importance_sampling_level": "sequences"}, r"is unknown. Did you mean 'sequence'\? Use one of"),

@@ -16,7 +16,7 @@ from steer_trl.shaping import SHAPERS, make_loops, make_shapers
 from steer_trl.shaping.hold import HoldEntropy
 from steer_trl.validation import listed
 
-ABLE = {"repo_r": {}, "entropy_change": {}, "stare": {"stare_gate": "none", "stare_variant": "C2"}}
+ABLE = {"repo_r": {}, "entropy_change": {}, "stare": {"stare_gate": "none", "stare_variant": "C2"}, "entropic": {}}
 
 
 LARGE = {"per_device_train_batch_size": 256, "num_generations": 8}  # 32 groups in a rollout
@@ -85,7 +85,7 @@ def test_the_gains_are_settings():
 
 
 def test_these_methods_have_a_strength():
-    assert {name for name, method in SHAPERS.items() if method.strengths is not None} == set(ABLE)
+    assert {name for name, method in SHAPERS.items() if method.strengths is not None} == {*ABLE, "clip_bounds"}
 
 
 @pytest.mark.parametrize("name", ABLE)
@@ -131,6 +131,8 @@ class TestEachMethod:
 
     def test_the_more_strength_the_more_a_surprising_right_token_counts(self, name):
         shaper, _ = held(name)
+        if not shaper.per_token:
+            pytest.skip("it does not choose tokens")
         tokens = random_batch(5)
         valid = tokens.mask.bool() & tokens.logps.isfinite()
         surprise = torch.where(valid, -tokens.logps * tokens.advantages.sign(), 0.0)
@@ -213,6 +215,19 @@ class TestEachMethod:
         for twin in (same, nats):  # the same level in another unit is no other level
             twin.load_state_dict(state)
         assert caplog.text == ""
+
+
+def test_the_more_strength_the_less_right_completions_count_against_wrong_ones():
+    """EntroPIC; at its bounds one side alone is trained on."""
+    shaper, _ = held("entropic")
+    tokens = random_batch(5)
+    right = (tokens.advantages > 0).expand_as(tokens.logps)
+    wrong = (tokens.advantages < 0).expand_as(tokens.logps)
+    assert right.any() and wrong.any()
+    for strength, of_right, of_wrong in [(-1.0, 2, 0), (-0.5, 1.5, 0.5), (0.0, 1, 1), (0.25, 0.75, 1.25), (1.0, 0, 2)]:
+        shaper.strength = strength
+        found = weights(shaper, tokens)
+        assert (found[right] == of_right).all() and (found[wrong] == of_wrong).all()
 
 
 def test_rollouts_of_few_prompts_make_up_a_level_together():
