@@ -251,7 +251,10 @@ MISTAKES = [
     (train(eval_temperature=0.5), "eval_temperature=0.5 cannot be combined with eval_benchmarks=None"),
     (train(eval_judge="my.judge"), "eval_judge='my.judge' cannot be combined with eval_benchmarks=None"),
     (train(**EVALUATED, eval_samplings=["t1", "greddy"]), "samplings: 'greddy' is unknown. Did you mean 'greedy'"),
-    (train(**EVALUATED, eval_samplings=["t1"], eval_top_p=0.5), "eval_top_p=0.5 cannot be combined with eval_samplings"),
+    (
+        train(**EVALUATED, eval_samplings=["t1"], eval_top_p=0.5),
+        "eval_top_p=0.5 cannot be combined with eval_samplings",
+    ),
     (train(**EVALUATED, eval_judge="no.such.judge"), "eval_judge='no.such.judge' cannot be used"),
     (train(max_generated_tokens=0), "max_generated_tokens must be in \\[1, inf\\), got 0"),
     (
