@@ -338,7 +338,8 @@ def smollm2() -> tuple[Any, Any]:
     loaded = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
     model = type(loaded)(loaded.config)  # the loaded one counts as quantized, and refuses to be saved or trained
     model.load_state_dict(loaded.state_dict())
-    model.config.quantization_config = None
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
     return model, tokenizer
 
 

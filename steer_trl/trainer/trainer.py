@@ -48,6 +48,7 @@ from steer_trl.trainer.checks.first_rewards import FirstRewards
 from steer_trl.trainer.checks.preflight import check_trainer_arguments
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.head_pass import scoring
+from steer_trl.trainer.log.start_entropy import StartEntropy
 from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.resume import starting_point
 from steer_trl.trainer.rollout import RolloutShaping
@@ -134,7 +135,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.stateful: dict[str, Stateful] = {**self.shapers, **{loop.name: loop for loop in self.loops}}
         self.stateful |= {"alarms": self.alarms.watch, "generated": self.generated}
         self.first_rewards = FirstRewards(self)
-        self.rollouts = RolloutShaping(self, self.shapers, self.loops, self.generated)
+        start = self.stateful["start_entropy"] = StartEntropy(args)
+        self.rollouts = RolloutShaping(self, self.shapers, self.loops, self.generated, start)
         self.tokens = self.stateful["tokens"] = TokenLog(self, self.rollouts)
         self.step = OptimizerStep(self, self.shapers, self.loops, self.rollouts, self.tokens)
         self.pushes = Pushes(self)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steer_trl.cli.evaluate import EvalArguments
+from steer_trl.cli.eval_arguments import EvalArguments
 from steer_trl.evaluation import load_samplings
 
 
