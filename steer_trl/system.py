@@ -3,6 +3,7 @@
 import gc
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -56,6 +57,9 @@ def leave_group() -> None:
     from torch import distributed  # not needed to read or write a file
 
     gc.collect()
+    if (vllm := sys.modules.get("vllm.distributed.parallel_state")) is not None:
+        vllm.destroy_model_parallel()  # else it looks for its own groups when the interpreter ends, in vain
+        vllm.destroy_distributed_environment()
     if distributed.is_initialized():
         distributed.destroy_process_group()
     gc.collect()

@@ -22,6 +22,7 @@ from tqdm.auto import tqdm
 
 from steer_trl import runlog
 from steer_trl.cli.recipe_files import load_recipe
+from steer_trl.diagnostics.keys.names import GENERATED_TOKENS
 from steer_trl.evaluation.records import SUMMARY
 from steer_trl.exceptions import CannotContinueError
 from steer_trl.experiment.task import Task
@@ -183,7 +184,7 @@ def _run(
         open(folder / OUTPUT, "a" if recipe == TEST_RECIPE else "w") as output,
         subprocess.Popen(command, env=os.environ | ENVIRONMENT, stdout=output, stderr=subprocess.STDOUT) as process,
     ):
-        counted = "generated_tokens" if counts_tokens else "step"
+        counted = GENERATED_TOKENS if counts_tokens else "step"
         while process.poll() is None:
             time.sleep(SECONDS)
             show(bar, folder, counted)

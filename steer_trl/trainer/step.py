@@ -12,7 +12,7 @@ import torch
 
 from steer_trl.functional.order_statistics import all_ranks, this_process
 from steer_trl.shaping import Loop, Shaper, TokenBatch, compares_tokens, measured, reads_sensitivities, shaped
-from steer_trl.trainer.checks.tripwire import WatchedInputs
+from steer_trl.trainer.checks.tripwire import WatchedInputs, check_score
 from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, kept_score, token_batch
 from steer_trl.trainer.log.step_log import StepLog
 from steer_trl.trainer.log.token_samples import TokenLog
@@ -74,8 +74,10 @@ class OptimizerStep:
     def see(self, score: Score) -> None:
         """Take what a forward pass says; only the first one of a loss says anything."""
         inputs, self._inputs = self._inputs, None
-        if isinstance(inputs, WatchedInputs):
-            inputs.check_score(score.entropies)
+        if inputs is not None and self._shapers:
+            check_score(score.entropies)
+        if score.entropies is None:  # of a reference model; or of a patched TRL, and there is nothing to show
+            return
         if inputs is not None and (self._log.is_wanted or self._tokens.is_looking):
             self.shape(inputs, score.detached())
         if isinstance(inputs, WatchedInputs):

@@ -43,10 +43,12 @@ from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
 from steer_trl.trainer.checkpoint import Stateful, load_state, save_state
 from steer_trl.trainer.checks.compiled import check_compiled
+from steer_trl.trainer.checks.experts import remark_experts
 from steer_trl.trainer.checks.first_rewards import FirstRewards
 from steer_trl.trainer.checks.preflight import check_trainer_arguments
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.head_pass import scoring
+from steer_trl.trainer.log.start_entropy import StartEntropy
 from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.resume import starting_point
 from steer_trl.trainer.rollout import RolloutShaping
@@ -133,13 +135,16 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.stateful: dict[str, Stateful] = {**self.shapers, **{loop.name: loop for loop in self.loops}}
         self.stateful |= {"alarms": self.alarms.watch, "generated": self.generated}
         self.first_rewards = FirstRewards(self)
-        self.rollouts = RolloutShaping(self, self.shapers, self.loops, self.generated)
+        start = self.stateful["start_entropy"] = StartEntropy(args)
+        self.rollouts = RolloutShaping(self, self.shapers, self.loops, self.generated, start)
         self.tokens = self.stateful["tokens"] = TokenLog(self, self.rollouts)
         self.step = OptimizerStep(self, self.shapers, self.loops, self.rollouts, self.tokens)
         self.pushes = Pushes(self)
         self.cards = ModelCards(self, self.shapers, benchmarks, self.pushes)
         self._train_sampler: Any = None  # a streamed data set has none
         super().__init__(**given)
+        if self.shapers:
+            remark_experts(self.model.config)
         self.add_callback(self.pushes)
         self.add_callback(self.generated)
         if args.terminal_log == "lines":

@@ -12,7 +12,8 @@ from support.evaluations import SETTINGS, write_evaluation
 from support.runs import save_tiny_model
 
 from steer_trl.cli.compare import main
-from steer_trl.cli.evaluate import EvalArguments, run
+from steer_trl.cli.eval_arguments import EvalArguments
+from steer_trl.cli.evaluate import run
 
 
 def shares(folder):

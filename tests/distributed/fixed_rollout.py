@@ -3,7 +3,7 @@
     accelerate launch ... fixed_rollout.py CASES.json OUT.json
 
 `CASES.json` holds a list of cases: `fields` of the configuration, `steps` to train, `variant` of the completions,
-`lora`, and `out_of_memory`, the part of a close look that fails on rank 1. `OUT.json` gets, for each, the weight and
+`lora`, and `out_of_memory`, the diagnostics that fail on rank 1. `OUT.json` gets, for each, the weight and
 the final advantage of every token by completion, the losses, and the change of the parameters.
 """
 
@@ -17,10 +17,10 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
-from accelerate.state import AcceleratorState, PartialState
-from accelerate.utils import DeepSpeedPlugin, DistributedType, gather_object
+from accelerate.utils import gather_object
 from datasets import Dataset
 from peft import LoraConfig
+from support.engines import let_fsdp_run_on_cpu, let_zero3_shard_small_parameters
 from support.groups import Given, is_correct, numbered
 from support.runs import CHARACTERS, TINY_RUN, Watching
 from transformers import PrinterCallback
@@ -29,10 +29,11 @@ from steer_trl import SteerGRPOConfig
 from steer_trl.system import leave_group
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.trainer import head_pass
+from steer_trl.trainer.log import step_log, token_samples
 from steer_trl.trainer.log.step_log import StepLog
 
 COMPLETIONS = 16
-OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/")
+OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/", "dynamic_sampling/")
 torch.set_num_threads(1)
 
 
@@ -114,9 +115,19 @@ class Recording(Watching):
             self.accelerator.gather = gather
 
 
+def failing(name, fail):
+    """`fail` under another name."""
+
+    def failed(*given):
+        fail(*given)
+
+    failed.__name__ = name
+    return failed
+
+
 @contextmanager
 def running_out_of_memory(trainer, part):
-    """Let a `part` of each close look fail on rank 1, as the allocator does: with other numbers each time."""
+    """Let a `part` of the diagnostics fail on rank 1, as the allocator does: with other numbers each time."""
     attempts = itertools.count()
 
     def fail(*_, **__):
@@ -127,6 +138,13 @@ def running_out_of_memory(trainer, part):
     elif part == "second look":  # the pass after the update, which gives the realised change
         look_again = StepLog.look_again  # of the class: a training begins with a log of its own
         with patch.object(StepLog, "look_again", lambda log, _score: look_again(log, fail)):
+            yield
+    elif part == "statistics":  # of every micro-batch
+        names = ("sanity", "shaping", "weight", "token", "change")
+        with patch.multiple(step_log, **{f"{name}_statistics": failing(f"{name}_statistics", fail) for name in names}):
+            yield
+    elif part == "tokens":
+        with patch.object(token_samples, "token_numbers", fail):
             yield
     else:  # the pass of the head, which gives the predicted one
         with patch.object(head_pass, "add_fused_lm_head"), patch.object(head_pass.HeadOnly, "forward", fail):
@@ -161,7 +179,9 @@ def run(case):
         model=model,
         reward_funcs=reward(variant),
         args=SteerGRPOConfig(**settings | case["fields"]),
-        train_dataset=numbered(64) if variant == "by_prompt" else Dataset.from_dict({"prompt": ["1+1="] * 64}),
+        train_dataset=numbered(case.get("prompts", 64))
+        if variant == "by_prompt"
+        else Dataset.from_dict({"prompt": ["1+1="] * 64}),
         processing_class=tokenizer,
         rollout_func=rollout(variant),
         peft_config=LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM") if case.get("lora") else None,
@@ -190,30 +210,6 @@ def run(case):
         "fetched": trainer.fetched,
         "engine": engine(trainer),
     }
-
-
-def let_fsdp_run_on_cpu():
-    """Accelerate takes FSDP for granted on GPUs only, and would train on CPU with plain DDP without a word."""
-    initialize = AcceleratorState.__init__
-
-    def with_fsdp(self, *args, fsdp_plugin=None, **kwargs):
-        initialize(self, *args, fsdp_plugin=fsdp_plugin, **kwargs)
-        if fsdp_plugin is not None and self.distributed_type == DistributedType.MULTI_CPU:
-            self.distributed_type = PartialState._shared_state["distributed_type"] = DistributedType.FSDP
-            self.fsdp_plugin = fsdp_plugin
-
-    AcceleratorState.__init__ = with_fsdp
-
-
-def let_zero3_shard_small_parameters():
-    """DeepSpeed leaves a parameter of fewer than 100,000 numbers whole on every rank: all of a tiny model's."""
-    prepare = DeepSpeedPlugin.__post_init__
-
-    def with_sharding(self):
-        prepare(self)
-        self.hf_ds_config.config["zero_optimization"]["stage3_param_persistence_threshold"] = 0
-
-    DeepSpeedPlugin.__post_init__ = with_sharding
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import sys
 
 from accelerate import PartialState
 from accelerate.state import AcceleratorState
-from fixed_rollout import let_fsdp_run_on_cpu
+from support.engines import let_fsdp_run_on_cpu
 
 from steer_trl.cli.train import main
 

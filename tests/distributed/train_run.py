@@ -2,7 +2,7 @@
 
 import sys
 
-from fixed_rollout import let_fsdp_run_on_cpu
+from support.engines import let_fsdp_run_on_cpu
 
 from steer_trl.cli.train import main
 

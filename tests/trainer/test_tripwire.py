@@ -1,6 +1,7 @@
 """A TRL that would train plain GRPO in silence ends in an error, in its first step."""
 
 import pytest
+import torch
 from support.runs import same_parameters
 from trl import GRPOTrainer
 
@@ -47,17 +48,46 @@ def test_a_loss_that_does_not_take_the_weights_is_refused(make_trainer, monkeypa
     assert trainer.state.global_step == 0
 
 
-def test_a_forward_pass_without_entropies_is_refused(make_trainer, monkeypatch):
-    """As Unsloth's is."""
+@pytest.fixture
+def without_entropies(monkeypatch):
+    """TRL as Unsloth patches it: a forward pass that returns no entropies, and a loss that asks for none."""
     forward = GRPOTrainer._get_per_token_logps_and_entropies
 
     def without(self, *args, **kwargs):
         logps, _, others = forward(self, *args, **kwargs)
         return logps, None, others
 
+    def loss(self, model, inputs):
+        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
+        masks = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1)
+        logps, *_ = self._get_per_token_logps_and_entropies(model, ids, masks, inputs["completion_ids"].size(1))
+        advantages = inputs["advantages"]
+        advantages = advantages.unsqueeze(1) if advantages.dim() == 1 else advantages
+        return -((logps - logps.detach()).exp() * advantages * inputs["completion_mask"]).mean()
+
     monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", without)
-    with pytest.raises(RuntimeError, match=r"returned no entropies.*nothing that patches GRPOTrainer"):
-        make_trainer(SteerGRPOTrainer, advantage_shaping="repo_r").train()
+    monkeypatch.setattr(GRPOTrainer, "_compute_loss", loss)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"advantage_shaping": "repo_r"},
+        {"advantage_shaping": "stare"},
+        {"advantage_shaping": "steer", "steps_per_generation": 4},  # the rollout is scored
+    ],
+)
+def test_a_forward_pass_without_entropies_is_refused(make_trainer, without_entropies, settings):
+    trainer = make_trainer(SteerGRPOTrainer, **settings)
+    with pytest.raises(RuntimeError, match=r"returned no entropies.*nothing that patches GRPOTrainer.*AlarmsCallback"):
+        trainer.train()
+    assert trainer.state.global_step == 0
+
+
+def test_plain_grpo_on_a_patched_trl_trains_and_shows_what_there_is(train, without_entropies):
+    trainer = train(SteerGRPOTrainer, advantage_shaping="none", max_steps=2)
+    log = [entry for entry in trainer.state.log_history if "loss" in entry]
+    assert len(log) == 2 and "reward" in log[0] and "quadrants/positive_expected" not in log[0]
 
 
 def test_plain_grpo_is_asked_for_nothing(train, monkeypatch):

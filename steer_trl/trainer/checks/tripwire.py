@@ -37,15 +37,6 @@ class WatchedInputs(dict[str, Any]):
         """Read everything."""
         return {name: self[name] for name in self}
 
-    def check_score(self, entropies: Any) -> None:
-        """Look at what the forward pass has returned.
-
-        Raises:
-            `RuntimeError`: it has no entropies, which methods read.
-        """
-        if entropies is None:
-            _refuse(f"{FUNCTION} returned no entropies")
-
     def watch(self) -> None:
         """Note reads from now on: the shaped advantages are written."""
         self._is_watching = True
@@ -62,10 +53,20 @@ class WatchedInputs(dict[str, Any]):
             _refuse("its loss did not read the advantages after its forward pass")
 
 
+def check_score(entropies: Any) -> None:
+    """Look at what a forward pass has returned that methods read.
+
+    Raises:
+        `RuntimeError`: it has no entropies.
+    """
+    if entropies is None:
+        _refuse(f"{FUNCTION} returned no entropies")
+
+
 def _refuse(what: str) -> NoReturn:
     versions = ", ".join(f"{name} {version}" for name, version in installed(("trl", "unsloth")).items())
     raise CannotContinueError(
         f"The token weights do not reach TRL's loss: {what}. This would have been a run of plain GRPO. Installed: "
         f"{versions}. Use a TRL that steer_trl was tested with, {INSTALL}, and nothing that patches GRPOTrainer "
-        "(Unsloth does)."
+        "(Unsloth does). AlarmsCallback works with a patched trainer, too."
     )

