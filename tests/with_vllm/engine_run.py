@@ -50,6 +50,11 @@ class Drawing(Watching):
     drawn: list
     given: list | None = None
 
+    def _generate_and_score_completions(self, inputs):
+        rollout = super()._generate_and_score_completions(inputs)
+        torch.manual_seed(self.state.global_step)  # TRL shuffles the rollout now, and vLLM has drawn random numbers
+        return rollout
+
     def _generate_single_turn(self, prompt_ids, *args, **kwargs):
         if self.given is None:
             result = super()._generate_single_turn(prompt_ids, *args, **kwargs)
