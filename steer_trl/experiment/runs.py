@@ -199,11 +199,11 @@ def show(bar: Any, folder: Path, counted: str) -> None:
     latest: dict[str, Any] = {}
     for entry in runlog.tail(folder / runlog.LOGS / runlog.METRICS):
         latest |= {key: value for key, value in entry.items() if value is not None}
-    done = latest.get(counted, 0)
+    done = min(latest.get(counted, 0), bar.total or 0)
     if done and not bar.n:
         bar.unpause()  # loading the model and evaluating the start are no steps
         bar.initial = done
     if "entropy" in latest:
         bar.set_postfix_str(f"entropy {latest['entropy']:.3f}", refresh=False)
     if done > bar.n:
-        bar.update(min(done, bar.total or 0) - bar.n)
+        bar.update(done - bar.n)
