@@ -81,7 +81,7 @@ class TestCheckpoint:
     def test_a_method_without_state_writes_none(self, train, tmp_path):
         train(SteerGRPOTrainer, save_strategy="steps", save_steps=2, alarms=False)
         state = json.loads((tmp_path / "run/checkpoint-2/shaping_state.json").read_text())
-        assert state.keys() == {"progress", "settings", "start_entropy"}  # the last is of the run, not of a method
+        assert state.keys() == {"progress", "settings", "generated", "start_entropy"}  # of the run, and of no method
         assert state["progress"] == {"micro_batches": 4, "per_rollout": 2}
 
     @pytest.mark.parametrize(
