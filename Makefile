@@ -18,7 +18,7 @@ NEWEST_RUN := $(subst $(BIN),$(NEWEST)/bin,$(RUN))
 VLLM := .venv-vllm
 VLLM_RUN := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
 
-.PHONY: help install quickstart evidence compare test test-all test-newest test-distributed test-vllm notebooks lint format docs settings browser slurm benchmark clean
+.PHONY: help install quickstart evidence compare test test-all test-newest test-distributed test-vllm notebooks lint format docs settings metrics browser slurm benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -107,6 +107,9 @@ docs: $(DOCS)/.installed ## build the documentation's site into site/, every lin
 
 settings: install ## write the tables of settings and methods into docs/, and what type checkers are told
 	$(RUN) docs/hooks/settings_table.py
+
+metrics: install ## write the tables of the log's keys, of the panels and of the alarms into docs/metrics.md
+	$(RUN) docs/hooks/metrics_table.py
 
 browser: ## install Debian's Chromium for the test of the report page, where it is missing and this is root
 	@command -v chromium > /dev/null && command -v chromedriver > /dev/null || { test "$$(id -u)" = 0 \

@@ -17,21 +17,25 @@ from steer_trl.options.conflicts import idle_conflicts, surrogate_conflicts
 from steer_trl.options.diagnostics import DiagnosticsOptions
 from steer_trl.options.dynamic_sampling import SamplingOptions, sampling_complaints
 from steer_trl.options.trl import trl_complaints
-from steer_trl.options.unused import unused_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
 from steer_trl.shaping.hold import ENOUGH_GROUPS, hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
+from steer_trl.shaping.unused import defaults, unused_complaints
 from steer_trl.validation import did_you_mean, listed, refuse
 
 logger = logging.getLogger(__name__)
+
+HELD_BY, HELD_WITH = "stare", {"stare_variant": "C2", "stare_gate": "none"}
+"""What `hold_entropy` moves where no method is named: of those measured at half of the first entropy, it kept most
+accuracy and most variety (`docs/evidence/index.md`)."""
 
 LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 
 @dataclass
 class PublishingOptions:
-    """What only the user can tell the model card."""
+    """Facts for the model card that only the user has."""
 
     model_license: str | None = option(
         None, "Licence that the model card states, e.g. apache-2.0; that of the base model's card if it is known."
@@ -82,11 +86,12 @@ class SteerGRPOConfig(
     then all that cannot be combined; then TRL checks its own, and last comes the schedule that these make.
 
     Args:
-        advantage_shaping (`str` or `list[str]`, *optional*, defaults to `"steer"`):
+        advantage_shaping (`str` or `list[str]`, *optional*):
             The method: a name from [`~steer_trl.shaping.SHAPERS`], the import path of a subclass of
             [`~steer_trl.shaping.Shaper`], or `"none"` (exactly [`~trl.GRPOTrainer`]). Several act in the order of
             `shaping/compose.py`. A method that brings a loss of its own (`"dcpo"`, for instance) sets
-            `epsilon`, `epsilon_high` and `delta` such that TRL does not clip, or refuses other values.
+            `epsilon`, `epsilon_high` and `delta` such that TRL does not clip, or refuses other values. By default
+            `"steer"`; with `hold_entropy` it is STARE's C2, whose strength is moved.
         shaping_scope (`str`, *optional*, defaults to `"step"`):
             The tokens that a token is compared with. `"step"`: those of all micro-batches of the optimizer step on all
             ranks, so that the weights do not depend on how the batch is split; in the later steps of a rollout, using
@@ -97,14 +102,21 @@ class SteerGRPOConfig(
             A completion is correct where its reward is above this, for methods that tell correct from incorrect.
         hold_entropy (`float`, *optional*):
             Keep the entropy of the rollouts from falling below this level by the strength of the method, which must
-            have one (`"repo_r"`, `"entropy_change"`, or `"stare"` with `stare_gate="none"`); see `shaping/hold.py`.
-            A run that stays above the level by itself is not changed.
+            have one (`"repo_r"`, `"entropy_change"`, or `"stare"` with `stare_gate="none"`). Where none is named, it
+            is `"stare"` with `stare_variant="C2", stare_gate="none"`; see `shaping/hold.py`. A run that
+            stays above the level by itself is not changed.
         hold_entropy_unit (`str`, *optional*, defaults to `"initial"`):
             `"initial"`: a multiple, at most 2, of the mean entropy of the first rollouts; `"nats"`: nats per token.
         hold_entropy_final (`float`, *optional*):
             The level at the end of the training, in the same unit and at most `hold_entropy`. By default it stays.
         hold_entropy_decay_start (`float`, *optional*, defaults to `0.6`):
             Share of the training's optimizer steps after which the level falls linearly to `hold_entropy_final`.
+        hold_entropy_proportional_gain (`float`, *optional*, defaults to `3.0`):
+            How strongly the strength answers an entropy below the level at once; see `functional/regulator.py`.
+        hold_entropy_integral_gain (`float`, *optional*, defaults to `0.3`):
+            How fast the strength grows, per rollout, while the entropy stays below the level.
+        hold_entropy_deadband (`float`, *optional*, defaults to `0.02`):
+            Relative distance from the level that is left alone.
         hold_entropy_spends (`bool`, *optional*, defaults to `False`):
             Whether an entropy above the level is lowered as well, by a negative strength.
         shaping_options (`dict` or JSON `str`, *optional*):
@@ -160,6 +172,9 @@ class SteerGRPOConfig(
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
+        has_choice = self.advantage_shaping is None
+        if has_choice:
+            self._choose_method()
         # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.
         complaints = [*self._name_complaints(), *self._custom_complaints(), *self._license_complaints()]
         refuse([*complaints, *single_complaints(self), *trl_complaints(self)], "SteerGRPOConfig")
@@ -173,8 +188,21 @@ class SteerGRPOConfig(
             refuse(self._group_complaints(), "SteerGRPOConfig")  # TRL's names what a user has rarely set
             raise
         refuse(self._schedule_complaints(methods), "SteerGRPOConfig")
+        if has_choice and self.hold_entropy is not None:
+            logger.warning(
+                "hold_entropy=%g moves a method's strength, and none was named: it is advantage_shaping='stare' with "
+                "stare_variant=%r, stare_gate=%r. Set advantage_shaping to choose another.",
+                *(self.hold_entropy, self.stare_variant, self.stare_gate),
+            )
         for remark in self._remarks(methods):
             logger.warning(remark)
+
+    def _choose_method(self) -> None:
+        """Take the method that was not named, with what it needs; settings that were given stay as they are."""
+        self.advantage_shaping = "steer" if self.hold_entropy is None else HELD_BY
+        needed = HELD_WITH if self.hold_entropy is not None else {}
+        usual = defaults(type(self))
+        vars(self).update({name: value for name, value in needed.items() if getattr(self, name) == usual[name]})
 
     # What leaves this machine: an allow-list for every tracker, and for every file that Transformers writes.
 

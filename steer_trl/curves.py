@@ -11,23 +11,21 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from steer_trl.diagnostics.keys import KEYS, names
+from steer_trl.diagnostics.start import start_entropy
 from steer_trl.exceptions import InvalidValueError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Title, unit, keys. A panel is drawn where the log has one of its keys.
-PANELS = (
-    ("Policy entropy", "nats per token", ("entropy", "rollout_entropy", "stare/target_entropy")),
-    ("Reward", "mean of a rollout", ("reward", "reward_std")),
-    ("Token weights", "", ("shaping/weight_max", "shaping/weight_mean", "shaping/weight_min")),
-    (
-        "Shares",
-        "0 to 1",
-        ("shaping/share_changed", "stare/gate", "frac_reward_zero_std", "completions/clipped_ratio"),
-    ),
-)
-
+UNITS = {
+    "Policy entropy": "nats per token",
+    "Reward": "mean of a rollout",
+    "Token weights": "1 is plain GRPO",
+    "Shares": "0 to 1",
+}
+PANELS = tuple((title, unit, tuple(key.name for key in KEYS if key.picture == title)) for title, unit in UNITS.items())
+"""Title, unit and keys, as the registry has them. A panel is drawn where the log has one of its keys."""
 
 WINDOW = 10  # points whose mean is the entropy at the end; a single one is noisy
 
@@ -38,10 +36,11 @@ def series(log_history: Iterable[dict[str, Any]], key: str) -> list[tuple[int, f
 
 
 def entropy_ends(log_history: Iterable[dict[str, Any]]) -> tuple[float, float] | None:
-    """The first entropy and the mean of the last ten, nats per token; `None` where nothing is logged."""
-    values = [entropy for _, entropy in series(log_history, "entropy")]
-    last = values[-WINDOW:]
-    return (values[0], math.fsum(last) / len(last)) if values else None
+    """The entropy that the run began with and the mean of the last ten, nats per token; `None` without a log of it."""
+    entries = list(log_history)
+    last = [entropy for _, entropy in series(entries, names.ENTROPY)][-WINDOW:]
+    start = start_entropy(entries)
+    return (start, math.fsum(last) / len(last)) if last and start is not None else None
 
 
 def curves(
@@ -76,7 +75,7 @@ def curves(
         for key in keys:
             axis.plot(*zip(*lines[key], strict=True), label=key, marker="." if len(lines[key]) == 1 else "")
         axis.set(title=head, xlabel="optimizer step", ylabel=unit)
-        if "entropy" in keys:
+        if names.ENTROPY in keys:
             axis.set_ylim(0, 1.1 * axis.get_ylim()[1])  # from 0: a small change should look small
         axis.grid(alpha=0.3)
         axis.legend(fontsize="small")

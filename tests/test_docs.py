@@ -10,6 +10,7 @@ from support import ROOT
 from support.readme import settings_of_snippets
 
 from steer_trl.cli.recipe_files import load_recipe
+from steer_trl.diagnostics.keys import KEYS
 from steer_trl.shaping import SHAPERS
 
 PAGES = [*sorted(ROOT.glob("docs/*.md")), *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG"))]
@@ -19,6 +20,7 @@ FOLDERS = ("benchmarks", "configs", "docs", "examples", "steer_trl", "tests")
 sys.path.insert(0, str(ROOT / "docs/hooks"))
 
 import methods_table  # noqa: E402
+import metrics_table  # noqa: E402
 import settings_table  # noqa: E402
 
 
@@ -37,12 +39,12 @@ def test_files_are_there(page):
     assert [name for name in named if not list(ROOT.glob(name.rstrip("/")))] == []
 
 
-def test_recipes_are_there():
-    """The page on recipes names those of the methods without their folder; one it leaves out bears a method's name."""
-    named = {name for name in code(ROOT / "docs/recipes.md") if re.fullmatch(r"[\w.]+\.yaml", name)}
-    there = {path.name for path in ROOT.glob("configs/recipes/methods/*.yaml")}
-    assert named <= there
-    assert there - named <= {f"{name}.yaml" for name in SHAPERS}  # which the page on methods explains
+def test_every_recipe_is_on_a_page():
+    """That on recipes has all but those of methods without a published number, which are on the page on methods."""
+    pages = code(ROOT / "docs/recipes.md") + code(ROOT / "docs/methods.md")
+    named = {name.strip('"') for name in pages}
+    there = {path.stem for path in ROOT.glob("configs/recipes/**/*.yaml")}
+    assert there - named == set()
 
 
 @each_page
@@ -58,7 +60,7 @@ def test_tests_are_there(page):
 
 def test_the_snippets_of_readme_are_the_measured_setting():
     held = load_recipe("held_qwen2.5_math_7b")  # which is held to the measured setting by tests/cli/test_recipes.py
-    names = ("advantage_shaping", "stare_variant", "stare_gate", "hold_entropy", "dynamic_sampling", "epsilon_high")
+    names = ("hold_entropy", "dynamic_sampling", "epsilon_high")  # with which the method is STARE's C2
     sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 16, "steps_per_generation": 64}
     assert settings_of_snippets() == [{name: held[name] for name in names} | sizes] * 2
 
@@ -88,6 +90,24 @@ def test_the_table_of_settings_is_that_of_the_configuration():
     assert settings_table.filled(page).count("| `stare_target_entropy` | `0.3` |") == 1
 
 
+def test_the_tables_of_metrics_are_those_of_the_registry():
+    page = metrics_table.PAGE.read_text()
+    assert metrics_table.filled(page) == page, "run make metrics"
+    places = re.findall(r"<!-- (\w+): written by make metrics -->", page)
+    assert sorted(places) == sorted(metrics_table.tables())  # each of them, once
+    assert page.count("\n| `shaping/weight_min`, `shaping/weight_max` |") == 1
+    assert page.count("| `collapse` | `entropy`, over `rollout_entropy/start` or") == 1
+
+
+def test_every_key_of_the_registry_is_explained_once():
+    """Against the registry itself: a key that the page's hook left out would be in no table."""
+    tables = "\n".join(text for name, text in metrics_table.tables().items() if name in metrics_table.ORIGINS)
+    first_cells = re.findall(r"^\| (`.*?) \|", tables, re.MULTILINE)
+    named = [name for cell in first_cells for name in re.findall(r"`([^`]+)`", cell)]
+    own = [name for key in KEYS for name in re.split(", …|, ", key.family or key.name) if name]
+    assert sorted(named) == sorted(own)
+
+
 def test_the_table_of_methods_and_what_type_checkers_read_are_those_of_the_methods():
     page, stub = methods_table.PAGE.read_text(), methods_table.STUB.read_text()
     assert methods_table.filled(page) == page and methods_table.stub() == stub, "run make settings"
@@ -105,22 +125,6 @@ def table_of_methods(page):
 
 
 def test_every_method_has_a_row_of_its_own_in_the_page_on_methods():
-    first = (ROOT / "docs/methods.md").read_text().split("What TRL has itself")[0]
-    assert {name for row in first.splitlines() for name in re.findall(r'`"(\w+)"`', row[: row.find("|", 1)])} - {
-        "none"
-    } == SHAPERS.keys()
-
-
-def test_every_key_of_the_log_is_explained():
-    places = ("shaping/**/*.py", "diagnostics/*.py", "trainer/*.py", "rewards/math_reward.py")
-    sources = [path.read_text() for place in places for path in ROOT.glob(f"steer_trl/{place}")]
-    found = re.compile(r'"([a-z_]+/[a-z_0-9.]+)"|to_log\([\w.]+, {"(\w+)"')
-    keys = {key for source in sources for key in found.findall(source)}
-    keys = {one or other for one, other in keys} - {"completions/clipped_ratio"}  # TRL's, which an alarm reads
-    some = {"clip_cov/dropped", "dcpo/clipped_low", "stare/gate", "shaping/weight_min", "rollout_entropy"}
-    some |= {"quadrants/positive_expected_change", "weights/1.1_to_2", "entropy/first_quarter"}
-    assert some <= keys
-    explained = set(code(ROOT / "docs/metrics.md"))
-    assert keys <= explained
-    prefixes = {key.split("/")[0] + "/" for key in keys if "/" in key}
-    assert [key for key in explained if key.startswith(tuple(prefixes)) and key not in keys] == []
+    first = (ROOT / "docs/methods.md").read_text().split(methods_table.START)[0]
+    rows = [line.split("|")[1] for line in first.splitlines() if line.startswith('| `"')]
+    assert {name for row in rows for name in re.findall(r'`"(\w+)"`', row)} - {"none"} == SHAPERS.keys()

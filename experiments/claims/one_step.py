@@ -20,7 +20,7 @@ from torch import Tensor
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, is_correct, split_problems
+from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, is_correct, problems
 from steer_trl.functional import entropy_change, entropy_sensitivity, steer_statistic, steer_weights
 
 ROOT = Path(__file__).parents[2]
@@ -212,7 +212,7 @@ def main() -> None:
     torch.set_num_threads(1)
     model = AutoModelForCausalLM.from_pretrained(given.model).eval()
     tokenizer = AutoTokenizer.from_pretrained(given.model)
-    prompts = split_problems(400)[1]
+    prompts = [row["prompt"] for row in problems("train")]
     runs = []
     for seed in tqdm(range(given.rollouts)):
         runs.append(measured(model, tokenizer, prompts[seed * PROMPTS : (seed + 1) * PROMPTS], seed))

@@ -68,9 +68,13 @@ def steer_prevents_collapse() -> Answer:
 def estimates_track() -> Answer:
     """Correlations of one step."""
     place = "512 sequences, learning rate 0.00025, all"
-    single = "one sequence a step, all"
+    single, forks = "one sequence a step, all", "one sequence a step, forks"
     parts = []
-    for where, name in ((place, "512 completions a step"), (single, "one completion a step")):
+    for where, name in (
+        (place, "512 completions a step"),
+        (single, "one completion a step"),
+        (forks, "its forks (H > 0.1)"),
+    ):
         found = [
             (kind, ONE_STEP.get(f"{where}: {kind}, Spearman"), ONE_STEP.get(f"{where}: {kind}, Pearson"))
             for kind in ("paper", "exact", "covariance")
@@ -252,7 +256,7 @@ def few_tokens() -> Answer:
     weights = [ONE_STEP.get(f"STEER's weight, tenth {i} of |change|") for i in (1, 5, 10)]
     if any(weight is None for weight in weights):
         return OPEN, LATER
-    return YES, "mean weight (lambda_min 0.7) in the 1st, 5th, 10th tenth of |change|: " + ", ".join(
+    return YES, "mean weight (lambda_min 0.7) in the 1st, 5th, 10th tenth of the change's size: " + ", ".join(
         f"{weight.mean:.4f}" for weight in weights if weight
     )
 
@@ -412,6 +416,7 @@ def rows(claims: list[Claim], first: int) -> list[str]:
     for number, (claim, source, answer) in enumerate(claims, first):
         words, numbers = answer()
         found.append(f"| {number} | {claim} | {source} | {words} | {numbers} |")
+        assert found[-1].count("|") == 6, found[-1]  # a bar in a text would be a column
     return found
 
 

@@ -22,7 +22,7 @@ from transformers import AutoTokenizer, GenerationConfig
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.countdown.model import supervised_start
-from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, is_correct, split_problems
+from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, is_correct, problems
 from steer_trl.evaluation import pass_at_k
 
 ROOT = Path(__file__).parents[2]
@@ -60,13 +60,13 @@ def file_of(folder: Path, arm: str, seed: int) -> Path:
 
 def run(start: Path, folder: Path, arm: str, seed: int) -> dict[str, Any]:
     """Train one arm, and return its log by rollout and what the trained model solves."""
-    held_out, prompts = split_problems(HELD_OUT)
+    held_out = [row["prompt"] for row in problems("validation")[:HELD_OUT]]
     args = SteerGRPOConfig(output_dir=str(folder / "trainer"), **TASK | ARMS[arm] | {"seed": seed})
     trainer = SteerGRPOTrainer(
         model=str(start),
         reward_funcs=countdown_reward,
         args=args,
-        train_dataset=Dataset.from_dict({"prompt": prompts}),
+        train_dataset=Dataset.from_list(problems("train")),
     )
     trainer.train()
     entries = [entry for entry in trainer.state.log_history if "entropy" in entry]
@@ -121,7 +121,7 @@ def main() -> None:
     torch.set_num_threads(1)
     start = given.output_dir / "start"
     if not (start / "model.safetensors").exists():
-        supervised_start(start, SUPERVISED_STEPS, split_problems(HELD_OUT)[1])
+        supervised_start(start, SUPERVISED_STEPS)
     for seed, arm in tqdm([(seed, arm) for seed in given.seeds for arm in given.arms]):
         path = file_of(given.output_dir, arm, seed)
         if not path.exists():

@@ -2,7 +2,7 @@
 
     make evidence                                                # all that is not there yet: many hours on two cores
     python experiments/evidence --arms GRPO --starts 0 1 2 --seeds 0 1 2
-    python experiments/evidence --task tasks.chain:TASK          # another task: a module beside this file
+    python experiments/evidence --task graph_color:TASK          # another task: a module in experiments/tasks
     cd docs/evidence/countdown && steer-trl compare --a grpo-start*.json --b grpo-dynamic-sampling-start*.json
 
 Every run generates as many tokens. Settings are chosen on the validation split, which is evaluated during the runs;
@@ -13,6 +13,7 @@ results of every problem, and is not run again; its model stays in the run's fol
 import argparse
 import os
 import pkgutil
+import sys
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -24,7 +25,7 @@ from steer_trl.exceptions import CannotContinueError
 from steer_trl.experiment import Experiment, Task, side_by_side
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT, TASKS = HERE.parents[1], HERE.parent / "tasks"
 
 
 def main() -> None:
@@ -43,7 +44,8 @@ def main() -> None:
     parser.add_argument("--output_dir", type=Path, default=ROOT / "runs/evidence")
     parser.add_argument("--published", type=Path, default=ROOT / "docs/evidence")
     given = parser.parse_args()
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
+    sys.path.insert(0, str(TASKS))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TASKS), os.environ.get("PYTHONPATH")]))
     task: Task = pkgutil.resolve_name(given.task)
     arms = yaml.safe_load(given.arms_file.read_text())
     unknown = [arm for arm in given.arms or () if arm not in arms]

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any
 
 import reasoning_gym
-from puzzles import Puzzle
+from puzzles import Puzzle, task
 from reasoning_gym.algorithmic.graph_color import verify_graph_coloring_solution
 
 VERTICES, COLORS = 8, (1, 2, 3)
@@ -56,6 +56,7 @@ def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
 
 PUZZLE = Puzzle("01234567: ", prompts, solutions, count=3200)
 problems = PUZZLE.problems
+TASK = task("graph_color", PUZZLE)
 
 if __name__ == "__main__":
     PUZZLE.start()

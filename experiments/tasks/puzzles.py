@@ -5,10 +5,12 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
 
+from steer_trl.experiment import Task
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 HELD_OUT = 400  # problems to choose by, and as many to judge by
@@ -86,3 +88,9 @@ class Puzzle:
         )
         trainer.train()
         trainer.save_model()
+
+
+def task(name: str, puzzle: Puzzle) -> Task:
+    """What `experiments/evidence` needs of the puzzle in the module `name`."""
+    recipe = str(Path(__file__).with_name("puzzles.yaml"))
+    return Task(name, puzzle.problems, f"{name}.reward", recipe, start=name, start_steps=650)

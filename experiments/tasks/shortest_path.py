@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 import reasoning_gym
-from puzzles import Puzzle
+from puzzles import Puzzle, task
 
 SIDE, BLOCKED = 5, 0.2
 FEWEST = 3  # shortest paths
@@ -83,6 +83,7 @@ def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
 
 PUZZLE = Puzzle("OX*#RDLU: ", prompts, solutions, count=3200)
 problems = PUZZLE.problems
+TASK = task("shortest_path", PUZZLE)
 
 if __name__ == "__main__":
     PUZZLE.start()

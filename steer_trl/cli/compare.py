@@ -3,7 +3,8 @@
     steer-trl compare runs/eval_grpo runs/eval_held
     steer-trl compare --a runs/grpo_0 runs/grpo_1 runs/grpo_2 --b runs/held_0 runs/held_1 runs/held_2 --json held.json
 
-Each is a folder that steer-trl eval has written. Side B is held against side A.
+Each is a folder that steer-trl eval has written, or a published file of counts. Side B is held against side A. With
+--paired, the first of A and the first of B have a start and a seed in common, and so on.
 """
 
 import json
@@ -33,6 +34,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help="two folders, A and B")
     parser.add_argument("--a", nargs="+", default=[], metavar="FOLDER", help="side A, a folder for each seed")
     parser.add_argument("--b", nargs="+", default=[], metavar="FOLDER", help="side B, a folder for each seed")
+    parser.add_argument("--paired", action="store_true", help="the n-th of A and the n-th of B belong together")
     parser.add_argument("--sampling_a", metavar="NAME", help="compare this sampling of side A alone, ...")
     parser.add_argument("--sampling_b", metavar="NAME", help="... with this one of side B")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all differences to this file")
@@ -49,8 +51,8 @@ def main(arguments: list[str]) -> None:
                 f"the two sides were evaluated in other ways ({'; '.join(differences)}). Evaluate them alike, or name "
                 "the two with --sampling_a and --sampling_b if that is what you want to compare."
             )
-        results[name] = compare_evaluations(a, b)
-        print(_text(name, results[name]))  # noqa: T201
+        results[name] = compare_evaluations(a, b, given.paired)
+        print(_text(name, results[name], given.paired))  # noqa: T201
     if given.json is not None:
         _write(given.json, sides, results)
 
@@ -98,7 +100,7 @@ def _named(found: Sequence[dict[str, Evaluation]], folders: Sequence[str], name:
     return [samplings[name] for samplings in found]
 
 
-def _text(name: str, results: dict[str, dict[str, Difference]]) -> str:
+def _text(name: str, results: dict[str, dict[str, Difference]], paired: bool) -> str:
     rows: dict[tuple[str, str], dict[str, str]] = {}
     several = False
     for benchmark, metrics in results.items():
@@ -108,9 +110,11 @@ def _text(name: str, results: dict[str, dict[str, Difference]]) -> str:
             row |= {"95 % interval": _shown((found.low, found.high)), "B is": found.verdict}
             if several:
                 row |= {"over seeds": _shown(found.welch), "paired by seed": _shown(found.paired_by_seed)}
+            if found.over_starts:
+                row["over starts"] = _shown(found.over_starts)
             rows[benchmark, metric] = row
     heading = f"{name}\n" if name else ""
-    return f"{heading}{DataFrame(rows).T.to_string()}\n\n{explained(several)}\n"
+    return f"{heading}{DataFrame(rows).T.to_string()}\n\n{explained(several, paired)}\n"
 
 
 def _shown(interval: Interval | None) -> str:

@@ -30,7 +30,7 @@ class RecipeParser(Sentences, TrlParser):
         for kind in self.dataclass_types:
             self.hints |= {name: hint for name, hint in get_type_hints(kind).items() if name in _names(kind)}
         for action in self._actions:
-            if action.dest == "report_to":  # Transformers takes several trackers, its parser only one
+            if action.dest in ("report_to", "advantage_shaping"):  # they take several, Transformers' parser only one
                 action.nargs = "+"
 
     def parse_args_and_config(self, args: Iterable[str] | None = None, *others: Any, **named: Any) -> tuple[Any, ...]:

@@ -44,17 +44,18 @@ def change_statistics(
         return found
     seen &= predicted.isfinite()
     found["entropy/predicted_change"] = mean(predicted, seen)
-    for key, tokens in quadrants(batch).items():
-        found[CONTRIBUTIONS[key]] = mean(torch.where(tokens, predicted, 0.0), seen)
+    for key, tokens in zip(CONTRIBUTIONS, quadrants(batch).values(), strict=True):
+        found[key] = mean(torch.where(tokens, predicted, 0.0), seen)
     return found
 
 
-CONTRIBUTIONS = {
-    "quadrants/positive_expected": "quadrants/positive_expected_change",
-    "quadrants/positive_surprising": "quadrants/positive_surprising_change",
-    "quadrants/negative_expected": "quadrants/negative_expected_change",
-    "quadrants/negative_surprising": "quadrants/negative_surprising_change",
-}
+CONTRIBUTIONS = (
+    "quadrants/positive_expected_change",
+    "quadrants/positive_surprising_change",
+    "quadrants/negative_expected_change",
+    "quadrants/negative_surprising_change",
+)
+"""In the order of [`quadrants`]."""
 
 
 def realised_statistics(

@@ -9,25 +9,18 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from steer_trl.diagnostics.keys import names
 from steer_trl.diagnostics.rules import Numbers, Rule, only
 from steer_trl.validation import is_number
 
-REWARD_STD, RATE = "reward_std", "learning_rate"
-UNANSWERED = "math_reward/unanswered"
 SMALLEST_STEP = "smallest_step"
 """Name of the smallest step that half of the weights can register, where a callback has looked at the weights."""
 SMALLEST_STEP_OF_FLOAT32 = 1e-9
 ALIKE = 1e-6
 """A standard deviation of rewards that is none: what rounding leaves of equal numbers is below."""
 
-READ = {REWARD_STD, RATE, UNANSWERED, "reward", "grad_norm", "completions/clipped_ratio", "frac_reward_zero_std"}
 OF_FUNCTION = re.compile(r"rewards/(.+)/(mean|std)")
 UNSCORED = "unscored "
-
-
-def is_read(key: str) -> bool:
-    """Whether a rule of this file reads this key of the log."""
-    return key in READ or OF_FUNCTION.fullmatch(key) is not None
 
 
 def highest(key: str) -> str:
@@ -46,7 +39,7 @@ def remembered(before: Numbers, line: Mapping[str, Any]) -> dict[str, float]:
     for key, value in line.items():
         of_function = OF_FUNCTION.fullmatch(key)
         if is_number(value) and math.isfinite(value):
-            if key in (REWARD_STD, RATE) or (of_function and of_function[2] == "std"):
+            if key in (names.REWARD_STD, names.LEARNING_RATE) or (of_function and of_function[2] == "std"):
                 memory[highest(key)] = max(float(value), before.get(highest(key), -math.inf))
             if of_function and of_function[2] == "mean":
                 memory[UNSCORED + of_function[1]] = 0.0
@@ -65,7 +58,7 @@ def unscored(log: Numbers) -> list[str]:
 
 def constant(log: Numbers) -> list[str]:
     """The reward functions that have given all completions of each step the same so far, if others have not."""
-    if log.get(highest(REWARD_STD), 0.0) <= ALIKE:
+    if log.get(highest(names.REWARD_STD), 0.0) <= ALIKE:
         return []
     stds = {key.removeprefix("highest "): value for key, value in log.items() if key.startswith("highest rewards/")}
     return [match[1] for key, value in stds.items() if value <= ALIKE and (match := OF_FUNCTION.fullmatch(key))]
@@ -83,30 +76,30 @@ def counted(functions: Callable[[Numbers], list[str]]) -> Callable[[Numbers], di
 
 def all_cut_off(log: Numbers) -> bool:
     """Whether no completion ends by itself."""
-    return log.get("completions/clipped_ratio", 0.0) >= 1
+    return log.get(names.CLIPPED_RATIO, 0.0) >= 1
 
 
 def explained(log: Numbers) -> bool:
     """Whether equal rewards have a cause that a rule of its own names."""
-    return all_cut_off(log) or bool(unscored(log)) or log.get(UNANSWERED, 0.0) >= 0.95
+    return all_cut_off(log) or bool(unscored(log)) or log.get(names.UNANSWERED, 0.0) >= 0.95
 
 
 def spread_from_the_start(log: Numbers) -> dict[str, float]:
     """The largest standard deviation of the rewards of a step so far."""
-    value = math.nan if explained(log) else log[highest(REWARD_STD)]
-    return {"value": value, "reward": log.get("reward", math.nan)}
+    value = math.nan if explained(log) else log[highest(names.REWARD_STD)]
+    return {"value": value, "reward": log.get(names.REWARD, math.nan)}
 
 
 def spread_now(log: Numbers) -> dict[str, float]:
     """The standard deviation of the rewards of a step, where it has been above none before."""
-    varied = log[highest(REWARD_STD)] > ALIKE
-    value = log[REWARD_STD] if varied and not explained(log) else math.nan
-    return {"value": value, "reward": log.get("reward", math.nan)}
+    varied = log[highest(names.REWARD_STD)] > ALIKE
+    value = log[names.REWARD_STD] if varied and not explained(log) else math.nan
+    return {"value": value, "reward": log.get(names.REWARD, math.nan)}
 
 
 def dead_groups_among_others(log: Numbers) -> dict[str, float]:
     """The share of groups without a difference, where the rewards of a step differ: else another rule is meant."""
-    return {"value": math.nan if log.get(REWARD_STD, 1.0) <= ALIKE else log["frac_reward_zero_std"]}
+    return {"value": math.nan if log.get(names.REWARD_STD, 1.0) <= ALIKE else log[names.FRAC_REWARD_ZERO_STD]}
 
 
 def some_dead_groups(log: Numbers) -> dict[str, float]:
@@ -117,19 +110,19 @@ def some_dead_groups(log: Numbers) -> dict[str, float]:
 
 def some_cut_off(log: Numbers) -> dict[str, float]:
     """The share of completions that are cut off, while one is left that ends."""
-    return {"value": math.nan if all_cut_off(log) else log["completions/clipped_ratio"]}
+    return {"value": math.nan if all_cut_off(log) else log[names.CLIPPED_RATIO]}
 
 
 def gradient_of_differences(log: Numbers) -> dict[str, float]:
     """The norm of the gradient, where groups with a difference must give one."""
-    signal = log[REWARD_STD] > ALIKE and log.get("frac_reward_zero_std", 0.0) < 0.9 and not all_cut_off(log)
-    return {"value": log["grad_norm"] if signal else math.nan}
+    signal = log[names.REWARD_STD] > ALIKE and log.get(names.FRAC_REWARD_ZERO_STD, 0.0) < 0.9 and not all_cut_off(log)
+    return {"value": log[names.GRAD_NORM] if signal else math.nan}
 
 
 def step_of_weights(log: Numbers) -> dict[str, float]:
     """The largest learning rate so far, over the smallest step that half of the weights can register."""
     smallest = log.get(SMALLEST_STEP) or SMALLEST_STEP_OF_FLOAT32
-    rate = log[highest(RATE)]
+    rate = log[highest(names.LEARNING_RATE)]
     return {"value": rate / smallest, "rate": rate, "smallest": smallest}
 
 
@@ -148,7 +141,7 @@ NO_LEARNING = (
         "unreadable",
         "Answers cannot be parsed",
         *(0.95, 0.8, 10),
-        only(UNANSWERED),
+        only(names.UNANSWERED),
         "in {value:.0%} of the completions the reward finds no answer that it can parse, so right ones count as wrong."
         " Prompt and reward disagree about the form: ask for \\boxed{{}} in the prompt, or change what the reward "
         "looks for; a base model may need a chat template or an example. Read some (log_completions=True).",
@@ -157,7 +150,7 @@ NO_LEARNING = (
         "never_ends",
         "No completion ends",
         *(1.0, 0.9, 5),
-        only("completions/clipped_ratio"),
+        only(names.CLIPPED_RATIO),
         "every completion is cut off at max_completion_length before its end, so its answer is missing and counts as "
         "incorrect; with mask_truncated_completions=True the loss is 0. Raise max_completion_length. If they ramble "
         "on after the answer, the model does not use its end token: a base model without its chat template, or an "
@@ -235,7 +228,7 @@ NO_LEARNING = (
         "no_entropy",
         "The policy is certain at the first step",
         *(1e-3, 2e-3, 0),
-        only("start"),
+        only(names.START_ENTROPY),
         "the entropy is {value:.2g} nats at the first step: the model writes the same completion each time, so rewards"
         " cannot differ. It was fine-tuned for too long, or the temperature is too low. With a patched trainer the 0 "
         "may mean that no entropies are computed: look whether the completions of a prompt differ "

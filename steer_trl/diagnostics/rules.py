@@ -13,23 +13,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from steer_trl.diagnostics.keys import names
+
 Numbers = Mapping[str, float]
-"""The last known number of each key of the log, and the first line's entropy under `"start"`."""
+"""The last known number of each key of the log; where the entropy began also if that is not logged."""
 
-TARGETS = ("stare/target_entropy", "hold_entropy/target")
+TARGETS = (names.STARE_TARGET, names.HELD_TARGET)
 """Keys under which methods log the entropy that they hold, nats per token."""
-
-SANITY = "sanity/"
-READ = {
-    *("entropy", "shaping/relative_change", "rollout_advantage_change", "stare/gate", "stare/saturated", *TARGETS),
-    *("hold_entropy/strength", "hold_entropy/out_of_reach"),
-}
-"""The keys of the log that the rules read, besides those that begin with [`SANITY`]."""
-
-
-def is_read(key: str) -> bool:
-    """Whether a rule reads this key of the log."""
-    return key in READ or key.startswith(SANITY)
 
 
 @dataclass(frozen=True)
@@ -45,6 +35,7 @@ class Rule:
             where it is not known. Raises `KeyError` where the log has never had a key that it needs.
         text (`str`): what it means and what to change, with the numbers' places.
         level (`str`): `"warning"` or `"error"`.
+        compared (`str`): what the value is, for `docs/metrics.md`.
         names (`callable`, *optional*): makes of [`Numbers`] the names that the text has places for.
     """
 
@@ -56,6 +47,7 @@ class Rule:
     measure: Callable[[Numbers], dict[str, float]]
     text: str
     level: str = "warning"
+    compared: str = ""
     names: Callable[[Numbers], dict[str, str]] = lambda log: {}
 
     def holds(self, value: float) -> bool:
@@ -74,15 +66,23 @@ def targets(log: Numbers) -> list[float]:
 
 def below_start(log: Numbers) -> dict[str, float]:
     """The entropy as a multiple of the first, or of the target where that is lower."""
-    level = min([log["start"], *targets(log)])
-    return {"value": log["entropy"] / level if level > 0 else math.nan, "entropy": log["entropy"], "level": level}
+    level = min([log[names.START_ENTROPY], *targets(log)])
+    return {
+        "value": log[names.ENTROPY] / level if level > 0 else math.nan,
+        "entropy": log[names.ENTROPY],
+        "level": level,
+    }
 
 
 def above_start(log: Numbers) -> dict[str, float]:
     """The entropy as a multiple of the first, or of the target where that is higher and within reach."""
-    start = log["start"]
+    start = log[names.START_ENTROPY]
     level = max([start, *(target for target in targets(log) if target <= 3 * start)])
-    return {"value": log["entropy"] / level if level > 0 else math.nan, "entropy": log["entropy"], "level": level}
+    return {
+        "value": log[names.ENTROPY] / level if level > 0 else math.nan,
+        "entropy": log[names.ENTROPY],
+        "level": level,
+    }
 
 
 def change(log: Numbers) -> dict[str, float]:
@@ -90,43 +90,38 @@ def change(log: Numbers) -> dict[str, float]:
 
     Unknown where a loop decides that there is nothing to change: while a gate is closed, and with `hold_entropy`.
     """
-    of_loss, of_rollouts = log.get("shaping/relative_change"), log.get("rollout_advantage_change")
+    of_loss, of_rollouts = log.get(names.RELATIVE_CHANGE), log.get(names.ROLLOUT_ADVANTAGE_CHANGE)
     known = [value for value in (of_loss, of_rollouts) if value is not None]
-    may_rest = log.get("stare/gate", 1.0) < 1 or "hold_entropy/strength" in log
+    may_rest = log.get(names.GATE, 1.0) < 1 or names.STRENGTH in log
     return {"value": math.nan if may_rest or not known else max(known)}
 
 
 def under_target(log: Numbers) -> dict[str, float]:
     """The entropy as a share of STARE's target while its gate is open; 1 while it is closed."""
-    target = log["stare/target_entropy"]
-    share = log["entropy"] / target if log["stare/gate"] == 1 else 1.0
-    return {"value": share, "entropy": log["entropy"], "target": target}
+    target = log[names.STARE_TARGET]
+    share = log[names.ENTROPY] / target if log[names.GATE] == 1 else 1.0
+    return {"value": share, "entropy": log[names.ENTROPY], "target": target}
 
 
 def held_below(log: Numbers) -> dict[str, float]:
     """For how many rollouts `hold_entropy` has raised the entropy as strongly as it can, in vain."""
-    return _out_of_reach(log, log["hold_entropy/strength"] > 0)
+    return _out_of_reach(log, log[names.STRENGTH] > 0)
 
 
 def held_above(log: Numbers) -> dict[str, float]:
     """For how many rollouts `hold_entropy` has lowered the entropy as strongly as it can, in vain."""
-    return _out_of_reach(log, log["hold_entropy/strength"] < 0)
+    return _out_of_reach(log, log[names.STRENGTH] < 0)
 
 
 def _out_of_reach(log: Numbers, is_this_way: bool) -> dict[str, float]:
-    value, target = log["hold_entropy/out_of_reach"], log["hold_entropy/target"]
-    numbers = {"entropy": log["entropy"], "target": target, "strength": log["hold_entropy/strength"]}
+    value, target = log[names.OUT_OF_REACH], log[names.HELD_TARGET]
+    numbers = {"entropy": log[names.ENTROPY], "target": target, "strength": log[names.STRENGTH]}
     return {"value": value if is_this_way else 0.0} | numbers
 
 
 def only(key: str) -> Callable[[Numbers], dict[str, float]]:
     """The number of one key."""
     return lambda log: {"value": log[key]}
-
-
-def out_of_bounds(log: Numbers) -> dict[str, float]:
-    """The largest share of impossible numbers, which the log has under [`SANITY`]."""
-    return {"value": max((value for key, value in log.items() if key.startswith(SANITY)), default=math.nan)}
 
 
 RULES = (
@@ -139,6 +134,7 @@ RULES = (
         "its lower target. Completions become alike: the reward may rise while pass@k falls. Hold it "
         "(advantage_shaping='repo_r', hold_entropy=0.5), or use advantage_shaping='stare' with a target, or strengthen"
         " that (stare_variant='C2', stare_amplify, stare_attenuate); raise epsilon_high; lower learning_rate.",
+        compared=f"`{names.ENTROPY}`, over `{names.START_ENTROPY}` or a target of the method below it",
     ),
     Rule(
         "explosion",
@@ -148,6 +144,9 @@ RULES = (
         "the policy entropy is {entropy:.3g} nats, {value:.1f} times {level:.3g}, which is what the run began with or "
         "its higher target. The policy becomes random, and the reward falls with it. Lower stare_amplify, raise "
         "stare_attenuate; use stare_gate='none' only with hold_entropy; lower entropy_coef or learning_rate.",
+        compared=(
+            f"`{names.ENTROPY}`, over `{names.START_ENTROPY}` or a target of the method above it, up to three times"
+        ),
     ),
     Rule(
         "idle",
@@ -157,6 +156,10 @@ RULES = (
         "the methods change the advantages by {value:.2%} in the mean, so this is a run of plain GRPO. STEER: one "
         "token may own the largest entropy change; lower steer_lambda_min. STARE: raise stare_amplify, lower "
         "stare_attenuate or raise stare_top_fraction.",
+        compared=(
+            f"the larger of `{names.RELATIVE_CHANGE}` and `{names.ROLLOUT_ADVANTAGE_CHANGE}`; not while a gate is "
+            "closed, nor with `hold_entropy`"
+        ),
     ),
     Rule(
         "weak_gate",
@@ -166,14 +169,16 @@ RULES = (
         "the entropy is {entropy:.3g} nats, {value:.0%} of its target {target:.3g}, with the gate open all the time: "
         "the weights are too weak to raise it, or the target is out of reach. Use stare_variant='C2', a larger "
         "stare_amplify and smaller stare_attenuate, or stare_adaptive=True; or lower stare_target_entropy.",
+        compared=f"`{names.ENTROPY}` over `{names.STARE_TARGET}`, while the gate is open",
     ),
     Rule(
         "saturated",
         "STARE's schedule is at its bound",
         *(1.0, 0.5, 50),
-        only("stare/saturated"),
+        only(names.SATURATED),
         "W and M have been at their bounds for long, so they no longer answer to the entropy. Raise "
         "stare_amplify_max, lower stare_attenuate_min, or accept the level and lower stare_target_entropy.",
+        compared=f"`{names.SATURATED}`",
     ),
     Rule(
         "out_of_reach",
@@ -184,6 +189,7 @@ RULES = (
         "{value:.0f} rollouts the strength has stood at its upper bound ({strength:+.3g}). Weights act through "
         "advantages: look at frac_reward_zero_std, and set dynamic_sampling='resample'. Or choose a lower "
         "hold_entropy, another method, or a lower learning_rate.",
+        compared=f"`{names.OUT_OF_REACH}` while the strength is above 0",
     ),
     Rule(
         "spends_in_vain",
@@ -193,15 +199,17 @@ RULES = (
         "the entropy is {entropy:.3g} nats, above the level of {target:.3g}, and for {value:.0f} rollouts "
         "hold_entropy_spends has lowered it with the strength at its lower bound ({strength:+.3g}). Choose a higher "
         "hold_entropy, or leave hold_entropy_spends unset: an entropy above the level does no harm.",
+        compared=f"`{names.OUT_OF_REACH}` while the strength is below 0",
     ),
     Rule(
         "out_of_bounds",
         "Impossible log-probabilities or entropies",
         *(1e-12, 0.0, 0),
-        out_of_bounds,
+        only(names.OUT_OF_BOUNDS),
         "{value:.3%} of the tokens have a log-probability above 0, or an entropy below 0 or above the logarithm of "
         "the vocabulary. That is a fault of the kernel or of the precision, and all that is made of them is wrong. "
         "Stop the run; try without use_liger_kernel, or in another precision.",
         level="error",
+        compared=f"`{names.OUT_OF_BOUNDS}`",
     ),
 )

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from steer_trl.diagnostics import no_learning, rules
+from steer_trl.diagnostics.keys import is_read_by_alarms, names
 from steer_trl.diagnostics.rules import Rule
+from steer_trl.diagnostics.start import start_entropy
 from steer_trl.validation import from_state, is_number
 
 RULES = (*rules.RULES, *no_learning.NO_LEARNING)
 """Every alarm there is."""
 
-OF_TRAINING = {"loss", "entropy"}
+OF_TRAINING = {names.LOSS, names.ENTROPY}
 """Keys of which a line of a training has one: Transformers logs the one, TRL the other; a patched TRL may not."""
 
 
@@ -56,13 +58,14 @@ class Watch:
         """
         if not line.keys() & OF_TRAINING:
             return []
-        read = {key: value for key, value in line.items() if rules.is_read(key) or no_learning.is_read(key)}
+        read = {key: value for key, value in line.items() if is_read_by_alarms(key)}
         self._numbers |= no_learning.remembered(self._numbers, read)
         self._numbers |= {
             key: float(value) for key, value in read.items() if is_number(value) and math.isfinite(value)
         }
-        if "entropy" in self._numbers:
-            self._numbers.setdefault("start", self._numbers["entropy"])
+        start = start_entropy([line], self._numbers.get(names.START_ENTROPY))
+        if start is not None:
+            self._numbers[names.START_ENTROPY] = start
         return [alarm for rule in self._rules if (alarm := self._judge(rule, step)) is not None]
 
     def _judge(self, rule: Rule, step: int) -> Alarm | None:
@@ -98,6 +101,8 @@ class Watch:
         numbers, since = (from_state(state, name, _are_numbers, "numbers by name") for name in ("numbers", "since"))
         raised = from_state(state, "raised", lambda x: isinstance(x, list), "a list of names")
         self._numbers, self._since, self._raised = dict(numbers), dict(since), set(raised)
+        if "start" in self._numbers:  # as older checkpoints have it
+            self._numbers.setdefault(names.START_ENTROPY, self._numbers.pop("start"))
 
 
 def _are_numbers(value: Any) -> bool:

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from steer_trl.diagnostics.statistics import Statistic, mean, quotient, ratio, total
+from steer_trl.diagnostics.estimators import EFFECTIVE_SHARE, MEAN_WEIGHT
+from steer_trl.diagnostics.statistics import Statistic, mean, ratio, total
 from steer_trl.shaping import Shaped, TokenBatch
 
 
@@ -13,8 +14,7 @@ def shaping_statistics(batch: TokenBatch, result: Shaped) -> dict[str, Statistic
     count = trained.sum(dtype=torch.float32)
     change = torch.zeros_like(weights) if result.advantages is None else result.advantages - batch.advantages
     return {
-        # Summed as w - 1, which keeps .99999 apart from 1 in float32.
-        "shaping/weight_mean": Statistic((total(weights - 1, trained), count), lambda *sums: 1 + quotient(*sums)),
+        "shaping/weight_mean": Statistic((total(weights - 1, trained), count), MEAN_WEIGHT),
         "shaping/share_changed": mean((weights != 1) | (change != 0), trained, count),
         "shaping/advantage_change": mean(change.abs(), trained, count),
         "shaping/relative_change": ratio(change.abs(), batch.advantages.expand_as(weights).abs(), trained),
@@ -40,11 +40,4 @@ def weight_statistics(weights: Tensor, mask: Tensor) -> dict[str, Statistic]:
     }
     found = {key: mean(tokens, trained, count) for key, tokens in bins.items()}
     moments = (total(weights - 1, trained), total((weights - 1).square(), trained), count)
-    return found | {"weights/effective_share": Statistic(moments, _effective_share)}
-
-
-def _effective_share(first: float, second: float, count: float) -> float:
-    """Of n, sum (w - 1) and sum (w - 1)^2."""
-    mean = 1 + quotient(first, count)
-    square = 1 + 2 * quotient(first, count) + quotient(second, count)
-    return quotient(mean * mean, square)
+    return found | {"weights/effective_share": Statistic(moments, EFFECTIVE_SHARE)}

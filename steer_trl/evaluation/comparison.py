@@ -13,6 +13,11 @@ two-way random-effects analysis of variance, with Satterthwaite's degrees of fre
 Variance Components, 1992, chapters 4 and 5); without its last term it is what resampling both would give (Owen 2007,
 arXiv 0712.1111), which counts the interaction twice. Beside it stand the two usual intervals over seeds alone:
 Welch's, and the one paired by seed.
+
+    paired runs                 d_sp = b_sp - a_sp      V = V_problems + V_seeds - V_interaction, of d
+
+Where the n-th run of both sides has something in common, a start, what is common drops out. Runs from one start still
+resemble each other, so where there are several starts, the interval over the starts alone stands beside it.
 """
 
 import math
@@ -32,6 +37,10 @@ OVER_BOTH = (
     "the 95 % interval over problems and seeds (two-way random effects, Satterthwaite's degrees of freedom); beside "
     "it the intervals over seeds alone"
 )
+OVER_PAIRS = (
+    "the 95 % interval over problems and pairs of runs (two-way random effects of the paired differences, "
+    "Satterthwaite's degrees of freedom); beside it the intervals over runs alone"
+)
 Array = NDArray[np.float64]
 
 
@@ -46,6 +55,7 @@ class Difference:
         seeds (`tuple[int, int]`): models on side A, on side B.
         welch (`tuple[float, float]`, *optional*): the interval over the seeds alone, unpaired; with several seeds.
         paired_by_seed (`tuple[float, float]`, *optional*): the same, paired by seed; with as many on both sides.
+        over_starts (`tuple[float, float]`, *optional*): that of the mean differences of each start; with paired runs.
     """
 
     a: float
@@ -57,6 +67,7 @@ class Difference:
     seeds: tuple[int, int] = (1, 1)
     welch: Interval | None = None
     paired_by_seed: Interval | None = None
+    over_starts: Interval | None = None
 
     @property
     def is_decided(self) -> bool:
@@ -69,17 +80,25 @@ class Difference:
         return "higher" if self.low > 0 else "lower" if self.high < 0 else "not decided"
 
 
-def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> Difference:
+def compare_values(
+    a: Sequence[Sequence[float]],
+    b: Sequence[Sequence[float]],
+    paired: bool = False,
+    starts: Sequence[int] | None = None,
+) -> Difference:
     """Compare the values of a metric, one row for each seed, one column for each problem.
 
     Args:
         a, b: `[S_a, P]` and `[S_b, P]`, the same problems in the same order; one row each, or at least two each.
+        paired (`bool`): whether the n-th rows of both sides belong together, with a start and a seed in common.
+        starts (`Sequence[int]`, *optional*): of paired rows, which start each has.
 
     Raises:
-        `ValueError`: other numbers of problems, fewer than two of them, or one seed against several.
+        `ValueError`: other numbers of problems, fewer than two of them, one seed against several, or paired rows of
+            other numbers.
     """
     values_a, values_b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    refuse(_complaints(values_a, values_b), "comparison")
+    refuse(_complaints(values_a, values_b, paired), "comparison")
     seeds, problems = (len(values_a), len(values_b)), values_a.shape[1]
     means = float(values_a.mean()), float(values_b.mean())
     difference = means[1] - means[0]
@@ -88,10 +107,12 @@ def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -
     if seeds == (1, 1):
         half = _half_width(of_problems, problems - 1)
         return Difference(*means, difference, difference - half, difference + half, problems)
-    of_seeds = [side.mean(1).var(ddof=1) / len(side) for side in (values_a, values_b)]
-    interaction = sum(_interaction(side) for side in (values_a, values_b))
+    tables = [values_b - values_a] if paired else [values_a, values_b]
+    of_seeds = [table.mean(1).var(ddof=1) / len(table) for table in tables]
+    interaction = sum(map(_interaction, tables))
     total = max(of_problems + sum(of_seeds) - interaction, of_problems, sum(of_seeds))
-    parts = [(of_problems, problems - 1), *((part, count - 1) for part, count in zip(of_seeds, seeds, strict=True))]
+    parts = [(of_problems, problems - 1)]
+    parts += [(part, len(table) - 1) for part, table in zip(of_seeds, tables, strict=True)]
     half = _half_width(total, _satterthwaite(total, parts))
     by_seed = values_a.mean(1), values_b.mean(1)
     return Difference(
@@ -103,15 +124,17 @@ def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -
         seeds,
         welch=welch(*by_seed),
         paired_by_seed=_paired(by_seed[1] - by_seed[0]) if seeds[0] == seeds[1] else None,
+        over_starts=_over_starts(by_seed[1] - by_seed[0], starts) if paired and starts is not None else None,
     )
 
 
-def explained(several: bool) -> str:
-    """Return a sentence on the intervals of a table, of one seed on each side or of several."""
-    return f"Difference of B from A, with {OVER_BOTH if several else OVER_PROBLEMS}."
+def explained(several: bool, paired: bool = False) -> str:
+    """Return a sentence on the intervals of a table, of one seed on each side or of several, perhaps in pairs."""
+    how = OVER_PAIRS if several and paired else OVER_BOTH if several else OVER_PROBLEMS
+    return f"Difference of B from A, with {how}."
 
 
-def _complaints(a: Array, b: Array) -> list[str]:
+def _complaints(a: Array, b: Array, paired: bool) -> list[str]:
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
         return [f"both sides must have the same problems, a row for each seed, got shapes {a.shape} and {b.shape}."]
     if a.shape[1] < 2:
@@ -120,6 +143,10 @@ def _complaints(a: Array, b: Array) -> list[str]:
         return [
             f"both sides must have one seed, or both several, got {len(a)} and {len(b)}: how much a seed matters "
             "cannot be learned from one. Compare one with one, or evaluate more seeds."
+        ]
+    if paired and len(a) != len(b):
+        return [
+            f"paired runs must be as many on both sides, got {len(a)} and {len(b)}. Give those that belong together."
         ]
     return []
 
@@ -153,3 +180,10 @@ def welch(a: Array, b: Array) -> Interval:
 def _paired(differences: Array) -> Interval:
     half = _half_width(differences.var(ddof=1) / len(differences), len(differences) - 1)
     return float(differences.mean()) - half, float(differences.mean()) + half
+
+
+def _over_starts(differences: Array, starts: Sequence[int]) -> Interval | None:
+    """The interval over the mean differences of each start; `None` of a single one."""
+    labels = np.asarray(starts)
+    means = np.array([differences[labels == start].mean() for start in np.unique(labels)])
+    return _paired(means) if len(means) > 1 else None

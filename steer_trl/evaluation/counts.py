@@ -3,7 +3,7 @@
 That is all that avg@k, pass@j and distinct@k depend on, so `steer-trl compare` reads a published file of counts as it
 reads a folder of completions:
 
-    {"evaluations": {"t1": {"settings": {...}, "benchmarks": {
+    {"start": 0, "seed": 0, "evaluations": {"t1": {"settings": {...}, "benchmarks": {
         "test": {"samples": 16, "ids": ["0", ...], "correct": [3, ...], "distinct": [2, ...]}}}}}
 
 A greedy evaluation, of one sample of each problem, has no `distinct`.
@@ -49,14 +49,20 @@ def values_of(benchmarks: dict[str, dict[str, Any]]) -> Values:
 
 
 def read_counts(path: Path) -> dict[str, dict[str, Any]]:
-    """Return `settings` and `benchmarks` of each evaluation in a published file, by the name of its sampling.
+    """Return `settings`, `counts` and `run` of each evaluation in a published file, by the name of its sampling.
+
+    `run` is the seed of the start and that of the training, `None` where the file has none.
 
     Raises:
         `ValueError`: it cannot be read, or holds no evaluation.
     """
     try:
-        found = json.loads(path.read_text())[EVALUATIONS]
-        return {name: {"settings": one["settings"], "benchmarks": one["benchmarks"]} for name, one in found.items()}
+        record = json.loads(path.read_text())
+        run = (record["start"], record["seed"]) if "start" in record else None
+        return {
+            name: {"settings": one["settings"], "counts": one["benchmarks"], "run": run}
+            for name, one in record[EVALUATIONS].items()
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidValueError(
             f"{str(path)!r} must be a folder that steer-trl eval has written, or a published file with its counts, "

@@ -68,9 +68,11 @@ class Counted(Evaluation):
 
     Attributes:
         counts (`dict`): by benchmark; see `counts.py`.
+        run (`tuple`, *optional*): the seed of the start and that of the training.
     """
 
     counts: dict[str, dict[str, Any]]
+    run: tuple[Any, Any] | None = None
 
     @cached_property
     def values(self) -> dict[str, dict[str, dict[str, float]]]:
@@ -87,7 +89,7 @@ def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
     folder = Path(folder)
     if folder.suffix == ".json":
         counts = read_counts(folder)
-        return {name: Counted(folder, one["settings"], one["benchmarks"]) for name, one in sorted(counts.items())}
+        return {name: Counted(folder, **one) for name, one in sorted(counts.items())}
     inside = sorted(folder.iterdir()) if folder.is_dir() else []
     found = {"": folder} | {path.name: path for path in inside}
     found = {name: path for name, path in found.items() if (path / COMPLETIONS).is_file()}
@@ -108,22 +110,48 @@ def _settings(path: Path) -> dict[str, Any]:
     return settings
 
 
-def compare_evaluations(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> dict[str, dict[str, Difference]]:
+def compare_evaluations(
+    a: Sequence[Evaluation], b: Sequence[Evaluation], paired: bool = False
+) -> dict[str, dict[str, Difference]]:
     """Return benchmark -> metric -> [`Difference`], of side B against side A, each of one seed or of several.
 
+    Args:
+        a, b: one evaluation of each seed.
+        paired (`bool`): whether the n-th of both sides belong together; see [`compare_values`].
+
     Raises:
-        `ValueError`: they have not answered the same problems as often, or one side has one seed, the other several.
+        `ValueError`: they have not answered the same problems as often, one side has one seed, the other several, or
+            two that are paired are not of the same start and seed.
     """
     first, *others = [*a, *b]
     refuse([complaint for other in others for complaint in _other_problems(first, other)], "comparison")
+    runs = [[one.run if isinstance(one, Counted) else None for one in side] for side in (a, b)]
+    refuse(_pair_complaints(a, b, runs) if paired else [], "comparison")
+    starts = [run[0] for run in runs[0] if run is not None]
     return {
         name: {
-            metric: compare_values(*([[one.values[name][metric][i] for i in ids] for one in side] for side in (a, b)))
+            metric: compare_values(
+                [[one.values[name][metric][i] for i in ids] for one in a],
+                [[one.values[name][metric][i] for i in ids] for one in b],
+                paired=paired,
+                starts=starts if len(starts) == len(a) else None,
+            )
             for metric, ids in metrics.items()
             if all(metric in other.values[name] for other in others)  # a published file has those of counts
         }
         for name, metrics in first.values.items()
     }
+
+
+def _pair_complaints(
+    a: Sequence[Evaluation], b: Sequence[Evaluation], runs: Sequence[Sequence[tuple[Any, Any] | None]]
+) -> list[str]:
+    return [
+        f"{one.folder} and {other.folder} must be of the same start and seed to be paired, got {run} and {of_other}. "
+        "Give both sides in the same order."
+        for one, other, run, of_other in zip(a, b, *runs, strict=False)
+        if run is not None and of_other is not None and run != of_other
+    ]
 
 
 def differing_settings(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> list[str]:

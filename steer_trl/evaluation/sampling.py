@@ -6,8 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import yaml
-
+from steer_trl.evaluation.yaml_files import SUFFIXES, read_names
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import at_least, did_you_mean, in_interval, refuse
 
@@ -55,7 +54,6 @@ NAMED: dict[str, dict[str, float]] = {
 }
 """Samplings by name: STEER's and STARE's papers', greedy, and temperature 1 of the whole distribution."""
 AT_TEMPERATURE = re.compile(r"t(\d+(?:\.\d+)?)")
-SUFFIXES = (".yaml", ".yml")
 
 
 def load_samplings(names: Sequence[str], **common: Any) -> dict[str, Sampling]:
@@ -92,17 +90,9 @@ def _settings(name: str) -> dict[str, float]:
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
     """The samplings of a YAML file."""
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise InvalidValueError(f"samplings: {str(path)!r} cannot be read: {error}.") from error
+    found = read_names(path, "samplings", Mapping, "settings, such as {hot: {temperature: 1.2}}")
     known = [field.name for field in fields(Sampling)]
-    is_right = isinstance(found, Mapping) and all(isinstance(one, Mapping) for one in found.values())
-    if not is_right or not found:
-        raise InvalidValueError(
-            f"samplings: {str(path)!r} must map names to settings, such as {{hot: {{temperature: 1.2}}}}."
-        )
-    names = [name for name in found if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+", name)]
+    names = [name for name in found if not re.fullmatch(r"[\w.-]+", name)]
     complaints = [
         f"{path}: the name of a sampling must be letters, digits, '.', '-' or '_', got {name!r}." for name in names
     ]

@@ -14,6 +14,7 @@ from pandas import DataFrame
 
 from steer_trl import runlog
 from steer_trl.curves import entropy_ends, series
+from steer_trl.diagnostics.keys.names import ENTROPY, GENERATED_TOKENS
 from steer_trl.evaluation import mean_and_interval
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, read_evaluations
 from steer_trl.evaluation.records import SUMMARY
@@ -61,7 +62,7 @@ class Result:
 
     def tokens_until(self) -> Callable[[float], float]:
         """Optimizer step -> millions of tokens generated until then, those of dropped groups too."""
-        steps, totals = zip((0, 0), *series(self.log, "generated_tokens"), strict=True)
+        steps, totals = zip((0, 0), *series(self.log, GENERATED_TOKENS), strict=True)
         return lambda step: totals[bisect_right(steps, step) - 1] / 1e6
 
     def validation(self, sampling: str, metric: str) -> list[tuple[int, float, float]]:
@@ -118,7 +119,7 @@ def verdicts(results: Mapping[str, Result], baseline: str, names: Sequence[str] 
     for name in names or [name for name in results if name not in (START, baseline)]:
         found: dict[str, list[str]] = {"higher": [], "lower": [], "not decided": []}
         sides = results[baseline].test, results[name].test
-        compared = {one: compare_evaluations(*([side[one]] for side in sides))["test"] for one in sides[0]}
+        compared = {one: compare_evaluations([sides[0][one]], [sides[1][one]])["test"] for one in sides[0]}
         for column, (sampling, metric) in COLUMNS.items():
             one = compared[sampling][metric]
             found[one.verdict].append(f"{column} {one.difference:+.3f} ({one.low:+.3f} to {one.high:+.3f})")
@@ -135,7 +136,7 @@ def figure(results: Mapping[str, Result]) -> "Figure":
     for color, (name, result) in enumerate((name, result) for name, result in results.items() if name != START):
         style: dict[str, Any] = {"color": f"C{color}", "label": name}
         tokens = result.tokens_until()
-        points = series(result.log, "entropy")  # none where dynamic sampling has hidden everything
+        points = series(result.log, ENTROPY)  # none where dynamic sampling has hidden everything
         axes[0].plot([tokens(step) for step, _ in points], smoothed([value for _, value in points]), **style)
         for axis, metric in zip(axes[1:], DRAWN.values(), strict=True):
             steps, values, halves = zip(*result.validation(*metric), strict=True)

@@ -22,6 +22,7 @@ from tqdm.auto import tqdm
 
 from steer_trl import runlog
 from steer_trl.cli.recipe_files import load_recipe
+from steer_trl.diagnostics.keys.names import GENERATED_TOKENS
 from steer_trl.evaluation.records import SUMMARY
 from steer_trl.exceptions import CannotContinueError
 from steer_trl.experiment.task import Task
@@ -183,7 +184,7 @@ def _run(
         open(folder / OUTPUT, "a" if recipe == TEST_RECIPE else "w") as output,
         subprocess.Popen(command, env=os.environ | ENVIRONMENT, stdout=output, stderr=subprocess.STDOUT) as process,
     ):
-        counted = "generated_tokens" if counts_tokens else "step"
+        counted = GENERATED_TOKENS if counts_tokens else "step"
         while process.poll() is None:
             time.sleep(SECONDS)
             show(bar, folder, counted)
@@ -198,11 +199,11 @@ def show(bar: Any, folder: Path, counted: str) -> None:
     latest: dict[str, Any] = {}
     for entry in runlog.tail(folder / runlog.LOGS / runlog.METRICS):
         latest |= {key: value for key, value in entry.items() if value is not None}
-    done = latest.get(counted, 0)
+    done = min(latest.get(counted, 0), bar.total or 0)
     if done and not bar.n:
         bar.unpause()  # loading the model and evaluating the start are no steps
         bar.initial = done
     if "entropy" in latest:
         bar.set_postfix_str(f"entropy {latest['entropy']:.3f}", refresh=False)
     if done > bar.n:
-        bar.update(min(done, bar.total or 0) - bar.n)
+        bar.update(done - bar.n)

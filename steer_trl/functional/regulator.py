@@ -90,7 +90,7 @@ class EntropyRegulator:
         self.target, self.low, self.high, self.gain, self.approach = target, low, high, gain, approach
         self.proportional, self.integral, self.deadband = proportional, integral, deadband
         self.strength, self.error, self.reference, self.at_bound = 0.0, math.nan, target, 0
-        self._sum, self._gap, self._rollouts = 0.0, 0.0, 0
+        self._sum, self._gap, self._rollouts, self._origin = 0.0, 0.0, 0, target
 
     def level(self, progress: float) -> float:
         """Return the level (nats per token) after a share `progress` of the training, in [0, 1]."""
@@ -110,8 +110,11 @@ class EntropyRegulator:
             self._rollouts = 0
         self.error = entropy / self.target - 1
         distance = math.log(max(entropy / self.target, 1e-12))
-        self._gap = self._gap if self._rollouts else distance
+        if not self._rollouts:
+            self._gap, self._origin = distance, self.target
         path = self._gap * math.exp(-self._rollouts / self.approach)
+        if path < 0:  # upwards to where the level was, until it meets the level
+            path = min(path + math.log(self._origin / self.target), 0.0)
         path = path if self.low < 0 else min(path, 0.0)
         self.reference, self._rollouts = self.target * math.exp(path), self._rollouts + 1
         error = self._beyond_deadband(path - distance)
@@ -131,7 +134,8 @@ class EntropyRegulator:
     def state_dict(self) -> dict[str, Any]:
         """Return what moves during training, as plain numbers for a JSON file."""
         error = None if math.isnan(self.error) else self.error
-        path = {"gap": self._gap, "rollouts": self._rollouts, "reference": self.reference, "level": self.target}
+        path = {"gap": self._gap, "rollouts": self._rollouts, "reference": self.reference}
+        path |= {"level": self.target, "origin": self._origin}
         own = {"strength": self.strength, "sum": self._sum, "error": error, "at_bound": self.at_bound}
         return own | path | self.schedule
 
@@ -165,9 +169,12 @@ class EntropyRegulator:
         )
         error = from_state(state, "error", lambda x: x is None or finite(x), "null or a number")
         at_bound, rollouts = (from_state(state, name, count, "a count") for name in ("at_bound", "rollouts"))
-        level = from_state({"level": self.target} | state, "level", is_positive, "a number of nats in (0, inf)")
+        level, origin = (  # a checkpoint from before the level could fall has neither
+            from_state({name: self.start} | state, name, is_positive, "a number of nats in (0, inf)")
+            for name in ("level", "origin")
+        )
         self.strength, self._sum = min(max(strength, self.low), self.high), total
         if {name: state[name] for name in SCHEDULE if name in state} == self.schedule:
-            self.target = level
+            self.target, self._origin = level, origin
             self.error, self.at_bound = math.nan if error is None else error, at_bound
             self._gap, self._rollouts, self.reference = gap, rollouts, reference

@@ -13,6 +13,7 @@ from transformers.utils import is_matplotlib_available
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.curves import PANELS, WINDOW, curves, entropy_ends
+from steer_trl.diagnostics.keys.names import ENTROPY
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.results import CARD, results_of_log, table
 from steer_trl.redact import changed, public
@@ -145,7 +146,7 @@ def _card_of(model: str) -> Path | None:
 
 def entropy_curve(log: Iterable[dict[str, Any]]) -> list[dict[str, float]]:
     """Return the log's points of training that have an `entropy` (nats per token), one for each step, in order."""
-    return [entry for entry in log if entry.get("entropy") is not None and "step" in entry]
+    return [entry for entry in log if entry.get(ENTROPY) is not None and "step" in entry]
 
 
 def _spread(curve: Sequence[dict[str, float]]) -> list[dict[str, float]]:

@@ -70,10 +70,10 @@ class ShapingConfig(GRPOConfig):
         model_init_kwargs: dict[str, Any] | None = None
         gradient_checkpointing_kwargs: dict[str, Any] | None = None
 
-    advantage_shaping: str | list[str] = one_or_several(
-        "steer",
+    advantage_shaping: None | str | list[str] = option(  # noqa: RUF036  # Transformers' parser reads this order only
+        None,
         "Name of a method, such as 'steer' or 'stare'; 'none' (exactly GRPO); the import path of a custom method; "
-        "or a list of several.",
+        "or a list of several. Unset: 'steer', or with hold_entropy 'stare' (stare_variant='C2', stare_gate='none').",
     )
     shaping_scope: str = choice(
         "step",
@@ -112,6 +112,13 @@ class ShapingConfig(GRPOConfig):
         "hold_entropy_final.",
         "[0, 1)",
     )
+    hold_entropy_proportional_gain: float = option(
+        3.0, "How strongly the strength answers an entropy below the level at once.", "[0, 100]"
+    )
+    hold_entropy_integral_gain: float = option(
+        0.3, "How fast it grows, per rollout, while the entropy stays below the level.", "[0, 10]"
+    )
+    hold_entropy_deadband: float = option(0.02, "Relative distance from the level that is left alone.", "[0, 0.5]")
     hold_entropy_spends: bool = option(
         False,
         "Also lower an entropy that is above the level, by a negative strength. By default it is left to fall by "
@@ -124,7 +131,7 @@ class ShapingConfig(GRPOConfig):
     @property
     def shaping_names(self) -> tuple[Any, ...]:
         """The methods in use; empty for `"none"`."""
-        names = listed(self.advantage_shaping)
+        names = listed(self.advantage_shaping or ())
         return () if names == ("none",) else names
 
     @property

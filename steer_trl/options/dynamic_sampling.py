@@ -1,7 +1,8 @@
 """The settings of dynamic sampling: train only on groups whose completions are not all equally correct.
 
 Dynamic sampling is DAPO's (arXiv 2503.14476, section 3.2). STARE's released scripts have it on, with 3 times as many
-prompts as are trained on, at most 10 attempts, and the surplus dropped.
+prompts as are trained on, at most 10 attempts, and the surplus dropped. A share of the variance is RAGEN-2's (arXiv
+2604.06268), a pass rate from which prompts are not drawn again open-instruct's.
 """
 
 from collections.abc import Mapping
@@ -27,6 +28,18 @@ class SamplingOptions(ShapingConfig):
         None,
         "Name of the reward function that decides whether a completion is correct; by default the only one there is.",
     )
+    dynamic_sampling_variance_share: float = option(
+        1.0,
+        "Of the groups that differ in correctness, keep the fewest with this share of the variance of all that were "
+        "written together; 1 keeps all of them.",
+        "(0, 1]",
+    )
+    dynamic_sampling_solved_pass_rate: float | None = option(
+        None,
+        "'resample': a prompt of whose completions at least this share is correct is not drawn again. Unset: every "
+        "prompt is, in every pass.",
+        "(0, 1]",
+    )
     dynamic_sampling_factor: int = option(
         1, "'resample': how many times the prompts of a rollout an attempt writes.", "[1, inf)"
     )
@@ -41,7 +54,8 @@ class SamplingOptions(ShapingConfig):
         "train",
         ("train", "error"),
         "'resample': what happens when no attempt is left: 'train' on the informative groups that were found, with a "
-        "warning; or an 'error'.",
+        "warning; or an 'error'. And when the prompts that are not solved fill no attempt: draw all of them again, or "
+        "an 'error'.",
     )
 
 
@@ -53,6 +67,8 @@ def sampling_complaints(args: SamplingOptions, surrogates: Mapping[str, Mapping[
         args,
         [
             ("dynamic_sampling_reward", not is_on, here, "it judges no completion"),
+            ("dynamic_sampling_variance_share", not is_on, here, "it leaves out no group"),
+            ("dynamic_sampling_solved_pass_rate", not resamples, here, "prompts come in the order of TRL's sampler"),
             *(
                 (f"dynamic_sampling_{name}", not resamples, here, nothing_new)
                 for name in ("factor", "max_attempts", "surplus", "exhausted")

@@ -3,7 +3,7 @@
 read.py         a folder as a `Run`: its log, alarms, looks at tokens; whatever else lies there does no harm
 fields.py       its settings, methods and versions, each within a size
 methods.py      a sentence about each method
-panels.py       which keys of the log make a panel, and what a reader is told about it
+panels.py       a panel of the registry (diagnostics/keys/) as the page draws it
 axes.py         what curves are drawn over beside steps: tokens and hours
 evaluations.py  the evaluations below a run: their intervals, and runs compared
 data.py         the runs as the page's data: thinned curves, seeds put together, settings that differ

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from steer_trl.diagnostics.keys import names
 from steer_trl.report.read import Run
 
-TOKENS, HOURS = ("generated_tokens", "num_tokens"), "hours"
+TOKENS, HOURS = (names.GENERATED_TOKENS, names.NUM_TOKENS), "hours"
 Axis = tuple[list[int], list[float]]
 
 

@@ -4,23 +4,29 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from statistics import fmean
 from typing import Any
 
 from steer_trl import runlog
+from steer_trl.diagnostics.keys import PANELS, names
+from steer_trl.diagnostics.start import start_entropy
 from steer_trl.report.axes import Axis, axes_of, axes_of_seeds
 from steer_trl.report.evaluations import Evaluated, comparisons, evaluated
 from steer_trl.report.fields import shortened
 from steer_trl.report.methods import sentences_about
-from steer_trl.report.panels import PANELS, Panel
+from steer_trl.report.panels import as_drawn
 from steer_trl.report.read import Run
 from steer_trl.report.tokens import BUDGET, looks_of
 
 POINTS = 400  # of a curve
 MOST_NOTES = 10  # of a run
-ALWAYS_FINITE = ("loss", "grad_norm", "entropy", "rollout_entropy", "reward")  # others can have nothing to measure
-ENTROPIES = {"entropy", "rollout_entropy"}
+ALWAYS_FINITE = (
+    names.LOSS,
+    names.GRAD_NORM,
+    names.ENTROPY,
+    names.ROLLOUT_ENTROPY,
+    names.REWARD,
+)  # others can have nothing to measure
 RUNNING = 15 * 60  # seconds after its last entry that a run is taken to be in progress
 # Settings in which the seeds of one experiment differ.
 OF_ONE_SEED = {"seed", "data_seed", "output_dir", "run_name", "logging_dir", "resume_from_checkpoint", "hub_model_id"}
@@ -38,8 +44,9 @@ def page_data(runs: Sequence[Run]) -> dict[str, Any]:
         "runs": [_run(run, one, budget) for run, one in zip(runs, below, strict=True)],
         "groups": [_group(members, runs) for members in groups],
         "comparisons": compared,
-        "panels": [panel for one in PANELS if (panel := _panel(one, runs, keys))["lines"]],
+        "panels": [panel for one in PANELS if (panel := as_drawn(one, runs, keys))["lines"]],
         "keys": keys,
+        "names": {name: key for name, key in vars(names).items() if name.isupper()},
         "methods": sentences_about(sorted({name for run in runs for name in run.description.get("methods", [])})),
         "differences": differences(runs),
     }
@@ -47,8 +54,8 @@ def page_data(runs: Sequence[Run]) -> dict[str, Any]:
 
 def _run(run: Run, below: Evaluated, budget: int) -> dict[str, Any]:
     looks = looks_of(run, budget)
-    hidden = 1 in run.curves.get("dynamic_sampling/hidden", {}).values()  # then a step had no token to measure
-    finite = [key for key in ALWAYS_FINITE if not (hidden and key.endswith("entropy"))]
+    hidden = 1 in run.curves.get(names.HIDDEN, {}).values()  # then a step had no token to measure
+    finite = [key for key in ALWAYS_FINITE if not (hidden and key in names.ENTROPIES)]
     spoilt = [f"{key} ({run.not_finite[key]}x)" for key in finite if key in run.not_finite]
     notes = run.notes + ([f"No finite number in some entries: {', '.join(spoilt)}."] if spoilt else [])
     ended = max(run.times.values(), default=None)
@@ -75,12 +82,13 @@ def _run(run: Run, below: Evaluated, budget: int) -> dict[str, Any]:
 
 
 def _ends(run: Run) -> dict[str, list[float]]:
-    """Where each curve begins and ends; an entropy at its first value, which falls too fast for a mean."""
+    """Where each curve begins and ends; an entropy where the run began, for it falls too fast for a mean."""
     ends = {key: ends_of(values) for key, values in run.curves.items()}
-    for key in ENTROPIES & ends.keys():
-        ends[key][0] = float(f"{run.curves[key][min(run.curves[key])]:.6g}")
-    if "rollout_entropy" in ends and (initial := run.curves.get("hold_entropy/initial_entropy")):
-        ends["rollout_entropy"][0] = float(f"{initial[min(initial)]:.6g}")
+    read = {key: run.curves[key] for key in (names.START_ENTROPY, *names.ENTROPIES) if key in run.curves}
+    steps = sorted({step for values in read.values() for step in values})
+    start = start_entropy({key: values.get(step) for key, values in read.items()} for step in steps)
+    for key in ends.keys() & names.ENTROPIES:
+        ends[key][0] = float(f"{start:.6g}")
     return ends
 
 
@@ -88,7 +96,7 @@ def _curves(run: Run) -> dict[str, list[list[Any]]]:
     """The thinned curves; those that are stacked on each other have the same steps."""
     curves = {key: thinned(list(values), [list(values.values())]) for key, values in run.curves.items()}
     for panel in PANELS:
-        if panel.is_stacked and (keys := [key for key in panel.keys if key in run.curves]):
+        if panel.is_stacked and (keys := [key.name for key in panel.keys if key.name in run.curves]):
             steps = sorted({step for key in keys for step in run.curves[key]})
             together, *columns = thinned(steps, [[run.curves[key].get(step, 0.0) for step in steps] for key in keys])
             curves |= {key: [together, column] for key, column in zip(keys, columns, strict=True)}
@@ -105,17 +113,6 @@ def _status(run: Run, ended: float | None) -> str:
 def _alarm(alarm: Mapping[str, Any]) -> dict[str, Any]:
     texts = {name: str(alarm.get(name) or "")[:2000] for name in ("alarm", "title", "text", "level")}
     return texts | {"step": runlog.step_of(alarm)}
-
-
-def _panel(panel: Panel, runs: Sequence[Run], keys: Sequence[str]) -> dict[str, Any]:
-    lines = []
-    for pattern, label in panel.keys.items():
-        matches = [key for key in keys if key == pattern or (not label and re.fullmatch(pattern, key))]
-        lines += [{"key": key, "label": label or key.removeprefix("eval_").replace("_", " ")} for key in matches]
-    curves = [run.curves[line["key"]] for run in runs for line in lines if line["key"] in run.curves]
-    if panel.must_move and all(len(set(curve.values())) == 1 for curve in curves):
-        lines = []
-    return asdict(panel) | {"lines": lines}
 
 
 # Curves.

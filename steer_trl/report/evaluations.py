@@ -73,9 +73,11 @@ def comparisons(
 
     A note in a run says which of its evaluations cannot be read.
     """
-    names = dict.fromkeys(name for one in found for name in one.folders)
+    names = {name for one in found for name in one.folders}
     tables = []
-    for name in names:
+    for name in sorted(
+        names, key=lambda name: (name == IN_TRAINING, name)
+    ):  # what was measured on purpose comes first
         having = [i for i, group in enumerate(groups) if all(name in found[place].folders for place in group)]
         if len(having) < 2:
             continue

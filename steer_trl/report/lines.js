@@ -142,13 +142,13 @@ function keysOf(panel, key) {
           color: k,
           curve: [
             [curve[0][0], curve[0].at(-1)],
-            [curve[1][0], curve[1][0]],
+            [startOf(one, own), startOf(one, own)],
           ],
           dash: [2, 3],
           aside: true,
           axis,
           runs: one.runs,
-          end: curve[1][0],
+          end: startOf(one, own),
         });
     }
   });
@@ -160,10 +160,13 @@ function keyOf(panel, one, key) {
   return one.curve(key) ? key : (panel.instead?.[key] ?? key);
 }
 
-// Where a curve ends, as the cards have it: the mean of its last entries, and of the seeds.
-function endOf(one, key) {
-  const ends = one.runs.map((i) => DATA.runs[i].ends[key]?.[1]).filter((value) => value !== undefined);
-  return ends.length ? ends.reduce((a, b) => a + b, 0) / ends.length : null;
+// Where a curve begins and ends, as the cards have it: the mean of its last entries, and of the seeds.
+const startOf = (one, key) => meanOf(one.runs.map((i) => DATA.runs[i].ends[key]?.[0]));
+const endOf = (one, key) => meanOf(one.runs.map((i) => DATA.runs[i].ends[key]?.[1]));
+
+function meanOf(numbers) {
+  const known = numbers.filter((value) => value !== undefined);
+  return known.length ? known.reduce((a, b) => a + b, 0) / known.length : null;
 }
 
 // Parts of a whole, of one run: each line is the sum of the parts so far, the largest first.

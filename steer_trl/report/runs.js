@@ -13,7 +13,7 @@ function duration(seconds) {
   return `${+(seconds / size).toPrecision(2)} ${unit}`;
 }
 
-const entropyKey = (run) => (run.curves.rollout_entropy ? "rollout_entropy" : "entropy");
+const entropyKey = (run) => (run.curves[DATA.names.ROLLOUT_ENTROPY] ? DATA.names.ROLLOUT_ENTROPY : DATA.names.ENTROPY);
 
 // The metric of an evaluation that says most: pass@ of the most tries, otherwise accuracy.
 function evaluationKeys(run) {
@@ -45,10 +45,10 @@ function entropyOf(run) {
   if (!both) return [null, null];
   const change = both[0] > 0 ? Math.round(100 * (both[1] / both[0] - 1)) : null;
   const relative = change === null ? null : `${change > 0 ? "+" : change < 0 ? "−" : "±"}${Math.abs(change)} %`;
-  const held = run.ends["hold_entropy/target"]?.[1];
-  const target = held ?? run.ends["stare/target_entropy"]?.[1];
-  const error = run.ends["hold_entropy/error"]?.[1];
-  const path = run.ends["hold_entropy/reference"]?.[1];
+  const held = run.ends[DATA.names.HELD_TARGET]?.[1];
+  const target = held ?? run.ends[DATA.names.STARE_TARGET]?.[1];
+  const error = run.ends[DATA.names.HELD_ERROR]?.[1];
+  const path = run.ends[DATA.names.HELD_REFERENCE]?.[1];
   let more = [relative, target === undefined ? null : `target ${number(target)}`].filter(Boolean).join(", ");
   if (held !== undefined && error !== undefined) {
     const distance = `${number(100 * Math.abs(error), 2)} %`;
@@ -64,7 +64,7 @@ function entropyOf(run) {
 function aboutMethods(run) {
   if (!Array.isArray(run.methods)) return [];
   if (!run.methods.length) return ["Plain GRPO: all tokens of a completion have the same advantage."];
-  const held = run.curves["hold_entropy/target"]
+  const held = run.curves[DATA.names.HELD_TARGET]
     ? ["hold_entropy moves the method's strength between rollouts, so that the entropy keeps to its target."]
     : [];
   return [...run.methods.map((name) => DATA.methods[name]).filter(Boolean), ...held];
@@ -95,20 +95,20 @@ function runCard(run, i) {
       "dl",
       { class: "facts" },
       entropy ? fact("Entropy", entropy, target) : null,
-      pair("Reward", run, "reward"),
+      pair("Reward", run, DATA.names.REWARD),
       ...evaluationKeys(run).map((key) => pair(key.replace(/^eval_/, "").replaceAll("_", " "), run, key)),
-      last("shaping/weight_mean") === undefined
+      last(DATA.names.WEIGHT_MEAN) === undefined
         ? null
         : fact(
             "Mean weight",
-            number(last("shaping/weight_mean"), 4),
-            last("shaping/share_changed") === undefined
+            number(last(DATA.names.WEIGHT_MEAN), 4),
+            last(DATA.names.SHARE_CHANGED) === undefined
               ? null
-              : `${number(100 * last("shaping/share_changed"), 2)} % changed`,
+              : `${number(100 * last(DATA.names.SHARE_CHANGED), 2)} % changed`,
           ),
-      last("completions/clipped_ratio") === undefined
+      last(DATA.names.CLIPPED_RATIO) === undefined
         ? null
-        : fact("Cut off", `${number(100 * last("completions/clipped_ratio"), 2)} %`),
+        : fact("Cut off", `${number(100 * last(DATA.names.CLIPPED_RATIO), 2)} %`),
     ),
     run.alarms.length
       ? element(
@@ -124,7 +124,7 @@ function runCard(run, i) {
 
 // Many runs are easier to compare in a table.
 function runsTable() {
-  const keys = [...new Set(["reward", ...DATA.runs.flatMap(evaluationKeys)])];
+  const keys = [...new Set([DATA.names.REWARD, ...DATA.runs.flatMap(evaluationKeys)])];
   const heads = [
     "run",
     "method",
@@ -157,7 +157,7 @@ function runsTable() {
         step,
         element("span", {}, entropy ?? "–", target ? element("p", { class: "note" }, target) : null),
         ...keys.map((key) => cell(run, key)),
-        number(run.ends["shaping/weight_mean"]?.[1], 4),
+        number(run.ends[DATA.names.WEIGHT_MEAN]?.[1], 4),
         run.alarms.length || "–",
       ].map((value) => element("td", {}, value)),
     );

@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 FIRST_ROLLOUTS = 4
 """Rollouts, at least, whose mean entropy is the initial one: that of one spans 5 % over the seeds of one model."""
+GAINS = ("hold_entropy_proportional_gain", "hold_entropy_integral_gain", "hold_entropy_deadband")
 ENOUGH_GROUPS = 32
 """Groups, at least, of these rollouts together, and of each one whose entropy is compared with the level."""
 
@@ -63,6 +64,9 @@ class HoldEntropy:
                 low,
                 high,
                 gain=self.shaper.strength_gain,
+                proportional=self.args.hold_entropy_proportional_gain,
+                integral=self.args.hold_entropy_integral_gain,
+                deadband=self.args.hold_entropy_deadband,
                 final=None if final is None else final * unit,
                 decay_start=self.args.hold_entropy_decay_start,
             )
@@ -152,8 +156,14 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
                 ("hold_entropy_spends", True, "hold_entropy=None", "there is no level to spend entropy down to"),
                 ("hold_entropy_final", True, "hold_entropy=None", "there is no level that could fall"),
                 ("hold_entropy_decay_start", True, "hold_entropy=None", "there is no level that could fall"),
+                *((name, True, "hold_entropy=None", "there is no regulator") for name in GAINS),
             ],
         )
+    if args.hold_entropy_proportional_gain == args.hold_entropy_integral_gain == 0:
+        return [
+            "hold_entropy_proportional_gain=0 cannot be combined with hold_entropy_integral_gain=0: the strength "
+            "would never move. Leave one of them unset."
+        ]
     no_final = args.hold_entropy_final is None, "hold_entropy_final=None", "the level stays"
     complaints = idle_conflicts(args, [("hold_entropy_decay_start", *no_final)])
     if args.hold_entropy_final is not None:
@@ -167,7 +177,8 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
         complaints.append(
             f"hold_entropy={args.hold_entropy!r} moves the strength of one method, and of those in "
             f"advantage_shaping={args.advantage_shaping!r} {len(able) or 'none'} can be moved. Use "
-            "advantage_shaping='repo_r', or 'entropy_change', or 'stare' with stare_gate='none'."
+            "advantage_shaping='repo_r', 'entropic', 'entropy_change' or 'clip_bounds', or 'stare' with "
+            "stare_gate='none'."
         )
     for name, (low, _) in able.items():
         if args.hold_entropy_spends and low == 0:

@@ -24,6 +24,7 @@ from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.head_pass import scoring
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
+from steer_trl.trainer.log.start_entropy import StartEntropy
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
 from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log, forward, replace_column
 
@@ -33,6 +34,7 @@ class RolloutShaping:
 
     Attributes:
         is_recording (`bool`): whether TRL is writing one, so that a forward pass may be its score.
+        start (`StartEntropy`): the entropy that the run began with.
         rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks, NaN where one could not score.
     """
 
@@ -42,8 +44,9 @@ class RolloutShaping:
         shapers: Mapping[str, Shaper],
         loops: Sequence[Loop],
         generated: GeneratedTokens,
+        start: StartEntropy,
     ) -> None:
-        self.is_recording = False
+        self.is_recording, self.start = False, start
         self.rewards_per_function = torch.empty(0)
         self._trainer, self._shapers, self._loops, self._generated = trainer, shapers, loops, generated
         self._passes: list[Score] = []
@@ -117,7 +120,8 @@ class RolloutShaping:
         Collective.
         """
         entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
-        append_to_log(self._trainer, {"rollout_entropy": entropy})
+        start = self.start.take(entropy, is_untrained=self._trainer.state.global_step == 0)
+        append_to_log(self._trainer, {"rollout_entropy": entropy} | start)
         for shaper in self._shapers.values():
             shaper.on_rollout(entropy)
         progress = self._generated.progress()

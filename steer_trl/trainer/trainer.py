@@ -4,7 +4,7 @@
                                      rollout.py      its score, and the methods that compare completions of a prompt
     2  a micro-batch is trained on   inputs.py       TRL's dictionary as a `TokenBatch`
                                      step.py         what tokens are compared with, the shaped advantages, the log
-                                     log/            now and then, what became of single tokens
+                                     tokens/         now and then, what became of single tokens
     3  a checkpoint                  checkpoint.py
     4  an evaluation                 benchmarks.py
     5  the Hub                       ../hub/
@@ -48,11 +48,12 @@ from steer_trl.trainer.checks.first_rewards import FirstRewards
 from steer_trl.trainer.checks.preflight import check_trainer_arguments
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.head_pass import scoring
-from steer_trl.trainer.log.token_samples import TokenLog
+from steer_trl.trainer.log.start_entropy import StartEntropy
 from steer_trl.trainer.resume import starting_point
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.sampling.resample import make_sampling
 from steer_trl.trainer.step import OptimizerStep
+from steer_trl.trainer.tokens.samples import TokenLog
 from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, RewardFunc, forget_rollout
 from steer_trl.validation import refuse
 
@@ -134,7 +135,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.stateful: dict[str, Stateful] = {**self.shapers, **{loop.name: loop for loop in self.loops}}
         self.stateful |= {"alarms": self.alarms.watch, "generated": self.generated}
         self.first_rewards = FirstRewards(self)
-        self.rollouts = RolloutShaping(self, self.shapers, self.loops, self.generated)
+        start = self.stateful["start_entropy"] = StartEntropy(args)
+        self.rollouts = RolloutShaping(self, self.shapers, self.loops, self.generated, start)
         self.tokens = self.stateful["tokens"] = TokenLog(self, self.rollouts)
         self.step = OptimizerStep(self, self.shapers, self.loops, self.rollouts, self.tokens)
         self.pushes = Pushes(self)

@@ -12,7 +12,8 @@ from support.evaluations import SETTINGS, write_evaluation
 from support.runs import save_tiny_model
 
 from steer_trl.cli.compare import main
-from steer_trl.cli.evaluate import EvalArguments, run
+from steer_trl.cli.eval_arguments import EvalArguments
+from steer_trl.cli.evaluate import run
 
 
 def shares(folder):
@@ -154,3 +155,28 @@ def test_a_line_that_is_no_completion_is_named(tmp_path, line):
 def test_a_comparison_takes_no_torch():
     script = "import sys; import steer_trl.cli.compare, steer_trl.report; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], env=ENVIRONMENT, check=False).returncode == 0
+
+
+def test_published_files_of_several_starts_in_pairs(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+
+    def record(name, start, seed, shift):
+        correct = rng.binomial(4, np.clip(SKILL + 0.1 * start + shift, 0, 1))
+        counts = {"samples": 4, "ids": [str(i) for i in range(60)], "correct": correct.tolist(), "distinct": [1] * 60}
+        one = {"settings": {"sampling": {"top_p": 1.0}}, "benchmarks": {"test": counts}}
+        path = tmp_path / f"{name}-start{start}-seed{seed}.json"
+        path.write_text(json.dumps({"start": start, "seed": seed, "evaluations": {"t1": one}}))
+        return path
+
+    runs = [(start, seed) for start in range(3) for seed in range(2)]
+    a, b = ([record(name, *run, shift) for run in runs] for name, shift in (("a", 0), ("b", 0.15)))
+    found = compared(tmp_path, "--paired", "--a", *a, "--b", *b)["t1", "test", "avg@4"]
+    apart = compared(tmp_path, "--a", *a, "--b", *b)["t1", "test", "avg@4"]
+    assert found["seeds"] == [6, 6] and found["verdict"] == "higher" and apart["over_starts"] is None
+    assert found["high"] - found["low"] < apart["high"] - apart["low"]  # the starts differ more than the sides
+    shown = capsys.readouterr().out
+    assert "pairs of runs" in shown and "over starts" in shown
+    with pytest.raises(
+        ValueError, match=r"must be of the same start and seed to be paired, got \(0, 0\) and \(0, 1\)"
+    ):
+        main(["--paired", "--a", *map(str, a), "--b", *map(str, [*b[1::-1], *b[2:]])])

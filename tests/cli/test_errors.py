@@ -135,6 +135,7 @@ def split(value):
 
 ONLY = dict.fromkeys(("config", "model_name_or_path", "dataset_name", "output_dir"))
 # What is typed, and what each line must say.
+EVALUATED = {"eval_strategy": "steps", "eval_steps": 1, "eval_benchmarks": ["problems.jsonl@1"]}
 MISTAKES = [
     # Commands and flags.
     ([], r"no command\. Use one of train, eval"),
@@ -248,6 +249,14 @@ MISTAKES = [
     (train(eval_strategy="steps", eval_steps=1), "eval_strategy='steps' needs eval_benchmarks"),
     (train(eval_benchmarks="problems.jsonl@1"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
     (train(eval_temperature=0.5), "eval_temperature=0.5 cannot be combined with eval_benchmarks=None"),
+    (train(eval_judge="my.judge"), "eval_judge='my.judge' cannot be combined with eval_benchmarks=None"),
+    (train(**EVALUATED, eval_samplings=["t1", "greddy"]), "samplings: 'greddy' is unknown. Did you mean 'greedy'"),
+    (
+        train(**EVALUATED, eval_samplings=["t1"], eval_top_p=0.5),
+        "eval_top_p=0.5 cannot be combined with eval_samplings",
+    ),
+    (train(**EVALUATED, eval_judge="no.such.judge"), "eval_judge='no.such.judge' cannot be used"),
+    (train(max_generated_tokens=0), "max_generated_tokens must be in \\[1, inf\\), got 0"),
     (
         train(eval_strategy="steps", eval_steps=1, eval_benchmarks=["x.jsonl@four", "problems.jsonl"]),
         "benchmark 'x.jsonl@four' must be NAME",

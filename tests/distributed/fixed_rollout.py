@@ -3,7 +3,7 @@
     accelerate launch ... fixed_rollout.py CASES.json OUT.json
 
 `CASES.json` holds a list of cases: `fields` of the configuration, `steps` to train, `variant` of the completions,
-`lora`, and `out_of_memory`, the part of a close look that fails on rank 1. `OUT.json` gets, for each, the weight and
+`lora`, and `out_of_memory`, the diagnostics that fail on rank 1. `OUT.json` gets, for each, the weight and
 the final advantage of every token by completion, the losses, and the change of the parameters.
 """
 
@@ -29,10 +29,12 @@ from steer_trl import SteerGRPOConfig
 from steer_trl.system import leave_group
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.trainer import head_pass
+from steer_trl.trainer.log import step_log
 from steer_trl.trainer.log.step_log import StepLog
+from steer_trl.trainer.tokens import samples
 
 COMPLETIONS = 16
-OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/")
+OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/", "dynamic_sampling/")
 torch.set_num_threads(1)
 
 
@@ -114,9 +116,19 @@ class Recording(Watching):
             self.accelerator.gather = gather
 
 
+def failing(name, fail):
+    """`fail` under another name."""
+
+    def failed(*given):
+        fail(*given)
+
+    failed.__name__ = name
+    return failed
+
+
 @contextmanager
 def running_out_of_memory(trainer, part):
-    """Let a `part` of each close look fail on rank 1, as the allocator does: with other numbers each time."""
+    """Let a `part` of the diagnostics fail on rank 1, as the allocator does: with other numbers each time."""
     attempts = itertools.count()
 
     def fail(*_, **__):
@@ -127,6 +139,13 @@ def running_out_of_memory(trainer, part):
     elif part == "second look":  # the pass after the update, which gives the realised change
         look_again = StepLog.look_again  # of the class: a training begins with a log of its own
         with patch.object(StepLog, "look_again", lambda log, _score: look_again(log, fail)):
+            yield
+    elif part == "statistics":  # of every micro-batch
+        names = ("sanity", "shaping", "weight", "token", "change")
+        with patch.multiple(step_log, **{f"{name}_statistics": failing(f"{name}_statistics", fail) for name in names}):
+            yield
+    elif part == "tokens":
+        with patch.object(samples, "token_numbers", fail):
             yield
     else:  # the pass of the head, which gives the predicted one
         with patch.object(head_pass, "add_fused_lm_head"), patch.object(head_pass.HeadOnly, "forward", fail):
@@ -161,7 +180,9 @@ def run(case):
         model=model,
         reward_funcs=reward(variant),
         args=SteerGRPOConfig(**settings | case["fields"]),
-        train_dataset=numbered(64) if variant == "by_prompt" else Dataset.from_dict({"prompt": ["1+1="] * 64}),
+        train_dataset=numbered(case.get("prompts", 64))
+        if variant == "by_prompt"
+        else Dataset.from_dict({"prompt": ["1+1="] * 64}),
         processing_class=tokenizer,
         rollout_func=rollout(variant),
         peft_config=LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM") if case.get("lora") else None,

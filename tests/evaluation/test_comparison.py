@@ -47,6 +47,52 @@ def test_several_seeds_cover_a_known_difference(samples, seeds, seed_spread):
     assert EXPECTED[0] <= coverage(pair, 0.05) <= 0.985
 
 
+@pytest.mark.parametrize("own_spread", [0.005, 0.04], ids=["runs alike", "runs apart"])
+def test_paired_runs_cover_a_known_difference_whatever_their_starts_have_in_common(own_spread):
+    """The start moves both sides by much; what a run adds is its own."""
+    widths = []
+
+    def pair(rng):
+        skill, common = rng.uniform(0.3, 0.6, 300), rng.normal(0, 0.08, (9, 1))
+        sides = [common + shift + rng.normal(0, own_spread, (9, 1)) for shift in (0, 0.05)]
+        a, b = (rng.binomial(16, np.clip(skill + side, 0, 1)) / 16 for side in sides)
+        paired, unpaired = compare_values(a, b, paired=True), compare_values(a, b)
+        widths.append((paired.high - paired.low) / (unpaired.high - unpaired.low))
+        return a, b, True
+
+    assert EXPECTED[0] <= coverage(pair, 0.05) <= 0.985
+    assert np.mean(widths) < 0.7
+
+
+def test_the_interval_over_starts_is_students_of_their_means():
+    rng = np.random.default_rng(4)
+    a, b, starts = rng.uniform(size=(6, 30)), rng.uniform(size=(6, 30)) + 0.2, [5, 5, 7, 7, 9, 9]
+    found = compare_values(a, b, paired=True, starts=starts)
+    means = (b - a).mean(1).reshape(3, 2).mean(1)
+    expected = stats.ttest_1samp(means, 0).confidence_interval(0.95)
+    assert found.over_starts == pytest.approx((expected.low, expected.high))
+    assert compare_values(a, b, starts=starts).over_starts is None
+    assert compare_values(a, b, paired=True, starts=[5] * 6).over_starts is None
+    with pytest.raises(ValueError, match="paired runs must be as many on both sides, got 6 and 5"):
+        compare_values(a, b[:5], paired=True)
+
+
+def test_the_variance_of_paired_runs_is_that_of_a_two_way_analysis():
+    """By the mean squares of Searle, Casella and McCulloch, of the table of differences."""
+    rng = np.random.default_rng(5)
+    a, b = rng.uniform(size=(2, 4, 30))
+    b += rng.normal(0, 0.3, (4, 1))
+    d = b - a
+    runs, problems = d.shape
+    of_runs = problems * ((d.mean(1) - d.mean()) ** 2).sum() / (runs - 1)
+    of_problems = runs * ((d.mean(0) - d.mean()) ** 2).sum() / (problems - 1)
+    rest = ((d - d.mean(0) - d.mean(1, keepdims=True) + d.mean()) ** 2).sum() / ((runs - 1) * (problems - 1))
+    variance = (of_runs + of_problems - rest) / (runs * problems)
+    degrees = variance**2 / ((of_runs / d.size) ** 2 / (runs - 1) + (of_problems / d.size) ** 2 / (problems - 1))
+    found = compare_values(a, b, paired=True)
+    assert (found.high - found.low) / 2 == pytest.approx(stats.t.ppf(0.975, degrees) * variance**0.5)
+
+
 def test_one_model_each_is_the_paired_t_test():
     rng = np.random.default_rng(1)
     a, b = rng.uniform(size=(2, 40))

@@ -76,10 +76,32 @@ def test_follows_a_level_that_falls_with_the_same_gains(schedule, plant, low):
     assert sum(error <= 0.1 for error in errors) >= 0.9 * len(errors)
 
 
+@pytest.mark.parametrize("low", [0.0, -1.0], ids=["keeps", "spends"])
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: "-".join(plant) or "plain")
+def test_a_strength_that_acts_a_rollout_late_holds_as_well(plant, low):
+    """So it does where groups are left over for the next rollout. With two and more the strongest plants swing."""
+    for start, final, decay_start in [*((target, target, 0.6) for target in TARGETS), *FALLING]:
+        regulator = EntropyRegulator(start, low, 1.0, final=final, decay_start=decay_start)
+        entropies = hold(regulator, 400, dead=1, **plant)[80:]
+        levels = [regulator.level(step / 400) for step in range(80, 400)]
+        errors = [abs(entropy / level - 1) for entropy, level in zip(entropies, levels, strict=True)]
+        assert sum(errors) / len(errors) <= 0.05
+        assert sum(error <= 0.1 for error in errors) >= 0.9 * len(errors)
+
+
 def test_a_falling_level_pushes_nothing_down_where_the_entropy_stays():
     regulator = EntropyRegulator(0.8, 0.0, 1.0, final=0.2)
     assert hold(regulator, 100, drift=0.0) == [1.0] * 100
     assert regulator.strength == 0 and regulator.at_bound == 0
+
+
+def test_what_begins_below_a_level_that_falls_is_raised_to_where_they_meet():
+    regulator = EntropyRegulator(1.0, 0.0, 1.0, final=0.2, decay_start=0.0)
+    references = [(regulator.update(0.4, step / 100), regulator.reference)[1] for step in range(101)]
+    top = references.index(max(references))
+    assert references[:top] == sorted(references[:top]) and references[top:] == sorted(references[top:], reverse=True)
+    assert references[0] == pytest.approx(0.4) and references[-1] == pytest.approx(0.2)
+    assert references[top:] == pytest.approx([1 - 0.008 * step for step in range(top, 101)], rel=0.02)
 
 
 def test_the_level_of_a_run_that_was_made_longer_rises_along_a_path():

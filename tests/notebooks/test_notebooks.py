@@ -15,7 +15,7 @@ from support.runs import ON_CPU, QUIET, save_tiny_model
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
-from steer_trl.cli.evaluate import EvalArguments
+from steer_trl.cli.eval_arguments import EvalArguments
 from steer_trl.curves import entropy_ends
 from steer_trl.data import load_math_dataset
 from steer_trl.evaluation import mean_and_interval

@@ -88,9 +88,11 @@ def test_evaluations_of_the_command_below_runs_are_compared_by_the_name_of_their
     for name, shift in (("a", 0.0), ("b", 0.1), ("c", 0.2)):
         write_evaluation(write_run(tmp_path / name, steps=3, looks=(), note=name) / "_eval", SKILL + shift)
     write_evaluation(tmp_path / "a/_alone", SKILL)
-    (table,) = page_data(find_runs([tmp_path]))["comparisons"]
-    assert table["name"] == "_eval" and [side["steps"] for side in table["sides"]] == [[None]] * 3
-    assert len(table["pairs"]) == 6 and not table["without"]
+    write_evaluated(tmp_path / "d", note="d"), write_evaluated(tmp_path / "e", note="e")
+    table, in_training = page_data(find_runs([tmp_path]))["comparisons"]
+    assert (table["name"], in_training["name"]) == ("_eval", "benchmarks") and table.pop("without") == [3, 4]
+    assert [side["steps"] for side in table["sides"]] == [[None]] * 3
+    assert len(table["pairs"]) == 6
 
 
 @pytest.mark.parametrize(

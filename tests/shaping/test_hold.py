@@ -8,11 +8,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support.methods.batches import SEEDS, config, random_batch, weights
+from support.runs import ON_CPU
 
+from steer_trl import SteerGRPOConfig
+from steer_trl.hub.card import settings as card_settings
 from steer_trl.shaping import SHAPERS, make_loops, make_shapers
+from steer_trl.shaping.hold import HoldEntropy
 from steer_trl.validation import listed
 
-ABLE = {"repo_r": {}, "entropy_change": {}, "stare": {"stare_gate": "none", "stare_variant": "C2"}}
+ABLE = {"repo_r": {}, "entropy_change": {}, "stare": {"stare_gate": "none", "stare_variant": "C2"}, "entropic": {}}
 
 
 LARGE = {"per_device_train_batch_size": 256, "num_generations": 8}  # 32 groups in a rollout
@@ -38,8 +42,50 @@ def test_a_loop_is_no_method():
     assert make_loops(config("repo_r"), make_shapers(args)) == []
 
 
+def of(**settings):
+    return SteerGRPOConfig(output_dir="unused", **ON_CPU | settings)
+
+
+class TestOneSetting:
+    def test_takes_the_method_that_was_not_named_and_reports_it(self, caplog):
+        args = of(hold_entropy=0.5)
+        assert (args.advantage_shaping, args.stare_variant, args.stare_gate) == ("stare", "C2", "none")
+        assert "none was named: it is advantage_shaping='stare' with stare_variant='C2'" in caplog.text
+        (hold,) = make_loops(args, make_shapers(args))
+        assert set(hold.shaper.operations) == {"amplify_high_positive", "attenuate_high_negative"}
+        again = SteerGRPOConfig(output_dir="unused", **card_settings(args) | ON_CPU)
+        assert card_settings(again) == card_settings(args)  # what the card states makes the same run
+
+    def test_leaves_what_was_named_or_set(self):
+        assert of(hold_entropy=0.5, stare_variant="C3").stare_variant == "C3"
+        named = of(hold_entropy=0.5, advantage_shaping="repo_r")
+        assert (named.advantage_shaping, named.stare_variant, named.stare_gate) == ("repo_r", "O1", "batch")
+        with pytest.raises(ValueError, match="of those in advantage_shaping='steer' none can be moved"):
+            of(hold_entropy=0.5, advantage_shaping="steer")
+
+    def test_without_it_the_method_is_what_it_was(self, caplog):
+        args = of()
+        assert (args.advantage_shaping, args.stare_variant, args.stare_gate) == ("steer", "O1", "batch")
+        assert "none was named" not in caplog.text
+
+
+def test_the_gains_are_settings():
+    """A law by hand: 3 of the proportional part or .3 of the integral one, beyond the deadband."""
+    below = math.log(0.4 / 0.2)
+    for settings, expected in [
+        ({}, 3.3 * (below - math.log(1.02))),
+        ({"hold_entropy_proportional_gain": 0.5}, 0.8 * (below - math.log(1.02))),
+        ({"hold_entropy_integral_gain": 0.0, "hold_entropy_deadband": 0.0}, 3 * below),
+    ]:
+        shaper, hold = held("stare", **settings)
+        shaper.strengths = (0.0, 100.0)
+        hold = HoldEntropy(hold.args, {"stare": shaper})
+        begin(hold, 0.5, 0.5, 0.5, 0.5, 0.2)
+        assert shaper.strength == pytest.approx(3 * expected)  # STARE's unit of strength is a third
+
+
 def test_these_methods_have_a_strength():
-    assert {name for name, method in SHAPERS.items() if method.strengths is not None} == set(ABLE)
+    assert {name for name, method in SHAPERS.items() if method.strengths is not None} == {*ABLE, "clip_bounds"}
 
 
 @pytest.mark.parametrize("name", ABLE)
@@ -85,6 +131,8 @@ class TestEachMethod:
 
     def test_the_more_strength_the_more_a_surprising_right_token_counts(self, name):
         shaper, _ = held(name)
+        if not shaper.per_token:
+            pytest.skip("it does not choose tokens")
         tokens = random_batch(5)
         valid = tokens.mask.bool() & tokens.logps.isfinite()
         surprise = torch.where(valid, -tokens.logps * tokens.advantages.sign(), 0.0)
@@ -169,6 +217,19 @@ class TestEachMethod:
         assert caplog.text == ""
 
 
+def test_the_more_strength_the_less_right_completions_count_against_wrong_ones():
+    """EntroPIC; at its bounds one side alone is trained on."""
+    shaper, _ = held("entropic")
+    tokens = random_batch(5)
+    right = (tokens.advantages > 0).expand_as(tokens.logps)
+    wrong = (tokens.advantages < 0).expand_as(tokens.logps)
+    assert right.any() and wrong.any()
+    for strength, of_right, of_wrong in [(-1.0, 2, 0), (-0.5, 1.5, 0.5), (0.0, 1, 1), (0.25, 0.75, 1.25), (1.0, 0, 2)]:
+        shaper.strength = strength
+        found = weights(shaper, tokens)
+        assert (found[right] == of_right).all() and (found[wrong] == of_wrong).all()
+
+
 def test_rollouts_of_few_prompts_make_up_a_level_together():
     """TRL's defaults make a rollout of one prompt; its entropy is no level for a whole run."""
     shaper, hold = held("repo_r", per_device_train_batch_size=8, steps_per_generation=2)
@@ -234,6 +295,12 @@ def test_repo_r_is_the_papers_formula_between_its_bounds(zeta, seed):
         (
             {"hold_entropy_final": 0.3, "hold_entropy_decay_start": 1.0},
             r"hold_entropy_decay_start must be in \[0, 1\)",
+        ),
+        ({"hold_entropy": None, "hold_entropy_deadband": 0.1}, "there is no regulator"),
+        ({"hold_entropy_integral_gain": -1.0}, r"hold_entropy_integral_gain must be in \[0, 10\]"),
+        (
+            {"hold_entropy_integral_gain": 0.0, "hold_entropy_proportional_gain": 0.0},
+            "the strength would never move",
         ),
         ({"hold_entropy": 50.0}, r"hold_entropy must be in \(0, 2\], got 50.0: it is a multiple"),
     ],

@@ -6,6 +6,7 @@ interpreter of its own. `accelerate launch` reads its configuration and makes th
 only the last step, in which it would start Python for each rank, is ours.
 """
 
+import atexit
 import multiprocessing
 import os
 import runpy
@@ -85,10 +86,13 @@ def _become(words, folder, environment, *streams):
     here = os.getcwd() if module else str(Path(words[0]).resolve().parent)
     sys.path[:0] = [here, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     sys.argv[:] = words[1:] if module else words
-    if module:
-        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
-    else:
-        runpy.run_path(words[0], run_name="__main__")
+    try:
+        if module:
+            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(words[0], run_name="__main__")
+    finally:
+        atexit._run_exitfuncs()  # an interpreter's last step, which multiprocessing leaves out: pools end here
 
 
 def _wait(processes):

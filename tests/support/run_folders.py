@@ -39,7 +39,7 @@ def write_held(folder, steps=60):
         target = 0.15
         entropy = 0.3 if step == 1 else 0.98 * target + 0.153 * math.exp(-step / 20)
         entry = {"step": step, "rollout_entropy": entropy, "entropy": entropy + 0.01, "reward": step / steps}
-        entry |= {"hold_entropy/initial_entropy": 0.3, "hold_entropy/target": target, "loss": -0.00536}
+        entry |= {"rollout_entropy/start": 0.3, "hold_entropy/target": target, "loss": -0.00536}
         entry |= {"hold_entropy/reference": target * 2 ** math.exp(-step / 20), "hold_entropy/strength": 0.4}
         entry |= {"hold_entropy/error": entropy / target - 1, "shaping/weight_mean": 1.026}
         entry |= {"weights/under_0.5": 0.1 + step / steps / 10, "weights/1": 0.6 - step / steps / 10}

@@ -8,12 +8,12 @@ import torch
 import trl
 from datasets import Dataset
 from PIL import Image
+from support.methods.batches import ON_ROLLOUTS
 from support.methods.cases import CASES, threshold
 from support.runs import Watching, same_parameters
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.shaping import SHAPERS
-from steer_trl.shaping.base import OF_ROLLOUTS
 from steer_trl.tiny import tiny_tokenizer
 
 
@@ -85,7 +85,7 @@ def one_finished(prompts, trainer):
 
 
 @pytest.mark.parametrize("num_iterations", [1, 2])  # with 2, TRL scores the rollout itself
-@pytest.mark.parametrize("name", [name for name, method in SHAPERS.items() if any(map(method.overrides, OF_ROLLOUTS))])
+@pytest.mark.parametrize("name", ON_ROLLOUTS)
 def test_truncated_completions_are_compared_with_and_not_trained_on(train, name, num_iterations):
     """`mask_truncated_completions` is about the loss: the advantages are those without it."""
     fields = settings(name) | {"max_steps": 1, "num_iterations": num_iterations, "loss_type": "grpo"}

@@ -111,7 +111,7 @@ class TestMetrics:
         ours = self.keys(train(SteerGRPOTrainer, **OPEN_STARE | {"advantage_shaping": ["steer", "stare"]}))
         trl = self.keys(train(SteerGRPOTrainer, advantage_shaping="none"))
         page = (ROOT / "docs/metrics.md").read_text()
-        documented = set(re.findall(r"`((?:shaping|stare|weights|sanity)/[\w.]+|rollout_\w+)`", page))
+        documented = set(re.findall(r"`((?:shaping|stare|weights|sanity)/[\w.]+|rollout_[\w/]+)`", page))
         # Neither acts on whole rollouts, and the schedule does not move.
         theirs = {"rollout_advantage_change", "stare/saturated", "sanity/out_of_bounds"}
         assert ours - trl == documented - theirs  # the last is logged of plain GRPO, too

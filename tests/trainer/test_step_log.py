@@ -9,14 +9,16 @@ from support.runs import OPEN_STARE, Spy, Watching, same_parameters
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer, runlog
+from steer_trl.diagnostics.statistics import mean, ratio
 from steer_trl.shaping import Shaper
-from steer_trl.trainer.log import step_log
+from steer_trl.trainer.log import step_log, sums
 from steer_trl.trainer.log.sums import StepSummary
 
 CHEAP = {
     *(f"quadrants/{sign}_{kind}" for sign in ("positive", "negative") for kind in ("expected", "surprising")),
     *(f"entropy/{part}" for part in ("first_quarter", "second_quarter", "third_quarter", "last_quarter")),
     *("entropy/positive", "entropy/negative", "entropy/estimated_change", "sanity/out_of_bounds"),
+    "generated_tokens",
 }
 CLOSE = {
     "entropy/predicted_change",
@@ -85,9 +87,8 @@ def test_a_model_whose_head_cannot_be_passed_again_is_trained_all_the_same(train
 
 def test_one_switch_turns_all_of_it_off(train):
     off = {"diagnostics": False, "max_steps": 2}
-    assert keys(train(SteerGRPOTrainer, advantage_shaping="none", **off), 0) == keys(
-        train(GRPOTrainer, **off_trl(off)), 0
-    )
+    found = keys(train(SteerGRPOTrainer, advantage_shaping="none", **off), 0)
+    assert found - keys(train(GRPOTrainer, **off_trl(off)), 0) == {"generated_tokens"}  # which is no diagnostic
     with_method = keys(train(SteerGRPOTrainer, **OPEN_STARE, **off), 0)
     assert not [key for key in with_method if key.startswith(("quadrants/", "entropy/", "weights/", "clip/"))]
     assert "shaping/weight_mean" in with_method
@@ -207,6 +208,41 @@ def test_one_gather_a_step_whatever_is_measured(make_trainer, monkeypatch):
     trainer.train()
     assert [len(calls) for calls in summaries] == [1, 1]
     assert all(numbers < 150 for calls in summaries for numbers in calls)
+
+
+class Marking(Twice):
+    def marks(self, batch, measure):
+        return {"mine/every_second": torch.arange(batch.logps.size(1)).expand_as(batch.logps) % 2 == 1}
+
+
+def test_the_marks_of_a_users_method_are_logged_without_a_row_in_the_registry(train):
+    trainer = train(SteerGRPOTrainer, max_steps=2, advantage_shaping="test_step_log.Marking")
+    assert all(0.2 < entry["mine/every_second"] < 0.55 for entry in trainer.state.log_history[:2])
+
+
+@pytest.mark.parametrize("name", ["token_statistics", "shaping_statistics", "sanity_statistics", "extremes"])
+def test_a_statistic_that_fails_ends_no_training(train, monkeypatch, caplog, name):
+    whole = train(SteerGRPOTrainer, max_steps=2)
+
+    def cannot(*_):
+        raise torch.OutOfMemoryError("too many tokens")
+
+    cannot.__name__ = name
+    monkeypatch.setattr(sums if name == "extremes" else step_log, name, cannot)
+    trainer = train(SteerGRPOTrainer, max_steps=2)
+    lost = keys(whole, 0) - keys(trainer, 0)
+    families = {"token": {"quadrants", "entropy"}, "shaping": {"shaping"}, "sanity": {"sanity"}}
+    assert {key.split("/")[0] for key in lost} == families.get(name.split("_")[0], {"shaping"})
+    assert not keys(trainer, 0) - keys(whole, 0) and same_parameters(trainer, whole)
+    assert caplog.text.count("too many tokens") == 1
+
+
+def test_the_registry_has_the_estimator_of_each_statistic_and_nothing_else_is_summed():
+    summary, number = StepSummary(), torch.zeros(1, 1)
+    with pytest.raises(KeyError, match="unheard_of"):
+        summary.add({"unheard_of": mean(number, number == 0)})
+    with pytest.raises(KeyError, match="entropy/positive has another estimator"):
+        summary.add({"entropy/positive": ratio(number, number, number == 0)})
 
 
 def test_an_empty_step_has_no_numbers(train):

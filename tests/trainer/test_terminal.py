@@ -68,8 +68,8 @@ def test_a_resumed_run_remembers_its_start_and_counts_its_own_time(monkeypatch):
     [
         ({"reward": None, "entropy": None}, "step 3/2400"),  # no completion was left to train on
         ({"entropy": 0.25}, "step 3/2400  entropy 0.25 (start 0.25)"),
-        (  # the first rollout's, not the mean of the first line
-            {"entropy": 0.25, "hold_entropy/initial_entropy": 0.4, "hold_entropy/target": 0.2},
+        (  # that of the first rollouts, not the mean of the first line
+            {"entropy": 0.25, "rollout_entropy/start": 0.4, "hold_entropy/target": 0.2},
             "step 3/2400  entropy 0.25 (start 0.4, target 0.2)",
         ),
         (  # its sign is what a run that is above its level, and one that spends, are told by

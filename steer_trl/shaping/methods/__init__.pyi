@@ -3,9 +3,11 @@ from dataclasses import dataclass
 
 from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.base import Shaper
+from steer_trl.shaping.methods.clip_bounds import ClipBoundsOptions
 from steer_trl.shaping.methods.clip_cov import ClipCovOptions
 from steer_trl.shaping.methods.dcpo import DcpoOptions
 from steer_trl.shaping.methods.edge_grpo import EdgeGrpoOptions
+from steer_trl.shaping.methods.entropic import EntropicOptions
 from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantageOptions
 from steer_trl.shaping.methods.entropy_change import EntropyChangeOptions
 from steer_trl.shaping.methods.fork_tokens import ForkTokensOptions
@@ -32,9 +34,11 @@ class MethodOptions(
     SteerOptions,
     StareOptions,
     RepoROptions,
+    ClipBoundsOptions,
     ClipCovOptions,
     DcpoOptions,
     EdgeGrpoOptions,
+    EntropicOptions,
     EntropyAdvantageOptions,
     EntropyChangeOptions,
     ForkTokensOptions,

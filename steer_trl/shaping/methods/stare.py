@@ -225,7 +225,11 @@ class Stare(Shaper[StareOptions]):
         return torch.where(entropies < self.controller.target_entropy, weights, 1.0)
 
     def on_rollout(self, entropy: float) -> None:
-        """Fix a relative target at the first rollout, then update the gate and the schedule."""
+        """Fix a relative target at the first rollout, then update the gate and the schedule.
+
+        The gate has to open or close before the first update. So its initial entropy is that of one rollout, and not
+        the mean over several with which alarms and pages compare (`rollout_entropy/start`).
+        """
         if self.initial_entropy is None and math.isfinite(entropy):
             self._start_from(entropy)
         self.controller.update(entropy)

@@ -14,16 +14,15 @@ from typing import Any
 
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainerControl, TrainerState
 
+from steer_trl.diagnostics.keys import names
+from steer_trl.diagnostics.start import start_entropy
+
 Logs = Mapping[str, Any]
 LINES = 10  # that the time left is estimated from
 
 
 class Story:
-    """What a line says of a log: it remembers where the entropy began, and when and at which step the training did.
-
-    The entropy began at what a target is relative to, that of the first rollouts; until it is known, and without a
-    target, at that of the first log.
-    """
+    """What a line says of a log: it remembers where the entropy began, and when and at which step the training did."""
 
     def __init__(self) -> None:
         self.start_entropy: float | None = None
@@ -34,8 +33,7 @@ class Story:
         """Take in the beginning of a training; of one that is resumed, return where it continues."""
         self.began, self.first_step = time.monotonic(), state.global_step
         self.recent.clear()
-        before = [_entropy(entry) for entry in state.log_history]
-        self.start_entropy = next((entropy for entropy in before if entropy is not None), None)
+        self.start_entropy = start_entropy(state.log_history)
         if state.global_step == 0:
             return None
         if 0 < state.max_steps <= state.global_step:
@@ -49,8 +47,7 @@ class Story:
             return f"trained {trained} step{'' if trained == 1 else 's'} in {duration(logs['train_runtime'])}"
         if any(key.startswith("eval_") for key in logs):
             return "  ".join([f"step {state.global_step}/{state.max_steps}  evaluation", *_measured(logs)])
-        if self.start_entropy is None:
-            self.start_entropy = _entropy(logs)
+        self.start_entropy = start_entropy([logs], self.start_entropy)
         parts = [f"step {state.global_step}/{state.max_steps}", *_outcome(logs), self._entropy_part(logs)]
         parts += [_weights(logs), *_losses_of_data(logs), self._times(logs, state)]
         return "  ".join(part for part in parts if part)
@@ -59,14 +56,13 @@ class Story:
         entropy = _entropy(logs)
         if entropy is None:
             return ""
-        start = _first(logs, "hold_entropy/initial_entropy", "stare/initial_entropy") or self.start_entropy
-        about = [f"start {start:.3g}"] if start is not None else []
-        target = _first(logs, "hold_entropy/target", "stare/target_entropy")
+        about = [f"start {self.start_entropy:.3g}"] if self.start_entropy is not None else []
+        target = _first(logs, names.HELD_TARGET, names.STARE_TARGET)
         about += [f"target {target:.3g}"] if target is not None else []
-        strength = logs.get("hold_entropy/strength")
+        strength = logs.get(names.STRENGTH)
         if strength is not None:  # below 0 only where that was asked for
             about.append(f"strength {strength:+.2f}{', spends' if strength < 0 else ''}" if strength else "strength 0")
-        gate = logs.get("stare/gate")
+        gate = logs.get(names.GATE)
         if gate is not None:  # over several steps it can be in between
             about.append({1.0: "gate open", 0.0: "gate closed"}.get(float(gate), f"gate {gate:.2f}"))
         return f"entropy {entropy:.3g} ({', '.join(about)})"
@@ -124,7 +120,7 @@ class StepProgress(ProgressCallback):
         if not logs or not state.is_world_process_zero or self.training_bar is None:
             return
         self.training_bar.write(self.story.line(logs, state))
-        shown = {"entropy": _entropy(logs), "reward": logs.get("reward")}
+        shown = {"entropy": _entropy(logs), "reward": logs.get(names.REWARD)}
         if shown := {name: f"{value:.3g}" for name, value in shown.items() if value is not None}:
             self.training_bar.set_postfix(shown)
 
@@ -158,25 +154,25 @@ def _first(logs: Logs, *keys: str) -> Any:
 
 
 def _entropy(logs: Logs) -> float | None:
-    return _first(logs, "rollout_entropy", "entropy")
+    return _first(logs, *names.ENTROPIES)
 
 
 def _outcome(logs: Logs) -> Sequence[str]:
-    return [f"{key} {logs[key]:.3g}" for key in ("reward",) if logs.get(key) is not None]
+    return [f"reward {logs[names.REWARD]:.3g}"] if logs.get(names.REWARD) is not None else []
 
 
 def _weights(logs: Logs) -> str:
-    low, high, mean = (logs.get(f"shaping/weight_{name}") for name in ("min", "max", "mean"))
+    low, high, mean = map(logs.get, (names.WEIGHT_MIN, names.WEIGHT_MAX, names.WEIGHT_MEAN))
     if low is None or high is None or mean is None:
         return ""
-    changed = logs.get("shaping/share_changed")
+    changed = logs.get(names.SHARE_CHANGED)
     share = "" if changed is None else f", {percent(changed)} changed"
     return f"weights {low:.2f}..{high:.2f}, mean {mean:.3f}{share}"
 
 
 def _losses_of_data(logs: Logs) -> Sequence[str]:
     """Completions cut off at the limit, and prompts whose completions all have one reward: they teach nothing."""
-    found = {"truncated": "completions/clipped_ratio", "same reward": "frac_reward_zero_std"}
+    found = {"truncated": names.CLIPPED_RATIO, "same reward": names.FRAC_REWARD_ZERO_STD}
     return [f"{name} {percent(logs[key])}" for name, key in found.items() if logs.get(key) is not None]
 
 

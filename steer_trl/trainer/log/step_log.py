@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from steer_trl.diagnostics import (
+    Statistic,
     change_statistics,
     sanity_statistics,
     shaping_statistics,
@@ -16,6 +17,7 @@ from steer_trl.diagnostics import (
 )
 from steer_trl.shaping import Loop, Shaped, Shaper, TokenBatch
 from steer_trl.trainer.inputs import Score
+from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.log.realised_change import SecondLook
 from steer_trl.trainer.log.sums import StepSummary
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log
@@ -44,24 +46,31 @@ class StepLog:
 
     def look_again(self, score: Callable[[dict[str, Any]], Score]) -> None:
         """At the beginning of a step, score the micro-batch kept of the one before. Collective with shards."""
-        self._summaries["train"].add(self._second_look.take(score))
+        self._take("train", self._second_look.take, score)
 
     def add(self, mode: str, inputs: dict[str, Any], batch: TokenBatch, result: Shaped, is_first: bool) -> None:
         """Take in a micro-batch; `is_first`: it begins the step."""
         summary = self._summaries[mode]
-        summary.add(sanity_statistics(batch, self._trainer.model.config.get_text_config().vocab_size))
+        self._take(mode, sanity_statistics, batch, self._trainer.model.config.get_text_config().vocab_size)
         if self._shapers:
-            summary.add(shaping_statistics(batch, result))
-            summary.add_weights(result.weights, batch.mask)
+            summary.expect(result.marks)
+            self._take(mode, shaping_statistics, batch, result)
+            with guard(self._trainer, "The smallest and the largest weight cannot be measured"):
+                summary.add_weights(result.weights, batch.mask)
         if mode == "eval" or not self._trainer.args.diagnostics:
             return
         advantages = batch.advantages if result.advantages is None else result.advantages
         if self._weighs:
-            summary.add(weight_statistics(result.weights, batch.mask))
-        summary.add(token_statistics(batch))
-        summary.add(change_statistics(batch, advantages))
+            self._take(mode, weight_statistics, result.weights, batch.mask)
+        self._take(mode, token_statistics, batch)
+        self._take(mode, change_statistics, batch, advantages)
         if is_first and self.is_close_look:
             self._second_look.keep(inputs, batch, advantages)
+
+    def _take(self, mode: str, measure: Callable[..., Mapping[str, Statistic]], *given: Any) -> None:
+        """Add what a diagnostic measures; one that fails adds nothing on this rank, and ends no training."""
+        with guard(self._trainer, f"The diagnostic {measure.__name__} has failed"):
+            self._summaries[mode].add(measure(*given))
 
     def write(self, mode: str) -> None:
         """Write what was added into TRL's log. Collective."""

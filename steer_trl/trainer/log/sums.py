@@ -1,41 +1,53 @@
 """What a user sees of an optimizer step in TRL's log.
 
-Every key, its unit and its estimator are in `docs/metrics.md`.
+Every key, its unit and its estimator are in the registry, `diagnostics/keys/`, and in `docs/metrics.md`.
 
 All are over the trained tokens of all ranks: the weights of one optimizer step (of one batch in evaluation), the
 entropy of one rollout. TRL averages what falls between two log lines and puts `eval_` before the keys of evaluation.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from accelerate import Accelerator
 from torch import Tensor
 
 from steer_trl.diagnostics import Statistic
+from steer_trl.diagnostics.estimators import MEAN
+from steer_trl.diagnostics.keys import SUMMED
 from steer_trl.functional.order_statistics import extremes
-
-Keys = tuple[str, ...]
 
 
 class StepSummary:
     """Adds up the statistics of an optimizer step's micro-batches, and gathers the sums of all ranks once.
 
-    Every rank adds the same keys in the same order, whatever could be measured there: what could not counts no token.
+    Its keys are those of the registry, and the marks of methods that are none of ours: they are fixed before anything
+    is measured. So every rank gathers equally many sums whatever failed on one, and what a rank lacks counts no token.
     """
 
     def __init__(self) -> None:
-        self._sums: dict[Keys, Tensor] = {}
-        self._statistics: dict[str, Statistic] = {}
+        self._estimators = dict(SUMMED)
+        self._sums: dict[tuple[str, ...], Tensor] = {}  # by the keys that were added together
         self._ends: Tensor | None = None  # of the weights: the smallest with its sign turned, and the largest
 
+    def expect(self, marks: Iterable[str]) -> None:
+        """Let these keys be shares of tokens. Every rank expects the same, in the same order."""
+        for key in marks:
+            self._estimators.setdefault(key, MEAN)
+
     def add(self, statistics: Mapping[str, Statistic]) -> None:
-        """Take in the statistics of one micro-batch."""
+        """Take in the statistics of one micro-batch.
+
+        Raises:
+            `KeyError`: a key is neither in the registry nor expected, or has another estimator there.
+        """
+        for key, statistic in statistics.items():
+            if self._estimators[key] is not statistic.estimator:
+                raise KeyError(f"{key} has another estimator in the registry")
         if statistics:
             keys, sums = tuple(statistics), torch.stack([x for one in statistics.values() for x in one.sums])
             self._sums[keys] = self._sums[keys] + sums if keys in self._sums else sums
-            self._statistics.update(statistics)
 
     def add_weights(self, weights: Tensor, mask: Tensor) -> None:
         """Take in the smallest and the largest weight of one micro-batch."""
@@ -44,27 +56,29 @@ class StepSummary:
         self._ends = ends if self._ends is None else torch.maximum(self._ends, ends)
 
     def pop(self, accelerator: Accelerator) -> dict[str, float]:
-        """Return the numbers of what was added since the last call. Collective: call it on every rank.
+        """Return the numbers of what was added since the last call, on any rank. Collective: call it on every rank.
 
-        What nothing could be measured of is NaN, which TRL's log leaves out.
+        What nothing could be measured of is left out, on all ranks alike.
         """
-        ends = [] if self._ends is None else [self._ends.float()]
-        own = torch.cat([*ends, *self._sums.values()])
+        own = self._own(accelerator.device)
         of_ranks = accelerator.gather(own).view(-1, len(own)).cpu().double()
-        sums = of_ranks[:, 2 * len(ends) :].sum(0).tolist()
-        totals: dict[str, list[float]] = {}
-        for keys in self._sums:
-            for key in keys:
-                count = len(self._statistics[key].sums)
-                part, sums = sums[:count], sums[count:]
-                totals[key] = [a + b for a, b in zip(totals.get(key, [0.0] * count), part, strict=True)]
-        metrics = {key: self._statistics[key].finish(*total) for key, total in totals.items()}
-        if ends:
-            low, high = (-of_ranks[:, 0].max()).item(), of_ranks[:, 1].max().item()
-            metrics["shaping/weight_min"] = low if math.isfinite(low) else math.nan
-            metrics["shaping/weight_max"] = high if math.isfinite(high) else math.nan
-        self._sums, self._statistics, self._ends = {}, {}, None
-        return metrics
+        totals = iter(of_ranks[:, 2:].sum(0).tolist())
+        low, high = (-of_ranks[:, 0].max()).item(), of_ranks[:, 1].max().item()
+        metrics = {"shaping/weight_min": low, "shaping/weight_max": high} if math.isfinite(low + high) else {}
+        for key, estimator in self._estimators.items():
+            metrics[key] = estimator.finish(*(next(totals) for _ in range(estimator.sums)))
+        self._sums, self._ends = {}, None
+        return {key: value for key, value in metrics.items() if not math.isnan(value)}
+
+    def _own(self, device: torch.device) -> Tensor:
+        """The ends and all sums of this rank, float32: 0 where it has added nothing."""
+        found: dict[str, Tensor] = {}
+        for keys, sums in self._sums.items():
+            for key, part in zip(keys, sums.split([self._estimators[key].sums for key in keys]), strict=True):
+                found[key] = found[key] + part if key in found else part
+        ends = torch.full((2,), -math.inf, device=device) if self._ends is None else self._ends.float()
+        absent = torch.zeros(max(one.sums for one in self._estimators.values()), device=device)
+        return torch.cat([ends, *(found.get(key, absent[: one.sums]) for key, one in self._estimators.items())])
 
 
 def masked_mean_over_ranks(accelerator: Accelerator, values: Tensor, mask: Tensor) -> float:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from trl.trainer.utils import nanstd
 
+from steer_trl.functional.informative import is_informative
 from steer_trl.trainer.groups import total_reward
 from steer_trl.trainer.inputs import loss_mask
 from steer_trl.trainer.trl import (
@@ -31,18 +32,18 @@ class Judged:
         rewards (`torch.Tensor` of shape `[N, functions]`): NaN where a function could not score.
         correctness (`torch.Tensor` of shape `[N]`): the rewards of the function that says what is correct.
         lengths (`torch.Tensor` of shape `[N]`): tokens that the policy wrote.
-        informative (`torch.Tensor` of shape `[groups]`): whether a group is, or would be, trained on.
+        chosen (`torch.Tensor` of shape `[groups]`): whether a group is, or would be, trained on.
     """
 
     rewards: Tensor
     correctness: Tensor
     lengths: Tensor
-    informative: Tensor
+    chosen: Tensor
 
     @property
     def hidden(self) -> Tensor:
         """Which completions are not trained on `[N]`."""
-        return ~self.informative.repeat_interleave(len(self.rewards) // len(self.informative))
+        return ~self.chosen.repeat_interleave(len(self.rewards) // len(self.chosen))
 
     @property
     def seen_rewards(self) -> Tensor:
@@ -61,7 +62,7 @@ def tell_sampling(trainer: GRPOTrainer, written: Judged | None, trained: Judged)
     `trained` is the rollout itself, `written` all that was written for it, `None` if nothing was.
     """
     replace_last(trainer, _reward_metrics(trainer, written))
-    own = {"dynamic_sampling/hidden": _mean(~trained.informative)}
+    own = {"dynamic_sampling/hidden": _mean(~trained.chosen)}
     own |= _of_trained(trainer, trained) | (_of_written(trainer, written, trained) if written is not None else {})
     append_to_log(trainer, {key: value for key, value in own.items() if not math.isnan(value)})
     for i, name in enumerate(trainer.reward_func_names):  # the table of completions: hidden ones have rewards, too
@@ -95,11 +96,13 @@ def _reward_metrics(trainer: GRPOTrainer, written: Judged | None) -> dict[str, f
 
 def _of_written(trainer: GRPOTrainer, written: Judged, trained: Judged) -> dict[str, float]:
     correct = _is_correct(trainer, written)
-    of_groups, dead = correct.view(-1, trainer.num_generations).nanmean(1), ~written.informative
-    return {
-        "dynamic_sampling/informative": _mean(written.informative),
-        "dynamic_sampling/all_correct": _mean(dead & (of_groups > 0.5)),
-        "dynamic_sampling/all_incorrect": _mean(dead & (of_groups <= 0.5)),
+    informative = is_informative(written.correctness, trainer.num_generations)
+    of_groups = correct.view(-1, trainer.num_generations).nanmean(1)
+    low_variance = {"dynamic_sampling/low_variance": _mean(informative & ~written.chosen)}
+    return (low_variance if trainer.args.dynamic_sampling_variance_share < 1 else {}) | {
+        "dynamic_sampling/informative": _mean(informative),
+        "dynamic_sampling/all_correct": _mean(~informative & (of_groups > 0.5)),
+        "dynamic_sampling/all_incorrect": _mean(~informative & (of_groups <= 0.5)),
         "dynamic_sampling/accuracy": _mean(correct),
         "dynamic_sampling/accuracy_dropped": _mean(correct[written.hidden]),
         "dynamic_sampling/reward_dropped": _mean(total_reward(trainer, written.rewards)[written.hidden]),

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.exceptions import CannotContinueError
+from steer_trl.functional.informative import pass_rate
 from steer_trl.system import write_whole
 from steer_trl.trainer.sampling.completions import Completion, Group, exchanged, given_back, taken, written_tokens
 from steer_trl.trainer.sampling.log import Judged, leave_out_empty, tell_sampling
@@ -73,6 +74,8 @@ class Resampling(DynamicSampling):
             "dynamic_sampling/waiting": float(len(self._waiting)),
             "dynamic_sampling/epochs": self._stream.epochs,
         }
+        if self._trainer.args.dynamic_sampling_solved_pass_rate is not None:
+            counts["dynamic_sampling/solved"] = len(self._stream.solved) / self._stream.rows
         append_to_log(self._trainer, counts)
 
     def generated(self, prompts: list[Any], generate: Generate, score: Score) -> tuple[Any, ...]:
@@ -95,9 +98,9 @@ class Resampling(DynamicSampling):
             own, verdict = self._attempt(write)
             attempts.append(verdict)
             groups = alike(groups, own)
-            informative = verdict.informative.nonzero().flatten().tolist()
+            informative = verdict.chosen.nonzero().flatten().tolist()
             missing = max(wanted - len(groups) - len(informative), 0)
-            others = (~verdict.informative).nonzero().flatten().tolist()[:missing]
+            others = (~verdict.chosen).nonzero().flatten().tolist()[:missing]
             if len(attempts) < args.dynamic_sampling_max_attempts:  # others are needed at the very end only
                 others = []
             first = self._trainer.accelerator.process_index * len(own)
@@ -111,8 +114,11 @@ class Resampling(DynamicSampling):
 
     def _attempt(self, write: Callable[[Rows], Any]) -> tuple[list[Completion], Judged]:
         """Write the groups of the next prompts; return this rank's completions and the verdict on all ranks'."""
-        numbers = self._stream.draw(self._trainer.args.dynamic_sampling_factor)
-        own = self._share([number for number in numbers for _ in range(self._trainer.num_generations)])
+        args, size = self._trainer.args, self._trainer.num_generations
+        if self._stream.is_exhausted:
+            self._draw_all_again()
+        numbers = self._stream.draw(args.dynamic_sampling_factor)
+        own = self._share([number for number in numbers for _ in range(size)])
         inputs = [self._stream.row(number) for number in own]
 
         def take(prompts: list[Any], generate: Generate, score: Score) -> tuple[Any, ...]:
@@ -124,10 +130,28 @@ class Resampling(DynamicSampling):
         try:
             write(inputs)
         except _Written as written:
-            return written.args[0], written.args[1]
+            completions, verdict = written.args
+        else:
+            raise AssertionError("TRL has made a rollout without writing it")
         finally:
             self._answer = None
-        raise AssertionError("TRL has made a rollout without writing it")
+        if args.dynamic_sampling_solved_pass_rate is not None:
+            rates = pass_rate(verdict.correctness, size, args.correct_threshold)
+            solved = rates >= args.dynamic_sampling_solved_pass_rate
+            self._stream.pass_over(number for number, is_solved in zip(numbers, solved, strict=True) if is_solved)
+        return completions, verdict
+
+    def _draw_all_again(self) -> None:
+        text = (
+            f"{len(self._stream.solved)} of the {self._stream.rows} prompts are solved "
+            f"(dynamic_sampling_solved_pass_rate={self._trainer.args.dynamic_sampling_solved_pass_rate:g}), and the "
+            "others fill no rollout. Give more prompts or harder ones, or raise it."
+        )
+        if self._trainer.args.dynamic_sampling_exhausted == "error":
+            raise CannotContinueError(f"{text} With dynamic_sampling_exhausted='train' all are drawn again.")
+        if self._trainer.accelerator.is_main_process:
+            logger.warning("%s All are drawn again.", text)
+        self._stream.solved.clear()
 
     def _share(self, of_all_ranks: Sequence[T] | Tensor) -> Any:
         """This rank's part."""
@@ -148,11 +172,14 @@ class Resampling(DynamicSampling):
         self._was_short = is_short
         if not is_short:
             return
+        share = self._trainer.args.dynamic_sampling_variance_share
+        little = f", or they had little of the variance (dynamic_sampling_variance_share={share:g})" * (share < 1)
         text = (
             f"dynamic_sampling='resample' found {found} of the {wanted} groups of a rollout in {len(attempts)} "
-            f"attempts ({sum(len(verdict.informative) for verdict in attempts)} prompts); all completions of the "
-            "other prompts were correct, or none was. Give prompts of fitting difficulty, write more completions for "
-            "each (num_generations), or raise dynamic_sampling_max_attempts or dynamic_sampling_factor."
+            f"attempts ({sum(len(verdict.chosen) for verdict in attempts)} prompts); all completions of the "
+            f"other prompts were correct, or none was{little}. Give prompts of fitting difficulty, write more "
+            "completions for each (num_generations), or raise dynamic_sampling_max_attempts or "
+            "dynamic_sampling_factor."
         )
         if self._trainer.args.dynamic_sampling_exhausted == "error":
             raise CannotContinueError(
@@ -180,6 +207,10 @@ class Resampling(DynamicSampling):
             state = torch.load(path, weights_only=True)
             self._stream.load_state_dict(state["prompts"])
             self._waiting = fitting(self._trainer, state["waiting"], state.get("reward_names"))
+            if self._stream.solved and self._trainer.args.dynamic_sampling_solved_pass_rate is None:
+                text = "%d prompts that were solved are drawn again: dynamic_sampling_solved_pass_rate is not set now."
+                logger.warning(text, len(self._stream.solved))
+                self._stream.solved.clear()
             return
         rollouts = -(-micro_batches_done(self._trainer) // steps_per_rollout(self._trainer))
         self._stream.draw(rollouts)

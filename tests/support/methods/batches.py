@@ -27,6 +27,7 @@ def answering(*questions):
 
 
 IN_THE_LOSS, ON_ROLLOUTS, REPLACING = answering(*OF_BATCHES), answering(*OF_ROLLOUTS), answering("advantages")
+SCALING = answering("scales")
 
 
 def method(name, **options):

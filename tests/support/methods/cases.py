@@ -278,6 +278,31 @@ CASES["rsi"] = Case(
 )
 
 
+def entropic(batch, strength=0.2):
+    sizes = {1: 1 - strength, -1: 1 + strength, 0: 1.0}
+    signs = {i: (row.item() > 0) - (row.item() < 0) for i, row in enumerate(batch.advantages)}
+    return {(i, t): sizes[signs[i]] for i, t in batch.mask.bool().nonzero().tolist()}
+
+
+CASES["entropic"] = Case(
+    neutral=[{"entropic_strength": 0.0}],
+    lively={"entropic_strength": 0.5},
+    wrong={"entropic_strength": [-1.1, 1.1, math.nan, "0.1"]},
+    weights=[(entropic, {})],
+)
+
+
+CASES["clip_bounds"] = Case(  # the oracle of its weights is a loss: tests/shaping/methods/test_clip_bounds.py
+    lively={"clip_bounds_epsilon_low": 1e-3, "clip_bounds_epsilon_high": 1e-3},
+    wrong={
+        "clip_bounds_epsilon_low": [0.0, 1.0, math.nan],
+        "clip_bounds_epsilon_high": [0.0, math.inf],
+        "clip_bounds_strength": [-3.1, 3.1, "1"],
+    },
+    needs=UNCLIPPED,
+)
+
+
 def threshold(name, value):
     """The setting of what counts as correct, for a method that asks."""
     return {"correct_threshold": value} if name in SHAPERS and SHAPERS[name].tells_correct else {}

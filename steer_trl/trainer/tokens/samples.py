@@ -16,8 +16,9 @@ from steer_trl import runlog
 from steer_trl.shaping import Shaped, TokenBatch
 from steer_trl.trainer.groups import own_rows, total_reward
 from steer_trl.trainer.inputs import REWARDS, ROWS
-from steer_trl.trainer.log.token_export import line_of, token_numbers
+from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.rollout import RolloutShaping
+from steer_trl.trainer.tokens.export import line_of, token_numbers
 from steer_trl.trainer.trl import GRPOTrainer, steps_per_rollout
 from steer_trl.validation import from_state
 
@@ -75,7 +76,16 @@ class TokenLog:
         """Keep the lines of the micro-batch `inputs`; write them at the end of an optimizer step. Collective."""
         if not self.is_looking or not self._trainer.model.training:
             return
-        trainer, args = self._trainer, self._trainer.args
+        with guard(self._trainer, "A look at single tokens has failed"):
+            self._lines += self._lines_of(inputs, batch, result)
+        self._seen += 1
+        is_over = self._seen == self._trainer.args.steps_per_generation
+        if self._trainer.accelerator.sync_gradients or is_over:
+            self._write()
+        self.is_looking = not is_over
+
+    def _lines_of(self, inputs: dict[str, Any], batch: TokenBatch, result: Shaped | None) -> list[dict[str, Any]]:
+        trainer, args, lines = self._trainer, self._trainer.args, []
         size, numbers = trainer.num_generations, token_numbers(inputs, batch, result)
         for row in (inputs[ROWS] < args.log_tokens_groups * size).nonzero().flatten().tolist():
             place, rewards = int(inputs[ROWS][row]), inputs[REWARDS][row].tolist()
@@ -91,12 +101,8 @@ class TokenLog:
                 "reward": total_reward(trainer, inputs[REWARDS][row : row + 1]).item(),
                 "rewards": dict(zip(trainer.reward_func_names, rewards, strict=True)),
             }
-            self._lines.append(line_of(trainer, inputs, batch, numbers, row, known))
-        self._seen += 1
-        is_over = self._seen == args.steps_per_generation
-        if trainer.accelerator.sync_gradients or is_over:
-            self._write()
-        self.is_looking = not is_over
+            lines.append(line_of(trainer, inputs, batch, numbers, row, known))
+        return lines
 
     def _is_due(self, step: int) -> bool:
         """Whether a multiple of the interval, or the first step, is among those of the rollout that begins now."""

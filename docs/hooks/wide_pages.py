@@ -1,0 +1,12 @@
+"""Pages with wide tables give their own contents' column to them: at 1280 pixels no table is cut off."""
+
+from typing import Any
+
+WIDE = ("methods.md", "metrics.md", "settings.md", "scaling.md", "recipes.md", "evidence/index.md")
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Hide the table of contents beside a wide page."""
+    if page.file.src_uri in WIDE:
+        page.meta["hide"] = [*page.meta.get("hide", []), "toc"]
+    return markdown

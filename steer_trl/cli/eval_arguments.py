@@ -1,0 +1,176 @@
+"""What `steer-trl eval` is given, each setting with its range, and what cannot be combined."""
+
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+
+from steer_trl.cli.checks import model_complaints
+from steer_trl.cli.overwrite import model_above
+from steer_trl.cli.rewards import MATH, load_rewards
+from steer_trl.cli.sentences import lacking
+from steer_trl.data.instructions import PAPERS
+from steer_trl.data.loader import argument_complaints
+from steer_trl.evaluation.backends import has_vllm
+from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, benchmark_complaints
+from steer_trl.evaluation.judges import Judge, as_judge
+from steer_trl.evaluation.sampling import Sampling, load_samplings
+from steer_trl.evaluation.yaml_files import SUFFIXES, read_names
+from steer_trl.hub.results import card_complaints
+from steer_trl.redact import changed
+from steer_trl.rewards import MathReward
+from steer_trl.validation import at_least, one_of, refuse
+
+BATCH_SIZES = {"transformers": 32, "vllm": 4096}
+
+
+@dataclass
+class EvalArguments:
+    """What to evaluate, on what, and how. The defaults are the paper's."""
+
+    model_name_or_path: str = field(metadata={"help": "Folder of a saved model, or its name on the Hub."})
+    output_dir: str = field(metadata={"help": "Folder for the results; one that holds an evaluation is resumed."})
+    benchmarks: list[str] = field(
+        default_factory=lambda: list(PAPER_SAMPLES),
+        metadata={"help": "NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES each; --list lists the names."},
+    )
+    limit: int | None = field(
+        default=None, metadata={"help": "Problems of each benchmark, from the first; by default all."}
+    )
+    model_revision: str | None = field(default=None, metadata={"help": "Commit of the model on the Hub."})
+    dtype: str = field(default="auto", metadata={"help": "auto, bfloat16, float16 or float32."})
+    backend: str = field(default="auto", metadata={"help": "vllm, transformers, or auto: vLLM where it is installed."})
+    temperature: float = field(
+        default=1.0, metadata={"help": "Sampling temperature; 0 is greedy, one sample per problem."}
+    )
+    top_p: float = field(default=0.7, metadata={"help": "Share of the probability mass that is drawn from."})
+    top_k: int = field(default=0, metadata={"help": "Most probable tokens that are drawn from; 0 for all."})
+    samplings: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Several ways to draw, in the place of temperature, top_p and top_k: papers, greedy, t1 "
+            "(temperature 1), t0.5 (any other), or a YAML file of names and settings. Each has a folder of its name."
+        },
+    )
+    max_tokens: int = field(default=3072, metadata={"help": "Tokens at which a completion is cut off."})
+    seed: int = field(default=0, metadata={"help": "Seed of the samples."})
+    batch_size: int | None = field(
+        default=None, metadata={"help": "Completions drawn at once; 32 with Transformers, 4096 with vLLM."}
+    )
+    answer_format: str = field(
+        default="boxed", metadata={"help": "boxed, answer_line for a last line 'Answer: ...', or either of them."}
+    )
+    instruction: str | None = field(
+        default=None,
+        metadata={
+            "help": "A custom wording, with {problem} once; or a YAML file with one for each benchmark by name; or "
+            "papers, how the papers' test files ask, with --answer_format either."
+        },
+    )
+    judge: str = field(
+        default=MATH,
+        metadata={
+            "help": "math, the check of the boxed answer, or the import path of a reward function, such as "
+            "my.module.f: what it gives more than 0 is correct. It is given every column of the benchmark as it is."
+        },
+    )
+    timeout: float = field(default=5.0, metadata={"help": "Seconds of CPU time that judging one answer may take."})
+    tensor_parallel_size: int = field(default=1, metadata={"help": "GPUs that vLLM splits the model over."})
+    gpu_memory_utilization: float = field(default=0.9, metadata={"help": "Share of a GPU's memory that vLLM takes."})
+    max_model_length: int | None = field(default=None, metadata={"help": "Prompt and completion, tokens, for vLLM."})
+    overwrite: bool = field(default=False, metadata={"help": "Start over in a folder that holds an evaluation."})
+    write_card: bool = field(
+        default=False, metadata={"help": "Write the results into the card (README.md) in the model's folder."}
+    )
+
+    def __post_init__(self) -> None:
+        needed = [field for field in fields(self) if field.default is MISSING and field.default_factory is MISSING]
+        empty = [field for field in needed if not getattr(self, field.name)]
+        refuse([lacking(f"--{field.name}", field.metadata["help"]) for field in empty], "steer-trl eval")
+        complaints = one_of("backend", self.backend, ("auto", "vllm", "transformers"))
+        complaints += one_of("dtype", self.dtype, ("auto", "bfloat16", "float16", "float32"))
+        if self.backend == "auto":
+            self.backend = "vllm" if has_vllm() else "transformers"
+        if self.backend == "vllm" and not has_vllm():
+            complaints.append("backend='vllm' needs vLLM, which is not installed here: pip install 'steer_trl[vllm]'")
+        if self.backend == "vllm" and Path(self.model_name_or_path, "adapter_config.json").exists():
+            complaints.append(
+                f"backend='vllm' cannot be combined with the LoRA adapter {self.model_name_or_path!r}. Merge it into "
+                "its base first, or use --backend transformers."
+            )
+        if self.backend == "transformers" and self.tensor_parallel_size != 1:
+            complaints.append(
+                f"tensor_parallel_size={self.tensor_parallel_size} cannot be combined with backend='transformers', "
+                "which would ignore it. Start several processes with accelerate launch."
+            )
+        complaints += [
+            f"{name}={getattr(self, name)!r} cannot be combined with backend='transformers', which would ignore it. "
+            "Leave it unset, or use --backend vllm."
+            for name in ("max_model_length", "gpu_memory_utilization")
+            if self.backend == "transformers" and name in changed(self)
+        ]
+        if self.batch_size is None:
+            self.batch_size = BATCH_SIZES.get(self.backend)
+        else:
+            complaints += at_least("batch_size", self.batch_size, 1)
+        wordings = self.wording.values() if isinstance(self.wording, dict) else [self.wording]
+        for wording in wordings:
+            own = None if wording == PAPERS else wording
+            complaints += argument_complaints(self.answer_format, own, self.limit)
+        if self.instruction == PAPERS and self.answer_format != "either":
+            complaints.append(
+                f"answer_format must be 'either' with instruction='papers', which asks in two ways, got "
+                f"{self.answer_format!r}. Add --answer_format either."
+            )
+        complaints += self._idle_complaints()
+        _ = self.ways_to_draw  # a file that is wrong is refused now
+        complaints += model_complaints(self.model_name_or_path, self.model_revision) + benchmark_complaints(
+            self.benchmarks
+        )
+        complaints += card_complaints(self.model_name_or_path) if self.write_card else []
+        refuse(complaints + output_complaints(self.output_dir), "steer-trl eval")
+
+    def _idle_complaints(self) -> list[str]:
+        given = changed(self)
+        idle = dict.fromkeys(("temperature", "top_p", "top_k"), "samplings") if self.samplings else {}
+        idle |= dict.fromkeys(("instruction", "answer_format"), f"judge={self.judge!r}") if self.judge != MATH else {}
+        return [
+            f"{name}={given[name]!r} cannot be combined with {other}, with which it would be ignored. Leave it unset."
+            for name, other in idle.items()
+            if name in given
+        ]
+
+    @cached_property
+    def wording(self) -> str | dict[str, str] | None:
+        """The wording around each problem, or one for each benchmark."""
+        if self.instruction is None or not self.instruction.endswith(SUFFIXES):
+            return self.instruction
+        return read_names(self.instruction, "instruction", str, "wordings, such as {math500: 'Solve: {problem}'}")
+
+    @cached_property
+    def ways_to_draw(self) -> dict[str, Sampling]:
+        """How completions are drawn, by name; that of a single way is empty."""
+        if self.samplings:
+            return load_samplings(self.samplings, max_tokens=self.max_tokens, seed=self.seed)
+        return {"": Sampling(self.temperature, self.top_p, self.top_k, self.max_tokens, self.seed)}
+
+    def load_judge(self) -> Judge:
+        """Return the judge of what is correct."""
+        if self.judge == MATH:
+            return as_judge(MathReward(timeout=self.timeout, answer_format=self.answer_format))
+        (function,) = load_rewards([self.judge], {})
+        return as_judge(function)
+
+
+def output_complaints(folder: str) -> list[str]:
+    """Complain about a folder that is a file, or in which completions would be pushed together with a model."""
+    if not folder.strip():
+        return [f"output_dir must be the name of a folder, got {folder!r}. Give one."]
+    if Path(folder).is_file():
+        return [f"output_dir={folder!r} must be a folder, and is a file. Give another one."]
+    model = model_above(Path(folder))
+    if model is None:
+        return []
+    return [
+        f"output_dir={folder!r} must not be in a model's folder: what is written there would be pushed with the model "
+        f"in {str(model)!r}. Give another one, or one that begins with an underscore: {str(model / '_eval')!r}."
+    ]

@@ -1,0 +1,42 @@
+"""The keys of the log that other code reads, by name: alarms, the terminal, the report, the card, the experiments.
+
+What computes a number writes its key out; what reads one takes it from here.
+"""
+
+LOSS = "loss"
+GRAD_NORM = "grad_norm"
+LEARNING_RATE = "learning_rate"
+REWARD = "reward"
+REWARD_STD = "reward_std"
+ENTROPY = "entropy"
+CLIPPED_RATIO = "completions/clipped_ratio"
+FRAC_REWARD_ZERO_STD = "frac_reward_zero_std"
+NUM_TOKENS = "num_tokens"
+"""TRL's and Transformers'."""
+
+ROLLOUT_ENTROPY = "rollout_entropy"
+ENTROPIES = (ROLLOUT_ENTROPY, ENTROPY)
+"""Of the policy: of whole rollouts before any update with them, or else of the tokens in the loss."""
+START_ENTROPY = "rollout_entropy/start"
+
+WEIGHT_MEAN = "shaping/weight_mean"
+WEIGHT_MIN = "shaping/weight_min"
+WEIGHT_MAX = "shaping/weight_max"
+SHARE_CHANGED = "shaping/share_changed"
+RELATIVE_CHANGE = "shaping/relative_change"
+ROLLOUT_ADVANTAGE_CHANGE = "rollout_advantage_change"
+
+GATE = "stare/gate"
+SATURATED = "stare/saturated"
+STARE_TARGET = "stare/target_entropy"
+
+HELD_TARGET = "hold_entropy/target"
+HELD_REFERENCE = "hold_entropy/reference"
+HELD_ERROR = "hold_entropy/error"
+STRENGTH = "hold_entropy/strength"
+OUT_OF_REACH = "hold_entropy/out_of_reach"
+
+HIDDEN = "dynamic_sampling/hidden"
+OUT_OF_BOUNDS = "sanity/out_of_bounds"
+UNANSWERED = "math_reward/unanswered"
+GENERATED_TOKENS = "generated_tokens"

@@ -1,0 +1,28 @@
+"""The entropy that a run began with, as its log has it: what alarms, terminal, report and card compare with."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from steer_trl.diagnostics.keys import names
+from steer_trl.validation import is_number
+
+
+def start_entropy(entries: Iterable[Mapping[str, Any]], before: float | None = None) -> float | None:
+    """Return the entropy that a run began with, nats per token, or `None` where nothing is logged yet.
+
+    It is what the run logs as such last (`trainer/log/start_entropy.py`). A log that has no such key, of another
+    trainer or of a run that scores no rollout, begins with its first entropy.
+
+    Args:
+        entries (`Iterable[Mapping]`): entries of the log, in order.
+        before (`float`, *optional*): what this function has returned of earlier ones.
+    """
+    for entry in entries:
+        keys = (names.START_ENTROPY,) if before is not None else (names.START_ENTROPY, *names.ENTROPIES)
+        before = next((float(entry[key]) for key in keys if _is_finite(entry.get(key))), before)
+    return before
+
+
+def _is_finite(value: Any) -> bool:
+    return is_number(value) and math.isfinite(value)

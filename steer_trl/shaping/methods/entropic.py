@@ -1,0 +1,68 @@
+"""EntroPIC, arXiv 2511.15248: bad completions, which raise the entropy, against good ones, which lower it.
+
+    A_hat = (1 - s) A for A > 0,   (1 + s) A for A < 0
+
+s > 0 keeps entropy and s < 0 spends it; at s = 1 only bad completions are trained on, at s = -1 only good ones, which
+is the switch of Entrocraft (2604.26326), at twice the weight. The authors move s by a controller of their own; here
+`hold_entropy` moves it, or it stays. They also weight only tokens that the policy was nearly sure of; their threshold
+could not be verified, and all tokens take part here. A completion's tokens stay in proportion: choose it where token
+weights are too noisy, and watch the reward, as much of one side is given up where s is large.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.conflicts import idle_conflicts
+from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.batch import TokenBatch
+
+
+@dataclass
+class EntropicOptions(ShapingConfig):
+    """Settings of `"entropic"`."""
+
+    entropic_strength: float = option(
+        0.2,
+        "s: how much more bad completions count, and good ones less; below 0 the other way round. hold_entropy moves "
+        "it.",
+        "[-1, 1]",
+    )
+
+
+class Entropic(Shaper[EntropicOptions]):
+    """Weights by the sign of the advantage; its strength is how far they are from 1."""
+
+    options = EntropicOptions
+    paper = Paper(
+        "EntroPIC: Towards Stable Long-Term Training of LLMs via Entropy Stabilization with Proportional-Integral "
+        "Control",
+        "Kai Yang and Xin Xu and Yangkun Chen and Weijie Liu and Jiafei Lyu and Zichuan Lin and Deheng Ye and "
+        "Saiyong Yang",
+        2025,
+        "2511.15248",
+    )
+    per_token = False
+    strengths = (-1.0, 1.0)
+
+    def __init__(self, args: EntropicOptions) -> None:
+        super().__init__(args)
+        self.strength = args.entropic_strength
+
+    @classmethod
+    def conflicts(cls, args: EntropicOptions) -> list[str]:
+        """Refuse a strength of one's own where it is moved."""
+        held = args.hold_entropy is not None, "hold_entropy", "the regulator sets it"
+        return idle_conflicts(args, [("entropic_strength", *held)])
+
+    @property
+    def active(self) -> bool:
+        """False where both sides have weight 1."""
+        return self.strength != 0
+
+    def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
+        """Return 1 - s on positive advantages, 1 + s on negative ones, 1 where the log-probability is not finite."""
+        return torch.where(batch.logps.isfinite(), 1 - self.strength * batch.advantages.sign(), 1.0)

@@ -1,0 +1,126 @@
+"""The registry of the log: every key that the code writes has a row, and every row of ours a place that writes it."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from support import ROOT
+
+from steer_trl.diagnostics import RULES
+from steer_trl.diagnostics.estimators import CORRELATION
+from steer_trl.diagnostics.keys import KEYS, PANELS, SUMMED, is_read_by_alarms, names
+from steer_trl.diagnostics.no_learning import SMALLEST_STEP
+
+REGISTRY = ROOT / "steer_trl/diagnostics/keys"
+SOURCES = sorted(path for path in ROOT.glob("steer_trl/**/*.py") if REGISTRY not in path.parents)
+BY_NAME = {key.name: key for key in KEYS}
+OWN = {key.name for key in KEYS if key.origin in ("training", "diagnostics")}
+BELOW_1 = ("frac_reward_zero_std", "completions/clipped_ratio", "math_reward/unanswered")  # else rules look no further
+LOG_WRITERS = ("shaping", "diagnostics", "trainer", "rewards")
+
+
+def strings(path):
+    """The strings of a file that stand alone: the texts of docstrings and messages are longer than a key."""
+    return {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+
+
+STRINGS = {path: strings(path) for path in SOURCES}
+
+
+def is_key(value):
+    return isinstance(value, str) and re.fullmatch(r"[a-z_]+(/[a-z_0-9.]+)+", value) is not None
+
+
+def test_every_key_that_is_written_has_a_row():
+    written = {
+        value
+        for path, values in STRINGS.items()
+        if path.relative_to(ROOT / "steer_trl").parts[0] in LOG_WRITERS
+        for value in values
+        if is_key(value)
+    }
+    assert {"clip_cov/dropped", "stare/gate", "quadrants/positive_expected", "math_reward/timed_out"} <= written
+    files = {value for value in written if value.endswith((".md", ".jsonl", ".json"))}
+    assert written - files <= BY_NAME.keys()
+
+
+def test_what_is_appended_to_the_log_by_a_plain_word_has_a_row():
+    found = [re.findall(r'append_to_log\([\w.]+, \{"(\w+)"', path.read_text()) for path in SOURCES]
+    words = {word for some in found for word in some}
+    assert words == {"rollout_entropy", "rollout_advantage_change"} and words <= BY_NAME.keys()
+
+
+@pytest.mark.parametrize("name", sorted(OWN))
+def test_a_key_of_ours_is_named_in_the_code_that_computes_it_and_nowhere_else(name):
+    assert len([path for path in SOURCES if name in STRINGS[path]]) == 1
+
+
+def test_a_key_of_trls_is_named_at_most_where_it_is_replaced():
+    """`entropy`, `learning_rate` and the like are names of other things as well."""
+    theirs = [key.name for key in KEYS if key.origin == "TRL" and re.search("/|frac_", key.name) and not key.family]
+    assert "frac_reward_zero_std" in theirs
+    named = Counter(name for name in theirs for path in SOURCES if name in STRINGS[path])
+    assert max(named.values()) <= 1
+
+
+def test_the_script_of_the_page_names_no_key():
+    script = "".join(path.read_text() for path in ROOT.glob("steer_trl/report/*.js"))
+    quoted = set(re.findall(r'"([^"\n]+)"', script))
+    assert not quoted & {name for name in BY_NAME if re.search(r"[/_]", name)}
+    used = set(re.findall(r"DATA\.names\.(\w+)", script))
+    assert used and used <= vars(names).keys()
+
+
+def test_a_key_has_one_row():
+    assert len(BY_NAME) == len(KEYS)
+    assert all(bool(key.label) != bool(key.family) for panel in PANELS for key in panel.keys)
+    assert len({panel.title for panel in PANELS}) == len(PANELS)
+    stands_for = {key.instead_of for key in KEYS if key.instead_of}
+    assert stands_for <= BY_NAME.keys()
+
+
+def test_the_alarms_read_the_keys_that_say_so():
+    """Each rule is measured with a log that notes what it is asked for."""
+
+    class Asked(dict):
+        def __init__(self):
+            numbers = {key.name: 1.0 for key in KEYS} | dict.fromkeys(BELOW_1, 0.5)
+            highest = {f"highest {key}": value for key, value in numbers.items()}
+            super().__init__({"first": 1.0} | numbers | highest)  # of the first, types are checked
+            self.keys_asked = set()
+
+        def __getitem__(self, key):
+            self.keys_asked.add(key)
+            return super().__getitem__(key)
+
+        def __contains__(self, key):
+            self.keys_asked.add(key)
+            return super().__contains__(key)
+
+        def get(self, key, default=None):
+            self.keys_asked.add(key)
+            return super().get(key, default)
+
+    for rule in RULES:
+        log = Asked()
+        rule.measure(log)
+        asked = {key.removeprefix("highest ") for key in log.keys_asked} - {"first", SMALLEST_STEP}
+        rows = {key.name for key in KEYS if rule.name in key.alarms and not key.family}
+        assert rows == asked, rule.name
+    assert {alarm for key in KEYS for alarm in key.alarms} == {rule.name for rule in RULES}
+    assert is_read_by_alarms("rewards/mine/std") and not is_read_by_alarms("rewards/mine")
+    assert is_read_by_alarms("entropy") and not is_read_by_alarms("kl")
+
+
+def test_what_is_summed_is_of_ours_and_has_its_estimator():
+    assert SUMMED.keys() <= OWN
+    assert SUMMED["entropy/predicted_correlation"] is CORRELATION
+    assert not [name for name in SUMMED if name.startswith(("stare/", "hold_entropy/", "dynamic_sampling/"))]
+
+
+def test_the_registry_and_the_report_are_read_without_torch():
+    code = "import sys; import steer_trl.report.data, steer_trl.curves; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

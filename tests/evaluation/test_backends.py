@@ -1,0 +1,72 @@
+"""How Transformers draws: seeds, greedy, top-p, and where a saved model ends a text."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from support.eval_command import other_eos
+
+from steer_trl.evaluation import Sampling
+from steer_trl.evaluation.backends import TransformersGenerator, prompt_token_ids, saved_eos_token_ids
+from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+
+
+@pytest.fixture(scope="module")
+def generator():
+    tokenizer = tiny_tokenizer()
+    model = tiny_qwen2(tokenizer)
+    model.generation_config.repetition_penalty = 100.0  # a habit of the model that must not be mixed in
+    return TransformersGenerator(model, tokenizer)
+
+
+class TestTransformersBackEnd:
+    PROMPTS = [[{"role": "user", "content": text}] for text in ("1+1?", "a longer problem than that")]
+
+    def test_seeds(self, generator):
+        sampling = Sampling(max_tokens=12)
+        state = torch.get_rng_state()
+        drawn = generator(self.PROMPTS, sampling, seed=0)
+        assert drawn == generator(self.PROMPTS, sampling, seed=0) != generator(self.PROMPTS, sampling, seed=1)
+        assert torch.equal(torch.get_rng_state(), state)
+        assert all(one.num_tokens == 12 if one.truncated else one.num_tokens <= 12 for one in drawn)
+
+    def test_greedy_is_the_most_probable_token(self, generator):
+        drawn = generator(self.PROMPTS[:1], Sampling(temperature=0.0, max_tokens=4), seed=0)[0]
+        ids = prompt_token_ids(generator.tokenizer, self.PROMPTS[:1])[0]
+        start = len(ids)
+        for _ in range(drawn.num_tokens):
+            with torch.no_grad():
+                ids = [*ids, generator.model(torch.tensor([ids])).logits[0, -1].argmax().item()]
+        assert generator.tokenizer.decode(ids[start:], skip_special_tokens=True) == drawn.text
+
+    @pytest.mark.parametrize("sampling", [Sampling(temperature=0.0), Sampling(top_k=1), Sampling(top_k=2)])
+    def test_is_greedy_where_all_samples_are_the_same(self, generator, sampling):
+        prompts = self.PROMPTS[:1] * 16
+        drawn = generator(prompts, replace(sampling, max_tokens=12), seed=0)
+        assert sampling.is_greedy is (len(set(drawn)) == 1)
+
+    def test_top_p_draws_from_the_head_only(self, generator):
+        greedy = generator(self.PROMPTS, Sampling(temperature=0.0, max_tokens=6), seed=0)
+        assert generator(self.PROMPTS, Sampling(top_p=1e-6, max_tokens=6), seed=3) == greedy
+
+    def test_no_padding_token(self, generator):
+        tokenizer = tiny_tokenizer()
+        tokenizer.pad_token = None
+        drawn = TransformersGenerator(generator.model, tokenizer)(self.PROMPTS, Sampling(max_tokens=4), seed=0)
+        assert len(drawn) == 2
+
+    def test_no_chat_template(self, generator):
+        tokenizer = tiny_tokenizer()
+        tokenizer.chat_template = None
+        with pytest.raises(ValueError, match="has no chat template"):
+            TransformersGenerator(generator.model, tokenizer)(self.PROMPTS, Sampling(), seed=0)
+
+
+def test_saved_eos_token_ids(tiny_folder, tmp_path):
+    model = shutil.copytree(tiny_folder, tmp_path / "model")
+    assert saved_eos_token_ids(str(model)) == [1]
+    other_eos(model)
+    assert saved_eos_token_ids(str(model)) == [1, 5]
+    (model / "generation_config.json").unlink()
+    assert saved_eos_token_ids(str(model)) == [1]

@@ -1,0 +1,213 @@
+"""`steer-trl eval`: resumed after a kill, in several ways to draw, by any judge, with an instruction for each."""
+
+import json
+import shutil
+import signal
+
+import pytest
+from datasets import Dataset
+from support import SHARED, processes
+from support.eval_command import arguments, other_eos, other_template, other_tokenizer
+
+from steer_trl.cli.arguments import MathArguments
+from steer_trl.cli.compare import main as compare
+from steer_trl.cli.eval_arguments import EvalArguments
+from steer_trl.cli.evaluate import run
+from steer_trl.countdown.task import countdown_reward, problems
+from steer_trl.data.instructions import INSTRUCTIONS, OF_THE_PAPERS, with_instruction
+from steer_trl.evaluation import load_benchmarks
+
+
+@pytest.fixture(scope="module")
+def aime24(tmp_path_factory):
+    """The real file where it is; else a stand-in of its size."""
+    real = SHARED / "data/aime24.parquet"
+    if real.exists():
+        return real
+    path = tmp_path_factory.mktemp("data") / "aime24.parquet"
+    Dataset.from_list([{"problem": f"What is {i}+1?", "answer": str(i + 1)} for i in range(30)]).to_parquet(path)
+    return path
+
+
+class TestCommand:
+    def test_killed_half_way_and_gone_on_with(self, tiny_folder, aime24, tmp_path):
+        def arguments(folder, module="steer_trl.cli"):
+            sizes = ["--max_tokens", 16, "--batch_size", 16, "--output_dir", tmp_path / folder]
+            model = ["--model_name_or_path", tiny_folder, "--benchmarks", f"aime24={aime24}@8"]
+            return ["-m", module, "eval", *model, *sizes]
+
+        done = processes.run(*arguments("whole"))
+        assert "aime24" in done.stdout and "Wrote" in done.stdout
+        killed = processes.run(*arguments("cut", "support.killed_eval"), check=False)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        drawn = (tmp_path / "cut/completions.jsonl").read_text().count("\n")
+        assert drawn == 7 * 16 and not (tmp_path / "cut/summary.json").exists()
+        processes.run(*arguments("cut"))
+        for name in ("completions.jsonl", "summary.json", "settings.json"):
+            assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+        metrics = json.loads((tmp_path / "whole/summary.json").read_text())["benchmarks"]["aime24"]
+        assert (metrics["problems"], metrics["samples"]) == (30, 8)
+
+    def test_greedy_is_avg_at_1(self, tiny_folder, sums, tmp_path, caplog):
+        summary = run(arguments(tiny_folder, tmp_path, f"{sums}@2", temperature=0.0))
+        assert "avg@1" in summary["benchmarks"]["sums"]["metrics"]
+        assert summary["settings"]["benchmarks"]["sums"]["samples"] == 1
+        assert (tmp_path / "completions.jsonl").read_text().count("\n") == 4
+        assert [record.message for record in caplog.records if "greedy" in record.message] == [
+            "Sampling is greedy: one sample per problem, not sums@2, is drawn."
+        ]
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (other_template, r"\(prompt_token_ids: '\w{16}' there, '\w{16}' here\)"),
+            (other_tokenizer, r"\(prompt_token_ids: '\w{16}' there, '\w{16}' here\)"),
+            (other_eos, r"\(eos_token_ids: \[1\] there, \[1, 5\] here\)"),
+            (None, r"\(timeout: 5.0 there, 4.0 here\)"),
+        ],
+    )
+    def test_of_another_model_or_prompt_nothing_is_resumed(self, tiny_folder, sums, tmp_path, change, message):
+        model = shutil.copytree(tiny_folder, tmp_path / "model")
+        run(arguments(model, tmp_path / "out", f"{sums}@2"))
+        if change:
+            change(model)
+        with pytest.raises(ValueError, match=message):
+            run(arguments(model, tmp_path / "out", f"{sums}@2", timeout=5.0 if change else 4.0))
+
+    def test_of_another_commit_nothing_is_resumed(self, tiny_folder, sums, tmp_path, monkeypatch):
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+        repository = tmp_path / "models--us--tiny"
+        (repository / "refs").mkdir(parents=True)
+        for commit in ("a" * 40, "b" * 40):
+            shutil.copytree(tiny_folder, repository / "snapshots" / commit)
+        (repository / "refs/main").write_text("a" * 40)
+        run(arguments("us/tiny", tmp_path / "out", f"{sums}@2"))
+        run(arguments("us/tiny", tmp_path / "out", f"{sums}@2"))  # nothing is left to draw
+        (repository / "refs/main").write_text("b" * 40)
+        with pytest.raises(ValueError, match=r"\(model_commit: 'a{40}' there, 'b{40}' here\)"):
+            run(arguments("us/tiny", tmp_path / "out", f"{sums}@2"))
+
+    def test_two_processes_measure_what_one_does(self, tiny_folder, tmp_path):
+        path = tmp_path / "sums.jsonl"
+        path.write_text("".join(f'{{"problem": "{i}+1=", "answer": "{i + 1}"}}\n' for i in range(5)))
+        model = [
+            "--model_name_or_path",
+            tiny_folder,
+            "--benchmarks",
+            f"{path}@2",
+            "--max_tokens",
+            8,
+            "--batch_size",
+            4,
+        ]
+        for folder, engine in (("one", None), ("two", processes.TWO_PROCESSES)):
+            processes.run("-m", "steer_trl.cli", "eval", *model, "--output_dir", tmp_path / folder, engine=engine)
+        for name in ("completions.jsonl", "summary.json"):
+            assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+    @pytest.mark.parametrize(
+        ("wrong", "message"),
+        [
+            ({"backend": "tgi"}, "backend='tgi' is unknown"),
+            ({"backend": "vllm"}, "backend='vllm' needs vLLM, which is not installed here"),
+            (
+                {"backend": "transformers", "tensor_parallel_size": 2},
+                "tensor_parallel_size=2 cannot be combined with backend='transformers'",
+            ),
+            ({"batch_size": 0}, "batch_size must be >= 1, got 0"),
+            ({"dtype": "int8"}, "dtype='int8' is unknown"),
+        ],
+    )
+    def test_refusals(self, wrong, message):
+        with pytest.raises(ValueError, match=message):
+            EvalArguments("model", "out", **wrong)
+
+
+def test_the_headline_columns_come_out_of_one_evaluation(tiny_folder, sums, tmp_path, capsys):
+    """Accuracy with top-p 0.7 and greedy, pass@16 and different solutions at temperature 1, on a model of math."""
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for seed, folder in enumerate(folders):
+        found = run(arguments(tiny_folder, folder, f"{sums}@16", samplings=["papers", "greedy", "t1"], seed=seed))
+    assert list(found) == ["papers", "greedy", "t1"]
+    metrics = {name: one["benchmarks"]["sums"]["metrics"] for name, one in found.items()}
+    assert "avg@16" in metrics["papers"] and next(iter(metrics["greedy"])) == "avg@1"
+    assert {"avg@16", "pass@16", "distinct@16"} <= metrics["t1"].keys()
+    for name in found:
+        settings = json.loads((folders[0] / name / "settings.json").read_text())
+        assert settings["sampling"]["temperature"] == (0 if name == "greedy" else 1)
+        assert len((folders[0] / name / "completions.jsonl").read_text().splitlines()) == (
+            4 if name == "greedy" else 64
+        )
+    drawn = {name: (folders[0] / name / "completions.jsonl").read_text() for name in ("papers", "t1")}
+    assert drawn["papers"] != drawn["t1"]
+    capsys.readouterr()
+    compare([str(folder) for folder in folders])
+    shown = capsys.readouterr().out
+    assert all(f"\n{name}\n" in f"\n{shown}" for name in found) and shown.count("num_tokens") == 3
+
+
+def test_one_way_to_draw_among_several_draws_what_it_does_alone(tiny_folder, sums, tmp_path):
+    run(arguments(tiny_folder, tmp_path / "alone", f"{sums}@16"))
+    run(arguments(tiny_folder, tmp_path / "several", f"{sums}@16", samplings=["greedy", "papers"]))
+    alone, several = (tmp_path / name / "completions.jsonl" for name in ("alone", "several/papers"))
+    assert alone.read_text() == several.read_text()
+
+
+def test_any_task_is_evaluated_by_its_own_reward(tiny_folder, tmp_path):
+    path = tmp_path / "task.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in problems("test")[:6]))
+    judge = "steer_trl.countdown.task.countdown_reward"
+    found = run(arguments(tiny_folder, tmp_path / "out", f"{path}@2", judge=judge, samplings=["t1", "t2"]))
+    assert found["t2"]["benchmarks"]["task"]["problems"] == 6 and found["t1"]["settings"]["judge"] == judge
+    entries = [json.loads(line) for line in (tmp_path / "out/t1/completions.jsonl").read_text().splitlines()]
+    prompts = {row["id"]: row["prompt"] for row in problems("test")}
+    rewards = countdown_reward([prompts[e["id"]] for e in entries], [e["completion"] for e in entries])
+    assert [entry["correct"] for entry in entries] == [reward > 0 for reward in rewards]
+
+
+def test_each_benchmark_has_its_own_instruction(tiny_folder, sums, tmp_path):
+    wordings = tmp_path / "wordings.yaml"
+    wordings.write_text("sums: 'Only {problem}'\n")
+    run(arguments(tiny_folder, tmp_path / "out", f"{sums}@16", instruction=str(wordings)))
+    plain, own = (
+        arguments(tiny_folder, tmp_path / "x", f"{sums}@16", instruction=one) for one in (None, str(wordings))
+    )
+    assert plain.wording is None and own.wording == {"sums": "Only {problem}"}
+    wordings.write_text("other: '{problem}'\n")
+    with pytest.raises(ValueError, match="instruction: 'other' is no benchmark of"):
+        run(arguments(tiny_folder, tmp_path / "y", f"{sums}@16", instruction=str(wordings)))
+
+
+def test_the_papers_test_files_ask_each_benchmark_in_their_way(tiny_folder, tmp_path):
+    names = {name: tmp_path / f"{name}.jsonl" for name in (*OF_THE_PAPERS, "mine")}
+    for path in names.values():
+        path.write_text(json.dumps({"problem": "1+1=", "answer": "2"}) + "\n")
+    of_each = [f"{name}={path}" for name, path in names.items()]
+    asked = {b.name: b.dataset[0]["prompt"][-1]["content"] for b in load_benchmarks(of_each, "either", "papers")}
+    assert asked["math500"] == asked["minerva"] == asked["olympiadbench"] == "1+1="
+    assert (
+        asked["aime24"] == asked["aime25"] == asked["amc23"] == with_instruction("1+1=", INSTRUCTIONS["answer_line"])
+    )
+    assert asked["mine"] == with_instruction("1+1=", INSTRUCTIONS["boxed"])  # no file of the papers'
+    with pytest.raises(ValueError, match="answer_format must be 'either' with instruction='papers'"):
+        arguments(tiny_folder, tmp_path / "x", of_each[0], instruction="papers")
+    args = MathArguments(eval_benchmarks=of_each[:1], eval_instruction="papers")
+    evaluation = args.load_evaluation(max_tokens=8)
+    assert [v.correct for v in evaluation.judge(["Answer: 2"], [{"solution": "2"}])] == [True]
+    assert evaluation.benchmarks[0].dataset[0]["prompt"][-1]["content"] == asked["aime24"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"samplings": ["greedy"], "temperature": 0.5}, "temperature=0.5 cannot be combined with samplings"),
+        ({"samplings": ["gredy"]}, "Did you mean 'greedy'"),
+        (
+            {"judge": "my.judge", "answer_format": "answer_line"},
+            "answer_format='answer_line' cannot be combined with judge",
+        ),
+    ],
+)
+def test_settings_that_are_refused(tiny_folder, sums, tmp_path, wrong, message):
+    with pytest.raises(ValueError, match=message):
+        arguments(tiny_folder, tmp_path / "out", f"{sums}@16", **wrong)

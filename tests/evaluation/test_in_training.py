@@ -1,0 +1,210 @@
+"""The same evaluation during training: what is logged, the best checkpoint, and a training that it leaves alone."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from accelerate import Accelerator
+from datasets import Dataset
+from support.runs import same_parameters
+from trl.generation.vllm_generation import VLLMGeneration
+
+from steer_trl import SteerGRPOTrainer
+from steer_trl.evaluation import Benchmark, BenchmarkEvaluation, Sampling, load_benchmarks, load_samplings
+from steer_trl.report.evaluations import evaluated
+from steer_trl.report.read import find_runs
+from steer_trl.trainer.generation import TrainerGenerator
+
+
+class TestDuringTraining:
+    @pytest.fixture
+    def evaluation(self, tmp_path, judge):
+        path = tmp_path / "sums.jsonl"
+        path.write_text("".join(f'{{"problem": "{i}+1=", "answer": "{i + 1}"}}\n' for i in range(3)))
+        benchmarks = load_benchmarks([f"sums={path}@2", f"more={path}@1"], instruction="{problem}")
+        return BenchmarkEvaluation(benchmarks, Sampling(max_tokens=4), judge)
+
+    FIELDS = {"eval_strategy": "steps", "eval_steps": 1, "max_steps": 2}
+
+    def test_logs_chooses_the_best_and_leaves_training_alone(self, train, evaluation, tmp_path):
+        plain = train(SteerGRPOTrainer, max_steps=2)
+        trainer = train(
+            SteerGRPOTrainer,
+            **self.FIELDS,
+            save_strategy="steps",
+            save_steps=1,
+            metric_for_best_model="sums_num_tokens",
+            trainer_arguments={"benchmarks": evaluation},
+        )
+        assert same_parameters(plain, trainer)
+        logs = [log for log in trainer.state.log_history if "eval_sums_avg@2" in log]
+        assert [log["step"] for log in logs] == [1, 2]
+        keys = {
+            "eval_sums_pass@2",
+            "eval_sums_maj@2",
+            "eval_more_avg@1",
+            "eval_average_avg",
+            "eval_average_num_tokens",
+        }
+        assert keys <= logs[0].keys()
+        assert "eval_reward" not in logs[0]
+        assert trainer.state.best_metric == max(log["eval_sums_num_tokens"] for log in logs)
+        for step, log in zip((1, 2), logs, strict=True):
+            folder = Path(trainer.args.output_dir, "benchmarks", f"step-{step}")
+            summary = json.loads((folder / "summary.json").read_text())
+            assert summary["benchmarks"]["sums"]["metrics"]["num_tokens"][0] == log["eval_sums_num_tokens"]
+            assert len((folder / "completions.jsonl").read_text().splitlines()) == 9
+
+    @pytest.mark.parametrize("named", [False, True], ids=["one", "named"])
+    def test_beside_an_eval_dataset(self, train, evaluation, prompts, named):
+        data = prompts.select(range(2))
+        trainer = train(
+            SteerGRPOTrainer,
+            **self.FIELDS,
+            trainer_arguments={"benchmarks": evaluation, "eval_dataset": {"x": data, "y": data} if named else data},
+        )
+        log = trainer.state.log_history
+        assert sum("eval_sums_avg@2" in entry for entry in log) == 2
+        assert sum("eval_reward" in entry for entry in log) == (4 if named else 2)
+
+    def test_what_is_logged_of_training_stays(self, train, evaluation):
+        """TRL empties the metrics it thinks are meant; those of training must not end in an evaluation's log."""
+        fields = {"max_steps": 3, "logging_steps": 3}
+        plain = train(SteerGRPOTrainer, **fields).state.log_history[0]
+        trainer = train(SteerGRPOTrainer, **self.FIELDS | fields, trainer_arguments={"benchmarks": evaluation})
+        log = trainer.state.log_history
+        assert not any("reward" in entry for entry in log if "eval_sums_avg@2" in entry)
+        trained = next(entry for entry in log if "reward" in entry)
+        assert all(trained[key] == plain[key] for key in ("reward", "entropy", "shaping/weight_mean", "num_tokens"))
+
+    def test_a_data_set_given_by_hand_is_what_is_evaluated(self, make_trainer, evaluation, prompts):
+        trainer = make_trainer(SteerGRPOTrainer, **self.FIELDS, trainer_arguments={"benchmarks": evaluation})
+        assert "eval_sums_avg@2" in trainer.evaluate()
+        metrics = trainer.evaluate(prompts.select(range(2)))
+        assert "eval_loss" in metrics and "eval_sums_avg@2" not in metrics
+
+    def test_the_habits_of_training_and_of_the_model_stay_out(self, make_trainer, evaluation):
+        def measure(habits, **fields):
+            trainer = make_trainer(
+                SteerGRPOTrainer, **self.FIELDS, **fields, trainer_arguments={"benchmarks": evaluation}
+            )
+            trainer.model.generation_config.update(**habits)
+            return {key: value for key, value in trainer.evaluate().items() if "sums" in key}
+
+        plain = measure({})
+        assert measure({"min_p": 0.9999, "no_repeat_ngram_size": 1}) == plain
+        assert measure({}, generation_kwargs={"typical_p": 0.01}) == plain
+
+    def test_the_engine_is_given_back_its_own_sampling(self, make_trainer, evaluation):
+        trainer = make_trainer(SteerGRPOTrainer, **self.FIELDS, trainer_arguments={"benchmarks": evaluation})
+        before = trainer.generation_config
+        seen = []
+        generate = trainer._generate_single_turn
+        trainer._generate_single_turn = lambda *a, **k: (
+            seen.append(trainer.generation_config.to_dict()) or generate(*a, **k)
+        )
+        trainer.evaluate()
+        assert {(c["top_p"], c["temperature"], c["max_new_tokens"]) for c in seen} == {(0.7, 1.0, 4)}
+        assert trainer.generation_config is before and before.top_p == 1.0
+
+    def test_greedy_draws_one_sample(self, make_trainer, evaluation, caplog):
+        greedy = BenchmarkEvaluation(evaluation.benchmarks, Sampling(temperature=0.0, max_tokens=4), evaluation.judge)
+        trainer = make_trainer(
+            SteerGRPOTrainer,
+            **self.FIELDS,
+            metric_for_best_model="sums_avg@1",
+            trainer_arguments={"benchmarks": greedy},
+        )
+        metrics = trainer.evaluate()
+        assert "eval_sums_avg@1" in metrics and not any("@2" in key for key in metrics)
+        assert "one sample per problem, not sums@2, is drawn" in caplog.text
+
+    def test_tools_have_no_loop_here(self, make_trainer, evaluation):
+        def add(a: int, b: int) -> int:
+            """Add.
+
+            Args:
+                a: one
+                b: other
+            """
+            return a + b
+
+        with pytest.raises(ValueError, match=r"benchmarks cannot be combined with tools: .* Leave benchmarks unset"):
+            make_trainer(SteerGRPOTrainer, trainer_arguments={"benchmarks": evaluation, "tools": [add]})
+
+    def test_the_regex_of_training_stays_out(self):
+        """TRL's own vLLM client code, up to the request that it would send."""
+        asked = []
+
+        def request(prompts, features, **sampling):
+            asked.append(sampling)
+            return {"prompt_ids": prompts, "completion_ids": prompts, "logprobs": None}
+
+        vllm = object.__new__(VLLMGeneration)
+        training = {"structured_outputs_regex": "[0-9]+", "generation_kwargs": {"stop": "x"}, "min_p": 0.5}
+        vars(vllm).update(
+            {"mode": "server", "accelerator": Accelerator(cpu=True), "vllm_client": SimpleNamespace(generate=request)}
+            | {"temperature": 2.0, "top_p": 0.1, "top_k": 3, "repetition_penalty": 9.0, "max_completion_length": 8}
+            | {"logprobs": 0}
+            | training
+        )
+        generator = TrainerGenerator(SimpleNamespace(use_vllm=True, vllm_generation=vllm))
+        with generator._engine_samples(Sampling(max_tokens=4)):
+            vllm.generate([[1]], None, 1)
+        vllm.generate([[1]], None, 1)
+        benchmark, training_again = asked
+        assert benchmark == {
+            **{"n": 1, "temperature": 1.0, "top_p": 0.7, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0},
+            **{"max_tokens": 4, "logprobs": 0, "structured_outputs_regex": None, "generation_kwargs": {}},
+        }
+        assert training.items() <= training_again.items()
+
+    @pytest.mark.parametrize("metric", ["sums_avg@32", "eval_sums", "loss", "avg"])
+    def test_a_best_metric_that_nobody_measures(self, make_trainer, evaluation, metric):
+        with pytest.raises(ValueError, match=r"metric_for_best_model must be one of .*sums_avg@2.* got"):
+            make_trainer(
+                SteerGRPOTrainer,
+                **self.FIELDS,
+                metric_for_best_model=metric,
+                trainer_arguments={"benchmarks": evaluation},
+            )
+
+
+def test_several_samplings_during_training(train, tmp_path):
+    rows = [{"id": str(i), "prompt": f"{i}+1=", "answer": str(i + 1)} for i in range(3)]
+
+    def ends_in_one(completions, **_):
+        return [float("1" in text) for text in completions]
+
+    evaluation = BenchmarkEvaluation(
+        [Benchmark("sums", Dataset.from_list(rows), 4)], load_samplings(["greedy", "t1"], max_tokens=4), ends_in_one
+    )
+    trainer = train(
+        SteerGRPOTrainer,
+        max_steps=2,
+        eval_strategy="steps",
+        eval_steps=1,
+        save_strategy="steps",
+        save_steps=1,
+        load_best_model_at_end=True,
+        metric_for_best_model="sums_t1_pass@4",
+        trainer_arguments={"benchmarks": evaluation},
+    )
+    logged = [entry for entry in trainer.state.log_history if "eval_sums_t1_avg@4" in entry]
+    assert [entry["step"] for entry in logged] == [1, 2] and "eval_sums_greedy_avg@1" in logged[0]
+    assert evaluation.num_samples == 3 * (1 + 4)
+    lines = (tmp_path / "run/benchmarks/step-2/t1/completions.jsonl").read_text().splitlines()
+    right = [json.loads(line)["correct"] for line in lines]
+    assert len(right) == 12 and sum(right) / 12 == pytest.approx(logged[1]["eval_sums_t1_avg@4"])
+    shown = evaluated(*find_runs([tmp_path / "run"]))
+    assert shown.step == 2 and set(shown.intervals) == {key for key in logged[0] if key.startswith("eval_sums_")}
+    card = (tmp_path / "run/checkpoint-2/README.md").read_text()
+    assert "temperature 0.0" in card and "temperature 1.0, top-p 1.0" in card
+    with pytest.raises(ValueError, match=r"metric_for_best_model must be one of .*sums_greedy_avg@1"):
+        train(
+            SteerGRPOTrainer,
+            eval_strategy="steps",
+            metric_for_best_model="sums_avg@4",
+            trainer_arguments={"benchmarks": evaluation},
+        )

@@ -1,0 +1,74 @@
+"""Draw, judge, write down: every cut is resumed to the same file, and the judge decides."""
+
+import pytest
+from datasets import Dataset
+
+from steer_trl.data import load_math_dataset
+from steer_trl.evaluation import Benchmark, Completion, Records, Sampling, evaluate
+from steer_trl.rewards import MathReward
+
+
+class Script:
+    """A back end that knows what it will say: a function of prompt, seed and place in the batch."""
+
+    is_collective = False
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, prompts, sampling, seed):
+        self.calls.append(seed)
+        return [Completion(rf"\boxed{{{(seed + i) % 5}}}", 3 + seed % 9, i % 7 == 0) for i, _ in enumerate(prompts)]
+
+
+@pytest.fixture
+def benchmarks():
+    def rows(count):
+        prompt = [{"role": "user", "content": "?"}]
+        return [
+            {"prompt": prompt, "solution": rf"\boxed{{{i % 3}}}", "id": str(i), "source": "x"} for i in range(count)
+        ]
+
+    return [Benchmark("one", Dataset.from_list(rows(5)), 4), Benchmark("two", Dataset.from_list(rows(3)), 1)]
+
+
+def test_every_cut_goes_on_to_the_same_file(benchmarks, judge, tmp_path):
+    settings = {"a": 1}
+    whole = Records(tmp_path / "whole", settings)
+    entries = evaluate(benchmarks, Script(), judge, Sampling(), 6, whole)
+    assert len(entries) == 23 and [e["batch"] for e in entries] == [i // 6 for i in range(23)]
+    text = (tmp_path / "whole/completions.jsonl").read_text()
+    cuts = [0, 1, len(text) // 3, len(text) // 2, text.index("\n") + 1, len(text) - 1, len(text)]
+    for cut in cuts:
+        folder = tmp_path / str(cut)
+        Records(folder, settings)
+        (folder / "completions.jsonl").write_text(text[:cut])
+        generate = Script()
+        assert evaluate(benchmarks, generate, judge, Sampling(), 6, Records(folder, settings)) == entries
+        assert (folder / "completions.jsonl").read_text() == text
+        assert len(generate.calls) == 4 - (text[:cut].count("\n") // 6 if cut < len(text) else 4)
+
+
+def test_seeds_share_no_batch(benchmarks, judge):
+    drawn = []
+    for seed in range(4):
+        generate = Script()
+        evaluate(benchmarks, generate, judge, Sampling(seed=seed), 6)
+        drawn += generate.calls
+    assert len(set(drawn)) == len(drawn) == 16
+
+
+def test_a_reward_that_judges_by_an_answer_line(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"problem": "1+1?", "answer": "2"}\n')
+    data = load_math_dataset(str(path), answer_format="answer_line")
+
+    def say(prompts, sampling, seed):
+        return [Completion("Answer: 2", 3, False) for _ in prompts]
+
+    say.is_collective = False
+    strict, lenient = MathReward(num_workers=1), MathReward(num_workers=1, answer_format="answer_line")
+    judged = [
+        evaluate([Benchmark("x", data, 1)], say, judge, Sampling(), 4)[0]["correct"] for judge in (strict, lenient)
+    ]
+    assert judged == [False, True]

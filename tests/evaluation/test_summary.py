@@ -1,0 +1,66 @@
+"""From judged samples to a table: by hand."""
+
+import json
+from math import comb, sqrt
+
+import pytest
+
+from steer_trl.evaluation import summarize, table
+
+
+def entry(benchmark, problem, answer, correct, **others):
+    flags = {"timed_out": False, "truncated": answer is None, "num_tokens": 10, "completion": f"It is {answer}."}
+    return (
+        {"benchmark": benchmark, "id": problem, "answer": answer, "vote": answer, "correct": correct} | flags | others
+    )
+
+
+class TestSummary:
+    ENTRIES = [
+        *(entry("a", "0", answer, answer == "1") for answer in ("1", "1", "2", None)),
+        *(entry("a", "1", answer, answer == "7") for answer in ("5", "5", "7", "6")),
+        *(entry("b", "0", answer, answer == "3") for answer in ("3", None)),
+    ]
+
+    def test_by_hand(self):
+        summary = summarize(self.ENTRIES)
+        a, b = summary["benchmarks"]["a"], summary["benchmarks"]["b"]
+        assert (a["problems"], a["samples"], b["problems"], b["samples"]) == (2, 4, 1, 2)
+        means = {key: mean for key, (mean, _) in a["metrics"].items()}
+        assert means == {
+            "avg@4": (2 / 4 + 1 / 4) / 2,
+            "pass@2": pytest.approx(((1 - comb(2, 2) / comb(4, 2)) + (1 - comb(3, 2) / comb(4, 2))) / 2),
+            "pass@4": 1.0,
+            "maj@4": 0.5,
+            "distinct@4": 1.0,  # "It is 1." twice, and "It is 7."
+            "unanswered": 1 / 8,
+            "truncated": 1 / 8,
+            "timed_out": 0.0,
+            "num_tokens": 10.0,
+        }
+        assert b["metrics"]["avg@2"] == (0.5, None)  # one problem has no interval
+        average = summary["average"]
+        assert average["avg"][0] == pytest.approx((3 / 8 + 1 / 2) / 2) and average["avg"][1] is None
+        assert set(average) == {"avg", "maj", "pass@2", "unanswered", "truncated", "timed_out", "num_tokens"}
+        json.dumps(summary, allow_nan=False)
+
+    def test_interval_of_the_average(self):
+        entries = [entry(name, str(i), "1", i % 2 == 0) for name in "ab" for i in range(4)]
+        half = 1.96 * sqrt(1 / 3) / 2
+        assert summarize(entries)["average"]["avg"] == pytest.approx((0.5, sqrt(2 * half**2) / 2))
+
+    def test_table(self):
+        lines = table(summarize(self.ENTRIES)).splitlines()
+        assert lines[0].split() == [
+            "benchmark",
+            "problems",
+            "avg@k",
+            "maj@k",
+            "pass@k",
+            "distinct",
+            "unanswered",
+            "truncated",
+            "tokens",
+        ]
+        assert lines[1].split()[:6] == ["a", "2", "@4:", "37.5", "±24.5", "50.0"] and " 1.00 " in lines[1]
+        assert lines[3].startswith("average")

@@ -1,0 +1,31 @@
+"""`hold_entropy` in the trainer: one setting is enough, and its level is that of the training's progress."""
+
+import pytest
+
+from steer_trl import SteerGRPOTrainer
+
+
+def test_one_setting_trains_and_the_card_states_with_what(train, tmp_path):
+    trainer = train(SteerGRPOTrainer, hold_entropy=0.5, max_steps=2)
+    assert list(trainer.shapers) == ["stare"]
+    entry = trainer.state.log_history[0]
+    assert entry["hold_entropy/strength"] == 0 and entry["stare/amplify"] == 1  # until the level is known
+    trainer.create_model_card()
+    card = (tmp_path / "run/README.md").read_text()
+    assert "stare" in trainer.tags and "hold_entropy" not in trainer.tags
+    for line in ("advantage_shaping: stare", "stare_variant: C2", "stare_gate: none", "hold_entropy: 0.5"):
+        assert line in card
+
+
+@pytest.mark.parametrize("epochs", [{"max_steps": 4}, {"max_steps": -1, "num_train_epochs": 0.5}])
+def test_the_level_falls_with_the_share_of_the_steps_that_are_done(train, prompts, epochs):
+    """Also where the number of steps is that of epochs; a rollout of two steps has one level."""
+    falls = {"hold_entropy": 3.0, "hold_entropy_final": 1.0, "hold_entropy_decay_start": 0.25}
+    settings = falls | epochs | {"hold_entropy_unit": "nats", "steps_per_generation": 4}
+    trainer = train(SteerGRPOTrainer, advantage_shaping="repo_r", **settings)
+    steps = trainer.state.max_steps
+    assert steps >= 4
+    logged = [entry for entry in trainer.state.log_history if "hold_entropy/target" in entry]
+    for step, entry in enumerate(logged):
+        share = max((step - step % 2) / steps - 0.25, 0) / 0.75
+        assert entry["hold_entropy/target"] == pytest.approx(3 - 2 * share)
