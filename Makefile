@@ -14,7 +14,7 @@ QUICK := $(WORKERS) --ignore tests/distributed --ignore tests/notebooks
 DOCS := .venv-docs
 
 NEWEST := .venv-newest
-NEWEST_RUN := $(subst $(BIN),$(NEWEST)/bin,$(RUN))
+NEWEST_RUN := $(subst $(VENV)/,$(NEWEST)/,$(RUN))
 
 VLLM := .venv-vllm
 VLLM_RUN := TORCH_EXTENSIONS_DIR=$(CURDIR)/$(VLLM)/torch_extensions OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
