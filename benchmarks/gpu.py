@@ -132,7 +132,7 @@ def trained(tiny: bool, method: str, **settings: Any) -> Any:
 
 
 def bf16_training(tiny: bool) -> list[Row]:
-    """Three steps in bf16 autocast against float32: finite numbers, and losses and entropies that agree."""
+    """Three steps in bf16 autocast against float32: finite numbers, and gradients that agree."""
     rows: list[Row] = []
     for method in ("steer, exact change", "stare"):
         logs = [
@@ -142,8 +142,9 @@ def bf16_training(tiny: bool) -> list[Row]:
         numbers = [entry[key] for entry in logs[0] for key in ("loss", "grad_norm", "entropy", "shaping/weight_mean")]
         finite = all(math.isfinite(number) for number in numbers)
         rows.append({"what": f"{method}: numbers are finite", "value": str(finite), "passed": finite})
-        apart = max(abs(a["entropy"] / b["entropy"] - 1) for a, b in zip(*logs, strict=True))
-        rows.append(check(f"{method}: entropy in bf16 against float32", apart, 0.02))
+        apart = max(abs(a["grad_norm"] / b["grad_norm"] - 1) for a, b in zip(*logs, strict=True))
+        rows.append(check(f"{method}: norm of the gradient in bf16 against float32", apart, 0.1))
+        rows.append({"what": f"{method}: bf16 was on", "value": str(apart > 1e-6), "passed": apart > 1e-6})
     return rows
 
 

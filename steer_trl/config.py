@@ -17,11 +17,11 @@ from steer_trl.options.conflicts import idle_conflicts, surrogate_conflicts
 from steer_trl.options.diagnostics import DiagnosticsOptions
 from steer_trl.options.dynamic_sampling import SamplingOptions, sampling_complaints
 from steer_trl.options.trl import trl_complaints
-from steer_trl.options.unused import defaults, unused_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
 from steer_trl.shaping.hold import ENOUGH_GROUPS, hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
+from steer_trl.shaping.unused import defaults, unused_complaints
 from steer_trl.validation import did_you_mean, listed, refuse
 
 logger = logging.getLogger(__name__)

@@ -174,7 +174,8 @@ def _is_entry(line: Mapping[str, Any]) -> bool:
 
 
 def _question(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return flat({name: settings[name] for name in OF_THE_QUESTION if name in settings})
+    idle = {"answer_format"} if "judge" in settings else set()  # which only the check of the boxed answer reads
+    return flat({name: settings[name] for name in OF_THE_QUESTION if name in settings and name not in idle})
 
 
 def _other_problems(one: Evaluation, other: Evaluation) -> list[str]:

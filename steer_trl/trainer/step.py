@@ -15,8 +15,8 @@ from steer_trl.shaping import Loop, Shaper, TokenBatch, compares_tokens, measure
 from steer_trl.trainer.checks.tripwire import WatchedInputs, check_score
 from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, kept_score, token_batch
 from steer_trl.trainer.log.step_log import StepLog
-from steer_trl.trainer.log.token_samples import TokenLog
 from steer_trl.trainer.rollout import RolloutShaping
+from steer_trl.trainer.tokens.samples import TokenLog
 from steer_trl.trainer.trl import GRPOTrainer, micro_batches_done, micro_batches_of_rollout, steps_per_rollout
 
 

@@ -9,7 +9,7 @@ from support.runs import OPEN_STARE, count_reward, same_parameters
 from steer_trl import SteerGRPOTrainer, runlog
 from steer_trl.functional import entropy_sensitivity
 from steer_trl.tiny import tiny_tokenizer
-from steer_trl.trainer.log.token_export import texts_of
+from steer_trl.trainer.tokens.export import texts_of
 
 PRIME_RL = {
     *("schema_version", "token_ids", "position_ids", "loss_mask", "advantages", "inference_logprobs"),

@@ -17,8 +17,8 @@ from steer_trl.shaping import Shaped, TokenBatch
 from steer_trl.trainer.groups import own_rows, total_reward
 from steer_trl.trainer.inputs import REWARDS, ROWS
 from steer_trl.trainer.log.guard import guard
-from steer_trl.trainer.log.token_export import line_of, token_numbers
 from steer_trl.trainer.rollout import RolloutShaping
+from steer_trl.trainer.tokens.export import line_of, token_numbers
 from steer_trl.trainer.trl import GRPOTrainer, steps_per_rollout
 from steer_trl.validation import from_state
 

@@ -1,0 +1,1 @@
+"""Every few optimizer steps, some groups of a rollout token by token."""
