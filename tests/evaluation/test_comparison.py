@@ -81,7 +81,7 @@ def test_the_variance_of_paired_runs_is_that_of_a_two_way_analysis():
     """By the mean squares of Searle, Casella and McCulloch, of the table of differences."""
     rng = np.random.default_rng(5)
     a, b = rng.uniform(size=(2, 4, 30))
-    b += rng.normal(0, 0.3, (4, 1))
+    b += rng.normal(0, 0.3, (4, 1)) + rng.normal(0, 0.5, 30)  # else a part alone is more than the sum less the rest
     d = b - a
     runs, problems = d.shape
     of_runs = problems * ((d.mean(1) - d.mean()) ** 2).sum() / (runs - 1)

@@ -162,7 +162,10 @@ class TestWhole:
         card = (folder / "run/README.md").read_text()
         state = json.loads((folder / "run/checkpoint-3/trainer_state.json").read_text())
         curve = [entry["entropy"] for entry in state["log_history"] if "entropy" in entry]
-        assert f"**{curve[0]:.4f}**" in card and f"**{sum(curve) / 3:.4f}**" in card
+        start = [entry["rollout_entropy/start"] for entry in state["log_history"] if "rollout_entropy/start" in entry][
+            -1
+        ]
+        assert f"**{start:.4f}**" in card and f"**{sum(curve) / 3:.4f}**" in card
         assert "Trained by `hub_run.py`, on 1 process." in card
         assert 'model="tester/whole"' in card and "entropy.png" in card
         assert "apache-2.0, that of the base model's card" in card

@@ -42,7 +42,7 @@ def test_a_run_ends_with_the_rollout_that_spends_its_budget_and_is_evaluated_and
     fields = {"advantage_shaping": "none", "steps_per_generation": 4, "max_steps": 40, "save_strategy": "steps"}
     probe = train(SteerGRPOTrainer, **fields | {"max_steps": 4}, output_dir=str(tmp_path / "probe"))
     first, second = totals(probe).values()
-    budget = (first + second) // 2 + 1
+    budget = int(first + second) // 2 + 1
     trainer = train(SteerGRPOTrainer, max_generated_tokens=budget, **fields | {"save_steps": 3})
     assert trainer.state.global_step == 4 and totals(trainer) == totals(probe)
     assert (tmp_path / "run/checkpoint-4").is_dir()

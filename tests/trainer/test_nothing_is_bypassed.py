@@ -155,8 +155,7 @@ def test_a_batch_with_every_token_masked_still_has_a_backward(train):
     trainer = train(SteerGRPOTrainer, model=None, trainer_arguments={"rollout_func": never_ending}, **settings)
     assert trainer.state.global_step == 4
     assert all(torch.isfinite(parameter).all() for parameter in trainer.model.parameters())
-    assert "shaping/weight_mean" in trainer.state.log_history[0]
-    assert trainer.state.log_history[0]["shaping/weight_mean"] is None
+    assert "shaping/weight_mean" not in trainer.state.log_history[0]  # there was no token to measure
 
 
 def never_ending(prompts, trainer):
