@@ -19,7 +19,15 @@ LONG = {"advantage_shaping": "stare", "max_steps": 52, "learning_rate": 1e-4, "s
 RUNS = {
     "healthy": {"advantage_shaping": "stare", "stare_target_entropy": 3.0, "learning_rate": 1e-4, "max_steps": 22},
     "collapse": {"advantage_shaping": "none", "max_steps": 30},
-    "explosion": {"advantage_shaping": "stare", "stare_gate": "none", "stare_amplify": 20.0, "max_steps": 14},
+    "explosion": {
+        "advantage_shaping": "stare",
+        "stare_gate": "none",
+        "stare_amplify": 20.0,
+        "max_steps": 30,
+        "learning_rate": 2e-3,
+        "per_device_train_batch_size": 16,
+        "num_generations": 2,
+    },
     "idle": {"steer_lambda_min": 0.999, "learning_rate": 1e-4, "max_steps": 22},
     "one_reward": {"learning_rate": 1e-4, "max_steps": 12},
     "weak_gate saturated": LONG | {"stare_adaptive": True, "stare_amplify_max": 1.12},
