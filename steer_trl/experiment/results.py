@@ -105,7 +105,7 @@ def table(results: Mapping[str, Result], timed_against: str | None = None) -> st
     return (
         f"{frame(results, timed_against).to_string()}\n\n"
         f"{problems} problems of the test split, {SAMPLES} samples of each, one if greedy. Entropy in nats per token: "
-        "first step, and mean of the last ten.\n"
+        "what the run began with, and the mean of its last ten steps.\n"
         "± is the half width of the 95 % interval over problems; it does not include seed-to-seed variance."
     )
 
