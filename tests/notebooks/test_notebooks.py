@@ -113,7 +113,7 @@ def test_entropy_on_cpu(tmp_path):
 @pytest.fixture
 def problems(tmp_path):
     path = tmp_path / "problems.jsonl"
-    rows = [{"problem": f"What is {i}+1?", "answer": str(i + 1)} for i in range(1, 5)]
+    rows = [{"problem": f"What is {i}+1?", "answer": str(i + 1)} for i in range(1, 9)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
