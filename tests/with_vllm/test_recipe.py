@@ -20,7 +20,7 @@ def test_starts_from_its_own_yaml(model, problems, tmp_path):
         "steps_per_generation": 4,
         "per_device_eval_batch_size": 64,
         "max_completion_length": 8,
-        "vllm_max_model_length": 256,
+        "vllm_max_model_length": 512,
         "max_steps": 2,
         "save_steps": 2,
         "eval_steps": 2,
