@@ -106,7 +106,8 @@ class MathArguments:
         },
     )
     overwrite_output_dir: bool = field(
-        default=False, metadata={"help": "Start over in a folder that holds a run; remove its checkpoints and logs."}
+        default=False,
+        metadata={"help": "Start over in a folder that contains a run; remove its checkpoints and logs."},
     )
 
     @property
