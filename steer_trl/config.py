@@ -239,7 +239,7 @@ class SteerGRPOConfig(
         if "stare" in methods and self.stare_target_entropy_unit == "initial" and self.stare_target_entropy > 1:
             remarks.append(
                 f"stare: stare_target_entropy={self.stare_target_entropy:g} times the entropy that the run starts "
-                "with is above that, so the gate is open until the entropy has grown as far. For 80 % of it, set 0.8."
+                "with is above that, so the gate is open until the entropy has grown as far. For 80 % of it, use 0.8."
             )
         if self.hold_entropy is not None and self.hold_entropy_unit == "initial" and self.hold_entropy > 1:
             remarks.append(
