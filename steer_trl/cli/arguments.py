@@ -94,7 +94,7 @@ class MathArguments:
     eval_samplings: list[str] | None = field(
         default=None,
         metadata={
-            "help": "Several ways to draw there, in the place of eval_temperature and eval_top_p: papers, greedy, t1 "
+            "help": "Several ways to draw there, instead of eval_temperature and eval_top_p: papers, greedy, t1 "
             "(temperature 1), t0.5 (any other), or a YAML file of names and settings."
         },
     )

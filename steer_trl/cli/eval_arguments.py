@@ -47,7 +47,7 @@ class EvalArguments:
     samplings: list[str] | None = field(
         default=None,
         metadata={
-            "help": "Several ways to draw, in the place of temperature, top_p and top_k: papers, greedy, t1 "
+            "help": "Several ways to draw, instead of temperature, top_p and top_k: papers, greedy, t1 "
             "(temperature 1), t0.5 (any other), or a YAML file of names and settings. Each has a folder of its name."
         },
     )
