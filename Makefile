@@ -100,7 +100,7 @@ test-vllm: $(VLLM)/.installed ## colocated vLLM, real, alone and under ZeRO-3, i
 	$(VLLM_RUN) -m pytest tests/with_vllm -W default
 
 notebooks: install ## execute both notebooks, the one for a GPU scaled down; minutes
-	$(RUN) -m pytest tests/notebooks
+	FULL_NOTEBOOKS=1 $(RUN) -m pytest tests/notebooks
 
 lint: install ## check format, style and types
 	$(BIN)/ruff format --check .
