@@ -148,8 +148,8 @@ RULES = (
         "its higher target. The policy becomes random, and the reward falls with it. Lower stare_amplify, raise "
         "stare_attenuate; use stare_gate='none' only with hold_entropy; lower entropy_coef or learning_rate.",
         compared=(
-            f"`{names.ENTROPY}`, over the lowest `{names.START_ENTROPY}` so far or a target of the method above it, up "
-            "to three times"
+            f"`{names.ENTROPY}`, over the lowest `{names.START_ENTROPY}` so far or a target of the method above it, "
+            "up to three times"
         ),
     ),
     Rule(
