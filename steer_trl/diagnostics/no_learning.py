@@ -14,7 +14,7 @@ from steer_trl.diagnostics.rules import Numbers, Rule, only
 from steer_trl.validation import is_number
 
 SMALLEST_STEP = "smallest_step"
-"""Name of the smallest step that half of the weights can register, where a callback has looked at the weights."""
+"""Name of the learning rate below which half of the weights register no step, where a callback has looked at them."""
 SMALLEST_STEP_OF_FLOAT32 = 1e-9
 ALIKE = 1e-6
 """A standard deviation of rewards that is none: what rounding leaves of equal numbers is below."""
@@ -120,7 +120,7 @@ def gradient_of_differences(log: Numbers) -> dict[str, float]:
 
 
 def step_of_weights(log: Numbers) -> dict[str, float]:
-    """The largest learning rate so far, over the smallest step that half of the weights can register."""
+    """The largest learning rate so far, over the one below which half of the weights register no step."""
     smallest = log.get(SMALLEST_STEP) or SMALLEST_STEP_OF_FLOAT32
     rate = log[highest(names.LEARNING_RATE)]
     return {"value": rate / smallest, "rate": rate, "smallest": smallest}
@@ -250,13 +250,13 @@ NO_LEARNING = (
         "The learning rate moves nothing",
         *(1.0, 2.0, 20),
         step_of_weights,
-        "the learning rate has been at most {rate:.2g}, and half of the weights cannot register a step below "
-        "{smallest:.2g}: it is lost in rounding. Raise learning_rate (full training 1e-6, LoRA 1e-5 and above), look "
-        "whether the scheduler warms up for longer than the run; if the weights are in bfloat16, train them in "
-        "float32 with bf16=True (model_init_kwargs={{'dtype': 'float32'}}).",
+        "the learning rate has been at most {rate:.2g}, and below {smallest:.2g} half of the weights cannot register "
+        "a step (with LoRA: all steps of this run together, merged): it is lost in rounding. Raise learning_rate (full"
+        " training 1e-6, LoRA 1e-5 and above), look whether the scheduler warms up for longer than the run; if the "
+        "weights are in bfloat16, train them in float32 with bf16=True (model_init_kwargs={{'dtype': 'float32'}}).",
         compared=(
-            f"largest `{names.LEARNING_RATE}` so far, over the step that half of the weights can register (1e-9 where "
-            "that is not known)"
+            f"largest `{names.LEARNING_RATE}` so far, over the one below which half of the weights register no step "
+            "(1e-9 where that is not known)"
         ),
     ),
 )
