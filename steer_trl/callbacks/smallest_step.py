@@ -42,6 +42,7 @@ def smallest_step(model: nn.Module | None, args: Any, steps: int) -> float | Non
 
 def trained_adapters(model: nn.Module) -> Iterator[tuple[Tensor, Tensor, Tensor, float]]:
     """Yield the weight, `A`, `B` and the scaling of each layer of PEFT's LoRA whose factors are trained."""
+    layer: Any
     for layer in model.modules():
         for name, factor in getattr(layer, "lora_A", {}).items():
             a, b, weight = factor.weight, layer.lora_B[name].weight, getattr(layer.get_base_layer(), "weight", None)
