@@ -88,7 +88,7 @@ test-newest: $(NEWEST)/.installed ## the same with the newest Transformers that 
 test-distributed: install ## DDP, ZeRO-2, ZeRO-3, FSDP2, splits of a batch and killed runs, on CPU processes
 	$(RUN) -m pytest tests/distributed
 
-test-vllm: $(VLLM)/.installed ## colocated vLLM, real, alone and under ZeRO-3, in an environment of its own
+test-vllm: $(VLLM)/.installed ## real vLLM, colocated, under ZeRO-3 and FSDP2, and as a server, in an environment of its own
 	$(VLLM_RUN) -m pytest tests/with_vllm -W default
 
 notebooks: install ## execute both notebooks, the one for a GPU scaled down; minutes

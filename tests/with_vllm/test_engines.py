@@ -10,7 +10,7 @@ from support.rollouts import moved_since, written_by_the_policy_as_it_was
 from transformers import AutoModelForCausalLM
 
 SCRIPT = Path(__file__).parent / "engine_run.py"
-ENGINES = {"zero3": ("DEEPSPEED", 3)}
+ENGINES = {"zero3": ("DEEPSPEED", 3), "fsdp2": ("FSDP", None)}
 
 
 @pytest.fixture(scope="module", params=ENGINES)
