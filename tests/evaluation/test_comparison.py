@@ -99,6 +99,7 @@ def test_one_model_each_is_the_paired_t_test():
     found, expected = compare_values([a], [b]), stats.ttest_rel(b, a)
     interval = expected.confidence_interval(0.95)
     assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    assert found.p == pytest.approx(expected.pvalue)
     assert found.is_decided == (expected.pvalue < 0.05)
     assert found.difference == pytest.approx(found.b - found.a) and found.problems == 40
 
@@ -133,9 +134,9 @@ def test_the_verdict_follows_from_the_interval(shift, verdict):
 
 def test_equal_answers_have_an_interval_of_nothing():
     same = compare_values([[0.5, 1.0, 0.0]], [[0.5, 1.0, 0.0]])
-    assert (same.low, same.high, same.verdict) == (0, 0, "not decided")
+    assert (same.low, same.high, same.p, same.verdict) == (0, 0, 1, "not decided")
     several = compare_values([[0.5, 0.5]] * 2, [[0.75, 0.75]] * 2)
-    assert (several.low, several.high, several.verdict) == (0.25, 0.25, "higher")
+    assert (several.low, several.high, several.p, several.verdict) == (0.25, 0.25, 0, "higher")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,205 @@
+"""Write docs/evidence/results.md of the published runs: what they end with, and how they differ from the baseline.
+
+    python experiments/evidence/page.py
+
+Every difference is one that `steer-trl compare --paired` prints of the same files.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from statistics import mean
+from typing import Any, NamedTuple
+
+from steer_trl.evaluation.comparison import Difference
+from steer_trl.evaluation.folders import Evaluation, compare_evaluations, read_evaluations
+
+ROOT = Path(__file__).parents[2]
+EVIDENCE = ROOT / "docs/evidence"
+PAGE, INTRODUCTION = EVIDENCE / "results.md", Path(__file__).with_name("introduction.md")
+
+BASELINE = "GRPO, dynamic sampling"
+JUDGED = ("constant level", "falling level")
+"""The arms whose primary measures are corrected for being several."""
+
+PRIMARY = {
+    "accuracy, top-p 0.7": ("papers", "avg@16"),
+    "accuracy, temperature 1": ("t1", "avg@16"),
+    "pass@16, temperature 1": ("t1", "pass@16"),
+}
+SECONDARY = {"accuracy, greedy": ("greedy", "avg@1"), "distinct, temperature 1": ("t1", "distinct@16")}
+VALIDATION = ("accuracy top-p 0.7", "accuracy T=1", "pass@16 T=1")
+"""The primary measures, as a record's validation names them."""
+LAST = 10
+"""Rollouts over which the final entropy is averaged."""
+
+
+class Run(NamedTuple):
+    """A published run: what it was, and its evaluation by the name of the sampling."""
+
+    record: dict[str, Any]
+    evaluations: dict[str, Evaluation]
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """What it has in common with a run of another arm: the seeds of start and training."""
+        return self.record["start"], self.record["seed"]
+
+
+Arms = dict[str, dict[tuple[int, int], Run]]
+
+
+def main() -> None:
+    """Write the page, one part for each task."""
+    parts = [INTRODUCTION.read_text().strip()]
+    for folder in sorted(path for path in EVIDENCE.iterdir() if path.is_dir()):
+        arms = load(folder)
+        tables = [ends(arms), differences(arms), by_start(arms), held(arms), choosing(folder / "choosing")]
+        parts += [f"## {folder.name}", *filter(None, tables)]
+    PAGE.write_text("\n\n".join(parts) + "\n")
+    sys.stdout.write(f"Wrote {PAGE}\n")
+
+
+def load(folder: Path) -> Arms:
+    """The runs of a folder, by arm and pair; the starts are an arm of their own."""
+    arms: Arms = {}
+    for path in sorted(folder.glob("*.json")):
+        run = Run(json.loads(path.read_text()), read_evaluations(path))
+        arms.setdefault(run.record["arm"], {})[run.pair] = run
+    return dict(sorted(arms.items(), key=lambda arm: (_place(arm[0]), arm[0])))
+
+
+def _place(arm: str) -> int:
+    order = ("start", "GRPO", BASELINE, *JUDGED)
+    return order.index(arm) if arm in order else len(order)
+
+
+def ends(arms: Arms) -> str:
+    """What every arm ends with, mean over its runs."""
+    rows = []
+    for arm, runs in arms.items():
+        row = [arm, str(len(runs)), *[""] * 3]
+        if arm != "start":
+            rollouts = [run.record["rollouts"] for run in runs.values()]
+            entropies = [mean(filter(None, rollout["entropy"][-LAST:])) for rollout in rollouts]
+            row[2:] = [f"{mean(run.record['generated_tokens'] for run in runs.values()) / 1e6:.2f}"]
+            row += [f"{mean(rollout['step'][-1] for rollout in rollouts):.0f}", f"{mean(entropies):.3f}"]
+        rows.append(
+            [*row, *(f"{mean(map(_reader(one), runs.values())):.3f}" for one in (PRIMARY | SECONDARY).values())]
+        )
+    text = f"### Where the runs end\n\nEntropy in nats per token, of the groups trained on, last {LAST} rollouts.\n\n"
+    return text + table(["", "runs", "M tokens", "steps", "entropy", *PRIMARY, *SECONDARY], rows)
+
+
+def _reader(measure: tuple[str, str]) -> Any:
+    sampling, metric = measure
+    return lambda run: mean(run.evaluations[sampling].values["test"][metric].values())
+
+
+def differences(arms: Arms) -> str:
+    """Every arm against the baseline: the interval over problems and runs, that over starts, and Holm's verdict."""
+    found = {
+        (arm, name): _difference(arms, arm, measure)
+        for arm in arms
+        if arm not in ("start", BASELINE) and BASELINE in arms
+        for name, measure in (PRIMARY | SECONDARY).items()
+    }
+    decided = {key: one for key, one in found.items() if one is not None}
+    corrected = holm({key: one.p for key, one in decided.items() if key[0] in JUDGED and key[1] in PRIMARY})
+    rows = [
+        [
+            *key,
+            str(one.seeds[0]),
+            f"{one.difference:+.3f}",
+            f"{one.low:+.3f} to {one.high:+.3f}",
+            f"{one.over_starts[0]:+.3f} to {one.over_starts[1]:+.3f}" if one.over_starts else "",
+            _verdict(corrected.get(key)),
+        ]
+        for key, one in decided.items()
+    ]
+    head = ["arm", "measure", "pairs", "difference", "95 %, problems and runs", "95 %, starts alone", "Holm"]
+    return f"### Against {BASELINE}\n\n" + table(head, rows) if rows else ""
+
+
+def _verdict(p: float | None) -> str:
+    return "" if p is None else f"**found** (p {p:.4f})" if p < 0.05 else f"no (p {p:.2f})"
+
+
+def _difference(arms: Arms, arm: str, measure: tuple[str, str]) -> Difference | None:
+    """The arm against the baseline over the pairs that both have."""
+    sampling, metric = measure
+    pairs = sorted(arms[arm].keys() & arms[BASELINE].keys())
+    if len(pairs) < 2:
+        return None
+    a, b = ([arms[name][pair].evaluations[sampling] for pair in pairs] for name in (BASELINE, arm))
+    return compare_evaluations(a, b, paired=True)["test"][metric]
+
+
+def holm(values: dict[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+    """p-values corrected by Holm's method: below 0.05, and all that are smaller, the difference is found."""
+    largest, corrected = 0.0, {}
+    for rank, (key, p) in enumerate(sorted(values.items(), key=lambda item: item[1])):
+        largest = max(largest, min(1.0, (len(values) - rank) * p))
+        corrected[key] = largest
+    return corrected
+
+
+def by_start(arms: Arms) -> str:
+    """The mean difference of each start, of the primary measures."""
+    rows = []
+    for arm in [arm for arm in JUDGED if arm in arms and BASELINE in arms]:
+        pairs = sorted(arms[arm].keys() & arms[BASELINE].keys())
+        for start, of_start in groupby(pairs, key=lambda pair: pair[0]):
+            here = list(of_start)
+            sides = [[arms[name][pair] for pair in here] for name in (BASELINE, arm)]
+            means = [[mean(map(_reader(one), side)) for side in sides] for one in PRIMARY.values()]
+            rows.append([arm, str(start), str(len(here)), *(f"{ours - theirs:+.3f}" for theirs, ours in means)])
+    return "### By start\n\n" + table(["arm", "start", "pairs", *PRIMARY], rows) if rows else ""
+
+
+def held(arms: Arms) -> str:
+    """How far the entropy is from a level that is held, while the level is reached."""
+    rows = []
+    for arm, runs in arms.items():
+        errors = [error for run in runs.values() for error in _errors(run.record)]
+        if errors:
+            share = mean(abs(error) <= 0.1 for error in errors)
+            rows.append([arm, str(len(runs)), f"{mean(map(abs, errors)):.1%}", f"{share:.0%}"])
+    text = "### How well the level was held\n\nOf the rollouts after the first that is at its level.\n\n"
+    return text + table(["arm", "runs", "mean distance", "within 10 %"], rows) if rows else ""
+
+
+def _errors(record: dict[str, Any]) -> Iterable[float]:
+    """Relative distances from the moving level, from the first rollout on that is at or below it."""
+    rollouts = record.get("rollouts", {})
+    if "hold_entropy/target" not in rollouts:
+        return []
+    both = zip(rollouts["rollout_entropy"], rollouts["hold_entropy/target"], strict=True)
+    errors = [entropy / target - 1 for entropy, target in both if entropy is not None and target]
+    reached = next((i for i, error in enumerate(errors) if error <= 0), len(errors))
+    return errors[reached:]
+
+
+def choosing(folder: Path) -> str:
+    """What was tried before the runs that count, by the mean of the primary measures on the validation split."""
+    rows = []
+    for path in folder.glob("*.json"):
+        record = json.loads(path.read_text())
+        if record["arm"] != "start":
+            values = [record["validation"][column][-1][1] for column in VALIDATION]
+            rows.append((mean(values), [record["arm"], *(f"{value:.3f}" for value in values), f"{mean(values):.4f}"]))
+    text = "### What was chosen\n\nOne run each, on the validation split, best first.\n\n"
+    cells = [row for _, row in sorted(rows, reverse=True)]
+    return text + table(["arm", *PRIMARY, "mean"], cells) if rows else ""
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    main()
