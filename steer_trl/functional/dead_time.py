@@ -8,6 +8,7 @@ estimation. Before anything is seen a short dead time is the likelier one. A slo
 late one.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ class DeadTime:
         before = {name: getattr(self, f"_{name}") for name in PARTS}
         must_be = "an array of {} finite numbers"
         taken = {
-            name: from_state(state, name, lambda x, old=old: _is_like(x, old), must_be.format(old.shape))
+            name: from_state(state, name, partial(_is_like, array=old), must_be.format(old.shape))
             for name, old in before.items()
         }
         vars(self).update({f"_{name}": np.array(value, dtype=float) for name, value in taken.items()})
