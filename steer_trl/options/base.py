@@ -81,7 +81,7 @@ class ShapingConfig(GRPOConfig):
         ("step", "exact_step", "micro_batch"),
         "What a token is compared with: the whole optimizer 'step' on all ranks, using the old policy's "
         "log-probabilities and entropies; 'exact_step' uses the current policy's; 'micro_batch' is one micro-batch on "
-        "one rank, as in the authors' codes.",
+        "one rank, as in the authors' code.",
     )
     correct_threshold: float = option(
         0.0,
