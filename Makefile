@@ -96,7 +96,7 @@ test-newest: $(NEWEST)/.installed ## the same with the newest Transformers that 
 test-distributed: install ## DDP, ZeRO-2, ZeRO-3, FSDP2, splits of a batch and killed runs, on CPU processes
 	$(RUN) -m pytest tests/distributed
 
-test-vllm: $(VLLM)/.installed ## colocated vLLM, real, alone and under ZeRO-3, in an environment of its own
+test-vllm: $(VLLM)/.installed ## real vLLM, colocated, under ZeRO-3 and FSDP2, and as a server, in an environment of its own
 	$(VLLM_RUN) -m pytest tests/with_vllm -W default
 
 notebooks: install ## execute both notebooks, the one for a GPU scaled down; minutes
@@ -117,7 +117,7 @@ docs: $(DOCS)/.installed ## build the documentation's site into site/, every lin
 settings: install ## write the tables of settings and methods into docs/, and what type checkers are told
 	$(RUN) docs/hooks/settings_table.py
 
-metrics: install ## write the tables of the log's keys, of the panels and of the alarms into docs/metrics.md
+metrics: install ## write the tables of the log's keys, of the panels and of the alarms into docs/metrics.md and docs/diagnosis.md
 	$(RUN) docs/hooks/metrics_table.py
 
 browser: ## install Debian's Chromium for the test of the report page, where it is missing and this is root

@@ -100,12 +100,17 @@ def test_the_table_of_settings_is_that_of_the_configuration():
 
 
 def test_the_tables_of_metrics_are_those_of_the_registry():
-    page = metrics_table.PAGE.read_text()
-    assert metrics_table.filled(page) == page, "run make metrics"
-    places = re.findall(r"<!-- (\w+): written by make metrics -->", page)
+    page, diagnosis = (path.read_text() for path in metrics_table.PAGES)
+    assert metrics_table.filled(page + diagnosis) == page + diagnosis, "run make metrics"
+    places = re.findall(r"<!-- (\w+): written by make metrics -->", page + diagnosis)
     assert sorted(places) == sorted(metrics_table.tables())  # each of them, once
     assert page.count("\n| `shaping/weight_min`, `shaping/weight_max` |") == 1
     assert page.count("| `collapse` | `entropy`, over `rollout_entropy/start` or") == 1
+    assert diagnosis.count("\n| `truncation` | `completions/clipped_ratio` below 1 | ≥ 0.5 | ≤ 0.35 | 10 |") == 1
+    assert (
+        diagnosis.count("| `no_gradient` | `grad_norm`, where at least a tenth of the groups differ | 0 | > 0 | 10 |")
+        == 1
+    )
 
 
 def test_every_key_of_the_registry_is_explained_once():

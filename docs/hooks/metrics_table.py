@@ -1,23 +1,24 @@
-"""Writes the tables of `docs/metrics.md` from the registry of the log and the rules of the alarms: `make metrics`.
+"""Writes the tables of `docs/metrics.md` and `docs/diagnosis.md` from the registry of the log and the rules of alarms.
 
-A page of the repository and not of the site only, so that it can be read there; `tests/test_docs.py` says when it is
-out of date.
+`make metrics`. They are pages of the repository and not of the site only, so that they can be read there;
+`tests/test_docs.py` says when one is out of date.
 """
 
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from steer_trl.diagnostics import no_learning, rules
 from steer_trl.diagnostics.keys import KEYS, PANELS, Key
-from steer_trl.diagnostics.rules import RULES, Rule
+from steer_trl.diagnostics.rules import Rule
 
-PAGE = Path(__file__).parents[1] / "metrics.md"
+PAGES = [Path(__file__).parents[1] / name for name in ("metrics.md", "diagnosis.md")]
 ORIGINS = ("training", "diagnostics", "benchmarks", "TRL")
 BLOCK = re.compile(r"(<!-- (\w+): written by make metrics -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def tables() -> dict[str, str]:
-    """Each table by the name of its place: one for each origin of keys, the panels, and the alarms."""
+    """Each table by the name of its place: one for each origin of keys, the panels, and the alarms of two kinds."""
     titles = {key.name: panel.title for panel in PANELS for key in panel.keys}
     found = {origin: keys_of([key for key in KEYS if key.origin == origin], titles) for origin in ORIGINS}
     shown = [
@@ -25,7 +26,8 @@ def tables() -> dict[str, str]:
         for panel in PANELS
     ]
     found["panels"] = table(("panel", "keys", "what one sees", "healthy"), shown)
-    found["alarms"] = table(("alarm", "value", "fires at", "armed again at", "steps"), map(alarm, RULES))
+    for place, kind in (("alarms", rules.RULES), ("no_learning", no_learning.NO_LEARNING)):
+        found[place] = table(("alarm", "value", "fires at", "armed again at", "steps"), map(alarm, kind))
     return found
 
 
@@ -49,9 +51,13 @@ def called(key: Key) -> str:
 def alarm(rule: Rule) -> str:
     """One row: what is compared, and with what."""
     fires, clears = ("≥", "≤") if rule.fires > rule.clears else ("≤", "≥")
-    first = "> 0" if rule.fires < 1e-9 else f"{fires} {rule.fires:g}"  # what is less than any share of tokens
-    again = "0" if rule.clears == 0 else f"{clears} {rule.clears:g}"
+    first, again = threshold(fires, rule.fires), threshold(clears, rule.clears)
     return f"| `{rule.name}` | {escaped(rule.compared)} | {first} | {again} | {rule.steps} |"
+
+
+def threshold(sign: str, value: float) -> str:
+    """A threshold of a value that is never below 0: as much as 1e-12 is anything above it."""
+    return "0" if value == 0 else "> 0" if value < 1e-9 else f"{sign} {value:g}".replace("e-0", "e-")
 
 
 def escaped(text: str) -> str:
@@ -72,4 +78,5 @@ def filled(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text()))
+    for path in PAGES:
+        path.write_text(filled(path.read_text()))

@@ -13,7 +13,9 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import runlog
+from steer_trl.callbacks.smallest_step import smallest_step
 from steer_trl.diagnostics import Alarm, Watch
+from steer_trl.diagnostics.no_learning import SMALLEST_STEP
 from steer_trl.validation import listed
 
 logger = logging.getLogger(__name__)
@@ -24,6 +26,13 @@ class Alarms(TrainerCallback):
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
+
+    def on_train_begin(
+        self, args: Any, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
+    ) -> None:
+        """Look at the weights that are trained."""
+        if step := guarded(smallest_step, model, args, state.max_steps):
+            self.watch.note(**{SMALLEST_STEP: step})
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **given: Any) -> None:
         """Judge a line of the log."""

@@ -3,20 +3,15 @@
 import logging
 from typing import Any
 
-import torch
-from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import runlog
 from steer_trl.callbacks.alarms import Alarms, guarded
 from steer_trl.callbacks.run_log import RunLog, description
 from steer_trl.diagnostics import Watch
-from steer_trl.diagnostics.no_learning import SMALLEST_STEP
 from steer_trl.exceptions import InvalidValueError
 
 logger = logging.getLogger(__name__)
-
-TENSORS, ENTRIES = 16, 4096  # of the weights that are looked at
 
 
 class AlarmsCallback(TrainerCallback):
@@ -59,11 +54,10 @@ class AlarmsCallback(TrainerCallback):
         """Begin; a resumed run remembers its log up to its checkpoint."""
         self.on_init_end(args, state, control)  # again, for `add_callback`
         self._log.on_train_begin(args, state, control, model=model)
-        self._alarms.watch = watch = Watch()
-        if step := guarded(smallest_step, model, args):
-            watch.note(**{SMALLEST_STEP: step})
+        self._alarms.watch = Watch()
+        self._alarms.on_train_begin(args, state, control, model=model)
         for entry in state.log_history:
-            guarded(watch.take, runlog.step_of(entry), entry)
+            guarded(self._alarms.watch.take, runlog.step_of(entry), entry)
 
     def on_log(
         self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **_: Any
@@ -78,23 +72,3 @@ class AlarmsCallback(TrainerCallback):
                     "AlarmsCallback reads what GRPO trainers log, and the first line of this log has no 'reward': "
                     "most alarms cannot be given."
                 )
-
-
-def smallest_step(model: nn.Module | None, args: Any) -> float | None:
-    """Return the step that half of some trained weights can just register, by rounding to the nearest.
-
-    A weight changes when it moves by half the distance to its neighbour, and Adam moves each by about the learning
-    rate. `None` where this is not known: other optimizers, and DeepSpeed, which keeps float32 copies of its own.
-    """
-    has_deepspeed = getattr(args, "deepspeed", None) or getattr(args, "deepspeed_plugin", None)
-    if model is None or has_deepspeed or "adam" not in str(args.optim).lower():
-        return None
-    trained = [weight for weight in model.parameters() if weight.requires_grad and weight.is_floating_point()]
-    steps = []
-    for weight in trained[:: max(1, len(trained) // TENSORS)]:
-        local = weight.to_local() if hasattr(weight, "to_local") else weight  # of FSDP's shards, this rank's
-        some = local.detach().flatten()[:ENTRIES]
-        some = some[some != 0].abs().float()  # a weight that is 0 registers anything
-        steps.append(some * torch.finfo(weight.dtype).eps / 2)
-    together = torch.cat([step.cpu() for step in steps]) if steps else torch.empty(0)
-    return together.median().item() if len(together) else None

@@ -127,11 +127,14 @@ def _quiet_launcher(folder: str) -> Iterator[None]:
 
 
 def failure(error: subprocess.CalledProcessError | ChildFailedError, folder: Path) -> Failed:
-    """What the processes have printed, each line once; of a crash, which of them it was."""
-    crashed = sorted(path.stem for path in folder.glob(f"*{CRASHED}"))
-    if crashed:
-        return Failed([f"process {crashed[0]} has crashed; its traceback is above."], 1)
-    said = sorted(folder.glob(f"*{SAID}"), key=lambda path: path.stat().st_mtime)
+    """What the processes have printed, each line once; of a crash, which of them it was.
+
+    The others fail after the first, as they wait for it: a crash that follows what one has printed is no cause.
+    """
+    left = sorted(folder.iterdir(), key=lambda path: (path.stat().st_mtime_ns, path.suffix != CRASHED))
+    if left and left[0].suffix == CRASHED:
+        return Failed([f"process {left[0].stem} has crashed; its traceback is above."], 1)
+    said = [path for path in left if path.suffix == SAID]
     lines = list(dict.fromkeys(line for path in said for line in path.read_text().splitlines()))
     if lines:  # a library says of the others that their connection is closed
         return Failed([line for line in lines if not line.endswith(HINT)] or lines[:1], MISUSE)

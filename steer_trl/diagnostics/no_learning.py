@@ -14,7 +14,7 @@ from steer_trl.diagnostics.rules import Numbers, Rule, only
 from steer_trl.validation import is_number
 
 SMALLEST_STEP = "smallest_step"
-"""Name of the smallest step that half of the weights can register, where a callback has looked at the weights."""
+"""Name of the learning rate below which half of the weights register no step, where a callback has looked at them."""
 SMALLEST_STEP_OF_FLOAT32 = 1e-9
 ALIKE = 1e-6
 """A standard deviation of rewards that is none: what rounding leaves of equal numbers is below."""
@@ -120,7 +120,7 @@ def gradient_of_differences(log: Numbers) -> dict[str, float]:
 
 
 def step_of_weights(log: Numbers) -> dict[str, float]:
-    """The largest learning rate so far, over the smallest step that half of the weights can register."""
+    """The largest learning rate so far, over the one below which half of the weights register no step."""
     smallest = log.get(SMALLEST_STEP) or SMALLEST_STEP_OF_FLOAT32
     rate = log[highest(names.LEARNING_RATE)]
     return {"value": rate / smallest, "rate": rate, "smallest": smallest}
@@ -136,6 +136,7 @@ NO_LEARNING = (
         "None where it cannot judge: TRL's accuracy_reward where it cannot parse the reference solution. Print one "
         "row of the data set, and call the function on a completion that you write yourself.",
         names=named(unscored),
+        compared="functions that have returned `None` only",
     ),
     Rule(
         "unreadable",
@@ -145,6 +146,7 @@ NO_LEARNING = (
         "in {value:.0%} of the completions the reward finds no answer that it can parse, so right ones count as wrong."
         " Prompt and reward disagree about the form: ask for \\boxed{{}} in the prompt, or change what the reward "
         "looks for; a base model may need a chat template or an example. Read some (log_completions=True).",
+        compared=f"`{names.UNANSWERED}`",
     ),
     Rule(
         "never_ends",
@@ -155,6 +157,7 @@ NO_LEARNING = (
         "incorrect; with mask_truncated_completions=True the loss is 0. Raise max_completion_length. If they ramble "
         "on after the answer, the model does not use its end token: a base model without its chat template, or an "
         "eos_token of the tokenizer that is not the one the model was trained to write.",
+        compared=f"`{names.CLIPPED_RATIO}`",
     ),
     Rule(
         "one_reward",
@@ -166,6 +169,7 @@ NO_LEARNING = (
         "task is too hard for this model, or the reward cannot find the answer in the text; call it on an answer that"
         " you write yourself, and read some completions (log_completions=True). If it is the highest: the task is "
         "solved already.",
+        compared=f"largest `{names.REWARD_STD}` since the start",
     ),
     Rule(
         "one_reward_now",
@@ -176,6 +180,7 @@ NO_LEARNING = (
         "any more. If it is the highest, the task is solved: stop, or take harder problems. If not, the policy has "
         "collapsed: look at the entropy and read some completions; go back to an earlier checkpoint, with a lower "
         "learning_rate.",
+        compared=f"`{names.REWARD_STD}`, once it has been above",
     ),
     Rule(
         "constant_reward",
@@ -186,6 +191,7 @@ NO_LEARNING = (
         "teaches nothing. If that is its lowest value, call it on a completion that deserves more; if its highest, "
         "leave the function out.",
         names=named(constant),
+        compared="functions whose `rewards/<function>/std` has been 0 since the start, while others differ",
     ),
     Rule(
         "no_advantage",
@@ -196,6 +202,7 @@ NO_LEARNING = (
         "advantages, the loss and the gradient are 0. Each prompt is always solved or never: take problems of medium "
         "difficulty, raise num_generations or temperature, or leave such groups out (dynamic sampling). If the "
         "completions of a prompt are equal word by word, generation is not sampling.",
+        compared=f"`{names.FRAC_REWARD_ZERO_STD}`, where `{names.REWARD_STD}` is above 0",
     ),
     Rule(
         "truncation",
@@ -205,6 +212,7 @@ NO_LEARNING = (
         "{value:.0%} of the completions are cut off at max_completion_length. A cut answer counts as incorrect, so "
         "the model is taught to be short, or not to end. Raise max_completion_length, look for repetition in the "
         "completions (log_completions=True), or set mask_truncated_completions=True.",
+        compared=f"`{names.CLIPPED_RATIO}` below 1",
     ),
     Rule(
         "dead_groups",
@@ -214,6 +222,7 @@ NO_LEARNING = (
         "in {value:.0%} of the groups all completions have the same reward. Their advantages are 0, and no weight "
         "changes that: there is next to nothing to learn from. Take harder or easier problems, raise num_generations, "
         "set dynamic_sampling='resample', and look whether the reward can tell answers apart at all.",
+        compared="the value of `no_advantage`, below 1",
     ),
     Rule(
         "no_gradient",
@@ -223,6 +232,7 @@ NO_LEARNING = (
         "rewards differ within groups, and the norm of the gradient is 0. Nothing that is trained takes part in the "
         "loss: parameters that are frozen (an adapter that is not trainable), completions that are masked out, or "
         "gradients that underflow in half precision.",
+        compared=f"`{names.GRAD_NORM}`, where at least a tenth of the groups differ",
     ),
     Rule(
         "no_entropy",
@@ -233,15 +243,20 @@ NO_LEARNING = (
         " cannot differ. It was fine-tuned for too long, or the temperature is too low. With a patched trainer the 0 "
         "may mean that no entropies are computed: look whether the completions of a prompt differ "
         "(log_completions=True).",
+        compared=f"`{names.START_ENTROPY}`, or `{names.ENTROPY}` of the first line, nats",
     ),
     Rule(
         "no_step",
         "The learning rate moves nothing",
         *(1.0, 2.0, 20),
         step_of_weights,
-        "the learning rate has been at most {rate:.2g}, and half of the weights cannot register a step below "
-        "{smallest:.2g}: it is lost in rounding. Raise learning_rate (full training 1e-6, LoRA 1e-5 and above), look "
-        "whether the scheduler warms up for longer than the run; if the weights are in bfloat16, train them in "
-        "float32 with bf16=True (model_init_kwargs={{'dtype': 'float32'}}).",
+        "the learning rate has been at most {rate:.2g}, and below {smallest:.2g} half of the weights cannot register "
+        "a step (with LoRA: all steps of this run together, merged): it is lost in rounding. Raise learning_rate (full"
+        " training 1e-6, LoRA 1e-5 and above), look whether the scheduler warms up for longer than the run; if the "
+        "weights are in bfloat16, train them in float32 with bf16=True (model_init_kwargs={{'dtype': 'float32'}}).",
+        compared=(
+            f"largest `{names.LEARNING_RATE}` so far, over the one below which half of the weights register no step "
+            "(1e-9 where that is not known)"
+        ),
     ),
 )

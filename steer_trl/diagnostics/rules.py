@@ -18,6 +18,9 @@ from steer_trl.diagnostics.keys import names
 Numbers = Mapping[str, float]
 """The last known number of each key of the log; where the entropy began also if that is not logged."""
 
+LOWEST_START = f"lowest {names.START_ENTROPY}"
+"""Name of the lowest start that was logged: an explosion within the first rollouts raises their mean itself."""
+
 TARGETS = (names.STARE_TARGET, names.HELD_TARGET)
 """Keys under which methods log the entropy that they hold, nats per token."""
 
@@ -75,8 +78,8 @@ def below_start(log: Numbers) -> dict[str, float]:
 
 
 def above_start(log: Numbers) -> dict[str, float]:
-    """The entropy as a multiple of the first, or of the target where that is higher and within reach."""
-    start = log[names.START_ENTROPY]
+    """The entropy as a multiple of the lowest start, or of the target where that is higher and within reach."""
+    start = log[LOWEST_START]
     level = max([start, *(target for target in targets(log) if target <= 3 * start)])
     return {
         "value": log[names.ENTROPY] / level if level > 0 else math.nan,
@@ -115,7 +118,11 @@ def held_above(log: Numbers) -> dict[str, float]:
 
 def _out_of_reach(log: Numbers, is_this_way: bool) -> dict[str, float]:
     value, target = log[names.OUT_OF_REACH], log[names.HELD_TARGET]
-    numbers = {"entropy": log[names.ENTROPY], "target": target, "strength": log[names.STRENGTH]}
+    numbers = {
+        "entropy": log.get(names.HELD_ENTROPY, log[names.ENTROPY]),
+        "target": target,
+        "strength": log[names.STRENGTH],
+    }
     return {"value": value if is_this_way else 0.0} | numbers
 
 
@@ -145,7 +152,8 @@ RULES = (
         "its higher target. The policy becomes random, and the reward falls with it. Lower stare_amplify, raise "
         "stare_attenuate; use stare_gate='none' only with hold_entropy; lower entropy_coef or learning_rate.",
         compared=(
-            f"`{names.ENTROPY}`, over `{names.START_ENTROPY}` or a target of the method above it, up to three times"
+            f"`{names.ENTROPY}`, over the lowest `{names.START_ENTROPY}` so far or a target of the method above it, "
+            "up to three times"
         ),
     ),
     Rule(

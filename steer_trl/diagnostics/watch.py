@@ -66,6 +66,7 @@ class Watch:
         start = start_entropy([line], self._numbers.get(names.START_ENTROPY))
         if start is not None:
             self._numbers[names.START_ENTROPY] = start
+            self._numbers[rules.LOWEST_START] = min(start, self._numbers.get(rules.LOWEST_START, start))
         return [alarm for rule in self._rules if (alarm := self._judge(rule, step)) is not None]
 
     def _judge(self, rule: Rule, step: int) -> Alarm | None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from trl import GRPOConfig
 
+from steer_trl.functional.held_tokens import HELD_TOKENS
 from steer_trl.validation import each_of, in_interval, listed, one_of
 
 
@@ -99,6 +100,12 @@ class ShapingConfig(GRPOConfig):
         ("initial", "nats"),
         "'initial': a multiple of the mean entropy of the first rollouts, at most 2 (0.8: four fifths of it); or "
         "'nats' per token.",
+    )
+    hold_entropy_tokens: str = choice(
+        "all",
+        HELD_TOKENS,
+        "Which tokens' mean entropy is held: 'all'; those of completions with a 'positive_advantage'; or the fifth "
+        "with the 'top_entropy'. The level, its initial value included, is that of these tokens.",
     )
     hold_entropy_final: float | None = option(
         None,

@@ -11,6 +11,7 @@ from steer_trl.evaluation.backends import generation_settings, until_eos
 from steer_trl.evaluation.sampling import Completion, Prompt, Sampling
 from steer_trl.randomness import kept_random_state
 from steer_trl.trainer.trl import GRPOTrainer, draw, tokenizer_of
+from steer_trl.trainer.vllm_server import naming_server
 
 
 class TrainerGenerator:
@@ -32,7 +33,8 @@ class TrainerGenerator:
             self._engine_samples(sampling),
         ):
             torch.manual_seed(seed)
-            drawn = draw(trainer, prompts)
+            with naming_server(trainer):
+                drawn = draw(trainer, prompts)
         trainer.model.train(was_training)
         return [until_eos(ids, trainer.eos_token_ids, tokenizer_of(trainer)) for ids in drawn]
 

@@ -55,6 +55,7 @@ from steer_trl.trainer.sampling.resample import make_sampling
 from steer_trl.trainer.step import OptimizerStep
 from steer_trl.trainer.tokens.samples import TokenLog
 from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, RewardFunc, forget_rollout
+from steer_trl.trainer.vllm_server import naming_server
 from steer_trl.validation import refuse
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
         with self.first_rewards.checked():
-            generate = self.generated.counted(super()._generate)
+            generate = self.generated.counted(naming_server(self)(super()._generate))
             generated = self.sampling.generated(prompts, generate, super()._calculate_rewards)
         self.rollouts.keep_written(generated)
         return generated

@@ -159,3 +159,9 @@ def draw(trainer: GRPOTrainer, prompts: Sequence[Any]) -> list[list[int]]:
     """Return the tokens of one completion of each prompt, from the engine that the trainer generates with."""
     prompt_ids, images, fields = trainer._tokenize_prompts(list(prompts))
     return [list(ids) for ids in trainer._generate_single_turn(prompt_ids, images, fields, num_generations=1)[0]]
+
+
+def address_of_server(trainer: GRPOTrainer) -> str | None:
+    """Return the address of the vLLM server that this process asks; `None` where it asks none."""
+    client = getattr(getattr(trainer, "vllm_generation", None), "vllm_client", None)
+    return None if client is None else client.base_url

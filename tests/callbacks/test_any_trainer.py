@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from peft import LoraConfig
 from support import ENVIRONMENT
 from support.digits import cut_off, mostly_cut_off, nothing, ones, written
 from support.runs import TINY_RUN, sums
@@ -52,9 +53,11 @@ def certain(model):
     model.model.norm.weight.data *= 1000
 
 
+LORA = LoraConfig(r=4, lora_alpha=8, target_modules="all-linear")
 HALF = {"model": lambda model: model.to(torch.bfloat16), "learning_rate": 1e-6, "max_steps": 22}
 RUNS = {
-    "": {"max_steps": 24},
+    "healthy": {"max_steps": 24},
+    "healthy with an adapter of weights in bfloat16": HALF | {"peft_config": LORA, "learning_rate": 1e-4},
     "unscored": {"reward": no_verdict},
     "unreadable": {"reward": "math", "num_generations": 4},
     "never_ends": {"rollout": cut_off, "max_steps": 8},
@@ -69,6 +72,7 @@ RUNS = {
     "no_entropy": {"model": certain, "max_steps": 2},
     "no_step": {"learning_rate": 1e-12, "max_steps": 22},
     "no_step of weights in bfloat16": HALF,
+    "no_step of an adapter of weights in bfloat16": HALF | {"peft_config": LORA},
 }
 
 
@@ -80,6 +84,7 @@ def watched(make_trainer, tokenizer):
         settings = SIZES | {"max_steps": 13, "lr_scheduler_type": "constant"} | RUNS[name] | others
         prepare, reward = settings.pop("model", None), settings.pop("reward", ones)
         arguments = {"rollout_func": settings.pop("rollout", written), "callbacks": [AlarmsCallback()]}
+        arguments["peft_config"] = settings.pop("peft_config", None)
         arguments["reward_funcs"] = MathReward(num_workers=1) if reward == "math" else reward
         if reward == "math":
             arguments["train_dataset"] = sums().map(lambda row: {"solution": "1"})
@@ -100,7 +105,9 @@ def test_a_death_is_explained_once_and_a_healthy_run_is_left_in_peace(watched, c
     trainer = watched(name)
     with caplog.at_level(logging.WARNING, "steer_trl.callbacks"):
         trainer.train()
-    assert [alarm["alarm"] for alarm in said(trainer.args.output_dir)] == name.split()[:1]
+    assert [alarm["alarm"] for alarm in said(trainer.args.output_dir)] == [
+        word for word in name.split()[:1] if word != "healthy"
+    ]
     heard = [record.getMessage() for record in caplog.records if record.name.startswith("steer_trl.callbacks")]
     assert heard == [f"{alarm['title']}. {alarm['text']}" for alarm in said(trainer.args.output_dir)]
     assert trainer.state.global_step == trainer.args.max_steps
@@ -109,7 +116,7 @@ def test_a_death_is_explained_once_and_a_healthy_run_is_left_in_peace(watched, c
 
 
 def test_every_alarm_is_provoked():
-    assert {rule.name for rule in NO_LEARNING} == {name.split()[0] for name in RUNS if name}
+    assert {rule.name for rule in NO_LEARNING} == {name.split()[0] for name in RUNS} - {"healthy"}
 
 
 def test_the_training_is_that_without_it(make_trainer):

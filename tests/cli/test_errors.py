@@ -545,6 +545,13 @@ class TestFailure:
         found = failure(self.error, tmp_path)
         assert (found.lines, found.code) == (["process 1 has crashed; its traceback is above."], 1)
 
+    def test_a_crash_that_follows_what_another_has_said_is_no_cause(self, tmp_path):
+        (tmp_path / f"1{SAID}").write_text("The vLLM server does not answer any more.\n")
+        (tmp_path / f"0{CRASHED}").touch()
+        os.utime(tmp_path / f"0{CRASHED}", ns=(0, (tmp_path / f"1{SAID}").stat().st_mtime_ns + 1))
+        found = failure(self.error, tmp_path)
+        assert (found.lines, found.code) == (["The vLLM server does not answer any more."], 2)
+
     def test_a_process_that_was_killed(self, tmp_path):
         assert failure(self.error, tmp_path).lines == ["process 0 was ended by signal 9. Its messages are above."]
 

@@ -13,6 +13,7 @@ from steer_trl.diagnostics import RULES
 from steer_trl.diagnostics.estimators import CORRELATION
 from steer_trl.diagnostics.keys import KEYS, PANELS, SUMMED, is_read_by_alarms, names
 from steer_trl.diagnostics.no_learning import SMALLEST_STEP
+from steer_trl.diagnostics.rules import LOWEST_START
 
 REGISTRY = ROOT / "steer_trl/diagnostics/keys"
 SOURCES = sorted(path for path in ROOT.glob("steer_trl/**/*.py") if REGISTRY not in path.parents)
@@ -89,7 +90,7 @@ def test_the_alarms_read_the_keys_that_say_so():
         def __init__(self):
             numbers = {key.name: 1.0 for key in KEYS} | dict.fromkeys(BELOW_1, 0.5)
             highest = {f"highest {key}": value for key, value in numbers.items()}
-            super().__init__({"first": 1.0} | numbers | highest)  # of the first, types are checked
+            super().__init__({"first": 1.0, LOWEST_START: 1.0} | numbers | highest)  # of the first, types are checked
             self.keys_asked = set()
 
         def __getitem__(self, key):
@@ -107,7 +108,7 @@ def test_the_alarms_read_the_keys_that_say_so():
     for rule in RULES:
         log = Asked()
         rule.measure(log)
-        asked = {key.removeprefix("highest ") for key in log.keys_asked} - {"first", SMALLEST_STEP}
+        asked = {re.sub("^(highest|lowest) ", "", key) for key in log.keys_asked} - {"first", SMALLEST_STEP}
         rows = {key.name for key in KEYS if rule.name in key.alarms and not key.family}
         assert rows == asked, rule.name
     assert {alarm for key in KEYS for alarm in key.alarms} == {rule.name for rule in RULES}

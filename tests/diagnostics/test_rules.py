@@ -2,6 +2,7 @@
 
 import math
 import string
+from statistics import fmean
 
 import pytest
 from hypothesis import given
@@ -161,6 +162,18 @@ def test_a_target_is_what_the_run_should_hold():
     absurd = start | {"entropy": 2.9, "stare/target_entropy": 100.0}
     lines = [start | {"stare/target_entropy": 100.0}, *[absurd] * 100]
     assert [alarm for _, alarm in said(Watch(), lines)] == ["explosion"]
+
+
+def test_an_explosion_within_the_rollouts_that_the_start_is_the_mean_of_is_reported():
+    """It raises that mean: 32 rollouts of one prompt, in which the entropy rises to ten times its first value."""
+    entropies = [0.5 + 4.5 * step / 31 for step in range(32)]
+    means = [fmean(entropies[: count + 1]) for count in range(32)]
+    assert 2 * means[-1] > 5.0
+    lines = [{"entropy": h, "rollout_entropy/start": mean} for h, mean in zip(entropies, means, strict=True)]
+    later = [{"entropy": 5.0, "rollout_entropy/start": means[-1]}] * 20
+    assert [alarm for _, alarm in said(Watch(), lines + later)] == ["explosion"]
+    falls = [{"entropy": h, "rollout_entropy/start": h} for h in (0.9, 0.6, 0.5)]
+    assert said(Watch(), [*falls, *[falls[0]] * 40]) == []  # below twice the lowest
 
 
 def test_an_annealed_entropy_is_no_collapse_and_one_that_falls_below_its_level_is():

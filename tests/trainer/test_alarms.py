@@ -6,6 +6,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import torch
 from support.digits import nothing, ones, written
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
@@ -30,6 +31,7 @@ RUNS = {
     },
     "idle": {"steer_lambda_min": 0.999, "learning_rate": 1e-4, "max_steps": 22},
     "one_reward": {"learning_rate": 1e-4, "max_steps": 12},
+    "no_step": {"advantage_shaping": "none", "learning_rate": 1e-6, "max_steps": 22},
     "weak_gate saturated": LONG | {"stare_adaptive": True, "stare_amplify_max": 1.12},
     "out_of_reach": {
         "advantage_shaping": "repo_r",
@@ -58,6 +60,8 @@ def watched(make_trainer, tokenizer):
         model = tiny_qwen2(tokenizer)
         if name == "explosion":  # a policy that is sure of itself
             model.model.norm.weight.data *= 30
+        if name == "no_step":
+            model = model.to(torch.bfloat16)
         arguments = {"reward_funcs": nothing if name == "one_reward" else ones, "rollout_func": written}
         sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "lr_scheduler_type": "constant"}
         settings = sizes | {"diagnostics_steps": 0} | RUNS[name] | others
@@ -89,6 +93,7 @@ def test_every_alarm_is_provoked():
     assert {rule.name for rule in RULES} == {word for name in RUNS for word in name.split()} - {
         "healthy",
         "one_reward",
+        "no_step",
     }
 
 

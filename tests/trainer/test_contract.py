@@ -18,6 +18,7 @@ from support import ENVIRONMENT, ROOT
 from support.runs import same_parameters
 from transformers import Trainer
 from trl import GRPOTrainer
+from trl.generation.vllm_client import VLLMClient
 from trl.generation.vllm_generation import VLLMGeneration
 from trl.kernels import chunked_logprob
 from trl.models.utils import disable_gradient_checkpointing
@@ -238,6 +239,11 @@ SHAPES = {
             *("temperature", "top_p", "top_k", "min_p", "repetition_penalty"),
             *("max_completion_length", "generation_kwargs", "structured_outputs_regex"),
         )
+    ),
+    "a vLLM server is asked by vllm_generation.vllm_client, at its base_url": lambda: (
+        "self.vllm_client = VLLMClient(" in source(VLLMGeneration._init_vllm)
+        and "self.base_url = " in source(VLLMClient.__init__)
+        and "self.session.post(url" in source(VLLMClient._post)
     ),
     "the log asks model.training which metrics are meant": lambda: (
         '"train" if self.model.training else "eval"' in source(GRPOTrainer.log)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from support.processes import engine_on_cpu, run
+from support.rollouts import moved_since, written_by_the_policy_as_it_was
 from transformers import AutoModelForCausalLM
 
 SCRIPT = Path(__file__).parent / "engine_run.py"
-ENGINES = {"zero3": ("DEEPSPEED", 3)}
+ENGINES = {"zero3": ("DEEPSPEED", 3), "fsdp2": ("FSDP", None)}
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -38,23 +38,10 @@ def test_both_run_on_the_engine(engine, results):
 def test_the_trained_weights_arrive(results, model):
     """vLLM's probabilities of what it draws are those of the model as it is by then, and not those it began with."""
     with_vllm, drawn, _ = results
-    of_engine = {(tuple(p), tuple(c)): lp for call in drawn for p, c, lp in zip(*call, strict=True)}
     rollouts = with_vllm["rollouts"]
     assert len(rollouts) == 3
-    for rollout in rollouts:
-        for row in rollout:
-            engines = of_engine[tuple(row["prompt"]), tuple(row["completion"])]
-            assert np.allclose(engines, row["logps"], atol=0.03)
-    first = AutoModelForCausalLM.from_pretrained(model)
-    apart = [np.abs(np.array(row["logps"]) - logps_of(first, row)).mean() for row in rollouts[-1]]
-    assert np.mean(apart) > 0.1
-
-
-def logps_of(model, row):
-    ids = torch.tensor([row["prompt"] + row["completion"]])
-    with torch.no_grad():
-        logps = model(ids).logits.log_softmax(-1)[0, len(row["prompt"]) - 1 : -1]
-    return logps.gather(1, ids[0, len(row["prompt"]) :, None])[:, 0].numpy()
+    written_by_the_policy_as_it_was(rollouts, drawn)
+    moved_since(AutoModelForCausalLM.from_pretrained(model), rollouts[-1])
 
 
 def test_the_score_comes_for_nothing(results):
