@@ -7,7 +7,7 @@ A Qwen2 of 0.36 million parameters is made from scratch, taught a number puzzle 
 problem by supervised learning, and then trained from that same start in several ways, until each has generated as many
 tokens. By default the supervised part stops early, and there is much to learn: by GRPO, by GRPO with dynamic sampling,
 and by that with the entropy held at half of its initial value as well, so that one sees what each part gives. With
-`--setting papers` it goes on to where there is nothing left to learn, and STEER and STARE run with their papers'
+`--setting papers` it continues to where there is nothing left to learn, and STEER and STARE run with their papers'
 constants. Prints one table, and writes a picture and a page with all curves and the completions token by token.
 """
 

@@ -3,7 +3,7 @@
     python examples/train_calculator.py
 
 A Qwen2 of 0.15 million parameters is made from scratch. Supervised examples show it two ways to answer `37*6`: to give
-up, `?`, or to write `<call>37*6</call>`, read what the tool says, and repeat that. Half of the examples give up. Then
+up, `?`, or to write `<call>37*6</call>`, read the tool's reply, and repeat that. Half of the examples give up. Then
 the rewards decide, 1 for the right product and 0 otherwise, and calling spreads.
 
 One trajectory is one completion: call, tool output and answer are tokens of one row. The tool's tokens are in no loss,

@@ -63,14 +63,12 @@ class LogOptions:
     )
     log_tokens: int = option(
         0,
-        "Optimizer steps between two looks at single tokens, written to _logs/tokens with all their numbers; 0 is "
-        "never. A look takes some 100 bytes per token.",
+        "Every so many optimizer steps, write single tokens with all their numbers to _logs/tokens; 0 for never. It "
+        "takes about 130 bytes per token.",
         "[0, inf)",
     )
-    log_tokens_groups: int = option(2, "Groups, which are all completions of a prompt, in each look.", "[1, inf)")
-    log_tokens_length: int = option(
-        1024, "Tokens of a completion that are written; of a longer one its beginning.", "[1, inf)"
-    )
+    log_tokens_groups: int = option(2, "Groups (all completions of a prompt) that are written each time.", "[1, inf)")
+    log_tokens_length: int = option(1024, "Tokens of a completion that are written, from its beginning.", "[1, inf)")
 
 
 @dataclass
@@ -97,9 +95,10 @@ class SteerGRPOConfig(
             ranks, so that the weights do not depend on how the batch is split; in the later steps of a rollout, using
             the old policy's log-probabilities and entropies. `"exact_step"` uses the current policy's, for at most one
             more forward pass per optimizer step. `"micro_batch"`: those of one micro-batch on one rank, as in the
-            authors' codes.
+            authors' code.
         correct_threshold (`float`, *optional*, defaults to `0.0`):
-            A completion is correct where its reward is above this, for methods that tell correct from incorrect.
+            A completion is correct where its reward is above this, for methods that distinguish correct from
+            incorrect.
         hold_entropy (`float`, *optional*):
             Keep the entropy of the rollouts from falling below this level by the strength of the method, which must
             have one (`"repo_r"`, `"entropy_change"`, or `"stare"` with `stare_gate="none"`). Where none is named, it
@@ -107,6 +106,9 @@ class SteerGRPOConfig(
             stays above the level by itself is not changed.
         hold_entropy_unit (`str`, *optional*, defaults to `"initial"`):
             `"initial"`: a multiple, at most 2, of the mean entropy of the first rollouts; `"nats"`: nats per token.
+        hold_entropy_tokens (`str`, *optional*, defaults to `"all"`):
+            The tokens whose mean entropy is held: `"all"`, those of completions with a `"positive_advantage"`, or the
+            fifth with the `"top_entropy"`; see `functional/held_tokens.py`. The level is that of these tokens.
         hold_entropy_final (`float`, *optional*):
             The level at the end of the training, in the same unit and at most `hold_entropy`. By default it stays.
         hold_entropy_decay_start (`float`, *optional*, defaults to `0.6`):
@@ -122,7 +124,7 @@ class SteerGRPOConfig(
         shaping_options (`dict` or JSON `str`, *optional*):
             Settings of a custom method.
         dynamic_sampling (`str`, *optional*, defaults to `"none"`):
-            What becomes of groups whose completions are all equally correct, which teach nothing: `"none"`, `"mask"`
+            What happens to groups whose completions are all equally correct, which teach nothing: `"none"`, `"mask"`
             or `"resample"`; see `docs/dynamic_sampling.md`, also for the `dynamic_sampling_*` fields.
         max_generated_tokens (`int`, *optional*):
             End the run with the rollout that brings the tokens that were generated, on all ranks and for dropped
@@ -130,20 +132,20 @@ class SteerGRPOConfig(
         run_log (`bool`, *optional*, defaults to `True`):
             Whether the main process writes every log entry to `<output_dir>/_logs/metrics.jsonl`.
         log_tokens (`int`, *optional*, defaults to `0`):
-            Optimizer steps between two looks at single tokens, in `<output_dir>/_logs/tokens`; 0 is never.
+            Every so many optimizer steps, single tokens are written to `<output_dir>/_logs/tokens`; 0 is never.
         log_tokens_groups (`int`, *optional*, defaults to `2`):
-            Groups in each look.
+            Groups that are written each time.
         log_tokens_length (`int`, *optional*, defaults to `1024`):
             Tokens of a completion that are written.
         diagnostics (`bool`, *optional*, defaults to `True`):
-            Whether the log says what happens to the tokens (`docs/metrics.md`), with every method and with `"none"`.
+            Whether the log states what happens to the tokens (`docs/metrics.md`), with every method and with `"none"`.
             What is trained does not depend on it.
         diagnostics_steps (`int`, *optional*, defaults to `50`):
-            Every so many optimizer steps, the log says what exact entropy change is predicted for the tokens and which
-            one came about, at the price of a pass of the LM head and of one pass over a micro-batch. 0 is never.
+            Every so many optimizer steps, the log has the exact entropy change that is predicted for the tokens, and
+            the realised one, at the price of a pass of the LM head and of one pass over a micro-batch. 0 is never.
         alarms (`bool`, *optional*, defaults to `True`):
-            Whether a run that goes wrong in a known way says so: on the terminal, in the run log (`_logs/alarms.jsonl`
-            in `output_dir`), and in trackio or Weights & Biases where `report_to` names them.
+            Whether a run that goes wrong in a known way reports it: on the terminal, in the run log
+            (`_logs/alarms.jsonl` in `output_dir`), and in trackio or Weights & Biases where `report_to` names them.
         model_license (`str`, *optional*):
             The licence in the model card, by its identifier on the Hub. By default that of the base model's card,
             where this machine has it; otherwise the card states none.
@@ -207,7 +209,7 @@ class SteerGRPOConfig(
     # What leaves this machine: an allow-list for every tracker, and for every file that Transformers writes.
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what trackers are told: the settings that `redact.py` names, and `<NAME>` in the place of others."""
+        """Return what trackers receive: the settings that `redact.py` names, and `<NAME>` in the place of others."""
         settings = super().to_dict()
         kept = public(settings)
         return {name: kept.get(name, value and f"<{name.upper()}>") for name, value in settings.items()}
@@ -240,7 +242,7 @@ class SteerGRPOConfig(
         if "stare" in methods and self.stare_target_entropy_unit == "initial" and self.stare_target_entropy > 1:
             remarks.append(
                 f"stare: stare_target_entropy={self.stare_target_entropy:g} times the entropy that the run starts "
-                "with is above that, so the gate is open until the entropy has grown as far. For 80 % of it, say 0.8."
+                "with is above that, so the gate is open until the entropy has grown as far. For 80 % of it, use 0.8."
             )
         if self.hold_entropy is not None and self.hold_entropy_unit == "initial" and self.hold_entropy > 1:
             remarks.append(

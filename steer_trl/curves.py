@@ -4,7 +4,7 @@
 
     curves(trainer.state.log_history).savefig("curves.png")
 
-A saved run has the same list in `trainer_state.json`, under `log_history`. `docs/metrics.md` says what the keys mean.
+A saved run has the same list in `trainer_state.json`, under `log_history`. `docs/metrics.md` explains the keys.
 """
 
 import math

@@ -86,7 +86,7 @@ def from_state(state: object, name: str, is_valid: Callable[[Any], bool], must_b
     """Return the field `name` of a state that was read from a file.
 
     Raises:
-        `ValueError`: it is missing or not valid; the text says what it must be, and goes after the file's name.
+        `ValueError`: it is missing or not valid; the text states what it must be, and follows the file's name.
     """
     if not isinstance(state, Mapping):
         raise InvalidValueError(f"the state must be a mapping with the key {name!r}, got {state!r}")

@@ -279,7 +279,7 @@ CHANGED = "TRL's settings were changed: epsilon from 0.2 to 1.0, epsilon_high fr
         ({"advantage_shaping": "steer", "num_iterations": 4}, []),
         (
             {"advantage_shaping": "stare", "stare_target_entropy": 80, "stare_target_entropy_unit": "initial"},
-            ["stare_target_entropy=80 times the entropy .* For 80 % of it, say 0.8"],
+            ["stare_target_entropy=80 times the entropy .* For 80 % of it, use 0.8"],
         ),
         (
             {"advantage_shaping": "repo_r", "hold_entropy": 1.5, "per_device_train_batch_size": 256},

@@ -79,6 +79,15 @@ def test_links_to_files_work_in_the_repository(page):
     assert [address for address in local if not (page.parent / address).exists()] == []
 
 
+@each_page
+def test_lines_are_wrapped_as_those_of_the_code(page):
+    prose = re.sub(r"```.*?```|\$\$.*?\$\$", "", page.read_text(), flags=re.DOTALL)
+    lines = [line for line in prose.splitlines() if not line.startswith(("|", "!["))]
+    assert (
+        page.name == "claims.md" or [line for line in lines if len(line) > 119] == []
+    )  # that page is written by a script
+
+
 def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text()
     assert [path.name for path in ROOT.glob("docs/*.md") if f": {path.name}\n" not in navigation] == []

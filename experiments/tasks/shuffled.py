@@ -7,7 +7,6 @@ As many tokens have each weight as with STARE, in correct and in incorrect compl
 
 from typing import Any
 
-from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.shaping.batch import TokenBatch
@@ -19,7 +18,7 @@ class ShuffledStare(Stare):
 
     random = True
 
-    def weights(self, batch: TokenBatch, measure: Any) -> Float[Tensor, "B T"]:
+    def weights(self, batch: TokenBatch, measure: Any) -> Tensor:
         """Return a permutation of STARE's weights `[B, T]`, that of correct and of incorrect tokens apart."""
         assert batch.draws is not None
         weights = super().weights(batch, measure).clone()

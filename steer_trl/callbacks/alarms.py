@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Alarms(TrainerCallback):
-    """Reads each line of the log on the main process, and says what is wrong with the run."""
+    """Reads each line of the log on the main process, and reports what is wrong with the run."""
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch

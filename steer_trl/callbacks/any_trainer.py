@@ -51,7 +51,7 @@ class AlarmsCallback(TrainerCallback):
     def on_train_begin(
         self, args: Any, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
     ) -> None:
-        """Begin; a resumed run remembers what its log says, up to its checkpoint."""
+        """Begin; a resumed run remembers its log up to its checkpoint."""
         self.on_init_end(args, state, control)  # again, for `add_callback`
         self._log.on_train_begin(args, state, control, model=model)
         self._alarms.watch = Watch()

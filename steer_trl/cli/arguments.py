@@ -94,7 +94,7 @@ class MathArguments:
     eval_samplings: list[str] | None = field(
         default=None,
         metadata={
-            "help": "Several ways to draw there, in the place of eval_temperature and eval_top_p: papers, greedy, t1 "
+            "help": "Several ways to draw there, instead of eval_temperature and eval_top_p: papers, greedy, t1 "
             "(temperature 1), t0.5 (any other), or a YAML file of names and settings."
         },
     )
@@ -106,7 +106,8 @@ class MathArguments:
         },
     )
     overwrite_output_dir: bool = field(
-        default=False, metadata={"help": "Start over in a folder that holds a run; remove its checkpoints and logs."}
+        default=False,
+        metadata={"help": "Start over in a folder that contains a run; remove its checkpoints and logs."},
     )
 
     @property

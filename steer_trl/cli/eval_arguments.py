@@ -28,7 +28,7 @@ class EvalArguments:
     """What to evaluate, on what, and how. The defaults are the paper's."""
 
     model_name_or_path: str = field(metadata={"help": "Folder of a saved model, or its name on the Hub."})
-    output_dir: str = field(metadata={"help": "Folder for the results; one that holds an evaluation is resumed."})
+    output_dir: str = field(metadata={"help": "Folder for the results; an evaluation that it contains is resumed."})
     benchmarks: list[str] = field(
         default_factory=lambda: list(PAPER_SAMPLES),
         metadata={"help": "NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES each; --list lists the names."},
@@ -47,7 +47,7 @@ class EvalArguments:
     samplings: list[str] | None = field(
         default=None,
         metadata={
-            "help": "Several ways to draw, in the place of temperature, top_p and top_k: papers, greedy, t1 "
+            "help": "Several ways to draw, instead of temperature, top_p and top_k: papers, greedy, t1 "
             "(temperature 1), t0.5 (any other), or a YAML file of names and settings. Each has a folder of its name."
         },
     )
@@ -77,7 +77,7 @@ class EvalArguments:
     tensor_parallel_size: int = field(default=1, metadata={"help": "GPUs that vLLM splits the model over."})
     gpu_memory_utilization: float = field(default=0.9, metadata={"help": "Share of a GPU's memory that vLLM takes."})
     max_model_length: int | None = field(default=None, metadata={"help": "Prompt and completion, tokens, for vLLM."})
-    overwrite: bool = field(default=False, metadata={"help": "Start over in a folder that holds an evaluation."})
+    overwrite: bool = field(default=False, metadata={"help": "Start over in a folder that contains an evaluation."})
     write_card: bool = field(
         default=False, metadata={"help": "Write the results into the card (README.md) in the model's folder."}
     )

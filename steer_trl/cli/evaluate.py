@@ -36,7 +36,7 @@ usage: steer-trl eval --model_name_or_path MODEL --output_dir FOLDER [--benchmar
 
   steer-trl eval --model_name_or_path runs/model --output_dir runs/eval --benchmarks aime24 math500@4
 
-  --config  Recipe: a YAML file of settings; what stands on the command line goes over it.
+  --config  Recipe: a YAML file of settings; the command line overrides it.
   --list  List the names of benchmarks.
 """
 

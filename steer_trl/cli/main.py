@@ -26,7 +26,7 @@ USAGE = """usage: steer-trl COMMAND [--config RECIPE] [--FIELD VALUE ...]
 
 {commands}
 
-steer-trl help COMMAND lists the fields of a command; steer-trl --version says which version this is.
+steer-trl help COMMAND lists the fields of a command; steer-trl --version prints the version.
 """
 
 

@@ -39,7 +39,7 @@ def load_tools(names: Sequence[str]) -> list[Any]:
     """Return the functions of these import paths that a model may call.
 
     Raises:
-        `ValueError`: a name that cannot be imported, is no function, or whose types or docstring do not say how to
+        `ValueError`: a name that cannot be imported, is no function, or whose types or docstring do not state how to
             call it.
     """
 

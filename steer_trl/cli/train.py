@@ -45,10 +45,10 @@ usage: steer-trl train [--config RECIPE] [--accelerate_config ENGINE] [--SETTING
   steer-trl train --accelerate_config zero3 --config steer_qwen2.5_math_7b
   steer-trl train --config smoke_cpu --model_name_or_path runs/tiny --dataset_name runs/tiny/problems.jsonl
 
-  --config  Recipe: a YAML file of settings, or a name; steer-trl recipes lists the names. What stands on the
-      command line goes over it.
+  --config  Recipe: a YAML file of settings, or a name; steer-trl recipes lists the names. The command line
+      overrides it.
   --accelerate_config  Start the processes of this configuration of accelerate: a file, or a name such as zero3.
-  --num_processes  As many of them, in the place of the configuration's number.
+  --num_processes  Number of processes, instead of the configuration's.
 """
 TAIL = """
 Every field of TRL's GRPOConfig and ModelConfig is a setting as well: steer-trl train --help-all lists them.

@@ -118,7 +118,11 @@ def held_above(log: Numbers) -> dict[str, float]:
 
 def _out_of_reach(log: Numbers, is_this_way: bool) -> dict[str, float]:
     value, target = log[names.OUT_OF_REACH], log[names.HELD_TARGET]
-    numbers = {"entropy": log[names.ENTROPY], "target": target, "strength": log[names.STRENGTH]}
+    numbers = {
+        "entropy": log.get(names.HELD_ENTROPY, log[names.ENTROPY]),
+        "target": target,
+        "strength": log[names.STRENGTH],
+    }
     return {"value": value if is_this_way else 0.0} | numbers
 
 

@@ -4,7 +4,7 @@
 
 Both have answered the same P problems, so the interval is that of the paired differences (Student's t; Miller 2024,
 arXiv 2411.00640, section 4): hard problems are hard for both, and drop out. Whether the intervals of the two means
-overlap says nothing about it.
+overlap decides nothing about it.
 
     several seeds on each side  V = V_problems + V_seeds - V_interaction
 

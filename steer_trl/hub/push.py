@@ -31,7 +31,7 @@ OF_THE_HUB = (HfHubHTTPError, HFValidationError, LocalTokenNotFoundError, *UNREA
 
 
 class PushError(CannotContinueError):
-    """A push to the Hub that did not arrive. Its text says where everything still is, and how to push it."""
+    """A push to the Hub that did not arrive. Its text states where everything still is, and how to push it."""
 
 
 class Pushes(TrainerCallback):

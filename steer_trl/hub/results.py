@@ -1,7 +1,7 @@
 """Measured results in a model card: in its metadata, where the Hub reads them, and as a table in its text.
 
 Those of a training come with its card (`card.py`); `steer-trl eval --write_card true` adds its own to a card that is
-there. Between two marks of the text stands the table, which is written anew; nothing else of a card is touched.
+there. Between two marks of the text stands the table, which is replaced; nothing else of a card is touched.
 """
 
 import re

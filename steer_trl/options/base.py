@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from trl import GRPOConfig
 
+from steer_trl.functional.held_tokens import HELD_TOKENS
 from steer_trl.validation import each_of, in_interval, listed, one_of
 
 
@@ -80,7 +81,7 @@ class ShapingConfig(GRPOConfig):
         ("step", "exact_step", "micro_batch"),
         "What a token is compared with: the whole optimizer 'step' on all ranks, using the old policy's "
         "log-probabilities and entropies; 'exact_step' uses the current policy's; 'micro_batch' is one micro-batch on "
-        "one rank, as in the authors' codes.",
+        "one rank, as in the authors' code.",
     )
     correct_threshold: float = option(
         0.0,
@@ -99,6 +100,12 @@ class ShapingConfig(GRPOConfig):
         ("initial", "nats"),
         "'initial': a multiple of the mean entropy of the first rollouts, at most 2 (0.8: four fifths of it); or "
         "'nats' per token.",
+    )
+    hold_entropy_tokens: str = choice(
+        "all",
+        HELD_TOKENS,
+        "Which tokens' mean entropy is held: 'all'; those of completions with a 'positive_advantage'; or the fifth "
+        "with the 'top_entropy'. The level, its initial value included, is that of these tokens.",
     )
     hold_entropy_final: float | None = option(
         None,

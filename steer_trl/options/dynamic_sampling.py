@@ -21,8 +21,8 @@ class SamplingOptions(ShapingConfig):
     dynamic_sampling: str = choice(
         "none",
         ("none", "mask", "resample"),
-        "What becomes of a group whose completions are all equally correct: 'none' trains on it, as TRL does; 'mask' "
-        "takes it out of the loss and of every statistic; 'resample' writes other prompts' groups in its place.",
+        "What happens to a group whose completions are all equally correct: 'none' trains on it, as TRL does; 'mask' "
+        "takes it out of the loss and of every statistic; 'resample' replaces it by the group of another prompt.",
     )
     dynamic_sampling_reward: str | None = option(
         None,
@@ -30,32 +30,32 @@ class SamplingOptions(ShapingConfig):
     )
     dynamic_sampling_variance_share: float = option(
         1.0,
-        "Of the groups that differ in correctness, keep the fewest with this share of the variance of all that were "
-        "written together; 1 keeps all of them.",
+        "Of the groups that differ in correctness, keep the fewest that have this share of the variance of all that "
+        "were written together; 1 keeps all of them.",
         "(0, 1]",
     )
     dynamic_sampling_solved_pass_rate: float | None = option(
         None,
-        "'resample': a prompt of whose completions at least this share is correct is not drawn again. Unset: every "
-        "prompt is, in every pass.",
+        "'resample': a prompt is not drawn again once at least this share of its completions was correct. Unset: "
+        "every prompt is drawn in every pass.",
         "(0, 1]",
     )
     dynamic_sampling_factor: int = option(
-        1, "'resample': how many times the prompts of a rollout an attempt writes.", "[1, inf)"
+        1, "'resample': prompts of an attempt, as a multiple of the prompts of a rollout.", "[1, inf)"
     )
-    dynamic_sampling_max_attempts: int = option(10, "'resample': at most so many attempts for a rollout.", "[1, inf)")
+    dynamic_sampling_max_attempts: int = option(10, "'resample': the most attempts for a rollout.", "[1, inf)")
     dynamic_sampling_surplus: str = choice(
         "keep",
         ("keep", "drop"),
-        "'resample': what becomes of informative groups that are left over: 'keep' trains on them in the next "
-        "rollout, when the policy is a few updates older; 'drop' is what the authors of STARE do.",
+        "'resample': what happens to informative groups that are left over: 'keep' trains on them in the next "
+        "rollout, when the policy is a few updates older; 'drop' leaves them out, as the authors of STARE do.",
     )
     dynamic_sampling_exhausted: str = choice(
         "train",
         ("train", "error"),
         "'resample': what happens when no attempt is left: 'train' on the informative groups that were found, with a "
-        "warning; or an 'error'. And when the prompts that are not solved fill no attempt: draw all of them again, or "
-        "an 'error'.",
+        "warning; or an 'error'. The same when the prompts that are not solved fill no attempt: draw all of them "
+        "again, or an 'error'.",
     )
 
 

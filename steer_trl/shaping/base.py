@@ -1,4 +1,4 @@
-"""What a method is: a class that answers one or several questions. Which it answers says when it acts, in this order:
+"""What a method is: a class that answers one or several questions. They decide when it acts, in this order:
 
     advantages(rollout)         replaces the advantages of a whole rollout, before TRL shuffles and splits it
     scales(rollout)             multiplies those of each completion
@@ -52,7 +52,7 @@ class Shaper(Generic[Options]):
     """
 
     options: ClassVar[type[ShapingConfig]] = ShapingConfig
-    """The dataclass of its own settings. `Shaper[MyOptions]` tells a type checker the same of `self.args`."""
+    """The dataclass of its own settings. `Shaper[MyOptions]` gives a type checker the same of `self.args`."""
 
     paper: ClassVar[Paper | None] = None
     """For the model card."""
@@ -69,7 +69,7 @@ class Shaper(Generic[Options]):
     """Whether the tokens of one completion can fare differently."""
 
     on_policy: ClassVar[bool] = False
-    """Whether it assumes one optimizer step per rollout; with several, a warning says so."""
+    """Whether it assumes one optimizer step per rollout; with several, a warning states it."""
 
     random: ClassVar[bool] = False
     """Whether it reads `TokenBatch.draws`."""
@@ -81,7 +81,7 @@ class Shaper(Generic[Options]):
     """Fields of `GRPOConfig` that switch TRL's own clipping off, for a method that brings another loss."""
 
     needs_rollout_entropy: bool = False
-    """Whether [`on_rollout`] must be told the rollout's entropy, which can cost a forward pass per rollout."""
+    """Whether [`on_rollout`] must be given the rollout's entropy, which can cost a forward pass per rollout."""
 
     needs_sensitivities: bool = False
     """Whether it reads `TokenBatch.sensitivities`, which cost another pass of the LM head."""

@@ -35,7 +35,7 @@ class TokenBatch:
             loss takes that; each token's own, `logps - old_logps`, by default.
         sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): Phi of each token, exactly: an update of size
             epsilon with advantage A changes the entropy of its distribution by -epsilon A Phi
-            ([`~steer_trl.functional.entropy_sensitivity`]). There for a method that says `needs_sensitivities`.
+            ([`~steer_trl.functional.entropy_sensitivity`]). Only for a method that sets `needs_sensitivities`.
     """
 
     logps: Float[Tensor, "B T"]
@@ -75,7 +75,7 @@ class TokenBatch:
 class Rollout:
     """Whole groups of a training rollout: N completions, those of a prompt beside each other. All detached.
 
-    They are those of all ranks, or for methods that say `by_group` those to which a rank's own completions belong.
+    They are those of all ranks, or for methods that set `by_group` those to which a rank's own completions belong.
 
     Attributes:
         num_generations (`int`): G, the completions of a prompt.
@@ -84,9 +84,9 @@ class Rollout:
         rewards (`torch.Tensor` of shape `[N]`, *optional*): the weighted sum of the reward functions; NaN where none
             could score.
         logps, entropies (`torch.Tensor` of shape `[N, T]`, *optional*): of the policy that wrote it, nats.
-        prompts (`list[str]`, *optional*): one text per completion that tells prompts apart.
+        prompts (`list[str]`, *optional*): one text per completion that distinguishes prompts.
         response_mask (`torch.Tensor` of shape `[N, T]`, *optional*): 1 for the tokens that the policy wrote, also in
-            truncated completions that `mask_truncated_completions` keeps out of the loss; `None` where `mask` says it.
+            truncated completions that `mask_truncated_completions` keeps out of the loss; `None` where `mask` is it.
 
     `rewards` to `prompts` are there for a method whose `reads` names them.
     """

@@ -313,7 +313,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         """Save the model and its card to `output_dir` and upload it; arguments as in [`~transformers.Trainer`].
 
         Raises:
-            `PushError`: it did not arrive. Everything is in `output_dir`, and the text says how to push it from there.
+            `PushError`: it did not arrive. Everything is in `output_dir`, and the text has the command that pushes it.
                 With `blocking=False` it is logged instead.
         """
         with self.pushes.pushing():

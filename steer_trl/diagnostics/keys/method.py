@@ -143,7 +143,8 @@ HELD_DISTANCE = Panel(
         Key(
             names.HELD_ERROR,
             "",
-            f"relative distance of the last rollout's `{names.ROLLOUT_ENTROPY}` from the target: H / H* − 1",
+            f"relative distance of the last rollout's `{names.ROLLOUT_ENTROPY}` (or `{names.HELD_ENTROPY}`) from the "
+            "target: H / H* − 1",
             "distance",
         ),
     ),
@@ -332,9 +333,16 @@ UNDRAWN = (
         alarms=("collapse", "explosion", "out_of_reach", "spends_in_vain"),
     ),
     Key(
+        names.HELD_ENTROPY,
+        NATS,
+        "mean entropy of the tokens that `hold_entropy_tokens` names, of the last rollout; absent for all of them",
+        alarms=("out_of_reach", "spends_in_vain"),
+    ),
+    Key(
         "hold_entropy/initial_entropy",
         NATS,
-        f"`{names.START_ENTROPY}`, of which a relative level is a multiple; absent until all its rollouts are written",
+        f"`{names.START_ENTROPY}`, of which a relative level is a multiple (or that of `hold_entropy_tokens`); "
+        "absent until all its rollouts are written",
     ),
     Key(
         names.OUT_OF_REACH,

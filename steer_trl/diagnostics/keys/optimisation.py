@@ -41,7 +41,7 @@ PANELS = (
         "",
         OPTIMISATION,
         (Key(names.LOSS, "", "the number that is minimised", "loss", origin="TRL"),),
-        "The number that is minimised. In this kind of training it says little: it stays near 0 by construction.",
+        "The number that is minimised. In this kind of training it shows little: it stays near 0 by construction.",
         "finite.",
     ),
     Panel(
@@ -119,7 +119,7 @@ PANELS = (
                 names.OUT_OF_BOUNDS,
                 "0 to 1",
                 "share of tokens whose log-probability or entropy is no possible number: ln π > 0, H < 0 or H > ln V "
-                "by more than 0.001, NaN or infinite. Anything but 0 says that the kernel or the model is wrong",
+                "by more than 0.001, NaN or infinite. Anything but 0 means that the kernel or the model is wrong",
                 "out of bounds",
                 estimator=MEAN,
                 alarms=("out_of_bounds",),

@@ -181,8 +181,8 @@ TOKENS_WRITTEN = Panel(
             "tokens",
         ),
     ),
-    "A curve over steps flatters a run that writes more for each step; this is how much more.",
-    "below 3, say. When it grows, most of the time goes into completions that are dropped.",
+    "A curve over steps flatters a run that generates more for each step; this is how much more.",
+    "below about 3. When it grows, most of the time goes into completions that are dropped.",
     within=(1.0, None),
 )
 
@@ -242,7 +242,7 @@ PANELS = (
             ),
         ),
         "What the reward function gives to the training completions.",
-        "it rises. Rising while the entropy vanishes, it says that the model repeats what it could already do.",
+        "it rises. If it rises while the entropy vanishes, the model repeats what it could already do.",
     ),
     EVALUATION,
     DEAD,

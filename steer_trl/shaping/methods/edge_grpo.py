@@ -5,7 +5,7 @@
 H of the policy that wrote the rollout. The authors' code takes the current entropies, over the padding too, without
 detaching them, so that their gradient leaks into the entropy; a weight on the advantage cannot express that leak.
 Their clamp of Hr to [0.1, 10] is commented out: `edge_grpo_clamp` has it. Their guided error correction changes the
-data and is not here. Choose it to tell completions of a group apart that were equally rewarded.
+data and is not here. Choose it to distinguish completions of a group that were equally rewarded.
 """
 
 from dataclasses import dataclass

@@ -4,7 +4,7 @@
 
 The relative surprisal index RSI is 1 for a token as surprising as the policy expects one to be there. It is near 0
 where the policy was sure and wrote what it was sure of, and large in the tail, also where the policy is nearly sure:
-neither entropy nor probability alone tells these apart. Both are the current policy's; masked tokens stay in the
+neither entropy nor probability alone distinguishes these. Both are the current policy's; masked tokens stay in the
 loss's denominator. Only the abstract was read: interval, policy and denominator could not be verified, 0.1 and 3 are
 those of a third party. It assumes that TRL's entropy is that of the distribution the token was drawn from: no top-p
 and no top-k. Choose it where a few very unlikely tokens spoil the updates.

@@ -4,7 +4,7 @@
 
 The gate compares the rollout's mean entropy with the target (or each completion's, or each token's; or it stays open).
 Choose it to hold the entropy at a level; choose STEER where no good level is known. What the entropy of your model
-means is told by its first rollouts, so the target may be given relative to the first one.
+means is known after its first rollouts, so the target may be given relative to the first one.
 """
 
 import logging

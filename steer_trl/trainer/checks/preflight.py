@@ -115,7 +115,7 @@ def sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig) -> lis
     if args.dynamic_sampling == "resample" and isinstance(arguments.get("train_dataset"), IterableDataset):
         complaints.append(
             "dynamic_sampling='resample' cannot be combined with a streamed train_dataset: it reads rows by their "
-            "number, so that a resumed run can go on at the same one. Load the data set, or use 'mask'."
+            "number, so that a resumed run can continue at the same one. Load the data set, or use 'mask'."
         )
     if args.dynamic_sampling == "resample" and arguments.get("environment_factory") is not None:
         complaints.append(
