@@ -184,7 +184,7 @@ NO_LEARNING = (
     ),
     Rule(
         "constant_reward",
-        "A reward function tells no completions apart",
+        "A reward function does not distinguish completions",
         *(1.0, 0.0, 20),
         counted(constant),
         "{functions} has given all completions of each step the same since the first one, so it adds a constant and "
@@ -221,7 +221,7 @@ NO_LEARNING = (
         some_dead_groups,
         "in {value:.0%} of the groups all completions have the same reward. Their advantages are 0, and no weight "
         "changes that: there is next to nothing to learn from. Take harder or easier problems, raise num_generations, "
-        "set dynamic_sampling='resample', and look whether the reward can tell answers apart at all.",
+        "set dynamic_sampling='resample', and check whether the reward distinguishes answers at all.",
         compared="the value of `no_advantage`, below 1",
     ),
     Rule(
