@@ -39,6 +39,12 @@ def test_files_are_there(page):
     assert [name for name in named if not list(ROOT.glob(name.rstrip("/")))] == []
 
 
+def test_the_pages_are_short_enough_to_be_read():
+    """Tables that a script writes whole pages of, and what developers read, are not counted."""
+    written = {f"{name}.md" for name in ("settings", "metrics", "claims", "CONTRIBUTING", "CHANGELOG")}
+    assert sum(len(page.read_text().split()) for page in PAGES if page.name not in written) <= 28_000
+
+
 def test_every_recipe_is_on_a_page():
     """That on recipes has all but those of methods without a published number, which are on the page on methods."""
     pages = code(ROOT / "docs/recipes.md") + code(ROOT / "docs/methods.md")
