@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Tiny models on shared cores are many times slower with several threads each. DeepSpeed compiles for an environment's
-# paths, and again for another's, which takes a minute: each environment keeps its own.
+# paths, and again for another's or with another ninja, which takes a minute: each environment keeps its own.
 # Modules are compiled when they are first imported, which most never are, and not at installation.
 unexport PYTHONDONTWRITEBYTECODE
-RUN := TORCH_EXTENSIONS_DIR=$(CURDIR)/$(VENV)/torch_extensions OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python
+RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH" TORCH_EXTENSIONS_DIR=$(CURDIR)/$(VENV)/torch_extensions OMP_NUM_THREADS=1 TRL_EXPERIMENTAL_SILENCE=1 HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false $(BIN)/python
 
 # Two workers, each with a file at a time: what the tests of a file share is made once.
 WORKERS := -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/with_vllm
@@ -19,7 +19,7 @@ NEWEST := .venv-newest
 NEWEST_RUN := $(subst $(VENV)/,$(NEWEST)/,$(RUN))
 
 VLLM := .venv-vllm
-VLLM_RUN := TORCH_EXTENSIONS_DIR=$(CURDIR)/$(VLLM)/torch_extensions OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
+VLLM_RUN := PATH="$(CURDIR)/$(VLLM)/bin:$$PATH" TORCH_EXTENSIONS_DIR=$(CURDIR)/$(VLLM)/torch_extensions OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
 
 .PHONY: help install quickstart evidence compare test test-all test-newest test-distributed test-vllm notebooks lint format docs settings metrics browser slurm benchmark clean
 
