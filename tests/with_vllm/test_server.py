@@ -18,7 +18,7 @@ from support.vllm_over_tcp import BACKEND, plugin_of_server
 from transformers import AutoModelForCausalLM
 from trl.scripts.vllm_serve import ScriptArguments, build_command
 
-from steer_trl.trainer.resume import last_complete_checkpoint
+from steer_trl.trainer.resume import complete_checkpoints
 
 SCRIPT = Path(__file__).parent / "server_run.py"
 
@@ -94,6 +94,6 @@ def test_its_death_is_one_line_and_the_checkpoint_is_whole(ended):
     (line,) = (folder / "said/0.txt").read_text().splitlines()
     assert line.startswith(f"The vLLM server at {url} does not answer any more (ConnectionError of {url}/")
     checkpoint = folder / "out/checkpoint-6"
-    assert last_complete_checkpoint(str(folder / "out")) == str(checkpoint)
+    assert complete_checkpoints(str(folder / "out")) == [str(checkpoint)]
     AutoModelForCausalLM.from_pretrained(checkpoint)
     assert json.loads((checkpoint / "trainer_state.json").read_text())["global_step"] == 6
