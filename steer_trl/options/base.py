@@ -104,8 +104,7 @@ class ShapingConfig(GRPOConfig):
     hold_entropy_tokens: str = choice(
         "all",
         HELD_TOKENS,
-        "Which tokens' mean entropy is held: 'all'; those of completions with a 'positive_advantage'; or the fifth "
-        "with the 'top_entropy'. The level, its initial value included, is that of these tokens.",
+        "Tokens whose mean entropy is held: all, those of good completions, or the fifth with most entropy.",
     )
     hold_entropy_final: float | None = option(
         None,

@@ -12,6 +12,8 @@ from steer_trl.shaping import SHAPERS
 SPLITS = [(1, 16, 1), (1, 2, 8), (2, 8, 1), (2, 1, 8)]
 # 24 completions in three groups, the second of which lies on both ranks
 ACROSS_RANKS = [(1, 24, 1), (2, 12, 1), (2, 3, 4)]
+# The whole batch, and the finest split on several processes.
+MASKED = [SPLITS[0], SPLITS[-1]]
 
 
 def case(name, size, count, variant):
@@ -35,7 +37,7 @@ def results(run_cases):
         splits = [
             (key, size, count)
             for key in keys
-            for used, size, count in (ACROSS_RANKS if key[1] == "across_ranks" else SPLITS)
+            for used, size, count in {"across_ranks": ACROSS_RANKS, "masked": MASKED}.get(key[1], SPLITS)
             if used == processes
         ]
         cases = [case(name, size, count, variant) for (name, variant), size, count in splits]
