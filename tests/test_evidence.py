@@ -2,6 +2,7 @@
 
 import json
 import math
+import runpy
 import sys
 from types import SimpleNamespace
 
@@ -119,3 +120,49 @@ def test_the_command_runs_what_is_missing_publishes_it_and_runs_nothing_twice(tm
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     run(EVIDENCE, *words, folder=tmp_path)
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_the_page_of_the_protocol_has_the_differences_of_the_command(tmp_path):
+    """Two starts and two seeds of two arms, whose counts are those of real runs, dealt to other problems."""
+    page = runpy.run_path(str(EVIDENCE / "page.py"))
+    chosen = ROOT / "docs/evidence/countdown/choosing"
+    arms = {page["BASELINE"]: "grpo-dynamic-sampling", "constant level": "stare-c2-held-at-0.35"}
+    for shift, (arm, name) in enumerate(arms.items()):
+        record = json.loads((chosen / f"{name}-start20-seed0.json").read_text())
+        for start, seed in ((1, 0), (1, 1), (2, 0), (2, 1)):
+            for one in record["evaluations"].values():
+                counts = one["benchmarks"]["test"]
+                for key in ("correct", "distinct"):
+                    if key in counts:
+                        counts[key] = counts[key][1 + shift :] + counts[key][: 1 + shift]
+            path = tmp_path / f"{name}-start{start}-seed{seed}.json"
+            path.write_text(json.dumps(record | {"arm": arm, "start": start, "seed": seed}))
+    loaded = page["load"](tmp_path)
+    assert [(arm, len(runs)) for arm, runs in loaded.items()] == [(arm, 4) for arm in arms]
+    sides = [sorted(tmp_path.glob(f"{name}-*.json")) for name in arms.values()]
+    run(
+        "-m",
+        "steer_trl.cli",
+        "compare",
+        "--paired",
+        "--json",
+        "c.json",
+        "--a",
+        *sides[0],
+        "--b",
+        *sides[1],
+        folder=tmp_path,
+    )
+    compared = json.loads((tmp_path / "c.json").read_text())["comparisons"]
+    (one,) = (one for one in compared if (one["sampling"], one["metric"]) == ("t1", "pass@16"))
+    table = page["differences"](loaded)
+    (row,) = (line for line in table.splitlines() if "| pass@16, temperature 1 |" in line)
+    assert f"| {one['difference']:+.3f} | {one['low']:+.3f} to {one['high']:+.3f} |" in row
+    assert f"{one['over_starts'][0]:+.3f} to {one['over_starts'][1]:+.3f}" in row
+    assert "constant level" in page["by_start"](loaded) and "constant level" in page["held"](loaded)
+
+
+def test_holms_correction_is_that_of_the_book():
+    """By hand: 3 x .01; 2 x .03; and .04, which cannot be smaller than the one before."""
+    holm = runpy.run_path(str(EVIDENCE / "page.py"))["holm"]
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx({"a": 0.03, "c": 0.06, "b": 0.06})

@@ -89,6 +89,8 @@ def ends(arms: Arms) -> str:
         rows.append(
             [*row, *(f"{mean(map(_reader(one), runs.values())):.3f}" for one in (PRIMARY | SECONDARY).values())]
         )
+    if not rows:
+        return "No run that counts has ended yet."
     text = f"### Where the runs end\n\nEntropy in nats per token, of the groups trained on, last {LAST} rollouts.\n\n"
     return text + table(["", "runs", "M tokens", "steps", "entropy", *PRIMARY, *SECONDARY], rows)
 
@@ -190,7 +192,7 @@ def choosing(folder: Path) -> str:
         if record["arm"] != "start":
             values = [record["validation"][column][-1][1] for column in VALIDATION]
             rows.append((mean(values), [record["arm"], *(f"{value:.3f}" for value in values), f"{mean(values):.4f}"]))
-    text = "### What was chosen\n\nOne run each, on the validation split, best first.\n\n"
+    text = "### What is chosen by\n\nOne run each from start 20, on the validation split, best first.\n\n"
     cells = [row for _, row in sorted(rows, reverse=True)]
     return text + table(["arm", *PRIMARY, "mean"], cells) if rows else ""
 
