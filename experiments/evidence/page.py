@@ -7,7 +7,7 @@ Every difference is one that `steer-trl compare --paired` prints of the same fil
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 from statistics import mean
@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 from steer_trl.evaluation.comparison import Difference
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, read_evaluations
+from steer_trl.evaluation.summary import markdown_table
+from steer_trl.experiment.results import COLUMNS
 
 ROOT = Path(__file__).parents[2]
 EVIDENCE = ROOT / "docs/evidence"
@@ -25,13 +27,12 @@ JUDGED = ("constant level", "falling level")
 """The arms whose primary measures are corrected for being several."""
 
 PRIMARY = {
-    "accuracy, top-p 0.7": ("papers", "avg@16"),
-    "accuracy, temperature 1": ("t1", "avg@16"),
-    "pass@16, temperature 1": ("t1", "pass@16"),
+    "accuracy, top-p 0.7": "accuracy top-p 0.7",
+    "accuracy, temperature 1": "accuracy T=1",
+    "pass@16, temperature 1": "pass@16 T=1",
 }
-SECONDARY = {"accuracy, greedy": ("greedy", "avg@1"), "distinct, temperature 1": ("t1", "distinct@16")}
-VALIDATION = ("accuracy top-p 0.7", "accuracy T=1", "pass@16 T=1")
-"""The primary measures, as a record's validation names them."""
+"""What the page calls a measure, and what `steer_trl.experiment` calls it."""
+SECONDARY = {"accuracy, greedy": "accuracy greedy", "distinct, temperature 1": "distinct@16 T=1"}
 LAST = 10
 """Rollouts over which the final entropy is averaged."""
 
@@ -86,30 +87,33 @@ def ends(arms: Arms) -> str:
             entropies = [mean(filter(None, rollout["entropy"][-LAST:])) for rollout in rollouts]
             row[2:] = [f"{mean(run.record['generated_tokens'] for run in runs.values()) / 1e6:.2f}"]
             row += [f"{mean(rollout['step'][-1] for rollout in rollouts):.0f}", f"{mean(entropies):.3f}"]
-        rows.append(
-            [*row, *(f"{mean(map(_reader(one), runs.values())):.3f}" for one in (PRIMARY | SECONDARY).values())]
-        )
+        rows.append([*row, *(f"{_mean(runs.values(), measure):.3f}" for measure in (PRIMARY | SECONDARY).values())])
     if not rows:
         return "No run that counts has ended yet."
     text = f"### Where the runs end\n\nEntropy in nats per token, of the groups trained on, last {LAST} rollouts.\n\n"
-    return text + table(["", "runs", "M tokens", "steps", "entropy", *PRIMARY, *SECONDARY], rows)
+    return text + markdown_table(["", "runs", "M tokens", "steps", "entropy", *PRIMARY, *SECONDARY], rows)
 
 
-def _reader(measure: tuple[str, str]) -> Any:
-    sampling, metric = measure
-    return lambda run: mean(run.evaluations[sampling].values["test"][metric].values())
+def _mean(runs: Iterable[Run], measure: str) -> float:
+    """The mean of a measure over problems and runs."""
+    sampling, metric = COLUMNS[measure]
+    return mean(mean(run.evaluations[sampling].values["test"][metric].values()) for run in runs)
+
+
+def _pairs(arms: Arms, arm: str) -> list[tuple[int, int]]:
+    """The starts and seeds that both the arm and the baseline have a run of."""
+    return sorted(arms[arm].keys() & arms.get(BASELINE, {}).keys())
 
 
 def differences(arms: Arms) -> str:
     """Every arm against the baseline: the interval over problems and runs, that over starts, and Holm's verdict."""
     found = {
-        (arm, name): _difference(arms, arm, measure)
+        (arm, name): one
         for arm in arms
-        if arm not in ("start", BASELINE) and BASELINE in arms
-        for name, measure in (PRIMARY | SECONDARY).items()
+        if arm not in ("start", BASELINE) and len(_pairs(arms, arm)) > 1
+        for name, one in _differences(arms, arm).items()
     }
-    decided = {key: one for key, one in found.items() if one is not None}
-    corrected = holm({key: one.p for key, one in decided.items() if key[0] in JUDGED and key[1] in PRIMARY})
+    corrected = holm({key: one.p for key, one in found.items() if key[0] in JUDGED and key[1] in PRIMARY})
     rows = [
         [
             *key,
@@ -119,24 +123,25 @@ def differences(arms: Arms) -> str:
             f"{one.over_starts[0]:+.3f} to {one.over_starts[1]:+.3f}" if one.over_starts else "",
             _verdict(corrected.get(key)),
         ]
-        for key, one in decided.items()
+        for key, one in found.items()
     ]
     head = ["arm", "measure", "pairs", "difference", "95 %, problems and runs", "95 %, starts alone", "Holm"]
-    return f"### Against {BASELINE}\n\n" + table(head, rows) if rows else ""
+    return f"### Against {BASELINE}\n\n" + markdown_table(head, rows) if rows else ""
 
 
 def _verdict(p: float | None) -> str:
     return "" if p is None else f"**found** (p {p:.4f})" if p < 0.05 else f"no (p {p:.2f})"
 
 
-def _difference(arms: Arms, arm: str, measure: tuple[str, str]) -> Difference | None:
-    """The arm against the baseline over the pairs that both have."""
-    sampling, metric = measure
-    pairs = sorted(arms[arm].keys() & arms[BASELINE].keys())
-    if len(pairs) < 2:
-        return None
-    a, b = ([arms[name][pair].evaluations[sampling] for pair in pairs] for name in (BASELINE, arm))
-    return compare_evaluations(a, b, paired=True)["test"][metric]
+def _differences(arms: Arms, arm: str) -> dict[str, Difference]:
+    """Of each measure, the arm against the baseline over the pairs that both have."""
+    sides = [[arms[name][pair].evaluations for pair in _pairs(arms, arm)] for name in (BASELINE, arm)]
+    measures = {name: COLUMNS[measure] for name, measure in (PRIMARY | SECONDARY).items()}
+    compared = {
+        sampling: compare_evaluations(*([run[sampling] for run in side] for side in sides), paired=True)["test"]
+        for sampling in {sampling for sampling, _ in measures.values()}
+    }
+    return {name: compared[sampling][metric] for name, (sampling, metric) in measures.items()}
 
 
 def holm(values: dict[tuple[str, str], float]) -> dict[tuple[str, str], float]:
@@ -151,14 +156,13 @@ def holm(values: dict[tuple[str, str], float]) -> dict[tuple[str, str], float]:
 def by_start(arms: Arms) -> str:
     """The mean difference of each start, of the primary measures."""
     rows = []
-    for arm in [arm for arm in JUDGED if arm in arms and BASELINE in arms]:
-        pairs = sorted(arms[arm].keys() & arms[BASELINE].keys())
-        for start, of_start in groupby(pairs, key=lambda pair: pair[0]):
+    for arm in [arm for arm in JUDGED if arm in arms]:
+        for start, of_start in groupby(_pairs(arms, arm), key=lambda pair: pair[0]):
             here = list(of_start)
-            sides = [[arms[name][pair] for pair in here] for name in (BASELINE, arm)]
-            means = [[mean(map(_reader(one), side)) for side in sides] for one in PRIMARY.values()]
-            rows.append([arm, str(start), str(len(here)), *(f"{ours - theirs:+.3f}" for theirs, ours in means)])
-    return "### By start\n\n" + table(["arm", "start", "pairs", *PRIMARY], rows) if rows else ""
+            theirs, ours = ([arms[name][pair] for pair in here] for name in (BASELINE, arm))
+            gained = [_mean(ours, measure) - _mean(theirs, measure) for measure in PRIMARY.values()]
+            rows.append([arm, str(start), str(len(here)), *(f"{value:+.3f}" for value in gained)])
+    return "### By start\n\n" + markdown_table(["arm", "start", "pairs", *PRIMARY], rows) if rows else ""
 
 
 def held(arms: Arms) -> str:
@@ -170,7 +174,7 @@ def held(arms: Arms) -> str:
             share = mean(abs(error) <= 0.1 for error in errors)
             rows.append([arm, str(len(runs)), f"{mean(map(abs, errors)):.1%}", f"{share:.0%}"])
     text = "### How well the level was held\n\nOf the rollouts after the first that is at its level.\n\n"
-    return text + table(["arm", "runs", "mean distance", "within 10 %"], rows) if rows else ""
+    return text + markdown_table(["arm", "runs", "mean distance", "within 10 %"], rows) if rows else ""
 
 
 def _errors(record: dict[str, Any]) -> Iterable[float]:
@@ -190,17 +194,11 @@ def choosing(folder: Path) -> str:
     for path in folder.glob("*.json"):
         record = json.loads(path.read_text())
         if record["arm"] != "start":
-            values = [record["validation"][column][-1][1] for column in VALIDATION]
+            values = [record["validation"][column][-1][1] for column in PRIMARY.values()]
             rows.append((mean(values), [record["arm"], *(f"{value:.3f}" for value in values), f"{mean(values):.4f}"]))
     text = "### What is chosen by\n\nOne run each from start 20, on the validation split, best first.\n\n"
     cells = [row for _, row in sorted(rows, reverse=True)]
-    return text + table(["arm", *PRIMARY, "mean"], cells) if rows else ""
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return text + markdown_table(["arm", *PRIMARY, "mean"], cells) if rows else ""
 
 
 if __name__ == "__main__":

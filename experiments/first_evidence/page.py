@@ -24,6 +24,8 @@ from measures import (
     welch,
 )
 
+from steer_trl.evaluation.summary import markdown_table
+
 BASELINE = "GRPO"
 SHARES = (0.5, 1.0)
 """Of the shorter run's tokens, where runs of different lengths are compared."""
@@ -59,12 +61,6 @@ def page(folder: Path) -> str:
     return "\n\n".join([FINDINGS.read_text().strip(), *filter(None, parts)]) + "\n"
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    lines = [list(head), *map(list, rows)]
-    lines.insert(1, ["---"] * len(lines[0]))
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
 def _held(arms: Arms) -> str:
     rows = []
     for arm, runs in arms.items():
@@ -84,7 +80,7 @@ def _held(arms: Arms) -> str:
         "the target as a share of it, and the share of rollouts within 10 %. Then the rollouts until it was first "
         "within 10 %, mean of seeds.\n\n"
     )
-    return text + _table(["", "seeds", "mean error", "within 10 %", "settled after"], rows)
+    return text + markdown_table(["", "seeds", "mean error", "within 10 %", "settled after"], rows)
 
 
 def _learned(title: str, arms: Arms, baseline: str) -> str:
@@ -101,7 +97,7 @@ def _learned(title: str, arms: Arms, baseline: str) -> str:
         "last twenty rollouts, nats per token; then the mean over seeds and, in brackets, the difference from "
         f"{baseline} after as many optimizer steps, with its 95 % interval over paired seeds.\n\n"
     )
-    return text + _table(["", "seeds", "tokens", "entropy", *JUDGED], rows) if rows else ""
+    return text + markdown_table(["", "seeds", "tokens", "entropy", *JUDGED], rows) if rows else ""
 
 
 def _pairs(base: list[Run], runs: list[Run]) -> list[tuple[Run, Run]]:
@@ -129,7 +125,7 @@ def _courses(arms: Arms) -> str:
         "## Over the run, without dynamic sampling\n\nAt optimizer steps, mean over seeds: accuracy with top-p 0.7, "
         "then pass@16 at temperature 1.\n\n"
     )
-    return text + _table(["", *(f"{name} {step}" for name in ("accuracy", "pass@16") for step in steps)], rows)
+    return text + markdown_table(["", *(f"{name} {step}" for name in ("accuracy", "pass@16") for step in steps)], rows)
 
 
 def _like_for_like(arms: Arms) -> str:
@@ -156,7 +152,7 @@ def _like_for_like(arms: Arms) -> str:
         "seed, after as many tokens as the shorter run has (millions, prompts included), and behind the arrow the "
         "run. Then the difference with its 95 % interval over seeds, paired, and unpaired (Welch).\n\n"
     )
-    return text + _table(["", "seeds", "tokens", *JUDGED], rows) if rows else ""
+    return text + markdown_table(["", "seeds", "tokens", *JUDGED], rows) if rows else ""
 
 
 def _sampled(arms: Arms) -> str:
@@ -171,7 +167,7 @@ def _sampled(arms: Arms) -> str:
         "they are of the informative groups alone.\n\n"
         "![Entropy, accuracy and pass@16 over the tokens of all rollouts](evidence.png)\n\n"
     )
-    return text + _table(["", "seeds", "tokens", "entropy", *SAMPLED], rows) if rows else ""
+    return text + markdown_table(["", "seeds", "tokens", "entropy", *SAMPLED], rows) if rows else ""
 
 
 def _after_tokens(arm: str, arms: Arms) -> list[list[str]]:
@@ -212,7 +208,7 @@ def _predicted(arms: Arms) -> str:
         "Means over all looks of all seeds.\n\n"
     )
     names = ("good, surprising", "good, expected", "bad, surprising", "bad, expected")
-    return text + _table(["", "looks", "exact", "estimate", *names], rows)
+    return text + markdown_table(["", "looks", "exact", "estimate", *names], rows)
 
 
 def _mean(looks: list[dict[str, float]], name: str, unit: float = 1.0) -> str:

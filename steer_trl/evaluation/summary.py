@@ -13,7 +13,7 @@ Each with the half width of its 95 % interval over problems. The average is over
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -151,3 +151,8 @@ def _cells(name: str, problems: str, numbers: Numbers, k: int | None) -> list[st
         cell("truncated"),
         f"{numbers['num_tokens'][0]:.0f}",
     ]
+
+
+def markdown_table(head: Sequence[Any], rows: Iterable[Iterable[Any]]) -> str:
+    """Return a table of Markdown, without a last line break."""
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in (head, ["---"] * len(head), *rows))

@@ -17,6 +17,7 @@ from steer_trl.data import SOURCES
 from steer_trl.data.reading import HUB_PAGE
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling
 from steer_trl.evaluation.benchmarks import Benchmark
+from steer_trl.evaluation.summary import markdown_table
 from steer_trl.system import write_whole
 
 CARD = "README.md"
@@ -91,9 +92,8 @@ def table(results: Sequence[EvalResult]) -> str:
         return f"{BEGIN}\nNo benchmark has been measured yet.\n{END}"
     rows = [(r.dataset_name, r.metric_name, _value(r), *_how(r.metric_args or {})) for r in results]
     head = ("benchmark", "metric", "value", "problems", "samples", "sampling")
-    lines = ["| " + " | ".join(map(str, row)) + " |" for row in (head, ["---"] * len(head), *rows)]
     note = "Shares from 0 to 1, ± the half width of the 95 % interval over problems where it is known."
-    return "\n".join([BEGIN, *lines, "", note, END])
+    return "\n".join([BEGIN, markdown_table(head, rows), "", note, END])
 
 
 def _value(result: EvalResult) -> str:
