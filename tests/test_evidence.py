@@ -125,7 +125,7 @@ def test_the_command_runs_what_is_missing_publishes_it_and_runs_nothing_twice(tm
 def test_the_page_of_the_protocol_has_the_differences_of_the_command(tmp_path):
     """Two starts and two seeds of two arms, whose counts are those of real runs, dealt to other problems."""
     page = runpy.run_path(str(EVIDENCE / "page.py"))
-    chosen = ROOT / "docs/evidence/countdown/choosing"
+    chosen = ROOT / "docs/evidence/countdown/choosing/one-million"
     arms = {page["BASELINE"]: "grpo-dynamic-sampling", "constant level": "stare-c2-held-at-0.35"}
     for shift, (arm, name) in enumerate(arms.items()):
         record = json.loads((chosen / f"{name}-start20-seed0.json").read_text())

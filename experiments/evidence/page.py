@@ -191,14 +191,16 @@ def _errors(record: dict[str, Any]) -> Iterable[float]:
 def choosing(folder: Path) -> str:
     """What was tried before the runs that count, by the mean of the primary measures on the validation split."""
     rows = []
-    for path in folder.glob("*.json"):
+    for path in folder.glob("**/*.json"):
         record = json.loads(path.read_text())
         if record["arm"] != "start":
             values = [record["validation"][column][-1][1] for column in PRIMARY.values()]
-            rows.append((mean(values), [record["arm"], *(f"{value:.3f}" for value in values), f"{mean(values):.4f}"]))
+            tokens = f"{record['generated_tokens'] / 1e6:.1f}"
+            cells = [record["arm"], tokens, *(f"{value:.3f}" for value in values), f"{mean(values):.4f}"]
+            rows.append((float(tokens), mean(values), cells))
     text = "### What is chosen by\n\nOne run each from start 20, on the validation split, best first.\n\n"
-    cells = [row for _, row in sorted(rows, reverse=True)]
-    return text + markdown_table(["arm", *PRIMARY, "mean"], cells) if rows else ""
+    cells = [row for *_, row in sorted(rows, reverse=True)]
+    return text + markdown_table(["arm", "M tokens", *PRIMARY, "mean"], cells) if rows else ""
 
 
 if __name__ == "__main__":
