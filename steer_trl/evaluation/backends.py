@@ -30,7 +30,7 @@ class TransformersGenerator:
     `commit` is the model's on the Hub (a LoRA adapter's base's), `None` for a folder and for a model in memory.
     """
 
-    is_collective = False
+    is_collective = needs_equal_batches = False
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, commit: str | None = None) -> None:
         self.model, self.tokenizer, self.commit = model.eval(), tokenizer, commit
@@ -75,7 +75,7 @@ def commit_of(name: str | None, revision: str | None = None) -> str | None:
 class VLLMGenerator:
     """Draws with vLLM's own engine; every sample has a seed of its own."""
 
-    is_collective = False
+    is_collective = needs_equal_batches = False
 
     def __init__(
         self,

@@ -97,7 +97,7 @@ def _run(
     batch: list[Request], number: int, generate: Generator, judge: Judge, sampling: Sampling, batch_size: int
 ) -> list[dict[str, Any]]:
     prompts = [request.row["prompt"] for request in batch]
-    if generate.is_collective:
+    if generate.needs_equal_batches:
         prompts += prompts[:1] * (batch_size - len(batch))
     completions = generate(prompts, sampling, _seed(sampling, number))[: len(batch)]
     verdicts = judge([completion.text for completion in completions], [request.row for request in batch])

@@ -119,9 +119,15 @@ Prompt = str | list[dict[str, Any]]
 
 
 class Generator(Protocol):
-    """A back end. `is_collective`: all ranks have to call it together, with the same number of prompts."""
+    """A back end.
+
+    Attributes:
+        is_collective: all ranks have to call it together.
+        needs_equal_batches: and with the same number of prompts.
+    """
 
     is_collective: bool
+    needs_equal_batches: bool
 
     def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
         """Draw one completion for each prompt; the same seed draws the same ones."""

@@ -22,6 +22,11 @@ class TrainerGenerator:
     def __init__(self, trainer: GRPOTrainer) -> None:
         self.trainer = trainer
 
+    @property
+    def needs_equal_batches(self) -> bool:
+        """With vLLM TRL deals the completions of several ranks out, each as many."""
+        return self.trainer.use_vllm and self.trainer.accelerator.num_processes > 1
+
     def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
         """Draw one completion for each prompt. vLLM draws from the stream of its engine, not from `seed`."""
         trainer = self.trainer

@@ -11,7 +11,7 @@ from steer_trl.rewards import MathReward
 class Script:
     """A back end that knows what it will say: a function of prompt, seed and place in the batch."""
 
-    is_collective = False
+    is_collective = needs_equal_batches = False
 
     def __init__(self):
         self.calls = []
@@ -66,7 +66,7 @@ def test_a_reward_that_judges_by_an_answer_line(tmp_path):
     def say(prompts, sampling, seed):
         return [Completion("Answer: 2", 3, False) for _ in prompts]
 
-    say.is_collective = False
+    say.is_collective = say.needs_equal_batches = False
     strict, lenient = MathReward(num_workers=1), MathReward(num_workers=1, answer_format="answer_line")
     judged = [
         evaluate([Benchmark("x", data, 1)], say, judge, Sampling(), 4)[0]["correct"] for judge in (strict, lenient)
