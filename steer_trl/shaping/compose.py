@@ -133,10 +133,8 @@ def combination_complaints(methods: Mapping[str, type[Shaper]], args: ShapingCon
         if len(names) > 1:
             complaints.append(_refusal(names, why))
     for name in sets_entropy_coef(methods, args):
-        why = f"{name!r}", "it sets the coefficient itself"
-        complaints += idle_conflicts(
-            args, [(theirs, True, *why) for theirs in ("entropy_coef", "use_adaptive_entropy")]
-        )
+        own = f"{name!r}", "it sets the coefficient itself"
+        complaints += idle_conflicts(args, [(trls, True, *own) for trls in ("entropy_coef", "use_adaptive_entropy")])
     random = [name for name, method in methods.items() if method.random]
     if len(random) > 1:
         complaints.append(_refusal(random, "they would draw the same tokens"))
