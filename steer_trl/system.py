@@ -1,4 +1,4 @@
-"""The machine: files that a killed run leaves whole or not at all, installed versions, the end of a process."""
+"""The machine: files that a killed run leaves whole or not at all, installed versions, the process."""
 
 import gc
 import os
@@ -45,6 +45,16 @@ def installed(packages: Iterable[str]) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def program() -> str | None:
+    """The script or module that this process runs, without its arguments: these may hold anything.
+
+    `None` in a notebook or an interactive session.
+    """
+    module = sys.modules["__main__"].__spec__
+    name = f"python -m {module.name.removesuffix('.__main__')}" if module is not None else Path(sys.argv[0]).name
+    return None if "ipykernel" in sys.modules or name in ("", "-c") else name
 
 
 def leave_group() -> None:

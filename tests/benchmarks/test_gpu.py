@@ -1,12 +1,10 @@
 """`benchmarks/gpu.py` in small, on CPU: every part runs, its checks hold, and a second call measures nothing."""
 
 import json
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import pytest
-from support import ENVIRONMENT, ROOT
+from support import ROOT, processes
 
 SCRIPT = ROOT / "benchmarks/gpu.py"
 PARTS = ["sensitivity", "off_is_exact", "selection", "bf16", "overhead_steer", "smollm2_held_at_half"]
@@ -15,9 +13,7 @@ WITH_VLLM = ["vllm_none"] if find_spec("vllm") is None else []  # where it is mi
 
 
 def run(*words, check=True):
-    done = subprocess.run([sys.executable, SCRIPT, *words], env=ENVIRONMENT, capture_output=True, text=True)
-    assert not check or done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return processes.run(SCRIPT, *words, check=check).stdout
 
 
 @pytest.fixture(scope="module")

@@ -233,7 +233,7 @@ class TestSettings:
 
 
 class TestProgram:
-    SCRIPT = "from steer_trl.trainer.callbacks.cards import program\nprint(program())\n"
+    SCRIPT = "from steer_trl.system import program\nprint(program())\n"
 
     def run(self, *command):
         return subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True).stdout.strip()

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from multiprocessing import connection, forkserver
-from multiprocessing.process import BaseProcess
+from multiprocessing.process import BaseProcess, _children
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
@@ -23,6 +23,7 @@ import torch.distributed.run as torchrun
 from accelerate.commands import launch
 
 from support import ENVIRONMENT
+from support.forked_children import fork_children
 
 LOADED = ["deepspeed", "steer_trl.cli.evaluate", "steer_trl.cli.train", "steer_trl.countdown.model"]
 FREE_PORT = ("--main_process_port", "0")  # others may run beside
@@ -69,8 +70,13 @@ def _ranks(words, engine, environment):
 def _start(words, folder, environment, streams):
     with patch.dict(os.environ, ENVIRONMENT, clear=True):  # libraries read it when they are loaded
         forkserver.ensure_running()
+    return _fork(words, folder, environment, streams)
+
+
+def _fork(words, folder, environment, streams):
     process = warm.Process(target=_become, args=(words, str(folder), environment, *map(str, streams)))
     process.start()
+    _children.discard(process)  # else a thread that starts another reads its exit code from the one that waits
     return process
 
 
@@ -86,6 +92,7 @@ def _become(words, folder, environment, *streams):
     here = os.getcwd() if module else str(Path(words[0]).resolve().parent)
     sys.path[:0] = [here, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     sys.argv[:] = words[1:] if module else words
+    fork_children(_fork)
     try:
         if module:
             runpy.run_module(words[1], run_name="__main__", alter_sys=True)

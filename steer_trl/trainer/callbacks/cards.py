@@ -1,7 +1,6 @@
 """A card in every folder that is saved: TRL's own, completed by `hub/card.py` with what the trainer knows."""
 
 import logging
-import sys
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +18,7 @@ from steer_trl.hub.card import PICTURE, REPORT, Run, complete_card, draw_entropy
 from steer_trl.hub.push import Pushes
 from steer_trl.hub.results import CARD, datasets_on_hub
 from steer_trl.shaping import Shaper
-from steer_trl.system import write_whole
+from steer_trl.system import program, write_whole
 from steer_trl.trainer.checks.preflight import is_hub_name
 from steer_trl.trainer.trl import GRPOTrainer
 from steer_trl.validation import listed
@@ -116,13 +115,3 @@ class ModelCards:
         state = self._trainer.state
         best = state.best_global_step if self._trainer.args.load_best_model_at_end else None
         return state.global_step if self._trainer.is_in_train or not best else best
-
-
-def program() -> str | None:
-    """The script or module that this process runs, without its arguments: these may hold anything.
-
-    `None` in a notebook or an interactive session.
-    """
-    module = sys.modules["__main__"].__spec__
-    name = f"python -m {module.name.removesuffix('.__main__')}" if module is not None else Path(sys.argv[0]).name
-    return None if "ipykernel" in sys.modules or name in ("", "-c") else name
