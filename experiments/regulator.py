@@ -2,10 +2,15 @@
 
     python experiments/regulator.py                          # the default gains; half a minute
     python experiments/regulator.py --dead_times 0 --proportional 1.5 --integral 0.1
+    python experiments/regulator.py --random 120 --seed 1    # others, drawn at random: nothing was tuned on them
 
 Ten policies, whose answer to a strength is known, with three constant and three falling levels, by a regulator that
 keeps and by one that spends: 120 combinations for every dead time. A level is missed unless, after 80 of 400 rollouts,
 the mean distance from it is at most 5 % and 90 % of the rollouts are within 10 %.
+
+Those at random have an authority in [0.03, 0.2], noise up to 5 %, momentum up to 0.7, a drift that is constant, comes
+and goes or takes a step, and a constant or a falling level, such that at each moment the strength that would hold it
+lies between 0 and three quarters of the bound.
 """
 
 import argparse
@@ -13,7 +18,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from steer_trl.functional import EntropyRegulator
 
@@ -76,12 +81,64 @@ def is_held(errors: list[float]) -> bool:
     return sum(errors) <= 0.05 * len(errors) and sum(error <= 0.1 for error in errors) >= 0.9 * len(errors)
 
 
-def missed(dead: int, **gains: float) -> Iterator[str]:
-    """Yield each combination that is not held at a dead time, in words."""
+class Combination(NamedTuple):
+    """A policy, what is asked of it, and by which regulator."""
+
+    name: str
+    plant: dict[str, Any]
+    level: tuple[float, float, float]
+    low: float
+
+
+def combinations() -> Iterator[Combination]:
+    """Yield those of the table in the documentation."""
     for (number, plant), level, low in product(enumerate(PLANTS, 1), LEVELS, (0.0, -1.0)):
+        yield Combination(f"plant {number}", plant, level, low)
+
+
+def random_combinations(count: int, seed: int) -> Iterator[Combination]:
+    """Yield as many drawn at random, the same for each dead time."""
+    rng, found = random.Random(seed), 0
+    while found < count:
+        authority = math.exp(rng.uniform(math.log(0.03), math.log(0.2)))
+        mean = -rng.uniform(0.1, 0.75) * authority
+        start, final = rng.uniform(0.4, 0.85), rng.choice((1.0, rng.uniform(0.3, 0.7)))
+        level = (start, start * final, rng.uniform(0.3, 0.7))
+        kind, drift = _random_drift(rng, mean)
+        plant = {"authority": authority, "noise": rng.uniform(0, 0.05), "slow": rng.choice((0.0, rng.uniform(0, 0.7)))}
+        low, number = rng.choice((0.0, -1.0)), rng.randrange(10**6)
+        if _can_be_held(level, drift, authority):
+            found += 1
+            yield Combination(f"{found}, {kind} drift", plant | {"drift": drift, "seed": number}, level, low)
+
+
+def _random_drift(rng: random.Random, mean: float) -> tuple[str, Callable[[int], float]]:
+    swing, period, phase = rng.uniform(0, 0.8), rng.uniform(15, 80), rng.uniform(0, 2 * math.pi)
+    after, moment = rng.uniform(0.3, 3), rng.randrange(SETTLED, 300)
+    return rng.choice(
+        [
+            ("constant", lambda step: mean),
+            ("swinging", lambda step: mean * (1 + swing * math.sin(step / period + phase))),
+            ("stepping", lambda step: mean if step < moment else mean * after),
+        ]
+    )
+
+
+def _can_be_held(level: tuple[float, float, float], drift: Callable[[int], float], authority: float) -> bool:
+    """Whether the entropy falls to the level in 60 rollouts by itself, and a strength in [0, 3/4] would hold it."""
+    of = EntropyRegulator(level[0], 0.0, 1.0, final=level[1], decay_start=level[2]).level
+    needed = [
+        (math.log(of((k + 1) / ROLLOUTS) / of(k / ROLLOUTS)) - drift(k)) / authority for k in range(60, ROLLOUTS - 1)
+    ]
+    return sum(map(drift, range(60))) < math.log(level[0]) and min(needed) >= 0 and max(needed) <= 0.75
+
+
+def missed(dead: int, asked: list[Combination], **gains: float) -> Iterator[str]:
+    """Yield each combination that is not held at a dead time, in words."""
+    for name, plant, level, low in asked:
         errors = distances(level, low, gains, dead=dead, **plant)
         if not is_held(errors):
-            yield f"plant {number}, level {level[0]} to {level[1]}, {'spends' if low else 'keeps'}"
+            yield f"{name}, level {level[0]:.3g} to {level[1]:.3g}, {'spends' if low else 'keeps'}"
 
 
 def main() -> None:
@@ -90,11 +147,14 @@ def main() -> None:
     parser.add_argument("--dead_times", nargs="+", type=int, default=range(6), help="rollouts; by default 0 to 5")
     parser.add_argument("--proportional", type=float, default=3.0)
     parser.add_argument("--integral", type=float, default=0.3)
+    parser.add_argument("--random", type=int, metavar="NUMBER", help="so many combinations drawn at random instead")
+    parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
     parser.add_argument("--verbose", action="store_true", help="name what is missed")
     given = parser.parse_args()
-    print("| dead time, rollouts | missed, of 120 |\n|---|---|")
+    asked = list(random_combinations(given.random, given.seed) if given.random else combinations())
+    print(f"| dead time, rollouts | missed, of {len(asked)} |\n|---|---|")
     for dead in given.dead_times:
-        found = list(missed(dead, proportional=given.proportional, integral=given.integral))
+        found = list(missed(dead, asked, proportional=given.proportional, integral=given.integral))
         print(f"| {dead} | {len(found)} |", *(f"\n  {line}" for line in found if given.verbose), sep="", flush=True)
 
 

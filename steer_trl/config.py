@@ -18,7 +18,7 @@ from steer_trl.options.diagnostics import DiagnosticsOptions
 from steer_trl.options.dynamic_sampling import SamplingOptions, sampling_complaints
 from steer_trl.options.trl import trl_complaints
 from steer_trl.redact import allow_texts, public
-from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper
+from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper, sets_entropy_coef
 from steer_trl.shaping.hold import ENOUGH_GROUPS, hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
 from steer_trl.shaping.unused import defaults, unused_complaints
@@ -348,7 +348,8 @@ class SteerGRPOConfig(
         judges = ("correct_threshold",) if self.dynamic_sampling != "none" else ()
         complaints += unused_complaints(methods, self, read_elsewhere=judges) + combination_complaints(methods, self)
         surrogates = {name: method.surrogate for name, method in methods.items()}
-        return complaints + hold_conflicts(methods, self) + sampling_complaints(self, surrogates)
+        bonuses = sets_entropy_coef(methods, self)
+        return complaints + hold_conflicts(methods, self) + sampling_complaints(self, surrogates, bonuses)
 
     def _group_complaints(self) -> list[str]:
         size, group = self.generation_batch_size, self.num_generations

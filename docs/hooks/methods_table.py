@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/methods.md"
 STUB = ROOT / "steer_trl/shaping/methods/__init__.pyi"
 START, END = "<!-- methods: written by make settings -->\n", "<!-- end of methods -->"
-STEPS = {"advantages": 1, "scales": 2, "rollout_bonus": 3, "bonus": 3, "weights": 4}
+STEPS = {"advantages": 1, "scales": 2, "rollout_bonus": 3, "bonus": 3, "weights": 4, "entropy_coef": 5}
 COLUMNS = (
     *("`advantage_shaping`", "step", "random", "loss of its own", "`correct_threshold`", "completions of a rollout"),
     *('`importance_sampling_level="sequence"`', "strength"),

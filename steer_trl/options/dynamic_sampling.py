@@ -5,7 +5,7 @@ prompts as are trained on, at most 10 attempts, and the surplus dropped. A share
 2604.06268), a pass rate from which prompts are not drawn again open-instruct's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,8 +59,13 @@ class SamplingOptions(ShapingConfig):
     )
 
 
-def sampling_complaints(args: SamplingOptions, surrogates: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Say which settings of dynamic sampling cannot work with others, or with those in `surrogates`, by method."""
+def sampling_complaints(
+    args: SamplingOptions, surrogates: Mapping[str, Mapping[str, Any]], bonuses: Collection[str] = ()
+) -> list[str]:
+    """Say which settings of dynamic sampling cannot work with others, or with those in `surrogates`, by method.
+
+    `bonuses` are the methods that set the coefficient of TRL's entropy bonus.
+    """
     resamples, is_on = args.dynamic_sampling == "resample", args.dynamic_sampling != "none"
     here, nothing_new = f"dynamic_sampling={args.dynamic_sampling!r}", "it writes no other groups"
     complaints = idle_conflicts(
@@ -75,10 +80,12 @@ def sampling_complaints(args: SamplingOptions, surrogates: Mapping[str, Mapping[
             ),
         ],
     )
-    return complaints + (_mask_conflicts(args, here, surrogates) if args.dynamic_sampling == "mask" else [])
+    return complaints + (_mask_conflicts(args, here, surrogates, bonuses) if args.dynamic_sampling == "mask" else [])
 
 
-def _mask_conflicts(args: SamplingOptions, here: str, surrogates: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _mask_conflicts(
+    args: SamplingOptions, here: str, surrogates: Mapping[str, Mapping[str, Any]], bonuses: Collection[str]
+) -> list[str]:
     """Refuse losses that hidden groups cannot leave: the given one, or one that a method brings."""
     why = "denominator counts completions or micro-batches, which hidden groups cannot leave"
     brought = {name: surrogate["loss_type"] for name, surrogate in surrogates.items() if "loss_type" in surrogate}
@@ -93,8 +100,9 @@ def _mask_conflicts(args: SamplingOptions, here: str, surrogates: Mapping[str, M
             f"loss_type={args.loss_type!r} cannot be combined with {here}: its {why}. Use 'dapo', or "
             "dynamic_sampling='resample'."
         )
-    for name in ("use_adaptive_entropy", "entropy_coef"):
-        if value := getattr(args, name):
+    of_trl = [(name, getattr(args, name)) for name in ("use_adaptive_entropy", "entropy_coef")]
+    for name, value in (*of_trl, *(("advantage_shaping", method) for method in bonuses)):
+        if value:
             complaints.append(
                 f"{name}={value!r} cannot be combined with {here}: TRL's entropy bonus is a mean over micro-batches, "
                 "hidden ones too, and would shrink with each of them. Use dynamic_sampling='resample', or leave it "

@@ -5,9 +5,10 @@
     rollout_bonus(rollout)      adds to them
     bonus(batch, measure)       adds to the advantages of a micro-batch, in the loss
     weights(batch, measure)     multiplies them, token by token
+    entropy_coef()              adds TRL's entropy bonus to the loss, beside them
 
-`measure(batch, reduce)` is what the last two compare the tokens of an optimizer step with. `compose.py` puts the
-answers of several methods together.
+`measure(batch, reduce)` is what `bonus` and `weights` compare the tokens of an optimizer step with. `compose.py` puts
+the answers of several methods together.
 """
 
 from dataclasses import dataclass, fields
@@ -24,6 +25,7 @@ Options = TypeVar("Options", bound=ShapingConfig)
 
 OF_ROLLOUTS = ("advantages", "scales", "rollout_bonus")
 OF_BATCHES = ("bonus", "weights")
+QUESTIONS = (*OF_ROLLOUTS, *OF_BATCHES, "entropy_coef")
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,8 @@ class Shaper(Generic[Options]):
     """How much strength answers an entropy that is off by a factor e."""
 
     strength: float = 0.0
-    """What `hold_entropy` moves between rollouts: the larger, the more entropy the method keeps; at 0 it changes no
-    advantage, and below 0 it spends entropy."""
+    """What `hold_entropy` moves between rollouts: the larger, the more entropy the method keeps; at 0 it changes
+    nothing, and below 0 it spends entropy."""
 
     # Completions of a group begin alike, and the same token's numbers differ in their last bits from batch to batch.
     # Nats for a surprisal, relative for |Omega|; the released codes compare exactly.
@@ -173,6 +175,10 @@ class Shaper(Generic[Options]):
         What they are off the mask does not matter. Never changes the method's state.
         """
         return None
+
+    def entropy_coef(self) -> float:
+        """Return the coefficient of TRL's entropy bonus in the loss that is being made; 0 adds none, exactly."""
+        return 0.0
 
     def marks(self, batch: TokenBatch, measure: Any) -> dict[str, Bool[Tensor, "B T"]]:
         """Return boolean masks `[B, T]` whose share of the trained tokens is logged, by the log's key."""

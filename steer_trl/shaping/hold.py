@@ -196,8 +196,8 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
         complaints.append(
             f"hold_entropy={args.hold_entropy!r} moves the strength of one method, and of those in "
             f"advantage_shaping={args.advantage_shaping!r} {len(able) or 'none'} can be moved. Use "
-            "advantage_shaping='repo_r', 'entropic', 'entropy_change' or 'clip_bounds', or 'stare' with "
-            "stare_gate='none'."
+            "advantage_shaping='repo_r', 'entropic', 'entropy_change', 'clip_bounds' or 'entropy_bonus', or 'stare' "
+            "with stare_gate='none'."
         )
     for name, (low, _) in able.items():
         if args.hold_entropy_spends and low == 0:

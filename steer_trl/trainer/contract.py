@@ -54,7 +54,7 @@ ATTRIBUTES = (
         "eos_token_ids",
         "mask_truncated_completions",
     ),
-    *("pad_to_multiple_of", "environment_factories", "rollout_func"),
+    *("pad_to_multiple_of", "environment_factories", "rollout_func", "entropy_coef", "_entropy_bonus_enabled"),
 )
 """Attributes of a trainer."""
 

@@ -11,13 +11,28 @@ from typing import Any
 import torch
 
 from steer_trl.functional.order_statistics import all_ranks, this_process
-from steer_trl.shaping import Loop, Shaper, TokenBatch, compares_tokens, measured, reads_sensitivities, shaped
+from steer_trl.shaping import (
+    Loop,
+    Shaper,
+    TokenBatch,
+    compares_tokens,
+    entropy_coef,
+    measured,
+    reads_sensitivities,
+    shaped,
+)
 from steer_trl.trainer.checks.tripwire import WatchedInputs, check_score
 from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, kept_score, token_batch
 from steer_trl.trainer.log.step_log import StepLog
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.tokens.samples import TokenLog
-from steer_trl.trainer.trl import GRPOTrainer, micro_batches_done, micro_batches_of_rollout, steps_per_rollout
+from steer_trl.trainer.trl import (
+    GRPOTrainer,
+    micro_batches_done,
+    micro_batches_of_rollout,
+    set_entropy_bonus,
+    steps_per_rollout,
+)
 
 
 class OptimizerStep:
@@ -85,7 +100,10 @@ class OptimizerStep:
 
     @torch.no_grad()
     def shape(self, inputs: dict[str, Any], score: Score) -> None:
-        """Write the shaped advantages `[B, T]` into `inputs`; leave them alone where no method changes any."""
+        """Write the shaped advantages `[B, T]` into `inputs`; leave them alone where no method changes any.
+
+        TRL's loss reads the coefficient of its entropy bonus after them, so that one is set here as well.
+        """
         trainer, mode = self._trainer, "train" if self._trainer.model.training else "eval"
         batch = token_batch(trainer, inputs, score, self._draws)
         if mode == "train" and self._begins(inputs):
@@ -94,6 +112,8 @@ class OptimizerStep:
         result = shaped(self._shapers, batch, of_step or measured(self._shapers, batch, this_process))
         if result.advantages is not None:
             inputs["advantages"] = result.advantages
+        if (coefficient := entropy_coef(self._shapers)) is not None:
+            set_entropy_bonus(trainer, coefficient)
         self._tokens.look(inputs, batch, result)
         is_last = trainer.accelerator.sync_gradients or mode == "eval"
         if self._log.is_wanted:

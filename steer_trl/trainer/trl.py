@@ -87,6 +87,17 @@ def forget_rollout(trainer: GRPOTrainer) -> None:
         rest.clear()
 
 
+# The loss.
+
+
+def set_entropy_bonus(trainer: GRPOTrainer, coefficient: float) -> None:
+    """Add the mean entropy times `coefficient` to what the loss that is being made maximises.
+
+    With 0 the loss is that of a run without a bonus, and so is what TRL logs of it.
+    """
+    trainer.entropy_coef, trainer._entropy_bonus_enabled = coefficient, coefficient != 0
+
+
 # The log, whose entries TRL averages.
 
 

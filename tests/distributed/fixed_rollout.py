@@ -38,10 +38,10 @@ OURS = ("quadrants/", "entropy/", "weights/", "clip/", "shaping/", "dynamic_samp
 torch.set_num_threads(1)
 
 
-def completion(number):
-    """Tokens of the completion at a global position; those of a group begin alike."""
+def completion(number, variant="plain"):
+    """Tokens of the completion at a global position; those of a group begin alike. In `even` all are as long."""
     dice = random.Random(number)
-    return [4, 5, 4, *(dice.randrange(4, 14) for _ in range(2 + number % 7))]
+    return [4, 5, 4, *(dice.randrange(4, 14) for _ in range(6 if variant == "even" else 2 + number % 7))]
 
 
 def rollout(variant):
@@ -54,7 +54,7 @@ def rollout(variant):
 
     def give(prompts, trainer):
         first = trainer.accelerator.process_index * len(prompts)
-        ids = [completion(first + i) for i in range(len(prompts))]
+        ids = [completion(first + i, variant) for i in range(len(prompts))]
         given = {"prompt_ids": [[6, 7]] * len(ids), "completion_ids": ids, "logprobs": [[[0.0]] * len(x) for x in ids]}
         if variant == "masked":
             given["env_mask"] = [[int(first + i < COMPLETIONS // 2)] * len(x) for i, x in enumerate(ids)]
@@ -69,7 +69,7 @@ def reward(variant):
         return is_correct
 
     def score(completion_ids, **_):
-        whole = {tuple(completion(number)): number for number in range(2 * COMPLETIONS)}
+        whole = {tuple(completion(number, variant)): number for number in range(2 * COMPLETIONS)}
         numbers = [whole[tuple(ids)] for ids in completion_ids]
         flat = variant == "one_sided"
         return [0.0 if flat and n >= COMPLETIONS // 2 else float((7 * n) % 5) + 0.1 * n for n in numbers]

@@ -16,6 +16,17 @@ ACROSS_RANKS = [(1, 24, 1), (2, 12, 1), (2, 3, 4)]
 MASKED = [SPLITS[0], SPLITS[-1]]
 
 
+EVEN = [name for name in CASES if CASES[name].even]
+
+
+def variants(name):
+    """The completions that a method is given; those of "held" too are all as long where it must be so."""
+    return ("even",) if name in EVEN else ("plain", "masked")
+
+
+HELD = [(name, "held") for name in ("repo_r", *EVEN)]
+
+
 def case(name, size, count, variant):
     # The given completions are rewarded with 0 to 5.5.
     fields = {"advantage_shaping": name, "num_iterations": 2, "learning_rate": 1.0} | threshold(name, 2.0)
@@ -23,15 +34,15 @@ def case(name, size, count, variant):
     split |= {"num_generations": 8} if variant == "across_ranks" else {}
     if variant == "held":  # the strength of each rollout comes from the entropy of all ranks
         held = {"hold_entropy": 10.0, "hold_entropy_unit": "nats", "num_iterations": 1}
-        return {"fields": fields | split | held, "steps": 4}
+        return {"fields": fields | split | held, "steps": 4, "variant": "even" if name in EVEN else "plain"}
     return {"fields": fields | split | (CASES[name].lively if name in CASES else {}), "steps": 2, "variant": variant}
 
 
 @pytest.fixture(scope="module")
 def results(run_cases):
     """(method, variant) -> one result per split; the first entry of "none" is plain GRPO."""
-    keys = [(name, variant) for name in ("none", *SHAPERS) for variant in ("plain", "masked")]
-    keys += [(name, "across_ranks") for name in ON_ROLLOUTS] + [("repo_r", "held")]
+    keys = [(name, variant) for name in ("none", *SHAPERS) for variant in variants(name)]
+    keys += [(name, "across_ranks") for name in ON_ROLLOUTS] + [*HELD, ("none", "even")]
     found = {key: [] for key in keys}
     for processes in (1, 2):
         splits = [
@@ -51,8 +62,8 @@ def joined(values):
     return np.concatenate([values[key] for key in sorted(values)])
 
 
-VARIANTS = [(name, variant) for name in SHAPERS for variant in ("plain", "masked")]
-VARIANTS += [(name, "across_ranks") for name in ON_ROLLOUTS] + [("repo_r", "held")]
+VARIANTS = [(name, variant) for name in SHAPERS for variant in variants(name)]
+VARIANTS += [(name, "across_ranks") for name in ON_ROLLOUTS] + HELD
 
 
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
@@ -68,7 +79,7 @@ def test_the_split_does_not_matter(results, name, variant):
 @pytest.mark.parametrize("name", SHAPERS)
 def test_it_does_something(results, name):
     """Else all of the above would hold of plain GRPO."""
-    ours, plain = (joined(results[which, "plain"][0]["update"]) for which in (name, "none"))
+    ours, plain = (joined(results[which, variants(name)[0]][0]["update"]) for which in (name, "none"))
     assert np.linalg.norm(ours - plain) > 1e-3 * np.linalg.norm(plain)
 
 

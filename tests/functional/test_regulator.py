@@ -77,6 +77,17 @@ def test_random_plants_are_held(authority, share, noise, slow, dead, level):
     assert SCRIPT.is_held(SCRIPT.distances(level, -1.0, {}, **plant))
 
 
+def test_combinations_that_nothing_was_tuned_on_are_held():
+    """Drawn at random, the same for each dead time; the script has the whole table."""
+    drawn = list(SCRIPT.random_combinations(12, 5))
+    assert len({(one.level, one.plant["authority"]) for one in drawn}) == 12
+    again, other = SCRIPT.random_combinations(12, 5), SCRIPT.random_combinations(12, 6)
+    assert [one.level for one in again] == [one.level for one in drawn] != [one.level for one in other]
+    for dead in (0, 2):
+        assert list(SCRIPT.missed(dead, drawn, proportional=3.0, integral=0.3)) == []
+    assert len(list(SCRIPT.missed(0, drawn, proportional=0.1, integral=0.0))) > 6  # else nothing could be missed
+
+
 def test_a_falling_level_pushes_nothing_down_where_the_entropy_stays():
     regulator = EntropyRegulator(0.8, 0.0, 1.0, final=0.2)
     assert hold(regulator, 100, drift=0.0) == [1.0] * 100

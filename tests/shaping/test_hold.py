@@ -17,6 +17,7 @@ from steer_trl.shaping.hold import HoldEntropy
 from steer_trl.validation import listed
 
 ABLE = {"repo_r": {}, "entropy_change": {}, "stare": {"stare_gate": "none", "stare_variant": "C2"}, "entropic": {}}
+ABLE |= {"entropy_bonus": {}}
 
 
 LARGE = {"per_device_train_batch_size": 256, "num_generations": 8}  # 32 groups in a rollout

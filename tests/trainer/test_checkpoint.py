@@ -33,7 +33,12 @@ class TestCheckpoint:
         assert resumed.shapers["stare"].state_dict() == whole.shapers["stare"].state_dict()
 
     @pytest.mark.parametrize(
-        "method", [{"advantage_shaping": "repo_r"}, {"advantage_shaping": "stare", "stare_gate": "none"}]
+        "method",
+        [
+            {"advantage_shaping": "repo_r"},
+            {"advantage_shaping": "stare", "stare_gate": "none"},
+            {"advantage_shaping": "entropy_bonus"},
+        ],
     )
     def test_a_held_entropy_is_held_as_if_nothing_had_happened(self, train, make_trainer, tmp_path, method):
         falls = {"hold_entropy_final": 3.98, "hold_entropy_decay_start": 0.2}

@@ -283,6 +283,12 @@ SHAPES = {
         text in source(GRPOTrainer.__init__)
         for text in ("temperature=self.temperature,", 'outputs=("log_probs", "entropy"),')
     ),
+    "the loss reads the coefficient of its entropy bonus after its forward pass, and logs it only with one": lambda: (
+        source(GRPOTrainer._compute_loss).index("self._get_per_token_logps_and_entropies(")
+        < source(GRPOTrainer._compute_loss).index("if self._entropy_bonus_enabled:")
+        < source(GRPOTrainer._compute_loss).index("apply_coef = self.entropy_coef\n")
+        < source(GRPOTrainer._compute_loss).index('self._metrics[mode]["policy_loss"]')
+    ),
     "helpers are where they were": lambda: callable(disable_gradient_checkpointing) and callable(get_config_model_id),
 }
 

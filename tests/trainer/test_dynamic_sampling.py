@@ -521,6 +521,10 @@ class TestRefusals:
                 "entropy_coef=0.01 cannot be combined with dynamic_sampling='mask': .* mean over micro-batches",
             ),
             (
+                MASK | {"advantage_shaping": "entropy_bonus"},
+                "advantage_shaping='entropy_bonus' cannot be combined with dynamic_sampling='mask'",
+            ),
+            (
                 MASK | {"use_adaptive_entropy": True},
                 "use_adaptive_entropy=True cannot be combined with dynamic_sampling='mask'",
             ),

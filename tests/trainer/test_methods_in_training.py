@@ -171,7 +171,7 @@ def test_every_method_trains_off_policy_and_says_what_it_did(train, name):
     assert all(parameter.isfinite().all() for parameter in trainer.model.parameters())
     log = trainer.state.log_history
     assert all(0 <= entry["shaping/share_changed"] <= 1 for entry in log[:4])
-    changes = ["shaping/advantage_change", "rollout_advantage_change"]
+    changes = ["shaping/advantage_change", "rollout_advantage_change", "entropy_coef"]
     assert max(entry.get(key, 0) for entry in log[:4] for key in changes) > 0
     for mark in CASES[name].marks:
         assert any(0 < entry[mark] < 1 for entry in log[:4]), mark

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 
 from steer_trl.options.base import ShapingConfig
-from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS, Shaper
+from steer_trl.shaping.base import QUESTIONS, Shaper
 
 FIRST = ("steer", "stare", "repo_r")
 """What this package is for comes first in every list of methods; the others follow by name."""
@@ -29,7 +29,7 @@ def _methods_in(module: ModuleType) -> dict[str, type[Shaper]]:
         re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(): found
         for name, found in vars(module).items()
         if isinstance(found, type) and issubclass(found, Shaper) and found.__module__ == module.__name__
-        if any(getattr(found, answer) is not getattr(Shaper, answer) for answer in OF_ROLLOUTS + OF_BATCHES)
+        if any(getattr(found, answer) is not getattr(Shaper, answer) for answer in QUESTIONS)
     }
 
 

@@ -9,6 +9,7 @@ from steer_trl.shaping.methods.dcpo import DcpoOptions
 from steer_trl.shaping.methods.edge_grpo import EdgeGrpoOptions
 from steer_trl.shaping.methods.entropic import EntropicOptions
 from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantageOptions
+from steer_trl.shaping.methods.entropy_bonus import EntropyBonusOptions
 from steer_trl.shaping.methods.entropy_change import EntropyChangeOptions
 from steer_trl.shaping.methods.fork_tokens import ForkTokensOptions
 from steer_trl.shaping.methods.grpo_s import GrpoSOptions
@@ -40,6 +41,7 @@ class MethodOptions(
     EdgeGrpoOptions,
     EntropicOptions,
     EntropyAdvantageOptions,
+    EntropyBonusOptions,
     EntropyChangeOptions,
     ForkTokensOptions,
     GrpoSOptions,

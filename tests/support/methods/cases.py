@@ -22,6 +22,7 @@ class Case(NamedTuple):
     fetched: tuple = (0, 0)  # bytes per token from other ranks (mask 1, numbers 4): always; where a group lies across
     marks: list = []  # shares of tokens that it logs
     needs: dict = {}  # TRL's settings that its own loss needs
+    even: bool = False  # by a mean over each micro-batch: of completions of one length alone the split does not matter
 
 
 def opo(group, size):
@@ -300,6 +301,14 @@ CASES["clip_bounds"] = Case(  # the oracle of its weights is a loss: tests/shapi
         "clip_bounds_strength": [-3.1, 3.1, "1"],
     },
     needs=UNCLIPPED,
+)
+
+
+CASES["entropy_bonus"] = Case(  # its oracle is TRL's own bonus: tests/trainer/test_entropy_bonus.py
+    neutral=[{"entropy_bonus_coef": 0.0}],
+    lively={"entropy_bonus_coef": 0.2},
+    wrong={"entropy_bonus_coef": [-0.21, 0.21, math.nan, "0.1"]},
+    even=True,
 )
 
 

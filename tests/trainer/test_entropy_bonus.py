@@ -1,0 +1,160 @@
+"""TRL's entropy bonus under a coefficient that moves, against TRL's own trainer with the same coefficients."""
+
+import pytest
+from support.methods.batches import config
+from support.runs import same_parameters
+from transformers import TrainerCallback
+from trl import GRPOTrainer
+
+from steer_trl import SteerGRPOTrainer
+from steer_trl.shaping import Shaper, make_loops, make_shapers
+
+BONUS = {"advantage_shaping": "entropy_bonus"}
+OF_TRL = ("loss", "policy_loss", "entropy_coef", "entropy", "grad_norm", "reward")
+SWITCHES = {
+    "on-policy": {},
+    "off-policy": {"num_iterations": 2},
+    "loss_type=grpo": {"loss_type": "grpo"},
+    "loss_type=vespo": {"loss_type": "vespo", "steps_per_generation": 4},
+    "beta": {"beta": 0.5},
+    "top_entropy_quantile": {"top_entropy_quantile": 0.3},
+    "mask_truncated_completions": {"mask_truncated_completions": True},
+}
+
+
+def logged(trainer):
+    """What TRL logs of each step, without the summary at the end."""
+    entries = [entry for entry in trainer.state.log_history if "grad_norm" in entry]
+    return [{key: entry[key] for key in OF_TRL if key in entry} for entry in entries]
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+@pytest.mark.parametrize("coefficient", [0.2, -0.05])
+def test_a_constant_coefficient_is_trls_own_bonus_bit_for_bit(train, switch, coefficient):
+    ours = train(SteerGRPOTrainer, **SWITCHES[switch], **BONUS, entropy_bonus_coef=coefficient)
+    theirs = train(GRPOTrainer, **SWITCHES[switch], entropy_coef=coefficient)
+    assert same_parameters(ours, theirs)
+    assert logged(ours) == logged(theirs) and logged(ours)[0].keys() == set(OF_TRL)
+    assert not same_parameters(ours, train(GRPOTrainer, **SWITCHES[switch]))
+
+
+def test_the_more_of_it_the_more_entropy_is_left(train):
+    """By its sign: the entropy of the last rollout, of which all have the same prompts."""
+    left = [train(SteerGRPOTrainer, **BONUS, entropy_bonus_coef=c).state.log_history for c in (-0.2, 0.0, 0.2)]
+    entropies = [log[3]["entropy"] for log in left]
+    assert entropies[0] < entropies[1] < entropies[2]
+
+
+def test_without_a_strength_the_training_and_its_log_are_trls(train):
+    plain = train(GRPOTrainer)
+    for off in ({"entropy_bonus_coef": 0.0}, {"hold_entropy": 1e-9, "hold_entropy_unit": "nats"}):
+        ours = train(SteerGRPOTrainer, **BONUS, **off)
+        assert same_parameters(ours, plain)
+        assert logged(ours) == logged(plain)
+        assert not [entry for entry in ours.state.log_history if "policy_loss" in entry or "entropy_coef" in entry]
+
+
+class Coefficients(TrainerCallback):
+    """Gives a trainer the coefficients of a list, step by step."""
+
+    def __init__(self, coefficients):
+        self.coefficients, self.trainer = coefficients, None
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        coefficient = self.coefficients[state.global_step]
+        if isinstance(self.trainer, SteerGRPOTrainer):
+            self.trainer.shapers["entropy_bonus"].strength = coefficient
+        else:
+            self.trainer.entropy_coef = coefficient
+
+
+def train_with(coefficients, make_trainer, kind, **settings):
+    given = Coefficients(coefficients)
+    given.trainer = make_trainer(kind, **settings, trainer_arguments={"callbacks": [given]})
+    given.trainer.train()
+    return given.trainer
+
+
+def test_a_coefficient_that_is_0_again_leaves_no_bonus(make_trainer):
+    moves = [0.2, 0.0, -0.1, 0.0]
+    ours = train_with(moves, make_trainer, SteerGRPOTrainer, **BONUS)
+    assert same_parameters(ours, train_with(moves, make_trainer, GRPOTrainer, entropy_coef=1.0))
+    assert [entry.get("entropy_coef") for entry in logged(ours)] == [0.2, None, -0.1, None]
+    assert ["policy_loss" in entry for entry in logged(ours)] == [True, False, True, False]
+
+
+@pytest.mark.parametrize("schedule", [{}, {"steps_per_generation": 4}])
+@pytest.mark.parametrize("spends", [False, True])
+def test_a_held_entropy_is_trls_bonus_with_the_strengths_of_the_log(make_trainer, train, schedule, spends):
+    """From the first loss of a rollout on, which has scored it; the strength rises, or it spends."""
+    held = {"hold_entropy": 1.0 if spends else 4.0, "hold_entropy_unit": "nats", "hold_entropy_spends": spends}
+    settings = {"max_steps": 8, "learning_rate": 3e-3} | schedule
+    ours = train(SteerGRPOTrainer, **settings, **BONUS, **held)
+    strengths = [entry["hold_entropy/strength"] for entry in ours.state.log_history if "grad_norm" in entry]
+    assert len(set(strengths)) >= 4 and (min(strengths) < 0 if spends else max(strengths) > 0)
+    for entry, strength in zip(ours.state.log_history, strengths, strict=False):
+        assert entry.get("entropy_coef", 0.0) == strength
+    assert same_parameters(ours, train_with(strengths, make_trainer, GRPOTrainer, **settings, entropy_coef=1.0))
+
+
+def test_an_evaluation_has_the_bonus_of_the_moment(train, prompts):
+    """As TRL's: in the loss that is reported."""
+    evaluated = {"eval_strategy": "steps", "eval_steps": 2, "max_steps": 2}
+    evaluated |= {"trainer_arguments": {"eval_dataset": prompts.select(range(4))}}
+    ours = train(SteerGRPOTrainer, **evaluated, **BONUS, entropy_bonus_coef=0.2)
+    theirs = train(GRPOTrainer, **evaluated, entropy_coef=0.2)
+    keys = ("eval_loss", "eval_policy_loss", "eval_entropy")
+    losses = [
+        [entry[key] for key in keys]
+        for trainer in (ours, theirs)
+        for entry in trainer.state.log_history
+        if keys[0] in entry
+    ]
+    assert len(losses) == 2 and losses[0] == losses[1] and losses[0][0] != losses[0][1]
+
+
+def test_an_entropy_above_the_level_lowers_the_coefficient_and_one_below_raises_it():
+    args = config("entropy_bonus", hold_entropy=0.4, hold_entropy_unit="nats", hold_entropy_spends=True)
+    shapers = make_shapers(args)
+    (hold,) = make_loops(args, shapers)
+    coefficient = shapers["entropy_bonus"].entropy_coef
+    assert coefficient() == 0
+    for entropy, expected in [(0.1, 0.2), (4.0, -0.2)]:
+        for _ in range(60):
+            hold.on_rollout(entropy, 0.0)
+        assert coefficient() == pytest.approx(expected)
+
+
+class Other(Shaper):
+    """Sets it, too."""
+
+    def entropy_coef(self):
+        return 0.5
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"entropy_coef": 0.01}, "entropy_coef=0.01 cannot be combined with 'entropy_bonus': it sets the coefficient"),
+        ({"use_adaptive_entropy": True}, "use_adaptive_entropy=True cannot be combined with 'entropy_bonus'"),
+        ({"entropy_coef": 0.01, "hold_entropy": 0.5}, "entropy_coef=0.01 cannot be combined with 'entropy_bonus'"),
+        (
+            {"entropy_bonus_coef": 0.01, "hold_entropy": 0.5},
+            "entropy_bonus_coef=0.01 cannot be combined with hold_entropy: the regulator sets it",
+        ),
+    ],
+)
+def test_two_masters_of_the_coefficient_are_refused(settings, text):
+    with pytest.raises(ValueError, match=text):
+        config("entropy_bonus", **settings)
+
+
+def test_two_methods_that_set_it_are_refused():
+    with pytest.raises(ValueError, match="cannot be combined: each sets the one coefficient of TRL's entropy bonus"):
+        config("entropy_bonus", f"{__name__}.Other")
+
+
+def test_token_weights_stand_beside_it(train):
+    """Each acts as alone: STEER's on the advantages, and the coefficient on the bonus, as with TRL's own field."""
+    both = train(SteerGRPOTrainer, advantage_shaping=["steer", "entropy_bonus"], entropy_bonus_coef=0.1)
+    assert same_parameters(both, train(SteerGRPOTrainer, advantage_shaping="steer", entropy_coef=0.1))
