@@ -8,7 +8,7 @@ Every difference is one that `steer-trl compare --paired` prints of the same fil
 import json
 import sys
 from collections.abc import Iterable
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
@@ -166,26 +166,36 @@ def by_start(arms: Arms) -> str:
 
 
 def held(arms: Arms) -> str:
-    """How far the entropy is from a level that is held, while the level is reached."""
+    """How far the entropy is from a level that is held, from when it is reached, and where nothing could be done."""
     rows = []
     for arm, runs in arms.items():
-        errors = [error for run in runs.values() for error in _errors(run.record)]
+        errors = [pair for run in runs.values() for pair in _errors(run.record)]
+        acted = [abs(error) for error, strength in errors if error <= 0 or strength]
         if errors:
-            share = mean(abs(error) <= 0.1 for error in errors)
-            rows.append([arm, str(len(runs)), f"{mean(map(abs, errors)):.1%}", f"{share:.0%}"])
-    text = "### How well the level was held\n\nOf the rollouts after the first that is at its level.\n\n"
-    return text + markdown_table(["arm", "runs", "mean distance", "within 10 %"], rows) if rows else ""
+            distances = [abs(error) for error, _ in errors]
+            shares = (f"{mean(x <= 0.1 for x in some):.0%}" for some in (distances, acted))
+            means = (f"{mean(some):.1%}" for some in (distances, acted))
+            idle = f"{1 - len(acted) / len(errors):.0%}"
+            rows.append([arm, str(len(runs)), *chain(*zip(means, shares, strict=True)), idle])
+    text = (
+        "### How well the level was held\n\nOf the rollouts after the first that is at its level: all of them, and "
+        "those where `hold_entropy` acts. Above the level\nat strength 0 nothing pushes the entropy down, also where the "
+        "level falls faster than it.\n\n"
+    )
+    distance = ["mean distance", "within 10 %"]
+    head = ["arm", "runs", *distance, *(f"where it acts: {name}" for name in distance), "above, at 0"]
+    return text + markdown_table(head, rows) if rows else ""
 
 
-def _errors(record: dict[str, Any]) -> Iterable[float]:
-    """Relative distances from the moving level, from the first rollout on that is at or below it."""
+def _errors(record: dict[str, Any]) -> list[tuple[float, float]]:
+    """Relative distances from the moving level, and the strength, from the first rollout that is at or below it."""
     rollouts = record.get("rollouts", {})
     if "hold_entropy/target" not in rollouts:
         return []
-    both = zip(rollouts["rollout_entropy"], rollouts["hold_entropy/target"], strict=True)
-    errors = [entropy / target - 1 for entropy, target in both if entropy is not None and target]
-    reached = next((i for i, error in enumerate(errors) if error <= 0), len(errors))
-    return errors[reached:]
+    columns = (rollouts[name] for name in ("rollout_entropy", "hold_entropy/target", "hold_entropy/strength"))
+    found = [(entropy / target - 1, strength) for entropy, target, strength in zip(*columns, strict=True) if target]
+    reached = next((i for i, (error, _) in enumerate(found) if error <= 0), len(found))
+    return found[reached:]
 
 
 def choosing(folder: Path) -> str:
