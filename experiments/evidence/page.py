@@ -179,8 +179,8 @@ def held(arms: Arms) -> str:
             rows.append([arm, str(len(runs)), *chain(*zip(means, shares, strict=True)), idle])
     text = (
         "### How well the level was held\n\nOf the rollouts after the first that is at its level: all of them, and "
-        "those where `hold_entropy` acts. Above the level\nat strength 0 nothing pushes the entropy down, also where the "
-        "level falls faster than it.\n\n"
+        "those where `hold_entropy` acts. Above the level\nat strength 0 nothing pushes the entropy down, also where "
+        "the level falls faster than it.\n\n"
     )
     distance = ["mean distance", "within 10 %"]
     head = ["arm", "runs", *distance, *(f"where it acts: {name}" for name in distance), "above, at 0"]
