@@ -119,15 +119,14 @@ Prompt = str | list[dict[str, Any]]
 
 
 class Generator(Protocol):
-    """A back end.
-
-    Attributes:
-        is_collective: all ranks have to call it together.
-        needs_equal_batches: and with the same number of prompts.
-    """
+    """A back end. `is_collective`: all ranks have to call it together."""
 
     is_collective: bool
-    needs_equal_batches: bool
+
+    @property
+    def needs_equal_batches(self) -> bool:
+        """Whether all ranks have to call it with the same number of prompts."""
+        ...
 
     def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
         """Draw one completion for each prompt; the same seed draws the same ones."""
