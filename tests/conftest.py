@@ -1,5 +1,6 @@
 """A character tokenizer, a two-layer Qwen2 made in memory, and short training runs on them."""
 
+import importlib
 import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -32,6 +33,11 @@ LONGEST = ["notebooks", "distributed"]  # folders, longest first
 def pytest_collection_modifyitems(items):
     """Begin with the longest files, so that several workers end at about the same time."""
     items.sort(key=lambda item: (*LONGEST, item.path.parent.name).index(item.path.parent.name))
+
+
+def pytest_collection_finish():
+    """All tests are loaded now."""
+    importlib.import_module("support.frozen")
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ TOWER = r"\boxed{5^{5^{5^{5^5}}}}"
 
 @pytest.fixture(scope="module")
 def reward():
-    return MathReward(timeout=1.0)  # seconds of CPU time: an easy answer takes hundredths
+    return MathReward(timeout=0.5)  # seconds of CPU time: an easy answer takes hundredths
 
 
 def test_the_hostile_set(reward):

@@ -25,7 +25,7 @@ from accelerate.commands import launch
 from support import ENVIRONMENT
 from support.forked_children import fork_children
 
-LOADED = ["deepspeed", "steer_trl.cli.evaluate", "steer_trl.cli.train", "steer_trl.countdown.model"]
+LOADED = ["deepspeed", "steer_trl.cli.evaluate", "steer_trl.cli.train", "steer_trl.countdown.model", "support.frozen"]
 FREE_PORT = ("--main_process_port", "0")  # others may run beside
 LIMIT = 900  # seconds, after which something hangs
 

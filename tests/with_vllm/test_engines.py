@@ -24,7 +24,7 @@ def results(engine, model, tmp_path_factory):
     folder = tmp_path_factory.mktemp(engine)
     configuration = engine_on_cpu(engine, folder)
     for kind in ("vllm", "recorded"):
-        run(SCRIPT, model, folder, kind, engine=configuration, folder=folder, launched=True)
+        run(SCRIPT, model, folder, kind, engine=configuration, folder=folder, launched=kind == "vllm")
     drawn = [call for rank in range(2) for call in json.loads((folder / f"drawn-{rank}.json").read_text())]
     with_vllm, without = (json.loads((folder / f"{kind}.json").read_text()) for kind in ("vllm", "recorded"))
     return with_vllm, drawn, without
