@@ -9,10 +9,12 @@ only the last step, in which it would start Python for each rank, is ours.
 import atexit
 import multiprocessing
 import os
+import random
 import runpy
+import socket
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from multiprocessing import connection, forkserver
 from multiprocessing.process import BaseProcess, _children
 from pathlib import Path
@@ -26,11 +28,19 @@ from support import ENVIRONMENT
 from support.forked_children import fork_children
 
 LOADED = ["deepspeed", "steer_trl.cli.evaluate", "steer_trl.cli.train", "steer_trl.countdown.model", "support.frozen"]
-FREE_PORT = ("--main_process_port", "0")  # others may run beside
 LIMIT = 900  # seconds, after which something hangs
 
 warm = multiprocessing.get_context("forkserver")
 warm.set_forkserver_preload(LOADED)
+
+
+def free_port():
+    """Words for the launcher: a port below those that the system gives to whoever asks for any, tests beside too."""
+    while True:
+        port = random.SystemRandom().randrange(15_000, 32_000)
+        with socket.socket() as attempt, suppress(OSError):
+            attempt.bind(("127.0.0.1", port))
+            return ["--main_process_port", str(port)]
 
 
 def run(words, engine, folder, environment):
@@ -57,7 +67,7 @@ def _ranks(words, engine, environment):
         place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(args.master_port)}
         found.extend(os.environ | place | {"RANK": str(i), "LOCAL_RANK": str(i)} for i in range(int(size)))
 
-    arguments = ["--config_file", str(engine), *FREE_PORT]
+    arguments = ["--config_file", str(engine), *free_port()]
     arguments += ["--module", *words[1:]] if words[0] == "-m" else words
     with ExitStack() as stack:
         stack.enter_context(patch.dict(os.environ, environment, clear=True))

@@ -33,7 +33,7 @@ def run(*command, engine=None, folder=None, check=True, launched=False, **enviro
     """
     words, environment = [str(word) for word in command], ENVIRONMENT | environment
     if launched:
-        launch = ["-m", "accelerate.commands.launch", *forked.FREE_PORT]
+        launch = ["-m", "accelerate.commands.launch", *forked.free_port()]
         launch = [*launch, "--config_file", str(engine)] if engine else []
         words = [sys.executable, *launch, *words]
         done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=forked.LIMIT)
