@@ -193,7 +193,11 @@ def _errors(record: dict[str, Any]) -> list[tuple[float, float]]:
     if "hold_entropy/target" not in rollouts:
         return []
     columns = (rollouts[name] for name in ("rollout_entropy", "hold_entropy/target", "hold_entropy/strength"))
-    found = [(entropy / target - 1, strength) for entropy, target, strength in zip(*columns, strict=True) if target]
+    found = [
+        (entropy / target - 1, strength)
+        for entropy, target, strength in zip(*columns, strict=True)
+        if entropy is not None and target
+    ]
     reached = next((i for i, (error, _) in enumerate(found) if error <= 0), len(found))
     return found[reached:]
 

@@ -1,7 +1,7 @@
 """Python started by a forked script (`forked.py`) is forked too, from the same server, and saves as much.
 
 In such a script `subprocess.Popen` is [`Popen`]: a command of this interpreter becomes a process of the server, every
-other one is started as ever. What it is asked for here it does as `subprocess` does; what it is not, it refuses.
+other one, and one with options that are not named here, is started as ever.
 """
 
 import os
