@@ -19,7 +19,7 @@ from itertools import product
 from pathlib import Path
 
 import yaml
-from records import file_of, publish
+from records import file_of, publish, run_name
 
 from steer_trl.exceptions import CannotContinueError
 from steer_trl.experiment import Experiment, Task, side_by_side
@@ -32,7 +32,8 @@ def main() -> None:
     """Run what is missing, and publish each run when it ends."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="steer_trl.countdown:COUNTDOWN", help="MODULE:NAME of a Task")
-    parser.add_argument("--arms_file", type=Path, default=HERE / "arms.yaml")
+    parser.add_argument("--arms_file", type=Path, help="by default arms.yaml, or PART.yaml")
+    parser.add_argument("--part", default="", help="runs of another question, such as hands, in a subfolder")
     parser.add_argument("--arms", nargs="+", help="some of them; by default all")
     parser.add_argument("--starts", nargs="+", type=int, default=[0, 1, 2], help="seeds of the models to begin with")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="seeds of reinforcement learning")
@@ -47,17 +48,18 @@ def main() -> None:
     sys.path.insert(0, str(TASKS))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TASKS), os.environ.get("PYTHONPATH")]))
     task: Task = pkgutil.resolve_name(given.task)
-    arms = yaml.safe_load(given.arms_file.read_text())
+    arms_file = given.arms_file or HERE / f"{given.part or 'arms'}.yaml"
+    arms = yaml.safe_load(arms_file.read_text())
     unknown = [arm for arm in given.arms or () if arm not in arms]
     if unknown:
-        parser.error(f"--arms: {unknown} are not in {given.arms_file}, which has {list(arms)}")
-    published = given.published / task.name
+        parser.error(f"--arms: {unknown} are not in {arms_file}, which has {list(arms)}")
+    published = given.published / task.name / given.part
     common = {"max_generated_tokens": given.tokens, "max_steps": 100_000, "eval_steps": given.eval_steps}
     common |= {"save_steps": given.eval_steps}
     experiments = {
         start: Experiment(
             task,
-            given.output_dir / task.name / f"start-{start}",
+            given.output_dir / task.name / given.part / f"start-{start}",
             seed=start,
             start_steps=given.start_steps,
             num_problems=given.num_problems,
@@ -68,7 +70,7 @@ def main() -> None:
 
     def run(job: tuple[int, int, str]) -> None:
         seed, start, arm = job
-        path, name = file_of(published, arm, start, seed), f"{arm}, seed {seed}"
+        path, name = file_of(published, arm, start, seed), run_name(arm, seed)
         if path.exists():
             return
         settings = common | arms[arm] | {"seed": seed}

@@ -13,6 +13,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
+from courses import last_quarter, stopped_early
+from temperatures import temperatures
+
 from steer_trl.evaluation.comparison import Difference
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, read_evaluations
 from steer_trl.evaluation.summary import markdown_table
@@ -32,6 +35,11 @@ PRIMARY = {
     "pass@16, temperature 1": "pass@16 T=1",
 }
 """What the page calls a measure, and what `steer_trl.experiment` calls it."""
+PARTS = {
+    "hands": "Every strength, in the real trainer",
+    "statistics": "Which tokens' entropy is held",
+}
+"""Subfolders of a task, and what their runs answer."""
 SECONDARY = {"accuracy, greedy": "accuracy greedy", "distinct, temperature 1": "distinct@16 T=1"}
 LAST = 10
 """Rollouts over which the final entropy is averaged."""
@@ -57,10 +65,19 @@ def main() -> None:
     parts = [INTRODUCTION.read_text().strip()]
     for folder in sorted(path for path in EVIDENCE.iterdir() if path.is_dir()):
         arms = load(folder)
-        tables = [ends(arms), differences(arms), by_start(arms), held(arms), choosing(folder / "choosing")]
-        parts += [f"## {folder.name}", *filter(None, tables)]
+        tables = [ends(arms), differences(arms), by_start(arms), held(arms)]
+        trained = {arm: [run.record for run in runs.values()] for arm, runs in arms.items() if arm != "start"}
+        tables += [last_quarter(trained, PRIMARY), stopped_early(trained, PRIMARY), temperatures(folder)]
+        tables += [of_part(folder / part, title) for part, title in PARTS.items()]
+        parts += [f"## {folder.name}", *filter(None, [*tables, choosing(folder / "choosing")])]
     PAGE.write_text("\n\n".join(parts) + "\n")
     sys.stdout.write(f"Wrote {PAGE}\n")
+
+
+def of_part(folder: Path, title: str) -> str:
+    """The runs of another question: how their levels were held, and what they end with."""
+    arms = load(folder)
+    return "\n\n".join([f"### {title}", held(arms), ends(arms)]).replace("\n### ", "\n#### ") if arms else ""
 
 
 def load(folder: Path) -> Arms:

@@ -5,6 +5,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from itertools import chain, pairwise
 from pathlib import Path
 from statistics import mean
@@ -12,6 +13,7 @@ from typing import Any
 
 from steer_trl import runlog
 from steer_trl.evaluation.counts import EVALUATIONS, counts_of
+from steer_trl.evaluation.folders import Evaluation
 from steer_trl.experiment import Experiment
 from steer_trl.experiment.results import COLUMNS, Result
 from steer_trl.system import write_whole
@@ -32,6 +34,19 @@ def file_of(folder: Path, arm: str, start: int, seed: int | None = None) -> Path
     return folder / f"{'-'.join(parts)}.json"
 
 
+def run_name(arm: str, seed: int) -> str:
+    """What an experiment calls a run."""
+    return f"{arm}, seed {seed}"
+
+
+def counts_by_sampling(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
+    """What is published of evaluations: the question, and the counts of every problem."""
+    return {
+        sampling: {"settings": _public(one.settings), "benchmarks": counts_of(one.values)}
+        for sampling, one in evaluations.items()
+    }
+
+
 def publish(
     path: Path,
     experiment: Experiment,
@@ -42,10 +57,7 @@ def publish(
 ) -> None:
     """Write the record of a run that has ended, or of a start."""
     result = Result(experiment.folder(name))
-    evaluations = {
-        sampling: {"settings": _public(one.settings), "benchmarks": counts_of(one.values)}
-        for sampling, one in result.test.items()
-    }
+    evaluations = counts_by_sampling(result.test)
     record = {"task": experiment.task.name, "arm": arm, "start": experiment.seed, "seed": seed}
     record |= {"settings": settings, EVALUATIONS: evaluations}
     if settings is not None:
