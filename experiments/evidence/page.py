@@ -14,6 +14,7 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from courses import last_quarter, stopped_early
+from figure import picture
 from temperatures import temperatures
 
 from steer_trl.evaluation.comparison import Difference
@@ -68,6 +69,10 @@ def main() -> None:
         tables = [ends(arms), differences(arms), by_start(arms), held(arms)]
         trained = {arm: [run.record for run in runs.values()] for arm, runs in arms.items() if arm != "start"}
         tables += [last_quarter(trained, PRIMARY), stopped_early(trained, PRIMARY), temperatures(folder)]
+        drawn = {arm: records for arm, records in trained.items() if arm in ("GRPO", BASELINE, *JUDGED)}
+        if drawn:
+            picture(drawn, PRIMARY, EVIDENCE / f"{folder.name}.png")
+            tables.insert(0, f"![Entropy, accuracy and pass@16 over generated tokens]({folder.name}.png)")
         tables += [of_part(folder / part, title) for part, title in PARTS.items()]
         parts += [f"## {folder.name}", *filter(None, [*tables, choosing(folder / "choosing")])]
     PAGE.write_text("\n\n".join(parts) + "\n")
@@ -152,13 +157,14 @@ def _verdict(p: float | None) -> str:
 
 def _differences(arms: Arms, arm: str) -> dict[str, Difference]:
     """Of each measure, the arm against the baseline over the pairs that both have."""
-    sides = [[arms[name][pair].evaluations for pair in _pairs(arms, arm)] for name in (BASELINE, arm)]
+    pairs = _pairs(arms, arm)
+    theirs, ours = ([arms[name][pair].evaluations for pair in pairs] for name in (BASELINE, arm))
     measures = {name: COLUMNS[measure] for name, measure in (PRIMARY | SECONDARY).items()}
     compared = {
-        sampling: compare_evaluations(*([run[sampling] for run in side] for side in sides), paired=True)["test"]
+        sampling: compare_evaluations([run[sampling] for run in theirs], [run[sampling] for run in ours], paired=True)
         for sampling in {sampling for sampling, _ in measures.values()}
     }
-    return {name: compared[sampling][metric] for name, (sampling, metric) in measures.items()}
+    return {name: compared[sampling]["test"][metric] for name, (sampling, metric) in measures.items()}
 
 
 def holm(values: dict[tuple[str, str], float]) -> dict[tuple[str, str], float]:
