@@ -2,7 +2,6 @@
 
 import json
 import math
-import runpy
 import sys
 from types import SimpleNamespace
 
@@ -17,15 +16,22 @@ EVIDENCE, FIRST = ROOT / "experiments/evidence", ROOT / "experiments/first_evide
 HELD = "REPO-R held at 0.8"
 
 
-MODULES = ("arms", "measures", "page", "figure")
+@pytest.fixture
+def evidence(monkeypatch):
+    """Modules that lie beside the command, and in no package."""
+    yield from modules(monkeypatch, FIRST, ("arms", "measures", "page", "figure"))
 
 
 @pytest.fixture
-def evidence(monkeypatch):
-    """The command's modules, which lie beside it and in no package."""
-    monkeypatch.syspath_prepend(str(FIRST))
-    yield SimpleNamespace(**{name: __import__(name) for name in MODULES})
-    for name in MODULES:
+def protocol(monkeypatch):
+    """Those of the protocol."""
+    yield from modules(monkeypatch, EVIDENCE, ("records", "courses", "picture", "temperatures", "page"))
+
+
+def modules(monkeypatch, folder, names):
+    monkeypatch.syspath_prepend(str(folder))
+    yield SimpleNamespace(**{name: __import__(name) for name in names})
+    for name in names:
         sys.modules.pop(name)
 
 
@@ -117,16 +123,21 @@ def test_the_command_runs_what_is_missing_publishes_it_and_runs_nothing_twice(tm
         assert counted == {metric: whole[metric] for metric in counted}
         assert compare_evaluations(sides[:1], small[1:])["test"] == counted
         assert not differing_settings(sides, small)
+    run(EVIDENCE / "temperatures.py", "--arms", "GRPO", "--starts", 3, "--seeds", 1, *words[-4:], folder=tmp_path)
+    hotter = read_evaluations(tmp_path / "published/countdown/temperatures" / ours[0])
+    assert {name: one.settings["sampling"]["temperature"] for name, one in hotter.items()} == dict(
+        zip(("t0.5", "t0.75", "t1.25", "t1.5", "t2"), (0.5, 0.75, 1.25, 1.5, 2.0), strict=True)
+    )
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     run(EVIDENCE, *words, folder=tmp_path)
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
 
 
-def test_the_page_of_the_protocol_has_the_differences_of_the_command(tmp_path):
+def test_the_page_of_the_protocol_has_the_differences_of_the_command(protocol, tmp_path):
     """Two starts and two seeds of two arms, whose counts are those of real runs, dealt to other problems."""
-    page = runpy.run_path(str(EVIDENCE / "page.py"))
+    page = protocol.page
     chosen = ROOT / "docs/evidence/countdown/choosing/one-million"
-    arms = {page["BASELINE"]: "grpo-dynamic-sampling", "constant level": "stare-c2-held-at-0.35"}
+    arms = {page.BASELINE: "grpo-dynamic-sampling", "constant level": "stare-c2-held-at-0.35"}
     for shift, (arm, name) in enumerate(arms.items()):
         record = json.loads((chosen / f"{name}-start20-seed0.json").read_text())
         for start, seed in ((1, 0), (1, 1), (2, 0), (2, 1)):
@@ -137,7 +148,7 @@ def test_the_page_of_the_protocol_has_the_differences_of_the_command(tmp_path):
                         counts[key] = counts[key][1 + shift :] + counts[key][: 1 + shift]
             path = tmp_path / f"{name}-start{start}-seed{seed}.json"
             path.write_text(json.dumps(record | {"arm": arm, "start": start, "seed": seed}))
-    loaded = page["load"](tmp_path)
+    loaded = page.load(tmp_path)
     assert [(arm, len(runs)) for arm, runs in loaded.items()] == [(arm, 4) for arm in arms]
     sides = [sorted(tmp_path.glob(f"{name}-*.json")) for name in arms.values()]
     run(
@@ -155,14 +166,25 @@ def test_the_page_of_the_protocol_has_the_differences_of_the_command(tmp_path):
     )
     compared = json.loads((tmp_path / "c.json").read_text())["comparisons"]
     (one,) = (one for one in compared if (one["sampling"], one["metric"]) == ("t1", "pass@16"))
-    table = page["differences"](loaded)
+    table = page.differences(loaded)
     (row,) = (line for line in table.splitlines() if "| pass@16, temperature 1 |" in line)
     assert f"| {one['difference']:+.3f} | {one['low']:+.3f} to {one['high']:+.3f} |" in row
     assert f"{one['over_starts'][0]:+.3f} to {one['over_starts'][1]:+.3f}" in row
-    assert "constant level" in page["by_start"](loaded) and "constant level" in page["held"](loaded)
+    assert "constant level" in page.by_start(loaded) and "constant level" in page.held(loaded)
 
 
-def test_holms_correction_is_that_of_the_book():
+def test_holms_correction_is_that_of_the_book(protocol):
     """By hand: 3 x .01; 2 x .03; and .04, which cannot be smaller than the one before."""
-    holm = runpy.run_path(str(EVIDENCE / "page.py"))["holm"]
-    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx({"a": 0.03, "c": 0.06, "b": 0.06})
+    assert protocol.page.holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx({"a": 0.03, "c": 0.06, "b": 0.06})
+
+
+def test_what_the_courses_show(protocol, tmp_path):
+    """By hand: three quarters of the tokens are at step 6, between two evaluations; the best of them is the second."""
+    courses = {"a": [[0, 0.1, 0], [4, 0.5, 0], [8, 0.3, 0]], "b": [[0, 0.2, 0], [4, 0.3, 0], [8, 0.4, 0]]}
+    rollouts = {"step": [2, 4, 6, 8], "generated_tokens": [10, 20, 30, 40], "entropy": [0.4, None, 0.2, 0.1]}
+    record = {"validation": courses, "rollouts": rollouts, "generated_tokens": 40}
+    measures = {"A": "a", "B": "b"}
+    assert "| arm | 1 | -0.100 | +0.050 |" in protocol.courses.last_quarter({"arm": [record]}, measures)
+    assert "| arm | 1 | 50% | 0.500 | 0.300 |" in protocol.courses.stopped_early({"arm": [record]}, measures)
+    protocol.picture.picture({"arm": [record, record]}, measures, tmp_path / "drawn.png")
+    assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")

@@ -14,7 +14,7 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from courses import last_quarter, stopped_early
-from figure import picture
+from picture import picture
 from temperatures import temperatures
 
 from steer_trl.evaluation.comparison import Difference

@@ -62,9 +62,9 @@ def evaluate(published: Path, job: tuple[str, int, int, Path]) -> None:
     if path.exists():
         return
     command = [sys.executable, "-m", "steer_trl.cli", "eval", "--config", str(run / TEST_RECIPE)]
-    command += ["--output_dir", str(run / FOLDER), "--samplings", *OTHERS]
+    command += ["--output_dir", str(run / f"_{FOLDER}"), "--samplings", *OTHERS]
     subprocess.run(command, env=os.environ | ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
-    evaluations = counts_by_sampling(read_evaluations(run / FOLDER))
+    evaluations = counts_by_sampling(read_evaluations(run / f"_{FOLDER}"))
     record = {"arm": arm, "start": start, "seed": seed, EVALUATIONS: evaluations}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, lambda partial: partial.write_text(json.dumps(record, separators=(",", ":")) + "\n"))
