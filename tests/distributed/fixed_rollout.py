@@ -15,6 +15,7 @@ import sys
 from contextlib import contextmanager
 from unittest.mock import patch
 
+import support.uncompiled  # noqa: F401
 import torch
 import torch.distributed as dist
 from accelerate.utils import gather_object

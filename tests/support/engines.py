@@ -1,6 +1,5 @@
 """Engines as they are on GPUs, for CPU processes and tiny models."""
 
-import deepspeed.comm.torch
 from accelerate.state import AcceleratorState, PartialState
 from accelerate.utils import DeepSpeedPlugin, DistributedType
 
@@ -27,8 +26,3 @@ def let_zero3_shard_small_parameters():
         self.hf_ds_config.config["zero_optimization"]["stage3_param_persistence_threshold"] = 0
 
     DeepSpeedPlugin.__post_init__ = with_sharding
-
-
-def let_deepspeed_reduce_with_gloo():
-    """DeepSpeed compiles a reduction of its own for CPUs, two minutes of a processor in each new environment."""
-    deepspeed.comm.torch.build_shm_op = lambda: None

@@ -9,9 +9,10 @@ import json
 import sys
 from pathlib import Path
 
+import support.uncompiled  # noqa: F401
 import torch
 import torch.distributed as dist
-from support.engines import let_deepspeed_reduce_with_gloo, let_fsdp_run_on_cpu, let_zero3_shard_small_parameters
+from support.engines import let_fsdp_run_on_cpu, let_zero3_shard_small_parameters
 from support.runs import TINY_RUN, Watching, sums
 from transformers import AutoTokenizer, PrinterCallback
 
@@ -115,6 +116,5 @@ if __name__ == "__main__":
         keep_weights()
     let_fsdp_run_on_cpu()
     let_zero3_shard_small_parameters()
-    let_deepspeed_reduce_with_gloo()
     run(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
     leave_group()
