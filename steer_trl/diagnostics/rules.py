@@ -63,8 +63,16 @@ class Rule:
 
 
 def targets(log: Numbers) -> list[float]:
-    """The entropies that methods hold; none where no method has a target."""
-    return [log[key] for key in TARGETS if key in log]
+    """The mean entropies that methods hold; none where no method has a target.
+
+    The level of chosen tokens is taken as the same multiple of all tokens' initial entropy, or left out where it is no
+    multiple.
+    """
+    found = {key: log[key] for key in TARGETS if key in log}
+    if names.HELD_TARGET in found and names.HELD_ENTROPY in log:
+        level, initial = found.pop(names.HELD_TARGET), log.get(names.HELD_INITIAL)
+        found |= {names.HELD_TARGET: level / initial * log[names.START_ENTROPY]} if initial else {}
+    return list(found.values())
 
 
 def below_start(log: Numbers) -> dict[str, float]:

@@ -336,7 +336,7 @@ UNDRAWN = (
         names.HELD_ENTROPY,
         NATS,
         "mean entropy of the tokens that `hold_entropy_tokens` names, of the last rollout; absent for all of them",
-        alarms=("out_of_reach", "spends_in_vain"),
+        alarms=("collapse", "explosion", "out_of_reach", "spends_in_vain"),
     ),
     Key(
         "hold_entropy/dead_time",
@@ -344,10 +344,11 @@ UNDRAWN = (
         "estimated: how many rollouts after its own updates a strength acts; from 2 on the loop counts with it",
     ),
     Key(
-        "hold_entropy/initial_entropy",
+        names.HELD_INITIAL,
         NATS,
         f"`{names.START_ENTROPY}`, of which a relative level is a multiple (or that of `hold_entropy_tokens`); "
         "absent until all its rollouts are written",
+        alarms=("collapse", "explosion"),
     ),
     Key(
         names.OUT_OF_REACH,
