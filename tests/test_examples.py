@@ -68,7 +68,7 @@ def test_the_quickstarts_methods_can_be_made(tmp_path):
 def test_the_snippets_of_readme_warn_of_nothing_but_their_method_and_hold_a_level_of_enough_prompts(tmp_path, caplog):
     for settings in settings_of_snippets():
         args = SteerGRPOConfig(**settings | ON_CPU, output_dir=str(tmp_path))
-        assert args.hold_entropy == 0.5 and args.groups_per_rollout >= ENOUGH_GROUPS
+        assert args.hold_entropy == 0.65 and args.groups_per_rollout >= ENOUGH_GROUPS
         assert args.shaping_names == ("stare",) and (args.stare_variant, args.stare_gate) == ("C2", "none")
     assert all("and none was named" in record.getMessage() for record in caplog.records)  # which method it is
 

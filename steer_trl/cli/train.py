@@ -64,6 +64,7 @@ OF_TRL = {
         *("log_completions", "push_to_hub", "hub_model_id", "model_license"),
     ],
 }
+NO_LEVEL = ("none", "null")
 TYPES = (MathArguments, SteerGRPOConfig, ModelConfig)
 
 
@@ -71,22 +72,29 @@ class TrainParser(RecipeParser):
     """The settings of a training run; a recipe may hold those of methods that the command line has switched off."""
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
-        """Return the settings of a recipe, without those of methods that something nearer left out; print which."""
+        """Return a recipe's settings, without those of what something nearer has switched off; print which."""
         parser = ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("--advantage_shaping", "--advantage-shaping", nargs="+")
-        chosen, left_out = parser.parse_known_args(args)[0].advantage_shaping, []
+        parser.add_argument("--hold_entropy", "--hold-entropy")
+        typed, left_out = parser.parse_known_args(args)[0], []
+        chosen, level = typed.advantage_shaping, typed.hold_entropy
         settings: dict[str, Any] = {}
         usual = defaults(SteerGRPOConfig)
         for _, own in layers(path):
             idle = [] if chosen is None else unread(own, [name for name in chosen if name != "none"])
             left_out += [name for name in idle if own[name] != usual[name]]
+            if str(level).lower() in NO_LEVEL:
+                of_level = [name for name in own if name.startswith("hold_entropy_")]
+                idle, left_out = idle + of_level, left_out + of_level
             settings = {name: value for name, value in own.items() if name not in idle} | settings
             shaping = own.get("advantage_shaping", chosen) if chosen is None else chosen
             chosen = [shaping] if isinstance(shaping, str) else shaping if isinstance(shaping, list) else None
+            if level is None and "hold_entropy" in own:
+                level = str(own["hold_entropy"])
         if left_out and FAILURES not in os.environ and os.environ.get("RANK", "0") == "0":
             names = ", ".join(dict.fromkeys(left_out))
             print(  # noqa: T201
-                f"steer-trl train: note: {names} of recipe {path} left out: no method in use reads them.",
+                f"steer-trl train: note: {names} of recipe {path} left out: nothing in use reads them.",
                 file=sys.stderr,
             )
         return settings

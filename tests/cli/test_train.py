@@ -59,6 +59,15 @@ class TestRecipes:
         said = capsys.readouterr().err
         assert said.startswith("steer-trl train: note: stare_target_entropy, stare_target_entropy_unit of recipe")
 
+    def test_a_level_that_the_command_line_switches_off_takes_its_settings_along(self, capsys):
+        line = ["--config", "held_qwen2.5_math_1.5b", *NEEDED, "--use_vllm", "false"]
+        assert parse(line)[1].hold_entropy_final == 0.25 and "hold_entropy" not in capsys.readouterr().err
+        _, args, _ = parse([*line, "--advantage_shaping", "none", "--hold_entropy", "none"])
+        assert (args.hold_entropy, args.hold_entropy_final, args.hold_entropy_decay_start) == (None, None, 0.6)
+        assert "hold_entropy_final, hold_entropy_decay_start of recipe" in capsys.readouterr().err
+        with pytest.raises(ValueError, match=r"hold_entropy_final=0\.3 cannot be combined with hold_entropy=None"):
+            parse([*line, "--advantage_shaping", "none", "--hold_entropy", "none", "--hold_entropy_final", "0.3"])
+
     def test_what_is_typed_beside_the_method_is_not_left_out(self):
         line = ["--config", "smoke_cpu", *NEEDED, "--use_vllm", "false", "--advantage_shaping", "none"]
         with pytest.raises(ValueError, match=r"stare_amplify=1\.2 is a setting of 'stare'"):
