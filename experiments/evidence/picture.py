@@ -11,18 +11,20 @@ from steer_trl.experiment.results import smoothed
 
 ENTROPY = "Policy entropy"
 POINTS = 17
+COLORS = {"GRPO": "C7", "GRPO, dynamic sampling": "C1", "constant level": "C3", "falling level": "C2"}
 
 
 def picture(arms: Mapping[str, list[dict[str, Any]]], measures: Mapping[str, str], path: Path) -> None:
     """Draw the records of each arm; accuracies and pass@16 are of the validation split."""
     drawn = Figure(figsize=(15, 4.6), layout="constrained")
     axes = drawn.subplots(1, 1 + len(measures))
-    for color, (arm, runs) in enumerate(arms.items()):
+    for arm, runs in arms.items():
+        color = COLORS.get(arm, "C0")
         grid = np.linspace(0, min(run["generated_tokens"] for run in runs), POINTS)
         for axis, measure in zip(axes, (ENTROPY, *measures.values()), strict=True):
             values = np.array([_on_grid(run, measure, grid) for run in runs])
-            axis.plot(grid / 1e6, values.mean(axis=0), color=f"C{color}", label=f"{arm} ({len(runs)} runs)")
-            axis.fill_between(grid / 1e6, values.min(axis=0), values.max(axis=0), color=f"C{color}", alpha=0.12, lw=0)
+            axis.plot(grid / 1e6, values.mean(axis=0), color=color, label=f"{arm} ({len(runs)} runs)")
+            axis.fill_between(grid / 1e6, values.min(axis=0), values.max(axis=0), color=color, alpha=0.12, lw=0)
     for axis, title in zip(axes, (ENTROPY, *measures), strict=True):
         axis.set(title=title.capitalize(), xlabel="generated tokens, millions")
         axis.set_ylabel("nats per token" if title == ENTROPY else "share of the validation problems")

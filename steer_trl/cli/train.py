@@ -83,7 +83,7 @@ class TrainParser(RecipeParser):
         for _, own in layers(path):
             idle = [] if chosen is None else unread(own, [name for name in chosen if name != "none"])
             left_out += [name for name in idle if own[name] != usual[name]]
-            if str(level).lower() in NO_LEVEL:
+            if level is not None and level.lower() in NO_LEVEL:
                 of_level = [name for name in own if name.startswith("hold_entropy_")]
                 idle, left_out = idle + of_level, left_out + of_level
             settings = {name: value for name, value in own.items() if name not in idle} | settings

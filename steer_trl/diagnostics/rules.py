@@ -147,7 +147,7 @@ RULES = (
         below_start,
         "the policy entropy is {entropy:.3g} nats, {value:.0%} of {level:.3g}, which is what the run began with or "
         "its lower target. Completions become alike: the reward may rise while pass@k falls. Hold it "
-        "(advantage_shaping='repo_r', hold_entropy=0.5), or use advantage_shaping='stare' with a target, or strengthen"
+        "(hold_entropy=0.5), or use advantage_shaping='stare' with a target, or strengthen"
         " that (stare_variant='C2', stare_amplify, stare_attenuate); raise epsilon_high; lower learning_rate.",
         compared=f"`{names.ENTROPY}`, over `{names.START_ENTROPY}` or a target of the method below it",
     ),

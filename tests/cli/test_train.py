@@ -62,9 +62,10 @@ class TestRecipes:
     def test_a_level_that_the_command_line_switches_off_takes_its_settings_along(self, capsys):
         line = ["--config", "held_qwen2.5_math_1.5b", *NEEDED, "--use_vllm", "false"]
         assert parse(line)[1].hold_entropy_final == 0.25 and "hold_entropy" not in capsys.readouterr().err
+        assert parse(["--config", "held_qwen2.5_math_7b", *line[2:]])[1].hold_entropy_decay_start == 0.4
         _, args, _ = parse([*line, "--advantage_shaping", "none", "--hold_entropy", "none"])
         assert (args.hold_entropy, args.hold_entropy_final, args.hold_entropy_decay_start) == (None, None, 0.6)
-        assert "hold_entropy_final, hold_entropy_decay_start of recipe" in capsys.readouterr().err
+        assert "hold_entropy_final, hold_entropy_decay_start" in capsys.readouterr().err
         with pytest.raises(ValueError, match=r"hold_entropy_final=0\.3 cannot be combined with hold_entropy=None"):
             parse([*line, "--advantage_shaping", "none", "--hold_entropy", "none", "--hold_entropy_final", "0.3"])
 
