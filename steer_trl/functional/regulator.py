@@ -141,7 +141,8 @@ class EntropyRegulator:
         self.strength = min(max(wanted, self.low), self.high)
         self.dead_time.act(self.strength / self.gain)
         rests = self.low == 0 and error < 0
-        is_out_of_reach = pushes_outwards and not rests and self.strength != wanted and abs(self.error) > REACH
+        is_beyond = self.error < -REACH if error > 0 else self.error > REACH
+        is_out_of_reach = pushes_outwards and not rests and self.strength != wanted and is_beyond
         self.at_bound = self.at_bound + 1 if is_out_of_reach else 0
         return self.strength
 

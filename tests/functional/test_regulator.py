@@ -6,7 +6,7 @@ import runpy
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support import ROOT
 
@@ -132,6 +132,7 @@ def test_what_keeps_does_nothing_to_a_run_that_stays_above_the_level(target, dri
 
 
 @given(st.lists(st.floats(0, 50), max_size=60), st.floats(0.1, 10))
+@example([5.0, 1.0, 0.0, 6.0, 0.0, 6.0], 5.0)  # above the level, at full strength for what is on its way down
 def test_what_keeps_never_spends(entropies, target):
     regulator = EntropyRegulator(target, 0.0, 1.0)
     for entropy in entropies:
