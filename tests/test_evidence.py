@@ -126,7 +126,7 @@ def test_the_command_runs_what_is_missing_publishes_it_and_runs_nothing_twice(tm
     run(EVIDENCE / "temperatures.py", "--arms", "GRPO", "--starts", 3, "--seeds", 1, *words[-4:], folder=tmp_path)
     hotter = read_evaluations(tmp_path / "published/countdown/temperatures" / ours[0])
     assert {name: one.settings["sampling"]["temperature"] for name, one in hotter.items()} == dict(
-        zip(("t0.5", "t0.75", "t1.25", "t1.5", "t2"), (0.5, 0.75, 1.25, 1.5, 2.0), strict=True)
+        zip(("t0.25", "t0.5", "t0.75", "t1.25", "t1.5", "t2"), (0.25, 0.5, 0.75, 1.25, 1.5, 2.0), strict=True)
     )
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     run(EVIDENCE, *words, folder=tmp_path)
@@ -176,6 +176,17 @@ def test_the_page_of_the_protocol_has_the_differences_of_the_command(protocol, t
 def test_holms_correction_is_that_of_the_book(protocol):
     """By hand: 3 x .01; 2 x .03; and .04, which cannot be smaller than the one before."""
     assert protocol.page.holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx({"a": 0.03, "c": 0.06, "b": 0.06})
+
+
+def test_a_model_is_compared_where_it_is_as_accurate(protocol):
+    """By hand: half as far between the points at temperatures 1.5 and 1 gives a pass@16 of 0.85."""
+    points = [
+        {"temperature": t, "accuracy": a, "pass@16": p} for t, a, p in ((0.5, 0.5, 0.7), (1, 0.4, 0.8), (2, 0.2, 0.9))
+    ]
+    other = {"temperature": 1.0, "accuracy": 0.3, "pass@16": 0.6}
+    assert protocol.temperatures._gained(points, other) == pytest.approx(0.25)
+    assert protocol.temperatures._gained(points, other | {"accuracy": 0.51}) is None
+    assert protocol.temperatures._gained(points, other | {"accuracy": 0.19}) is None
 
 
 def test_what_the_courses_show(protocol, tmp_path):

@@ -68,7 +68,7 @@ def main() -> None:
         arms = load(folder)
         tables = [ends(arms), differences(arms), by_start(arms), held(arms)]
         trained = {arm: [run.record for run in runs.values()] for arm, runs in arms.items() if arm != "start"}
-        tables += [last_quarter(trained, PRIMARY), stopped_early(trained, PRIMARY), temperatures(folder)]
+        tables += [last_quarter(trained, PRIMARY), stopped_early(trained, PRIMARY), temperatures(folder, BASELINE)]
         drawn = {arm: records for arm, records in trained.items() if arm in ("GRPO", BASELINE, *JUDGED)}
         if drawn:
             picture(drawn, PRIMARY, EVIDENCE / f"{folder.name}.png")

@@ -17,7 +17,9 @@ from itertools import product
 from pathlib import Path
 from statistics import mean
 
+import numpy as np
 from records import counts_by_sampling, file_of, run_name
+from scipy import stats
 
 from steer_trl.evaluation.counts import EVALUATIONS
 from steer_trl.evaluation.folders import read_evaluations
@@ -28,8 +30,9 @@ from steer_trl.system import write_whole
 
 ROOT = Path(__file__).parents[2]
 FOLDER = "temperatures"
-OTHERS = ("t0.5", "t0.75", "t1.25", "t1.5", "t2")
+OTHERS = ("t0.25", "t0.5", "t0.75", "t1.25", "t1.5", "t2")
 """Temperature 1 is in the runs' own files."""
+Point = dict[str, float]
 METRICS = {"accuracy": "avg@16", "pass@16": "pass@16", "distinct": "distinct@16"}
 
 
@@ -70,21 +73,67 @@ def evaluate(published: Path, job: tuple[str, int, int, Path]) -> None:
     write_whole(path, lambda partial: partial.write_text(json.dumps(record, separators=(",", ":")) + "\n"))
 
 
-def temperatures(folder: Path) -> str:
-    """Accuracy and variety of each arm's models by the temperature they are sampled at, mean over the runs."""
-    found: dict[tuple[str, float], list[dict[str, dict[str, float]]]] = {}
+def temperatures(folder: Path, baseline: str) -> str:
+    """Accuracy and variety by the temperature that models are sampled at, mean over an arm's runs; and compared."""
+    runs = _load(folder)
+    if not runs:
+        return ""
+    text = "### Sampled hotter and colder\n\nThe final models, all trained at temperature 1; test split.\n\n"
+    rows = []
+    for arm, of_arm in runs.items():
+        for points in zip(*of_arm.values(), strict=True):
+            means = (f"{mean(point[metric] for point in points):.3f}" for metric in METRICS)
+            rows.append([arm, f"{points[0]['temperature']:g}", str(len(points)), *means])
+    tables = [markdown_table(["arm", "temperature", "runs", *METRICS], rows)]
+    if baseline in runs and len(runs) > 1:
+        tables.append(_at_equal_accuracy(runs, baseline))
+    return text + "\n\n".join(tables)
+
+
+def _load(folder: Path) -> dict[str, dict[tuple[int, int], list[Point]]]:
+    """By arm and by seeds of start and training: a point for each temperature, coldest first."""
+    found: dict[str, dict[tuple[int, int], list[Point]]] = {}
     for path in sorted((folder / FOLDER).glob("*.json")):
-        arm = json.loads(path.read_text())["arm"]
+        record = json.loads(path.read_text())
         evaluations = read_evaluations(path) | {"t1": read_evaluations(folder / path.name)["t1"]}
-        for sampling, evaluation in evaluations.items():
-            found.setdefault((arm, float(sampling[1:])), []).append(evaluation.values["test"])
-    rows = [
-        [arm, f"{temperature:g}", str(len(runs))]
-        + [f"{mean(mean(run[metric].values()) for run in runs):.3f}" for metric in METRICS.values()]
-        for (arm, temperature), runs in sorted(found.items())
-    ]
-    text = "### Sampled hotter and colder\n\nThe final models, whatever they were trained at; test split.\n\n"
-    return text + markdown_table(["arm", "temperature", "runs", *METRICS], rows) if rows else ""
+        points = [
+            {"temperature": float(sampling[1:])}
+            | {name: mean(evaluation.values["test"][metric].values()) for name, metric in METRICS.items()}
+            for sampling, evaluation in evaluations.items()
+        ]
+        pair = record["start"], record["seed"]
+        found.setdefault(record["arm"], {})[pair] = sorted(points, key=lambda point: point["temperature"])
+    return found
+
+
+def _at_equal_accuracy(runs: dict[str, dict[tuple[int, int], list[Point]]], baseline: str) -> str:
+    """Pass@16 of an arm's models, sampled so that they are as accurate as the baseline's of the same seeds."""
+    rows = []
+    for arm, of_arm in runs.items():
+        for temperature in (1.0, 1.25) if arm != baseline else ():
+            gained = [
+                _gained(of_arm[pair], next(p for p in runs[baseline][pair] if p["temperature"] == temperature))
+                for pair in of_arm.keys() & runs[baseline].keys()
+            ]
+            known = [value for value in gained if value is not None]
+            if len(known) > 1:
+                half = stats.t.ppf(0.975, len(known) - 1) * stats.sem(known)
+                spread = [f"{mean(known):+.3f} ±{half:.3f}", f"{min(known):+.3f} to {max(known):+.3f}"]
+                rows.append([arm, f"{temperature:g}", f"{len(known)} of {len(gained)}", *spread])
+    text = (
+        f"Each model sampled at the temperature at which it is as accurate as that of {baseline}, same seeds, at 1 or\n"
+        "1.25, interpolated: pass@16 gained, mean and 95 % interval over pairs (Student's t), and its range. Without "
+        "pairs whose\nmodel is not that accurate at any of the temperatures. Not in the protocol: a look afterwards.\n\n"
+    )
+    return text + markdown_table(["arm", "temperature of the other", "pairs", "pass@16 gained", "range"], rows)
+
+
+def _gained(points: list[Point], other: Point) -> float | None:
+    """Pass@16 beyond another's at the other's accuracy, which falls with the temperature."""
+    accuracies, solved = ([point[name] for point in reversed(points)] for name in ("accuracy", "pass@16"))
+    if not accuracies[0] <= other["accuracy"] <= accuracies[-1]:
+        return None
+    return float(np.interp(other["accuracy"], accuracies, solved)) - other["pass@16"]
 
 
 if __name__ == "__main__":
