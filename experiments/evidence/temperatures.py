@@ -121,9 +121,10 @@ def _at_equal_accuracy(runs: dict[str, dict[tuple[int, int], list[Point]]], base
                 spread = [f"{mean(known):+.3f} ±{half:.3f}", f"{min(known):+.3f} to {max(known):+.3f}"]
                 rows.append([arm, f"{temperature:g}", f"{len(known)} of {len(gained)}", *spread])
     text = (
-        f"Each model sampled at the temperature at which it is as accurate as that of {baseline}, same seeds, at 1 or\n"
-        "1.25, interpolated: pass@16 gained, mean and 95 % interval over pairs (Student's t), and its range. Without "
-        "pairs whose\nmodel is not that accurate at any of the temperatures. Not in the protocol: a look afterwards.\n\n"
+        "Each model sampled at the temperature at which it is as accurate as the baseline's of the same seeds is at 1 "
+        "or 1.25,\ninterpolated: pass@16 gained, mean and 95 % interval over pairs (Student's t), and its range. "
+        "Without pairs whose\nmodel is not that accurate at any of the temperatures. Not in the protocol: a look "
+        "afterwards.\n\n"
     )
     return text + markdown_table(["arm", "temperature of the other", "pairs", "pass@16 gained", "range"], rows)
 
