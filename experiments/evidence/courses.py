@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from statistics import mean
 from typing import Any
 
-from steer_trl.evaluation.summary import markdown_table
+import numpy as np
 
-Course = list[list[float]]
-"""Step, mean and half width of the interval, of every evaluation on the validation split."""
+from steer_trl.evaluation.summary import markdown_table
 
 
 def last_quarter(records: Mapping[str, list[dict[str, Any]]], measures: Mapping[str, str]) -> str:
@@ -28,16 +27,8 @@ def _gained(run: dict[str, Any], measure: str) -> float:
     course, rollouts = run["validation"][measure], run["rollouts"]
     tokens = rollouts["generated_tokens"]
     step = rollouts["step"][bisect_left(tokens, 0.75 * tokens[-1])]
-    return course[-1][1] - _interpolated(course, step)
-
-
-def _interpolated(course: Course, step: float) -> float:
-    """The value at a step, linearly between the evaluations around it."""
-    after = next(i for i, point in enumerate(course) if point[0] >= step)
-    if after == 0:
-        return course[0][1]
-    (left, low, _), (right, high, _) = course[after - 1 : after + 1]
-    return low + (high - low) * (step - left) / (right - left)
+    steps, values, _ = zip(*course, strict=True)
+    return values[-1] - float(np.interp(step, steps, values))
 
 
 def stopped_early(records: Mapping[str, list[dict[str, Any]]], measures: Mapping[str, str]) -> str:

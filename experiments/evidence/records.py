@@ -72,6 +72,11 @@ def publish(
             "looks": _looks(result.log),
             "rollouts": columns,
         }
+    write_record(path, record)
+
+
+def write_record(path: Path, record: dict[str, Any]) -> None:
+    """Write a file that is whole or not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, lambda partial: partial.write_text(json.dumps(record, separators=(",", ":")) + "\n"))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import mean
 
 import numpy as np
-from records import counts_by_sampling, file_of, run_name
+from records import counts_by_sampling, file_of, run_name, write_record
 from scipy import stats
 
 from steer_trl.evaluation.counts import EVALUATIONS
@@ -26,7 +26,6 @@ from steer_trl.evaluation.folders import read_evaluations
 from steer_trl.evaluation.summary import markdown_table
 from steer_trl.experiment import Experiment, Task, side_by_side
 from steer_trl.experiment.runs import ENVIRONMENT, TEST_RECIPE
-from steer_trl.system import write_whole
 
 ROOT = Path(__file__).parents[2]
 FOLDER = "temperatures"
@@ -68,9 +67,7 @@ def evaluate(published: Path, job: tuple[str, int, int, Path]) -> None:
     command += ["--output_dir", str(run / f"_{FOLDER}"), "--samplings", *OTHERS]
     subprocess.run(command, env=os.environ | ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
     evaluations = counts_by_sampling(read_evaluations(run / f"_{FOLDER}"))
-    record = {"arm": arm, "start": start, "seed": seed, EVALUATIONS: evaluations}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda partial: partial.write_text(json.dumps(record, separators=(",", ":")) + "\n"))
+    write_record(path, {"arm": arm, "start": start, "seed": seed, EVALUATIONS: evaluations})
 
 
 def temperatures(folder: Path, baseline: str) -> str:

@@ -21,9 +21,6 @@ Numbers = Mapping[str, float]
 LOWEST_START = f"lowest {names.START_ENTROPY}"
 """Name of the lowest start that was logged: an explosion within the first rollouts raises their mean itself."""
 
-TARGETS = (names.STARE_TARGET, names.HELD_TARGET)
-"""Keys under which methods log the entropy that they hold, nats per token."""
-
 
 @dataclass(frozen=True)
 class Rule:
@@ -63,16 +60,16 @@ class Rule:
 
 
 def targets(log: Numbers) -> list[float]:
-    """The mean entropies that methods hold; none where no method has a target.
+    """The mean entropies that methods hold; none where no method has a target."""
+    return [level for level in (log.get(names.STARE_TARGET), held_level(log)) if level is not None]
 
-    The level of chosen tokens is taken as the same multiple of all tokens' initial entropy, or left out where it is no
-    multiple.
-    """
-    found = {key: log[key] for key in TARGETS if key in log}
-    if names.HELD_TARGET in found and names.HELD_ENTROPY in log:
-        level, initial = found.pop(names.HELD_TARGET), log.get(names.HELD_INITIAL)
-        found |= {names.HELD_TARGET: level / initial * log[names.START_ENTROPY]} if initial else {}
-    return list(found.values())
+
+def held_level(log: Numbers) -> float | None:
+    """The level of `hold_entropy`; of chosen tokens the same multiple of all tokens' initial entropy, if it is one."""
+    level, initial = log.get(names.HELD_TARGET), log.get(names.HELD_INITIAL)
+    if level is None or names.HELD_ENTROPY not in log:
+        return level
+    return level / initial * log[names.START_ENTROPY] if initial else None
 
 
 def below_start(log: Numbers) -> dict[str, float]:
