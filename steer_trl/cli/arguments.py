@@ -56,7 +56,7 @@ class MathArguments:
         default=None, metadata={"help": "A custom wording around each problem, with {problem} once."}
     )
     answer_format: str = field(
-        default="boxed", metadata={"help": "boxed, answer_line for a last line 'Answer: ...', or either of them."}
+        default="boxed", metadata={"help": "boxed, answer_line for a last line 'Answer: ...', or either."}
     )
     reward_funcs: list[str] = field(
         default_factory=lambda: [MATH],
@@ -80,7 +80,7 @@ class MathArguments:
     )
     eval_benchmarks: list[str] | None = field(
         default=None,
-        metadata={"help": "Measured at each evaluation: NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES each."},
+        metadata={"help": "Measured at each evaluation: NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES."},
     )
     eval_instruction: str | None = field(
         default=None,

@@ -57,7 +57,7 @@ class EvalArguments:
         default=None, metadata={"help": "Completions drawn at once; 32 with Transformers, 4096 with vLLM."}
     )
     answer_format: str = field(
-        default="boxed", metadata={"help": "boxed, answer_line for a last line 'Answer: ...', or either of them."}
+        default="boxed", metadata={"help": "boxed, answer_line for a last line 'Answer: ...', or either."}
     )
     instruction: str | None = field(
         default=None,

@@ -27,7 +27,7 @@ from steer_trl.shaping.methods.covariance import ENTROPY_MECHANISM, CovarianceMe
 class ClipCovOptions(ShapingConfig):
     """Settings of `"clip_cov"`."""
 
-    clip_cov_fraction: float = option(2e-4, "Share of the tokens that get no gradient; 0 is GRPO.", "[0, 1]")
+    clip_cov_fraction: float = option(2e-4, "Share of tokens without gradient; 0 is GRPO.", "[0, 1]")
     clip_cov_lower: float = option(1.0, "Only tokens with a covariance above this are drawn.", "(-inf, inf)")
     clip_cov_upper: float = option(5.0, "Only tokens with a covariance below this are drawn.", "(-inf, inf)")
 

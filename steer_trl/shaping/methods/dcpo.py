@@ -39,7 +39,7 @@ TINY = 1e-30
 class DcpoOptions(ShapingConfig):
     """Settings of `"dcpo"`."""
 
-    dcpo_epsilon_low: float = option(0.2, "e_low: the released script's. The paper analyses 0.16.", "[0, inf)")
+    dcpo_epsilon_low: float = option(0.2, "e_low: the released script's; the paper has 0.16.", "[0, inf)")
     dcpo_epsilon_high: float = option(0.28, "e_high: the released script's. The paper analyses 0.2.", "[0, inf)")
     dcpo_dual_clip: float = option(
         10.0, "The ratio of an incorrect completion's token is clipped above this.", "[1, inf)"

@@ -28,7 +28,7 @@ from steer_trl.shaping.batch import TokenBatch
 class ForkTokensOptions(ShapingConfig):
     """Settings of `"fork_tokens"`."""
 
-    fork_tokens_fraction: float = option(0.2, "Share of the tokens that are trained on; 1 is GRPO.", "(0, 1]")
+    fork_tokens_fraction: float = option(0.2, "Share of the tokens trained on; 1 is GRPO.", "(0, 1]")
 
 
 class ForkMeasure(NamedTuple):
