@@ -159,8 +159,9 @@ def clipping_hits_unlikely() -> Answer:
 
 def critical_strength() -> Answer:
     """Where the entropy neither falls nor rises without a gate."""
-    found = [(arm, SHORT.trend(arm)) for arm in SHORT.runs if arm.startswith("C2 W ")]
-    known = [(arm.removeprefix("C2 "), value) for arm, value in found if value is not None]
+    arms = sorted((arm for arm in SHORT.runs if arm.startswith("C2 W ")), key=lambda arm: float(arm.split()[2]))
+    found = [(arm.removeprefix("C2 "), SHORT.trend(arm)) for arm in arms]
+    known = [(name, value) for name, value in found if value is not None]
     if not known:
         return OPEN, LATER
     weakest = dict(known).get("W 1.1 M 0.9")

@@ -215,7 +215,8 @@ def _errors(record: dict[str, Any]) -> list[tuple[float, float]]:
     rollouts = record.get("rollouts", {})
     if "hold_entropy/target" not in rollouts:
         return []
-    columns = (rollouts[name] for name in ("rollout_entropy", "hold_entropy/target", "hold_entropy/strength"))
+    kept = "hold_entropy/entropy" if "hold_entropy/entropy" in rollouts else "rollout_entropy"
+    columns = (rollouts[name] for name in (kept, "hold_entropy/target", "hold_entropy/strength"))
     found = [
         (entropy / target - 1, strength)
         for entropy, target, strength in zip(*columns, strict=True)

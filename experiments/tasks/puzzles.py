@@ -1,4 +1,4 @@
-"""What the puzzles share: problems in three splits, and a model that has begun to learn from random solutions."""
+"""What the tasks here share: problems in three splits, and a model that has begun to learn from random solutions."""
 
 import argparse
 import random
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
@@ -50,9 +51,15 @@ class Puzzle:
         drawn = rng.choices(self._splits["train"], k=count)
         return [{"prompt": prompt, "completion": rng.choice(self.solutions(prompt))} for prompt in drawn]
 
-    def start(self) -> None:
-        """The command that makes the model to begin with."""
-        parser = argparse.ArgumentParser(description="Train a Qwen2 of 0.36 million parameters on random solutions.")
+    def untrained(self, seed: int) -> tuple[Any, Any]:
+        """The model to begin with, before it has seen a solution, and its tokenizer."""
+        tokenizer = tiny_tokenizer(self.characters)
+        sizes = {"hidden_size": 96, "intermediate_size": 288, "num_hidden_layers": 3, "num_key_value_heads": 4}
+        return tiny_qwen2(tokenizer, seed, **sizes), tokenizer
+
+    def start(self, **settings: Any) -> None:
+        """The command that makes the model to begin with; `settings` are fields of `SFTConfig` that differ."""
+        parser = argparse.ArgumentParser(description="Train a model on random solutions.")
         parser.add_argument("--config", help="A YAML file with the settings below, which the command line overrides.")
         parser.add_argument("--output_dir")
         parser.add_argument("--steps", type=int)
@@ -64,33 +71,31 @@ class Puzzle:
             with open(given.config) as file:
                 parser.set_defaults(**{k: v for k, v in yaml.safe_load(file).items() if k in vars(given)})
             given = parser.parse_args()
-        tokenizer = tiny_tokenizer(self.characters)
-        sizes = {"hidden_size": 96, "intermediate_size": 288, "num_hidden_layers": 3, "num_key_value_heads": 4}
+        model, tokenizer = self.untrained(given.seed)
+        fixed: dict[str, Any] = {
+            "per_device_train_batch_size": BATCH_SIZE,
+            "learning_rate": 2e-3,
+            "lr_scheduler_type": "cosine",
+            "gradient_checkpointing": False,
+            "use_cpu": True,
+            "bf16": False,
+            "save_strategy": "no",
+            "report_to": "none",
+            "disable_tqdm": True,
+            "logging_steps": 50,
+        } | settings
+        examples = self.examples(given.steps * fixed["per_device_train_batch_size"], given.seed + 1)
         trainer = SFTTrainer(
-            tiny_qwen2(tokenizer, given.seed, **sizes),
-            SFTConfig(
-                output_dir=given.output_dir,
-                max_steps=given.steps,
-                per_device_train_batch_size=BATCH_SIZE,
-                learning_rate=2e-3,
-                lr_scheduler_type="cosine",
-                gradient_checkpointing=False,
-                use_cpu=True,
-                bf16=False,
-                seed=given.seed,
-                save_strategy="no",
-                report_to="none",
-                disable_tqdm=True,
-                logging_steps=50,
-            ),
-            train_dataset=Dataset.from_list(self.examples(given.steps * BATCH_SIZE, given.seed + 1)),
+            model,
+            SFTConfig(output_dir=given.output_dir, max_steps=given.steps, seed=given.seed, **fixed),
+            train_dataset=Dataset.from_list(examples),
             processing_class=tokenizer,
         )
         trainer.train()
         trainer.save_model()
 
 
-def task(name: str, puzzle: Puzzle) -> Task:
+def task(name: str, puzzle: Puzzle, start_steps: int = 650) -> Task:
     """What `experiments/evidence` needs of the puzzle in the module `name`."""
     recipe = str(Path(__file__).with_name("puzzles.yaml"))
-    return Task(name, puzzle.problems, f"{name}.reward", recipe, start=name, start_steps=650)
+    return Task(name, puzzle.problems, f"{name}.reward", recipe, start=name, start_steps=start_steps)

@@ -30,7 +30,9 @@ def main() -> None:
     model.load_state_dict(loaded.state_dict())
     model.generation_config = loaded.generation_config
     model.save_pretrained(given.folder)
-    AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name).save_pretrained(given.folder)
+    tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    tokenizer.eos_token, tokenizer.pad_token = "<|im_end|>", "<|endoftext|>"  # the file names the beginning as the end
+    tokenizer.save_pretrained(given.folder)
 
 
 if __name__ == "__main__":

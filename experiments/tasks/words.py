@@ -1,0 +1,67 @@
+"""A task in words for a pretrained language model: a word that begins with these letters.
+
+    A word that begins with con:   ->   connect
+
+A word counts if it is among reasoning_gym's (Apache-2.0) and has four to eight letters; a problem has at least fifteen
+that do. The model is SmolLM2-135M-Instruct, or the folder or name in the environment's WORDS_MODEL, and begins with a
+few steps on random solutions, which show it the form of an answer.
+"""
+
+import os
+import random
+from collections import defaultdict
+from functools import cache
+from typing import Any
+
+from puzzles import Puzzle
+from reasoning_gym.data import read_data_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from steer_trl.experiment import Task
+
+MODEL = os.environ.get("WORDS_MODEL", "HuggingFaceTB/SmolLM2-135M-Instruct")
+LETTERS, SHORTEST, LONGEST = 3, 4, 8
+FEWEST = 15  # words
+PROMPT = "A word that begins with {}:"
+
+
+@cache
+def _words() -> dict[str, list[str]]:
+    """Every word, by the prompt that asks for it."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for word in sorted(set(read_data_file("words3to10.txt").lower().split())):
+        if word.isalpha() and SHORTEST <= len(word) <= LONGEST:
+            found[PROMPT.format(word[:LETTERS])].append(word)
+    return {prompt: words for prompt, words in found.items() if len(words) >= FEWEST}
+
+
+def prompts(count: int) -> list[str]:
+    """Draw problems."""
+    return random.Random(0).sample(sorted(_words()), count)
+
+
+def solutions(prompt: str) -> list[str]:
+    """All words that count, each after a space, as a language model writes it."""
+    return [f" {word}" for word in _words()[prompt]]
+
+
+def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
+    """Reward function for TRL: 1 for a correct word, 0 for everything else."""
+    answers = (text.strip().lower() for text in completions)
+    return [float(text in _words()[prompt]) for prompt, text in zip(prompts, answers, strict=True)]
+
+
+class Words(Puzzle):
+    """A puzzle for a pretrained model."""
+
+    def untrained(self, seed: int) -> tuple[Any, Any]:
+        """The pretrained model and its tokenizer; `seed` is that of the examples."""
+        return AutoModelForCausalLM.from_pretrained(MODEL), AutoTokenizer.from_pretrained(MODEL)
+
+
+PUZZLE = Words("", prompts, solutions, count=1400)
+problems = PUZZLE.problems
+TASK = Task("words", problems, "words.reward", __file__.replace(".py", ".yaml"), start="words", start_steps=60)
+
+if __name__ == "__main__":
+    PUZZLE.start(per_device_train_batch_size=32, learning_rate=1e-4, logging_steps=10, bf16=True)
