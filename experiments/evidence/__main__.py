@@ -2,7 +2,7 @@
 
     make evidence                                                # all that is not there yet: many hours on two cores
     python experiments/evidence --arms GRPO --starts 0 1 2 --seeds 0 1 2
-    python experiments/evidence --task graph_color:TASK          # another task: a module in experiments/tasks
+    python experiments/evidence --task palindrome:TASK           # another task: a module in experiments/tasks
     cd docs/evidence/countdown && steer-trl compare --a grpo-start*.json --b grpo-dynamic-sampling-start*.json
 
 Every run generates as many tokens. Settings are chosen on the validation split, which is evaluated during the runs;

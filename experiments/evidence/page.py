@@ -68,8 +68,9 @@ def main() -> None:
         arms = load(folder)
         tables = [ends(arms), differences(arms), by_start(arms), held(arms)]
         trained = {arm: [run.record for run in runs.values()] for arm, runs in arms.items() if arm != "start"}
-        tables += [last_quarter(trained, PRIMARY), stopped_early(trained, PRIMARY), temperatures(folder, BASELINE)]
-        drawn = {arm: records for arm, records in trained.items() if arm in ("GRPO", BASELINE, *JUDGED)}
+        followed = {arm: records for arm, records in trained.items() if all(map(_is_followed, records))}
+        tables += [last_quarter(followed, PRIMARY), stopped_early(followed, PRIMARY), temperatures(folder, BASELINE)]
+        drawn = {arm: records for arm, records in followed.items() if arm in ("GRPO", BASELINE, *JUDGED)}
         if drawn:
             picture(drawn, PRIMARY, EVIDENCE / f"{folder.name}.png")
             tables.insert(0, f"![Entropy, accuracy and pass@16 over generated tokens]({folder.name}.png)")
@@ -77,6 +78,11 @@ def main() -> None:
         parts += [f"## {folder.name}", *filter(None, [*tables, choosing(folder / "choosing")])]
     PAGE.write_text("\n\n".join(parts) + "\n")
     sys.stdout.write(f"Wrote {PAGE}\n")
+
+
+def _is_followed(record: dict[str, Any]) -> bool:
+    """Whether a run was evaluated on the way, not only at its end."""
+    return all(len(record["validation"][measure]) > 2 for measure in PRIMARY.values())
 
 
 def of_part(folder: Path, title: str) -> str:
@@ -135,7 +141,9 @@ def differences(arms: Arms) -> str:
         if arm not in ("start", BASELINE) and len(_pairs(arms, arm)) > 1
         for name, one in _differences(arms, arm).items()
     }
-    corrected = holm({key: one.p for key, one in found.items() if key[0] in JUDGED and key[1] in PRIMARY})
+    primary = {key: one.p for key, one in found.items() if key[0] in JUDGED and key[1] in PRIMARY}
+    starts = {start for runs in arms.values() for start, _ in runs}
+    corrected = holm(primary) if len(starts) > 1 else {}  # the protocol judges several starts; one is secondary
     rows = [
         [
             *key,
