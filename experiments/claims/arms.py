@@ -43,6 +43,8 @@ ARMS: dict[str, Settings] = {
     "epsilon_high 1": {"epsilon_high": 1.0},
     "epsilon 0.1": {"epsilon": 0.1},
     "epsilon 0.4": {"epsilon": 0.4},
+    # Hotter rollouts (App. B).
+    **{f"temperature {value:g}": {"temperature": value} for value in (1.2, 1.5)},
     # STARE's W and M without a gate, and REPO-R's zeta: where does the trend of the entropy flip?
     **{f"C2 W {w:g} M {m:g}": UNGATED | strength(w, m) for w, m in STRENGTHS},
     **{

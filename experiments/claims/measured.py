@@ -64,6 +64,10 @@ class ShortRuns:
         """What the arm has at the end."""
         return estimate([_end(run, of) for _, run in sorted(self.runs.get(arm, {}).items())])
 
+    def first(self, arm: str) -> Estimate | None:
+        """The entropy of the arm's first two rollouts, nats per token."""
+        return estimate([mean(run["rollouts"]["entropy"][:2]) for run in self.runs.get(arm, {}).values()])
+
     def trend(self, arm: str) -> Estimate | None:
         """Final minus first entropy of the arm, nats per token."""
         runs = self.runs.get(arm, {}).values()
