@@ -13,7 +13,7 @@ from itertools import permutations
 from typing import Any
 
 import reasoning_gym
-from puzzles import Puzzle, task
+from puzzles import Puzzle, small, task
 
 LENGTH = 10
 SIZES = {"min_length": LENGTH, "max_length": LENGTH}
@@ -54,7 +54,7 @@ def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
     return [float(is_correct(prompt, text)) for prompt, text in zip(prompts, completions, strict=True)]
 
 
-PUZZLE = Puzzle(string.ascii_lowercase + ":", prompts, solutions)
+PUZZLE = Puzzle(small(string.ascii_lowercase + ":"), prompts, solutions)
 problems = PUZZLE.problems
 TASK = task("palindrome", PUZZLE, start_steps=250)
 

@@ -1,6 +1,5 @@
 """What the tasks here share: problems in three splits, and a model that has begun to learn from random solutions."""
 
-import argparse
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,25 +10,27 @@ from typing import Any
 from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
 
+from steer_trl.cli.parser import RecipeParser
+from steer_trl.countdown.model import BATCH_SIZE, StartArguments
 from steer_trl.experiment import Task
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 HELD_OUT = 400  # problems to choose by, and as many to judge by
-BATCH_SIZE = 64
+Untrained = Callable[[int], tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
 class Puzzle:
-    """A puzzle in a few characters.
+    """Problems with several correct answers each, and the model that learns them.
 
     Attributes:
-        characters (`str`): every character of a prompt or an answer.
+        untrained (`callable`): a seed -> the model before it has seen a solution, and its tokenizer.
         prompts (`callable`): number of problems -> prompts, all different, always the same.
         solutions (`callable`): a prompt -> all of its correct answers.
         count (`int`): problems in all.
     """
 
-    characters: str
+    untrained: Untrained
     prompts: Callable[[int], Iterable[str]]
     solutions: Callable[[str], list[str]]
     count: int = 4800
@@ -51,26 +52,9 @@ class Puzzle:
         drawn = rng.choices(self._splits["train"], k=count)
         return [{"prompt": prompt, "completion": rng.choice(self.solutions(prompt))} for prompt in drawn]
 
-    def untrained(self, seed: int) -> tuple[Any, Any]:
-        """The model to begin with, before it has seen a solution, and its tokenizer."""
-        tokenizer = tiny_tokenizer(self.characters)
-        sizes = {"hidden_size": 96, "intermediate_size": 288, "num_hidden_layers": 3, "num_key_value_heads": 4}
-        return tiny_qwen2(tokenizer, seed, **sizes), tokenizer
-
     def start(self, **settings: Any) -> None:
         """The command that makes the model to begin with; `settings` are fields of `SFTConfig` that differ."""
-        parser = argparse.ArgumentParser(description="Train a model on random solutions.")
-        parser.add_argument("--config", help="A YAML file with the settings below, which the command line overrides.")
-        parser.add_argument("--output_dir")
-        parser.add_argument("--steps", type=int)
-        parser.add_argument("--seed", type=int)
-        given, _ = parser.parse_known_args()
-        if given.config:
-            import yaml
-
-            with open(given.config) as file:
-                parser.set_defaults(**{k: v for k, v in yaml.safe_load(file).items() if k in vars(given)})
-            given = parser.parse_args()
+        (given,) = RecipeParser((StartArguments,)).parse_args_and_config()
         model, tokenizer = self.untrained(given.seed)
         fixed: dict[str, Any] = {
             "per_device_train_batch_size": BATCH_SIZE,
@@ -82,7 +66,7 @@ class Puzzle:
             "save_strategy": "no",
             "report_to": "none",
             "disable_tqdm": True,
-            "logging_steps": 50,
+            "logging_steps": given.logging_steps,
         } | settings
         examples = self.examples(given.steps * fixed["per_device_train_batch_size"], given.seed + 1)
         trainer = SFTTrainer(
@@ -93,6 +77,17 @@ class Puzzle:
         )
         trainer.train()
         trainer.save_model()
+
+
+def small(characters: str) -> Untrained:
+    """A Qwen2 of 0.36 million parameters from scratch, with a token for each character."""
+
+    def untrained(seed: int) -> tuple[Any, Any]:
+        tokenizer = tiny_tokenizer(characters)
+        sizes = {"hidden_size": 96, "intermediate_size": 288, "num_hidden_layers": 3, "num_key_value_heads": 4}
+        return tiny_qwen2(tokenizer, seed, **sizes), tokenizer
+
+    return untrained
 
 
 def task(name: str, puzzle: Puzzle, start_steps: int = 650) -> Task:

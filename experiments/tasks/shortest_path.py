@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 import reasoning_gym
-from puzzles import Puzzle, task
+from puzzles import Puzzle, small, task
 
 SIDE, BLOCKED = 5, 0.2
 FEWEST = 3  # shortest paths
@@ -81,7 +81,7 @@ def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
     return [float(is_correct(prompt, text)) for prompt, text in zip(prompts, completions, strict=True)]
 
 
-PUZZLE = Puzzle("OX*#RDLU: ", prompts, solutions, count=3200)
+PUZZLE = Puzzle(small("OX*#RDLU: "), prompts, solutions, count=3200)
 problems = PUZZLE.problems
 TASK = task("shortest_path", PUZZLE)
 

@@ -51,17 +51,14 @@ def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
     return [float(text in _words()[prompt]) for prompt, text in zip(prompts, answers, strict=True)]
 
 
-class Words(Puzzle):
-    """A puzzle for a pretrained model."""
-
-    def untrained(self, seed: int) -> tuple[Any, Any]:
-        """The pretrained model and its tokenizer; `seed` is that of the examples."""
-        return AutoModelForCausalLM.from_pretrained(MODEL), AutoTokenizer.from_pretrained(MODEL)
+def pretrained(seed: int) -> tuple[Any, Any]:
+    """The language model and its tokenizer; `seed` is that of the examples."""
+    return AutoModelForCausalLM.from_pretrained(MODEL), AutoTokenizer.from_pretrained(MODEL)
 
 
-PUZZLE = Words("", prompts, solutions, count=1400)
+PUZZLE = Puzzle(pretrained, prompts, solutions, count=1400)
 problems = PUZZLE.problems
 TASK = Task("words", problems, "words.reward", __file__.replace(".py", ".yaml"), start="words", start_steps=60)
 
 if __name__ == "__main__":
-    PUZZLE.start(per_device_train_batch_size=32, learning_rate=1e-4, logging_steps=10, bf16=True)
+    PUZZLE.start(per_device_train_batch_size=32, learning_rate=1e-4, bf16=True)
