@@ -10,44 +10,31 @@ the test split is evaluated once, at the end. Each run that has ended is a file 
 results of every problem, and is not run again; its model stays in the run's folder.
 """
 
-import argparse
-import os
-import pkgutil
-import sys
 from functools import partial
 from itertools import product
 from pathlib import Path
 
 import yaml
+from arguments import find_task, parser_of_runs
 from records import file_of, publish, run_name
 
 from steer_trl.exceptions import CannotContinueError
-from steer_trl.experiment import Experiment, Task, side_by_side
+from steer_trl.experiment import Experiment, side_by_side
 
 HERE = Path(__file__).parent
-ROOT, TASKS = HERE.parents[1], HERE.parent / "tasks"
 
 
 def main() -> None:
     """Run what is missing, and publish each run when it ends."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", default="steer_trl.countdown:COUNTDOWN", help="MODULE:NAME of a Task")
+    parser = parser_of_runs(__doc__)
     parser.add_argument("--arms_file", type=Path, help="by default arms.yaml, or PART.yaml")
     parser.add_argument("--part", default="", help="runs of another question, such as hands, in a subfolder")
-    parser.add_argument("--arms", nargs="+", help="some of them; by default all")
-    parser.add_argument("--starts", nargs="+", type=int, default=[0, 1, 2], help="seeds of the models to begin with")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="seeds of reinforcement learning")
     parser.add_argument("--tokens", type=int, default=2_000_000, help="that each run generates")
     parser.add_argument("--eval_steps", type=int, default=160, help="optimizer steps between two evaluations")
     parser.add_argument("--start_steps", type=int, help="of the supervised start; by default the task's")
     parser.add_argument("--num_problems", type=int, help="to choose by, and to judge by; by default all")
-    parser.add_argument("--workers", type=int, help="runs side by side; by default one for each core")
-    parser.add_argument("--output_dir", type=Path, default=ROOT / "runs/evidence")
-    parser.add_argument("--published", type=Path, default=ROOT / "docs/evidence")
     given = parser.parse_args()
-    sys.path.insert(0, str(TASKS))
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TASKS), os.environ.get("PYTHONPATH")]))
-    task: Task = pkgutil.resolve_name(given.task)
+    task = find_task(given.task)
     arms_file = given.arms_file or HERE / f"{given.part or 'arms'}.yaml"
     arms = yaml.safe_load(arms_file.read_text())
     unknown = [arm for arm in given.arms or () if arm not in arms]

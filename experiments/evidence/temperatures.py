@@ -6,10 +6,8 @@ Of every published run of these arms whose folder is still there. Each evaluatio
 docs/evidence/TASK/temperatures/, and not made again.
 """
 
-import argparse
 import json
 import os
-import pkgutil
 import subprocess
 import sys
 from functools import partial
@@ -18,16 +16,16 @@ from pathlib import Path
 from statistics import mean
 
 import numpy as np
+from arguments import find_task, parser_of_runs
 from records import counts_by_sampling, file_of, run_name, write_record
 from scipy import stats
 
 from steer_trl.evaluation.counts import EVALUATIONS
 from steer_trl.evaluation.folders import read_evaluations
 from steer_trl.evaluation.summary import markdown_table
-from steer_trl.experiment import Experiment, Task, side_by_side
+from steer_trl.experiment import Experiment, side_by_side
 from steer_trl.experiment.runs import ENVIRONMENT, TEST_RECIPE
 
-ROOT = Path(__file__).parents[2]
 FOLDER = "temperatures"
 OTHERS = ("t0.25", "t0.5", "t0.75", "t1.25", "t1.5", "t2")
 """Temperature 1 is in the runs' own files."""
@@ -37,17 +35,10 @@ METRICS = {"accuracy": "avg@16", "pass@16": "pass@16", "distinct": "distinct@16"
 
 def main() -> None:
     """Evaluate what is missing, and publish it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", default="steer_trl.countdown:COUNTDOWN", help="MODULE:NAME of a Task")
-    parser.add_argument("--arms", nargs="+", default=["GRPO, dynamic sampling", "constant level", "falling level"])
-    parser.add_argument("--starts", nargs="+", type=int, default=[0, 1, 2], help="seeds of the models to begin with")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="seeds of reinforcement learning")
-    parser.add_argument("--workers", type=int, help="evaluations side by side; by default one for each core")
-    parser.add_argument("--output_dir", type=Path, default=ROOT / "runs/evidence")
-    parser.add_argument("--published", type=Path, default=ROOT / "docs/evidence")
+    parser = parser_of_runs(__doc__)
+    parser.set_defaults(arms=["GRPO, dynamic sampling", "constant level", "falling level"])
     given = parser.parse_args()
-    sys.path.insert(0, str(ROOT / "experiments/tasks"))
-    task: Task = pkgutil.resolve_name(given.task)
+    task = find_task(given.task)
     runs, published = given.output_dir / task.name, given.published / task.name
     jobs = [
         (arm, start, seed, Experiment(task, runs / f"start-{start}").folder(run_name(arm, seed)))
