@@ -29,6 +29,11 @@ class Estimate(NamedTuple):
         """1 or -1 where the interval excludes 0, else 0."""
         return 0 if abs(self.mean) <= self.half or self.count < 2 else 1 if self.mean > 0 else -1
 
+    @property
+    def plain(self) -> str:
+        """Of something that is no difference: without a sign."""
+        return str(self).removeprefix("+")
+
     def __str__(self) -> str:
         half = "one run" if self.count < 2 else f"±{self.half:.3f}, {self.count}"
         return f"{self.mean:+.3f} ({half})"

@@ -17,7 +17,7 @@ LONG = LongRuns(ROOT / "docs/evidence")
 
 ACCURACY, PASS = ("top-p 0.7", "accuracy"), ("T=1", "pass@16")
 SAMPLED = "GRPO, dynamic sampling"
-YES, NO, OPEN = "**yes**", "**no**", "not decided"
+YES, NO, PART, OPEN = "**yes**", "**no**", "in part", "not decided"
 Answer = tuple[str, str]
 LATER = "no run yet"
 
@@ -34,11 +34,11 @@ def listed(values: list[tuple[str, Estimate]]) -> str:
 
 
 def all_have(values: list[tuple[str, Estimate]], sign: int) -> str:
-    """Yes if every interval lies on that side of 0, no if every one on the other; else not decided."""
+    """Yes if every interval lies on that side of 0, in part if some do, no if only the other side has any."""
     signs = [value.sign for _, value in values]
-    if signs and all(found == sign for found in signs):
-        return YES
-    return NO if signs and all(found == -sign for found in signs) else OPEN
+    if sign in signs:
+        return YES if all(found == sign for found in signs) else PART
+    return NO if -sign in signs else OPEN
 
 
 def moved(sign: int, *arms: str, baseline: str = "GRPO") -> Answer:
@@ -87,7 +87,7 @@ def estimates_track() -> Answer:
         )
     if not ONE_STEP.found:
         return OPEN, LATER
-    return "in part", "Spearman / Pearson with the realised change, all tokens; " + "; ".join(parts)
+    return PART, "Spearman / Pearson with the realised change, all tokens; " + "; ".join(parts)
 
 
 PREDICTED = {"I, mask": 1, "II, double": 1, "III, mask": 1, "IV, double": 1}
@@ -104,9 +104,10 @@ def quadrants() -> Answer:
         right = [name for name, value in known.items() if value.sign == PREDICTED[name]]
         wrong = [name for name, value in known.items() if value.sign == -PREDICTED[name]]
         decided.append((len(right), len(wrong), len(known)))
-        texts.append(f"{what}, {len(right)} of {len(known)} as predicted, {len(wrong)} against it")
+        if known:
+            texts.append(f"{what}, {len(right)} of {len(known)} as predicted, {len(wrong)} against it")
     right, wrong, known = decided[0]
-    return YES if right == known == 8 else NO if wrong > right else "in part" if right else OPEN, "; ".join(texts)
+    return YES if right == known == 8 else NO if wrong > right else PART if right else OPEN, "; ".join(texts)
 
 
 def stronger_with_more() -> Answer:
@@ -120,7 +121,7 @@ def stronger_with_more() -> Answer:
     if not known:
         return OPEN, LATER
     return (
-        YES if bigger == known else "in part",
+        YES if bigger == known else PART,
         f"in one step, a larger effect at 20 % than at 5 % in {bigger} of {known}",
     )
 
@@ -165,7 +166,7 @@ def clipping_hits_unlikely() -> Answer:
     share_of_all = sum(value.mean for value in quadrants_of if value)
     if not texts:
         return OPEN, LATER
-    answer = YES if all(above_half) else "in part"
+    answer = YES if all(above_half) else PART
     return answer, (
         f"probability below 0.2: {', '.join(texts)}; of all tokens with an advantage about {share_of_all:.0%} of the "
         "rollout are. So unlikely tokens are clipped far more often each, and are the smaller part of what is clipped"
@@ -196,21 +197,25 @@ def diverges_above_two() -> Answer:
 
 
 def gate_holds() -> Answer:
-    """At the paper's constants and beyond them."""
+    """At the paper's constants and beyond them, within a tenth of the target."""
     found = [
         (f"W {w} M {m}", SHORT.end(f"C2 gate, W {w} M {m}"))
         for w, m in (("1.1", "0.9"), ("2.5", "0.4"), ("4", "0.25"))
     ]
     known = [(name, value) for name, value in found if value]
-    start = SHORT.runs.get("GRPO", {})
-    if not known or not start:
+    first = SHORT.first("GRPO")
+    if not known or not first:
         return OPEN, LATER
-    first = sum(run["rollouts"]["entropy"][0] for run in start.values()) / len(start)
-    target = 0.8 * first
-    paper = dict(known).get("W 1.1 M 0.9")
-    answer = OPEN if paper is None else NO if paper.mean + paper.half < 0.95 * target else YES
-    ends = ", ".join(f"{name} {value.mean:.3f} ±{value.half:.3f}" for name, value in known)
-    return answer, f"target about {target:.3f} nats; final entropy {ends}; in the long runs W 1.1 M 0.9 ends at 0.080"
+    target = 0.8 * first.mean
+    missed = [name for name, value in known if value.mean + value.half < 0.9 * target]
+    kept = [name for name, value in known if abs(value.mean - target) + value.half < 0.1 * target]
+    long = LONG.final_entropy("STARE C2 gate, dynamic sampling")
+    ends = ", ".join(f"{name} {value.plain}" for name, value in known)
+    text = f"target {target:.3f} nats, a fifth below the start; final entropy after 120 steps {ends}"
+    if long:
+        text += f"; at the end of the long runs, W 1.1 M 0.9 {long.plain}"
+        missed += ["long runs"] * (long.mean + long.half < 0.9 * target)
+    return NO if missed and not kept else PART if missed else YES if len(kept) == len(known) else OPEN, text
 
 
 def robust_up_to_four() -> Answer:
@@ -231,6 +236,18 @@ def variants() -> Answer:
         return OPEN, LATER
     ranked = sorted(values, key=lambda item: -item[1].mean)
     return OPEN, f"of accuracy; final entropy against GRPO, most first: {listed(ranked)}"
+
+
+def maps() -> Answer:
+    """Each map against the better ones."""
+    pairs = (
+        ("linear against exponential", "STEER linear", "STEER 0.7"),
+        ("binary against linear", "STEER binary", "STEER linear"),
+        ("binary against exponential", "STEER binary", "STEER 0.7"),
+    )
+    found = [(name, SHORT.difference(arm, better)) for name, arm, better in pairs]
+    known = [(name, value) for name, value in found if value is not None]
+    return all_have(known, -1), f"of accuracy nothing; final entropy, nats: {listed(known)}"
 
 
 def same_entropy(baseline: str, *arms: str) -> Answer:
@@ -273,9 +290,7 @@ def bonus_is_sensitive() -> Answer:
         return OPEN, LATER
     first, last = known[0][1], known[-1][1]
     apart = abs(last.mean - first.mean) > first.half + last.half
-    return YES if apart else OPEN, "final entropy, nats: " + ", ".join(
-        f"{n} {v.mean:.3f} ±{v.half:.3f}" for n, v in known
-    )
+    return YES if apart else OPEN, "final entropy, nats: " + ", ".join(f"{n} {v.plain}" for n, v in known)
 
 
 def few_tokens() -> Answer:
@@ -327,7 +342,7 @@ STEER: list[Claim] = [
     (
         "The exponential map is better than the linear, and that than the binary",
         "Table 2",
-        lambda: same_entropy("STEER 0.7", "STEER linear", "STEER binary"),
+        maps,
     ),
     (
         "STEER keeps its entropy where clipping is off (5 / 0.99)",
