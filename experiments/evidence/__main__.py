@@ -10,6 +10,7 @@ the test split is evaluated once, at the end. Each run that has ended is a file 
 results of every problem, and is not run again; its model stays in the run's folder.
 """
 
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--eval_steps", type=int, default=160, help="optimizer steps between two evaluations")
     parser.add_argument("--start_steps", type=int, help="of the supervised start; by default the task's")
     parser.add_argument("--num_problems", type=int, help="to choose by, and to judge by; by default all")
+    parser.add_argument("--after", help="a task: begin with what its run of the same arm, start and seed ended with")
     given = parser.parse_args()
     task = find_task(given.task)
     arms_file = given.arms_file or HERE / f"{given.part or 'arms'}.yaml"
@@ -60,9 +62,12 @@ def main() -> None:
         path, name = file_of(published, arm, start, seed), run_name(arm, seed)
         if path.exists():
             return
-        settings = common | arms[arm] | {"seed": seed}
+        settings, begins = common | arms[arm] | {"seed": seed}, {}
+        if given.after:
+            before = replace(experiments[start], output_dir=given.output_dir / given.after / f"start-{start}")
+            begins = {"model_name_or_path": str(before.folder(name))}
         try:
-            experiments[start].train(name, settings)
+            experiments[start].train(name, settings | begins)
             publish(path, experiments[start], name, arm, seed, settings)
         except CannotContinueError as error:  # the others are no worse for it
             failures.append(str(error))
