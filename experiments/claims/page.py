@@ -472,11 +472,15 @@ def page() -> str:
     """The page in Markdown."""
     head = ["| | claim | where | here | numbers |", "|---|---|---|---|---|"]
     runs = sum(map(len, SHORT.runs.values()))
+    answers = [answer() for *_, answer in STEER + STARE]
+    decided = sum(words != OPEN for words, _ in answers)
+    measured = sum(words == OPEN and "±" in numbers for words, numbers in answers)
     intro = f"""# What the papers claim, and what we found
 
 Every claim of the two papers that can be put as one sentence, in our words, and whether the laptop task bears it out:
 a Qwen2 of 0.36 million parameters on Countdown. A model a thousand times its size may answer differently. "Yes" and
-"no" need a 95 % interval that excludes zero; "not decided" is neither. Nothing is corrected for there being many.
+"no" need a 95 % interval that excludes zero; "not decided" is neither. Nothing is corrected for there being many. Of
+{len(answers)} claims {decided} are answered, {measured} more have an undecided interval, the others no data.
 
 The numbers are of three kinds: {runs} *short runs* (120 optimizer steps of 128 completions, four a rollout, one start,
 paired by seed; mean entropy of the last five rollouts; `python experiments/claims/short_runs.py`), *one step* (20
