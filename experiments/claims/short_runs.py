@@ -69,7 +69,8 @@ def run(start: Path, folder: Path, arm: str, seed: int) -> dict[str, Any]:
         train_dataset=Dataset.from_list(problems("train")),
     )
     trainer.train()
-    entries = [entry for entry in trainer.state.log_history if "entropy" in entry]
+    history = [entry for entry in trainer.state.log_history if "entropy" in entry]
+    entries = [{key: value for key, value in entry.items() if value is not None} for entry in history]  # undefined
     by_rollout = [entries[i : i + 4] for i in range(0, len(entries), 4)]
     columns = {
         key: [round(mean(e[key] for e in four if key in e), 5) for four in by_rollout]
