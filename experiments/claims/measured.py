@@ -10,15 +10,21 @@ from typing import Any, NamedTuple
 
 from scipy import stats
 
+from steer_trl.evaluation.folders import compare_evaluations, read_evaluations
+from steer_trl.experiment.results import COLUMNS
+
 ROOT = Path(__file__).parents[2]
 LAST = 5  # rollouts whose mean entropy is the final one
+PLANNED = 3  # seeds of every arm; those with more were undecided, and are looked at twice (docs/evidence/protocol.md)
+MARGIN = 0.024
+"""Nats per token that count as no difference: a fifth of what GRPO loses in a short run."""
 
 sys.path.insert(0, str(ROOT / "experiments/first_evidence"))
 import measures  # noqa: E402  # a script's neighbour, not a package
 
 
 class Estimate(NamedTuple):
-    """A mean and the half width of its 95 % interval (Student's t) over `count` runs or rollouts."""
+    """A mean and the half width of its interval (Student's t, 95 % unless said) over `count` runs or rollouts."""
 
     mean: float
     half: float
@@ -30,6 +36,11 @@ class Estimate(NamedTuple):
         return 0 if abs(self.mean) <= self.half or self.count < 2 else 1 if self.mean > 0 else -1
 
     @property
+    def is_none(self) -> bool:
+        """Whether the whole interval is within the margin."""
+        return self.count > 1 and abs(self.mean) + self.half <= MARGIN
+
+    @property
     def plain(self) -> str:
         """Of something that is no difference: without a sign."""
         return str(self).removeprefix("+")
@@ -39,14 +50,19 @@ class Estimate(NamedTuple):
         return f"{self.mean:+.3f} ({half})"
 
 
-def estimate(values: Sequence[float]) -> Estimate | None:
+def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate | None:
     """The mean of the values and its interval; nothing of no values."""
     if not values:
         return None
     if len(values) == 1:
         return Estimate(values[0], float("inf"), 1)
-    half = float(stats.t.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5
+    half = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1)) * stdev(values) / len(values) ** 0.5
     return Estimate(mean(values), half, len(values))
+
+
+def of_seeds(values: Sequence[float]) -> Estimate | None:
+    """The same over the seeds of short runs; of 97.5 % where there are more than were planned."""
+    return estimate(values, 0.95 if len(values) <= PLANNED else 0.975)
 
 
 class ShortRuns:
@@ -61,31 +77,31 @@ class ShortRuns:
     def difference(self, arm: str, baseline: str = "GRPO", of: str = "entropy") -> Estimate | None:
         """What the arm has more than the baseline at the end, paired by seed: nats per token, or a share."""
         ours, theirs = self.runs.get(arm, {}), self.runs.get(baseline, {})
-        return estimate(
+        return of_seeds(
             [_end(ours[seed], of) - _end(theirs[seed], of) for seed in sorted(ours.keys() & theirs.keys())]
         )
 
     def end(self, arm: str, of: str = "entropy") -> Estimate | None:
         """What the arm has at the end."""
-        return estimate([_end(run, of) for _, run in sorted(self.runs.get(arm, {}).items())])
+        return of_seeds([_end(run, of) for _, run in sorted(self.runs.get(arm, {}).items())])
 
     def first(self, arm: str) -> Estimate | None:
         """The entropy of the arm's first two rollouts, nats per token."""
-        return estimate([mean(run["rollouts"]["entropy"][:2]) for run in self.runs.get(arm, {}).values()])
+        return of_seeds([mean(run["rollouts"]["entropy"][:2]) for run in self.runs.get(arm, {}).values()])
 
     def trend(self, arm: str) -> Estimate | None:
         """Final minus first entropy of the arm, nats per token."""
         runs = self.runs.get(arm, {}).values()
-        return estimate([_end(run, "entropy") - mean(run["rollouts"]["entropy"][:2]) for run in runs])
+        return of_seeds([_end(run, "entropy") - mean(run["rollouts"]["entropy"][:2]) for run in runs])
 
     def roughness(self, arm: str) -> Estimate | None:
         """Standard deviation of the entropy's change from rollout to rollout, nats per token."""
         runs = [run["rollouts"]["entropy"] for run in self.runs.get(arm, {}).values()]
-        return estimate([stdev([b - a for a, b in pairwise(r)]) for r in runs])
+        return of_seeds([stdev([b - a for a, b in pairwise(r)]) for r in runs])
 
     def clipped(self, arm: str, key: str) -> Estimate | None:
         """Mean share of the tokens that the loss clips."""
-        return estimate([run["clipped"][key] for run in self.runs.get(arm, {}).values() if key in run["clipped"]])
+        return of_seeds([run["clipped"][key] for run in self.runs.get(arm, {}).values() if key in run["clipped"]])
 
 
 def _end(run: dict[str, Any], of: str) -> float:
@@ -123,3 +139,56 @@ class LongRuns:
     def final_entropy(self, arm: str) -> Estimate | None:
         """Mean entropy of the last eight rollouts, nats per token."""
         return estimate([measures.entropy_at_tokens(run, float("inf")) for run in self.arms.get(arm, [])])
+
+
+class ProtocolRuns:
+    """The runs of the protocol on the laptop task, which share its tuned learning rate (`docs/evidence/countdown`)."""
+
+    def __init__(self, folder: Path) -> None:
+        self.arms: dict[str, dict[tuple[int, int], Any]] = {}
+        for path in sorted(folder.glob("*-seed*.json")):
+            record = json.loads(path.read_text())
+            pair = record["start"], record["seed"]
+            self.arms.setdefault(record["arm"], {})[pair] = record["rollouts"], read_evaluations(path)
+
+    def pairs(self, arm: str, baseline: str) -> list[tuple[Any, Any]]:
+        """The runs of both that have a start and a seed in common."""
+        ours, theirs = self.arms.get(arm, {}), self.arms.get(baseline, {})
+        return [(ours[pair], theirs[pair]) for pair in sorted(ours.keys() & theirs.keys())]
+
+    def difference(self, arm: str, baseline: str, measure: str) -> Estimate | None:
+        """What the arm has more on the test split, over problems and runs, as `steer-trl compare --paired` has it."""
+        pairs, (sampling, metric) = self.pairs(arm, baseline), COLUMNS[measure]
+        if len(pairs) < 2:
+            return None
+        ours, theirs = ([run[1][sampling] for run in side] for side in zip(*pairs, strict=True))
+        found = compare_evaluations(theirs, ours, paired=True)["test"][metric]
+        return Estimate(found.difference, (found.high - found.low) / 2, len(pairs))
+
+    def entropy(self, arm: str, baseline: str) -> Estimate | None:
+        """How much more entropy the arm ends with: mean of the last ten rollouts, nats per token."""
+        ends = [
+            [mean(value for value in rollouts["entropy"][-10:] if value is not None) for rollouts, _ in pair]
+            for pair in self.pairs(arm, baseline)
+        ]
+        return estimate([ours - theirs for ours, theirs in ends])
+
+
+class ToolRuns:
+    """The runs of `tools.py`, by arm and seed."""
+
+    def __init__(self, path: Path) -> None:
+        runs = json.loads(path.read_text()) if path.exists() else []
+        self.runs = {(run["arm"], run["seed"]): run["steps"] for run in runs}
+
+    def difference(self, key: str, last: int = 10) -> Estimate | None:
+        """What STARE has more than GRPO at the end, mean over the last steps."""
+        seeds = sorted(seed for arm, seed in self.runs if arm == "STARE" and ("GRPO", seed) in self.runs)
+        return estimate(
+            [mean(self.runs["STARE", s][key][-last:]) - mean(self.runs["GRPO", s][key][-last:]) for s in seeds]
+        )
+
+    def gain(self, arm: str, key: str, last: int = 10) -> Estimate | None:
+        """Mean over the last steps minus that over the first."""
+        runs = [steps[key] for (name, _), steps in sorted(self.runs.items()) if name == arm]
+        return estimate([mean(run[-last:]) - mean(run[:last]) for run in runs])
