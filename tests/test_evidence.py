@@ -25,7 +25,7 @@ def evidence(monkeypatch):
 @pytest.fixture
 def protocol(monkeypatch):
     """Those of the protocol."""
-    yield from modules(monkeypatch, EVIDENCE, ("records", "courses", "picture", "temperatures", "page"))
+    yield from modules(monkeypatch, EVIDENCE, ("records", "courses", "picture", "temperatures", "pairs", "controls", "page"))
 
 
 def modules(monkeypatch, folder, names):

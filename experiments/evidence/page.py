@@ -7,72 +7,56 @@ Every difference is one that `steer-trl compare --paired` prints of the same fil
 
 import json
 import sys
-from collections.abc import Iterable
 from itertools import chain, groupby
 from pathlib import Path
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any
 
+from controls import controls
 from courses import last_quarter, stopped_early
+from pairs import (
+    BASELINE,
+    JUDGED,
+    LAST,
+    PRIMARY,
+    PROTOCOL,
+    SECONDARY,
+    Arms,
+    differences_of,
+    entropy_at_end,
+    load,
+    mean_of,
+    pairs_of,
+)
 from picture import picture
 from temperatures import temperatures
 
-from steer_trl.evaluation.comparison import Difference
-from steer_trl.evaluation.folders import Evaluation, compare_evaluations, read_evaluations
 from steer_trl.evaluation.summary import markdown_table
-from steer_trl.experiment.results import COLUMNS
 
 ROOT = Path(__file__).parents[2]
 EVIDENCE = ROOT / "docs/evidence"
 PAGE, INTRODUCTION = EVIDENCE / "results.md", Path(__file__).with_name("introduction.md")
 
-BASELINE = "GRPO, dynamic sampling"
-JUDGED = ("constant level", "falling level")
-"""The arms whose primary measures are corrected for being several."""
-
-PRIMARY = {
-    "accuracy, top-p 0.7": "accuracy top-p 0.7",
-    "accuracy, temperature 1": "accuracy T=1",
-    "pass@16, temperature 1": "pass@16 T=1",
-}
-"""What the page calls a measure, and what `steer_trl.experiment` calls it."""
 PARTS = {
     "hands": "Every strength, in the real trainer",
     "statistics": "Which tokens' entropy is held",
 }
 """Subfolders of a task, and what their runs answer."""
-SECONDARY = {"accuracy, greedy": "accuracy greedy", "distinct, temperature 1": "distinct@16 T=1"}
-LAST = 10
-"""Rollouts over which the final entropy is averaged."""
-
-
-class Run(NamedTuple):
-    """A published run: what it was, and its evaluation by the name of the sampling."""
-
-    record: dict[str, Any]
-    evaluations: dict[str, Evaluation]
-
-    @property
-    def pair(self) -> tuple[int, int]:
-        """What it has in common with a run of another arm: the seeds of start and training."""
-        return self.record["start"], self.record["seed"]
-
-
-Arms = dict[str, dict[tuple[int, int], Run]]
 
 
 def main() -> None:
     """Write the page, one part for each task."""
     parts = [INTRODUCTION.read_text().strip()]
     for folder in sorted(path for path in EVIDENCE.iterdir() if path.is_dir()):
-        arms = load(folder)
+        published = load(folder)
+        arms = {arm: runs for arm, runs in published.items() if arm in PROTOCOL}
         tables = [ends(arms), differences(arms), by_start(arms), held(arms)]
         trained = {arm: [run.record for run in runs.values()] for arm, runs in arms.items() if arm != "start"}
         followed = {arm: records for arm, records in trained.items() if all(map(_is_followed, records))}
         tables += [last_quarter(followed, PRIMARY), stopped_early(followed, PRIMARY), temperatures(folder, BASELINE)]
-        drawn = {arm: records for arm, records in followed.items() if arm in ("GRPO", BASELINE, *JUDGED)}
-        if drawn:
-            picture(drawn, PRIMARY, EVIDENCE / f"{folder.name}.png")
+        tables.append(controls(published))
+        if followed:
+            picture(followed, PRIMARY, EVIDENCE / f"{folder.name}.png")
             tables.insert(0, f"![Entropy, accuracy and pass@16 over generated tokens]({folder.name}.png)")
         tables += [of_part(folder / part, title) for part, title in PARTS.items()]
         parts += [f"## {folder.name}", *filter(None, [*tables, choosing(folder / "choosing")])]
@@ -91,20 +75,6 @@ def of_part(folder: Path, title: str) -> str:
     return "\n\n".join([f"### {title}", held(arms), ends(arms)]).replace("\n### ", "\n#### ") if arms else ""
 
 
-def load(folder: Path) -> Arms:
-    """The runs of a folder, by arm and pair; the starts are an arm of their own."""
-    arms: Arms = {}
-    for path in sorted(folder.glob("*.json")):
-        run = Run(json.loads(path.read_text()), read_evaluations(path))
-        arms.setdefault(run.record["arm"], {})[run.pair] = run
-    return dict(sorted(arms.items(), key=lambda arm: (_place(arm[0]), arm[0])))
-
-
-def _place(arm: str) -> int:
-    order = ("start", "GRPO", BASELINE, *JUDGED)
-    return order.index(arm) if arm in order else len(order)
-
-
 def ends(arms: Arms) -> str:
     """What every arm ends with, mean over its runs."""
     rows = []
@@ -112,25 +82,14 @@ def ends(arms: Arms) -> str:
         row = [arm, str(len(runs)), *[""] * 3]
         if arm != "start":
             rollouts = [run.record["rollouts"] for run in runs.values()]
-            entropies = [mean(filter(None, rollout["entropy"][-LAST:])) for rollout in rollouts]
+            entropies = map(entropy_at_end, runs.values())
             row[2:] = [f"{mean(run.record['generated_tokens'] for run in runs.values()) / 1e6:.2f}"]
             row += [f"{mean(rollout['step'][-1] for rollout in rollouts):.0f}", f"{mean(entropies):.3f}"]
-        rows.append([*row, *(f"{_mean(runs.values(), measure):.3f}" for measure in (PRIMARY | SECONDARY).values())])
+        rows.append([*row, *(f"{mean_of(runs.values(), measure):.3f}" for measure in (PRIMARY | SECONDARY).values())])
     if not rows:
         return "No run that counts has ended yet."
     text = f"### Where the runs end\n\nEntropy in nats per token, of the groups trained on, last {LAST} rollouts.\n\n"
     return text + markdown_table(["", "runs", "M tokens", "steps", "entropy", *PRIMARY, *SECONDARY], rows)
-
-
-def _mean(runs: Iterable[Run], measure: str) -> float:
-    """The mean of a measure over problems and runs."""
-    sampling, metric = COLUMNS[measure]
-    return mean(mean(run.evaluations[sampling].values["test"][metric].values()) for run in runs)
-
-
-def _pairs(arms: Arms, arm: str) -> list[tuple[int, int]]:
-    """The starts and seeds that both the arm and the baseline have a run of."""
-    return sorted(arms[arm].keys() & arms.get(BASELINE, {}).keys())
 
 
 def differences(arms: Arms) -> str:
@@ -138,8 +97,8 @@ def differences(arms: Arms) -> str:
     found = {
         (arm, name): one
         for arm in arms
-        if arm not in ("start", BASELINE) and len(_pairs(arms, arm)) > 1
-        for name, one in _differences(arms, arm).items()
+        if arm not in ("start", BASELINE) and len(pairs_of(arms, arm)) > 1
+        for name, one in differences_of(arms, arm).items()
     }
     primary = {key: one.p for key, one in found.items() if key[0] in JUDGED and key[1] in PRIMARY}
     starts = {start for runs in arms.values() for start, _ in runs}
@@ -163,18 +122,6 @@ def _verdict(p: float | None) -> str:
     return "" if p is None else f"**found** (p {p:.4f})" if p < 0.05 else f"no (p {p:.2f})"
 
 
-def _differences(arms: Arms, arm: str) -> dict[str, Difference]:
-    """Of each measure, the arm against the baseline over the pairs that both have."""
-    pairs = _pairs(arms, arm)
-    theirs, ours = ([arms[name][pair].evaluations for pair in pairs] for name in (BASELINE, arm))
-    measures = {name: COLUMNS[measure] for name, measure in (PRIMARY | SECONDARY).items()}
-    compared = {
-        sampling: compare_evaluations([run[sampling] for run in theirs], [run[sampling] for run in ours], paired=True)
-        for sampling in {sampling for sampling, _ in measures.values()}
-    }
-    return {name: compared[sampling]["test"][metric] for name, (sampling, metric) in measures.items()}
-
-
 def holm(values: dict[tuple[str, str], float]) -> dict[tuple[str, str], float]:
     """p-values corrected by Holm's method: below 0.05, and all that are smaller, the difference is found."""
     largest, corrected = 0.0, {}
@@ -188,10 +135,10 @@ def by_start(arms: Arms) -> str:
     """The mean difference of each start, of the primary measures."""
     rows = []
     for arm in [arm for arm in JUDGED if arm in arms]:
-        for start, of_start in groupby(_pairs(arms, arm), key=lambda pair: pair[0]):
+        for start, of_start in groupby(pairs_of(arms, arm), key=lambda pair: pair[0]):
             here = list(of_start)
             theirs, ours = ([arms[name][pair] for pair in here] for name in (BASELINE, arm))
-            gained = [_mean(ours, measure) - _mean(theirs, measure) for measure in PRIMARY.values()]
+            gained = [mean_of(ours, measure) - mean_of(theirs, measure) for measure in PRIMARY.values()]
             rows.append([arm, str(start), str(len(here)), *(f"{value:+.3f}" for value in gained)])
     return "### By start\n\n" + markdown_table(["arm", "start", "pairs", *PRIMARY], rows) if rows else ""
 
