@@ -25,7 +25,9 @@ def evidence(monkeypatch):
 @pytest.fixture
 def protocol(monkeypatch):
     """Those of the protocol."""
-    yield from modules(monkeypatch, EVIDENCE, ("records", "courses", "picture", "temperatures", "pairs", "controls", "page"))
+    yield from modules(
+        monkeypatch, EVIDENCE, ("records", "courses", "picture", "temperatures", "pairs", "controls", "page")
+    )
 
 
 def modules(monkeypatch, folder, names):
@@ -133,11 +135,9 @@ def test_the_command_runs_what_is_missing_publishes_it_and_runs_nothing_twice(tm
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
 
 
-def test_the_page_of_the_protocol_has_the_differences_of_the_command(protocol, tmp_path):
-    """Two starts and two seeds of two arms, whose counts are those of real runs, dealt to other problems."""
-    page = protocol.page
+def dealt(folder, arms):
+    """Publish two starts and two seeds of arms, whose counts are those of real runs, dealt to other problems."""
     chosen = ROOT / "docs/evidence/countdown/choosing/one-million"
-    arms = {page.BASELINE: "grpo-dynamic-sampling", "constant level": "stare-c2-held-at-0.35"}
     for shift, (arm, name) in enumerate(arms.items()):
         record = json.loads((chosen / f"{name}-start20-seed0.json").read_text())
         for start, seed in ((1, 0), (1, 1), (2, 0), (2, 1)):
@@ -146,8 +146,14 @@ def test_the_page_of_the_protocol_has_the_differences_of_the_command(protocol, t
                 for key in ("correct", "distinct"):
                     if key in counts:
                         counts[key] = counts[key][1 + shift :] + counts[key][: 1 + shift]
-            path = tmp_path / f"{name}-start{start}-seed{seed}.json"
+            path = folder / f"{name}-start{start}-seed{seed}.json"
             path.write_text(json.dumps(record | {"arm": arm, "start": start, "seed": seed}))
+
+
+def test_the_page_of_the_protocol_has_the_differences_of_the_command(protocol, tmp_path):
+    page = protocol.page
+    arms = {page.BASELINE: "grpo-dynamic-sampling", "constant level": "stare-c2-held-at-0.35"}
+    dealt(tmp_path, arms)
     loaded = page.load(tmp_path)
     assert [(arm, len(runs)) for arm, runs in loaded.items()] == [(arm, 4) for arm in arms]
     sides = [sorted(tmp_path.glob(f"{name}-*.json")) for name in arms.values()]
@@ -171,6 +177,26 @@ def test_the_page_of_the_protocol_has_the_differences_of_the_command(protocol, t
     assert f"| {one['difference']:+.3f} | {one['low']:+.3f} to {one['high']:+.3f} |" in row
     assert f"{one['over_starts'][0]:+.3f} to {one['over_starts'][1]:+.3f}" in row
     assert "constant level" in page.by_start(loaded) and "constant level" in page.held(loaded)
+
+
+def test_a_control_is_compared_with_both_arms_over_its_own_pairs(protocol, tmp_path):
+    """A copy of the constant level's runs is not different from it, and from the baseline as it is."""
+    arms = {protocol.pairs.BASELINE: "grpo-dynamic-sampling", "constant level": "stare-c2-held-at-0.35"}
+    dealt(tmp_path, arms)
+    assert protocol.controls.controls(protocol.pairs.load(tmp_path)) == ""
+    for seed in (0, 1):
+        record = json.loads((tmp_path / f"stare-c2-held-at-0.35-start1-seed{seed}.json").read_text())
+        (tmp_path / f"copy-{seed}.json").write_text(json.dumps(record | {"arm": "a copy"}))
+    loaded = protocol.pairs.load(tmp_path)
+    lines = protocol.controls.controls(loaded).splitlines()[-12:]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    baseline, held, copy = rows[:4], rows[4:8], rows[8:]
+    assert [part[0][:2] for part in (baseline, held, copy)] == [[arm, "2"] for arm in (*arms, "a copy")]
+    assert [row[3] for row in held] == [row[3] for row in copy]
+    for row in copy[1:]:
+        one = protocol.pairs.differences_of({arm: loaded[arm] for arm in ("a copy", *arms)}, "a copy")[row[2]]
+        assert row[4] == f"{one.difference:+.3f} ({one.low:+.3f} to {one.high:+.3f})"
+        assert row[5].startswith("+0.000 (")
 
 
 def test_holms_correction_is_that_of_the_book(protocol):
