@@ -16,6 +16,7 @@ MEASURES = {ACCURACY: "accuracy top-p 0.7", PASS: "pass@16 T=1"}
 """What the first long runs call a measure, and what those of the protocol call it."""
 SAMPLED = "GRPO, dynamic sampling"
 YES, NO, PART, OPEN = "**yes**", "**no**", "in part", "not decided"
+SMALL = "at most the margin"
 LATER = "no run yet"
 
 Answer = tuple[str, str]
@@ -48,7 +49,10 @@ def moved(sign: int, *arms: str, baseline: str = "GRPO") -> Answer:
     values = entropy(*arms, baseline=baseline)
     if not values:
         return OPEN, LATER
-    return all_have(values, sign), f"final entropy against {baseline}, nats: {listed(values)}"
+    answer = all_have(values, sign)
+    if answer == OPEN and all(value.is_none for _, value in values):
+        answer = SMALL
+    return answer, f"final entropy against {baseline}, nats: {listed(values)}"
 
 
 def of_long_runs(arm: str, metric: tuple[str, str], baseline: str = SAMPLED) -> Answer:

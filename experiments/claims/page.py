@@ -34,8 +34,9 @@ def page() -> str:
 Every claim of the two papers that can be put as one sentence, in our words, and whether the laptop task bears it out:
 a Qwen2 of 0.36 million parameters on Countdown. A model a thousand times its size may answer differently. "Yes" and
 "no" need a 95 % interval that excludes zero, or, where a claim is that nothing changes, one that lies within
-{MARGIN} nats, a fifth of what GRPO loses in the short runs; "not decided" is neither. Rows that three seeds left
-undecided were given three more, once, and their intervals are of 97.5 %. Nothing is corrected for there being many.
+{MARGIN} nats, a fifth of what GRPO loses in the short runs; "not decided" is neither. "At most the margin": a claimed
+effect whose interval lies within it, an answer that we thought of afterwards. Rows that three seeds left undecided
+were given three more, once, and their intervals are of 97.5 %. Nothing is corrected for there being many.
 Of {len(answers)} claims {decided} are answered, {measured} more have an undecided interval, the others no data.
 
 The numbers are of three kinds: {runs} *short runs* (120 optimizer steps of 128 completions, four a rollout, one start,
