@@ -12,7 +12,7 @@ PROTOCOL = ProtocolRuns(ROOT / "docs/evidence/countdown")
 TOOLS = ToolRuns(CLAIMS / "tools.json")
 
 ACCURACY, PASS = ("top-p 0.7", "accuracy"), ("T=1", "pass@16")
-MEASURES = {ACCURACY: "accuracy top-p 0.7", PASS: "pass@16 T=1"}
+MEASURES = {ACCURACY: "accuracy, top-p 0.7", PASS: "pass@16, temperature 1"}
 """What the first long runs call a measure, and what those of the protocol call it."""
 SAMPLED = "GRPO, dynamic sampling"
 YES, NO, PART, OPEN = "**yes**", "**no**", "in part", "not decided"

@@ -10,17 +10,15 @@ from typing import Any, NamedTuple
 
 from scipy import stats
 
-from steer_trl.evaluation.folders import compare_evaluations, read_evaluations
-from steer_trl.experiment.results import COLUMNS
-
 ROOT = Path(__file__).parents[2]
 LAST = 5  # rollouts whose mean entropy is the final one
 PLANNED = 3  # seeds of every arm; those with more were undecided, and are looked at twice (docs/evidence/protocol.md)
 MARGIN = 0.024
 """Nats per token that count as no difference: a fifth of what GRPO loses in a short run."""
 
-sys.path.insert(0, str(ROOT / "experiments/first_evidence"))
-import measures  # noqa: E402  # a script's neighbour, not a package
+sys.path[:0] = [str(ROOT / "experiments" / name) for name in ("first_evidence", "evidence")]
+import measures  # noqa: E402  # scripts' neighbours, not packages
+import pairs  # noqa: E402
 
 
 class Estimate(NamedTuple):
@@ -145,33 +143,21 @@ class ProtocolRuns:
     """The runs of the protocol on the laptop task, which share its tuned learning rate (`docs/evidence/countdown`)."""
 
     def __init__(self, folder: Path) -> None:
-        self.arms: dict[str, dict[tuple[int, int], Any]] = {}
-        for path in sorted(folder.glob("*-seed*.json")):
-            record = json.loads(path.read_text())
-            pair = record["start"], record["seed"]
-            self.arms.setdefault(record["arm"], {})[pair] = record["rollouts"], read_evaluations(path)
-
-    def pairs(self, arm: str, baseline: str) -> list[tuple[Any, Any]]:
-        """The runs of both that have a start and a seed in common."""
-        ours, theirs = self.arms.get(arm, {}), self.arms.get(baseline, {})
-        return [(ours[pair], theirs[pair]) for pair in sorted(ours.keys() & theirs.keys())]
+        self.arms = pairs.load(folder)
 
     def difference(self, arm: str, baseline: str, measure: str) -> Estimate | None:
         """What the arm has more on the test split, over problems and runs, as `steer-trl compare --paired` has it."""
-        pairs, (sampling, metric) = self.pairs(arm, baseline), COLUMNS[measure]
-        if len(pairs) < 2:
+        count = len(pairs.pairs_of(self.arms, arm, baseline))
+        if count < 2:
             return None
-        ours, theirs = ([run[1][sampling] for run in side] for side in zip(*pairs, strict=True))
-        found = compare_evaluations(theirs, ours, paired=True)["test"][metric]
-        return Estimate(found.difference, (found.high - found.low) / 2, len(pairs))
+        found = pairs.differences_of(self.arms, arm, baseline)[measure]
+        return Estimate(found.difference, (found.high - found.low) / 2, count)
 
     def entropy(self, arm: str, baseline: str) -> Estimate | None:
-        """How much more entropy the arm ends with: mean of the last ten rollouts, nats per token."""
-        ends = [
-            [mean(value for value in rollouts["entropy"][-10:] if value is not None) for rollouts, _ in pair]
-            for pair in self.pairs(arm, baseline)
-        ]
-        return estimate([ours - theirs for ours, theirs in ends])
+        """How much more entropy the arm ends with, nats per token."""
+        both = pairs.pairs_of(self.arms, arm, baseline)
+        ours, theirs = ([pairs.entropy_at_end(self.arms[name][pair]) for pair in both] for name in (arm, baseline))
+        return estimate([mine - other for mine, other in zip(ours, theirs, strict=True)])
 
 
 class ToolRuns:

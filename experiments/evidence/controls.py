@@ -1,5 +1,7 @@
 """Controls: arms that change one thing of the baseline, or of the better held arm, each compared with both."""
 
+from statistics import mean
+
 from pairs import BASELINE, JUDGED, PRIMARY, PROTOCOL, Arms, differences_of, entropy_at_end, mean_of, pairs_of
 
 from steer_trl.evaluation.summary import markdown_table
@@ -26,7 +28,7 @@ def _rows(arms: Arms, arm: str) -> list[list[str]]:
     runs = [run for pair, run in arms.get(arm, {}).items() if pair in tried]
     if not runs:
         return []
-    rows = [[arm, str(len(runs)), "entropy", f"{sum(map(entropy_at_end, runs)) / len(runs):.3f}", "", ""]]
+    rows = [[arm, str(len(runs)), "entropy", f"{mean(map(entropy_at_end, runs)):.3f}", "", ""]]
     others = [(), ()] if arm in PROTOCOL else [_differences(arms, arm, other) for other in (BASELINE, HELD)]
     for i, (name, measure) in enumerate(PRIMARY.items()):
         rows.append(["", "", name, f"{mean_of(runs, measure):.3f}", *(found[i] if found else "" for found in others)])
