@@ -65,7 +65,10 @@ def filled(page: str) -> str:
 
 def stub() -> str:
     """What the package of the methods is to who reads it without running it."""
-    imports = "".join(sorted(f"from {part.__module__} import {part.__name__}\n" for part in OPTIONS))
+    modules: dict[str, list[str]] = {}
+    for part in OPTIONS:
+        modules.setdefault(part.__module__, []).append(part.__name__)
+    imports = "".join(f"from {one} import {', '.join(sorted(modules[one]))}\n" for one in sorted(modules))
     bases = "".join(f"    {part.__name__},\n" for part in OPTIONS)
     return (
         "# What `__init__.py` finds in this folder, for type checkers and editors; written by make settings.\n"
