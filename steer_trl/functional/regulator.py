@@ -20,20 +20,13 @@ strength at which the error stays zero. An integral alone swings.
 
 The level may fall: H* is constant for a share of the training, and then goes linearly to `final` at its end. The error
 is always against the level of the moment. A rollout is written before the updates that its strength acts in, so the
-answer to a strength is seen one rollout later.
-
-Where the answer comes later still, these gains would make it swing. So the loop estimates the dead time d and the
-authority a of its strength (`functional/dead_time.py`). From two rollouts on it counts what is on its way, as a Smith
-predictor does, and bounds the gains by what a dead time allows:
-
-    e <- e - a sum of the last d (u - gain I) / gain        k_p, k_i <- s k_p, s k_i
-    s = min(1, 1 / (k_p a (1.5 + d / 2)))
+answer to a strength is seen one rollout later. The gains suit that and one more; three later, many policies swing
+(`experiments/regulator.py`).
 """
 
 import math
 from typing import Any
 
-from steer_trl.functional.dead_time import DeadTime
 from steer_trl.validation import from_state, in_interval, in_intervals, is_number, is_within, refuse
 
 RANGES = {
@@ -47,8 +40,6 @@ RANGES |= {"deadband": "[0, 1)", "low": "(-inf, 0]", "high": "(0, inf)", "decay_
 SCHEDULE = ("target", "final", "decay_start")
 REACH = 0.1
 """Relative distance from the target below which the entropy counts as held."""
-LATE = 2
-"""Rollouts of dead time from which it is counted with: below, the gains hold as they are."""
 
 
 class EntropyRegulator:
@@ -74,7 +65,6 @@ class EntropyRegulator:
         at_bound (`int`): rollouts in a row that the strength has stood at a bound and the entropy more than 10 % off
             beyond it: the target is out of the reach of this strength. A strength that rests at `low = 0` is not
             counted.
-        dead_time (`DeadTime`): when the strength acts and how strongly, as far as it is known.
 
     Raises:
         `ValueError`: a setting outside its range.
@@ -102,7 +92,6 @@ class EntropyRegulator:
         self.proportional, self.integral, self.deadband = proportional, integral, deadband
         self.strength, self.error, self.reference, self.at_bound = 0.0, math.nan, target, 0
         self._sum, self._gap, self._rollouts, self._origin = 0.0, 0.0, 0, target
-        self.dead_time = DeadTime()
 
     def level(self, progress: float) -> float:
         """Return the level (nats per token) after a share `progress` of the training, in [0, 1]."""
@@ -129,17 +118,12 @@ class EntropyRegulator:
             path = min(path + math.log(self._origin / self.target), 0.0)
         path = path if self.low < 0 else min(path, 0.0)
         self.reference, self._rollouts = self.target * math.exp(path), self._rollouts + 1
-        self.dead_time.see(distance + math.log(self.target))
-        error, scale = self._beyond_deadband(path - distance), 1.0
-        if (dead := self.dead_time.rollouts) >= LATE:
-            error -= self.dead_time.in_flight(min(max(self._sum, self.low / self.gain), self.high / self.gain))
-            scale = 1 / max(self.proportional * self.dead_time.authority * (1.5 + dead / 2), 1.0)
+        error = self._beyond_deadband(path - distance)
         pushes_outwards = (self.strength >= self.high and error > 0) or (self.strength <= self.low and error < 0)
         if not pushes_outwards:
-            self._sum += scale * self.integral * error
-        wanted = self.gain * (scale * self.proportional * error + self._sum)
+            self._sum += self.integral * error
+        wanted = self.gain * (self.proportional * error + self._sum)
         self.strength = min(max(wanted, self.low), self.high)
-        self.dead_time.act(self.strength / self.gain)
         rests = self.low == 0 and error < 0
         is_beyond = self.error < -REACH if error > 0 else self.error > REACH
         is_out_of_reach = pushes_outwards and not rests and self.strength != wanted and is_beyond
@@ -155,7 +139,7 @@ class EntropyRegulator:
         path = {"gap": self._gap, "rollouts": self._rollouts, "reference": self.reference}
         path |= {"level": self.target, "origin": self._origin}
         own = {"strength": self.strength, "sum": self._sum, "error": error, "at_bound": self.at_bound}
-        return own | path | self.schedule | {"dead_time": self.dead_time.state_dict()}
+        return own | path | self.schedule
 
     @property
     def schedule(self) -> dict[str, float]:
@@ -191,8 +175,6 @@ class EntropyRegulator:
             from_state({name: self.start} | state, name, is_positive, "a number of nats in (0, inf)")
             for name in ("level", "origin")
         )
-        if "dead_time" in state:  # one from before it was estimated has none
-            self.dead_time.load_state_dict(state["dead_time"])
         self.strength, self._sum = min(max(strength, self.low), self.high), total
         if {name: state[name] for name in SCHEDULE if name in state} == self.schedule:
             self.target, self._origin = level, origin

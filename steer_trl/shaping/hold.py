@@ -99,7 +99,6 @@ class HoldEntropy:
             "hold_entropy/error": self.regulator.error,
             "hold_entropy/strength": self.regulator.strength,
             "hold_entropy/out_of_reach": float(self.regulator.at_bound),
-            "hold_entropy/dead_time": float(self.regulator.dead_time.rollouts),
         }
 
     def state_dict(self) -> dict[str, Any]:

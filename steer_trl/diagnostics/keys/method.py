@@ -339,11 +339,6 @@ UNDRAWN = (
         alarms=("collapse", "explosion", "out_of_reach", "spends_in_vain"),
     ),
     Key(
-        "hold_entropy/dead_time",
-        "rollouts",
-        "estimated: how many rollouts after its own updates a strength acts; from 2 on the loop counts with it",
-    ),
-    Key(
         names.HELD_INITIAL,
         NATS,
         f"`{names.START_ENTROPY}`, of which a relative level is a multiple (or that of `hold_entropy_tokens`); "
