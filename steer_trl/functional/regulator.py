@@ -3,16 +3,13 @@
     e = ln(R_k / H_k)                    positive while the entropy is too low
     e = 0 inside the deadband, else its distance from it
     I <- I + k_i e                       but not while u stands at a bound that e pushes against (anti-windup)
-    u = gain (k_p e + I)                 within [low, high]
+    u = gain (k_p e + I)                 within [0, high]
 
-With `low = 0` it keeps: R is the level H*, and while the entropy is above it u is 0, which changes nothing at all. A
-run that would not have fallen that far is left alone. With `low < 0` it spends as well: it lowers an entropy that is
-above the level. A policy that something has to move is spared a first step at full strength, so R leads from the first
-entropy to the level:
+R is the level H*, and while the entropy is above it u is 0, which changes nothing at all: a run that would not have
+fallen that far is left alone. Where the first entropy is below the level, R leads from there to it, so that the policy
+is spared a first step at full strength:
 
     ln R_k = ln H* + (ln H_0 - ln H*) exp(-k / approach)
-
-upwards always, downwards only where it spends.
 
 The error is a logarithm because entropies live on one: half of the level and twice the level are equally wrong, and
 one pair of gains serves every level. The proportional part answers a change at once; the integral part finds the
@@ -36,19 +33,18 @@ RANGES = {
     "integral": "[0, inf)",
     "approach": "(0, inf)",
 }
-RANGES |= {"deadband": "[0, 1)", "low": "(-inf, 0]", "high": "(0, inf)", "decay_start": "[0, 1)"}
+RANGES |= {"deadband": "[0, 1)", "high": "(0, inf)", "decay_start": "[0, 1)"}
 SCHEDULE = ("target", "final", "decay_start")
 REACH = 0.1
 """Relative distance from the target below which the entropy counts as held."""
 
 
 class EntropyRegulator:
-    """Hold an entropy at `target` by a strength in [`low`, `high`], one [`update`] per rollout.
+    """Hold an entropy at `target` by a strength in [0, `high`], one [`update`] per rollout.
 
     Args:
         target (`float`): nats per token, positive: the level at the beginning.
-        low (`float`), high (`float`): bounds of the strength, `low <= 0 < high`; it is 0 before the first rollout.
-            With `low = 0` an entropy above the target is left alone.
+        high (`float`): upper bound of the strength, positive; it is 0 before the first rollout.
         gain (`float`): change of strength per unit of the controller's answer: how strong the strength's unit is.
         proportional (`float`): k_p, at least 0.
         integral (`float`): k_i, per rollout, at least 0.
@@ -62,9 +58,8 @@ class EntropyRegulator:
         strength (`float`): of the current rollout.
         error (`float`): H / H* - 1 of the last rollout; NaN before the first.
         reference (`float`): R of the last rollout, nats per token; the target before the first.
-        at_bound (`int`): rollouts in a row that the strength has stood at a bound and the entropy more than 10 % off
-            beyond it: the target is out of the reach of this strength. A strength that rests at `low = 0` is not
-            counted.
+        at_bound (`int`): rollouts in a row that the strength has stood at its upper bound and the entropy more than
+            10 % below the target, which is out of the reach of this strength.
 
     Raises:
         `ValueError`: a setting outside its range.
@@ -73,7 +68,6 @@ class EntropyRegulator:
     def __init__(
         self,
         target: float,
-        low: float,
         high: float,
         gain: float = 1.0,
         proportional: float = 3.0,
@@ -83,12 +77,12 @@ class EntropyRegulator:
         final: float | None = None,
         decay_start: float = 0.6,
     ) -> None:
-        given = {"target": target, "low": low, "high": high, "gain": gain, "approach": approach}
+        given = {"target": target, "high": high, "gain": gain, "approach": approach}
         given |= {"proportional": proportional, "integral": integral, "deadband": deadband, "decay_start": decay_start}
         falls = [] if final is None else in_interval("final", final, f"(0, {target}]", "the level can only fall")
         refuse(in_intervals(RANGES, **given) + falls, "EntropyRegulator")
         self.start, self.final, self.decay_start = target, target if final is None else final, decay_start
-        self.target, self.low, self.high, self.gain, self.approach = target, low, high, gain, approach
+        self.target, self.high, self.gain, self.approach = target, high, gain, approach
         self.proportional, self.integral, self.deadband = proportional, integral, deadband
         self.strength, self.error, self.reference, self.at_bound = 0.0, math.nan, target, 0
         self._sum, self._gap, self._rollouts, self._origin = 0.0, 0.0, 0, target
@@ -112,21 +106,17 @@ class EntropyRegulator:
         self.error = entropy / self.target - 1
         distance = math.log(max(entropy / self.target, 1e-12))
         if not self._rollouts:
-            self._gap, self._origin = distance, self.target
-        path = self._gap * math.exp(-self._rollouts / self.approach)
-        if path < 0:  # upwards to where the level was, until it meets the level
-            path = min(path + math.log(self._origin / self.target), 0.0)
-        path = path if self.low < 0 else min(path, 0.0)
+            self._gap, self._origin = min(distance, 0.0), self.target
+        # Upwards to where the level was, until it meets the level.
+        path = min(self._gap * math.exp(-self._rollouts / self.approach) + math.log(self._origin / self.target), 0.0)
         self.reference, self._rollouts = self.target * math.exp(path), self._rollouts + 1
         error = self._beyond_deadband(path - distance)
-        pushes_outwards = (self.strength >= self.high and error > 0) or (self.strength <= self.low and error < 0)
-        if not pushes_outwards:
+        is_at_most = self.strength >= self.high and error > 0
+        if not is_at_most and not (self.strength <= 0 and error < 0):
             self._sum += self.integral * error
         wanted = self.gain * (self.proportional * error + self._sum)
-        self.strength = min(max(wanted, self.low), self.high)
-        rests = self.low == 0 and error < 0
-        is_beyond = self.error < -REACH if error > 0 else self.error > REACH
-        is_out_of_reach = pushes_outwards and not rests and self.strength != wanted and is_beyond
+        self.strength = min(max(wanted, 0.0), self.high)
+        is_out_of_reach = is_at_most and self.strength < wanted and self.error < -REACH
         self.at_bound = self.at_bound + 1 if is_out_of_reach else 0
         return self.strength
 
@@ -148,7 +138,7 @@ class EntropyRegulator:
         return {"target": self.start} | falls
 
     def load_state_dict(self, state: Any) -> None:
-        """Continue from a [`state_dict`]; a strength beyond bounds that were narrowed since is put on them.
+        """Continue from a [`state_dict`]; a strength beyond a bound that was lowered since is put on it.
 
         One of another [`schedule`], or of none, gives the strength that it had found and nothing else: the path to
         this target begins at the next entropy.
@@ -175,7 +165,7 @@ class EntropyRegulator:
             from_state({name: self.start} | state, name, is_positive, "a number of nats in (0, inf)")
             for name in ("level", "origin")
         )
-        self.strength, self._sum = min(max(strength, self.low), self.high), total
+        self.strength, self._sum = min(max(strength, 0.0), self.high), total
         if {name: state[name] for name in SCHEDULE if name in state} == self.schedule:
             self.target, self._origin = level, origin
             self.error, self.at_bound = math.nan if error is None else error, at_bound

@@ -125,11 +125,6 @@ class ShapingConfig(GRPOConfig):
         0.3, "How fast it grows, per rollout, while the entropy stays below the level.", "[0, 10]"
     )
     hold_entropy_deadband: float = option(0.02, "Relative distance from the level that is left alone.", "[0, 0.5]")
-    hold_entropy_spends: bool = option(
-        False,
-        "Also lower an entropy that is above the level, by a negative strength. By default it is left to fall by "
-        "itself.",
-    )
     shaping_options: dict[str, Any] | str | None = option(
         None, "Settings of a custom method; it reads them as self.args.shaping_options."
     )

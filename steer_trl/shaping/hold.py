@@ -1,11 +1,10 @@
 """`hold_entropy`: keep the policy's entropy from falling below a level, by the strength of a method in use.
 
 It is a loop, not a method. Before any update with a new rollout it is given the rollout's entropy, and moves the
-strength of the method (`functional/regulator.py`). That one states in which range its strength lies and how much of it
-answers an error (`Shaper.strengths`).
+strength of the method (`functional/regulator.py`). That one states how far its strength goes and how much of it
+answers an error (`Shaper.max_strength`).
 
-The strength is never negative: while the entropy is above the level it is 0, and the run is GRPO. Entropy is spent
-only where `hold_entropy_spends` asks for it. A relative level is a multiple of the mean entropy of the first rollouts,
+The strength is never negative: while the entropy is above the level it is 0, and the run is GRPO. A relative level is a multiple of the mean entropy of the first rollouts,
 and until that is known the strength is 0 as well. The level can fall over the last part of the training
 (`hold_entropy_final`); it stays one that is kept, and where the entropy does not fall by itself nothing pushes it.
 
@@ -43,7 +42,7 @@ class HoldEntropy:
 
     def __init__(self, args: ShapingConfig, shapers: Mapping[str, Shaper]) -> None:
         self.args, self.tokens = args, args.hold_entropy_tokens
-        self.shaper = next(shaper for shaper in shapers.values() if shaper.strengths is not None)
+        self.shaper = next(shaper for shaper in shapers.values() if shaper.max_strength is not None)
         self.regulator: EntropyRegulator | None = None
         self.first_rollouts = max(FIRST_ROLLOUTS, -(-ENOUGH_GROUPS // max(args.groups_per_rollout, 1)))
         self.initial_entropy: float | None = None
@@ -56,14 +55,11 @@ class HoldEntropy:
         """Make the regulator as soon as the level is known in nats."""
         unit = 1.0 if self.args.hold_entropy_unit == "nats" else self.initial_entropy
         if self.regulator is None and unit is not None:
-            assert self.shaper.strengths is not None and self.args.hold_entropy is not None
-            low, high = self.shaper.strengths
-            low = low if self.args.hold_entropy_spends else 0.0
+            assert self.shaper.max_strength is not None and self.args.hold_entropy is not None
             final = self.args.hold_entropy_final
             self.regulator = EntropyRegulator(
                 self.args.hold_entropy * unit,
-                low,
-                high,
+                self.shaper.max_strength,
                 gain=self.shaper.strength_gain,
                 proportional=self.args.hold_entropy_proportional_gain,
                 integral=self.args.hold_entropy_integral_gain,
@@ -171,7 +167,6 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
         ] + idle_conflicts(
             args,
             [
-                ("hold_entropy_spends", True, "hold_entropy=None", "there is no level to spend entropy down to"),
                 ("hold_entropy_final", True, "hold_entropy=None", "there is no level that could fall"),
                 ("hold_entropy_decay_start", True, "hold_entropy=None", "there is no level that could fall"),
                 *((name, True, "hold_entropy=None", "there is no regulator") for name in GAINS),
@@ -190,7 +185,7 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
     if args.hold_entropy_unit == "initial":
         why = "it is a multiple of the entropy that the run begins with"
         complaints += in_interval("hold_entropy", args.hold_entropy, "(0, 2]", why)
-    able = {name: method.strengths for name, method in methods.items() if method.strengths is not None}
+    able = [name for name, method in methods.items() if method.max_strength is not None]
     if len(able) != 1:
         complaints.append(
             f"hold_entropy={args.hold_entropy!r} moves the strength of one method, and of those in "
@@ -198,10 +193,4 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
             "advantage_shaping='repo_r', 'entropic', 'entropy_change', 'clip_bounds' or 'entropy_bonus', or 'stare' "
             "with stare_gate='none'."
         )
-    for name, (low, _) in able.items():
-        if args.hold_entropy_spends and low == 0:
-            complaints.append(
-                f"hold_entropy_spends=True cannot be combined with {name!r}, which can only raise the entropy. Leave "
-                "it unset, or use advantage_shaping='repo_r'."
-            )
     return complaints

@@ -41,7 +41,6 @@ SICK = {
     "weak_gate": {"entropy": 0.3},
     "saturated": {"stare/saturated": 1.0},
     "out_of_reach": {"hold_entropy/out_of_reach": 25.0, "hold_entropy/strength": 1.0},
-    "spends_in_vain": {"hold_entropy/out_of_reach": 25.0, "hold_entropy/strength": -1.0},
     "truncation": {"completions/clipped_ratio": 0.6},
     "dead_groups": {"frac_reward_zero_std": 0.95},
     "out_of_bounds": {"sanity/out_of_bounds": 0.01},

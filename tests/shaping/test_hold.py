@@ -79,14 +79,14 @@ def test_the_gains_are_settings():
         ({"hold_entropy_integral_gain": 0.0, "hold_entropy_deadband": 0.0}, 3 * below),
     ]:
         shaper, hold = held("stare", **settings)
-        shaper.strengths = (0.0, 100.0)
+        shaper.max_strength = 100.0
         hold = HoldEntropy(hold.args, {"stare": shaper})
         begin(hold, 0.5, 0.5, 0.5, 0.5, 0.2)
         assert shaper.strength == pytest.approx(3 * expected)  # STARE's unit of strength is a third
 
 
 def test_these_methods_have_a_strength():
-    assert {name for name, method in SHAPERS.items() if method.strengths is not None} == {*ABLE, "clip_bounds"}
+    assert {name for name, method in SHAPERS.items() if method.max_strength is not None} == {*ABLE, "clip_bounds"}
 
 
 @pytest.mark.parametrize("name", ABLE)
@@ -120,15 +120,6 @@ class TestEachMethod:
             hold.on_rollout(entropy, 0.0)
             assert shaper.strength == 0 and not shaper.active
         assert hold.metrics()["hold_entropy/out_of_reach"] == 0
-
-    def test_spending_has_to_be_asked_for(self, name):
-        if name == "stare":
-            with pytest.raises(ValueError, match=r"hold_entropy_spends=True .*'stare', which can only raise"):
-                held(name, hold_entropy_spends=True)
-            return
-        shaper, hold = held(name, hold_entropy_spends=True)
-        begin(hold, *[0.5] * 20)
-        assert shaper.strength < 0
 
     def test_the_more_strength_the_more_a_surprising_right_token_counts(self, name):
         shaper, _ = held(name)
@@ -307,7 +298,6 @@ def test_repo_r_is_the_papers_formula_between_its_bounds(zeta, seed):
         ({"hold_entropy": None, "hold_entropy_unit": "nats"}, "must be unset without hold_entropy"),
         ({"hold_entropy": None, "hold_entropy_tokens": "top_entropy"}, "must be unset without hold_entropy"),
         ({"hold_entropy_tokens": "fork"}, "hold_entropy_tokens='fork' is unknown"),
-        ({"hold_entropy": None, "hold_entropy_spends": True}, "hold_entropy_spends=True cannot be combined"),
         ({"hold_entropy": None, "hold_entropy_final": 0.3}, "there is no level that could fall"),
         ({"hold_entropy_decay_start": 0.3}, "hold_entropy_final=None: the level stays"),
         ({"hold_entropy_final": 0.9}, r"hold_entropy_final must be in \(0, 0.8\], got 0.9: the level can only fall"),

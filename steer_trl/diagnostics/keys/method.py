@@ -161,9 +161,9 @@ HELD_STRENGTH = Panel(
             names.STRENGTH,
             "",
             "what moves: ζ of `repo_r`, W − 1 of `stare`, the strength of `entropy_change`; 0 while the entropy is "
-            "above the target, below 0 only with `hold_entropy_spends`",
+            "above the target",
             "strength",
-            alarms=("idle", "out_of_reach", "spends_in_vain"),
+            alarms=("idle", "out_of_reach"),
         ),
     ),
     "What the regulator raises while the entropy is below its target. At 0 the method changes nothing.",
@@ -330,13 +330,13 @@ UNDRAWN = (
         names.HELD_TARGET,
         NATS,
         "the level that `hold_entropy` keeps; absent until a relative one is known, after the first rollouts",
-        alarms=("collapse", "explosion", "out_of_reach", "spends_in_vain"),
+        alarms=("collapse", "explosion", "out_of_reach"),
     ),
     Key(
         names.HELD_ENTROPY,
         NATS,
         "mean entropy of the tokens that `hold_entropy_tokens` names, of the last rollout; absent for all of them",
-        alarms=("collapse", "explosion", "out_of_reach", "spends_in_vain"),
+        alarms=("collapse", "explosion", "out_of_reach"),
     ),
     Key(
         names.HELD_INITIAL,
@@ -348,9 +348,8 @@ UNDRAWN = (
     Key(
         names.OUT_OF_REACH,
         "rollouts",
-        "in a row with the strength at a bound and the entropy more than 10 % beyond; at 20 an alarm reports it; 0 "
-        "while the strength rests at 0",
-        alarms=("out_of_reach", "spends_in_vain"),
+        "in a row with the strength at its bound and the entropy more than 10 % below; at 20 an alarm reports it",
+        alarms=("out_of_reach",),
     ),
     Key("clip_cov/dropped", "0 to 1", "share of tokens that Clip-Cov gave no gradient", estimator=MEAN),
     Key("kl_cov/held", "0 to 1", "share of tokens that KL-Cov pulls back", estimator=MEAN),

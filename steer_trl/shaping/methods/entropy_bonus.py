@@ -47,7 +47,7 @@ class EntropyBonus(Shaper[EntropyBonusOptions]):
         "1602.01783",
     )
     per_token = False
-    strengths = (-0.2, 0.2)
+    max_strength = 0.2
     strength_gain = 0.2
 
     def __init__(self, args: EntropyBonusOptions) -> None:

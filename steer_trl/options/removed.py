@@ -1,0 +1,15 @@
+"""Settings that are gone, and what to use instead: the sentence that refuses each by name."""
+
+from collections.abc import Collection
+
+from steer_trl.validation import did_you_mean
+
+REMOVED = {
+    "hold_entropy_spends": "An entropy above the level is left to fall by itself; for more accuracy at the end, let "
+    "the level fall with hold_entropy_final.",
+}
+
+
+def hint(name: str, known: Collection[str]) -> str:
+    """Return what to use in the place of a setting that is gone, or else which of the `known` ones it resembles."""
+    return f" It is gone. {REMOVED[name]}" if name in REMOVED else did_you_mean(name, known)
