@@ -1,7 +1,6 @@
 """Is an entropy held where the strength acts late? The regulator on synthetic policies: a table of what it misses.
 
-    python experiments/regulator.py                          # the default gains; half a minute
-    python experiments/regulator.py --dead_times 0 --proportional 1.5 --integral 0.1
+    python experiments/regulator.py
     python experiments/regulator.py --random 120 --seed 1    # others, drawn at random: nothing was tuned on them
 
 Ten policies, whose answer to a strength is known, with three constant and three falling levels: 60 combinations for
@@ -68,10 +67,10 @@ def hold(
     return entropies
 
 
-def distances(level: tuple[float, float, float], gains: dict[str, float], **plant: Any) -> list[float]:
+def distances(level: tuple[float, float, float], **plant: Any) -> list[float]:
     """Return the relative distance from the level of the moment, of each rollout after settling."""
     start, final, decay_start = level
-    regulator = EntropyRegulator(start, 1.0, final=final, decay_start=decay_start, **gains)
+    regulator = EntropyRegulator(start, 1.0, final=final, decay_start=decay_start)
     entropies = hold(regulator, **plant)
     return [abs(entropies[k] / regulator.level(k / ROLLOUTS) - 1) for k in range(SETTLED, ROLLOUTS)]
 
@@ -132,10 +131,10 @@ def _can_be_held(level: tuple[float, float, float], drift: Callable[[int], float
     return sum(map(drift, range(60))) < math.log(level[0]) and min(needed) >= 0 and max(needed) <= 0.75
 
 
-def missed(dead: int, asked: list[Combination], **gains: float) -> Iterator[str]:
+def missed(dead: int, asked: list[Combination]) -> Iterator[str]:
     """Yield each combination that is not held at a dead time, in words."""
     for name, plant, level in asked:
-        if not is_held(distances(level, gains, dead=dead, **plant)):
+        if not is_held(distances(level, dead=dead, **plant)):
             yield f"{name}, level {level[0]:.3g} to {level[1]:.3g}"
 
 
@@ -143,8 +142,6 @@ def main() -> None:
     """Print a row for each dead time."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dead_times", nargs="+", type=int, default=range(6), help="rollouts; by default 0 to 5")
-    parser.add_argument("--proportional", type=float, default=3.0)
-    parser.add_argument("--integral", type=float, default=0.3)
     parser.add_argument("--random", type=int, metavar="NUMBER", help="so many combinations drawn at random instead")
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
     parser.add_argument("--verbose", action="store_true", help="name what is missed")
@@ -152,7 +149,7 @@ def main() -> None:
     asked = list(random_combinations(given.random, given.seed) if given.random else combinations())
     print(f"| dead time, rollouts | missed, of {len(asked)} |\n|---|---|")
     for dead in given.dead_times:
-        found = list(missed(dead, asked, proportional=given.proportional, integral=given.integral))
+        found = list(missed(dead, asked))
         print(f"| {dead} | {len(found)} |", *(f"\n  {line}" for line in found if given.verbose), sep="", flush=True)
 
 

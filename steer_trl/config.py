@@ -114,12 +114,6 @@ class SteerGRPOConfig(
             The level at the end of the training, in the same unit and at most `hold_entropy`. By default it stays.
         hold_entropy_decay_start (`float`, *optional*, defaults to `0.6`):
             Share of the training's optimizer steps after which the level falls linearly to `hold_entropy_final`.
-        hold_entropy_proportional_gain (`float`, *optional*, defaults to `3.0`):
-            How strongly the strength answers an entropy below the level at once; see `functional/regulator.py`.
-        hold_entropy_integral_gain (`float`, *optional*, defaults to `0.3`):
-            How fast the strength grows, per rollout, while the entropy stays below the level.
-        hold_entropy_deadband (`float`, *optional*, defaults to `0.02`):
-            Relative distance from the level that is left alone.
         shaping_options (`dict` or JSON `str`, *optional*):
             Settings of a custom method.
         dynamic_sampling (`str`, *optional*, defaults to `"none"`):

@@ -118,13 +118,6 @@ class ShapingConfig(GRPOConfig):
         "hold_entropy_final.",
         "[0, 1)",
     )
-    hold_entropy_proportional_gain: float = option(
-        3.0, "How strongly the strength answers an entropy below the level at once.", "[0, 100]"
-    )
-    hold_entropy_integral_gain: float = option(
-        0.3, "How fast it grows, per rollout, while the entropy stays below the level.", "[0, 10]"
-    )
-    hold_entropy_deadband: float = option(0.02, "Relative distance from the level that is left alone.", "[0, 0.5]")
     shaping_options: dict[str, Any] | str | None = option(
         None, "Settings of a custom method; it reads them as self.args.shaping_options."
     )

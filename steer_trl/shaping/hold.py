@@ -30,7 +30,6 @@ logger = logging.getLogger(__name__)
 
 FIRST_ROLLOUTS = 4
 """Rollouts, at least, whose mean entropy is the initial one: that of one spans 5 % over the seeds of one model."""
-GAINS = ("hold_entropy_proportional_gain", "hold_entropy_integral_gain", "hold_entropy_deadband")
 ENOUGH_GROUPS = 32
 """Groups, at least, of these rollouts together, and of each one whose entropy is compared with the level."""
 
@@ -61,9 +60,6 @@ class HoldEntropy:
                 self.args.hold_entropy * unit,
                 self.shaper.max_strength,
                 gain=self.shaper.strength_gain,
-                proportional=self.args.hold_entropy_proportional_gain,
-                integral=self.args.hold_entropy_integral_gain,
-                deadband=self.args.hold_entropy_deadband,
                 final=None if final is None else final * unit,
                 decay_start=self.args.hold_entropy_decay_start,
             )
@@ -169,14 +165,8 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
             [
                 ("hold_entropy_final", True, "hold_entropy=None", "there is no level that could fall"),
                 ("hold_entropy_decay_start", True, "hold_entropy=None", "there is no level that could fall"),
-                *((name, True, "hold_entropy=None", "there is no regulator") for name in GAINS),
             ],
         )
-    if args.hold_entropy_proportional_gain == args.hold_entropy_integral_gain == 0:
-        return [
-            "hold_entropy_proportional_gain=0 cannot be combined with hold_entropy_integral_gain=0: the strength "
-            "would never move. Leave one of them unset."
-        ]
     no_final = args.hold_entropy_final is None, "hold_entropy_final=None", "the level stays"
     complaints = idle_conflicts(args, [("hold_entropy_decay_start", *no_final)])
     if args.hold_entropy_final is not None:

@@ -47,7 +47,7 @@ def test_follows_a_level_that_falls_with_the_same_gains(schedule, plant):
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: "-".join(plant) or "plain")
 def test_a_strength_that_acts_a_rollout_late_holds_as_well(plant):
     for level in (LEVELS[2], *FALLING):
-        assert SCRIPT.is_held(SCRIPT.distances(level, {}, dead=1, **plant)), level
+        assert SCRIPT.is_held(SCRIPT.distances(level, dead=1, **plant)), level
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -62,18 +62,20 @@ def test_a_strength_that_acts_a_rollout_late_holds_as_well(plant):
 def test_random_plants_are_held(authority, share, noise, slow, dead, level):
     """What pulls the entropy down is a share of what the strength can do."""
     plant = {"authority": authority, "drift": -share * authority, "noise": noise, "slow": slow, "dead": dead}
-    assert SCRIPT.is_held(SCRIPT.distances(level, {}, **plant))
+    assert SCRIPT.is_held(SCRIPT.distances(level, **plant))
 
 
-def test_combinations_that_nothing_was_tuned_on_are_held():
+def test_combinations_that_nothing_was_tuned_on_are_held(monkeypatch):
     """Drawn at random, the same for each dead time; the script has the whole table."""
     drawn = list(SCRIPT.random_combinations(12, 5))
     assert len({(one.level, one.plant["authority"]) for one in drawn}) == 12
     again, other = SCRIPT.random_combinations(12, 5), SCRIPT.random_combinations(12, 6)
     assert [one.level for one in again] == [one.level for one in drawn] != [one.level for one in other]
     for dead in (0, 1):
-        assert list(SCRIPT.missed(dead, drawn, proportional=3.0, integral=0.3)) == []
-    assert len(list(SCRIPT.missed(0, drawn, proportional=0.1, integral=0.0))) > 6  # else nothing could be missed
+        assert list(SCRIPT.missed(dead, drawn)) == []
+    monkeypatch.setattr("steer_trl.functional.regulator.PROPORTIONAL", 0.1)
+    monkeypatch.setattr("steer_trl.functional.regulator.INTEGRAL", 0.0)
+    assert len(list(SCRIPT.missed(0, drawn))) > 6  # else nothing could be missed
 
 
 def test_a_falling_level_pushes_nothing_down_where_the_entropy_stays():
@@ -142,12 +144,12 @@ def test_a_target_that_is_kept_is_left_alone():
 
 def test_the_law_of_keeping():
     """Nothing above the level; below it, proportional and integral by hand; an integral that no bound winds up."""
-    regulator = EntropyRegulator(0.4, 5.0, gain=2.0, proportional=1.5, integral=0.25, deadband=0.1)
+    regulator = EntropyRegulator(0.4, 50.0, gain=2.0)
     assert [regulator.update(0.8), regulator.update(0.6), regulator.reference] == [0, 0, 0.4]
-    below = -math.log(0.5) - math.log(1.1)
-    assert regulator.update(0.2) == pytest.approx(2 * (1.5 * below + 0.25 * below), abs=1e-12)
-    assert regulator.update(0.2) == pytest.approx(2 * (1.5 * below + 0.5 * below), abs=1e-12)
-    assert regulator.update(0.4) == pytest.approx(2 * 0.5 * below, abs=1e-12)
+    below = -math.log(0.5) - math.log(1.02)
+    assert regulator.update(0.2) == pytest.approx(2 * (3 * below + 0.3 * below), abs=1e-12)
+    assert regulator.update(0.2) == pytest.approx(2 * (3 * below + 0.6 * below), abs=1e-12)
+    assert regulator.update(0.4) == pytest.approx(2 * 0.6 * below, abs=1e-12)
 
 
 def test_what_keeps_raises_an_entropy_to_a_higher_level_step_by_step():
@@ -210,9 +212,6 @@ def test_a_non_finite_entropy_changes_nothing(entropy):
     [
         {"target": 0.0},
         {"high": 0.0},
-        {"approach": 0.0},
-        {"deadband": 1.0},
-        {"integral": -1.0},
         {"gain": 0.0},
         {"decay_start": 1.0},
         {"final": 0.6},

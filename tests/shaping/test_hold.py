@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from support.runs import ON_CPU
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.hub.card import settings as card_settings
+from steer_trl.options.removed import REMOVED
 from steer_trl.shaping import SHAPERS, make_loops, make_shapers
 from steer_trl.shaping.hold import HoldEntropy
 from steer_trl.validation import listed
@@ -70,19 +72,18 @@ class TestOneSetting:
         assert "none was named" not in caplog.text
 
 
-def test_the_gains_are_settings():
-    """A law by hand: 3 of the proportional part or .3 of the integral one, beyond the deadband."""
-    below = math.log(0.4 / 0.2)
-    for settings, expected in [
-        ({}, 3.3 * (below - math.log(1.02))),
-        ({"hold_entropy_proportional_gain": 0.5}, 0.8 * (below - math.log(1.02))),
-        ({"hold_entropy_integral_gain": 0.0, "hold_entropy_deadband": 0.0}, 3 * below),
-    ]:
-        shaper, hold = held("stare", **settings)
-        shaper.max_strength = 100.0
-        hold = HoldEntropy(hold.args, {"stare": shaper})
-        begin(hold, 0.5, 0.5, 0.5, 0.5, 0.2)
-        assert shaper.strength == pytest.approx(3 * expected)  # STARE's unit of strength is a third
+def test_the_unit_of_a_strength_is_the_methods():
+    shaper, hold = held("stare")
+    shaper.max_strength = 100.0
+    hold = HoldEntropy(hold.args, {"stare": shaper})
+    begin(hold, 0.5, 0.5, 0.5, 0.5, 0.2)
+    assert shaper.strength == pytest.approx(3 * 3.3 * (math.log(0.4 / 0.2) - math.log(1.02)))
+
+
+def test_a_setting_that_is_gone_is_refused_with_what_to_use_instead():
+    for name, text in REMOVED.items():
+        with pytest.raises(TypeError, match=re.escape(f"{name} is no setting. It is gone. {text}")):
+            of(**{name: 1})
 
 
 def test_these_methods_have_a_strength():
@@ -305,12 +306,6 @@ def test_repo_r_is_the_papers_formula_between_its_bounds(zeta, seed):
         (
             {"hold_entropy_final": 0.3, "hold_entropy_decay_start": 1.0},
             r"hold_entropy_decay_start must be in \[0, 1\)",
-        ),
-        ({"hold_entropy": None, "hold_entropy_deadband": 0.1}, "there is no regulator"),
-        ({"hold_entropy_integral_gain": -1.0}, r"hold_entropy_integral_gain must be in \[0, 10\]"),
-        (
-            {"hold_entropy_integral_gain": 0.0, "hold_entropy_proportional_gain": 0.0},
-            "the strength would never move",
         ),
         ({"hold_entropy": 50.0}, r"hold_entropy must be in \(0, 2\], got 50.0: it is a multiple"),
     ],
