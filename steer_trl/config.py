@@ -107,9 +107,6 @@ class SteerGRPOConfig(
             stays above the level by itself is not changed.
         hold_entropy_unit (`str`, *optional*, defaults to `"initial"`):
             `"initial"`: a multiple, at most 2, of the mean entropy of the first rollouts; `"nats"`: nats per token.
-        hold_entropy_tokens (`str`, *optional*, defaults to `"all"`):
-            The tokens whose mean entropy is held: `"all"`, those of completions with a `"positive_advantage"`, or the
-            fifth with the `"top_entropy"`; see `functional/held_tokens.py`. The level is that of these tokens.
         hold_entropy_final (`float`, *optional*):
             The level at the end of the training, in the same unit and at most `hold_entropy`. By default it stays.
         hold_entropy_decay_start (`float`, *optional*, defaults to `0.6`):

@@ -61,15 +61,7 @@ class Rule:
 
 def targets(log: Numbers) -> list[float]:
     """The mean entropies that methods hold; none where no method has a target."""
-    return [level for level in (log.get(names.STARE_TARGET), held_level(log)) if level is not None]
-
-
-def held_level(log: Numbers) -> float | None:
-    """The level of `hold_entropy`; of chosen tokens the same multiple of all tokens' initial entropy, if it is one."""
-    level, initial = log.get(names.HELD_TARGET), log.get(names.HELD_INITIAL)
-    if level is None or names.HELD_ENTROPY not in log:
-        return level
-    return level / initial * log[names.START_ENTROPY] if initial else None
+    return [level for level in (log.get(names.STARE_TARGET), log.get(names.HELD_TARGET)) if level is not None]
 
 
 def below_start(log: Numbers) -> dict[str, float]:
@@ -115,7 +107,7 @@ def held_below(log: Numbers) -> dict[str, float]:
     """For how many rollouts `hold_entropy` has raised the entropy as strongly as it can, in vain."""
     return {
         "value": log[names.OUT_OF_REACH],
-        "entropy": log.get(names.HELD_ENTROPY, log[names.ENTROPY]),
+        "entropy": log[names.ENTROPY],
         "target": log[names.HELD_TARGET],
         "strength": log[names.STRENGTH],
     }

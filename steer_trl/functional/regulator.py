@@ -12,8 +12,8 @@ is spared a first step at full strength:
     ln R_k = ln H* + (ln H_0 - ln H*) exp(-k / 20)
 
 The error is a logarithm because entropies live on one: half of the level and twice the level are equally wrong, and
-one pair of gains serves every level; none of the methods that were measured needed another. The proportional part answers a change at once; the integral part finds the
-strength at which the error stays zero. An integral alone swings.
+one pair of gains serves every level; none of the methods that were measured needed another. The proportional part
+answers a change at once; the integral part finds the strength at which the error stays zero. An integral alone swings.
 
 The level may fall: H* is constant for a share of the training, and then goes linearly to `final` at its end. The error
 is always against the level of the moment. A rollout is written before the updates that its strength acts in, so the

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from trl import GRPOConfig
 
-from steer_trl.functional.held_tokens import HELD_TOKENS
 from steer_trl.validation import each_of, in_interval, listed, one_of
 
 
@@ -100,11 +99,6 @@ class ShapingConfig(GRPOConfig):
         ("initial", "nats"),
         "'initial': a multiple of the mean entropy of the first rollouts, at most 2 (0.8: four fifths of it); or "
         "'nats' per token.",
-    )
-    hold_entropy_tokens: str = choice(
-        "all",
-        HELD_TOKENS,
-        "Tokens whose mean entropy is held: all, those of good completions, or the fifth with most entropy.",
     )
     hold_entropy_final: float | None = option(
         None,

@@ -9,6 +9,7 @@ REMOVED = {
     "hold_entropy_integral_gain": "The loop's constants suit every level and method that was measured: leave it out.",
     "hold_entropy_proportional_gain": "The loop's constants suit every level and method that was measured: leave it "
     "out.",
+    "hold_entropy_tokens": "What is held is the mean entropy of all tokens: leave it out.",
     "hold_entropy_spends": "An entropy above the level is left to fall by itself; for more accuracy at the end, let "
     "the level fall with hold_entropy_final.",
 }

@@ -4,9 +4,10 @@ It is a loop, not a method. Before any update with a new rollout it is given the
 strength of the method (`functional/regulator.py`). That one states how far its strength goes and how much of it
 answers an error (`Shaper.max_strength`).
 
-The strength is never negative: while the entropy is above the level it is 0, and the run is GRPO. A relative level is a multiple of the mean entropy of the first rollouts,
-and until that is known the strength is 0 as well. The level can fall over the last part of the training
-(`hold_entropy_final`); it stays one that is kept, and where the entropy does not fall by itself nothing pushes it.
+The strength is never negative: while the entropy is above the level it is 0, and the run is GRPO. A relative level is
+a multiple of the mean entropy of the first rollouts, and until that is known the strength is 0 as well. The level can
+fall over the last part of the training (`hold_entropy_final`); it stays one that is kept, and where the entropy does
+not fall by itself nothing pushes it.
 
 Token weights multiply advantages: where all completions of a prompt are rewarded alike there is nothing to multiply,
 and no weight can hold anything. Then the strength goes to its bound and stays, `hold_entropy/out_of_reach` counts the
@@ -40,13 +41,12 @@ class HoldEntropy:
     name = "hold_entropy"
 
     def __init__(self, args: ShapingConfig, shapers: Mapping[str, Shaper]) -> None:
-        self.args, self.tokens = args, args.hold_entropy_tokens
+        self.args = args
         self.shaper = next(shaper for shaper in shapers.values() if shaper.max_strength is not None)
         self.regulator: EntropyRegulator | None = None
         self.first_rollouts = max(FIRST_ROLLOUTS, -(-ENOUGH_GROUPS // max(args.groups_per_rollout, 1)))
         self.initial_entropy: float | None = None
         self._first: list[float] = []
-        self._entropy = math.nan
         self.shaper.strength = 0.0
         self._start()
 
@@ -66,7 +66,6 @@ class HoldEntropy:
 
     def on_rollout(self, entropy: float, progress: float) -> None:
         """Take part of a relative level from the first rollouts, then move the strength."""
-        self._entropy = entropy
         if self.initial_entropy is None and math.isfinite(entropy) and entropy > 0:
             self._first.append(entropy)
             if len(self._first) >= self.first_rollouts:
@@ -79,10 +78,8 @@ class HoldEntropy:
         """Return level and path to it (nats), relative error of the last rollout, strength, rollouts out of reach.
 
         The entropy that the run began with (nats) as soon as it is known; the level too, where it is relative to it.
-        That of the last rollout where it is of other tokens than all.
         """
         initial = {} if self.initial_entropy is None else {"hold_entropy/initial_entropy": self.initial_entropy}
-        initial |= {"hold_entropy/entropy": self._entropy} if self.tokens != "all" else {}
         if self.regulator is None:
             return initial | {"hold_entropy/strength": 0.0}
         return initial | {
@@ -97,10 +94,7 @@ class HoldEntropy:
         """Return the initial entropy, or the entropies so far that it is the mean of, and where the regulator is."""
         regulator = None if self.regulator is None else self.regulator.state_dict()
         first = {"first_entropies": list(self._first)} if self._first else {}
-        tokens: dict[str, Any] = {}
-        if self.tokens != "all":
-            tokens = {"tokens": self.tokens, "entropy": self._entropy if math.isfinite(self._entropy) else None}
-        return {"initial_entropy": self.initial_entropy, "regulator": regulator} | first | tokens
+        return {"initial_entropy": self.initial_entropy, "regulator": regulator} | first
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a [`state_dict`]. Where the level has changed since, the entropy moves there from where it is.
@@ -108,13 +102,6 @@ class HoldEntropy:
         Raises:
             `ValueError`: a value is missing or cannot be.
         """
-        if (before := state.get("tokens", "all")) != self.tokens:
-            logger.warning(
-                "The entropy of hold_entropy_tokens=%r was held when the checkpoint was saved, and %r will be: the "
-                "level is taken from the next rollouts.",
-                *(before, self.tokens),
-            )
-            return
         nats = "a number of nats in (0, inf)"
         is_positive = partial(is_within, interval="(0, inf)")
         initial = from_state(state, "initial_entropy", lambda x: x is None or is_positive(x), f"null or {nats}")
@@ -126,8 +113,6 @@ class HoldEntropy:
             f"a list, each {nats}",
         )
         self.initial_entropy, self._first = initial, list(first)
-        if state.get("entropy") is not None:
-            self._entropy = from_state(state, "entropy", partial(is_within, interval="[0, inf)"), nats)
         self._start()
         if regulator is not None and self.regulator is not None:
             self.regulator.load_state_dict(regulator)
@@ -154,19 +139,9 @@ def _in_words(schedule: Mapping[str, float]) -> str:
 def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> list[str]:
     """Complain about an entropy that cannot be held with these methods or settings."""
     if args.hold_entropy is None:
-        words = {"hold_entropy_unit": "initial", "hold_entropy_tokens": "all"}
-        return [
-            f"{name}={getattr(args, name)!r} must be unset without hold_entropy: it would be ignored. Set "
-            "hold_entropy, or leave it unset."
-            for name, usual in words.items()
-            if getattr(args, name) != usual
-        ] + idle_conflicts(
-            args,
-            [
-                ("hold_entropy_final", True, "hold_entropy=None", "there is no level that could fall"),
-                ("hold_entropy_decay_start", True, "hold_entropy=None", "there is no level that could fall"),
-            ],
-        )
+        no_level = True, "hold_entropy=None", "there is no level"
+        names = ("hold_entropy_unit", "hold_entropy_final", "hold_entropy_decay_start")
+        return idle_conflicts(args, [(name, *no_level) for name in names])
     no_final = args.hold_entropy_final is None, "hold_entropy_final=None", "the level stays"
     complaints = idle_conflicts(args, [("hold_entropy_decay_start", *no_final)])
     if args.hold_entropy_final is not None:

@@ -183,18 +183,6 @@ def test_an_annealed_entropy_is_no_collapse_and_one_that_falls_below_its_level_i
     assert [alarm for _, alarm in said(Watch(), held[:50] + lost)] == ["collapse"]
 
 
-def test_the_level_of_chosen_tokens_is_no_level_of_all():
-    """Uncertain tokens have five times the mean entropy: held at a quarter of theirs, the mean is at its quarter."""
-    start = {"entropy": 0.3, "rollout_entropy/start": 0.3}
-    held = {"entropy": 0.075, "hold_entropy/entropy": 0.375, "hold_entropy/target": 0.375}
-    relative = held | {"hold_entropy/initial_entropy": 1.5}
-    assert said(Watch(), [start, *[relative] * 20]) == []
-    assert [alarm for _, alarm in said(Watch(), [start, *[relative | {"entropy": 0.02}] * 20])] == ["collapse"]
-    assert [alarm for _, alarm in said(Watch(), [start, *[held] * 20])] == ["collapse"]  # nats of other tokens
-    wide = relative | {"entropy": 1.0, "hold_entropy/target": 0.9}
-    assert [alarm for _, alarm in said(Watch(), [start, *[wide] * 20])] == ["explosion"]
-
-
 def test_a_method_that_rests_is_not_idle():
     closed = HEALTHY | {"stare/gate": 0.0, "shaping/relative_change": 0.0}
     assert said(Watch(), [closed] * 100) == []

@@ -242,23 +242,6 @@ def test_a_state_of_the_first_rollout_alone_still_loads(caplog):
     assert "held at an unknown level" in caplog.text
 
 
-def test_the_level_of_some_tokens_is_not_that_of_others(caplog):
-    """A resume with other tokens takes its level from the next rollouts."""
-    _, hold = held("repo_r", hold_entropy_tokens="top_entropy")
-    begin(hold, *[1.0] * 4, 0.7)
-    state = json.loads(json.dumps(hold.state_dict(), allow_nan=False))
-    _, same = held("repo_r", hold_entropy_tokens="top_entropy")
-    same.load_state_dict(state)
-    assert same.metrics() == hold.metrics() and same.metrics()["hold_entropy/entropy"] == 0.7
-    assert caplog.text == ""
-    shaper, other = held("repo_r")
-    other.load_state_dict(state)
-    assert (
-        "of hold_entropy_tokens='top_entropy' was held when the checkpoint was saved, and 'all' will be" in caplog.text
-    )
-    assert other.initial_entropy is None and shaper.strength == 0
-
-
 def test_a_target_out_of_reach_is_counted():
     """The alarm that reads the count is provoked by a run in `tests/trainer/test_alarms.py`."""
     shaper, hold = held("repo_r")
@@ -296,10 +279,8 @@ def test_repo_r_is_the_papers_formula_between_its_bounds(zeta, seed):
         ({"advantage_shaping": "stare", "stare_gate": "none", "stare_amplify": 1.2}, "which sets W and M itself"),
         ({"advantage_shaping": "repo_r", "repo_r_zeta": 0.1}, "the regulator sets it"),
         ({"advantage_shaping": "repo_r", "hold_entropy": -1.0}, r"hold_entropy must be in \(0, inf\)"),
-        ({"hold_entropy": None, "hold_entropy_unit": "nats"}, "must be unset without hold_entropy"),
-        ({"hold_entropy": None, "hold_entropy_tokens": "top_entropy"}, "must be unset without hold_entropy"),
-        ({"hold_entropy_tokens": "fork"}, "hold_entropy_tokens='fork' is unknown"),
-        ({"hold_entropy": None, "hold_entropy_final": 0.3}, "there is no level that could fall"),
+        ({"hold_entropy": None, "hold_entropy_unit": "nats"}, "there is no level"),
+        ({"hold_entropy": None, "hold_entropy_final": 0.3}, "there is no level"),
         ({"hold_entropy_decay_start": 0.3}, "hold_entropy_final=None: the level stays"),
         ({"hold_entropy_final": 0.9}, r"hold_entropy_final must be in \(0, 0.8\], got 0.9: the level can only fall"),
         ({"hold_entropy_final": 0.0}, r"hold_entropy_final must be in \(0, inf\)"),

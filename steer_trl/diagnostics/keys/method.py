@@ -143,8 +143,7 @@ HELD_DISTANCE = Panel(
         Key(
             names.HELD_ERROR,
             "",
-            f"relative distance of the last rollout's `{names.ROLLOUT_ENTROPY}` (or `{names.HELD_ENTROPY}`) from the "
-            "target: H / H* − 1",
+            f"relative distance of the last rollout's `{names.ROLLOUT_ENTROPY}` from the target: H / H* − 1",
             "distance",
         ),
     ),
@@ -333,17 +332,9 @@ UNDRAWN = (
         alarms=("collapse", "explosion", "out_of_reach"),
     ),
     Key(
-        names.HELD_ENTROPY,
+        "hold_entropy/initial_entropy",
         NATS,
-        "mean entropy of the tokens that `hold_entropy_tokens` names, of the last rollout; absent for all of them",
-        alarms=("collapse", "explosion", "out_of_reach"),
-    ),
-    Key(
-        names.HELD_INITIAL,
-        NATS,
-        f"`{names.START_ENTROPY}`, of which a relative level is a multiple (or that of `hold_entropy_tokens`); "
-        "absent until all its rollouts are written",
-        alarms=("collapse", "explosion"),
+        f"`{names.START_ENTROPY}`, of which a relative level is a multiple; absent until all its rollouts are written",
     ),
     Key(
         names.OUT_OF_REACH,
