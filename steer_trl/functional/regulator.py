@@ -22,9 +22,10 @@ answer to a strength is seen one rollout later. The gains suit that and one more
 """
 
 import math
+from functools import partial
 from typing import Any
 
-from steer_trl.validation import from_state, in_interval, in_intervals, is_number, is_within, refuse
+from steer_trl.validation import from_state, is_number, is_within
 
 PROPORTIONAL, INTEGRAL = 3.0, 0.3
 """Gains, the second per rollout: of those tried on synthetic policies, what misses no level there."""
@@ -32,10 +33,12 @@ DEADBAND = 0.02
 """Relative distance from the level that is left alone: what the entropy of one model's rollouts differs by."""
 APPROACH = 20
 """Rollouts in which the distance of the reference from the level falls by a factor e."""
-RANGES = {"target": "(0, inf)", "high": "(0, inf)", "gain": "(0, inf)", "decay_start": "[0, 1)"}
-SCHEDULE = ("target", "final", "decay_start")
 REACH = 0.1
 """Relative distance from the target below which the entropy counts as held."""
+MOVING = dict.fromkeys(("target", "reference", "origin"), "(0, inf)")
+MOVING |= dict.fromkeys(("strength", "at_bound", "rollouts"), "[0, inf)")
+MOVING |= {"error": "[-1, inf)", "integral": "(-inf, inf)", "gap": "(-inf, 0]"}
+"""What a checkpoint has, and what it can be."""
 
 
 class EntropyRegulator:
@@ -51,30 +54,22 @@ class EntropyRegulator:
     Attributes:
         target (`float`): the level of the last rollout, nats per token.
         strength (`float`): of the current rollout.
-        error (`float`): H / H* - 1 of the last rollout; NaN before the first.
+        error (`float`): H / H* - 1 of the last rollout; 0 before the first.
         reference (`float`): R of the last rollout, nats per token; the target before the first.
+        integral (`float`): I.
         at_bound (`int`): rollouts in a row that the strength has stood at its upper bound and the entropy more than
             10 % below the target, which is out of the reach of this strength.
-
-    Raises:
-        `ValueError`: a setting outside its range.
+        rollouts (`int`), origin (`float`), gap (`float`): of the path to the level: how many rollouts ago it began, at
+            which level, and how far below that the entropy was then, in ln H.
     """
 
     def __init__(
-        self,
-        target: float,
-        high: float,
-        gain: float = 1.0,
-        final: float | None = None,
-        decay_start: float = 0.6,
+        self, target: float, high: float, gain: float = 1.0, final: float | None = None, decay_start: float = 0.6
     ) -> None:
-        falls = [] if final is None else in_interval("final", final, f"(0, {target}]", "the level can only fall")
-        given = {"target": target, "high": high, "gain": gain, "decay_start": decay_start}
-        refuse(in_intervals(RANGES, **given) + falls, "EntropyRegulator")
         self.start, self.final, self.decay_start = target, target if final is None else final, decay_start
         self.target, self.high, self.gain = target, high, gain
-        self.strength, self.error, self.reference, self.at_bound = 0.0, math.nan, target, 0
-        self._sum, self._gap, self._rollouts, self._origin = 0.0, 0.0, 0, target
+        self.reference, self.error, self.strength, self.integral, self.at_bound = target, 0.0, 0.0, 0.0, 0
+        self.rollouts, self.origin, self.gap = 0, target, 0.0
 
     def level(self, progress: float) -> float:
         """Return the level (nats per token) after a share `progress` of the training, in [0, 1]."""
@@ -91,69 +86,51 @@ class EntropyRegulator:
             return self.strength
         before, self.target = self.target, self.level(progress)
         if self.target > before:  # a run that was made longer: the path begins again where the entropy is
-            self._rollouts = 0
+            self.rollouts = 0
         self.error = entropy / self.target - 1
         distance = math.log(max(entropy / self.target, 1e-12))
-        if not self._rollouts:
-            self._gap, self._origin = min(distance, 0.0), self.target
+        if not self.rollouts:
+            self.gap, self.origin = min(distance, 0.0), self.target
         # Upwards to where the level was, until it meets the level.
-        path = min(self._gap * math.exp(-self._rollouts / APPROACH) + math.log(self._origin / self.target), 0.0)
-        self.reference, self._rollouts = self.target * math.exp(path), self._rollouts + 1
+        path = min(self.gap * math.exp(-self.rollouts / APPROACH) + math.log(self.origin / self.target), 0.0)
+        self.reference, self.rollouts = self.target * math.exp(path), self.rollouts + 1
         error = path - distance
         error = math.copysign(max(abs(error) - math.log1p(DEADBAND), 0.0), error)
         is_at_most = self.strength >= self.high and error > 0
         if not is_at_most and not (self.strength <= 0 and error < 0):
-            self._sum += INTEGRAL * error
-        wanted = self.gain * (PROPORTIONAL * error + self._sum)
+            self.integral += INTEGRAL * error
+        wanted = self.gain * (PROPORTIONAL * error + self.integral)
         self.strength = min(max(wanted, 0.0), self.high)
         is_out_of_reach = is_at_most and self.strength < wanted and self.error < -REACH
         self.at_bound = self.at_bound + 1 if is_out_of_reach else 0
         return self.strength
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return what moves during training, as plain numbers for a JSON file."""
-        error = None if math.isnan(self.error) else self.error
-        path = {"gap": self._gap, "rollouts": self._rollouts, "reference": self.reference}
-        path |= {"level": self.target, "origin": self._origin}
-        own = {"strength": self.strength, "sum": self._sum, "error": error, "at_bound": self.at_bound}
-        return own | path | self.schedule
-
     @property
-    def schedule(self) -> dict[str, float]:
-        """What is to be held when: where it is the same in a checkpoint, that continues as if nothing had happened."""
-        falls = {"final": self.final, "decay_start": self.decay_start} if self.final != self.start else {}
-        return {"target": self.start} | falls
+    def schedule(self) -> list[float]:
+        """What is to be held when: the level at the beginning and at the end, and from which share on it falls."""
+        return [self.start, self.final, self.decay_start]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what moves during training, and the schedule, as plain numbers for a JSON file."""
+        return {name: getattr(self, name) for name in MOVING} | {"schedule": self.schedule}
 
     def load_state_dict(self, state: Any) -> None:
         """Continue from a [`state_dict`]; a strength beyond a bound that was lowered since is put on it.
 
-        One of another [`schedule`], or of none, gives the strength that it had found and nothing else: the path to
-        this target begins at the next entropy.
+        One of another [`schedule`] gives the strength that it had found and nothing else: the path to this level
+        begins at the next entropy.
 
         Raises:
             `ValueError`: a value is missing or cannot be; nothing is taken then.
         """
+        found = {
+            name: from_state(state, name, partial(is_within, interval=within), f"a number in {within}")
+            for name, within in MOVING.items()
+        }
+        is_the_same = from_state(state, "schedule", _is_schedule, "three numbers") == self.schedule
+        vars(self).update(found if is_the_same else {name: found[name] for name in ("strength", "integral")})
+        self.strength = min(self.strength, self.high)
 
-        def finite(value: Any) -> bool:
-            return is_number(value) and math.isfinite(value)
 
-        def is_positive(value: Any) -> bool:
-            return is_within(value, "(0, inf)")
-
-        def count(value: Any) -> bool:
-            return isinstance(value, int) and value >= 0
-
-        strength, total, gap, reference = (
-            from_state(state, name, finite, "a number") for name in ("strength", "sum", "gap", "reference")
-        )
-        error = from_state(state, "error", lambda x: x is None or finite(x), "null or a number")
-        at_bound, rollouts = (from_state(state, name, count, "a count") for name in ("at_bound", "rollouts"))
-        level, origin = (  # a checkpoint from before the level could fall has neither
-            from_state({name: self.start} | state, name, is_positive, "a number of nats in (0, inf)")
-            for name in ("level", "origin")
-        )
-        self.strength, self._sum = min(max(strength, 0.0), self.high), total
-        if {name: state[name] for name in SCHEDULE if name in state} == self.schedule:
-            self.target, self._origin = level, origin
-            self.error, self.at_bound = math.nan if error is None else error, at_bound
-            self._gap, self._rollouts, self.reference = gap, rollouts, reference
+def _is_schedule(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 3 and all(map(is_number, value))

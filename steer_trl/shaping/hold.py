@@ -16,12 +16,12 @@ rollouts, and an alarm reports it.
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
 from typing import Any
 
-from steer_trl.functional.regulator import SCHEDULE, EntropyRegulator
+from steer_trl.functional.regulator import EntropyRegulator
 from steer_trl.options.base import ShapingConfig
 from steer_trl.options.conflicts import idle_conflicts
 from steer_trl.shaping.base import Shaper
@@ -117,8 +117,7 @@ class HoldEntropy:
         if regulator is not None and self.regulator is not None:
             self.regulator.load_state_dict(regulator)
             self.shaper.strength = self.regulator.strength
-            schedule = {name: regulator[name] for name in SCHEDULE if name in regulator}
-            if schedule != self.regulator.schedule:
+            if (schedule := regulator["schedule"]) != self.regulator.schedule:
                 logger.warning(
                     "The entropy was held at %s when the checkpoint was saved, and will be held at %s: it moves there "
                     "from what it is now.",
@@ -127,13 +126,10 @@ class HoldEntropy:
                 )
 
 
-def _in_words(schedule: Mapping[str, float]) -> str:
-    if "target" not in schedule:
-        return "an unknown level"
-    text = f"{schedule['target']:.4g} nats"
-    if "final" not in schedule:
-        return text
-    return f"{text}, falling to {schedule['final']:.4g} after {schedule['decay_start']:.0%} of the training"
+def _in_words(schedule: Sequence[float]) -> str:
+    start, final, decay_start = schedule
+    falls = f", falling to {final:.4g} after {decay_start:.0%} of the training" if final != start else ""
+    return f"{start:.4g} nats{falls}"
 
 
 def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> list[str]:

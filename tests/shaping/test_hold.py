@@ -233,15 +233,6 @@ def test_rollouts_of_few_prompts_make_up_a_level_together():
     assert hold.initial_entropy == pytest.approx(sum(entropies) / 16)
 
 
-def test_a_state_of_the_first_rollout_alone_still_loads(caplog):
-    """As the version before wrote it: the level stays, and the way to it begins again."""
-    regulator = {"strength": 0.2, "sum": 0.1, "error": 0.01, "at_bound": 0, "gap": 0.6, "rollouts": 9}
-    shaper, hold = held("repo_r")
-    hold.load_state_dict({"initial_entropy": 0.5, "regulator": regulator | {"reference": 0.45}})
-    assert hold.metrics()["hold_entropy/target"] == pytest.approx(0.4) and shaper.strength == 0.2
-    assert "held at an unknown level" in caplog.text
-
-
 def test_a_target_out_of_reach_is_counted():
     """The alarm that reads the count is provoked by a run in `tests/trainer/test_alarms.py`."""
     shaper, hold = held("repo_r")
