@@ -45,7 +45,7 @@ def _row(name: str, method: type[Shaper]) -> tuple[str, ...]:
         "reads it" if method.tells_correct else "",
         held if on_rollouts else "",
         _with_ratios_of_completions(name, method, args),
-        "" if method.strengths is None else f"{method.strengths[0]:g} to {method.strengths[1]:g}",
+        "" if method.max_strength is None else f"0 to {method.max_strength:g}",
     )
 
 
