@@ -1,11 +1,10 @@
 """Is an entropy held where the strength acts late? The regulator on synthetic policies: a table of what it misses.
 
-    python experiments/regulator.py                          # the default gains; half a minute
-    python experiments/regulator.py --dead_times 0 --proportional 1.5 --integral 0.1
+    python experiments/regulator.py
     python experiments/regulator.py --random 120 --seed 1    # others, drawn at random: nothing was tuned on them
 
-Ten policies, whose answer to a strength is known, with three constant and three falling levels, by a regulator that
-keeps and by one that spends: 120 combinations for every dead time. A level is missed unless, after 80 of 400 rollouts,
+Ten policies, whose answer to a strength is known, with three constant and three falling levels: 60 combinations for
+every dead time. A level is missed unless, after 80 of 400 rollouts,
 the mean distance from it is at most 5 % and 90 % of the rollouts are within 10 %.
 
 Those at random have an authority in [0.03, 0.2], noise up to 5 %, momentum up to 0.7, a drift that is constant, comes
@@ -68,10 +67,10 @@ def hold(
     return entropies
 
 
-def distances(level: tuple[float, float, float], low: float, gains: dict[str, float], **plant: Any) -> list[float]:
+def distances(level: tuple[float, float, float], **plant: Any) -> list[float]:
     """Return the relative distance from the level of the moment, of each rollout after settling."""
     start, final, decay_start = level
-    regulator = EntropyRegulator(start, low, 1.0, final=final, decay_start=decay_start, **gains)
+    regulator = EntropyRegulator(start, 1.0, final=final, decay_start=decay_start)
     entropies = hold(regulator, **plant)
     return [abs(entropies[k] / regulator.level(k / ROLLOUTS) - 1) for k in range(SETTLED, ROLLOUTS)]
 
@@ -82,18 +81,17 @@ def is_held(errors: list[float]) -> bool:
 
 
 class Combination(NamedTuple):
-    """A policy, what is asked of it, and by which regulator."""
+    """A policy, and what is asked of it."""
 
     name: str
     plant: dict[str, Any]
     level: tuple[float, float, float]
-    low: float
 
 
 def combinations() -> Iterator[Combination]:
     """Yield those of the table in the documentation."""
-    for (number, plant), level, low in product(enumerate(PLANTS, 1), LEVELS, (0.0, -1.0)):
-        yield Combination(f"plant {number}", plant, level, low)
+    for (number, plant), level in product(enumerate(PLANTS, 1), LEVELS):
+        yield Combination(f"plant {number}", plant, level)
 
 
 def random_combinations(count: int, seed: int) -> Iterator[Combination]:
@@ -106,10 +104,10 @@ def random_combinations(count: int, seed: int) -> Iterator[Combination]:
         level = (start, start * final, rng.uniform(0.3, 0.7))
         kind, drift = _random_drift(rng, mean)
         plant = {"authority": authority, "noise": rng.uniform(0, 0.05), "slow": rng.choice((0.0, rng.uniform(0, 0.7)))}
-        low, number = rng.choice((0.0, -1.0)), rng.randrange(10**6)
+        number = rng.randrange(10**6)
         if _can_be_held(level, drift, authority):
             found += 1
-            yield Combination(f"{found}, {kind} drift", plant | {"drift": drift, "seed": number}, level, low)
+            yield Combination(f"{found}, {kind} drift", plant | {"drift": drift, "seed": number}, level)
 
 
 def _random_drift(rng: random.Random, mean: float) -> tuple[str, Callable[[int], float]]:
@@ -126,27 +124,24 @@ def _random_drift(rng: random.Random, mean: float) -> tuple[str, Callable[[int],
 
 def _can_be_held(level: tuple[float, float, float], drift: Callable[[int], float], authority: float) -> bool:
     """Whether the entropy falls to the level in 60 rollouts by itself, and a strength in [0, 3/4] would hold it."""
-    of = EntropyRegulator(level[0], 0.0, 1.0, final=level[1], decay_start=level[2]).level
+    of = EntropyRegulator(level[0], 1.0, final=level[1], decay_start=level[2]).level
     needed = [
         (math.log(of((k + 1) / ROLLOUTS) / of(k / ROLLOUTS)) - drift(k)) / authority for k in range(60, ROLLOUTS - 1)
     ]
     return sum(map(drift, range(60))) < math.log(level[0]) and min(needed) >= 0 and max(needed) <= 0.75
 
 
-def missed(dead: int, asked: list[Combination], **gains: float) -> Iterator[str]:
+def missed(dead: int, asked: list[Combination]) -> Iterator[str]:
     """Yield each combination that is not held at a dead time, in words."""
-    for name, plant, level, low in asked:
-        errors = distances(level, low, gains, dead=dead, **plant)
-        if not is_held(errors):
-            yield f"{name}, level {level[0]:.3g} to {level[1]:.3g}, {'spends' if low else 'keeps'}"
+    for name, plant, level in asked:
+        if not is_held(distances(level, dead=dead, **plant)):
+            yield f"{name}, level {level[0]:.3g} to {level[1]:.3g}"
 
 
 def main() -> None:
     """Print a row for each dead time."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dead_times", nargs="+", type=int, default=range(6), help="rollouts; by default 0 to 5")
-    parser.add_argument("--proportional", type=float, default=3.0)
-    parser.add_argument("--integral", type=float, default=0.3)
     parser.add_argument("--random", type=int, metavar="NUMBER", help="so many combinations drawn at random instead")
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
     parser.add_argument("--verbose", action="store_true", help="name what is missed")
@@ -154,7 +149,7 @@ def main() -> None:
     asked = list(random_combinations(given.random, given.seed) if given.random else combinations())
     print(f"| dead time, rollouts | missed, of {len(asked)} |\n|---|---|")
     for dead in given.dead_times:
-        found = list(missed(dead, asked, proportional=given.proportional, integral=given.integral))
+        found = list(missed(dead, asked))
         print(f"| {dead} | {len(found)} |", *(f"\n  {line}" for line in found if given.verbose), sep="", flush=True)
 
 

@@ -16,13 +16,14 @@ from steer_trl.options.budget import BudgetOptions
 from steer_trl.options.conflicts import idle_conflicts, surrogate_conflicts
 from steer_trl.options.diagnostics import DiagnosticsOptions
 from steer_trl.options.dynamic_sampling import SamplingOptions, sampling_complaints
+from steer_trl.options.removed import hint
 from steer_trl.options.trl import trl_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper, sets_entropy_coef
 from steer_trl.shaping.hold import ENOUGH_GROUPS, hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
 from steer_trl.shaping.unused import defaults, unused_complaints
-from steer_trl.validation import did_you_mean, listed, refuse
+from steer_trl.validation import listed, refuse
 
 logger = logging.getLogger(__name__)
 
@@ -106,21 +107,10 @@ class SteerGRPOConfig(
             stays above the level by itself is not changed.
         hold_entropy_unit (`str`, *optional*, defaults to `"initial"`):
             `"initial"`: a multiple, at most 2, of the mean entropy of the first rollouts; `"nats"`: nats per token.
-        hold_entropy_tokens (`str`, *optional*, defaults to `"all"`):
-            The tokens whose mean entropy is held: `"all"`, those of completions with a `"positive_advantage"`, or the
-            fifth with the `"top_entropy"`; see `functional/held_tokens.py`. The level is that of these tokens.
         hold_entropy_final (`float`, *optional*):
             The level at the end of the training, in the same unit and at most `hold_entropy`. By default it stays.
         hold_entropy_decay_start (`float`, *optional*, defaults to `0.6`):
             Share of the training's optimizer steps after which the level falls linearly to `hold_entropy_final`.
-        hold_entropy_proportional_gain (`float`, *optional*, defaults to `3.0`):
-            How strongly the strength answers an entropy below the level at once; see `functional/regulator.py`.
-        hold_entropy_integral_gain (`float`, *optional*, defaults to `0.3`):
-            How fast the strength grows, per rollout, while the entropy stays below the level.
-        hold_entropy_deadband (`float`, *optional*, defaults to `0.02`):
-            Relative distance from the level that is left alone.
-        hold_entropy_spends (`bool`, *optional*, defaults to `False`):
-            Whether an entropy above the level is lowered as well, by a negative strength.
         shaping_options (`dict` or JSON `str`, *optional*):
             Settings of a custom method.
         dynamic_sampling (`str`, *optional*, defaults to `"none"`):
@@ -169,7 +159,7 @@ class SteerGRPOConfig(
         for name in [] if takes_all else given:
             if name not in known:
                 raise InvalidTypeError(
-                    f"{cls.__name__}: {name} is no setting.{did_you_mean(name, known)} Correct or remove it."
+                    f"{cls.__name__}: {name} is no setting.{hint(name, known)} Correct or remove it."
                 )
         return super().__new__(cls)
 

@@ -45,7 +45,7 @@ def _row(name: str, method: type[Shaper]) -> tuple[str, ...]:
         "reads it" if method.tells_correct else "",
         held if on_rollouts else "",
         _with_ratios_of_completions(name, method, args),
-        "" if method.strengths is None else f"{method.strengths[0]:g} to {method.strengths[1]:g}",
+        "" if method.max_strength is None else f"0 to {method.max_strength:g}",
     )
 
 
@@ -65,7 +65,10 @@ def filled(page: str) -> str:
 
 def stub() -> str:
     """What the package of the methods is to who reads it without running it."""
-    imports = "".join(sorted(f"from {part.__module__} import {part.__name__}\n" for part in OPTIONS))
+    modules: dict[str, list[str]] = {}
+    for part in OPTIONS:
+        modules.setdefault(part.__module__, []).append(part.__name__)
+    imports = "".join(f"from {one} import {', '.join(sorted(modules[one]))}\n" for one in sorted(modules))
     bases = "".join(f"    {part.__name__},\n" for part in OPTIONS)
     return (
         "# What `__init__.py` finds in this folder, for type checkers and editors; written by make settings.\n"

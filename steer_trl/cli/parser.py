@@ -13,7 +13,8 @@ from trl import TrlParser
 from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.cli.sentences import KINDS, Sentences, split_off
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import did_you_mean, refuse
+from steer_trl.options.removed import hint
+from steer_trl.validation import refuse
 
 
 def checkpoint_to_resume(value: str | None) -> str | bool | None:
@@ -76,7 +77,7 @@ class RecipeParser(Sentences, TrlParser):
         return known, unknown
 
     def _unknown(self, name: str) -> str:
-        return f"{name} is no setting.{did_you_mean(name, self.hints)} Correct or remove it; --help-all lists them."
+        return f"{name} is no setting.{hint(name, self.hints)} Correct or remove it; --help-all lists them."
 
     def _as_typed(self, name: str, value: Any) -> Any:
         """A value of YAML as the command line has it: one text is a list of one, and `no` is no `false`."""

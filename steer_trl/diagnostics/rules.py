@@ -61,15 +61,7 @@ class Rule:
 
 def targets(log: Numbers) -> list[float]:
     """The mean entropies that methods hold; none where no method has a target."""
-    return [level for level in (log.get(names.STARE_TARGET), held_level(log)) if level is not None]
-
-
-def held_level(log: Numbers) -> float | None:
-    """The level of `hold_entropy`; of chosen tokens the same multiple of all tokens' initial entropy, if it is one."""
-    level, initial = log.get(names.HELD_TARGET), log.get(names.HELD_INITIAL)
-    if level is None or names.HELD_ENTROPY not in log:
-        return level
-    return level / initial * log[names.START_ENTROPY] if initial else None
+    return [level for level in (log.get(names.STARE_TARGET), log.get(names.HELD_TARGET)) if level is not None]
 
 
 def below_start(log: Numbers) -> dict[str, float]:
@@ -113,22 +105,12 @@ def under_target(log: Numbers) -> dict[str, float]:
 
 def held_below(log: Numbers) -> dict[str, float]:
     """For how many rollouts `hold_entropy` has raised the entropy as strongly as it can, in vain."""
-    return _out_of_reach(log, log[names.STRENGTH] > 0)
-
-
-def held_above(log: Numbers) -> dict[str, float]:
-    """For how many rollouts `hold_entropy` has lowered the entropy as strongly as it can, in vain."""
-    return _out_of_reach(log, log[names.STRENGTH] < 0)
-
-
-def _out_of_reach(log: Numbers, is_this_way: bool) -> dict[str, float]:
-    value, target = log[names.OUT_OF_REACH], log[names.HELD_TARGET]
-    numbers = {
-        "entropy": log.get(names.HELD_ENTROPY, log[names.ENTROPY]),
-        "target": target,
+    return {
+        "value": log[names.OUT_OF_REACH],
+        "entropy": log[names.ENTROPY],
+        "target": log[names.HELD_TARGET],
         "strength": log[names.STRENGTH],
     }
-    return {"value": value if is_this_way else 0.0} | numbers
 
 
 def only(key: str) -> Callable[[Numbers], dict[str, float]]:
@@ -202,17 +184,7 @@ RULES = (
         "{value:.0f} rollouts the strength has stood at its upper bound ({strength:+.3g}). Weights act through "
         "advantages: look at frac_reward_zero_std, and set dynamic_sampling='resample'. Or choose a lower "
         "hold_entropy, another method, or a lower learning_rate.",
-        compared=f"`{names.OUT_OF_REACH}` while the strength is above 0",
-    ),
-    Rule(
-        "spends_in_vain",
-        "The entropy stays above the level it is lowered to",
-        *(20.0, 0.0, 0),
-        held_above,
-        "the entropy is {entropy:.3g} nats, above the level of {target:.3g}, and for {value:.0f} rollouts "
-        "hold_entropy_spends has lowered it with the strength at its lower bound ({strength:+.3g}). Choose a higher "
-        "hold_entropy, or leave hold_entropy_spends unset: an entropy above the level does no harm.",
-        compared=f"`{names.OUT_OF_REACH}` while the strength is below 0",
+        compared=f"`{names.OUT_OF_REACH}`",
     ),
     Rule(
         "out_of_bounds",

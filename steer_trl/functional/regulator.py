@@ -1,108 +1,75 @@
 """A closed loop that keeps the policy's entropy from falling below a level, by the strength of what can raise it.
 
     e = ln(R_k / H_k)                    positive while the entropy is too low
-    e = 0 inside the deadband, else its distance from it
-    I <- I + k_i e                       but not while u stands at a bound that e pushes against (anti-windup)
-    u = gain (k_p e + I)                 within [low, high]
+    e = 0 inside a deadband of 2 %, else its distance from it
+    I <- I + 0.3 e                       but not while u stands at a bound that e pushes against (anti-windup)
+    u = gain (3 e + I)                   within [0, high]
 
-With `low = 0` it keeps: R is the level H*, and while the entropy is above it u is 0, which changes nothing at all. A
-run that would not have fallen that far is left alone. With `low < 0` it spends as well: it lowers an entropy that is
-above the level. A policy that something has to move is spared a first step at full strength, so R leads from the first
-entropy to the level:
+R is the level H*, and while the entropy is above it u is 0, which changes nothing at all: a run that would not have
+fallen that far is left alone. Where the first entropy is below the level, R leads from there to it, so that the policy
+is spared a first step at full strength:
 
-    ln R_k = ln H* + (ln H_0 - ln H*) exp(-k / approach)
-
-upwards always, downwards only where it spends.
+    ln R_k = ln H* + (ln H_0 - ln H*) exp(-k / 20)
 
 The error is a logarithm because entropies live on one: half of the level and twice the level are equally wrong, and
-one pair of gains serves every level. The proportional part answers a change at once; the integral part finds the
-strength at which the error stays zero. An integral alone swings.
+one pair of gains serves every level; none of the methods that were measured needed another. The proportional part
+answers a change at once; the integral part finds the strength at which the error stays zero. An integral alone swings.
 
 The level may fall: H* is constant for a share of the training, and then goes linearly to `final` at its end. The error
 is always against the level of the moment. A rollout is written before the updates that its strength acts in, so the
-answer to a strength is seen one rollout later.
-
-Where the answer comes later still, these gains would make it swing. So the loop estimates the dead time d and the
-authority a of its strength (`functional/dead_time.py`). From two rollouts on it counts what is on its way, as a Smith
-predictor does, and bounds the gains by what a dead time allows:
-
-    e <- e - a sum of the last d (u - gain I) / gain        k_p, k_i <- s k_p, s k_i
-    s = min(1, 1 / (k_p a (1.5 + d / 2)))
+answer to a strength is seen one rollout later. The gains suit that and one more; three later, many policies swing
+(`experiments/regulator.py`).
 """
 
 import math
+from functools import partial
 from typing import Any
 
-from steer_trl.functional.dead_time import DeadTime
-from steer_trl.validation import from_state, in_interval, in_intervals, is_number, is_within, refuse
+from steer_trl.validation import from_state, is_number, is_within
 
-RANGES = {
-    "target": "(0, inf)",
-    "gain": "(0, inf)",
-    "proportional": "[0, inf)",
-    "integral": "[0, inf)",
-    "approach": "(0, inf)",
-}
-RANGES |= {"deadband": "[0, 1)", "low": "(-inf, 0]", "high": "(0, inf)", "decay_start": "[0, 1)"}
-SCHEDULE = ("target", "final", "decay_start")
+PROPORTIONAL, INTEGRAL = 3.0, 0.3
+"""Gains, the second per rollout: of those tried on synthetic policies, what misses no level there."""
+DEADBAND = 0.02
+"""Relative distance from the level that is left alone: what the entropy of one model's rollouts differs by."""
+APPROACH = 20
+"""Rollouts in which the distance of the reference from the level falls by a factor e."""
 REACH = 0.1
 """Relative distance from the target below which the entropy counts as held."""
-LATE = 2
-"""Rollouts of dead time from which it is counted with: below, the gains hold as they are."""
+MOVING = dict.fromkeys(("target", "reference", "origin"), "(0, inf)")
+MOVING |= dict.fromkeys(("strength", "at_bound", "rollouts"), "[0, inf)")
+MOVING |= {"error": "[-1, inf)", "integral": "(-inf, inf)", "gap": "(-inf, 0]"}
+"""What a checkpoint has, and what it can be."""
 
 
 class EntropyRegulator:
-    """Hold an entropy at `target` by a strength in [`low`, `high`], one [`update`] per rollout.
+    """Hold an entropy at `target` by a strength in [0, `high`], one [`update`] per rollout.
 
     Args:
         target (`float`): nats per token, positive: the level at the beginning.
-        low (`float`), high (`float`): bounds of the strength, `low <= 0 < high`; it is 0 before the first rollout.
-            With `low = 0` an entropy above the target is left alone.
+        high (`float`): upper bound of the strength, positive; it is 0 before the first rollout.
         gain (`float`): change of strength per unit of the controller's answer: how strong the strength's unit is.
-        proportional (`float`): k_p, at least 0.
-        integral (`float`): k_i, per rollout, at least 0.
-        deadband (`float`): relative error that is left alone, in [0, 1).
-        approach (`float`): rollouts in which the distance of the reference from the target falls by a factor e.
         final (`float`, *optional*): level at the end of the training, in (0, target]; the same if `None`.
         decay_start (`float`): share of the training after which the level falls to `final`, in [0, 1).
 
     Attributes:
         target (`float`): the level of the last rollout, nats per token.
         strength (`float`): of the current rollout.
-        error (`float`): H / H* - 1 of the last rollout; NaN before the first.
+        error (`float`): H / H* - 1 of the last rollout; 0 before the first.
         reference (`float`): R of the last rollout, nats per token; the target before the first.
-        at_bound (`int`): rollouts in a row that the strength has stood at a bound and the entropy more than 10 % off
-            beyond it: the target is out of the reach of this strength. A strength that rests at `low = 0` is not
-            counted.
-        dead_time (`DeadTime`): when the strength acts and how strongly, as far as it is known.
-
-    Raises:
-        `ValueError`: a setting outside its range.
+        integral (`float`): I.
+        at_bound (`int`): rollouts in a row that the strength has stood at its upper bound and the entropy more than
+            10 % below the target, which is out of the reach of this strength.
+        rollouts (`int`), origin (`float`), gap (`float`): of the path to the level: how many rollouts ago it began, at
+            which level, and how far below that the entropy was then, in ln H.
     """
 
     def __init__(
-        self,
-        target: float,
-        low: float,
-        high: float,
-        gain: float = 1.0,
-        proportional: float = 3.0,
-        integral: float = 0.3,
-        deadband: float = 0.02,
-        approach: float = 20.0,
-        final: float | None = None,
-        decay_start: float = 0.6,
+        self, target: float, high: float, gain: float = 1.0, final: float | None = None, decay_start: float = 0.6
     ) -> None:
-        given = {"target": target, "low": low, "high": high, "gain": gain, "approach": approach}
-        given |= {"proportional": proportional, "integral": integral, "deadband": deadband, "decay_start": decay_start}
-        falls = [] if final is None else in_interval("final", final, f"(0, {target}]", "the level can only fall")
-        refuse(in_intervals(RANGES, **given) + falls, "EntropyRegulator")
         self.start, self.final, self.decay_start = target, target if final is None else final, decay_start
-        self.target, self.low, self.high, self.gain, self.approach = target, low, high, gain, approach
-        self.proportional, self.integral, self.deadband = proportional, integral, deadband
-        self.strength, self.error, self.reference, self.at_bound = 0.0, math.nan, target, 0
-        self._sum, self._gap, self._rollouts, self._origin = 0.0, 0.0, 0, target
-        self.dead_time = DeadTime()
+        self.target, self.high, self.gain = target, high, gain
+        self.reference, self.error, self.strength, self.integral, self.at_bound = target, 0.0, 0.0, 0.0, 0
+        self.rollouts, self.origin, self.gap = 0, target, 0.0
 
     def level(self, progress: float) -> float:
         """Return the level (nats per token) after a share `progress` of the training, in [0, 1]."""
@@ -119,82 +86,51 @@ class EntropyRegulator:
             return self.strength
         before, self.target = self.target, self.level(progress)
         if self.target > before:  # a run that was made longer: the path begins again where the entropy is
-            self._rollouts = 0
+            self.rollouts = 0
         self.error = entropy / self.target - 1
         distance = math.log(max(entropy / self.target, 1e-12))
-        if not self._rollouts:
-            self._gap, self._origin = distance, self.target
-        path = self._gap * math.exp(-self._rollouts / self.approach)
-        if path < 0:  # upwards to where the level was, until it meets the level
-            path = min(path + math.log(self._origin / self.target), 0.0)
-        path = path if self.low < 0 else min(path, 0.0)
-        self.reference, self._rollouts = self.target * math.exp(path), self._rollouts + 1
-        self.dead_time.see(distance + math.log(self.target))
-        error, scale = self._beyond_deadband(path - distance), 1.0
-        if (dead := self.dead_time.rollouts) >= LATE:
-            error -= self.dead_time.in_flight(min(max(self._sum, self.low / self.gain), self.high / self.gain))
-            scale = 1 / max(self.proportional * self.dead_time.authority * (1.5 + dead / 2), 1.0)
-        pushes_outwards = (self.strength >= self.high and error > 0) or (self.strength <= self.low and error < 0)
-        if not pushes_outwards:
-            self._sum += scale * self.integral * error
-        wanted = self.gain * (scale * self.proportional * error + self._sum)
-        self.strength = min(max(wanted, self.low), self.high)
-        self.dead_time.act(self.strength / self.gain)
-        rests = self.low == 0 and error < 0
-        is_beyond = self.error < -REACH if error > 0 else self.error > REACH
-        is_out_of_reach = pushes_outwards and not rests and self.strength != wanted and is_beyond
+        if not self.rollouts:
+            self.gap, self.origin = min(distance, 0.0), self.target
+        # Upwards to where the level was, until it meets the level.
+        path = min(self.gap * math.exp(-self.rollouts / APPROACH) + math.log(self.origin / self.target), 0.0)
+        self.reference, self.rollouts = self.target * math.exp(path), self.rollouts + 1
+        error = path - distance
+        error = math.copysign(max(abs(error) - math.log1p(DEADBAND), 0.0), error)
+        is_at_most = self.strength >= self.high and error > 0
+        if not is_at_most and not (self.strength <= 0 and error < 0):
+            self.integral += INTEGRAL * error
+        wanted = self.gain * (PROPORTIONAL * error + self.integral)
+        self.strength = min(max(wanted, 0.0), self.high)
+        is_out_of_reach = is_at_most and self.strength < wanted and self.error < -REACH
         self.at_bound = self.at_bound + 1 if is_out_of_reach else 0
         return self.strength
 
-    def _beyond_deadband(self, error: float) -> float:
-        return math.copysign(max(abs(error) - math.log1p(self.deadband), 0.0), error)
+    @property
+    def schedule(self) -> list[float]:
+        """What is to be held when: the level at the beginning and at the end, and from which share on it falls."""
+        return [self.start, self.final, self.decay_start]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what moves during training, as plain numbers for a JSON file."""
-        error = None if math.isnan(self.error) else self.error
-        path = {"gap": self._gap, "rollouts": self._rollouts, "reference": self.reference}
-        path |= {"level": self.target, "origin": self._origin}
-        own = {"strength": self.strength, "sum": self._sum, "error": error, "at_bound": self.at_bound}
-        return own | path | self.schedule | {"dead_time": self.dead_time.state_dict()}
-
-    @property
-    def schedule(self) -> dict[str, float]:
-        """What is to be held when: where it is the same in a checkpoint, that continues as if nothing had happened."""
-        falls = {"final": self.final, "decay_start": self.decay_start} if self.final != self.start else {}
-        return {"target": self.start} | falls
+        """Return what moves during training, and the schedule, as plain numbers for a JSON file."""
+        return {name: getattr(self, name) for name in MOVING} | {"schedule": self.schedule}
 
     def load_state_dict(self, state: Any) -> None:
-        """Continue from a [`state_dict`]; a strength beyond bounds that were narrowed since is put on them.
+        """Continue from a [`state_dict`]; a strength beyond a bound that was lowered since is put on it.
 
-        One of another [`schedule`], or of none, gives the strength that it had found and nothing else: the path to
-        this target begins at the next entropy.
+        One of another [`schedule`] gives the strength that it had found and nothing else: the path to this level
+        begins at the next entropy.
 
         Raises:
             `ValueError`: a value is missing or cannot be; nothing is taken then.
         """
+        found = {
+            name: from_state(state, name, partial(is_within, interval=within), f"a number in {within}")
+            for name, within in MOVING.items()
+        }
+        is_the_same = from_state(state, "schedule", _is_schedule, "three numbers") == self.schedule
+        vars(self).update(found if is_the_same else {name: found[name] for name in ("strength", "integral")})
+        self.strength = min(self.strength, self.high)
 
-        def finite(value: Any) -> bool:
-            return is_number(value) and math.isfinite(value)
 
-        def is_positive(value: Any) -> bool:
-            return is_within(value, "(0, inf)")
-
-        def count(value: Any) -> bool:
-            return isinstance(value, int) and value >= 0
-
-        strength, total, gap, reference = (
-            from_state(state, name, finite, "a number") for name in ("strength", "sum", "gap", "reference")
-        )
-        error = from_state(state, "error", lambda x: x is None or finite(x), "null or a number")
-        at_bound, rollouts = (from_state(state, name, count, "a count") for name in ("at_bound", "rollouts"))
-        level, origin = (  # a checkpoint from before the level could fall has neither
-            from_state({name: self.start} | state, name, is_positive, "a number of nats in (0, inf)")
-            for name in ("level", "origin")
-        )
-        if "dead_time" in state:  # one from before it was estimated has none
-            self.dead_time.load_state_dict(state["dead_time"])
-        self.strength, self._sum = min(max(strength, self.low), self.high), total
-        if {name: state[name] for name in SCHEDULE if name in state} == self.schedule:
-            self.target, self._origin = level, origin
-            self.error, self.at_bound = math.nan if error is None else error, at_bound
-            self._gap, self._rollouts, self.reference = gap, rollouts, reference
+def _is_schedule(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 3 and all(map(is_number, value))

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from trl import GRPOConfig
 
-from steer_trl.functional.held_tokens import HELD_TOKENS
 from steer_trl.validation import each_of, in_interval, listed, one_of
 
 
@@ -101,11 +100,6 @@ class ShapingConfig(GRPOConfig):
         "'initial': a multiple of the mean entropy of the first rollouts, at most 2 (0.8: four fifths of it); or "
         "'nats' per token.",
     )
-    hold_entropy_tokens: str = choice(
-        "all",
-        HELD_TOKENS,
-        "Tokens whose mean entropy is held: all, those of good completions, or the fifth with most entropy.",
-    )
     hold_entropy_final: float | None = option(
         None,
         "Let the level fall: what it is at the end of the training, in the unit of hold_entropy and at most that. "
@@ -117,18 +111,6 @@ class ShapingConfig(GRPOConfig):
         "Share of the training (of its steps, or of max_generated_tokens) after which the level falls linearly to "
         "hold_entropy_final.",
         "[0, 1)",
-    )
-    hold_entropy_proportional_gain: float = option(
-        3.0, "How strongly the strength answers an entropy below the level at once.", "[0, 100]"
-    )
-    hold_entropy_integral_gain: float = option(
-        0.3, "How fast it grows, per rollout, while the entropy stays below the level.", "[0, 10]"
-    )
-    hold_entropy_deadband: float = option(0.02, "Relative distance from the level that is left alone.", "[0, 0.5]")
-    hold_entropy_spends: bool = option(
-        False,
-        "Also lower an entropy that is above the level, by a negative strength. By default it is left to fall by "
-        "itself.",
     )
     shaping_options: dict[str, Any] | str | None = option(
         None, "Settings of a custom method; it reads them as self.args.shaping_options."

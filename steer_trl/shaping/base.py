@@ -88,8 +88,8 @@ class Shaper(Generic[Options]):
     needs_sensitivities: bool = False
     """Whether it reads `TokenBatch.sensitivities`, which cost another pass of the LM head."""
 
-    strengths: ClassVar[tuple[float, float] | None] = None
-    """Lowest and highest [`strength`] of a method that has one."""
+    max_strength: ClassVar[float | None] = None
+    """The most [`strength`] that `hold_entropy` gives a method that has one."""
 
     strength_gain: ClassVar[float] = 1.0
     """How much strength answers an entropy that is off by a factor e."""

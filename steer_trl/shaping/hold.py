@@ -1,13 +1,13 @@
 """`hold_entropy`: keep the policy's entropy from falling below a level, by the strength of a method in use.
 
 It is a loop, not a method. Before any update with a new rollout it is given the rollout's entropy, and moves the
-strength of the method (`functional/regulator.py`). That one states in which range its strength lies and how much of it
-answers an error (`Shaper.strengths`).
+strength of the method (`functional/regulator.py`). That one states how far its strength goes and how much of it
+answers an error (`Shaper.max_strength`).
 
-The strength is never negative: while the entropy is above the level it is 0, and the run is GRPO. Entropy is spent
-only where `hold_entropy_spends` asks for it. A relative level is a multiple of the mean entropy of the first rollouts,
-and until that is known the strength is 0 as well. The level can fall over the last part of the training
-(`hold_entropy_final`); it stays one that is kept, and where the entropy does not fall by itself nothing pushes it.
+The strength is never negative: while the entropy is above the level it is 0, and the run is GRPO. A relative level is
+a multiple of the mean entropy of the first rollouts, and until that is known the strength is 0 as well. The level can
+fall over the last part of the training (`hold_entropy_final`); it stays one that is kept, and where the entropy does
+not fall by itself nothing pushes it.
 
 Token weights multiply advantages: where all completions of a prompt are rewarded alike there is nothing to multiply,
 and no weight can hold anything. Then the strength goes to its bound and stays, `hold_entropy/out_of_reach` counts the
@@ -16,12 +16,12 @@ rollouts, and an alarm reports it.
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from statistics import fmean
 from typing import Any
 
-from steer_trl.functional.regulator import SCHEDULE, EntropyRegulator
+from steer_trl.functional.regulator import EntropyRegulator
 from steer_trl.options.base import ShapingConfig
 from steer_trl.options.conflicts import idle_conflicts
 from steer_trl.shaping.base import Shaper
@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 
 FIRST_ROLLOUTS = 4
 """Rollouts, at least, whose mean entropy is the initial one: that of one spans 5 % over the seeds of one model."""
-GAINS = ("hold_entropy_proportional_gain", "hold_entropy_integral_gain", "hold_entropy_deadband")
 ENOUGH_GROUPS = 32
 """Groups, at least, of these rollouts together, and of each one whose entropy is compared with the level."""
 
@@ -42,13 +41,12 @@ class HoldEntropy:
     name = "hold_entropy"
 
     def __init__(self, args: ShapingConfig, shapers: Mapping[str, Shaper]) -> None:
-        self.args, self.tokens = args, args.hold_entropy_tokens
-        self.shaper = next(shaper for shaper in shapers.values() if shaper.strengths is not None)
+        self.args = args
+        self.shaper = next(shaper for shaper in shapers.values() if shaper.max_strength is not None)
         self.regulator: EntropyRegulator | None = None
         self.first_rollouts = max(FIRST_ROLLOUTS, -(-ENOUGH_GROUPS // max(args.groups_per_rollout, 1)))
         self.initial_entropy: float | None = None
         self._first: list[float] = []
-        self._entropy = math.nan
         self.shaper.strength = 0.0
         self._start()
 
@@ -56,25 +54,18 @@ class HoldEntropy:
         """Make the regulator as soon as the level is known in nats."""
         unit = 1.0 if self.args.hold_entropy_unit == "nats" else self.initial_entropy
         if self.regulator is None and unit is not None:
-            assert self.shaper.strengths is not None and self.args.hold_entropy is not None
-            low, high = self.shaper.strengths
-            low = low if self.args.hold_entropy_spends else 0.0
+            assert self.shaper.max_strength is not None and self.args.hold_entropy is not None
             final = self.args.hold_entropy_final
             self.regulator = EntropyRegulator(
                 self.args.hold_entropy * unit,
-                low,
-                high,
+                self.shaper.max_strength,
                 gain=self.shaper.strength_gain,
-                proportional=self.args.hold_entropy_proportional_gain,
-                integral=self.args.hold_entropy_integral_gain,
-                deadband=self.args.hold_entropy_deadband,
                 final=None if final is None else final * unit,
                 decay_start=self.args.hold_entropy_decay_start,
             )
 
     def on_rollout(self, entropy: float, progress: float) -> None:
         """Take part of a relative level from the first rollouts, then move the strength."""
-        self._entropy = entropy
         if self.initial_entropy is None and math.isfinite(entropy) and entropy > 0:
             self._first.append(entropy)
             if len(self._first) >= self.first_rollouts:
@@ -87,10 +78,8 @@ class HoldEntropy:
         """Return level and path to it (nats), relative error of the last rollout, strength, rollouts out of reach.
 
         The entropy that the run began with (nats) as soon as it is known; the level too, where it is relative to it.
-        That of the last rollout where it is of other tokens than all.
         """
         initial = {} if self.initial_entropy is None else {"hold_entropy/initial_entropy": self.initial_entropy}
-        initial |= {"hold_entropy/entropy": self._entropy} if self.tokens != "all" else {}
         if self.regulator is None:
             return initial | {"hold_entropy/strength": 0.0}
         return initial | {
@@ -99,17 +88,13 @@ class HoldEntropy:
             "hold_entropy/error": self.regulator.error,
             "hold_entropy/strength": self.regulator.strength,
             "hold_entropy/out_of_reach": float(self.regulator.at_bound),
-            "hold_entropy/dead_time": float(self.regulator.dead_time.rollouts),
         }
 
     def state_dict(self) -> dict[str, Any]:
         """Return the initial entropy, or the entropies so far that it is the mean of, and where the regulator is."""
         regulator = None if self.regulator is None else self.regulator.state_dict()
         first = {"first_entropies": list(self._first)} if self._first else {}
-        tokens: dict[str, Any] = {}
-        if self.tokens != "all":
-            tokens = {"tokens": self.tokens, "entropy": self._entropy if math.isfinite(self._entropy) else None}
-        return {"initial_entropy": self.initial_entropy, "regulator": regulator} | first | tokens
+        return {"initial_entropy": self.initial_entropy, "regulator": regulator} | first
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a [`state_dict`]. Where the level has changed since, the entropy moves there from where it is.
@@ -117,13 +102,6 @@ class HoldEntropy:
         Raises:
             `ValueError`: a value is missing or cannot be.
         """
-        if (before := state.get("tokens", "all")) != self.tokens:
-            logger.warning(
-                "The entropy of hold_entropy_tokens=%r was held when the checkpoint was saved, and %r will be: the "
-                "level is taken from the next rollouts.",
-                *(before, self.tokens),
-            )
-            return
         nats = "a number of nats in (0, inf)"
         is_positive = partial(is_within, interval="(0, inf)")
         initial = from_state(state, "initial_entropy", lambda x: x is None or is_positive(x), f"null or {nats}")
@@ -135,14 +113,11 @@ class HoldEntropy:
             f"a list, each {nats}",
         )
         self.initial_entropy, self._first = initial, list(first)
-        if state.get("entropy") is not None:
-            self._entropy = from_state(state, "entropy", partial(is_within, interval="[0, inf)"), nats)
         self._start()
         if regulator is not None and self.regulator is not None:
             self.regulator.load_state_dict(regulator)
             self.shaper.strength = self.regulator.strength
-            schedule = {name: regulator[name] for name in SCHEDULE if name in regulator}
-            if schedule != self.regulator.schedule:
+            if (schedule := regulator["schedule"]) != self.regulator.schedule:
                 logger.warning(
                     "The entropy was held at %s when the checkpoint was saved, and will be held at %s: it moves there "
                     "from what it is now.",
@@ -151,38 +126,18 @@ class HoldEntropy:
                 )
 
 
-def _in_words(schedule: Mapping[str, float]) -> str:
-    if "target" not in schedule:
-        return "an unknown level"
-    text = f"{schedule['target']:.4g} nats"
-    if "final" not in schedule:
-        return text
-    return f"{text}, falling to {schedule['final']:.4g} after {schedule['decay_start']:.0%} of the training"
+def _in_words(schedule: Sequence[float]) -> str:
+    start, final, decay_start = schedule
+    falls = f", falling to {final:.4g} after {decay_start:.0%} of the training" if final != start else ""
+    return f"{start:.4g} nats{falls}"
 
 
 def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> list[str]:
     """Complain about an entropy that cannot be held with these methods or settings."""
     if args.hold_entropy is None:
-        words = {"hold_entropy_unit": "initial", "hold_entropy_tokens": "all"}
-        return [
-            f"{name}={getattr(args, name)!r} must be unset without hold_entropy: it would be ignored. Set "
-            "hold_entropy, or leave it unset."
-            for name, usual in words.items()
-            if getattr(args, name) != usual
-        ] + idle_conflicts(
-            args,
-            [
-                ("hold_entropy_spends", True, "hold_entropy=None", "there is no level to spend entropy down to"),
-                ("hold_entropy_final", True, "hold_entropy=None", "there is no level that could fall"),
-                ("hold_entropy_decay_start", True, "hold_entropy=None", "there is no level that could fall"),
-                *((name, True, "hold_entropy=None", "there is no regulator") for name in GAINS),
-            ],
-        )
-    if args.hold_entropy_proportional_gain == args.hold_entropy_integral_gain == 0:
-        return [
-            "hold_entropy_proportional_gain=0 cannot be combined with hold_entropy_integral_gain=0: the strength "
-            "would never move. Leave one of them unset."
-        ]
+        no_level = True, "hold_entropy=None", "there is no level"
+        names = ("hold_entropy_unit", "hold_entropy_final", "hold_entropy_decay_start")
+        return idle_conflicts(args, [(name, *no_level) for name in names])
     no_final = args.hold_entropy_final is None, "hold_entropy_final=None", "the level stays"
     complaints = idle_conflicts(args, [("hold_entropy_decay_start", *no_final)])
     if args.hold_entropy_final is not None:
@@ -191,7 +146,7 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
     if args.hold_entropy_unit == "initial":
         why = "it is a multiple of the entropy that the run begins with"
         complaints += in_interval("hold_entropy", args.hold_entropy, "(0, 2]", why)
-    able = {name: method.strengths for name, method in methods.items() if method.strengths is not None}
+    able = [name for name, method in methods.items() if method.max_strength is not None]
     if len(able) != 1:
         complaints.append(
             f"hold_entropy={args.hold_entropy!r} moves the strength of one method, and of those in "
@@ -199,10 +154,4 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
             "advantage_shaping='repo_r', 'entropic', 'entropy_change', 'clip_bounds' or 'entropy_bonus', or 'stare' "
             "with stare_gate='none'."
         )
-    for name, (low, _) in able.items():
-        if args.hold_entropy_spends and low == 0:
-            complaints.append(
-                f"hold_entropy_spends=True cannot be combined with {name!r}, which can only raise the entropy. Leave "
-                "it unset, or use advantage_shaping='repo_r'."
-            )
     return complaints

@@ -19,11 +19,8 @@ class Loop(Protocol):
     name: str
     """Its key in the checkpoint."""
 
-    tokens: str
-    """Which tokens' mean entropy it takes (`functional/held_tokens.py`)."""
-
     def on_rollout(self, entropy: float, progress: float) -> None:
-        """Take the mean entropy (nats) of a new training rollout's `tokens` over all ranks, before any update with it.
+        """Take the mean entropy (nats) of a new training rollout over all ranks, before any update with it.
 
         `progress` is the share of the training's optimizer steps that are done, in [0, 1].
         """

@@ -111,7 +111,6 @@ def _settings(trainer: GRPOTrainer) -> dict[str, Any]:
         "advantage_shaping": list(args.shaping_names),
         "hold_entropy": args.hold_entropy,
         "hold_entropy_unit": args.hold_entropy_unit,
-        "hold_entropy_tokens": args.hold_entropy_tokens,
         "hold_entropy_final": args.hold_entropy_final,
         "hold_entropy_decay_start": args.hold_entropy_decay_start,
         "num_processes": trainer.accelerator.num_processes,

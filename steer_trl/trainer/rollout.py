@@ -16,8 +16,6 @@ from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import pad
 
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.functional.held_tokens import held_tokens
-from steer_trl.functional.order_statistics import all_ranks
 from steer_trl.randomness import kept_random_state
 from steer_trl.shaping import Loop, Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.shaping.batch import mean_of_tokens
@@ -103,7 +101,7 @@ class RolloutShaping:
         score = self._score_of(rollout, compared, {name for shaper in acting for name in shaper.reads})
         if score is not None:
             keep_score(rollout, score)
-            self.tell_entropy(score.entropies, loss_mask(rollout), rollout["advantages"])
+            self.tell_entropy(score.entropies, loss_mask(rollout))
         if any(shaper.random for shaper in self._shapers.values()):
             rollout[ROWS] = completions_before + own_rows(self._trainer, rollout)  # rollouts of one step draw apart
         if acting:
@@ -116,25 +114,16 @@ class RolloutShaping:
             self._log(before, rollout["advantages"], loss_mask(rollout), loss_mask(compared))
         return rollout
 
-    def tell_entropy(self, entropies: Tensor, mask: Tensor, advantages: Tensor) -> None:
-        """Give methods, and then loops, the mean entropy of a new rollout over all ranks, in nats per token.
-
-        `advantages`, `[B]`, `[B, 1]` or `[B, T]`, are for a loop that takes that of some tokens only. Collective.
-        """
-        accelerator = self._trainer.accelerator
-        entropy = masked_mean_over_ranks(accelerator, entropies, mask)
+    def tell_entropy(self, entropies: Tensor, mask: Tensor) -> None:
+        """Give methods, and then loops, the mean entropy of a new rollout over all ranks, in nats. Collective."""
+        entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
         start = self.start.take(entropy, is_untrained=self._trainer.state.global_step == 0)
         append_to_log(self._trainer, {"rollout_entropy": entropy} | start)
         for shaper in self._shapers.values():
             shaper.on_rollout(entropy)
         progress = self._generated.progress()
         for loop in self._loops:
-            if loop.tokens == "all":
-                loop.on_rollout(entropy, progress)
-            else:
-                of_tokens = advantages.view(len(advantages), -1).expand_as(entropies)
-                chosen = held_tokens(loop.tokens, entropies, of_tokens, mask, all_ranks)
-                loop.on_rollout(masked_mean_over_ranks(accelerator, entropies, chosen), progress)
+            loop.on_rollout(entropy, progress)
 
     @torch.no_grad()
     def score(self, rollout: dict[str, Any]) -> Score:

@@ -154,5 +154,5 @@ class OptimizerStep:
             batches = [first, *(token_batch(trainer, i, self._rollouts.score(i), self._draws) for i in others)]
         batch = TokenBatch.merged(batches)
         if not is_scored:  # these micro-batches are the whole rollout then, before any update with it
-            self._rollouts.tell_entropy(batch.entropies, batch.mask, batch.advantages)
+            self._rollouts.tell_entropy(batch.entropies, batch.mask)
         return measured(self._shapers, batch, all_ranks) if whole_step else None

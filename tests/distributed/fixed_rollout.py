@@ -3,8 +3,8 @@
     accelerate launch ... fixed_rollout.py CASES.json OUT.json
 
 `CASES.json` holds a list of cases: `fields` of the configuration, `steps` to train, `variant` of the completions,
-`lora`, and `out_of_memory`, the diagnostics that fail on rank 1. `OUT.json` gets, for each, the weight and
-the final advantage of every token by completion, the losses, and the change of the parameters.
+`two_valued` rewards, `lora`, and `out_of_memory`, the diagnostics that fail on rank 1. `OUT.json` gets, for each, the
+weight and the final advantage of every token by completion, the losses, and the change of the parameters.
 """
 
 import itertools
@@ -64,8 +64,8 @@ def rollout(variant):
     return give
 
 
-def reward(variant):
-    """Different rewards in a group; in `one_sided`, the groups of the second half have no advantages."""
+def reward(variant, two_valued):
+    """Different rewards in a group, or two; in `one_sided`, the groups of the second half have no advantages."""
     if variant == "by_prompt":
         return is_correct
 
@@ -73,7 +73,8 @@ def reward(variant):
         whole = {tuple(completion(number, variant)): number for number in range(2 * COMPLETIONS)}
         numbers = [whole[tuple(ids)] for ids in completion_ids]
         flat = variant == "one_sided"
-        return [0.0 if flat and n >= COMPLETIONS // 2 else float((7 * n) % 5) + 0.1 * n for n in numbers]
+        rewards = [0.0 if flat and n >= COMPLETIONS // 2 else float((7 * n) % 5) + 0.1 * n for n in numbers]
+        return [3.0 * (x > 2) for x in rewards] if two_valued else rewards
 
     return score
 
@@ -179,7 +180,7 @@ def run(case):
     variant = case.get("variant", "plain")
     trainer = Recording(
         model=model,
-        reward_funcs=reward(variant),
+        reward_funcs=reward(variant, case.get("two_valued")),
         args=SteerGRPOConfig(**settings | case["fields"]),
         train_dataset=numbered(case.get("prompts", 64))
         if variant == "by_prompt"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.methods.batches import ON_ROLLOUTS
-from support.methods.cases import CASES, threshold
+from support.methods.cases import CASES, Case, threshold
 from support.processes import TWO_PROCESSES
 
 from steer_trl.shaping import SHAPERS
@@ -35,7 +35,8 @@ def case(name, size, count, variant):
     if variant == "held":  # the strength of each rollout comes from the entropy of all ranks
         held = {"hold_entropy": 10.0, "hold_entropy_unit": "nats", "num_iterations": 1}
         return {"fields": fields | split | held, "steps": 4, "variant": "even" if name in EVEN else "plain"}
-    return {"fields": fields | split | (CASES[name].lively if name in CASES else {}), "steps": 2, "variant": variant}
+    own = CASES.get(name, Case())
+    return {"fields": fields | split | own.lively, "steps": 2, "variant": variant, "two_valued": own.two_valued}
 
 
 @pytest.fixture(scope="module")

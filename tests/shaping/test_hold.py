@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from support.runs import ON_CPU
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.hub.card import settings as card_settings
+from steer_trl.options.removed import REMOVED
 from steer_trl.shaping import SHAPERS, make_loops, make_shapers
 from steer_trl.shaping.hold import HoldEntropy
 from steer_trl.validation import listed
@@ -70,23 +72,22 @@ class TestOneSetting:
         assert "none was named" not in caplog.text
 
 
-def test_the_gains_are_settings():
-    """A law by hand: 3 of the proportional part or .3 of the integral one, beyond the deadband."""
-    below = math.log(0.4 / 0.2)
-    for settings, expected in [
-        ({}, 3.3 * (below - math.log(1.02))),
-        ({"hold_entropy_proportional_gain": 0.5}, 0.8 * (below - math.log(1.02))),
-        ({"hold_entropy_integral_gain": 0.0, "hold_entropy_deadband": 0.0}, 3 * below),
-    ]:
-        shaper, hold = held("stare", **settings)
-        shaper.strengths = (0.0, 100.0)
-        hold = HoldEntropy(hold.args, {"stare": shaper})
-        begin(hold, 0.5, 0.5, 0.5, 0.5, 0.2)
-        assert shaper.strength == pytest.approx(3 * expected)  # STARE's unit of strength is a third
+def test_the_unit_of_a_strength_is_the_methods():
+    shaper, hold = held("stare")
+    shaper.max_strength = 100.0
+    hold = HoldEntropy(hold.args, {"stare": shaper})
+    begin(hold, 0.5, 0.5, 0.5, 0.5, 0.2)
+    assert shaper.strength == pytest.approx(3 * 3.3 * (math.log(0.4 / 0.2) - math.log(1.02)))
+
+
+def test_a_setting_that_is_gone_is_refused_with_what_to_use_instead():
+    for name, text in REMOVED.items():
+        with pytest.raises(TypeError, match=re.escape(f"{name} is no setting. It is gone. {text}")):
+            of(**{name: 1})
 
 
 def test_these_methods_have_a_strength():
-    assert {name for name, method in SHAPERS.items() if method.strengths is not None} == {*ABLE, "clip_bounds"}
+    assert {name for name, method in SHAPERS.items() if method.max_strength is not None} == {*ABLE, "clip_bounds"}
 
 
 @pytest.mark.parametrize("name", ABLE)
@@ -120,15 +121,6 @@ class TestEachMethod:
             hold.on_rollout(entropy, 0.0)
             assert shaper.strength == 0 and not shaper.active
         assert hold.metrics()["hold_entropy/out_of_reach"] == 0
-
-    def test_spending_has_to_be_asked_for(self, name):
-        if name == "stare":
-            with pytest.raises(ValueError, match=r"hold_entropy_spends=True .*'stare', which can only raise"):
-                held(name, hold_entropy_spends=True)
-            return
-        shaper, hold = held(name, hold_entropy_spends=True)
-        begin(hold, *[0.5] * 20)
-        assert shaper.strength < 0
 
     def test_the_more_strength_the_more_a_surprising_right_token_counts(self, name):
         shaper, _ = held(name)
@@ -241,32 +233,6 @@ def test_rollouts_of_few_prompts_make_up_a_level_together():
     assert hold.initial_entropy == pytest.approx(sum(entropies) / 16)
 
 
-def test_a_state_of_the_first_rollout_alone_still_loads(caplog):
-    """As the version before wrote it: the level stays, and the way to it begins again."""
-    regulator = {"strength": 0.2, "sum": 0.1, "error": 0.01, "at_bound": 0, "gap": 0.6, "rollouts": 9}
-    shaper, hold = held("repo_r")
-    hold.load_state_dict({"initial_entropy": 0.5, "regulator": regulator | {"reference": 0.45}})
-    assert hold.metrics()["hold_entropy/target"] == pytest.approx(0.4) and shaper.strength == 0.2
-    assert "held at an unknown level" in caplog.text
-
-
-def test_the_level_of_some_tokens_is_not_that_of_others(caplog):
-    """A resume with other tokens takes its level from the next rollouts."""
-    _, hold = held("repo_r", hold_entropy_tokens="top_entropy")
-    begin(hold, *[1.0] * 4, 0.7)
-    state = json.loads(json.dumps(hold.state_dict(), allow_nan=False))
-    _, same = held("repo_r", hold_entropy_tokens="top_entropy")
-    same.load_state_dict(state)
-    assert same.metrics() == hold.metrics() and same.metrics()["hold_entropy/entropy"] == 0.7
-    assert caplog.text == ""
-    shaper, other = held("repo_r")
-    other.load_state_dict(state)
-    assert (
-        "of hold_entropy_tokens='top_entropy' was held when the checkpoint was saved, and 'all' will be" in caplog.text
-    )
-    assert other.initial_entropy is None and shaper.strength == 0
-
-
 def test_a_target_out_of_reach_is_counted():
     """The alarm that reads the count is provoked by a run in `tests/trainer/test_alarms.py`."""
     shaper, hold = held("repo_r")
@@ -304,23 +270,14 @@ def test_repo_r_is_the_papers_formula_between_its_bounds(zeta, seed):
         ({"advantage_shaping": "stare", "stare_gate": "none", "stare_amplify": 1.2}, "which sets W and M itself"),
         ({"advantage_shaping": "repo_r", "repo_r_zeta": 0.1}, "the regulator sets it"),
         ({"advantage_shaping": "repo_r", "hold_entropy": -1.0}, r"hold_entropy must be in \(0, inf\)"),
-        ({"hold_entropy": None, "hold_entropy_unit": "nats"}, "must be unset without hold_entropy"),
-        ({"hold_entropy": None, "hold_entropy_tokens": "top_entropy"}, "must be unset without hold_entropy"),
-        ({"hold_entropy_tokens": "fork"}, "hold_entropy_tokens='fork' is unknown"),
-        ({"hold_entropy": None, "hold_entropy_spends": True}, "hold_entropy_spends=True cannot be combined"),
-        ({"hold_entropy": None, "hold_entropy_final": 0.3}, "there is no level that could fall"),
+        ({"hold_entropy": None, "hold_entropy_unit": "nats"}, "there is no level"),
+        ({"hold_entropy": None, "hold_entropy_final": 0.3}, "there is no level"),
         ({"hold_entropy_decay_start": 0.3}, "hold_entropy_final=None: the level stays"),
         ({"hold_entropy_final": 0.9}, r"hold_entropy_final must be in \(0, 0.8\], got 0.9: the level can only fall"),
         ({"hold_entropy_final": 0.0}, r"hold_entropy_final must be in \(0, inf\)"),
         (
             {"hold_entropy_final": 0.3, "hold_entropy_decay_start": 1.0},
             r"hold_entropy_decay_start must be in \[0, 1\)",
-        ),
-        ({"hold_entropy": None, "hold_entropy_deadband": 0.1}, "there is no regulator"),
-        ({"hold_entropy_integral_gain": -1.0}, r"hold_entropy_integral_gain must be in \[0, 10\]"),
-        (
-            {"hold_entropy_integral_gain": 0.0, "hold_entropy_proportional_gain": 0.0},
-            "the strength would never move",
         ),
         ({"hold_entropy": 50.0}, r"hold_entropy must be in \(0, 2\], got 50.0: it is a multiple"),
     ],

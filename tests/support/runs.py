@@ -41,6 +41,11 @@ def count_reward(completions, **_):
     return [text.count("1") + 0.5 * text.count("3") - 0.1 * text.count("7") for text in completions]
 
 
+def has_one(completions, **_):
+    """Two values."""
+    return [float("1" in text) for text in completions]
+
+
 def same_parameters(one, other):
     """Whether two trainers' models are equal bit for bit."""
     pairs = zip(one.model.parameters(), other.model.parameters(), strict=True)

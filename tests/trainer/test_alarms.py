@@ -40,14 +40,6 @@ RUNS = {
         "learning_rate": 1e-4,
         "max_steps": 40,
     },
-    "spends_in_vain": {
-        "advantage_shaping": "repo_r",
-        "hold_entropy": 0.5,
-        "hold_entropy_unit": "nats",
-        "hold_entropy_spends": True,
-        "learning_rate": 1e-4,
-        "max_steps": 60,
-    },
     "out_of_bounds": {"advantage_shaping": "none", "learning_rate": 1e30, "max_steps": 3},
 }
 

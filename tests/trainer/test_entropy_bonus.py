@@ -84,14 +84,13 @@ def test_a_coefficient_that_is_0_again_leaves_no_bonus(make_trainer):
 
 
 @pytest.mark.parametrize("schedule", [{}, {"steps_per_generation": 4}])
-@pytest.mark.parametrize("spends", [False, True])
-def test_a_held_entropy_is_trls_bonus_with_the_strengths_of_the_log(make_trainer, train, schedule, spends):
-    """From the first loss of a rollout on, which has scored it; the strength rises, or it spends."""
-    held = {"hold_entropy": 1.0 if spends else 4.0, "hold_entropy_unit": "nats", "hold_entropy_spends": spends}
+def test_a_held_entropy_is_trls_bonus_with_the_strengths_of_the_log(make_trainer, train, schedule):
+    """From the first loss of a rollout on, which has scored it."""
+    held = {"hold_entropy": 4.0, "hold_entropy_unit": "nats"}
     settings = {"max_steps": 8, "learning_rate": 3e-3} | schedule
     ours = train(SteerGRPOTrainer, **settings, **BONUS, **held)
     strengths = [entry["hold_entropy/strength"] for entry in ours.state.log_history if "grad_norm" in entry]
-    assert len(set(strengths)) >= 4 and (min(strengths) < 0 if spends else max(strengths) > 0)
+    assert len(set(strengths)) >= 4 and max(strengths) > 0
     for entry, strength in zip(ours.state.log_history, strengths, strict=False):
         assert entry.get("entropy_coef", 0.0) == strength
     assert same_parameters(ours, train_with(strengths, make_trainer, GRPOTrainer, **settings, entropy_coef=1.0))
@@ -113,13 +112,13 @@ def test_an_evaluation_has_the_bonus_of_the_moment(train, prompts):
     assert len(losses) == 2 and losses[0] == losses[1] and losses[0][0] != losses[0][1]
 
 
-def test_an_entropy_above_the_level_lowers_the_coefficient_and_one_below_raises_it():
-    args = config("entropy_bonus", hold_entropy=0.4, hold_entropy_unit="nats", hold_entropy_spends=True)
+def test_an_entropy_below_the_level_raises_the_coefficient_and_above_it_there_is_none():
+    args = config("entropy_bonus", hold_entropy=0.4, hold_entropy_unit="nats")
     shapers = make_shapers(args)
     (hold,) = make_loops(args, shapers)
     coefficient = shapers["entropy_bonus"].entropy_coef
     assert coefficient() == 0
-    for entropy, expected in [(0.1, 0.2), (4.0, -0.2)]:
+    for entropy, expected in [(0.1, 0.2), (4.0, 0.0)]:
         for _ in range(60):
             hold.on_rollout(entropy, 0.0)
         assert coefficient() == pytest.approx(expected)

@@ -1,10 +1,8 @@
 """`hold_entropy` in the trainer: one setting is enough, and its level is that of the training's progress."""
 
 import pytest
-from support.runs import Watching
 
 from steer_trl import SteerGRPOTrainer
-from steer_trl.trainer.inputs import OLD_ENTROPIES
 
 
 def test_one_setting_trains_and_the_card_states_with_what(train, tmp_path):
@@ -31,23 +29,3 @@ def test_the_level_falls_with_the_share_of_the_steps_that_are_done(train, prompt
     for step, entry in enumerate(logged):
         share = max((step - step % 2) / steps - 0.25, 0) / 0.75
         assert entry["hold_entropy/target"] == pytest.approx(3 - 2 * share)
-
-
-@pytest.mark.parametrize("tokens", ["positive_advantage", "top_entropy"])
-def test_the_entropy_of_some_tokens_is_held(tokens, train):
-    """Their mean, of a rollout that has a score of its own, by plain numbers; all tokens' is in the log beside it."""
-    settings = {"advantage_shaping": "repo_r", "hold_entropy": 1.0, "hold_entropy_unit": "nats"}
-    trainer = train(Watching, **settings, hold_entropy_tokens=tokens, steps_per_generation=4, max_steps=2)
-    (rollout,) = trainer.written
-    cells = rollout["completion_mask"].bool()
-    entropies = rollout[OLD_ENTROPIES][cells]
-    if tokens == "positive_advantage":
-        chosen = entropies[(rollout["advantages"].view(-1, 1) > 0).expand_as(cells)[cells]]
-    else:
-        least = entropies.sort(descending=True).values[-(-len(entropies) // 5) - 1]
-        chosen = entropies[entropies >= least]  # a prompt's first tokens are equal
-    entry = trainer.state.log_history[0]
-    assert 0 < len(chosen) < len(entropies)
-    assert entry["hold_entropy/entropy"] == pytest.approx(chosen.mean().item(), rel=1e-5)
-    assert entry["hold_entropy/error"] == pytest.approx(chosen.mean().item() - 1, rel=1e-4)
-    assert entry["rollout_entropy"] == pytest.approx(entropies.mean().item(), rel=1e-5)

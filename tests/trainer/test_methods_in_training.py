@@ -8,9 +8,10 @@ import torch
 import trl
 from datasets import Dataset
 from PIL import Image
+from support.groups import Given, is_correct, numbered
 from support.methods.batches import ON_ROLLOUTS
 from support.methods.cases import CASES, threshold
-from support.runs import Watching, same_parameters
+from support.runs import Watching, has_one, same_parameters
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.shaping import SHAPERS
@@ -21,6 +22,11 @@ def settings(name):
     return {"advantage_shaping": name} | threshold(name, 0.5) | (CASES[name].lively if name in CASES else {})
 
 
+def judged(name, **arguments):
+    """The trainer's arguments, with rewards that the method takes."""
+    return {"trainer_arguments": arguments | ({"reward_funcs": has_one} if CASES[name].two_valued else {})}
+
+
 def test_groups_are_whole_and_have_their_rewards(train):
     """OPO, from what TRL logs of the last rollout: rewards by completion, and the lengths of the completions."""
     trainer = train(Watching, **settings("opo"), num_iterations=2)
@@ -29,6 +35,28 @@ def test_groups_are_whole_and_have_their_rewards(train):
     baseline = (lengths * scores).sum(1) / lengths.sum(1)
     assert scores.std() > 0 and len(trainer.written) == 2
     torch.testing.assert_close(trainer.written[-1]["advantages"], (scores - baseline[:, None]).flatten())
+
+
+@pytest.mark.parametrize("sampling", ["none", "mask", "resample"])
+def test_the_success_rate_is_that_of_the_groups_that_are_trained_on(train, sampling):
+    """Also where they were written in other attempts, or waited; the others of "mask" have no reward."""
+    arguments = {"reward_funcs": is_correct, "train_dataset": numbered(16), "rollout_func": Given()}
+    fields = {"dynamic_sampling": sampling, "max_completion_length": 16, "gradient_accumulation_steps": 4}
+    trainer = train(Watching, **settings("maxrl") | fields, trainer_arguments=arguments)
+    for rollout in trainer.written:
+        texts = trainer.processing_class.batch_decode(rollout["completion_ids"], skip_special_tokens=True)
+        rewards = torch.tensor(is_correct(texts)).view(-1, 4)
+        rate = rewards.mean(1, keepdim=True)
+        expected = torch.where(rate > 0, (rewards - rate) / rate, 0.0)
+        torch.testing.assert_close(rollout["advantages"], expected.flatten())
+        assert sampling != "resample" or (expected != 0).all()
+    assert any((rollout["advantages"] == 1).any() for rollout in trainer.written)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].two_valued])
+def test_rewards_that_the_method_would_ignore_are_refused(train, name):
+    with pytest.raises(ValueError, match=rf"'{name}' needs rewards of two values, one above correct_threshold=0.5"):
+        train(SteerGRPOTrainer, **settings(name))
 
 
 def test_weighted_and_missing_rewards(train):
@@ -94,7 +122,7 @@ def test_truncated_completions_are_compared_with_and_not_trained_on(train, name,
             Watching,
             **fields,
             mask_truncated_completions=on,
-            trainer_arguments={"rollout_func": one_finished},
+            **judged(name, rollout_func=one_finished),
         ).written[0]
         for on in (True, False)
     )
@@ -162,12 +190,13 @@ def test_smooth_advantages_are_refused_for_images_inside_of_messages(make_traine
 # of a step when the loss has scored the first micro-batch.
 @pytest.mark.parametrize("name", CASES)
 def test_completions_are_scored_once_and_only_if_somebody_asks(train, name):
-    assert train(Watching, max_steps=2, diagnostics_steps=0, **settings(name)).scored == 2 * CASES[name].scored
+    trainer = train(Watching, max_steps=2, diagnostics_steps=0, **settings(name), **judged(name))
+    assert trainer.scored == 2 * CASES[name].scored
 
 
 @pytest.mark.parametrize("name", SHAPERS)
 def test_every_method_trains_off_policy_and_says_what_it_did(train, name):
-    trainer = train(SteerGRPOTrainer, num_iterations=2, **settings(name))
+    trainer = train(SteerGRPOTrainer, num_iterations=2, **settings(name), **judged(name))
     assert all(parameter.isfinite().all() for parameter in trainer.model.parameters())
     log = trainer.state.log_history
     assert all(0 <= entry["shaping/share_changed"] <= 1 for entry in log[:4])

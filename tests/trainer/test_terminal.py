@@ -72,17 +72,13 @@ def test_a_resumed_run_remembers_its_start_and_counts_its_own_time(monkeypatch):
             {"entropy": 0.25, "rollout_entropy/start": 0.4, "hold_entropy/target": 0.2},
             "step 3/2400  entropy 0.25 (start 0.4, target 0.2)",
         ),
-        (  # its sign is what a run that is above its level, and one that spends, are told by
+        (
             {"entropy": 0.25, "hold_entropy/target": 0.2, "hold_entropy/strength": 0.0},
             "step 3/2400  entropy 0.25 (start 0.25, target 0.2, strength 0)",
         ),
         (
             {"entropy": 0.15, "hold_entropy/target": 0.2, "hold_entropy/strength": 0.234},
             "step 3/2400  entropy 0.15 (start 0.15, target 0.2, strength +0.23)",
-        ),
-        (
-            {"entropy": 0.25, "hold_entropy/target": 0.2, "hold_entropy/strength": -1.0},
-            "step 3/2400  entropy 0.25 (start 0.25, target 0.2, strength -1.00, spends)",
         ),
         ({"entropy": 0.25, "stare/gate": 0.0}, "step 3/2400  entropy 0.25 (start 0.25, gate closed)"),
         (

@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from support.runs import OPEN_STARE, Spy, count_reward, same_parameters
+from support.methods.cases import CASES
+from support.runs import OPEN_STARE, Spy, count_reward, has_one, same_parameters
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.shaping import SHAPERS
@@ -36,10 +37,16 @@ def reward_of_the_policy(completions, **_):
     return count_reward([text[:TURN] for text in completions])
 
 
+def two_values(completions, **_):
+    return has_one([text[:TURN] for text in completions])
+
+
 @pytest.fixture
 def run(train):
     def train_on(tool_says, **fields):
-        arguments = {"rollout_func": two_turns(tool_says), "reward_funcs": reward_of_the_policy}
+        case = CASES.get(fields.get("advantage_shaping"))
+        reward = two_values if case is not None and case.two_valued else reward_of_the_policy
+        arguments = {"rollout_func": two_turns(tool_says), "reward_funcs": reward}
         settings = {"max_steps": 2, "max_completion_length": 16, "num_iterations": 2}
         return train(Seeing, trainer_arguments=arguments, **settings | fields)
 
@@ -47,6 +54,7 @@ def run(train):
 
 
 METHODS = {name: {"advantage_shaping": name} for name in SHAPERS} | {"stare": OPEN_STARE}
+METHODS["pass_at_k"] |= CASES["pass_at_k"].lively
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -143,8 +143,7 @@ HELD_DISTANCE = Panel(
         Key(
             names.HELD_ERROR,
             "",
-            f"relative distance of the last rollout's `{names.ROLLOUT_ENTROPY}` (or `{names.HELD_ENTROPY}`) from the "
-            "target: H / H* − 1",
+            f"relative distance of the last rollout's `{names.ROLLOUT_ENTROPY}` from the target: H / H* − 1",
             "distance",
         ),
     ),
@@ -161,9 +160,9 @@ HELD_STRENGTH = Panel(
             names.STRENGTH,
             "",
             "what moves: ζ of `repo_r`, W − 1 of `stare`, the strength of `entropy_change`; 0 while the entropy is "
-            "above the target, below 0 only with `hold_entropy_spends`",
+            "above the target",
             "strength",
-            alarms=("idle", "out_of_reach", "spends_in_vain"),
+            alarms=("idle", "out_of_reach"),
         ),
     ),
     "What the regulator raises while the entropy is below its target. At 0 the method changes nothing.",
@@ -330,32 +329,18 @@ UNDRAWN = (
         names.HELD_TARGET,
         NATS,
         "the level that `hold_entropy` keeps; absent until a relative one is known, after the first rollouts",
-        alarms=("collapse", "explosion", "out_of_reach", "spends_in_vain"),
+        alarms=("collapse", "explosion", "out_of_reach"),
     ),
     Key(
-        names.HELD_ENTROPY,
+        "hold_entropy/initial_entropy",
         NATS,
-        "mean entropy of the tokens that `hold_entropy_tokens` names, of the last rollout; absent for all of them",
-        alarms=("collapse", "explosion", "out_of_reach", "spends_in_vain"),
-    ),
-    Key(
-        "hold_entropy/dead_time",
-        "rollouts",
-        "estimated: how many rollouts after its own updates a strength acts; from 2 on the loop counts with it",
-    ),
-    Key(
-        names.HELD_INITIAL,
-        NATS,
-        f"`{names.START_ENTROPY}`, of which a relative level is a multiple (or that of `hold_entropy_tokens`); "
-        "absent until all its rollouts are written",
-        alarms=("collapse", "explosion"),
+        f"`{names.START_ENTROPY}`, of which a relative level is a multiple; absent until all its rollouts are written",
     ),
     Key(
         names.OUT_OF_REACH,
         "rollouts",
-        "in a row with the strength at a bound and the entropy more than 10 % beyond; at 20 an alarm reports it; 0 "
-        "while the strength rests at 0",
-        alarms=("out_of_reach", "spends_in_vain"),
+        "in a row with the strength at its bound and the entropy more than 10 % below; at 20 an alarm reports it",
+        alarms=("out_of_reach",),
     ),
     Key("clip_cov/dropped", "0 to 1", "share of tokens that Clip-Cov gave no gradient", estimator=MEAN),
     Key("kl_cov/held", "0 to 1", "share of tokens that KL-Cov pulls back", estimator=MEAN),

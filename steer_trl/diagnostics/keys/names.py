@@ -31,8 +31,6 @@ SATURATED = "stare/saturated"
 STARE_TARGET = "stare/target_entropy"
 
 HELD_TARGET = "hold_entropy/target"
-HELD_ENTROPY = "hold_entropy/entropy"
-HELD_INITIAL = "hold_entropy/initial_entropy"
 HELD_REFERENCE = "hold_entropy/reference"
 HELD_ERROR = "hold_entropy/error"
 STRENGTH = "hold_entropy/strength"

@@ -28,7 +28,7 @@ ENTROPY = Panel(
             "rollouts, before any update",
             "in the loss",
             origin="TRL",
-            alarms=("collapse", "explosion", "weak_gate", "out_of_reach", "spends_in_vain"),
+            alarms=("collapse", "explosion", "weak_gate", "out_of_reach"),
             picture=POLICY_ENTROPY,
             instead_of=names.ROLLOUT_ENTROPY,
         ),
@@ -45,8 +45,7 @@ ENTROPY = Panel(
         Key(
             names.HELD_REFERENCE,
             NATS,
-            "what the entropy is compared with: the target, or a path to it from a lower entropy (with "
-            "`hold_entropy_spends` also from a higher one)",
+            "what the entropy is compared with: the target, or a path to it from a lower entropy",
             "the level held",
             picture=POLICY_ENTROPY,
             is_target=True,

@@ -6,6 +6,7 @@ from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.methods.clip_bounds import ClipBoundsOptions
 from steer_trl.shaping.methods.clip_cov import ClipCovOptions
 from steer_trl.shaping.methods.dcpo import DcpoOptions
+from steer_trl.shaping.methods.difficulty import FGrpoOptions, PassAtKOptions
 from steer_trl.shaping.methods.edge_grpo import EdgeGrpoOptions
 from steer_trl.shaping.methods.entropic import EntropicOptions
 from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantageOptions
@@ -38,6 +39,8 @@ class MethodOptions(
     ClipBoundsOptions,
     ClipCovOptions,
     DcpoOptions,
+    FGrpoOptions,
+    PassAtKOptions,
     EdgeGrpoOptions,
     EntropicOptions,
     EntropyAdvantageOptions,

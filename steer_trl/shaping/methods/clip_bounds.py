@@ -51,7 +51,7 @@ class ClipBounds(Shaper[ClipBoundsOptions]):
         "2509.26114",
     )
     surrogate = UNCLIPPED
-    strengths = (-3.0, 3.0)
+    max_strength = 3.0
     strength_gain = 3.0
 
     def __init__(self, args: ClipBoundsOptions) -> None:

@@ -46,7 +46,7 @@ class Entropic(Shaper[EntropicOptions]):
         "2511.15248",
     )
     per_token = False
-    strengths = (-1.0, 1.0)
+    max_strength = 1.0
 
     def __init__(self, args: EntropicOptions) -> None:
         super().__init__(args)

@@ -11,7 +11,7 @@ advantage per nat of surprisal, and may be at most 0.2: a token five nats rarer 
 right answer. REPO-R's zeta has the same unit, but acts only where rewards differ, and on the tokens drawn: on the
 laptop task ln H rises by 0.08 per rollout and unit of zeta, and by 0.4 per unit of c (`docs/claims/short_runs.json`).
 Hence a fifth of zeta's gain, with which the loop acts as strongly. Skywork-OR1 bounds its own at 0.005 on large
-models, where c may act more strongly still: if the entropy swings, lower `hold_entropy_proportional_gain`.
+models, where c may act more strongly still.
 
 Choose it where groups are often all right or all wrong: nothing is multiplied by an advantage, so it acts there too.
 """
@@ -47,7 +47,7 @@ class EntropyBonus(Shaper[EntropyBonusOptions]):
         "1602.01783",
     )
     per_token = False
-    strengths = (-0.2, 0.2)
+    max_strength = 0.2
     strength_gain = 0.2
 
     def __init__(self, args: EntropyBonusOptions) -> None:

@@ -42,7 +42,7 @@ class EntropyChange(Shaper[EntropyChangeOptions]):
 
     options = EntropyChangeOptions
     needs_sensitivities = True
-    strengths = (-1.0, 1.0)
+    max_strength = 1.0
 
     def __init__(self, args: EntropyChangeOptions) -> None:
         super().__init__(args)

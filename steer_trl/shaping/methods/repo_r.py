@@ -42,7 +42,7 @@ class RepoR(Shaper[RepoROptions]):
         2026,
         "2603.11682",
     )
-    strengths = (-1.0, 1.0)
+    max_strength = 1.0
 
     def __init__(self, args: RepoROptions) -> None:
         super().__init__(args)

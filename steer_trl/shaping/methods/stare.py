@@ -99,7 +99,7 @@ class Stare(Shaper[StareOptions]):
         "2606.19236",
     )
 
-    strengths = (0.0, 3.0)  # W from 1 to 4
+    max_strength = 3.0  # W from 1 to 4
     strength_gain = 3.0
 
     def __init__(self, args: StareOptions) -> None:

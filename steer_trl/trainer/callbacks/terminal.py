@@ -60,8 +60,8 @@ class Story:
         target = _first(logs, names.HELD_TARGET, names.STARE_TARGET)
         about += [f"target {target:.3g}"] if target is not None else []
         strength = logs.get(names.STRENGTH)
-        if strength is not None:  # below 0 only where that was asked for
-            about.append(f"strength {strength:+.2f}{', spends' if strength < 0 else ''}" if strength else "strength 0")
+        if strength is not None:
+            about.append(f"strength {strength:+.2f}" if strength else "strength 0")
         gate = logs.get(names.GATE)
         if gate is not None:  # over several steps it can be in between
             about.append({1.0: "gate open", 0.0: "gate closed"}.get(float(gate), f"gate {gate:.2f}"))

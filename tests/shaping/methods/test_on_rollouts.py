@@ -142,3 +142,17 @@ def test_position_grows_along_the_trained_tokens():
     assert ours == [pytest.approx([sign * (2 + b) for b in bonuses]) for sign in (1, -1)] + [[0.0, 0.0]]
     steps = method("position").rollout_bonus(replace(rollout, mask=torch.ones(3, 7))).diff(dim=1)
     assert (steps[0] > 0).all() and (steps[1] < 0).all()
+
+
+@pytest.mark.parametrize("name", ["maxrl", "pass_at_k"])
+@pytest.mark.parametrize("rewards", [[0.0, 0.1, 1.0, 1.0], [1.0, 2.0, 2.0, 1.0], [-1.0, 0.0, math.nan, 0.0]])
+def test_rewards_that_say_more_than_correct_or_not_are_refused(name, rewards):
+    with pytest.raises(
+        ValueError, match=rf"'{name}' needs rewards of two values, .* got {min(rewards):g}, .*'f_grpo'"
+    ):
+        method(name).advantages(of_rewards(rewards))
+
+
+def test_k_below_the_completions_of_a_group():
+    with pytest.raises(ValueError, match=r"pass_at_k must be below num_generations=8, got 8: .* Lower it"):
+        method("pass_at_k", pass_at_k=8)

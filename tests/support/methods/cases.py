@@ -4,6 +4,7 @@ An oracle is what a paper says in loops over plain numbers: of the scored comple
 """
 
 import math
+from itertools import combinations
 from typing import NamedTuple
 
 from steer_trl.shaping import SHAPERS
@@ -22,6 +23,7 @@ class Case(NamedTuple):
     fetched: tuple = (0, 0)  # bytes per token from other ranks (mask 1, numbers 4): always; where a group lies across
     marks: list = []  # shares of tokens that it logs
     needs: dict = {}  # TRL's settings that its own loss needs
+    two_valued: bool = False  # whether it refuses rewards of more than two values
     even: bool = False  # by a mean over each micro-batch: of completions of one length alone the split does not matter
 
 
@@ -269,6 +271,47 @@ def rsi(batch, low=0.1, high=3.0):
         index = -batch.logps[i, t].item() / batch.entropies[i, t].item()
         weights[i, t] = 1.0 if low <= index <= high else 0.0
     return weights
+
+
+def maxrl(group, size):
+    rate = mean(c.reward > 0 for c in group)
+    return [((c.reward > 0) - rate) / rate if rate else 0 for c in group]
+
+
+def f_grpo(group, size, gamma=1.0):
+    return [c.advantage * (1 - mean(d.reward > 0 for d in group)) ** gamma for c in group]
+
+
+def pass_at_k(group, size, k=2, scaled=True):
+    """A subset of k completions has an advantage among all of them, and a completion the mean of its subsets'."""
+    subsets = list(combinations(range(len(group)), k))
+    passes = [float(any(group[i].reward > 0 for i in subset)) for subset in subsets]
+    if len(set(passes)) < 2:
+        return [0] * len(group)
+    std = math.sqrt(mean((x - mean(passes)) ** 2 for x in passes)) if scaled else 1
+    own = [[x for x, subset in zip(passes, subsets, strict=True) if i in subset] for i in range(len(group))]
+    return [(mean(x) - mean(passes)) / std for x in own]
+
+
+def unscaled_pass_at_3(group, size):
+    return pass_at_k(group, size, k=3, scaled=False)
+
+
+CASES["maxrl"] = Case(oracles=[(maxrl, {})], fetched=(0, 1), two_valued=True)
+CASES["f_grpo"] = Case(
+    neutral=[{"f_grpo_gamma": 0.0}],
+    wrong={"f_grpo_gamma": [-0.1, math.inf, math.nan, "1"]},
+    oracles=[(f_grpo, {})],
+    fetched=(0, 1),
+)
+CASES["pass_at_k"] = Case(
+    neutral=[{"pass_at_k": 1}],
+    lively={"pass_at_k": 2},
+    wrong={"pass_at_k": [0, 1.5, math.nan, "2"]},
+    oracles=[(pass_at_k, {"pass_at_k": 2}), (unscaled_pass_at_3, {"pass_at_k": 3, "scale_rewards": "none"})],
+    fetched=(0, 1),
+    two_valued=True,
+)
 
 
 CASES["rsi"] = Case(

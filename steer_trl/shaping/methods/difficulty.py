@@ -1,0 +1,157 @@
+"""`maxrl`, `f_grpo` and `pass_at_k`: a group counts for more, the fewer of its completions are correct.
+
+    maxrl       A_hat_i = (r_i - p) / p                              MaxRL, arXiv 2602.02710
+    f_grpo      A_hat_i = (1 - p)^gamma A_i                          F-GRPO, arXiv 2602.06717
+    pass_at_k   A_hat_i = (r_i - p) C(n - c - 1, k - 1) / C(n - 1, k - 1) / std       arXiv 2508.10751, 2505.15201
+
+over the n scored completions of a group, c of them correct, p = c / n, r = 1 if correct and 0 if not
+(`functional/difficulty.py`). MaxRL goes towards the maximum of ln p in the place of that of p; 0 where none is
+correct. std is that of pass@k over the subsets of k, and 1 with `scale_rewards="none"`. `f_grpo` at gamma = 0 and
+`pass_at_k` at k = 1 leave TRL's advantages as they are.
+
+Choose one where pass@k matters and prompts differ in difficulty. `maxrl` and `pass_at_k` replace the advantages, and
+refuse rewards of more than two values; `f_grpo` multiplies TRL's whatever the rewards. With `pass_at_k` a group with
+fewer than k incorrect completions teaches nothing, and dynamic sampling keeps it all the same. Read were MaxRL's and
+F-GRPO's abstracts with summaries of their formulas, and the two formulas of pass@k in third parties' words; the
+authors' gamma and k, and what else their runs change, could not be verified.
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from steer_trl.exceptions import InvalidValueError
+from steer_trl.functional.difficulty import focal_factors, maxrl_advantages, pass_at_k_advantages
+from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.conflicts import BY_GROUP, UNSCALED, advantage_conflicts
+from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.batch import Rollout
+from steer_trl.shaping.scores import is_right
+
+Options = TypeVar("Options", bound=ShapingConfig)
+
+
+class ByDifficulty(Shaper[Options]):
+    """What the three share: they read the rewards of whole groups, and no log-probability."""
+
+    reads = ("rewards",)
+    by_group = True
+    per_token = False
+    tells_correct = True
+
+    def correct(self, rollout: Rollout) -> Float[Tensor, "N"]:
+        """1 for a correct completion, 0 for an incorrect one, NaN where nothing could score it `[N]`."""
+        return torch.where(rollout.rewards.isnan(), torch.nan, is_right(rollout, self.args).float())
+
+    def only_correct(self, rollout: Rollout, name: str) -> Float[Tensor, "N"]:
+        """The same, for a method that would ignore what else the rewards say.
+
+        Raises:
+            `ValueError`: they have more than two values, or two that are both correct or both incorrect.
+        """
+        values, threshold = rollout.rewards[~rollout.rewards.isnan()].unique(), self.args.correct_threshold
+        if len(values) > 2 or (len(values) == 2 and not values[0] <= threshold < values[1]):
+            seen = ", ".join(f"{value:g}" for value in values[:5].tolist()) + ", ..." * (len(values) > 5)
+            raise InvalidValueError(
+                f"{name!r} needs rewards of two values, one above correct_threshold={threshold:g}, and got {seen}: "
+                "all else would be ignored. Give one reward function of two values, or use 'f_grpo'."
+            )
+        return self.correct(rollout)
+
+
+class Maxrl(ByDifficulty[ShapingConfig]):
+    """MaxRL's advantages."""
+
+    paper = Paper(
+        "Maximum Likelihood Reinforcement Learning",
+        "Fahim Tajwar and Guanning Zeng and Yueer Zhou and Yuda Song and Daman Arora and Yiding Jiang and "
+        "Jeff Schneider and Ruslan Salakhutdinov and Haiwen Feng and Andrea Zanette",
+        2026,
+        "2602.02710",
+    )
+
+    @classmethod
+    def conflicts(cls, args: ShapingConfig) -> list[str]:
+        """Refuse what would be ignored."""
+        return advantage_conflicts("maxrl", args, scales=BY_GROUP + UNSCALED)
+
+    def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
+        """Return (r - p) / p, 0 where the reward is missing."""
+        return maxrl_advantages(self.only_correct(rollout, "maxrl"), rollout.num_generations)
+
+
+@dataclass
+class FGrpoOptions(ShapingConfig):
+    """Settings of `"f_grpo"`."""
+
+    f_grpo_gamma: float = option(1.0, "gamma: how much less a group counts that is mostly correct.", "[0, inf)")
+
+
+class FGrpo(ByDifficulty[FGrpoOptions]):
+    """TRL's advantages times the focal factor of their group."""
+
+    options = FGrpoOptions
+    paper = Paper(
+        "F-GRPO: Don't Let Your Policy Learn the Obvious and Forget the Rare",
+        "Daniil Plyusov and Alexey Gorbatovski and Boris Shaposhnikov and Viacheslav Sinii and Alexey Malakhov and "
+        "Daria Korotyshova and Daniil Gavrilov",
+        2026,
+        "2602.06717",
+    )
+
+    @property
+    def active(self) -> bool:
+        """False for gamma = 0."""
+        return self.args.f_grpo_gamma > 0
+
+    def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
+        """Return (1 - p)^gamma."""
+        return focal_factors(self.correct(rollout), rollout.num_generations, self.args.f_grpo_gamma)
+
+
+@dataclass
+class PassAtKOptions(ShapingConfig):
+    """Settings of `"pass_at_k"`."""
+
+    pass_at_k: int = option(4, "k: tries of which one must be correct; below num_generations, 1 is GRPO.", "[1, inf)")
+
+
+class PassAtK(ByDifficulty[PassAtKOptions]):
+    """The advantages of pass@k."""
+
+    options = PassAtKOptions
+    paper = Paper(
+        "Pass@k Training for Adaptively Balancing Exploration and Exploitation of Large Reasoning Models",
+        "Zhipeng Chen and Xiaobo Qin and Youbin Wu and Yue Ling and Qinghao Ye and Wayne Xin Zhao and Guang Shi",
+        2025,
+        "2508.10751",
+    )
+
+    @classmethod
+    def complaints(cls, args: PassAtKOptions) -> list[str]:
+        """Refuse a k with which no group teaches anything."""
+        if args.pass_at_k < args.num_generations:
+            return []
+        return [
+            f"pass_at_k must be below num_generations={args.num_generations}, got {args.pass_at_k}: of one subset "
+            "nothing can be compared. Lower it, or raise num_generations."
+        ]
+
+    @classmethod
+    def conflicts(cls, args: PassAtKOptions) -> list[str]:
+        """Refuse what would be ignored."""
+        return advantage_conflicts("pass_at_k", args, scales=BY_GROUP + UNSCALED)
+
+    @property
+    def active(self) -> bool:
+        """False for k = 1."""
+        return self.args.pass_at_k > 1
+
+    def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
+        """Return the advantages of pass@k, 0 where the reward is missing."""
+        correct = self.only_correct(rollout, "pass_at_k")
+        is_scaled = self.args.scale_rewards in BY_GROUP
+        return pass_at_k_advantages(correct, rollout.num_generations, self.args.pass_at_k, is_scaled)
