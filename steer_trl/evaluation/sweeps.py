@@ -13,7 +13,7 @@ from steer_trl.evaluation.counts import counts_of
 from steer_trl.evaluation.folders import Counted, Evaluation, differing_settings, read_evaluations
 from steer_trl.evaluation.frontier import Sides, Sweep
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import is_number, refuse
+from steer_trl.validation import is_within, refuse
 
 OF_THE_MODEL = ("model_name_or_path", "model_revision", "model_files", "step")
 VARIES = ("temperature", "seed")
@@ -67,7 +67,7 @@ def sweeps_in(evaluations: Iterable[Evaluation]) -> dict[Way, Run]:
     for one in evaluations:
         sampling = one.settings.get("sampling", {})
         temperature = sampling.get("temperature")
-        if is_number(temperature) and temperature > 0:
+        if is_within(temperature, "(0, inf)"):
             way = tuple(sorted((key, repr(value)) for key, value in sampling.items() if key not in VARIES))
             before = found.setdefault(way, {}).setdefault(temperature, one)
             if before is not one:
