@@ -4,7 +4,8 @@
     steer-trl compare --a runs/grpo_0 runs/grpo_1 runs/grpo_2 --b runs/held_0 runs/held_1 runs/held_2 --json held.json
 
 Each is a folder that steer-trl eval has written, or a published file of counts. Side B is held against side A. With
---paired, the first of A and the first of B have a start and a seed in common, and so on.
+--paired, the first of A and the first of B have a start and a seed in common, and so on. --frontier compares two
+models that were sampled at several temperatures.
 """
 
 import json
@@ -16,6 +17,7 @@ from typing import Any
 
 from pandas import DataFrame
 
+from steer_trl.cli import frontier
 from steer_trl.cli.sentences import Sentences
 from steer_trl.evaluation.comparison import Difference, Interval, explained
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, differing_settings, read_evaluations
@@ -38,10 +40,15 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--sampling_a", metavar="NAME", help="compare this sampling of side A alone, ...")
     parser.add_argument("--sampling_b", metavar="NAME", help="... with this one of side B")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all differences to this file")
+    frontier.add_arguments(parser)
     parser.add_argument("--help-all", action="help", help=SUPPRESS)
     given = parser.parse_args(arguments)
     sides = _sides(given.folders, given.a, given.b)
     chosen = (given.sampling_a, given.sampling_b)
+    refuse(frontier.complaints(given), "steer-trl compare")
+    if given.frontier:
+        frontier.compare(given, sides)
+        return
     refuse(_chosen_complaints(chosen), "steer-trl compare")
     results = {}
     for name, (a, b) in _pairs(sides, chosen).items():

@@ -13,12 +13,12 @@ from steer_trl.data.loader import argument_complaints
 from steer_trl.evaluation.backends import has_vllm
 from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, benchmark_complaints
 from steer_trl.evaluation.judges import Judge, as_judge
-from steer_trl.evaluation.sampling import Sampling, load_samplings
+from steer_trl.evaluation.sampling import Sampling, at_temperature, load_samplings
 from steer_trl.evaluation.yaml_files import SUFFIXES, read_names
 from steer_trl.hub.results import card_complaints
 from steer_trl.redact import changed
 from steer_trl.rewards import MathReward
-from steer_trl.validation import at_least, one_of, refuse
+from steer_trl.validation import at_least, in_interval, one_of, refuse
 
 BATCH_SIZES = {"transformers": 32, "vllm": 4096}
 
@@ -49,6 +49,13 @@ class EvalArguments:
         metadata={
             "help": "Several ways to draw, instead of temperature, top_p and top_k: papers, greedy, t1 "
             "(temperature 1), t0.5 (any other), or a YAML file of names and settings. Each has a folder of its name."
+        },
+    )
+    temperatures: list[float] | None = field(
+        default=None,
+        metadata={
+            "help": "A sweep, for steer-trl compare --frontier: .25 .5 1 is short for the samplings t0.25 t0.5 "
+            "t1, and can stand beside others."
         },
     )
     max_tokens: int = field(default=3072, metadata={"help": "Tokens at which a completion is cut off."})
@@ -122,6 +129,9 @@ class EvalArguments:
                 f"{self.answer_format!r}. Add --answer_format either."
             )
         complaints += self._idle_complaints()
+        for temperature in self.temperatures or []:
+            named = "greedy has a name of its own, --samplings greedy"
+            refuse(in_interval("temperatures", temperature, "(0, inf)", named), "steer-trl eval")
         _ = self.ways_to_draw  # a file that is wrong is refused now
         complaints += model_complaints(self.model_name_or_path, self.model_revision) + benchmark_complaints(
             self.benchmarks
@@ -131,7 +141,8 @@ class EvalArguments:
 
     def _idle_complaints(self) -> list[str]:
         given = changed(self)
-        idle = dict.fromkeys(("temperature", "top_p", "top_k"), "samplings") if self.samplings else {}
+        several = "samplings" if self.samplings else "temperatures" if self.temperatures else ""
+        idle = dict.fromkeys(("temperature", "top_p", "top_k"), several) if several else {}
         idle |= dict.fromkeys(("instruction", "answer_format"), f"judge={self.judge!r}") if self.judge != MATH else {}
         return [
             f"{name}={given[name]!r} cannot be combined with {other}, with which it would be ignored. Leave it unset."
@@ -149,8 +160,9 @@ class EvalArguments:
     @cached_property
     def ways_to_draw(self) -> dict[str, Sampling]:
         """How completions are drawn, by name; that of a single way is empty."""
-        if self.samplings:
-            return load_samplings(self.samplings, max_tokens=self.max_tokens, seed=self.seed)
+        names = [*(self.samplings or []), *map(at_temperature, self.temperatures or [])]
+        if names:
+            return load_samplings(names, max_tokens=self.max_tokens, seed=self.seed)
         return {"": Sampling(self.temperature, self.top_p, self.top_k, self.max_tokens, self.seed)}
 
     def load_judge(self) -> Judge:

@@ -92,9 +92,10 @@ class RecipeParser(Sentences, TrlParser):
         kinds = _kinds(self.hints[name])
         if value is not None and kinds - {type(None)} == {str} and not isinstance(value, str):
             return [f"{name} must be a text, got {value!r}. Put it in quotes."]
-        texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
-        if value is not None and kinds - {type(None)} == {list} and not texts:
-            return [f"{name} must be a list of texts, got {value!r}."]
+        what, kind = ("numbers", (int, float)) if list[float] in get_args(self.hints[name]) else ("texts", (str,))
+        fits = isinstance(value, list) and all(isinstance(item, kind) and not isinstance(item, bool) for item in value)
+        if value is not None and kinds - {type(None)} == {list} and not fits:
+            return [f"{name} must be a list of {what}, got {value!r}."]
         takes_none, plain = type(None) in kinds, [kind for kind in (bool, int, float) if kind in kinds]
         if value is None and not takes_none and not isinstance(value, str):
             return [f"{name} must not be null. Remove the line, and it has its default."]

@@ -40,11 +40,17 @@ class Evaluated:
         folders (`dict[str, Path]`): evaluations by name: the last one of the training, and those of `steer-trl eval`.
         step (`int`, *optional*): after which optimizer step the training was evaluated last.
         intervals (`dict[str, list]`): steps, means and half widths of 95 % intervals, by key of the log.
+        read (`dict[str, dict]`): what has been read of the folders, once; `None` of what cannot be.
     """
 
     folders: dict[str, Path] = field(default_factory=dict)
     step: int | None = None
     intervals: dict[str, list[list[float]]] = field(default_factory=dict)
+    read: dict[str, Samplings | None] = field(default_factory=dict)
+
+    def is_of_several(self, name: str) -> bool:
+        """Whether there is an evaluation of this name, in several ways of sampling."""
+        return name in self.folders and sum(map(_is_evaluation, _with_inner(self.folders[name]))) > 1
 
 
 def evaluated(run: Run) -> Evaluated:
@@ -62,7 +68,7 @@ def evaluated(run: Run) -> Evaluated:
     folders = {} if last is None else {IN_TRAINING: logged[last][0]}
     of_its_own = {IN_TRAINING, runlog.LOGS}
     inside = (path for path in _folders(run.folder) if path.name not in of_its_own and not CHECKPOINT.match(path.name))
-    folders |= {path.name: path for path in inside if any((one / COMPLETIONS).exists() for one in _with_inner(path))}
+    folders |= {path.name: path for path in inside if any(map(_is_evaluation, _with_inner(path)))}
     return Evaluated(folders, last, intervals)
 
 
@@ -81,7 +87,7 @@ def comparisons(
         having = [i for i, group in enumerate(groups) if all(name in found[place].folders for place in group)]
         if len(having) < 2:
             continue
-        read = {i: [_read(runs[place], found[place].folders[name]) for place in groups[i]] for i in having}
+        read = {i: [read_samplings(runs[place], found[place], name) for place in groups[i]] for i in having}
         sides = {i: whole for i, seeds in read.items() if len(whole := [one for one in seeds if one]) == len(seeds)}
         if len(sides) > 1:
             steps = {i: [found[place].step if name == IN_TRAINING else None for place in groups[i]] for i in sides}
@@ -111,6 +117,10 @@ def _with_inner(folder: Path) -> list[Path]:
     return [folder, *_folders(folder)]
 
 
+def _is_evaluation(folder: Path) -> bool:
+    return (folder / COMPLETIONS).exists()
+
+
 def _steps(folder: Path) -> list[tuple[int, Path]]:
     matches = ((STEP.fullmatch(path.name), path) for path in _folders(folder))
     return sorted((int(match[1]), path) for match, path in matches if match)
@@ -137,6 +147,13 @@ def _is_pair(mean: Any, half: Any) -> bool:
 def _is_logged(run: Run, step: int, summary: Mapping[str, Pair]) -> bool:
     both = [(pair[0], run.curves[key][step]) for key, pair in summary.items() if step in run.curves.get(key, {})]
     return bool(both) and all(abs(mean - value) <= 1e-6 * max(1.0, abs(value)) for mean, value in both)
+
+
+def read_samplings(run: Run, below: Evaluated, name: str) -> Samplings | None:
+    """Return the evaluations of one name below a run; a note in it says what cannot be read."""
+    if name not in below.read:
+        below.read[name] = _read(run, below.folders[name])
+    return below.read[name]
 
 
 def _read(run: Run, folder: Path) -> Samplings | None:

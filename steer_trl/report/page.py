@@ -31,6 +31,7 @@ SCRIPTS = (
     "tokens.js",
     "runs.js",
     "comparison.js",
+    "frontier.js",
     "page.js",
 )
 
