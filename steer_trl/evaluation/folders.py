@@ -1,5 +1,6 @@
 """Evaluations that lie in folders or published files: read again, and held against each other, problem by problem."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +23,7 @@ LONGEST_LINE, MOST_TOKENS = 16 << 20, 10**12  # bytes, tokens of a completion
 KINDS: dict[str, tuple[type, ...]] = {
     "batch": (int,),
     "benchmark": (str,),
-    "id": (str,),
+    "id": (str, int),
     "correct": (bool,),
     "answer": (str, NoneType),
     "vote": (str, NoneType),
@@ -51,15 +52,31 @@ class Evaluation:
         """Benchmark -> metric -> id of a problem -> value.
 
         Raises:
-            `ValueError`: a line of its file is no entry of an evaluation.
+            `ValueError`: a line of its file is no entry of an evaluation, or there are not those that its summary counts.
         """
         path = self.folder / COMPLETIONS
         entries = []
         for number, entry in enumerate(runlog.lines(path, LONGEST_LINE), 1):
             if entry is None or not _is_entry(entry):
                 raise InvalidValueError(f"line {number} of {str(path)!r} is no completion of an evaluation.")
-            entries.append(entry)
+            entries.append(entry | {"id": str(entry["id"])})
+        samples = Counter((entry["benchmark"], entry["id"]) for entry in entries)
+        found = {name: [count for (one, _), count in samples.items() if one == name] for name, _ in samples}
+        if not found or {name: (len(counts), set(counts)) for name, counts in found.items()} != self._sizes():
+            raise InvalidValueError(
+                f"{str(path)!r} does not hold the completions that {SUMMARY} beside it counts: some are missing, "
+                "repeated or of other problems. Evaluate again, with --overwrite true."
+            )
         return per_problem(sorted(entries, key=lambda entry: entry["batch"]))
+
+    def _sizes(self) -> dict[str, tuple[int, set[int]]]:
+        """How many problems and samples of each are in the summary, by benchmark."""
+        path = self.folder / SUMMARY
+        try:
+            summary = runlog.loads(path.read_bytes()) or {}
+            return {name: (one["problems"], {one["samples"]}) for name, one in summary["benchmarks"].items()}
+        except (OSError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidValueError(f"{str(path)!r} is no summary of an evaluation: {error!r}.") from error
 
 
 @dataclass(frozen=True)
