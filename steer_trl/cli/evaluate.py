@@ -83,11 +83,12 @@ def run(args: EvalArguments) -> dict[str, Any]:
         desc = f"Evaluating {name}".strip()
         entries = evaluate(benchmarks, generator, judge, sampling, args.batch_size, records, desc)
         summaries[name] = {"settings": settings} | summarize(entries)
-        results += results_of_summary(summaries[name], benchmarks, sampling)
         if records:
             path = records.write_summary(summaries[name])
             heading = f"{name}\n" if name else ""
             print(f"\n{heading}{table(summaries[name])}\n\nWrote {path}")  # noqa: T201
+        if args.write_card:
+            results += results_of_summary(summaries[name], benchmarks, sampling)
     if args.write_card and state.is_main_process:
         card = Path(args.model_name_or_path, CARD)
         write_results(card, results)
