@@ -1,7 +1,7 @@
 """An evaluation in a few kilobytes: of every problem, how many samples are correct, and how many of these differ.
 
-That is all that avg@k, pass@j and distinct@k depend on, so `steer-trl compare` reads a published file of counts as it
-reads a folder of completions:
+That is all that avg@k, pass@j, cover@t and distinct@k depend on, so `steer-trl compare` reads a published file of
+counts as it reads a folder of completions:
 
     {"start": 0, "seed": 0, "evaluations": {"t1": {"settings": {...}, "benchmarks": {
         "test": {"samples": 16, "ids": ["0", ...], "correct": [3, ...], "distinct": [2, ...]}}}}}
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from steer_trl import runlog
-from steer_trl.evaluation.metrics import pass_at_k
+from steer_trl.evaluation.metrics import values_of_counts
 from steer_trl.exceptions import InvalidValueError
 
 EVALUATIONS = "evaluations"
@@ -41,9 +41,7 @@ def values_of(benchmarks: dict[str, dict[str, Any]]) -> Values:
     found: Values = {}
     for name, counts in benchmarks.items():
         k, ids, correct = counts["samples"], counts["ids"], counts["correct"]
-        metrics = {f"avg@{k}": [count / k for count in correct]}
-        for j in (2**i for i in range(1, k.bit_length())):
-            metrics[f"pass@{j}"] = [pass_at_k(k, count, j) for count in correct]
+        metrics = values_of_counts(k, correct)
         if k > 1:
             metrics[f"distinct@{k}"] = list(map(float, counts["distinct"]))
         found[name] = {metric: dict(zip(ids, values, strict=True)) for metric, values in metrics.items()}
