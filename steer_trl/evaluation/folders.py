@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -47,12 +48,16 @@ class Evaluation:
     folder: Path
     settings: dict[str, Any]
 
+    def is_same(self, other: "Evaluation") -> bool:
+        """Whether both are one evaluation; a published file holds one of each sampling."""
+        return self.folder.resolve() == other.folder.resolve() and self.settings == other.settings
+
     @cached_property
     def values(self) -> dict[str, dict[str, dict[str, float]]]:
         """Benchmark -> metric -> id of a problem -> value.
 
         Raises:
-            `ValueError`: a line of its file is no entry of an evaluation, or there are not those that its summary counts.
+            `ValueError`: a line of its file is no entry of an evaluation, or not all that the summary counts.
         """
         path = self.folder / COMPLETIONS
         entries = []
@@ -60,9 +65,10 @@ class Evaluation:
             if entry is None or not _is_entry(entry):
                 raise InvalidValueError(f"line {number} of {str(path)!r} is no completion of an evaluation.")
             entries.append(entry | {"id": str(entry["id"])})
-        samples = Counter((entry["benchmark"], entry["id"]) for entry in entries)
-        found = {name: [count for (one, _), count in samples.items() if one == name] for name, _ in samples}
-        if not found or {name: (len(counts), set(counts)) for name, counts in found.items()} != self._sizes():
+        samples: dict[str, Counter[str]] = {}
+        for entry in entries:
+            samples.setdefault(entry["benchmark"], Counter())[entry["id"]] += 1
+        if not samples or {name: (len(of), set(of.values())) for name, of in samples.items()} != self._sizes():
             raise InvalidValueError(
                 f"{str(path)!r} does not hold the completions that {SUMMARY} beside it counts: some are missing, "
                 "repeated or of other problems. Evaluate again, with --overwrite true."
@@ -137,10 +143,12 @@ def compare_evaluations(
         paired (`bool`): whether the n-th of both sides belong together; see [`compare_values`].
 
     Raises:
-        `ValueError`: they have not answered the same problems as often, one side has one seed, the other several, or
-            two that are paired are not of the same start and seed.
+        `ValueError`: one is given twice, they have not answered the same problems as often, one side has one seed,
+            the other several, or two that are paired are not of the same start and seed.
     """
     first, *others = [*a, *b]
+    repeated = [one for one, other in combinations([first, *others], 2) if one.is_same(other)][:1]
+    refuse([f"{one.folder} is given twice, and would count as two. Give it once." for one in repeated], "comparison")
     refuse([complaint for other in others for complaint in _other_problems(first, other)], "comparison")
     runs = [[one.run if isinstance(one, Counted) else None for one in side] for side in (a, b)]
     refuse(_pair_complaints(a, b, runs) if paired else [], "comparison")

@@ -121,7 +121,7 @@ def test_what_is_no_comparison_is_refused(tmp_path, other, text):
 
 
 def test_folders_that_cannot_be_compared_are_named(tmp_path):
-    a = write_evaluation(tmp_path / "a", SKILL)
+    a, b, c = (write_evaluation(tmp_path / name, SKILL, seed) for seed, name in enumerate("abc"))
     (tmp_path / "empty").mkdir()
     torn = write_evaluation(tmp_path / "torn", SKILL)
     (torn / "summary.json").unlink()
@@ -135,7 +135,10 @@ def test_folders_that_cannot_be_compared_are_named(tmp_path):
         ([a, named], "both sides must have the same samplings"),
         ([a, named, "--sampling_b", "papers"], "sampling_a and sampling_b must be given both or neither"),
         ([named, named, "--sampling_a", "paper", "--sampling_b", "papers"], "Did you mean 'papers'"),
-        (["--a", a, "--b", a, a], "one seed, or both several, got 1 and 2"),
+        (["--a", a, "--b", b, c], "one seed, or both several, got 1 and 2"),
+        (["--a", a, a, "--b", b, c], r"/a is given twice, and would count as two\. Give it once"),
+        ([a, tmp_path / "empty/../a"], "/a is given twice"),
+        ([named, named, "--sampling_a", "papers", "--sampling_b", "papers"], "/named/papers is given twice"),
     ]
     for arguments, text in wrong:
         with pytest.raises(ValueError, match=text):
@@ -224,7 +227,7 @@ def test_ids_that_are_numbers_are_texts(tmp_path):
         line["id"] = int(line["id"][1:])
     b = write_evaluation(tmp_path / "b", SKILL)
     (b / "completions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert list(read_evaluations(b)[""].values["a"]["avg@4"]) == [str(number) for number in range(59, -1, -1)]
+    assert list(read_evaluations(b)[""].values["a"]["avg@4"]) == [str(number) for number in range(60)]
 
 
 @pytest.mark.parametrize("change", [lambda lines: lines[:-1], lambda lines: [*lines, lines[0]], lambda lines: []])
@@ -234,6 +237,33 @@ def test_an_evaluation_that_has_lost_lines_is_not_compared(tmp_path, change):
     path.write_text("".join(change(path.read_text().splitlines(keepends=True))))
     with pytest.raises(ValueError, match=r"b/completions.jsonl' does not hold the completions that summary.json"):
         main([str(a), str(b)])
+    (b / "completions.jsonl").write_bytes((a / "completions.jsonl").read_bytes())
     (b / "summary.json").write_text("{}")
     with pytest.raises(ValueError, match=r"b/summary.json' is no summary of an evaluation: KeyError"):
         main([str(a), str(b)])
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.json", "must not be written onto or into '.*a.json', which is compared"),
+        ("a/settings.json", "must not be written onto or into '.*a', which is compared"),
+        ("a/new/x.json", "must not be written onto or into '.*a', which is compared"),
+        ("other/summary.json", "is there and is no comparison; it would be lost"),
+        ("other", "other' is a folder. Give a file"),
+    ],
+)
+def test_nothing_is_written_over(tmp_path, path, text):
+    for name in ("a", "b", "other"):
+        write_evaluation(tmp_path / name, SKILL)
+    one = {"evaluations": {"t1": {"settings": {}, "benchmarks": {"test": COUNTS}}}}
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(one))
+    suffix = ".json" if path == "a.json" else ""
+    sides = [str(tmp_path / f"{name}{suffix}") for name in ("a", "b")]
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    with pytest.raises(ValueError, match=text):
+        main([*sides, "--json", str(tmp_path / path)])
+    assert before == {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    for _ in range(2):  # a comparison is written over
+        main([*sides, "--json", str(tmp_path / "new/out.json")])
