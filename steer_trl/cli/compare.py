@@ -9,6 +9,7 @@ models that were sampled at several temperatures.
 """
 
 import json
+import os
 from argparse import SUPPRESS
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -17,20 +18,23 @@ from typing import Any
 
 from pandas import DataFrame
 
+from steer_trl import runlog
 from steer_trl.cli import frontier
 from steer_trl.cli.sentences import Sentences
 from steer_trl.evaluation.comparison import Difference, Interval, explained
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, differing_settings, read_evaluations
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.system import write_whole
+from steer_trl.system import open_regular, write_whole
 from steer_trl.validation import did_you_mean, refuse
+
+COMPARISONS = "comparisons"
 
 
 def main(arguments: list[str]) -> None:
     """Read both sides, print a table for each sampling, and write what it holds to a file if asked to.
 
     Raises:
-        `ValueError`: a folder without an evaluation, or two sides that cannot be compared.
+        `ValueError`: a folder without an evaluation, two sides that cannot be compared, or a file that would be lost.
     """
     parser = Sentences("steer-trl compare", allow_abbrev=False, description=__doc__.split("\n", 1)[0].replace("`", ""))
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help="two folders, A and B")
@@ -44,6 +48,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--help-all", action="help", help=SUPPRESS)
     given = parser.parse_args(arguments)
     sides = _sides(given.folders, given.a, given.b)
+    refuse(output_complaints(given.json, [*sides[0], *sides[1]]), "steer-trl compare")
     chosen = (given.sampling_a, given.sampling_b)
     refuse(frontier.complaints(given), "steer-trl compare")
     if given.frontier:
@@ -72,6 +77,31 @@ def _sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[str], l
     raise InvalidValueError(
         "two sides are needed: steer-trl compare A B, or --a A0 A1 ... --b B0 B1 ... with several seeds."
     )
+
+
+def output_complaints(path: Path | None, inputs: Sequence[str]) -> list[str]:
+    """Complain about a file for the differences that is compared itself, or that is there and holds something else."""
+    if path is None:
+        return []
+    if path.is_dir():
+        return [f"json={str(path)!r} is a folder. Give a file, such as {str(path / 'comparison.json')!r}."]
+    places = [path.resolve(), *path.resolve().parents]
+    complaints = [
+        f"json={str(path)!r} must not be written onto or into {one!r}, which is compared. Give another file."
+        for one in inputs
+        if Path(one).resolve() in places
+    ]
+    if not complaints and os.path.lexists(path) and COMPARISONS not in (_written(path) or {}):
+        complaints.append(f"json={str(path)!r} is there and is no comparison; it would be lost. Give another file.")
+    return complaints
+
+
+def _written(path: Path) -> dict[str, Any] | None:
+    try:
+        with open_regular(path) as file:
+            return runlog.loads(file.read())
+    except OSError:
+        return None
 
 
 def _chosen_complaints(chosen: tuple[str | None, str | None]) -> list[str]:
@@ -138,7 +168,7 @@ def _write(
         for benchmark, metrics in benchmarks.items()
         for metric, found in metrics.items()
     ]
-    text = json.dumps({"a": sides[0], "b": sides[1], "comparisons": entries}, indent=1)
+    text = json.dumps({"a": sides[0], "b": sides[1], COMPARISONS: entries}, indent=1)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, lambda partial: partial.write_text(text + "\n"))
     print(f"Wrote {path}")  # noqa: T201

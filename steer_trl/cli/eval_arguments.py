@@ -11,8 +11,9 @@ from steer_trl.cli.sentences import lacking
 from steer_trl.data.instructions import PAPERS
 from steer_trl.data.loader import argument_complaints
 from steer_trl.evaluation.backends import has_vllm
-from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, benchmark_complaints
+from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, benchmark_complaints, sources_of
 from steer_trl.evaluation.judges import Judge, as_judge
+from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.evaluation.sampling import Sampling, at_temperature, load_samplings
 from steer_trl.evaluation.yaml_files import SUFFIXES, read_names
 from steer_trl.hub.results import card_complaints
@@ -137,13 +138,26 @@ class EvalArguments:
             self.benchmarks
         )
         complaints += card_complaints(self.model_name_or_path) if self.write_card else []
-        refuse(complaints + output_complaints(self.output_dir), "steer-trl eval")
+        complaints += output_complaints(self.output_dir) + self._overwrite_complaints()
+        refuse(complaints, "steer-trl eval")
+
+    def _overwrite_complaints(self) -> list[str]:
+        """Complain about problems that lie where the evaluation of them will be written."""
+        folders = [Path(self.output_dir, name).resolve() for name in self.ways_to_draw]
+        written = [folder / name for folder in folders for name in (SETTINGS, COMPLETIONS, SUMMARY)]
+        return [
+            f"output_dir={self.output_dir!r} must not hold the benchmark {source!r} under this name: the evaluation "
+            "would be written over it. Give another output_dir."
+            for source in sources_of(self.benchmarks)
+            if Path(source).expanduser().resolve() in written
+        ]
 
     def _idle_complaints(self) -> list[str]:
         given = changed(self)
         several = "samplings" if self.samplings else "temperatures" if self.temperatures else ""
         idle = dict.fromkeys(("temperature", "top_p", "top_k"), several) if several else {}
-        idle |= dict.fromkeys(("instruction", "answer_format"), f"judge={self.judge!r}") if self.judge != MATH else {}
+        if self.judge != MATH:
+            idle |= dict.fromkeys(("instruction", "answer_format", "timeout"), f"judge={self.judge!r}")
         return [
             f"{name}={given[name]!r} cannot be combined with {other}, with which it would be ignored. Leave it unset."
             for name, other in idle.items()
@@ -169,7 +183,7 @@ class EvalArguments:
         """Return the judge of what is correct."""
         if self.judge == MATH:
             return as_judge(MathReward(timeout=self.timeout, answer_format=self.answer_format))
-        (function,) = load_rewards([self.judge], {})
+        (function,) = load_rewards([self.judge], {}, field="judge")
         return as_judge(function)
 
 

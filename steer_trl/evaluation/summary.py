@@ -4,6 +4,7 @@
 |---|---|
 | `avg@k` | share of correct samples among k |
 | `pass@j` | probability that one of j samples is correct, j = 2, 4, 8, ... up to k |
+| `cover@t` | share of problems of which at least the share t of the k samples is correct, t = 0.25, 0.5, 0.75 |
 | `maj@k` | probability that the most frequent answer of k is correct |
 | `distinct@k` | how many different correct completions are among k |
 | `unanswered`, `truncated`, `timed_out` | share of samples without an answer, cut off, incorrect at the deadline |
@@ -19,7 +20,7 @@ from typing import Any
 
 from pandas import DataFrame
 
-from steer_trl.evaluation.metrics import majority_vote, mean_and_interval, pass_at_k
+from steer_trl.evaluation.metrics import majority_vote, mean_and_interval, values_of_counts
 
 SHARES = ("unanswered", "truncated", "timed_out")
 Numbers = dict[str, tuple[float, float]]
@@ -81,9 +82,7 @@ def _problems(entries: list[dict[str, Any]]) -> dict[str, list[list[dict[str, An
 def _values(problems: list[list[dict[str, Any]]]) -> dict[str, list[float]]:
     k = len(problems[0])
     num_correct = [sum(sample["correct"] for sample in problem) for problem in problems]
-    values = {f"avg@{k}": [count / k for count in num_correct]}
-    for j in (2**i for i in range(1, k.bit_length())):
-        values[f"pass@{j}"] = [pass_at_k(k, count, j) for count in num_correct]
+    values = values_of_counts(k, num_correct)
     if k > 1:
         values[f"maj@{k}"] = [
             majority_vote([s["vote"] if s["answer"] is not None else None for s in p], [s["correct"] for s in p])

@@ -60,7 +60,8 @@ def results_of_summary(
 def _result(benchmark: Benchmark, metric: str, value: float, sampling: Sampling, **measured: float) -> EvalResult:
     """In the form of `model-index`. A data set is named as the Hub's only where it was loaded from there."""
     on_hub = datasets_on_hub(benchmark.dataset)
-    source = SOURCES.get(benchmark.dataset["source"][0]) if on_hub else None
+    named = benchmark.dataset[0].get("source")
+    source = SOURCES.get(named) if on_hub and isinstance(named, str) else None
     drawn = {name: getattr(sampling, name) for name in ("temperature", "top_p", "max_tokens")}
     counts = {"problems": len(benchmark.dataset), "samples": benchmark.num_samples}
     return EvalResult(

@@ -257,7 +257,7 @@ class SteerGRPOTrainer(GRPOTrainer):
 
         The benchmarks are not for a data set that is given here. With several named ones they come with the first.
         """
-        with self.benchmark_runs.of_evaluation(self, eval_dataset):
+        with self.benchmark_runs.of_evaluation(self, eval_dataset, metric_key_prefix):
             return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:

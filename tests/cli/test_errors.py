@@ -371,7 +371,7 @@ MISTAKES = [
     (evaluate(benchmarks="problems.jsonl@0"), "must have >= 1 samples"),
     (evaluate(benchmarks=["problems.jsonl", "problems.jsonl@2"]), "is named twice"),
     (evaluate(benchmarks="x.parquet@four"), "'x.parquet@four' must be NAME"),
-    (evaluate(benchmarks="aime26"), r"'aime26' is no short name\. Did you mean 'aime2"),
+    (evaluate(benchmarks="aime27"), r"'aime27' is no short name\. Did you mean 'aime2"),
     (evaluate(temperature=-1), "temperature must be in"),
     (evaluate(top_p=0), "top_p must be in"),
     (evaluate(dtype="float8"), "dtype='float8' is unknown"),

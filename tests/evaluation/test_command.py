@@ -165,6 +165,11 @@ def test_any_task_is_evaluated_by_its_own_reward(tiny_folder, tmp_path):
     assert [entry["correct"] for entry in entries] == [reward > 0 for reward in rewards]
 
 
+def test_a_judge_that_cannot_be_used_is_named_by_its_flag(tiny_folder, sums, tmp_path):
+    with pytest.raises(ValueError, match=r"judge='my\.judge' cannot be used"):
+        run(arguments(tiny_folder, tmp_path / "out", f"{sums}@2", judge="my.judge"))
+
+
 def test_each_benchmark_has_its_own_instruction(tiny_folder, sums, tmp_path):
     wordings = tmp_path / "wordings.yaml"
     wordings.write_text("sums: 'Only {problem}'\n")
@@ -206,8 +211,29 @@ def test_the_papers_test_files_ask_each_benchmark_in_their_way(tiny_folder, tmp_
             {"judge": "my.judge", "answer_format": "answer_line"},
             "answer_format='answer_line' cannot be combined with judge",
         ),
+        ({"judge": "my.judge", "timeout": 9.0}, "timeout=9.0 cannot be combined with judge='my.judge'"),
     ],
 )
 def test_settings_that_are_refused(tiny_folder, sums, tmp_path, wrong, message):
     with pytest.raises(ValueError, match=message):
         arguments(tiny_folder, tmp_path / "out", f"{sums}@16", **wrong)
+
+
+@pytest.mark.parametrize("ids", [["c", "d", "same", "same"], [None] * 4, [3, 2, 1, 0]])
+def test_each_row_is_a_problem_whatever_its_id(tiny_folder, tmp_path, ids):
+    path = tmp_path / "task.jsonl"
+    path.write_text("".join(json.dumps({"prompt": f"{i}+1=", "id": name}) + "\n" for i, name in enumerate(ids)))
+    judge = "support.eval_command.accept"
+    for seed in (0, 1):
+        found = run(arguments(tiny_folder, tmp_path / str(seed), f"{path}@2", judge=judge, seed=seed))
+        (row,) = found["benchmarks"].values()
+        assert (row["problems"], row["samples"], row["metrics"]["avg@2"]) == (4, 2, (1.0, 0.0))
+    compare([str(tmp_path / "0"), str(tmp_path / "1")])
+
+
+def test_problems_are_not_written_over(tiny_folder, tmp_path):
+    path = tmp_path / "out/completions.jsonl"
+    path.parent.mkdir()
+    path.write_text('{"prompt": "1+1="}\n')
+    with pytest.raises(ValueError, match=r"must not hold the benchmark .*completions\.jsonl' under this name"):
+        arguments(tiny_folder, tmp_path / "out", str(path), judge="support.eval_command.accept", overwrite=True)

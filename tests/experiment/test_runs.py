@@ -11,6 +11,7 @@ from steer_trl import runlog
 from steer_trl.countdown import COUNTDOWN
 from steer_trl.evaluation.counts import counts_of, values_of
 from steer_trl.evaluation.folders import read_evaluations
+from steer_trl.evaluation.summary import summarize
 from steer_trl.experiment import Experiment, verdicts
 from steer_trl.experiment.results import COLUMNS, Result
 from steer_trl.experiment.runs import SAMPLINGS, START, show
@@ -80,7 +81,7 @@ def evaluation(folder, correct, distinct):
         rows = [row for row in entries(correct, distinct) if sampling != "greedy" or row["sample"] == 0]
         (own / "completions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         (own / "settings.json").write_text("{}")
-        (own / "summary.json").write_text("{}")
+        (own / "summary.json").write_text(json.dumps(summarize(rows)))
     return Result(folder)
 
 

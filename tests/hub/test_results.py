@@ -58,6 +58,14 @@ class TestOfATraining:
         assert (avg.dataset_type, avg.dataset_split) == ("math-ai/aime24", "test")
         assert avg.dataset_revision == source.revision
 
+    @pytest.mark.parametrize("column", [{"prompt": ["a"] * 3}, {"source": [1, 2, 3]}, {"source": [["aime24"]] * 3}])
+    def test_what_is_not_known_of_a_benchmark_of_the_hub_is_left_out(self, column):
+        dataset = Dataset.from_dict(column)
+        dataset.info.homepage = "https://huggingface.co/datasets/org/set"
+        evaluation = BenchmarkEvaluation([Benchmark("aime24", dataset, 2)], judge=len)
+        avg, _ = results_of_log(self.LOG, 10, evaluation)
+        assert (avg.dataset_type, avg.dataset_revision, avg.metric_value) == ("org/set", None, 0.75)
+
     def test_a_file_of_the_same_name_is_not(self):
         avg, _ = results_of_log(self.LOG, 10, self.benchmarks(""))
         assert (avg.dataset_type, avg.dataset_revision) == ("aime24", None)
@@ -125,6 +133,19 @@ class TestOfTheCommand:
             assert f"| sums {value} temperature 1.0, top-p 0.7, 4 tokens |" in card.text
         assert complaints(str(card)) == []
         assert self.without_results((model / "README.md").read_text()) == self.without_results(before)
+
+    def test_a_set_of_the_hub_with_a_judge_of_ones_own(self, model, sums, monkeypatch):
+        rows = {"prompt": ["1+1=", "2+2="]}
+        monkeypatch.setattr(reading, "load_dataset", lambda **_: Dataset.from_dict(rows))  # the Hub is not here
+        evaluate(model, "org/set", judge="support.eval_command.accept")
+        found = [r for r in ModelCard.load(model / "README.md").data.eval_results if r.dataset_type == "org/set"]
+        assert [(r.metric_name, r.metric_value) for r in found] == [("avg@2", 1.0), ("pass@2", 1.0), ("maj@2", 1.0)]
+
+    def test_the_summary_is_there_before_the_card(self, model, sums, monkeypatch):
+        monkeypatch.setattr("steer_trl.cli.evaluate.results_of_summary", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            evaluate(model, sums)
+        assert (model.parent / "eval/summary.json").is_file()
 
     @staticmethod
     def without_results(text):

@@ -10,8 +10,8 @@ from datasets import Dataset
 from support.runs import CHARACTERS, ON_CPU, count_reward
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl.rewards.returned import reward_complaints
 from steer_trl.tiny import tiny_tokenizer
-from steer_trl.trainer.checks.first_rewards import reward_complaints
 
 
 class TestArguments:
@@ -165,7 +165,10 @@ class TestArguments:
 
     def test_what_trl_takes_of_a_reward_function_is_taken(self):
         fine = [[1, None, True], (0.5,), np.ones(2), torch.ones(2), [np.float32(1)], [torch.tensor(1.0)]]
-        assert [reward_complaints("f", result) for result in [*fine, (x for x in [1.0])]] == [[]] * 7
+        sizes = [3, 1, 2, 2, 1, 1, 5]
+        assert [reward_complaints("f", *one) for one in zip([*fine, (x for x in [1.0])], sizes, strict=True)] == [
+            []
+        ] * 7
 
     def test_positional_arguments_and_the_default_configuration(self, model_dir, tokenizer, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
