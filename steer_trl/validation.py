@@ -23,7 +23,10 @@ class Refusal(InvalidValueError):
         else:
             text = "\n".join([f"{subject}: {len(complaints)} problems found.", *complaints])
         super().__init__(text)
-        self.complaints = complaints
+        self.complaints, self.subject = complaints, subject
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.complaints, self.subject), vars(self)  # from a process pool it comes pickled
 
 
 def refuse(complaints: list[str], subject: str) -> None:

@@ -7,6 +7,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import runlog
 from steer_trl.callbacks.alarms import Alarms, guarded
+from steer_trl.callbacks.remarks import remark_other_policies
 from steer_trl.callbacks.run_log import RunLog, description
 from steer_trl.diagnostics import Watch
 from steer_trl.exceptions import InvalidValueError
@@ -53,6 +54,8 @@ class AlarmsCallback(TrainerCallback):
     ) -> None:
         """Begin; a resumed run remembers its log up to its checkpoint."""
         self.on_init_end(args, state, control)  # again, for `add_callback`
+        if state.is_world_process_zero:
+            guarded(remark_other_policies, args, model)
         self._log.on_train_begin(args, state, control, model=model)
         self._alarms.watch = Watch()
         self._alarms.on_train_begin(args, state, control, model=model)

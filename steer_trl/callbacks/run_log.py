@@ -7,6 +7,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import runlog
+from steer_trl.callbacks.checkout import checkout, write_diff
 from steer_trl.redact import changed, defaults, public
 from steer_trl.system import installed
 
@@ -50,7 +51,9 @@ class RunLog(TrainerCallback):
             self._early.append(entry)
 
     def _begin(self, output_dir: str, args: Any, state: TrainerState, model: Any) -> None:
-        runlog.begin(output_dir, state.global_step, self._describe(args, state, model))
+        code, diff = checkout()
+        runlog.begin(output_dir, state.global_step, self._describe(args, state, model) | code)
+        write_diff(output_dir, state.global_step, diff)
 
     def _attempt(self, write: Callable[..., None], *given: Any) -> None:
         try:

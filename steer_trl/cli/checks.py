@@ -54,7 +54,8 @@ def missing_complaints(model: str | None, dataset: list[str] | None, output_dir:
     """Complain about what no run can do without."""
     needed = {
         "model_name_or_path is missing. Give the folder of a saved model, or its name on the Hub.": model,
-        "dataset_name is missing. Give a short name such as dapo-math-17k, a name on the Hub, or a file.": dataset,
+        "dataset_name is missing. Give a short name such as dapo-math-17k, a name on the Hub, or a file.": dataset
+        and all(name.strip() for name in dataset),
         "output_dir is missing. Give the folder that the run is written to.": output_dir,
     }
     return [complaint for complaint, given in needed.items() if not given]
@@ -166,6 +167,7 @@ def _package_complaints(training: SteerGRPOConfig, model: ModelConfig) -> list[s
     wanted = {
         ("use_vllm=True", "vllm", "steer_trl[vllm]"): training.use_vllm,
         ("use_peft=True", "peft", "steer_trl[peft]"): model.use_peft,
+        ("use_liger_kernel=True", "liger_kernel", "liger-kernel"): training.use_liger_kernel,
         ("load_in_4bit or load_in_8bit", "bitsandbytes", "bitsandbytes"): model.load_in_4bit or model.load_in_8bit,
     }
     return [

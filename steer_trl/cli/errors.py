@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -31,6 +32,9 @@ class Failed(SteerError):
     def __init__(self, lines: Sequence[str], code: int = MISUSE) -> None:
         super().__init__("\n".join(lines))
         self.lines, self.code = lines, code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.lines, self.code), vars(self)
 
 
 @contextmanager

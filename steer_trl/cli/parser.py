@@ -1,6 +1,7 @@
 """The parser of every command: the command line over a recipe over the defaults, and a sentence for each mistake."""
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -15,6 +16,8 @@ from steer_trl.cli.sentences import KINDS, Sentences, split_off
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.options.removed import hint
 from steer_trl.validation import refuse
+
+NOT_IN_ENV = re.compile("[\0\ud800-\udfff]")
 
 
 def checkpoint_to_resume(value: str | None) -> str | bool | None:
@@ -119,12 +122,14 @@ def _encoding_complaints(arguments: list[str]) -> list[str]:
 def _environment_complaints(environment: Any, path: str) -> list[str]:
     if not isinstance(environment, Mapping):
         return [f"recipe {path}: env must be a mapping of variables, got {environment!r}."]
-    bad = [name for name in environment if not isinstance(name, str) or not name or "=" in name or "\0" in name]
+    bad = [
+        name for name in environment if not isinstance(name, str) or not name or "=" in name or NOT_IN_ENV.search(name)
+    ]
     complaints = [f"recipe {path}: env must name each variable with a text, got {name!r}." for name in bad]
     return complaints + [
         f"recipe {path}: env: {name} must be a text or a number, got {value!r}."
         for name, value in environment.items()
-        if not isinstance(value, (str, int, float))
+        if not isinstance(value, (str, int, float)) or NOT_IN_ENV.search(str(value))
     ]
 
 

@@ -13,7 +13,8 @@ from steer_trl.rewards import MathReward
 from steer_trl.validation import refuse
 
 MATH = "math"
-FAILURES = (ImportError, AttributeError, TypeError, ValueError, DocstringParsingException, TypeHintParsingException)
+FAILURES = (ImportError, AttributeError, TypeError, ValueError, SyntaxError, OSError)
+FAILURES += (DocstringParsingException, TypeHintParsingException)
 
 
 def load_rewards(names: Sequence[str], math: dict[str, Any], field: str = "reward_funcs") -> list[Any]:

@@ -107,9 +107,12 @@ def trl_complaints(args: GRPOConfig) -> list[str]:
 
 def _tracker_complaints(report_to: Any) -> list[str]:
     """Complain about trackers that are not there; Transformers would once the model is loaded."""
-    names = set(listed(report_to or ())) - {"none", "all"}
+    given = listed(report_to or ())
+    names = set(given) - {"none", "all"}
     here = get_available_reporting_integrations()
     complaints = []
+    if len(given) > 1 and names != set(given):
+        complaints.append(f"report_to={given!r} cannot be used: 'none' and 'all' stand alone. Leave them out.")
     for name in sorted(names - set(here)):
         package = "'steer_trl[trackers]'" if name in IN_EXTRA else "it"
         complaints.append(

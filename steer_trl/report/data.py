@@ -80,6 +80,7 @@ def _run(run: Run, below: Evaluated, budget: int) -> dict[str, Any]:
         "intervals": below.intervals,
         "alarms": [_alarm(alarm) for alarm in run.alarms],
         "looks": looks,
+        "code": run.description.get("code"),
         "notes": notes[:MOST_NOTES] + ([f"And {len(notes) - MOST_NOTES} more."] if len(notes) > MOST_NOTES else []),
     }
 

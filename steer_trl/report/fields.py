@@ -1,5 +1,6 @@
 """A run's `run.json` as the page takes it: each field as it must be and within a size, whoever has edited the file."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ from steer_trl import runlog
 MOST_NAMES, LONGEST_NAME = 50, 80  # of methods, packages
 MOST_RESUMES, MOST_SETTINGS = 20, 600  # a run has 300 settings
 LONGEST_VALUE = 300  # characters
+COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
 def checked(given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -67,6 +69,13 @@ def _steps(value: Any) -> int | None:
     return value if is_number(value) and isinstance(value, int) and 0 < value < 10**15 else None
 
 
+def _code(value: Any) -> str | None:
+    """The commit that a run was started with, in words."""
+    if not isinstance(value, dict) or not COMMIT.fullmatch(str(value.get("commit"))):
+        return None
+    return f"commit {value['commit'][:12]}{', with changes' if value.get('is_changed') is True else ''}"
+
+
 def _settings(value: Any) -> dict[str, Any] | None:
     return dict(list(value.items())[:MOST_SETTINGS]) if isinstance(value, dict) else None
 
@@ -75,6 +84,7 @@ FIELDS: dict[str, Callable[[Any], Any]] = {
     "methods": _names,
     "model": _text,
     "versions": _versions,
+    "code": _code,
     "started": _time,
     "resumed": _resumes,
     "max_steps": _steps,

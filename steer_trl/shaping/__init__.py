@@ -63,7 +63,7 @@ def find_shaper(name: Any) -> type[Shaper]:
         )
     try:
         found = pkgutil.resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, SyntaxError) as error:
         raise InvalidValueError(
             f"advantage_shaping={name!r} cannot be imported: {error}. Put the file where Python finds it, for "
             "instance with PYTHONPATH=. before the command."

@@ -32,6 +32,7 @@ from trl.trainer.grpo_trainer import EnvironmentFactory, RolloutFunc
 from trl.trainer.utils import get_config_model_id
 
 from steer_trl.callbacks.alarms import Alarms
+from steer_trl.callbacks.remarks import remark_other_policies
 from steer_trl.callbacks.run_log import RunLog, is_at_its_end
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics import Watch
@@ -146,6 +147,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         super().__init__(**given)
         if self.shapers:
             remark_experts(self.model.config)
+        if self.is_world_process_zero():
+            remark_other_policies(args, self.model)
         self.add_callback(self.pushes)
         self.add_callback(self.generated)
         if args.terminal_log == "lines":

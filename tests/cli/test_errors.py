@@ -37,6 +37,8 @@ FILES = {
     "kwargs.yaml": "extends: smoke_cpu\nmodel_init_kwargs: x\nlr_scheduler_kwargs: [1]\n",
     "nameless.yaml": "extends: smoke_cpu\nenv: {'': 1}\n",
     "many.yaml": "extends: smoke_cpu\nenv: {A: [1]}\n",
+    "nul.yaml": 'extends: smoke_cpu\nenv: {A: "a\\0"}\n',
+    "half.yaml": 'extends: smoke_cpu\nenv: {"\\uD800": a}\n',
     "reward.yaml": "extends: smoke_cpu\nreward_funcs: maths\n",
     "words.yaml": "extends: smoke_cpu\nreward_funcs: [math, 3]\n",
     "no.yaml": "extends: smoke_cpu\neval_strategy: no\neval_benchmarks: problems.jsonl\n",
@@ -57,6 +59,7 @@ FILES = {
     "engine.yaml": "distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 3\nuse_cpu: true\n",
     "rewards_of_mine.py": "VALUE = 3\ndef reward(completions, **_): return [1.0] * len(completions)\n"
     "def short(completions): return [1.0] * len(completions)\n",
+    "torn_file.py": "def reward(\n",
     "tools_of_mine.py": "def silent(x: str): return x\ndef untyped(x):\n '''Do.\n Args:\n  x: it\n '''\n",
 }
 CARDS = {
@@ -203,6 +206,8 @@ MISTAKES = [
     (train(model_init_kwargs="x"), "model_init_kwargs must be a mapping, .*, got 'x'"),
     (train(config="nameless.yaml"), "recipe nameless.yaml: env must name each variable with a text, got ''"),
     (train(config="many.yaml"), r"recipe many.yaml: env: A must be a text or a number, got \[1\]"),
+    (train(config="nul.yaml"), r"recipe nul.yaml: env: A must be a text or a number, got 'a\\x00'"),
+    (train(config="half.yaml"), r"recipe half.yaml: env must name each variable with a text, got '\\ud800'"),
     (train(config="reward.yaml"), "reward_funcs='maths' cannot be used: it must be 'math' or an import path"),
     (train(config="words.yaml"), r"reward_funcs must be a list of texts, got \['math', 3\]"),
     (train(config="no.yaml"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
@@ -244,6 +249,7 @@ MISTAKES = [
     ),
     (train(num_generations=3), "num_generations=3 must divide the 8 completions of a rollout .* Use 2 or 4 or 8, or"),
     (train(generation_batch_size=8, steps_per_generation=2), "can not be both configured"),
+    (train(report_to=["none", "none"]), r"report_to=\('none', 'none'\) cannot be used: 'none' and 'all' stand alone"),
     (train(report_to="foo"), "report_to='foo' cannot be used"),
     (train(model_license="Apache 2.0"), "model_license must be an identifier"),
     (train(eval_strategy="steps", eval_steps=1), "eval_strategy='steps' needs eval_benchmarks"),
@@ -272,6 +278,8 @@ MISTAKES = [
     (train(lora_r=8), "lora_r=8 cannot be combined with use_peft=False"),
     (train(use_peft="true", lora_target_modules="nosuch"), "nosuch"),
     # The data set.
+    (train(dataset_name=""), "dataset_name is missing. Give"),
+    (train(dataset_name=["problems.jsonl", " "]), "dataset_name is missing. Give"),
     (
         train(dataset_name="dapo-math"),
         r"'dapo-math' is no short name\. Did you mean 'dapo-math-17k'\? Short names are",
@@ -306,6 +314,10 @@ MISTAKES = [
     (train(reward_funcs="nonsense"), "must be 'math' or an import path"),
     (train(reward_funcs="no_such_module.f"), "reward_funcs='no_such_module.f' cannot be used: No module named"),
     (train(reward_funcs="rewards_of_mine.f"), "has no attribute 'f'"),
+    (
+        train(reward_funcs="torn_file.reward"),
+        r"reward_funcs='torn_file.reward' cannot be used: .*\(torn_file.py, line 1",
+    ),
     (train(reward_funcs="rewards_of_mine.VALUE"), "it is a int, no function"),
     (train(reward_funcs="rewards_of_mine.reward"), "prompt_column='prompt' is no column.* with --prompt_column"),
     (
@@ -420,7 +432,9 @@ if not torch.accelerator.is_available():
         (train(accelerate_config="zero3"), "starts 8 processes, one per GPU, and this machine has 0"),
         (train(accelerate_config="ddp", num_processes=2), "starts 2 processes, one per GPU"),
     ]
-for package, setting in {"vllm": {"use_vllm": "true"}, "bitsandbytes": {"load_in_4bit": "true"}}.items():
+PACKAGES = {"vllm": {"use_vllm": "true"}, "bitsandbytes": {"load_in_4bit": "true"}}
+PACKAGES |= {"liger_kernel": {"use_liger_kernel": "true"}}
+for package, setting in PACKAGES.items():
     if find_spec(package) is None:
         MISTAKES.append((train(**setting), f"needs {package}, which is not installed here: pip install"))
 

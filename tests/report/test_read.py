@@ -201,7 +201,9 @@ def test_what_is_no_file_is_named_and_waited_for_by_nobody(tmp_path, name, kind)
 
 
 @pytest.mark.parametrize("garbage", ["Infinity", "NaN", "5", "-1", '"soon"', "[5]", '{"a": NaN}', "9" * 400, "true"])
-@pytest.mark.parametrize("field", ["methods", "model", "versions", "started", "resumed", "max_steps", "settings"])
+@pytest.mark.parametrize(
+    "field", ["methods", "model", "versions", "code", "started", "resumed", "max_steps", "settings"]
+)
 def test_garbage_in_run_json_is_left_out_and_named(tmp_path, field, garbage):
     folder = write_run(tmp_path / "run", steps=3, looks=())
     text = f'{{"methods": ["stare"], "{field}": {garbage}}}'

@@ -129,6 +129,15 @@ def test_a_bad_import_path_is_refused_with_its_reason(name, message):
     assert f"advantage_shaping={name!r}" in str(error.value)
 
 
+def test_a_file_that_is_no_python_is_named_with_its_line(tmp_path, monkeypatch):
+    (tmp_path / "torn_method.py").write_text("class Method(\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"advantage_shaping='torn_method\.Method' cannot .*\(torn_method\.py, line 1\)"
+    ):
+        config("torn_method.Method")
+
+
 @given(SEEDS)
 def test_weights_on_the_advantages_are_weights_on_the_loss(seed):
     batch = random_batch(seed)
