@@ -56,7 +56,7 @@ class Padding:
 
     @cached_property
     def _cuts_left(self) -> bool:
-        """Whether columns before the first token may go: learned positions are absolute, and so are attention's chunks."""
+        """Whether columns before the first token may go: not with learned positions or chunks of attention."""
         text = self._trainer.model.config.get_text_config()
         return bool(getattr(text, "rope_parameters", None)) and not getattr(text, "attention_chunk_size", None)
 
