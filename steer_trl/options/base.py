@@ -112,6 +112,11 @@ class ShapingConfig(GRPOConfig):
         "hold_entropy_final.",
         "[0, 1)",
     )
+    skip_padding: bool | None = option(
+        None,
+        "Compute no padding: a pass sees the columns that have tokens, and the completions of an optimizer step are "
+        "ordered by length. The update is the same but for rounding. Unset: with a method, and not with 'none'.",
+    )
     shaping_options: dict[str, Any] | str | None = option(
         None, "Settings of a custom method; it reads them as self.args.shaping_options."
     )
@@ -121,6 +126,11 @@ class ShapingConfig(GRPOConfig):
         """The methods in use; empty for `"none"`."""
         names = listed(self.advantage_shaping or ())
         return () if names == ("none",) else names
+
+    @property
+    def skips_padding(self) -> bool:
+        """Whether padding is not computed: `skip_padding`, settled."""
+        return bool(self.shaping_names) if self.skip_padding is None else self.skip_padding
 
     @property
     def groups_per_rollout(self) -> int:

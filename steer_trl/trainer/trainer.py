@@ -2,6 +2,7 @@
 
     1  a rollout is written          sampling/       other prompts' groups for those that teach nothing
                                      rollout.py      its score, and the methods that compare completions of a prompt
+                                     padding.py      its completions by length, and passes without padding
     2  a micro-batch is trained on   inputs.py       TRL's dictionary as a `TokenBatch`
                                      step.py         what tokens are compared with, the shaped advantages, the log
                                      tokens/         now and then, what became of single tokens
@@ -48,8 +49,9 @@ from steer_trl.trainer.checks.experts import remark_experts
 from steer_trl.trainer.checks.first_rewards import FirstRewards
 from steer_trl.trainer.checks.preflight import check_trainer_arguments
 from steer_trl.trainer.generated import GeneratedTokens
-from steer_trl.trainer.head_pass import scoring
+from steer_trl.trainer.head_pass import scored_pass
 from steer_trl.trainer.log.start_entropy import StartEntropy
+from steer_trl.trainer.padding import Padding
 from steer_trl.trainer.resume import starting_point
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.sampling.resample import make_sampling
@@ -133,7 +135,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.is_compiled = check_compiled(args, self.shapers, model)
         self.tags = self._tag_names = [*TAGS, *map(short_name, self.shapers)]
         self.alarms, self.sampling = Alarms(Watch()), make_sampling(self, args)
-        self.generated = GeneratedTokens(self)
+        self.generated, self.padding = GeneratedTokens(self), Padding(self, args.skips_padding)
         self.stateful: dict[str, Stateful] = {**self.shapers, **{loop.name: loop for loop in self.loops}}
         self.stateful |= {"alarms": self.alarms.watch, "generated": self.generated}
         self.first_rewards = FirstRewards(self)
@@ -183,6 +185,9 @@ class SteerGRPOTrainer(GRPOTrainer):
         rollout = self.rollouts.finish(rollout, completions_before=self.step.completions_so_far)
         return self.tokens.mark(rollout)
 
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        return self.padding.ordered(super()._prepare_inputs(generation_batch))
+
     # 2  A micro-batch is trained on.
 
     def compute_loss(
@@ -191,6 +196,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         """Compute TRL's loss on shaped advantages; `inputs` is left as it is."""
         with self.step.loss_of(inputs) as copy:
             loss = super().compute_loss(model, copy, return_outputs, num_items_in_batch)
+        self.padding.loss_logged()
         self.sampling.loss_logged(inputs)
         return loss
 
@@ -201,9 +207,9 @@ class SteerGRPOTrainer(GRPOTrainer):
         if is_recorded:
             kwargs["compute_entropy"] = True  # the policy's head computes them anyway; a reference model's cannot
         part = self.rollouts if is_recorded else self.step
-        with scoring(self, part.wants_sensitivities) as score_of:
-            outputs = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
-        part.see(score_of(outputs))
+        forward_pass = super()._get_per_token_logps_and_entropies
+        outputs, score = scored_pass(self, forward_pass, part.wants_sensitivities, model, *args, **kwargs)
+        part.see(score)
         return outputs
 
     # 3  A checkpoint.
