@@ -108,14 +108,14 @@ def at_best_temperature(values: Array, choosing: Array | None = None) -> Array:
     """
     if choosing is not None:
         return values[choosing.mean((1, 2)).argmax()]
-    problems = values.shape[2]
+    by_problem, problems = values.mean(1), values.shape[2]
     rng = np.random.default_rng(0)
     total = np.zeros(values.shape[1:])
     for _ in range(SPLITS):
         order = rng.permutation(problems)
         halves = order[: problems // 2], order[problems // 2 :]
         for judged, chooses in (halves, halves[::-1]):
-            total[:, judged] += values[values[:, :, chooses].mean((1, 2)).argmax()][:, judged]
+            total[:, judged] += values[by_problem[:, chooses].mean(1).argmax()][:, judged]
     return total / SPLITS
 
 

@@ -13,9 +13,11 @@ from steer_trl.cli.arguments import MathArguments
 from steer_trl.cli.compare import main as compare
 from steer_trl.cli.eval_arguments import EvalArguments
 from steer_trl.cli.evaluate import run
+from steer_trl.cli.parser import RecipeParser
 from steer_trl.countdown.task import countdown_reward, problems
 from steer_trl.data.instructions import INSTRUCTIONS, OF_THE_PAPERS, with_instruction
-from steer_trl.evaluation import load_benchmarks
+from steer_trl.evaluation import load_benchmarks, load_samplings
+from steer_trl.evaluation.sampling import at_temperature
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +155,21 @@ def test_one_way_to_draw_among_several_draws_what_it_does_alone(tiny_folder, sum
     assert alone.read_text() == several.read_text()
 
 
+def test_a_sweep_is_several_samplings(tiny_folder, sums, tmp_path):
+    """From the command line and from a recipe, where numbers are none of texts."""
+    recipe = tmp_path / "sweep.yaml"
+    recipe.write_text("temperatures: [0.25, 1, 1.5]\n")
+    needed = ["--model_name_or_path", str(tiny_folder), "--output_dir", str(tmp_path), "--benchmarks", f"{sums}@2"]
+    named = load_samplings(["greedy", "t0.25", "t1", "t1.5"], max_tokens=3072)
+    for words in (["--temperatures", ".25", "1", "1.5"], ["--config", str(recipe)]):
+        (args,) = RecipeParser((EvalArguments,)).parse_args_and_config([*needed, "--samplings", "greedy", *words])
+        assert args.ways_to_draw == named and list(args.ways_to_draw) == list(named)
+    recipe.write_text("temperatures: [a]\n")
+    with pytest.raises(ValueError, match=r"temperatures must be a list of numbers, got \['a'\]"):
+        RecipeParser((EvalArguments,)).parse_args_and_config([*needed, "--config", str(recipe)])
+    assert load_samplings([at_temperature(1e-5)])["t0.00001"].temperature == 1e-5
+
+
 def test_any_task_is_evaluated_by_its_own_reward(tiny_folder, tmp_path):
     path = tmp_path / "task.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in problems("test")[:6]))
@@ -207,6 +224,11 @@ def test_the_papers_test_files_ask_each_benchmark_in_their_way(tiny_folder, tmp_
     [
         ({"samplings": ["greedy"], "temperature": 0.5}, "temperature=0.5 cannot be combined with samplings"),
         ({"samplings": ["gredy"]}, "Did you mean 'greedy'"),
+        ({"temperatures": [0.5], "top_p": 0.9}, "top_p=0.9 cannot be combined with temperatures"),
+        ({"temperatures": [0.0]}, r"temperatures must be in \(0, inf\), got 0.0: greedy has a name"),
+        ({"temperatures": [float("nan")]}, r"temperatures must be in \(0, inf\), got nan"),
+        ({"temperatures": [0.5, 0.5]}, "samplings: 't0.5' is given twice"),
+        ({"temperatures": [1.0], "samplings": ["t1"]}, "samplings: 't1' is given twice"),
         (
             {"judge": "my.judge", "answer_format": "answer_line"},
             "answer_format='answer_line' cannot be combined with judge",
