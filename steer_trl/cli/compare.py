@@ -27,8 +27,6 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.system import open_regular, write_whole
 from steer_trl.validation import did_you_mean, refuse
 
-COMPARISONS = "comparisons"
-
 
 def main(arguments: list[str]) -> None:
     """Read both sides, print a table for each sampling, and write what it holds to a file if asked to.
@@ -91,17 +89,17 @@ def output_complaints(path: Path | None, inputs: Sequence[str]) -> list[str]:
         for one in inputs
         if Path(one).resolve() in places
     ]
-    if not complaints and os.path.lexists(path) and COMPARISONS not in (_written(path) or {}):
+    if not complaints and os.path.lexists(path) and not _is_comparison(path):
         complaints.append(f"json={str(path)!r} is there and is no comparison; it would be lost. Give another file.")
     return complaints
 
 
-def _written(path: Path) -> dict[str, Any] | None:
+def _is_comparison(path: Path) -> bool:
     try:
         with open_regular(path) as file:
-            return runlog.loads(file.read())
+            return {"a", "b"} <= (runlog.loads(file.read()) or {}).keys()
     except OSError:
-        return None
+        return False
 
 
 def _chosen_complaints(chosen: tuple[str | None, str | None]) -> list[str]:
@@ -168,7 +166,7 @@ def _write(
         for benchmark, metrics in benchmarks.items()
         for metric, found in metrics.items()
     ]
-    text = json.dumps({"a": sides[0], "b": sides[1], COMPARISONS: entries}, indent=1)
+    text = json.dumps({"a": sides[0], "b": sides[1], "comparisons": entries}, indent=1)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, lambda partial: partial.write_text(text + "\n"))
     print(f"Wrote {path}")  # noqa: T201
