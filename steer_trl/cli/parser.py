@@ -17,7 +17,7 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.options.removed import hint
 from steer_trl.validation import refuse
 
-NOT_IN_ENV = re.compile("[\0\ud800-\udfff]")
+NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 def checkpoint_to_resume(value: str | None) -> str | bool | None:
@@ -93,6 +93,8 @@ class RecipeParser(Sentences, TrlParser):
     def _kind_complaints(self, name: str, value: Any) -> list[str]:
         """Say what a value of YAML should have been: argparse looks at texts only."""
         kinds = _kinds(self.hints[name])
+        if isinstance(value, str) and NO_TEXT.search(value):
+            return [f"{name} must be a text in UTF-8 without NUL, got {value!r}."]
         if value is not None and kinds - {type(None)} == {str} and not isinstance(value, str):
             return [f"{name} must be a text, got {value!r}. Put it in quotes."]
         what, kind = ("numbers", (int, float)) if list[float] in get_args(self.hints[name]) else ("texts", (str,))
@@ -123,13 +125,13 @@ def _environment_complaints(environment: Any, path: str) -> list[str]:
     if not isinstance(environment, Mapping):
         return [f"recipe {path}: env must be a mapping of variables, got {environment!r}."]
     bad = [
-        name for name in environment if not isinstance(name, str) or not name or "=" in name or NOT_IN_ENV.search(name)
+        name for name in environment if not isinstance(name, str) or not name or "=" in name or NO_TEXT.search(name)
     ]
     complaints = [f"recipe {path}: env must name each variable with a text, got {name!r}." for name in bad]
     return complaints + [
         f"recipe {path}: env: {name} must be a text or a number, got {value!r}."
         for name, value in environment.items()
-        if not isinstance(value, (str, int, float)) or NOT_IN_ENV.search(str(value))
+        if not isinstance(value, (str, int, float)) or NO_TEXT.search(str(value))
     ]
 
 

@@ -55,6 +55,7 @@ INTERVALS = {
     "gradient_accumulation_steps": COUNT,
     "steps_per_generation": COUNT,
     "num_iterations": COUNT,
+    "num_generations": COUNT,
     "max_completion_length": COUNT,
     "num_train_epochs": POSITIVE,
     "temperature": POSITIVE,
@@ -64,6 +65,8 @@ INTERVALS = {
     "epsilon": AMOUNT,
     "epsilon_high": AMOUNT,
     "top_p": SHARE,
+    "top_k": "[-1, inf)",
+    "min_p": "[0, 1]",
     "vllm_gpu_memory_utilization": SHARE,
 }
 

@@ -60,6 +60,9 @@ FILES = {
     "rewards_of_mine.py": "VALUE = 3\ndef reward(completions, **_): return [1.0] * len(completions)\n"
     "def short(completions): return [1.0] * len(completions)\n",
     "torn_file.py": "def reward(\n",
+    "raises.py": "x = 1\n1 / 0\n",
+    "ends.py": "raise SystemExit\n",
+    "cut.yaml": 'extends: smoke_cpu\noutput_dir: "a\\0"\n',
     "tools_of_mine.py": "def silent(x: str): return x\ndef untyped(x):\n '''Do.\n Args:\n  x: it\n '''\n",
 }
 CARDS = {
@@ -207,6 +210,7 @@ MISTAKES = [
     (train(config="nameless.yaml"), "recipe nameless.yaml: env must name each variable with a text, got ''"),
     (train(config="many.yaml"), r"recipe many.yaml: env: A must be a text or a number, got \[1\]"),
     (train(config="nul.yaml"), r"recipe nul.yaml: env: A must be a text or a number, got 'a\\x00'"),
+    (train(config="cut.yaml", output_dir=None), r"output_dir must be a text in UTF-8 without NUL, got 'a\\x00'"),
     (train(config="half.yaml"), r"recipe half.yaml: env must name each variable with a text, got '\\ud800'"),
     (train(config="reward.yaml"), "reward_funcs='maths' cannot be used: it must be 'math' or an import path"),
     (train(config="words.yaml"), r"reward_funcs must be a list of texts, got \['math', 3\]"),
@@ -242,6 +246,9 @@ MISTAKES = [
     (train(max_completion_length=0), "max_completion_length must be in"),
     (train(learning_rate=-1), "learning_rate must be in"),
     (train(max_steps=0), "max_steps must be >= 1, or -1"),
+    (train(num_generations=0), "num_generations must be in \\[1, inf\\), got 0"),
+    (train(min_p=7), "min_p must be in \\[0, 1\\], got 7"),
+    (train(top_k=-7), "top_k must be in \\[-1, inf\\), got -7"),
     (train(num_generations=1), "at least 2 generations"),
     (
         train(per_device_train_batch_size=1, gradient_accumulation_steps=1),
@@ -314,6 +321,8 @@ MISTAKES = [
     (train(reward_funcs="nonsense"), "must be 'math' or an import path"),
     (train(reward_funcs="no_such_module.f"), "reward_funcs='no_such_module.f' cannot be used: No module named"),
     (train(reward_funcs="rewards_of_mine.f"), "has no attribute 'f'"),
+    (train(reward_funcs="raises.f"), r"reward_funcs='raises.f' .*: ZeroDivisionError: .* \(.*raises\.py, line 2\)"),
+    (train(reward_funcs="ends.f"), r"reward_funcs='ends.f' cannot be used: SystemExit: +\(.*ends\.py, line 1\)"),
     (
         train(reward_funcs="torn_file.reward"),
         r"reward_funcs='torn_file.reward' cannot be used: .*\(torn_file.py, line 1",
@@ -365,6 +374,7 @@ MISTAKES = [
     (train(accelerate_config="engine.yaml"), "num_processes=3 must be a multiple of num_machines=2"),
     (train(num_processes=4), "num_processes cannot be used without accelerate_config"),
     (train(accelerate_config="cpu", num_processes="four"), "num_processes must be a whole number >= 1, got 'four'"),
+    (train(accelerate_config="cpu", num_processes=2), "num_processes=2 cannot be .* 'cpu.yaml', which starts one"),
     (train(accelerate_config="cpu", advantage_shaping="ster"), "advantage_shaping='ster' is unknown"),
     (train(accelerate_config="cpu", dataset_name="nope.jsonl"), "there is no such file"),
     (train(accelerate_config="cpu", output_dir="run"), "holds a run"),
