@@ -48,11 +48,11 @@ def main(arguments: list[str]) -> None:
     sides = _sides(given.folders, given.a, given.b)
     refuse(output_complaints(given.json, [*sides[0], *sides[1]]), "steer-trl compare")
     chosen = (given.sampling_a, given.sampling_b)
+    refuse(_chosen_complaints(chosen), "steer-trl compare")
     refuse(frontier.complaints(given), "steer-trl compare")
     if given.frontier:
         frontier.compare(given, sides)
         return
-    refuse(_chosen_complaints(chosen), "steer-trl compare")
     results = {}
     for name, (a, b) in _pairs(sides, chosen).items():
         differences = differing_settings(a, b)

@@ -14,7 +14,7 @@ from steer_trl.evaluation.backends import has_vllm
 from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, benchmark_complaints, sources_of
 from steer_trl.evaluation.judges import Judge, as_judge
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
-from steer_trl.evaluation.sampling import Sampling, at_temperature, load_samplings
+from steer_trl.evaluation.sampling import Sampling, load_samplings
 from steer_trl.evaluation.yaml_files import SUFFIXES, read_names
 from steer_trl.hub.results import card_complaints
 from steer_trl.redact import changed
@@ -54,10 +54,7 @@ class EvalArguments:
     )
     temperatures: list[float] | None = field(
         default=None,
-        metadata={
-            "help": "A sweep, for steer-trl compare --frontier: .25 .5 1 is short for the samplings t0.25 t0.5 "
-            "t1, and can stand beside others."
-        },
+        metadata={"help": "A sweep, for steer-trl compare --frontier: .25 1 stands for the samplings t0.25 t1."},
     )
     max_tokens: int = field(default=3072, metadata={"help": "Tokens at which a completion is cut off."})
     seed: int = field(default=0, metadata={"help": "Seed of the samples."})
@@ -94,6 +91,10 @@ class EvalArguments:
         needed = [field for field in fields(self) if field.default is MISSING and field.default_factory is MISSING]
         empty = [field for field in needed if not getattr(self, field.name)]
         refuse([lacking(f"--{field.name}", field.metadata["help"]) for field in empty], "steer-trl eval")
+        for temperature in self.temperatures or []:
+            named = "greedy, 0, has a name of its own, --samplings greedy"
+            refuse(in_interval("temperatures", temperature, "[0.001, 1000]", named), "steer-trl eval")
+            self.samplings = [*(self.samplings or []), f"t{float(temperature)!r}".removesuffix(".0")]
         complaints = one_of("backend", self.backend, ("auto", "vllm", "transformers"))
         complaints += one_of("dtype", self.dtype, ("auto", "bfloat16", "float16", "float32"))
         if self.backend == "auto":
@@ -130,9 +131,6 @@ class EvalArguments:
                 f"{self.answer_format!r}. Add --answer_format either."
             )
         complaints += self._idle_complaints()
-        for temperature in self.temperatures or []:
-            named = "greedy has a name of its own, --samplings greedy"
-            refuse(in_interval("temperatures", temperature, "(0, inf)", named), "steer-trl eval")
         _ = self.ways_to_draw  # a file that is wrong is refused now
         complaints += model_complaints(self.model_name_or_path, self.model_revision) + benchmark_complaints(
             self.benchmarks
@@ -154,8 +152,7 @@ class EvalArguments:
 
     def _idle_complaints(self) -> list[str]:
         given = changed(self)
-        several = "samplings" if self.samplings else "temperatures" if self.temperatures else ""
-        idle = dict.fromkeys(("temperature", "top_p", "top_k"), several) if several else {}
+        idle = dict.fromkeys(("temperature", "top_p", "top_k"), "samplings") if self.samplings else {}
         if self.judge != MATH:
             idle |= dict.fromkeys(("instruction", "answer_format", "timeout"), f"judge={self.judge!r}")
         return [
@@ -174,9 +171,8 @@ class EvalArguments:
     @cached_property
     def ways_to_draw(self) -> dict[str, Sampling]:
         """How completions are drawn, by name; that of a single way is empty."""
-        names = [*(self.samplings or []), *map(at_temperature, self.temperatures or [])]
-        if names:
-            return load_samplings(names, max_tokens=self.max_tokens, seed=self.seed)
+        if self.samplings:
+            return load_samplings(self.samplings, max_tokens=self.max_tokens, seed=self.seed)
         return {"": Sampling(self.temperature, self.top_p, self.top_k, self.max_tokens, self.seed)}
 
     def load_judge(self) -> Judge:

@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pandas import DataFrame
 
 from steer_trl.evaluation.comparison import Interval, explained
-from steer_trl.evaluation.frontier import (
-    Row,
-    Sides,
-    compare_at_equal_accuracy,
-    compare_best,
-    compare_with_fallback,
-)
+from steer_trl.evaluation.frontier import Row, Sides, compare_at_equal_accuracy, compare_best, compare_with_fallback
 from steer_trl.evaluation.sweeps import read_sides
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.system import write_whole
@@ -42,9 +36,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--validation", metavar="BENCHMARK", help="its problems choose the temperatures")
     about = "another model, or one of each start: 2, 4 or 8 of 16 tries go to it"
     parser.add_argument("--fallback", nargs="+", metavar="FOLDER", help=about)
-    parser.add_argument(
-        "--picture", type=Path, metavar="FILE", help="draw accuracy against pass@k: .png, .svg or .pdf"
-    )
+    about = "draw accuracy against pass@k into this .png, .svg or .pdf"
+    parser.add_argument("--picture", type=Path, metavar="FILE", help=about)
 
 
 def complaints(given: Namespace) -> list[str]:
@@ -83,10 +76,10 @@ def compare(given: Namespace, paths: tuple[list[str], list[str]]) -> None:
             head = HEADS[table].format(k=k, chosen=chosen or "the other half of the problems")
             print(f"{name}: {head}\n{_text(rows, sides.paired)}\n")  # noqa: T201
             entries += [{"benchmark": name, "table": table} | _entry(row) for row in rows]
-        of = tables[BEST][0].difference
-        print(f"Per cent. {explained(of.seeds != (1, 1), sides.paired)}\n")  # noqa: T201
+        several = tables[BEST][0].difference.seeds != (1, 1)
+        print(f"Per cent. {explained(several, sides.paired)}\n")  # noqa: T201
     if given.json is not None:
-        text = json.dumps({"a": paths[0], "b": paths[1], "frontier": entries}, indent=1)
+        text = json.dumps({"a": paths[0], "b": paths[1], "comparisons": entries}, indent=1)
         _write(given.json, lambda partial: partial.write_text(text + "\n"))
     if given.picture is not None:
         names = [f"{side[0]}, ..." if len(side) > 1 else side[0] for side in paths]
@@ -102,14 +95,13 @@ def picture(benchmarks: Mapping[str, Sides], labels: tuple[str, str]) -> "Figure
     from matplotlib.figure import Figure  # not pyplot: the choice of a back end stays the user's
 
     figure = Figure(figsize=(5.2 * len(benchmarks), 4.2), layout="constrained")
-    for axis, (name, sides) in zip(
-        figure.subplots(1, len(benchmarks), squeeze=False)[0], benchmarks.items(), strict=True
-    ):
+    axes = figure.subplots(1, len(benchmarks), squeeze=False)[0]
+    for axis, (name, sides) in zip(axes, benchmarks.items(), strict=True):
         k = sides.a.tries[-1]
         for sweep, label in zip((sides.a, sides.b), labels, strict=True):
-            points = [(100 * x, 100 * y) for x, y in zip(*(sweep.solved(j).mean((1, 2)) for j in (1, k)), strict=True)]
-            axis.plot(*zip(*points, strict=True), marker="o", label=label)
-            for temperature, point in zip(sweep.temperatures, points, strict=True):
+            accuracy, solved = (100 * sweep.solved(tries).mean((1, 2)) for tries in (1, k))
+            axis.plot(accuracy, solved, marker="o", label=label)
+            for temperature, *point in zip(sweep.temperatures, accuracy, solved, strict=True):
                 axis.annotate(f"{temperature:g}", point, textcoords="offset points", xytext=(5, 4), fontsize="x-small")
         axis.set(title=name, xlabel="accuracy of one try, %", ylabel=f"pass@{k}, %")
         axis.grid(alpha=0.3)
@@ -125,16 +117,10 @@ def _cells(row: Row, paired: bool) -> dict[str, str]:
     one = row.difference
     cells = {name.replace("_", " "): str(value) for name, value in row.about.items()}
     if "reached" in row.about:
-        cells |= {
-            "accuracy a": f"{100 * row.about['accuracy_a']:.1f}",
-            "reached": f"{cells['reached']} of {one.seeds[1]}",
-        }
-    cells |= {
-        "A": f"{100 * one.a:.1f}",
-        "B": f"{100 * one.b:.1f}",
-        "B - A": _points((one.low, one.high)),
-        "B is": one.verdict,
-    }
+        accuracy, reached = f"{100 * row.about['accuracy_a']:.1f}", f"{row.about['reached']} of {one.seeds[1]}"
+        cells |= {"accuracy a": accuracy, "reached": reached}
+    cells |= {"A": f"{100 * one.a:.1f}", "B": f"{100 * one.b:.1f}"}
+    cells |= {"B - A": _points((one.low, one.high)), "B is": one.verdict}
     alone = {"over runs": one.paired_by_seed if paired else one.welch, "over starts": one.over_starts}
     return cells | {name: _points(interval) for name, interval in alone.items() if interval}
 

@@ -7,8 +7,6 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.evaluation.yaml_files import SUFFIXES, read_names
 from steer_trl.exceptions import InvalidValueError
@@ -68,11 +66,6 @@ NAMED: dict[str, dict[str, float]] = {
 }
 """Samplings by name: STEER's and STARE's papers', greedy, and temperature 1 of the whole distribution."""
 AT_TEMPERATURE = re.compile(r"t(\d+(?:\.\d+)?)")
-
-
-def at_temperature(temperature: float) -> str:
-    """Return the name of the sampling of the whole distribution at a temperature above 0: `"t0.25"`."""
-    return f"t{np.format_float_positional(temperature, trim='-')}"
 
 
 def load_samplings(names: Sequence[str], **common: Any) -> dict[str, Sampling]:

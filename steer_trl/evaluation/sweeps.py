@@ -42,6 +42,9 @@ def read_sides(
     refuse(_temperature_complaints([*ours, *theirs], 2) + _temperature_complaints(others, 1), "frontier")
     first, *rest = (one for run in [*ours, *theirs, *others] for one in run.values())
     refuse(_question_complaints(first, rest), "frontier")
+    of_a = {one.folder.resolve() for run in ours for one in run.values()}
+    twice = [one.folder for run in theirs for one in run.values() if one.folder.resolve() in of_a]
+    refuse([f"{one} is on both sides. Give two models." for one in twice[:1]], "frontier")
     pairs = [[_start_and_seed(run) for run in side] for side in (ours, theirs)]
     starts = None
     if _are_the_same(*pairs):

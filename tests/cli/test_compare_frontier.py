@@ -41,7 +41,7 @@ def test_the_published_files_give_the_table(tmp_path, capsys):
         ["1", "0.25", "0.25"], ["2", "0.75", "0.75"], ["4", "1.25", "1.0"], ["8", "1.25", "1.0"], ["16", "1.5", "1.25"]
     ]  # fmt: skip
     assert "7 of 9" in shown and "pairs of runs" in shown
-    rows = json.loads(out.read_text())["frontier"]
+    rows = json.loads(out.read_text())["comparisons"]
     assert {row["table"] for row in rows} == {"best temperature", "equal accuracy"} and len(rows) == 13
     assert rows[5]["k"] == "mean" and rows[5]["verdict"] == "higher" and len(rows[5]["over_starts"]) == 2
     assert "<svg" in picture.read_text()
@@ -107,7 +107,7 @@ def test_a_benchmark_chooses_the_temperatures_of_the_others(tmp_path, capsys):
     both = ("test", "val")
     a, b = (published(tmp_path, name, 1, 0, shift, benchmarks=both) for name, shift in (("a", 0), ("b", 0.1)))
     main(["--frontier", "--validation", "val", a, b, "--json", str(tmp_path / "out.json")])
-    rows = json.loads((tmp_path / "out.json").read_text())["frontier"]
+    rows = json.loads((tmp_path / "out.json").read_text())["comparisons"]
     sides = read_sides([a], [b])
     expected = compare_best(sides["test"], sides["val"])
     assert {row["benchmark"] for row in rows} == {"test"} and "chosen on val" in capsys.readouterr().out
@@ -137,6 +137,8 @@ def test_other_problems_and_other_settings_are_refused(tmp_path):
     a, fewer = write_sweep(tmp_path / "a", model="a"), write_sweep(tmp_path / "b", SKILL[:30], model="b")
     with pytest.raises(ValueError, match="must have answered the same problems, as often"):
         main(["--frontier", str(a), str(fewer)])
+    with pytest.raises(ValueError, match="a/t0.5 is on both sides. Give two models."):
+        main(["--frontier", str(a), str(a)])
     single = write_evaluation(tmp_path / "c", SKILL, model="c")
     with pytest.raises(ValueError, match=r"steer-trl eval --temperatures .25 .5 .75 1 1.25 draws them"):
         main(["--frontier", str(a), str(single)])

@@ -17,7 +17,6 @@ from steer_trl.cli.parser import RecipeParser
 from steer_trl.countdown.task import countdown_reward, problems
 from steer_trl.data.instructions import INSTRUCTIONS, OF_THE_PAPERS, with_instruction
 from steer_trl.evaluation import load_benchmarks, load_samplings
-from steer_trl.evaluation.sampling import at_temperature
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +166,6 @@ def test_a_sweep_is_several_samplings(tiny_folder, sums, tmp_path):
     recipe.write_text("temperatures: [a]\n")
     with pytest.raises(ValueError, match=r"temperatures must be a list of numbers, got \['a'\]"):
         RecipeParser((EvalArguments,)).parse_args_and_config([*needed, "--config", str(recipe)])
-    assert load_samplings([at_temperature(1e-5)])["t0.00001"].temperature == 1e-5
 
 
 def test_any_task_is_evaluated_by_its_own_reward(tiny_folder, tmp_path):
@@ -224,9 +222,9 @@ def test_the_papers_test_files_ask_each_benchmark_in_their_way(tiny_folder, tmp_
     [
         ({"samplings": ["greedy"], "temperature": 0.5}, "temperature=0.5 cannot be combined with samplings"),
         ({"samplings": ["gredy"]}, "Did you mean 'greedy'"),
-        ({"temperatures": [0.5], "top_p": 0.9}, "top_p=0.9 cannot be combined with temperatures"),
-        ({"temperatures": [0.0]}, r"temperatures must be in \(0, inf\), got 0.0: greedy has a name"),
-        ({"temperatures": [float("nan")]}, r"temperatures must be in \(0, inf\), got nan"),
+        ({"temperatures": [0.5], "top_p": 0.9}, "top_p=0.9 cannot be combined with samplings"),
+        ({"temperatures": [0.0]}, r"temperatures must be in \[0.001, 1000\], got 0.0: greedy, 0, has a name"),
+        ({"temperatures": [float("nan")]}, r"temperatures must be in \[0.001, 1000\], got nan"),
         ({"temperatures": [0.5, 0.5]}, "samplings: 't0.5' is given twice"),
         ({"temperatures": [1.0], "samplings": ["t1"]}, "samplings: 't1' is given twice"),
         (
