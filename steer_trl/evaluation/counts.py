@@ -6,7 +6,8 @@ counts as it reads a folder of completions:
     {"start": 0, "seed": 0, "evaluations": {"t1": {"settings": {...}, "benchmarks": {
         "test": {"samples": 16, "ids": ["0", ...], "correct": [3, ...], "distinct": [2, ...]}}}}}
 
-A greedy evaluation, of one sample of each problem, has no `distinct`.
+A greedy evaluation, of one sample of each problem, has no `distinct`. A large file has the numbers as digits of a
+text (`0` to `z` for 0 to 35), and of ids that are counted only what they begin with: `"ids": "test-"`.
 """
 
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ from steer_trl.exceptions import InvalidValueError
 
 EVALUATIONS = "evaluations"
 MOST_SAMPLES = 10**6
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 Values = dict[str, dict[str, dict[str, float]]]
 
 
@@ -45,6 +47,27 @@ def values_of(benchmarks: dict[str, dict[str, Any]]) -> Values:
         if k > 1:
             metrics[f"distinct@{k}"] = list(map(float, counts["distinct"]))
         found[name] = {metric: dict(zip(ids, values, strict=True)) for metric, values in metrics.items()}
+    return found
+
+
+def packed(benchmarks: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the counts of every benchmark, each list as a text where it can be one."""
+    found = {}
+    for name, counts in benchmarks.items():
+        prefix = counts["ids"][0].removesuffix("0")
+        is_counted = counts["ids"] == [f"{prefix}{i}" for i in range(len(counts["ids"]))]
+        few = counts["samples"] < len(DIGITS)
+        numbers = {key: counts[key] for key in ("correct", "distinct") if key in counts}
+        texts = {key: "".join(DIGITS[one] for one in column) if few else column for key, column in numbers.items()}
+        found[name] = counts | {"ids": prefix if is_counted else counts["ids"]} | texts
+    return found
+
+
+def _unpacked(counts: dict[str, Any]) -> dict[str, Any]:
+    texts = {key: text for key, text in counts.items() if isinstance(text, str) and key != "ids"}
+    found = counts | {key: [int(digit, len(DIGITS)) for digit in text] for key, text in texts.items()}
+    if isinstance(counts["ids"], str):
+        found["ids"] = [f"{counts['ids']}{i}" for i in range(len(found["correct"]))]
     return found
 
 
@@ -82,7 +105,8 @@ def ids_as_texts(ids: Iterable[Any]) -> list[str]:
 def _checked(sampling: str, benchmarks: dict[str, Any]) -> dict[str, Any]:
     """The counts of every benchmark, ids as texts."""
     found = {}
-    for name, counts in benchmarks.items():
+    for name, packed_counts in benchmarks.items():
+        counts = _unpacked(packed_counts)
         k, correct, ids = counts["samples"], counts["correct"], ids_as_texts(counts["ids"])
         distinct = counts["distinct"] if k != 1 else correct
         numbers = all(map(_is_whole, [k, *correct, *distinct])) and 1 <= k <= MOST_SAMPLES

@@ -137,7 +137,7 @@ def test_other_problems_and_other_settings_are_refused(tmp_path):
     a, fewer = write_sweep(tmp_path / "a", model="a"), write_sweep(tmp_path / "b", SKILL[:30], model="b")
     with pytest.raises(ValueError, match="must have answered the same problems, as often"):
         main(["--frontier", str(a), str(fewer)])
-    with pytest.raises(ValueError, match="a/t0.5 is on both sides. Give two models."):
+    with pytest.raises(ValueError, match=r"a/t0\.5 is on both sides\. Give two models\."):
         main(["--frontier", str(a), str(a)])
     single = write_evaluation(tmp_path / "c", SKILL, model="c")
     with pytest.raises(ValueError, match=r"steer-trl eval --temperatures .25 .5 .75 1 1.25 draws them"):
