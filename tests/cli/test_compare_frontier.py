@@ -74,9 +74,9 @@ def published(folder, name, start, seed, shift, temperatures=(0.5, 1.0), benchma
     path = folder / f"{name}-start{start}-seed{seed}.json"
     counts = {
         temperature: {
-            one: {"samples": 4, "ids": [str(i) for i in range(40)], "distinct": [1] * 40}
-            | {"correct": rng.binomial(4, np.clip(SKILL + shift - 0.1 * temperature, 0, 1)).tolist()}
+            one: {"samples": 4, "ids": [str(i) for i in range(40)], "correct": correct, "distinct": correct}
             for one in benchmarks
+            for correct in [rng.binomial(4, np.clip(SKILL + shift - 0.1 * temperature, 0, 1)).tolist()]
         }
         for temperature in temperatures
     }
@@ -117,7 +117,7 @@ def test_a_benchmark_chooses_the_temperatures_of_the_others(tmp_path, capsys):
 WRONG = [
     (["--validation", "val"], "validation needs --frontier"),
     (["--fallback", "x"], "fallback needs --frontier"),
-    (["--frontier", "--sampling_a", "t1"], "sampling_a cannot be combined with --frontier"),
+    (["--frontier", "--sampling_a", "t1", "--sampling_b", "t1"], "sampling_a cannot be combined with --frontier"),
     (["--frontier", "--picture", "a.txt"], r"picture must end in .png, .svg or .pdf, got 'a.txt'"),
     (
         ["--frontier", "--validation", "tset"],
@@ -137,7 +137,7 @@ def test_other_problems_and_other_settings_are_refused(tmp_path):
     a, fewer = write_sweep(tmp_path / "a", model="a"), write_sweep(tmp_path / "b", SKILL[:30], model="b")
     with pytest.raises(ValueError, match="must have answered the same problems, as often"):
         main(["--frontier", str(a), str(fewer)])
-    with pytest.raises(ValueError, match=r"a/t0\.5 is on both sides\. Give two models\."):
+    with pytest.raises(ValueError, match=r"a/t0.5 is on both sides\. Give two models"):
         main(["--frontier", str(a), str(a)])
     single = write_evaluation(tmp_path / "c", SKILL, model="c")
     with pytest.raises(ValueError, match=r"steer-trl eval --temperatures .25 .5 .75 1 1.25 draws them"):
