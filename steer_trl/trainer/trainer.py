@@ -146,6 +146,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         super().__init__(**given)
         if self.shapers:
             remark_experts(self.model.config)
+        self.add_callback(self.step)
         self.add_callback(self.pushes)
         self.add_callback(self.generated)
         if args.terminal_log == "lines":
