@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from safetensors import SafetensorError
 from tqdm import tqdm
 
 from steer_trl.exceptions import SteerError
@@ -21,7 +22,7 @@ TRACEBACK, FAILURES = "STEER_TRL_TRACEBACK", "STEER_TRL_FAILURES"
 SAID, CRASHED = ".txt", ".crash"
 HINT = f"({TRACEBACK}=1 shows where)"
 # What libraries raise for a wrong input. Others, such as an AttributeError, are crashes.
-OF_LIBRARIES = (ValueError, TypeError, OSError, ImportError, RuntimeError, NotImplementedError)
+OF_LIBRARIES = (ValueError, TypeError, OSError, ImportError, RuntimeError, NotImplementedError, SafetensorError)
 MISUSE, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
 
 
