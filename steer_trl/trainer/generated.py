@@ -27,7 +27,8 @@ class GeneratedTokens(TrainerCallback):
 
     def __init__(self, trainer: GRPOTrainer) -> None:
         self._trainer = trainer
-        self.total, self._share = 0, None
+        self.total = 0
+        self._share: float | None = None  # of the training, when the checkpoint was saved
 
     def counted(self, generate: Generate) -> Generate:
         """Return `generate`, TRL's, with what it writes counted. Collective, as it is."""
@@ -67,7 +68,9 @@ class GeneratedTokens(TrainerCallback):
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """State which levels jump, that fall with the progress, where a resumed training has another length."""
         share = self.progress()
-        for loop in self._trainer.loops if self._share is not None and share < 1 else ():
+        if self._share is None or share == 1:
+            return
+        for loop in self._trainer.loops:
             before, now = loop.level(self._share), loop.level(share)
             if before != now:
                 logger.warning(
