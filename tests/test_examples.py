@@ -197,7 +197,7 @@ def test_two_processes_evaluate_and_keep_the_best_checkpoint(tmp_path, tiny_fold
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"--model_name_or_path": "./nowhere"}, "there is no such folder"),
+        ({"--model_name_or_path": "./nowhere"}, "Repo id must"),
         ({"--dataset_name": "nowhere.parquet"}, "there is no such file"),
         ({"--steer_lambda_min": "0"}, "steer_lambda_min must be in (0, 1], got 0.0"),
         ({"--steer_lamda_min": "0.7"}, "steer_lamda_min"),

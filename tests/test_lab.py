@@ -46,7 +46,7 @@ def test_the_tail_of_a_log_has_its_last_whole_lines(tmp_path):
 def test_a_run_that_fails_says_why(tmp_path):
     experiment = Experiment(COUNTDOWN, tmp_path, num_problems=4)  # there is no start
     experiment.task.write_problems(tmp_path / "problems", 4)
-    with pytest.raises(RuntimeError, match=r"(?s)GRPO failed.*/grpo/output\.txt .*there is no such folder"):
+    with pytest.raises(RuntimeError, match=r"(?s)GRPO failed.*/grpo/output\.txt .*Repo id must"):
         experiment.train("GRPO", {"max_steps": 1})
 
 

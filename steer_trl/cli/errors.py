@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from tqdm import tqdm
 
 from steer_trl.exceptions import SteerError
@@ -22,7 +23,7 @@ TRACEBACK, FAILURES = "STEER_TRL_TRACEBACK", "STEER_TRL_FAILURES"
 SAID, CRASHED = ".txt", ".crash"
 HINT = f"({TRACEBACK}=1 shows where)"
 # What libraries raise for a wrong input. Others, such as an AttributeError, are crashes.
-OF_LIBRARIES = (ValueError, TypeError, OSError, ImportError, RuntimeError, NotImplementedError)
+OF_LIBRARIES = (ValueError, TypeError, OSError, ImportError, RuntimeError, NotImplementedError, SafetensorError)
 MISUSE, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
 
 

@@ -132,9 +132,7 @@ class EvalArguments:
             )
         complaints += self._idle_complaints()
         _ = self.ways_to_draw  # a file that is wrong is refused now
-        complaints += model_complaints(self.model_name_or_path, self.model_revision) + benchmark_complaints(
-            self.benchmarks
-        )
+        complaints += model_complaints(self.model_name_or_path) + benchmark_complaints(self.benchmarks)
         complaints += card_complaints(self.model_name_or_path) if self.write_card else []
         complaints += output_complaints(self.output_dir) + self._overwrite_complaints()
         refuse(complaints, "steer-trl eval")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from trl import GRPOConfig
 
+from steer_trl.redact import defaults
 from steer_trl.validation import each_of, in_interval, listed, one_of
 
 
@@ -25,12 +26,12 @@ def option(default: Any, help: str, within: str | None = None) -> Any:
     return field(default=default, metadata={"help": About(help, within)})
 
 
-def choice(default: str, choices: tuple[str, ...], help: str) -> Any:
+def choice(default: str | None, choices: tuple[str, ...], help: str) -> Any:
     """Make a field that holds one of the `choices`."""
     return field(default=default, metadata={"help": About(help, choices=choices)})
 
 
-def one_or_several(default: str, help: str, choices: tuple[str, ...] = ()) -> Any:
+def one_or_several(default: str | None, help: str, choices: tuple[str, ...] = ()) -> Any:
     """Make a field that holds a text or a list of them; the command line's parser forgets its default otherwise."""
     return field(default_factory=lambda: default, metadata={"help": About(help, choices=choices)})
 
@@ -44,11 +45,14 @@ def choices_of(setting: Field) -> tuple[str, ...]:
 def single_complaints(args: "ShapingConfig") -> list[str]:
     """Complain about each setting that is wrong by itself: outside its interval, or none of its choices."""
     complaints = []
+    usual = defaults(args)
     for setting in fields(args):
         about, value = setting.metadata.get("help"), getattr(args, setting.name)
-        if isinstance(about, About) and about.within and not (value is None and setting.default is None):
+        if value is None and usual[setting.name] is None:
+            continue
+        if isinstance(about, About) and about.within:
             wrong = in_interval(setting.name, value, about.within)
-            if not wrong and setting.type is int and not isinstance(value, int):
+            if not wrong and setting.type in (int, int | None) and not isinstance(value, int):
                 wrong = [f"{setting.name} must be a whole number in {about.within}, got {value!r}."]
             complaints += wrong
         if choices := choices_of(setting):

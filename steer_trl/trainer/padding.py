@@ -42,7 +42,7 @@ FLAGS = {"compute_entropy", "compute_aux_loss"}
 COMPILED_MULTIPLE = 64
 """Columns of a compiled model are a multiple of this, so that few shapes are compiled."""
 
-ForwardPass = Callable[..., tuple[Tensor | None, ...]]
+ForwardPass = Callable[..., tuple[Any, ...]]
 """TRL's forward pass: arguments as TRL's; log-probabilities, entropies `[B, T]`, and whatever else it returns."""
 
 
@@ -109,7 +109,7 @@ class Padding:
         logits_to_keep: int,
         batch_size: int | None = None,
         **inputs: Any,
-    ) -> tuple[Tensor | None, ...]:
+    ) -> tuple[Any, ...]:
         """Return what `forward_pass` does, whose outputs of two dimensions are per token `[B, T]`; 0 at padding."""
         given = {name for name, value in inputs.items() if value is not None} - FLAGS
         if not self._skips(given):

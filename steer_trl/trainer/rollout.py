@@ -35,6 +35,7 @@ class RolloutShaping:
 
     Attributes:
         is_recording (`bool`): whether TRL is writing one, so that a forward pass may be its score.
+        has_finished (`bool`): whether one has been shaped.
         start (`StartEntropy`): the entropy that the run began with.
         rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks, NaN where one could not score.
     """
@@ -47,7 +48,7 @@ class RolloutShaping:
         generated: GeneratedTokens,
         start: StartEntropy,
     ) -> None:
-        self.is_recording, self.start = False, start
+        self.is_recording, self.has_finished, self.start = False, False, start
         self.rewards_per_function = torch.empty(0)
         self._trainer, self._shapers, self._loops, self._generated = trainer, shapers, loops, generated
         self._passes: list[Score] = []
@@ -97,6 +98,7 @@ class RolloutShaping:
         """
         if not self._shapers:
             return rollout
+        self.has_finished = True
         acting = act_on_rollouts(self._shapers)
         compared = self._as_compared(rollout)
         score = self._score_of(rollout, compared, {name for shaper in acting for name in shaper.reads})

@@ -43,7 +43,7 @@ from steer_trl.shaping import make_loops, make_shapers, short_name
 from steer_trl.trainer.benchmarks import BenchmarkRuns, benchmarks_complaints
 from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
-from steer_trl.trainer.checkpoint import Stateful, load_state, save_state
+from steer_trl.trainer.checkpoint import Stateful, load_state, naming_full_disk, save_state
 from steer_trl.trainer.checks.compiled import check_compiled
 from steer_trl.trainer.checks.experts import remark_experts
 from steer_trl.trainer.checks.first_rewards import FirstRewards
@@ -100,7 +100,6 @@ class SteerGRPOTrainer(GRPOTrainer):
     Raises:
         `TypeError`: `args` is a plain `GRPOConfig`.
         `ValueError`: an empty data set, or one without a column that the trainer or a reward function needs.
-        `FileNotFoundError`: `model` is a path that does not exist.
     """
 
     def __init__(
@@ -151,6 +150,7 @@ class SteerGRPOTrainer(GRPOTrainer):
             remark_experts(self.model.config)
         if self.is_world_process_zero():
             remark_other_policies(args, self.model)
+        self.add_callback(self.step)
         self.add_callback(self.pushes)
         self.add_callback(self.generated)
         if args.terminal_log == "lines":
@@ -233,6 +233,7 @@ class SteerGRPOTrainer(GRPOTrainer):
             return super().train(checkpoint, *args, **kwargs)
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
+        self.sampling.read(self._train_sampler)  # here, once: a callback may make another data loader at any time
         first_epoch, first_batch = super()._init_training_state(*args, **kwargs)
         if self._is_spent:
             self.state.max_steps = self.state.global_step
@@ -241,14 +242,14 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         folder = Path(self._get_output_dir(trial=trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
-        if not self.args.save_only_model:
-            save_state(self, self.stateful, folder)
-            self.sampling.save(folder)
-        super()._save_checkpoint(model, trial)
+        with naming_full_disk(folder):
+            if not self.args.save_only_model:
+                save_state(self, self.stateful, folder)
+                self.sampling.save(folder)
+            super()._save_checkpoint(model, trial)
 
     def _get_train_sampler(self, dataset: Any = None) -> Any:
         self._train_sampler = super()._get_train_sampler(dataset)
-        self.sampling.read(self._train_sampler)
         return self._train_sampler
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:

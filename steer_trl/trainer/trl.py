@@ -7,14 +7,14 @@ when TRL changes, it is what has to be read.
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 RewardFunc = str | PreTrainedModel | Callable[..., Sequence[float | None]]
-EvalDataset = (
+EvalDataset: TypeAlias = (
     Dataset | IterableDataset | DatasetDict | IterableDatasetDict | dict[str, Dataset | IterableDataset] | None
 )
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import trl
 
     from steer_trl.config import SteerGRPOConfig
-    from steer_trl.shaping import Shaper
+    from steer_trl.shaping import Loop, Shaper
     from steer_trl.trainer.padding import Padding
 
     class GRPOTrainer(trl.GRPOTrainer):
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
         args: SteerGRPOConfig
         shapers: Mapping[str, Shaper]  # ours
+        loops: list[Loop]  # ours
         tags: list[str]  # ours
         is_compiled: bool  # ours
         padding: "Padding"  # ours

@@ -13,9 +13,10 @@ import yaml
 from huggingface_hub import ModelCard, constants
 from support.hub_server import complaints
 from support.runs import ON_CPU
+from trl import GRPOTrainer
 from trl.trainer.utils import generate_model_card
 
-from steer_trl import SteerGRPOConfig
+from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.hub.card import (
     Run,
     complete_card,
@@ -249,3 +250,16 @@ class TestProgram:
         assert self.run("-c", self.SCRIPT, "sesame") == "None"
         assert self.run("-c", f"import sys; sys.modules['ipykernel'] = sys\n{self.SCRIPT}") == "None"
         assert "Trained in a notebook" in str(card(program=None))
+
+
+def test_the_trainers_arguments_stay_as_they_are_while_trl_drafts(make_trainer, tmp_path, monkeypatch):
+    """A push that ends meanwhile, in another thread, names the folder that it reads."""
+    trainer, seen, draft = make_trainer(SteerGRPOTrainer), [], GRPOTrainer.create_model_card
+
+    def watched(self, **said):
+        draft(self, **said)
+        seen.append(trainer.args.output_dir)
+
+    monkeypatch.setattr(GRPOTrainer, "create_model_card", watched)
+    trainer.create_model_card()
+    assert seen == [str(tmp_path / "run")] and (tmp_path / "run/README.md").exists()

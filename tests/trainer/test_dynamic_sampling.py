@@ -10,6 +10,7 @@ import pytest
 import torch
 from support.groups import Given, brevity, is_correct, is_informative, number, numbered
 from support.runs import OPEN_STARE, Watching, same_parameters
+from transformers import TrainerCallback
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.trainer.inputs import loss_mask
@@ -483,6 +484,18 @@ class TestCheckpoint:
             "prompts that were solved are drawn again: dynamic_sampling_solved_pass_rate is not set now" in caplog.text
         )
         assert any(number(prompt) % 4 == 3 for prompt in resumed.rollout_func.asked[-30:])
+
+    def test_another_data_loader_does_not_begin_anew(self, run, make_trainer):
+        class Peeking(TrainerCallback):
+            def on_step_end(self, *_, **__):
+                next(iter(self.trainer.get_train_dataloader()))
+
+        usual, peeking = run(40, **RESAMPLE), Peeking()
+        arguments = {"rollout_func": Given(), "reward_funcs": is_correct, "train_dataset": numbered(40)}
+        arguments["callbacks"] = [peeking]
+        trainer = peeking.trainer = make_trainer(Watching, trainer_arguments=arguments, **SIZES | RESAMPLE)
+        trainer.train()
+        assert trainer.rollout_func.asked == usual.rollout_func.asked
 
     def test_another_training_begins_anew(self, run):
         trainer = run(40, **RESAMPLE)

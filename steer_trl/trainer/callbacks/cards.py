@@ -1,6 +1,8 @@
 """A card in every folder that is saved: TRL's own, completed by `hub/card.py` with what the trainer knows."""
 
+import copy
 import logging
+import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -8,7 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from accelerate.utils import is_peft_model
-from huggingface_hub import ModelCard
+from huggingface_hub import ModelCard, try_to_load_from_cache
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id
 from transformers import TrainerState
 from trl.trainer.utils import get_config_model_id
 
@@ -19,7 +23,6 @@ from steer_trl.hub.push import Pushes
 from steer_trl.hub.results import CARD, datasets_on_hub
 from steer_trl.shaping import Shaper
 from steer_trl.system import program, write_whole
-from steer_trl.trainer.checks.preflight import is_hub_name
 from steer_trl.trainer.trl import GRPOTrainer
 from steer_trl.validation import listed
 
@@ -71,15 +74,13 @@ class ModelCards:
 
     def _draft(self, run: Run) -> ModelCard:
         """TRL's card. It writes it to `output_dir`, which a push may be reading; so not to ours."""
-        args, output_dir = self._trainer.args, self._trainer.args.output_dir
-        name = (args.hub_model_id or Path(output_dir).absolute().name).split("/")[-1]
+        twin = copy.copy(self._trainer)  # with arguments of its own: another thread may be reading ours
+        twin.args = args = copy.copy(twin.args)
+        name = (args.hub_model_id or Path(args.output_dir).absolute().name).split("/")[-1]
         said = {"model_name": name, "dataset_name": run.datasets[0] if len(run.datasets) == 1 else None} | self._said
         with TemporaryDirectory() as folder:
             args.output_dir = folder
-            try:
-                GRPOTrainer.create_model_card(self._trainer, **said)
-            finally:
-                args.output_dir = output_dir
+            GRPOTrainer.create_model_card(twin, **said)
             draft = ModelCard.load(Path(folder, CARD), ignore_metadata_errors=True)
         ours = ["generated_from_trainer", *self._trainer.tags, *listed(self._said.get("tags", ()))]
         draft.data.tags = list(dict.fromkeys([*ours, *sorted(draft.data.tags)]))  # TRL's are in no order
@@ -109,9 +110,20 @@ class ModelCards:
     def base_model(self) -> tuple[str | None, bool]:
         """The model that the run began from, and whether it is a name on the Hub: a run can make a folder of it."""
         name = get_config_model_id(self._trainer.model.config) or None
-        return name, name is not None and is_hub_name(name)
+        return name, name is not None and _is_on_hub(name)
 
     def _step_of_weights(self) -> int:
         state = self._trainer.state
         best = state.best_global_step if self._trainer.args.load_best_model_at_end else None
         return state.global_step if self._trainer.is_in_train or not best else best
+
+
+def _is_on_hub(model: str) -> bool:
+    """Whether `model` names a model on the Hub, rather than a folder that is on this machine or was."""
+    try:
+        validate_repo_id(model)
+    except HFValidationError:
+        return False
+    if os.path.isdir(model):
+        return False
+    return not os.path.isdir(os.path.dirname(model)) or try_to_load_from_cache(model, "config.json") is not None
