@@ -15,7 +15,6 @@ from trl.trainer.utils import get_config_model_id
 from steer_trl.callbacks.run_log import description
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.card import PICTURE, REPORT, Run, complete_card, draw_entropy, entropy_curve
-from steer_trl.hub.push import Pushes
 from steer_trl.hub.results import CARD, datasets_on_hub
 from steer_trl.shaping import Shaper
 from steer_trl.system import program, write_whole
@@ -34,13 +33,9 @@ class ModelCards:
     """
 
     def __init__(
-        self,
-        trainer: GRPOTrainer,
-        shapers: Mapping[str, Shaper],
-        benchmarks: BenchmarkEvaluation | None,
-        pushes: Pushes,
+        self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], benchmarks: BenchmarkEvaluation | None
     ) -> None:
-        self._trainer, self._shapers, self._benchmarks, self._pushes = trainer, shapers, benchmarks, pushes
+        self._trainer, self._shapers, self._benchmarks = trainer, shapers, benchmarks
         self._said: dict[str, Any] = {}
         self.recipe: dict[str, Any] = {}
 
@@ -57,7 +52,8 @@ class ModelCards:
     def write(self, folder: Path) -> None:
         """Write the card, and the picture of the entropy, to `folder`; not while a push still reads that."""
         trainer = self._trainer
-        is_read = folder == Path(trainer.args.output_dir) and self._pushes.are_running()
+        push = getattr(trainer, "push_in_progress", None)  # which Transformers sets where it pushes
+        is_read = folder == Path(trainer.args.output_dir) and push is not None and not push.is_done()
         if not trainer.is_world_process_zero() or (is_read and not trainer.args.hub_always_push):
             return
         folder.mkdir(parents=True, exist_ok=True)
