@@ -173,7 +173,7 @@ class TestWhole:
         assert "Trained by `hub_run.py`, on 1 process." in card
         assert 'model="tester/whole"' in card and "entropy.png" in card
         assert "apache-2.0, that of the base model's card" in card
-        for text in ("2606.19236", "2402.03300", "vonwerra2020trl", "- Transformers: ", "`count_reward`"):
+        for text in ("2606.19236", "2402.03300", "vonwerra2020trl", "transformers ", "`count_reward`"):
             assert text in card
         (settings,) = [block.split("```")[0] for block in card.split("```yaml\n")[1:]]
         again = SteerGRPOConfig(output_dir="x", use_cpu=True, **yaml.safe_load(settings))

@@ -9,13 +9,12 @@ from datasets import Dataset
 from huggingface_hub import ModelCard
 from support.hub_server import complaints
 from support.runs import ON_CPU, save_tiny_model
-from trl.trainer.utils import generate_model_card
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.cli.main import main
 from steer_trl.data import SOURCES, load_math_dataset, reading
 from steer_trl.evaluation import Benchmark, BenchmarkEvaluation
-from steer_trl.hub.card import Run, complete_card
+from steer_trl.hub.card import Run, make_card
 from steer_trl.hub.results import datasets_on_hub, results_of_log
 
 
@@ -78,9 +77,7 @@ class TestOfATraining:
 
 def trained(log, step, benchmarks):
     """The card of a run."""
-    names = dict.fromkeys(("hub_model_id", "dataset_name", "wandb_url", "trackio_url"))
-    trl = generate_model_card(None, model_name="m", tags=["trl"], trainer_name="GRPO", **names)
-    return complete_card(trl, Run(SteerGRPOConfig("out", **ON_CPU), log=log, step=step, benchmarks=benchmarks))
+    return make_card(Run(SteerGRPOConfig("out", **ON_CPU), log=log, step=step, benchmarks=benchmarks))
 
 
 @pytest.fixture

@@ -1,20 +1,18 @@
-"""A card in every folder that is saved: TRL's own, completed by `hub/card.py` with what the trainer knows."""
+"""A card in every folder that is saved: `hub/card.py` writes what the trainer knows."""
 
 import logging
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from accelerate.utils import is_peft_model
-from huggingface_hub import ModelCard
 from transformers import TrainerState
 from trl.trainer.utils import get_config_model_id
 
 from steer_trl.callbacks.run_log import description
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.hub.card import PICTURE, REPORT, Run, complete_card, draw_entropy, entropy_curve
+from steer_trl.hub.card import PICTURE, REPORT, Run, draw_entropy, entropy_curve, make_card
 from steer_trl.hub.results import CARD, datasets_on_hub
 from steer_trl.shaping import Shaper
 from steer_trl.system import program, write_whole
@@ -61,31 +59,20 @@ class ModelCards:
             run = self._run()
             has_picture = draw_entropy(entropy_curve(run.log), folder / PICTURE)
             has_report = (folder / REPORT).exists()  # where a user has put one: it holds prompts and completions
-            write_whole(folder / CARD, complete_card(self._draft(run), run, has_picture, has_report).save)
+            write_whole(folder / CARD, make_card(run, has_picture, has_report).save)
         except Exception:  # a card must not cost a checkpoint
             logger.warning("The model card of %s could not be written, all else is.", folder, exc_info=True)
 
-    def _draft(self, run: Run) -> ModelCard:
-        """TRL's card. It writes it to `output_dir`, which a push may be reading; so not to ours."""
-        args, output_dir = self._trainer.args, self._trainer.args.output_dir
-        name = (args.hub_model_id or Path(output_dir).absolute().name).split("/")[-1]
-        said = {"model_name": name, "dataset_name": run.datasets[0] if len(run.datasets) == 1 else None} | self._said
-        with TemporaryDirectory() as folder:
-            args.output_dir = folder
-            try:
-                GRPOTrainer.create_model_card(self._trainer, **said)
-            finally:
-                args.output_dir = output_dir
-            draft = ModelCard.load(Path(folder, CARD), ignore_metadata_errors=True)
-        ours = ["generated_from_trainer", *self._trainer.tags, *listed(self._said.get("tags", ()))]
-        draft.data.tags = list(dict.fromkeys([*ours, *sorted(draft.data.tags)]))  # TRL's are in no order
-        return draft
-
     def _run(self) -> Run:
-        trainer = self._trainer
+        trainer, args = self._trainer, self._trainer.args
         (base_model, is_on_hub), datasets = self.base_model, self._said.get("dataset_name")
+        name = args.hub_model_id or Path(args.output_dir).absolute().name
+        tags = ["generated_from_trainer", *trainer.tags, *listed(self._said.get("tags", ()))]
         return Run(
-            args=trainer.args,
+            args=args,
+            name=self._said.get("model_name") or name.split("/")[-1],
+            tags=list(dict.fromkeys(tags)),
+            repository=trainer.hub_model_id,
             base_model=base_model,
             base_is_on_hub=is_on_hub,
             is_adapter=is_peft_model(trainer.model),
