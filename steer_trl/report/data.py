@@ -66,7 +66,7 @@ def _run(run: Run, below: Evaluated, budget: int) -> dict[str, Any]:
         "model": run.description.get("model"),
         "versions": run.description.get("versions", {}),
         "started": run.description.get("started"),
-        "resumed": [step for step, _ in run.description.get("resumed", [])],
+        "resumed": [runlog.step_of(one) for one in run.description.get("resumed", [])],
         "step": run.last_step,
         "max_steps": run.max_steps,
         "status": _status(run, ended),
