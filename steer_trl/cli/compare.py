@@ -24,7 +24,7 @@ from steer_trl.cli.sentences import Sentences
 from steer_trl.evaluation.comparison import Difference, Interval, explained
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, differing_settings, read_evaluations
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.system import open_regular, write_whole
+from steer_trl.system import write_whole
 from steer_trl.validation import did_you_mean, refuse
 
 
@@ -95,11 +95,7 @@ def output_complaints(path: Path | None, inputs: Sequence[str]) -> list[str]:
 
 
 def _is_comparison(path: Path) -> bool:
-    try:
-        with open_regular(path) as file:
-            return {"a", "b"} <= (runlog.loads(file.read()) or {}).keys()
-    except OSError:
-        return False
+    return path.is_file() and {"a", "b"} <= (runlog.loads(path.read_bytes()) or {}).keys()
 
 
 def _chosen_complaints(chosen: tuple[str | None, str | None]) -> list[str]:

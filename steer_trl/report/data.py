@@ -12,7 +12,7 @@ from steer_trl.diagnostics.keys import PANELS, names
 from steer_trl.diagnostics.start import start_entropy
 from steer_trl.report.axes import Axis, axes_of, axes_of_seeds
 from steer_trl.report.evaluations import Evaluated, comparisons, evaluated
-from steer_trl.report.fields import shortened
+from steer_trl.report.fields import code_in_words, shortened
 from steer_trl.report.frontier import frontiers
 from steer_trl.report.methods import sentences_about
 from steer_trl.report.panels import as_drawn
@@ -69,7 +69,7 @@ def _run(run: Run, below: Evaluated, budget: int) -> dict[str, Any]:
         "model": run.description.get("model"),
         "versions": run.description.get("versions", {}),
         "started": run.description.get("started"),
-        "resumed": [step for step, _ in run.description.get("resumed", [])],
+        "resumed": [runlog.step_of(one) for one in run.description.get("resumed", [])],
         "step": run.last_step,
         "max_steps": run.max_steps,
         "status": _status(run, ended),
@@ -80,7 +80,7 @@ def _run(run: Run, below: Evaluated, budget: int) -> dict[str, Any]:
         "intervals": below.intervals,
         "alarms": [_alarm(alarm) for alarm in run.alarms],
         "looks": looks,
-        "code": run.description.get("code"),
+        "code": code_in_words(run.description.get("code")),
         "notes": notes[:MOST_NOTES] + ([f"And {len(notes) - MOST_NOTES} more."] if len(notes) > MOST_NOTES else []),
     }
 

@@ -19,14 +19,10 @@ from steer_trl.evaluation.summary import flat_pairs
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.report.fields import is_number, shortened
 from steer_trl.report.read import CHECKPOINT, Run
-from steer_trl.system import open_regular
 
 IN_TRAINING = "benchmarks"
 STEP = re.compile(r"step-(\d{1,15})")
-LARGEST_SUMMARY, LARGEST_COMPLETIONS = 4 << 20, 256 << 20  # bytes
-MOST_FOLDERS = 1000  # in a folder that are looked into
 MOST_BASELINES = 6  # sides that all others are held against; of more, the first alone
-MOST_ROWS = 400  # of one side against another
 
 Pair = tuple[float, float | None]
 Samplings = Mapping[str, Evaluation]
@@ -107,7 +103,7 @@ def comparisons(
 
 def _folders(folder: Path) -> list[Path]:
     try:
-        return [path for path in sorted(folder.iterdir()) if path.is_dir()][:MOST_FOLDERS]
+        return [path for path in sorted(folder.iterdir()) if path.is_dir()]
     except OSError:
         return []
 
@@ -131,8 +127,7 @@ def _summary(folder: Path) -> dict[str, Pair]:
     found: dict[str, Pair] = {}
     for path in _with_inner(folder):
         try:
-            with open_regular(path / SUMMARY) as file:
-                summary = runlog.loads(file.read(LARGEST_SUMMARY)) or {}
+            summary = runlog.loads((path / SUMMARY).read_bytes()) or {}
             pairs = flat_pairs(summary, "" if path == folder else path.name)
             found |= {f"eval_{key}": (mean, half) for key, (mean, half) in pairs.items() if _is_pair(mean, half)}
         except (OSError, KeyError, TypeError, ValueError, AttributeError):  # what is there is none of ours
@@ -160,8 +155,6 @@ def _read(run: Run, folder: Path) -> Samplings | None:
     try:
         samplings = read_evaluations(folder)
         for one in samplings.values():
-            if (one.folder / COMPLETIONS).stat().st_size > LARGEST_COMPLETIONS:
-                raise InvalidValueError(f"{one.folder / COMPLETIONS} is too large to be compared in a page.")
             _ = one.values  # read now: what cannot be read is a note of this run
     except (InvalidValueError, OSError) as error:
         run.notes.append(shortened(" ".join(str(error).split())))
@@ -190,7 +183,7 @@ def _against(a: Sequence[Samplings], b: Sequence[Samplings]) -> dict[str, Any]:
     except InvalidValueError as error:
         return {"refused": shortened(" ".join(str(error).split()), 600)}
     about = explained(several=(len(a), len(b)) != (1, 1))
-    return {"rows": rows[:MOST_ROWS], "more": len(rows) > MOST_ROWS, "about": about}
+    return {"rows": rows, "about": about}
 
 
 def _samplings(a: Sequence[Samplings], b: Sequence[Samplings]) -> list[str]:

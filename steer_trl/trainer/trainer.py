@@ -38,7 +38,7 @@ from steer_trl.callbacks.run_log import RunLog, is_at_its_end
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.hub.push import Pushes
+from steer_trl.hub.push import pushing
 from steer_trl.shaping import make_loops, make_shapers, short_name
 from steer_trl.trainer.benchmarks import BenchmarkRuns, benchmarks_complaints
 from steer_trl.trainer.callbacks.cards import ModelCards
@@ -142,8 +142,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.rollouts = RolloutShaping(self, self.shapers, self.loops, self.generated, start)
         self.tokens = self.stateful["tokens"] = TokenLog(self, self.rollouts)
         self.step = OptimizerStep(self, self.shapers, self.loops, self.rollouts, self.tokens)
-        self.pushes = Pushes(self)
-        self.cards = ModelCards(self, self.shapers, benchmarks, self.pushes)
+        self.cards = ModelCards(self, self.shapers, benchmarks)
         self._train_sampler: Any = None  # a streamed data set has none
         super().__init__(**given)
         if self.shapers:
@@ -151,7 +150,6 @@ class SteerGRPOTrainer(GRPOTrainer):
         if self.is_world_process_zero():
             remark_other_policies(args, self.model)
         self.add_callback(self.step)
-        self.add_callback(self.pushes)
         self.add_callback(self.generated)
         if args.terminal_log == "lines":
             show_lines(self)
@@ -303,28 +301,11 @@ class SteerGRPOTrainer(GRPOTrainer):
         if _internal_call or not self.args.push_to_hub or folder != self.args.output_dir:  # else the push wrote it
             self.cards.write(Path(folder))
 
-    def init_hf_repo(self, token: str | None = None, **others: Any) -> None:
-        """Make the repository on the Hub if it is not there. Newer Transformers hand over `private` as well.
-
-        Raises:
-            `PushError`: the Hub is not there or refuses; nothing has been trained then.
-        """
-        with self.pushes.making_repository():
-            super().init_hf_repo(token, **others)
-
-    def push_to_hub(
-        self,
-        commit_message: str | None = "End of training",
-        blocking: bool = True,
-        token: str | None = None,
-        revision: str | None = None,
-        **kwargs: Any,
-    ) -> Any:
+    def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
         """Save the model and its card to `output_dir` and upload it; arguments as in [`~transformers.Trainer`].
 
         Raises:
             `PushError`: it did not arrive. Everything is in `output_dir`, and the text has the command that pushes it.
-                With `blocking=False` it is logged instead.
         """
-        with self.pushes.pushing():
-            return self.pushes.watch(super().push_to_hub(commit_message, blocking, token, revision, **kwargs))
+        with pushing(self):
+            return super().push_to_hub(*args, **kwargs)
