@@ -37,8 +37,8 @@ class BenchmarkEvaluation:
         sampling: Sampling | Mapping[str, Sampling] | None = None,
         judge: MathReward | Callable[..., Any] | None = None,
     ) -> None:
-        refuse(name_complaints(sampling) if isinstance(sampling, Mapping) else [], "sampling")
-        self.samplings = dict(sampling) if isinstance(sampling, Mapping) and sampling else {"": sampling or Sampling()}
+        self.samplings = dict(sampling) if isinstance(sampling, Mapping) else {"": sampling or Sampling()}
+        refuse(name_complaints(self.samplings) if isinstance(sampling, Mapping) else [], "sampling")
         self.by_sampling = {name: one_sample_if_greedy(benchmarks, one) for name, one in self.samplings.items()}
         self.judge = as_judge(judge)
 
