@@ -37,8 +37,10 @@ class BenchmarkEvaluation:
         sampling: Sampling | Mapping[str, Sampling] | None = None,
         judge: MathReward | Callable[..., Any] | None = None,
     ) -> None:
-        self.samplings = dict(sampling) if isinstance(sampling, Mapping) else {"": sampling or Sampling()}
-        refuse(name_complaints(self.samplings) if isinstance(sampling, Mapping) else [], "sampling")
+        named: Mapping[str, Sampling] = sampling if isinstance(sampling, Mapping) else {}
+        refuse(name_complaints(named), "sampling")
+        alone = sampling if isinstance(sampling, Sampling) else Sampling()
+        self.samplings = dict(named) or {"": alone}
         self.by_sampling = {name: one_sample_if_greedy(benchmarks, one) for name, one in self.samplings.items()}
         self.judge = as_judge(judge)
 
