@@ -102,8 +102,6 @@ class Watch:
         numbers, since = (from_state(state, name, _are_numbers, "numbers by name") for name in ("numbers", "since"))
         raised = from_state(state, "raised", lambda x: isinstance(x, list), "a list of names")
         self._numbers, self._since, self._raised = dict(numbers), dict(since), set(raised)
-        if "start" in self._numbers:  # as older checkpoints have it
-            self._numbers.setdefault(names.START_ENTROPY, self._numbers.pop("start"))
 
 
 def _are_numbers(value: Any) -> bool:

@@ -429,7 +429,7 @@ class TestCheckpoint:
             self.go_on(make_trainer, tmp_path, 4, rows=40)
         resumed = self.go_on(make_trainer, tmp_path, 4, num_generations=8, per_device_train_batch_size=8)
         assert resumed.state.global_step == 6
-        assert "3 of the 3 groups that waited are dropped: 3 of 4 completions, now num_generations=8." in caplog.text
+        assert "The 3 groups that waited for this rollout are dropped: made with" in caplog.text
         (tmp_path / "run/checkpoint-4/dynamic_sampling.pt").unlink()
         resumed = self.go_on(make_trainer, tmp_path, 4)
         assert "the first 2 rollouts of prompts are assumed to have been used" in caplog.text
@@ -449,7 +449,10 @@ class TestCheckpoint:
 
         run(30, **self.SETTINGS)
         resumed = self.go_on(make_trainer, tmp_path, 4, rewards=fifty)
-        assert "3 of the 3 groups that waited are dropped: 3 scored by ['is_correct'], now ['fifty']." in caplog.text
+        assert (
+            "3 groups that waited for this rollout are dropped: made with {'reward_funcs': ['is_correct']"
+            in caplog.text
+        )
         assert column(resumed, "dynamic_sampling/reward_trained")[-1] == 25
 
     def test_groups_with_log_probabilities_are_dropped_where_there_are_none_now(
@@ -460,7 +463,7 @@ class TestCheckpoint:
 
         run(30, **self.SETTINGS)
         resumed = self.go_on(make_trainer, tmp_path, 4, write=without)
-        assert "are dropped: 3 with log-probabilities of the engine, now without them." in caplog.text
+        assert "are dropped: only some have log-probabilities of the engine." in caplog.text
         assert resumed.state.global_step == 6 and "sampling_per_token_logps" not in resumed.written[0]
 
     SOLVED = SETTINGS | {"dynamic_sampling_solved_pass_rate": 0.6, "max_steps": 10}

@@ -90,7 +90,7 @@ class PromptStream:
             )
         self.passes, self.position = state["passes"], state["position"]
         self._orders, self._order = self._orders_of_passes(), (-1, [])
-        before = state.get("solved", {})  # not in checkpoints of earlier versions
+        before = state["solved"]
         self.solved = {number: prompt for number, prompt in before.items() if prompt == self._identity(number)}
         if others := len(before) - len(self.solved):
             logger.warning(
