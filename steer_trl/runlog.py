@@ -135,6 +135,8 @@ def loads(text: bytes) -> dict[str, Any] | None:
 def _is_deep(value: Any) -> bool:
     level = [value]
     for _ in range(DEEPEST):
+        if not level:
+            return False
         inside = (item for one in level for item in (one.values() if isinstance(one, dict) else one))
         level = [item for item in inside if isinstance(item, (dict, list))]
     return bool(level)

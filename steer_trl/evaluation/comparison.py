@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 
 from steer_trl.validation import refuse
 
@@ -154,12 +154,12 @@ def _decided(difference: float, variance: float, degrees: float) -> tuple[float,
     """Both ends of the 95 % interval of a difference, and the p-value of none."""
     half = _half_width(variance, degrees)
     deviation = math.sqrt(variance)
-    p = 2 * float(stats.t.sf(abs(difference) / deviation, degrees)) if deviation else float(difference == 0)
+    p = 2 * float(stdtr(degrees, -abs(difference) / deviation)) if deviation else float(difference == 0)
     return difference - half, difference + half, p
 
 
 def _half_width(variance: float, degrees: float) -> float:
-    return float(stats.t.ppf((1 + LEVEL) / 2, degrees) * math.sqrt(variance))
+    return float(stdtrit(degrees, (1 + LEVEL) / 2) * math.sqrt(variance))
 
 
 def _satterthwaite(total: float, parts: Sequence[tuple[float, int]]) -> float:
