@@ -32,7 +32,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 
 from steer_trl.validation import refuse
 
@@ -159,12 +159,14 @@ def _complaints(a: Array, b: Array, paired: bool) -> list[str]:
 
 def _decided(difference: float, variance: float, degrees: float, count: int) -> tuple[float, float, float]:
     """Both ends of the 95 % interval of a difference, and the p-value of none; of `count` differences."""
-    deviation, quantile = math.sqrt(variance), (1 + LEVEL) / 2
+    deviation = math.sqrt(variance)
     if deviation <= SAME * abs(difference):
-        half = abs(difference) * (2 * float(stats.binom.ppf(quantile, count, 0.5)) / count - 1)
+        from scipy.stats import binom  # rarely needed, and slow to import
+
+        half = abs(difference) * (2 * float(binom.ppf((1 + LEVEL) / 2, count, 0.5)) / count - 1)
         return difference - half, difference + half, 2.0 ** (1 - count) if difference else 1.0
-    half = float(stats.t.ppf(quantile, degrees)) * deviation
-    return difference - half, difference + half, 2 * float(stats.t.sf(abs(difference) / deviation, degrees))
+    half = float(stdtrit(degrees, (1 + LEVEL) / 2)) * deviation
+    return difference - half, difference + half, 2 * float(stdtr(degrees, -abs(difference) / deviation))
 
 
 def _satterthwaite(total: float, parts: Sequence[tuple[float, int]]) -> float:

@@ -18,8 +18,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from pandas import DataFrame
-
 from steer_trl.evaluation.metrics import majority_vote, mean_and_interval, values_of_counts
 
 SHARES = ("unanswered", "truncated", "timed_out")
@@ -117,6 +115,8 @@ def _average(rows: list[Numbers]) -> Numbers:
 
 def table(summary: dict[str, Any]) -> str:
     """One line per benchmark, in percent ± half width; different correct completions and tokens as numbers."""
+    from pandas import DataFrame  # a second to import, and nothing else here needs it
+
     rows = [["benchmark", "problems", "avg@k", "maj@k", "pass@k", "distinct", *SHARES[:2], "tokens"]]
     for name, row in summary["benchmarks"].items():
         rows.append(_cells(name, str(row["problems"]), row["metrics"], row["samples"]))
