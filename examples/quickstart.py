@@ -12,12 +12,15 @@ constants. Prints one table, and writes a picture and a page with all curves and
 """
 
 import argparse
+import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from lab import Experiment, picture, read_results, side_by_side, table, verdicts
+from lab.countdown import COUNTDOWN
+
 from steer_trl import report
-from steer_trl.countdown import COUNTDOWN
-from steer_trl.experiment import Experiment, picture, read_results, side_by_side, table, verdicts
 
 # 0.3 nats, STARE's target, lies above this model's first entropy; 80 % of that is held instead.
 STARE = {
@@ -54,7 +57,7 @@ def main() -> None:
     parser.add_argument("--output_dir", type=Path, default=Path("runs/quickstart"))
     parser.add_argument("--supervised_steps", type=int, help="optimizer steps before reinforcement learning")
     parser.add_argument("--tokens", type=int, help="tokens that each method generates")
-    parser.add_argument("--num_problems", type=int, help="problems to choose by, and to judge by; by default 400 each")
+    parser.add_argument("--num_problems", type=int, default=400, help="problems to choose by, and to judge by")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     began = time.perf_counter()

@@ -10,9 +10,8 @@ import argparse
 from pathlib import Path
 
 import yaml
-
-from steer_trl.countdown import COUNTDOWN
-from steer_trl.experiment import Experiment, read_results, table, verdicts
+from lab import Experiment, read_results, table, verdicts
+from lab.countdown import COUNTDOWN
 
 ROOT = Path(__file__).parents[1]
 RECIPES = {path.stem: path for path in sorted(ROOT.glob("configs/recipes/methods/*.yaml"))}
@@ -35,7 +34,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=RECIPES, default=list(RECIPES))
     parser.add_argument("--steps", type=int, default=50, help="optimizer steps of each method")
     parser.add_argument("--supervised_steps", type=int, default=1100)
-    parser.add_argument("--num_problems", type=int, help="problems to judge by; by default 400")
+    parser.add_argument("--num_problems", type=int, default=400, help="problems to judge by")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()

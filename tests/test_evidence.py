@@ -105,17 +105,19 @@ def test_the_command_runs_what_is_missing_publishes_it_and_runs_nothing_twice(tm
     words = ["--arms_file", "arms.yaml", "--starts", 3, "--seeds", 1, "--tokens", 5000, "--eval_steps", 2]
     words += ["--start_steps", 2, "--num_problems", 4, "--output_dir", "runs", "--published", "published"]
     run(EVIDENCE, *words, folder=tmp_path)
-    published = {path.name: path for path in (tmp_path / "published/countdown").glob("*.json")}
+    published = {path.name: path for path in (tmp_path / "published/countdown20").glob("*.json")}
     ours = ["grpo-start3-seed1.json", "repo-r-held-at-0.8-start3-seed1.json"]
     assert sorted(published) == [*ours, "start-start3.json"]
     record = json.loads(published[ours[1]].read_text())
     assert (record["arm"], record["start"], record["seed"]) == (HELD, 3, 1)
     assert record["settings"]["hold_entropy"] == 0.8 and record["generated_tokens"] >= 5000
+    assert record["commits"] and record["started"].startswith("20") and record["device"].startswith("cpu")
+    assert (record["resumed"], record["steps"]) == (0, 4)
     assert record["rollouts"]["step"] == [4] and record["rollouts"]["generated_tokens"] == [record["generated_tokens"]]
     assert [step for step, *_ in record["validation"]["accuracy greedy"]] == [0, 2, 4]
     assert [look["step"] for look in record["looks"]] == [1]
     folders = [
-        tmp_path / f"runs/countdown/start-3/{name}/_test" for name in ("grpo_seed_1", "repo_r_held_at_0.8_seed_1")
+        tmp_path / f"runs/countdown20/start-3/{name}/_test" for name in ("grpo_seed_1", "repo_r_held_at_0.8_seed_1")
     ]
     for sampling, samples in {"t1": 16, "greedy": 1}.items():
         sides = [read_evaluations(folder)[sampling] for folder in folders]
@@ -126,13 +128,35 @@ def test_the_command_runs_what_is_missing_publishes_it_and_runs_nothing_twice(tm
         assert compare_evaluations(sides[:1], small[1:])["test"] == counted
         assert not differing_settings(sides, small)
     run(EVIDENCE / "temperatures.py", "--arms", "GRPO", "--starts", 3, "--seeds", 1, *words[-4:], folder=tmp_path)
-    hotter = read_evaluations(tmp_path / "published/countdown/temperatures" / ours[0])
+    hotter = read_evaluations(tmp_path / "published/countdown20/temperatures" / ours[0])
     assert {name: one.settings["sampling"]["temperature"] for name, one in hotter.items()} == dict(
         zip(("t0.25", "t0.5", "t0.75", "t1.25", "t1.5", "t2"), (0.25, 0.5, 0.75, 1.25, 1.5, 2.0), strict=True)
     )
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     run(EVIDENCE, *words, folder=tmp_path)
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_a_sweep_asks_both_splits_at_every_temperature_and_its_file_is_small(tmp_path):
+    (tmp_path / "arms.yaml").write_text(yaml.safe_dump({"GRPO": {"advantage_shaping": "none"}}))
+    words = ["--arms_file", "arms.yaml", "--part", "sweep", "--starts", 3, "--seeds", 1, "--tokens", 5000]
+    words += ["--start_steps", 2, "--num_problems", 12, "--output_dir", "runs", "--published", "published"]
+    words += ["--temperatures", 0.5, 1, "--splits", "validation", "test", "--learning_rates", 1e-3]
+    run(EVIDENCE, *words, folder=tmp_path)
+    path = tmp_path / "published/countdown20/sweep/grpo-rate-0.001-start3-seed1.json"
+    record = json.loads(path.read_text())
+    assert record["settings"]["learning_rate"] == 1e-3 and record["evaluations"].keys() == {"t0.5", "t1"}
+    assert set(record["validation"]) == {"accuracy T=1, of 4", "pass@4 T=1"}
+    (folder,) = tmp_path.glob("runs/countdown20/sweep/start-3/grpo*/_test")
+    whole, small = read_evaluations(folder), read_evaluations(path)
+    for name, one in record["evaluations"].items():
+        assert {split: counts["ids"] for split, counts in one["benchmarks"].items()} == {
+            "validation": "validation-",
+            "test": "test-",
+        }
+        assert one["majority"]["test"].keys() == {"maj@16"}
+        for split, metrics in small[name].values.items():
+            assert metrics == {metric: whole[name].values[split][metric] for metric in metrics}
 
 
 def dealt(folder, arms):

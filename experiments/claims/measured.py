@@ -16,7 +16,7 @@ PLANNED = 3  # seeds of every arm; those with more were undecided, and are looke
 MARGIN = 0.024
 """Nats per token that count as no difference: a fifth of what GRPO loses in a short run."""
 
-sys.path[:0] = [str(ROOT / "experiments" / name) for name in ("first_evidence", "evidence")]
+sys.path[:0] = [str(ROOT / "experiments" / name) for name in ("", "first_evidence", "evidence")]
 import measures  # noqa: E402  # scripts' neighbours, not packages
 import pairs  # noqa: E402
 

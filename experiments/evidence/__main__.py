@@ -5,9 +5,9 @@
     python experiments/evidence --task palindrome:TASK           # another task: a module in experiments/tasks
     cd docs/evidence/countdown && steer-trl compare --a grpo-start*.json --b grpo-dynamic-sampling-start*.json
 
-Every run generates as many tokens. Settings are chosen on the validation split, which is evaluated during the runs;
-the test split is evaluated once, at the end. Each run that has ended is a file in docs/evidence/TASK/, with the
-results of every problem, and is not run again; its model stays in the run's folder.
+Every run generates as many tokens. Settings are chosen on the validation split; the test split is evaluated once, at
+the end. Each run that has ended is a file in docs/evidence/TASK/, with the results of every problem, and is not run
+again; its model stays in the run's folder.
 """
 
 from dataclasses import replace
@@ -17,10 +17,12 @@ from pathlib import Path
 
 import yaml
 from arguments import find_task, parser_of_runs
+from lab import Experiment, side_by_side
+from lab.runs import SAMPLINGS
+from lab.task import SPLITS
 from records import file_of, publish, run_name
 
 from steer_trl.exceptions import CannotContinueError
-from steer_trl.experiment import Experiment, side_by_side
 
 HERE = Path(__file__).parent
 
@@ -34,6 +36,9 @@ def main() -> None:
     parser.add_argument("--eval_steps", type=int, default=160, help="optimizer steps between two evaluations")
     parser.add_argument("--start_steps", type=int, help="of the supervised start; by default the task's")
     parser.add_argument("--num_problems", type=int, help="to choose by, and to judge by; by default all")
+    parser.add_argument("--temperatures", nargs="+", type=float, help="that a model is sampled at when it has ended")
+    parser.add_argument("--splits", nargs="+", default=["test"], choices=SPLITS[1:], help="that it is asked then")
+    parser.add_argument("--learning_rates", nargs="+", type=float, help="every arm at each of them")
     parser.add_argument("--after", help="a task: begin with what its run of the same arm, start and seed ended with")
     given = parser.parse_args()
     task = find_task(given.task)
@@ -43,6 +48,15 @@ def main() -> None:
     if unknown:
         parser.error(f"--arms: {unknown} are not in {arms_file}, which has {list(arms)}")
     published = given.published / task.name / given.part
+    if given.learning_rates:
+        arms = {
+            f"{arm}, rate {rate:g}": settings | {"learning_rate": rate}
+            for arm, settings in arms.items()
+            if arm in (given.arms or arms)
+            for rate in given.learning_rates
+        }
+    names = list(arms) if given.learning_rates else given.arms or list(arms)
+    samplings = [f"t{temperature:g}" for temperature in given.temperatures or ()] or SAMPLINGS
     common = {"max_generated_tokens": given.tokens, "max_steps": 100_000, "eval_steps": given.eval_steps}
     common |= {"save_steps": given.eval_steps}
     experiments = {
@@ -52,6 +66,8 @@ def main() -> None:
             seed=start,
             start_steps=given.start_steps,
             num_problems=given.num_problems,
+            samplings=samplings,
+            splits=given.splits,
         )
         for start in given.starts
     }
@@ -63,16 +79,19 @@ def main() -> None:
         if path.exists():
             return
         settings, begins = common | arms[arm] | {"seed": seed}, {}
+        if given.temperatures:
+            course = f"validation={experiments[start].problems('validation')}@4"
+            begins = {"eval_benchmarks": [course], "eval_samplings": ["t1"]}
         if given.after:
             before = replace(experiments[start], output_dir=given.output_dir / given.after / f"start-{start}")
-            begins = {"model_name_or_path": str(before.folder(name))}
+            begins |= {"model_name_or_path": str(before.folder(name))}
         try:
             experiments[start].train(name, settings | begins)
             publish(path, experiments[start], name, arm, seed, settings)
         except CannotContinueError as error:  # the others are no worse for it
             failures.append(str(error))
 
-    jobs = list(product(given.seeds, given.starts, given.arms or arms))
+    jobs = list(product(given.seeds, given.starts, names))
     missing = {start for seed, start, arm in jobs if not file_of(published, arm, start, seed).exists()}
     side_by_side(partial(make_start, experiments, published), sorted(missing), given.workers)
     side_by_side(run, jobs, given.workers)

@@ -6,16 +6,18 @@ import pkgutil
 import sys
 from pathlib import Path
 
-from steer_trl.experiment import Task
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from lab import Task
 
 ROOT = Path(__file__).parents[2]
-TASKS = ROOT / "experiments/tasks"
+EXPERIMENTS = ROOT / "experiments"
+TASKS = EXPERIMENTS / "tasks"
 
 
 def parser_of_runs(description: str | None) -> argparse.ArgumentParser:
     """A parser that knows task, arms, starts and seeds, and where runs are and are published."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", default="steer_trl.countdown:COUNTDOWN", help="MODULE:NAME of a Task")
+    parser.add_argument("--task", default="lab.countdown:COUNTDOWN", help="MODULE:NAME of a Task")
     parser.add_argument("--arms", nargs="+", help="some of them; by default all")
     parser.add_argument("--starts", nargs="+", type=int, default=[0, 1, 2], help="seeds of the models to begin with")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="seeds of reinforcement learning")
@@ -28,6 +30,7 @@ def parser_of_runs(description: str | None) -> argparse.ArgumentParser:
 def find_task(name: str) -> Task:
     """Import a task, of experiments/tasks too, which the processes that are started can import then."""
     sys.path.insert(0, str(TASKS))
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TASKS), os.environ.get("PYTHONPATH")]))
+    paths = [str(TASKS), str(EXPERIMENTS), os.environ.get("PYTHONPATH")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     task: Task = pkgutil.resolve_name(name)
     return task

@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from controls import controls
 from courses import last_quarter, stopped_early
 from pairs import (
@@ -37,6 +38,7 @@ ROOT = Path(__file__).parents[2]
 EVIDENCE = ROOT / "docs/evidence"
 PAGE, INTRODUCTION = EVIDENCE / "results.md", Path(__file__).with_name("introduction.md")
 
+TASKS = ("countdown", "ordered_palindrome", "palindrome", "shortest_path", "words")
 PARTS = {
     "hands": "Every strength, in the real trainer",
     "statistics": "Which tokens' entropy is held",
@@ -47,7 +49,7 @@ PARTS = {
 def main() -> None:
     """Write the page, one part for each task."""
     parts = [INTRODUCTION.read_text().strip()]
-    for folder in sorted(path for path in EVIDENCE.iterdir() if path.is_dir()):
+    for folder in (EVIDENCE / task for task in TASKS):
         published = load(folder)
         arms = {arm: runs for arm, runs in published.items() if arm in PROTOCOL}
         tables = [ends(arms), differences(arms), by_start(arms), held(arms)]

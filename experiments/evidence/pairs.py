@@ -6,9 +6,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
+from lab.results import COLUMNS
+
 from steer_trl.evaluation.comparison import Difference
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, read_evaluations
-from steer_trl.experiment.results import COLUMNS
 
 BASELINE = "GRPO, dynamic sampling"
 JUDGED = ("constant level", "falling level")
@@ -21,7 +22,7 @@ PRIMARY = {
     "accuracy, temperature 1": "accuracy T=1",
     "pass@16, temperature 1": "pass@16 T=1",
 }
-"""What the page calls a measure, and what `steer_trl.experiment` calls it."""
+"""What the page calls a measure, and what `lab` in experiments calls it."""
 SECONDARY = {"accuracy, greedy": "accuracy greedy", "distinct, temperature 1": "distinct@16 T=1"}
 LAST = 10
 """Rollouts over which the final entropy is averaged."""

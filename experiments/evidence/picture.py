@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from lab.results import smoothed
 from matplotlib.figure import Figure
-
-from steer_trl.experiment.results import smoothed
 
 ENTROPY = "Policy entropy"
 POINTS = 17

@@ -1,21 +1,25 @@
-"""What is published of a run, for others to stand beside: its settings, the counts of every test problem, its course.
+"""What is published of a run, for others to stand beside: its settings, the counts of every problem, its course.
 
 `steer-trl compare` reads the file as it reads the run's evaluation.
 """
 
 import json
+import platform
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from itertools import chain, pairwise
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from lab import Experiment
+from lab.results import COLUMNS, Result
+from lab.runs import COMMITS
+
 from steer_trl import runlog
-from steer_trl.evaluation.counts import EVALUATIONS, counts_of
+from steer_trl.evaluation.counts import EVALUATIONS, counts_of, packed
 from steer_trl.evaluation.folders import Evaluation
-from steer_trl.experiment import Experiment
-from steer_trl.experiment.results import COLUMNS, Result
 from steer_trl.system import write_whole
 
 QUADRANTS = ("positive_surprising", "positive_expected", "negative_surprising", "negative_expected")
@@ -26,6 +30,8 @@ OF_ROLLOUT = (
 )
 OF_STEP = ("entropy", "clip_ratio/low_mean", "clip_ratio/high_mean", "shaping/weight_mean", "shaping/relative_change")
 """Averaged over the steps of a rollout."""
+COURSE = COLUMNS | {"accuracy T=1, of 4": ("t1", "avg@4"), "pass@4 T=1": ("t1", "pass@4")}
+"""What is measured on the way; a sweep's runs have the last two only."""
 
 
 def file_of(folder: Path, arm: str, start: int, seed: int | None = None) -> Path:
@@ -40,11 +46,19 @@ def run_name(arm: str, seed: int) -> str:
 
 
 def counts_by_sampling(evaluations: Mapping[str, Evaluation]) -> dict[str, Any]:
-    """What is published of evaluations: the question, and the counts of every problem."""
+    """What is published of evaluations: the question, the counts of every problem, and the mean of maj@k."""
     return {
-        sampling: {"settings": _public(one.settings), "benchmarks": counts_of(one.values)}
+        sampling: {
+            "settings": _public(one.settings),
+            "benchmarks": packed(counts_of(one.values)),
+            "majority": {name: _majority(metrics) for name, metrics in one.values.items()},
+        }
         for sampling, one in evaluations.items()
     }
+
+
+def _majority(metrics: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    return {key: round(mean(each.values()), 5) for key, each in metrics.items() if key.startswith("maj@")}
 
 
 def publish(
@@ -64,15 +78,28 @@ def publish(
         rollouts = _rollouts(result.log)
         columns = {key: [rollout.get(key) for rollout in rollouts] for key in dict.fromkeys(chain(*rollouts))}
         description = runlog.read_description(result.folder / runlog.LOGS)
+        started = datetime.fromtimestamp(description["started"], UTC)
         record |= {
             "versions": description.get("versions"),
+            "commits": (result.folder / COMMITS).read_text().split(),
+            "started": started.isoformat(timespec="seconds"),
+            "resumed": len(description["resumed"]),
+            "device": _processor(),
+            "steps": columns["step"][-1],
             "seconds": round(result.seconds),
             "generated_tokens": columns["generated_tokens"][-1],
-            "validation": {column: result.validation(*metric) for column, metric in COLUMNS.items()},
+            "validation": {column: course for column, of in COURSE.items() if (course := result.validation(*of))},
             "looks": _looks(result.log),
             "rollouts": columns,
         }
     write_record(path, record)
+
+
+def _processor() -> str:
+    """The model of this machine's processor, where Linux tells it."""
+    path = Path("/proc/cpuinfo")
+    models = re.findall(r"model name\s*: (.+)", path.read_text()) if path.exists() else []
+    return f"cpu: {models[0] if models else platform.machine()}"
 
 
 def write_record(path: Path, record: dict[str, Any]) -> None:

@@ -17,14 +17,14 @@ from statistics import mean
 
 import numpy as np
 from arguments import find_task, parser_of_runs
+from lab import Experiment, side_by_side
+from lab.runs import ENVIRONMENT, TEST_RECIPE
 from records import counts_by_sampling, file_of, run_name, write_record
 from scipy import stats
 
 from steer_trl.evaluation.counts import EVALUATIONS
 from steer_trl.evaluation.folders import read_evaluations
 from steer_trl.evaluation.summary import markdown_table
-from steer_trl.experiment import Experiment, side_by_side
-from steer_trl.experiment.runs import ENVIRONMENT, TEST_RECIPE
 
 FOLDER = "temperatures"
 OTHERS = ("t0.25", "t0.5", "t0.75", "t1.25", "t1.5", "t2")

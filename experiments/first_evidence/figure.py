@@ -1,12 +1,14 @@
 """The picture of the published runs: entropy, accuracy and pass@16 over the tokens of all rollouts."""
 
+import sys
 from pathlib import Path
 from statistics import mean
 
 from matplotlib.figure import Figure
 from measures import Run, course, load
 
-from steer_trl.experiment.results import smoothed
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from lab.results import smoothed
 
 DRAWN = (
     "GRPO",

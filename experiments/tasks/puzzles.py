@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
+from lab import Task
 from trl import SFTConfig, SFTTrainer
 
 from steer_trl.cli.parser import RecipeParser
 from steer_trl.countdown.model import BATCH_SIZE, StartArguments
-from steer_trl.experiment import Task
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 HELD_OUT = 400  # problems to choose by, and as many to judge by

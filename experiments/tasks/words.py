@@ -13,11 +13,10 @@ from collections import defaultdict
 from functools import cache
 from typing import Any
 
+from lab import Task
 from puzzles import Puzzle
 from reasoning_gym.data import read_data_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
-
-from steer_trl.experiment import Task
 
 MODEL = os.environ.get("WORDS_MODEL", "HuggingFaceTB/SmolLM2-135M-Instruct")
 LETTERS, SHORTEST, LONGEST = 3, 4, 8

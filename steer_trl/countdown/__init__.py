@@ -7,15 +7,3 @@ policy that collapses on one of them loses something that can be counted.
     model.py      a Qwen2 made from scratch, and its supervised start; a command
     __main__.py   the problems and the start in a folder, for the recipe `countdown`
 """
-
-from steer_trl.countdown.task import problems
-from steer_trl.experiment.task import Task
-
-COUNTDOWN = Task(
-    name="countdown",
-    problems=problems,
-    judge="steer_trl.countdown.task.countdown_reward",
-    recipe="countdown",
-    start="steer_trl.countdown.model",
-    start_steps=650,
-)

@@ -1,7 +1,8 @@
 """Problems such as `3 5 7>26:`, solved by steps such as `3*7=21;21+5=26`.
 
-Three numbers from 1 to 12, each used once; `+`, `-` and `*`; every value between 0 and 99; at least four different
-correct solutions, so that there is diversity to lose.
+Three numbers from 1 to 20, each used once; `+`, `-` and `*`; every value between 0 and 99; at least four different
+correct solutions, so that there is diversity to lose. The splits have no three numbers in common: what is solved in
+one that was not trained on was not learned by heart with another target.
 """
 
 import operator
@@ -15,11 +16,12 @@ from typing import Any
 
 from steer_trl.validation import one_of, refuse
 
-LARGEST_NUMBER, LARGEST_VALUE, FEWEST_SOLUTIONS = 12, 99, 4
+LARGEST_NUMBER, LARGEST_VALUE, FEWEST_SOLUTIONS = 20, 99, 4
 OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 CHARACTERS = "0123456789+-*=;>: "
 MAX_COMPLETION_TOKENS = 18
-SPLITS = {"validation": slice(0, 400), "test": slice(400, 800), "train": slice(800, None)}
+SPLITS = {"validation": 800, "test": 2000, "train": None}
+"""Problems of each; all that are left to train on."""
 _STEP = re.compile(r"(\d{1,2})([+*-])(\d{1,2})=(\d{1,2})", re.ASCII)
 
 
@@ -38,7 +40,7 @@ def walks(values: tuple[int, ...]) -> Iterator[tuple[str, int]]:
 
 @cache
 def all_problems() -> dict[str, list[str]]:
-    """All 2,466 problems, as prompts with the numbers in ascending order, with their distinct correct solutions."""
+    """All 8,360 problems, as prompts with the numbers in ascending order, with their distinct correct solutions."""
     problems: dict[str, dict[str, None]] = {}
     for numbers in combinations_with_replacement(range(1, LARGEST_NUMBER + 1), 3):
         for steps, target in walks(numbers):
@@ -68,11 +70,28 @@ def countdown_reward(prompts: list[str], completions: list[str], **_: Any) -> li
 
 
 @cache
+def _splits() -> dict[str, list[dict[str, str]]]:
+    rng = random.Random(0)
+    of_numbers: dict[str, list[str]] = {}
+    for prompt in all_problems():
+        of_numbers.setdefault(prompt.split(">")[0], []).append(prompt)
+    groups = list(of_numbers.values())
+    rng.shuffle(groups)
+    found = {}
+    for split, count in SPLITS.items():
+        prompts: list[str] = []
+        while groups and (count is None or len(prompts) < count):
+            prompts += groups.pop()
+        rng.shuffle(prompts)
+        found[split] = [{"id": f"{split}-{i}", "prompt": _reordered(p, rng)} for i, p in enumerate(prompts[:count])]
+    return found
+
+
 def problems(split: str) -> list[dict[str, str]]:
     """Return the problems of a split, as rows with an `id` and a `prompt` whose numbers are in random order.
 
-    All problems are shuffled once, always alike, and cut: 400 to choose by, 400 to judge by, 1,666 to train on. A
-    problem, which is its numbers in any order and its target, is in one split only.
+    The sets of three numbers are shuffled once, always alike, and dealt with all of their targets: 800 problems to
+    choose by, 2,000 to judge by, 5,552 to train on. No three numbers, in whatever order, are in two splits.
 
     Args:
         split (`str`): `"train"`, `"validation"` or `"test"`.
@@ -81,11 +100,7 @@ def problems(split: str) -> list[dict[str, str]]:
         `ValueError`: another one.
     """
     refuse(one_of("split", split, tuple(SPLITS)), "Countdown")
-    rng = random.Random(0)
-    prompts = list(all_problems())
-    rng.shuffle(prompts)
-    rows = [{"id": str(i), "prompt": _reordered(prompt, rng)} for i, prompt in enumerate(prompts)]
-    return rows[SPLITS[split]]
+    return _splits()[split]
 
 
 def solved_examples(count: int, seed: int = 1) -> list[dict[str, str]]:

@@ -6,7 +6,8 @@ reads a folder of completions:
     {"start": 0, "seed": 0, "evaluations": {"t1": {"settings": {...}, "benchmarks": {
         "test": {"samples": 16, "ids": ["0", ...], "correct": [3, ...], "distinct": [2, ...]}}}}}
 
-A greedy evaluation, of one sample of each problem, has no `distinct`.
+A greedy evaluation, of one sample of each problem, has no `distinct`. A large file has the numbers as digits of a
+text (`0` to `z` for 0 to 35), and of ids that are counted only what they begin with: `"ids": "test-"`.
 """
 
 import json
@@ -17,6 +18,7 @@ from steer_trl.evaluation.metrics import pass_at_k
 from steer_trl.exceptions import InvalidValueError
 
 EVALUATIONS = "evaluations"
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 Values = dict[str, dict[str, dict[str, float]]]
 
 
@@ -48,6 +50,27 @@ def values_of(benchmarks: dict[str, dict[str, Any]]) -> Values:
     return found
 
 
+def packed(benchmarks: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the counts of every benchmark, each list as a text where it can be one."""
+    found = {}
+    for name, counts in benchmarks.items():
+        prefix = counts["ids"][0].removesuffix("0")
+        is_counted = counts["ids"] == [f"{prefix}{i}" for i in range(len(counts["ids"]))]
+        few = counts["samples"] < len(DIGITS)
+        numbers = {key: counts[key] for key in ("correct", "distinct") if key in counts}
+        texts = {key: "".join(DIGITS[one] for one in column) if few else column for key, column in numbers.items()}
+        found[name] = counts | {"ids": prefix if is_counted else counts["ids"]} | texts
+    return found
+
+
+def _unpacked(counts: dict[str, Any]) -> dict[str, Any]:
+    texts = {key: text for key, text in counts.items() if isinstance(text, str) and key != "ids"}
+    found = counts | {key: [int(digit, len(DIGITS)) for digit in text] for key, text in texts.items()}
+    if isinstance(counts["ids"], str):
+        found["ids"] = [f"{counts['ids']}{i}" for i in range(len(found["correct"]))]
+    return found
+
+
 def read_counts(path: Path) -> dict[str, dict[str, Any]]:
     """Return `settings`, `counts` and `run` of each evaluation in a published file, by the name of its sampling.
 
@@ -60,7 +83,11 @@ def read_counts(path: Path) -> dict[str, dict[str, Any]]:
         record = json.loads(path.read_text())
         run = (record["start"], record["seed"]) if "start" in record else None
         return {
-            name: {"settings": one["settings"], "counts": one["benchmarks"], "run": run}
+            name: {
+                "settings": one["settings"],
+                "counts": {benchmark: _unpacked(counts) for benchmark, counts in one["benchmarks"].items()},
+                "run": run,
+            }
             for name, one in record[EVALUATIONS].items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -10,13 +10,13 @@ from steer_trl.countdown.task import (
     CHARACTERS,
     FEWEST_SOLUTIONS,
     MAX_COMPLETION_TOKENS,
+    SPLITS,
     all_problems,
     countdown_reward,
     is_correct,
     problems,
     solved_examples,
 )
-from steer_trl.experiment.task import SPLITS
 from steer_trl.tiny import tiny_tokenizer
 
 
@@ -45,7 +45,7 @@ def test_verifier(completion, right):
 
 def test_every_listed_solution_is_correct_fits_and_has_company():
     every = all_problems()
-    assert len(every) == 2466
+    assert len(every) == 8360
     for prompt, found in every.items():
         assert len(set(found)) == len(found) >= FEWEST_SOLUTIONS
         assert all(is_correct(prompt, text) and len(text) < MAX_COMPLETION_TOKENS for text in found)
@@ -63,17 +63,21 @@ def test_the_verifier_accepts_no_more_than_the_list(seed):
     assert is_correct(prompt, text) == (text in all_problems()[prompt])
 
 
-def test_a_problem_is_in_one_split_and_no_example_is_made_of_those_to_choose_or_judge_by():
-    def problem(prompt):
-        numbers, target = prompt.split(">")
-        return tuple(sorted(numbers.split())), target
+def test_no_three_numbers_are_in_two_splits_and_no_example_is_made_of_those_to_choose_or_judge_by():
+    def numbers_of(prompt):
+        return tuple(sorted(map(int, prompt.split(">")[0].split())))
 
-    found = {split: [problem(row["prompt"]) for row in problems(split)] for split in SPLITS}
-    assert {split: len(rows) for split, rows in found.items()} == {"train": 1666, "validation": 400, "test": 400}
-    assert len({one for rows in found.values() for one in rows}) == len(all_problems())
-    assert len({row["id"] for split in SPLITS for row in problems(split)}) == len(all_problems())
+    def problem(prompt):
+        return numbers_of(prompt), prompt.split(">")[1]
+
+    prompts = {split: [row["prompt"] for row in problems(split)] for split in SPLITS}
+    found = {split: {problem(prompt) for prompt in rows} for split, rows in prompts.items()}
+    assert {split: len(rows) for split, rows in found.items()} == {"validation": 800, "test": 2000, "train": 5556}
+    numbers = [{numbers_of(prompt) for prompt in rows} for rows in prompts.values()]
+    assert len(set().union(*numbers)) == sum(map(len, numbers)) == 1540  # all that there are
+    assert [row["id"] for row in problems("test")] == [f"test-{i}" for i in range(2000)]
     examples = solved_examples(500)
-    assert {problem(example["prompt"]) for example in examples} <= set(found["train"])
+    assert {problem(example["prompt"]) for example in examples} <= found["train"]
     assert all(is_correct(**{"prompt": e["prompt"], "completion": e["completion"]}) for e in examples)
     assert examples == solved_examples(500) != solved_examples(500, seed=2)
     with pytest.raises(ValueError, match=r"split=.dev. is unknown"):

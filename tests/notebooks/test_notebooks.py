@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
+from lab.results import Result
 from nbclient import NotebookClient
 from safetensors.torch import load_file
 from support.runs import ON_CPU, QUIET, save_tiny_model
@@ -21,7 +22,6 @@ from steer_trl.curves import entropy_ends, series
 from steer_trl.data import load_math_dataset
 from steer_trl.evaluation import mean_and_interval
 from steer_trl.evaluation.folders import compare_evaluations
-from steer_trl.experiment.results import Result
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 FOLDER = Path(__file__).parents[2] / "examples/notebooks"

@@ -5,9 +5,9 @@ runs.py      steer-trl train and steer-trl eval in processes of their own, resum
 results.py   what they left: the table, the verdicts of steer-trl compare, the picture
 """
 
-from steer_trl.experiment.results import figure, frame, picture, read_results, table, verdicts
-from steer_trl.experiment.runs import Experiment, side_by_side
-from steer_trl.experiment.task import Task
+from lab.results import figure, frame, picture, read_results, table, verdicts
+from lab.runs import Experiment, side_by_side
+from lab.task import Task
 
 __all__ = [
     "Experiment",

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from pandas import DataFrame
 
+from lab.runs import SAMPLES, START, TEST, Experiment
 from steer_trl import runlog
 from steer_trl.curves import entropy_ends, series
 from steer_trl.diagnostics.keys.names import ENTROPY, GENERATED_TOKENS
 from steer_trl.evaluation import mean_and_interval
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, read_evaluations
 from steer_trl.evaluation.records import SUMMARY
-from steer_trl.experiment.runs import SAMPLES, START, TEST, Experiment
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,8 +69,10 @@ class Result:
         """Step, mean and half width of its interval, of every evaluation on the validation split, in order."""
         found = []
         for path in self.folder.glob(f"benchmarks/step-*/{sampling}/{SUMMARY}"):
-            value, half = json.loads(path.read_text())["benchmarks"]["validation"]["metrics"][metric]
-            found.append((int(path.parents[1].name.removeprefix("step-")), value, half or 0.0))
+            metrics = json.loads(path.read_text())["benchmarks"]["validation"]["metrics"]
+            if metric in metrics:
+                value, half = metrics[metric]
+                found.append((int(path.parents[1].name.removeprefix("step-")), value, half or 0.0))
         return sorted(found)
 
 

@@ -1,8 +1,8 @@
 """Runs from one start, each in processes of its own: `steer-trl train` with a recipe, then `steer-trl eval`.
 
 Everything stays in the folder: the problems, the start, and of each run its recipe, its log, its model, what it
-printed, and in `_test` the evaluation on the test split, which `steer-trl compare` reads. A run that was killed
-continues from its last checkpoint; one that has ended with the same settings is not run again.
+printed, of which commits its code was, and in `_test` the evaluation of its model, which `steer-trl compare` reads. A
+run that was killed continues from its last checkpoint; one that has ended with the same settings is not run again.
 """
 
 import os
@@ -20,15 +20,15 @@ from typing import Any, TypeVar
 import yaml
 from tqdm.auto import tqdm
 
+from lab.task import Task
 from steer_trl import runlog
 from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.diagnostics.keys.names import GENERATED_TOKENS
 from steer_trl.evaluation.records import SUMMARY
 from steer_trl.exceptions import CannotContinueError
-from steer_trl.experiment.task import Task
 
 START, PROBLEMS, TEST = "start", "problems", "_test"
-RECIPE, TEST_RECIPE, OUTPUT = "recipe.yaml", "test.yaml", "output.txt"
+RECIPE, TEST_RECIPE, OUTPUT, COMMITS = "recipe.yaml", "test.yaml", "output.txt", "commits.txt"
 SAMPLINGS = ("papers", "greedy", "t1")
 SAMPLES = 16  # of each problem; one if greedy
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
@@ -46,6 +46,8 @@ class Experiment:
         seed (`int`): that of the start.
         start_steps (`int`, *optional*): optimizer steps of the start, if not the task's.
         num_problems (`int`, *optional*): problems to choose by and to judge by, if not all of the task's.
+        samplings (`Sequence[str]`): how a model is sampled when its training has ended.
+        splits (`Sequence[str]`): which problems it is asked then.
         launcher (`Sequence[str]`): words for `steer-trl train` that start several processes.
     """
 
@@ -54,6 +56,8 @@ class Experiment:
     seed: int = 0
     start_steps: int | None = None
     num_problems: int | None = None
+    samplings: Sequence[str] = SAMPLINGS
+    splits: Sequence[str] = ("test",)
     launcher: Sequence[str] = ()
 
     def folder(self, name: str) -> Path:
@@ -74,7 +78,7 @@ class Experiment:
         return str(self.output_dir / PROBLEMS / f"{split}.jsonl")
 
     def make_start(self) -> None:
-        """Write the problems, make the model to begin with where there is none, and evaluate it on the test split."""
+        """Write the problems, make the model to begin with where there is none, and evaluate it."""
         self.task.write_problems(self.output_dir / PROBLEMS, self.num_problems)
         if self._start_steps is None:
             return self._test(START, self.task.start)
@@ -85,7 +89,7 @@ class Experiment:
         return self._test(START, self.start)
 
     def train(self, name: str, settings: dict[str, Any]) -> None:
-        """Train with `settings` of `steer-trl train` over the task's recipe, and evaluate on the test split.
+        """Train with `settings` of `steer-trl train` over the task's recipe, and evaluate the model.
 
         Raises:
             `RuntimeError`: a command failed; with the end of what it printed.
@@ -124,7 +128,7 @@ class Experiment:
         return self._is_under_way(name, self.recipe(name, settings)) and self._is_tested(name)
 
     def _is_tested(self, name: str) -> bool:
-        return all((self.folder(name) / TEST / sampling / SUMMARY).exists() for sampling in SAMPLINGS)
+        return all((self.folder(name) / TEST / sampling / SUMMARY).exists() for sampling in self.samplings)
 
     def _is_under_way(self, name: str, recipe: dict[str, Any]) -> bool:
         path = self.folder(name) / RECIPE
@@ -135,18 +139,19 @@ class Experiment:
         folder.mkdir(parents=True, exist_ok=True)
         for of_another in (TEST, runlog.LOGS):
             shutil.rmtree(folder / of_another, ignore_errors=True)
+        (folder / COMMITS).unlink(missing_ok=True)
         (folder / RECIPE).write_text(yaml.safe_dump(recipe, sort_keys=False))
 
     def _test(self, name: str, model: str) -> None:
-        """Evaluate a model on the test split."""
+        """Evaluate a model."""
         if self._is_tested(name):
             return
         of_task, folder = load_recipe(self.task.recipe), self.folder(name)
         recipe = {
             "model_name_or_path": model,
             "output_dir": str(folder / TEST),
-            "benchmarks": [f"test={self.problems('test')}@{SAMPLES}"],
-            "samplings": list(SAMPLINGS),
+            "benchmarks": [f"{split}={self.problems(split)}@{SAMPLES}" for split in self.splits],
+            "samplings": list(self.samplings),
             "judge": self.task.judge,
             "max_tokens": of_task["max_completion_length"],
             "batch_size": of_task["per_device_eval_batch_size"],
@@ -161,6 +166,12 @@ def side_by_side(work: Callable[[T], None], items: Iterable[T], workers: int | N
     """Do `work` on each item, as many at a time as there are cores; a failure cancels those that wait."""
     with ThreadPoolExecutor(workers or _cores()) as pool:
         list(pool.map(work, items))
+
+
+def _commit() -> str:
+    """The commit that is checked out, with a mark where files of it were changed."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    return subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True).stdout.strip() or "none"
 
 
 def _cores() -> int:
@@ -178,6 +189,9 @@ def _run(
 ) -> None:
     """Run a command with a recipe to its end; with a `total`, show by the run's log how far it is."""
     unit = "token" if counts_tokens else "step"
+    if recipe == RECIPE:
+        with (folder / COMMITS).open("a") as commits:
+            commits.write(_commit() + "\n")
     command = [sys.executable, *command, "--config", str(folder / recipe)]
     with (
         tqdm(total=total, desc=name, unit=unit, unit_scale=counts_tokens, disable=total is None) as bar,

@@ -5,15 +5,15 @@ import json
 
 import pytest
 import yaml
+from lab import Experiment, verdicts
+from lab.countdown import COUNTDOWN
+from lab.results import COLUMNS, Result
+from lab.runs import SAMPLINGS, START, show
 from tqdm import tqdm
 
 from steer_trl import runlog
-from steer_trl.countdown import COUNTDOWN
-from steer_trl.evaluation.counts import counts_of, values_of
+from steer_trl.evaluation.counts import counts_of, packed, read_counts, values_of
 from steer_trl.evaluation.folders import read_evaluations
-from steer_trl.experiment import Experiment, verdicts
-from steer_trl.experiment.results import COLUMNS, Result
-from steer_trl.experiment.runs import SAMPLINGS, START, show
 
 
 @pytest.mark.parametrize("counted", ["step", "generated_tokens"])
@@ -90,7 +90,10 @@ def test_counts_hold_all_that_is_compared(tmp_path):
     for name, one in whole.items():
         counts = counts_of(one.values)
         assert counts["test"]["correct"] == ([0, 1, 1, 1] if name == "greedy" else [0, 3, 16, 5])
-        again = values_of(json.loads(json.dumps(counts)))
+        file = tmp_path / f"{name}.json"
+        file.write_text(json.dumps({"evaluations": {"t": {"settings": {}, "benchmarks": packed(counts)}}}))
+        assert json.loads(file.read_text())["evaluations"]["t"]["benchmarks"]["test"]["ids"] == ""
+        again = values_of(read_counts(file)["t"]["counts"])
         assert again["test"] == {metric: one.values["test"][metric] for metric in again["test"]}
         assert {metric for sampling, metric in COLUMNS.values() if sampling == name} <= again["test"].keys()
     assert counts_of(whole["t1"].values)["test"]["distinct"] == [0, 2, 4, 5]

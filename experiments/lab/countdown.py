@@ -1,0 +1,14 @@
+"""The laptop task of this package. The first protocol's, with numbers to 12, was called `countdown`."""
+
+from lab.task import Task
+from steer_trl.countdown.model import START_STEPS
+from steer_trl.countdown.task import problems
+
+COUNTDOWN = Task(
+    name="countdown20",
+    problems=problems,
+    judge="steer_trl.countdown.task.countdown_reward",
+    recipe="countdown",
+    start="steer_trl.countdown.model",
+    start_steps=START_STEPS,
+)
