@@ -309,7 +309,7 @@ def test_a_custom_method_may_read_any_setting():
 
 def test_every_setting_belongs_to_a_method_that_reads_it():
     own = {field.name for field in fields(MethodOptions)} - {field.name for field in fields(ShapingConfig)}
-    assert own | {"correct_threshold"} == SETTINGS.keys()
+    assert own | {"correct_threshold"} == SETTINGS.keys()  # so that no method's class of settings was left out
     assert all(SETTINGS[name] for name in own)
     source = {name: inspect.getsource(inspect.getmodule(SHAPERS[name])) for name in SHAPERS}
     for name, readers in SETTINGS.items():

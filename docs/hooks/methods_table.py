@@ -1,7 +1,6 @@
-"""What follows from the methods' own files: the table of "Several at once" in `docs/methods.md`, and
-`steer_trl/shaping/methods/__init__.pyi`, by which type checkers and editors know the settings of all methods.
+"""What follows from the methods' own files: the table of "Several at once" in `docs/methods.md`.
 
-Both are written by `make settings` (`settings_table.py`); `tests/test_docs.py` finds out when they are out of date.
+It is written by `make settings` (`settings_table.py`); `tests/test_docs.py` finds out when it is out of date.
 """
 
 import copy
@@ -11,11 +10,9 @@ from pathlib import Path
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.options.conflicts import surrogate_conflicts
 from steer_trl.shaping.base import OF_ROLLOUTS, Shaper
-from steer_trl.shaping.methods import OPTIONS, SHAPERS
+from steer_trl.shaping.methods import SHAPERS
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/methods.md"
-STUB = ROOT / "steer_trl/shaping/methods/__init__.pyi"
+PAGE = Path(__file__).parents[1] / "methods.md"
 START, END = "<!-- methods: written by make settings -->\n", "<!-- end of methods -->"
 STEPS = {"advantages": 1, "scales": 2, "rollout_bonus": 3, "bonus": 3, "weights": 4, "entropy_coef": 5}
 COLUMNS = (
@@ -61,24 +58,3 @@ def filled(page: str) -> str:
     """The page with the table in its place."""
     before, rest = page.split(START)
     return f"{before}{START}\n{table()}\n{END}{rest.split(END)[1]}"
-
-
-def stub() -> str:
-    """What the package of the methods is to who reads it without running it."""
-    modules: dict[str, list[str]] = {}
-    for part in OPTIONS:
-        modules.setdefault(part.__module__, []).append(part.__name__)
-    imports = "".join(f"from {one} import {', '.join(sorted(modules[one]))}\n" for one in sorted(modules))
-    bases = "".join(f"    {part.__name__},\n" for part in OPTIONS)
-    return (
-        "# What `__init__.py` finds in this folder, for type checkers and editors; written by make settings.\n"
-        "from dataclasses import dataclass\n\n"
-        "from steer_trl.options.base import ShapingConfig\n"
-        "from steer_trl.shaping.base import Shaper\n"
-        f"{imports}\n"
-        "SHAPERS: dict[str, type[Shaper]]\n"
-        "SETTINGS: dict[str, list[str]]\n"
-        "OPTIONS: tuple[type[ShapingConfig], ...]\n\n"
-        "@dataclass\n"
-        f"class MethodOptions(\n{bases}): ...\n"
-    )

@@ -66,4 +66,3 @@ def filled(page: str) -> str:
 if __name__ == "__main__":
     PAGE.write_text(filled(PAGE.read_text()))
     methods_table.PAGE.write_text(methods_table.filled(methods_table.PAGE.read_text()))
-    methods_table.STUB.write_text(methods_table.stub())

@@ -1,52 +1,100 @@
-"""The methods, one file each. A new one is a file in this folder, and is entered in no list.
+"""The methods, one file each, by the names that `advantage_shaping` takes, and their settings.
 
-Its name for `advantage_shaping` is that of its class: `ClipCov` is `"clip_cov"`. What is found here is written down
-for type checkers and editors in `__init__.pyi`, by `make settings`.
+A new one is entered here: its class in `SHAPERS`, and the class of its settings, if it has some, in `MethodOptions`.
 """
 
-import pkgutil
-import re
-from dataclasses import make_dataclass
-from importlib import import_module
-from types import ModuleType
+from dataclasses import dataclass
 
-from steer_trl.options.base import ShapingConfig
-from steer_trl.shaping.base import QUESTIONS, Shaper
+from steer_trl.shaping.base import Shaper
+from steer_trl.shaping.methods.clip_bounds import ClipBounds, ClipBoundsOptions
+from steer_trl.shaping.methods.clip_cov import ClipCov, ClipCovOptions
+from steer_trl.shaping.methods.dcpo import Dcpo, DcpoOptions
+from steer_trl.shaping.methods.difficulty import FGrpo, FGrpoOptions, MaxRL, PassAtK, PassAtKOptions
+from steer_trl.shaping.methods.edge_grpo import EdgeGrpo, EdgeGrpoOptions
+from steer_trl.shaping.methods.entropic import Entropic, EntropicOptions
+from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantage, EntropyAdvantageOptions
+from steer_trl.shaping.methods.entropy_bonus import EntropyBonus, EntropyBonusOptions
+from steer_trl.shaping.methods.entropy_change import EntropyChange, EntropyChangeOptions
+from steer_trl.shaping.methods.fork_tokens import ForkTokens, ForkTokensOptions
+from steer_trl.shaping.methods.grpo_s import GrpoS, GrpoSOptions
+from steer_trl.shaping.methods.gtpo import Gtpo, GtpoOptions
+from steer_trl.shaping.methods.kl_cov import KlCov, KlCovOptions
+from steer_trl.shaping.methods.opo import Opo
+from steer_trl.shaping.methods.position import Position, PositionOptions
+from steer_trl.shaping.methods.ppl import Ppl, PplOptions
+from steer_trl.shaping.methods.quadrant import Quadrant, QuadrantOptions
+from steer_trl.shaping.methods.repo_r import RepoR, RepoROptions
+from steer_trl.shaping.methods.rsi import Rsi, RsiOptions
+from steer_trl.shaping.methods.stare import Stare, StareOptions
+from steer_trl.shaping.methods.steer import Steer, SteerOptions
+from steer_trl.shaping.methods.ucpo import Ucpo, UcpoOptions
+from steer_trl.shaping.methods.unlikelihood import Unlikelihood, UnlikelihoodOptions
+from steer_trl.shaping.methods.w_reinforce import Nsr, Psr, WReinforce, WReinforceOptions
 
-FIRST = ("steer", "stare", "repo_r")
-"""What this package is for comes first in every list of methods; the others follow by name."""
+SHAPERS: dict[str, type[Shaper]] = {
+    "steer": Steer,
+    "stare": Stare,
+    "repo_r": RepoR,
+    "clip_bounds": ClipBounds,
+    "clip_cov": ClipCov,
+    "dcpo": Dcpo,
+    "maxrl": MaxRL,
+    "f_grpo": FGrpo,
+    "pass_at_k": PassAtK,
+    "edge_grpo": EdgeGrpo,
+    "entropic": Entropic,
+    "entropy_advantage": EntropyAdvantage,
+    "entropy_bonus": EntropyBonus,
+    "entropy_change": EntropyChange,
+    "fork_tokens": ForkTokens,
+    "grpo_s": GrpoS,
+    "gtpo": Gtpo,
+    "kl_cov": KlCov,
+    "opo": Opo,
+    "position": Position,
+    "ppl": Ppl,
+    "quadrant": Quadrant,
+    "rsi": Rsi,
+    "ucpo": Ucpo,
+    "unlikelihood": Unlikelihood,
+    "w_reinforce": WReinforce,
+    "psr": Psr,
+    "nsr": Nsr,
+}
 
 
-def _modules() -> list[ModuleType]:
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    places = {name: place for place, name in enumerate(FIRST)}
-    return [import_module(f"{__name__}.{name}") for name in sorted(names, key=lambda x: places.get(x, len(places)))]
+@dataclass
+class MethodOptions(
+    SteerOptions,
+    StareOptions,
+    RepoROptions,
+    ClipBoundsOptions,
+    ClipCovOptions,
+    DcpoOptions,
+    FGrpoOptions,
+    PassAtKOptions,
+    EdgeGrpoOptions,
+    EntropicOptions,
+    EntropyAdvantageOptions,
+    EntropyBonusOptions,
+    EntropyChangeOptions,
+    ForkTokensOptions,
+    GrpoSOptions,
+    GtpoOptions,
+    KlCovOptions,
+    PositionOptions,
+    PplOptions,
+    QuadrantOptions,
+    RsiOptions,
+    UcpoOptions,
+    UnlikelihoodOptions,
+    WReinforceOptions,
+):
+    """The settings of all methods."""
 
-
-def _methods_in(module: ModuleType) -> dict[str, type[Shaper]]:
-    """The subclasses of `Shaper` that a file defines and that answer something, by their name in small letters."""
-    return {
-        re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(): found
-        for name, found in vars(module).items()
-        if isinstance(found, type) and issubclass(found, Shaper) and found.__module__ == module.__name__
-        if any(getattr(found, answer) is not getattr(Shaper, answer) for answer in QUESTIONS)
-    }
-
-
-SHAPERS: dict[str, type[Shaper]] = {name: method for part in _modules() for name, method in _methods_in(part).items()}
 
 SETTINGS: dict[str, list[str]] = {}
 """Which methods read a setting, for each that only some of them do."""
 for _name, _method in SHAPERS.items():
     for _setting in _method.settings():
         SETTINGS.setdefault(_setting, []).append(_name)
-
-_options = dict.fromkeys(method.options for method in SHAPERS.values())
-OPTIONS: tuple[type[ShapingConfig], ...] = tuple(
-    part for part in _options if not any(issubclass(other, part) for other in _options if other is not part)
-)
-"""The classes of the methods' settings, without those that another one includes."""
-
-MethodOptions = make_dataclass(
-    "MethodOptions", [], bases=OPTIONS, namespace={"__doc__": "The settings of all methods.", "__module__": __name__}
-)

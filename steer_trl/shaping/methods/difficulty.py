@@ -62,7 +62,7 @@ class ByDifficulty(Shaper[Options]):
         return self.correct(rollout)
 
 
-class Maxrl(ByDifficulty[ShapingConfig]):
+class MaxRL(ByDifficulty[ShapingConfig]):
     """MaxRL's advantages."""
 
     paper = Paper(
