@@ -336,7 +336,6 @@ MISTAKES = [
     (train(tools="tools_of_mine.untyped"), "tools='tools_of_mine.untyped' cannot be used: Argument x is missing"),
     # Folders.
     (train(output_dir="problems.txt"), "output_dir='problems.txt' must be a folder, and is a file"),
-    (train(output_dir="/proc/steer"), "output_dir='/proc/steer' cannot be written"),
     (train(output_dir=""), "output_dir is missing"),
     (train(output_dir=" "), "output_dir must be the name of a folder, got ' '"),
     (train(output_dir="runs/\udcff"), r"output_dir must be a text in UTF-8, got 'runs/\\udcff'"),
