@@ -11,7 +11,7 @@ from datasets import Dataset
 from steer_trl.data import SOURCES, load_math_dataset
 from steer_trl.data.instructions import OF_THE_PAPERS, PAPERS
 from steer_trl.data.reading import FILE_BUILDERS, file_complaints, read_rows
-from steer_trl.data.schemas import question_complaints
+from steer_trl.data.schemas import read_question
 from steer_trl.evaluation.counts import ids_as_texts
 from steer_trl.evaluation.sampling import Sampling
 from steer_trl.exceptions import InvalidValueError
@@ -93,10 +93,13 @@ def _as_it_is(source: str, limit: int | None) -> Dataset:
             f"{sorted(rows.column_names)}. Rename the one that holds it."
         )
     rows = rows if limit is None else rows.select(range(min(limit, len(rows))))
-    complaints = question_complaints({"prompt": rows.features["prompt"]})
-    empty = [number for number, prompt in enumerate(rows["prompt"]) if not prompt]
-    complaints += [f"row {number} has no prompt. Correct or remove it" for number in empty[:1]]
-    refuse([f"benchmark {source!r}: {text}." for text in complaints], f"benchmark {source!r}")
+    for number, row in enumerate(rows.select_columns("prompt")):
+        try:
+            if not row["prompt"]:
+                raise InvalidValueError("there is no prompt. Correct or remove it.")
+            read_question(row)
+        except InvalidValueError as error:
+            raise InvalidValueError(f"benchmark {source!r}, row {number}: {error}") from error
     return rows
 
 

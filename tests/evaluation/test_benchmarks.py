@@ -49,10 +49,10 @@ def test_a_problem_is_called_by_its_id_where_that_is_its_own(given, expected):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ('{"prompt": 1}', "column 'prompt' must hold a text or a list of messages"),
-        ('{"prompt": [1]}', "column 'prompt' must hold a text or a list of messages"),
-        ('{"prompt": "a"}\n{"prompt": null}', "row 1 has no prompt"),
-        ('{"prompt": null, "a": 1}', "row 0 has no prompt"),
+        ('{"prompt": 1}', "row 0: a question must be a text or a list of messages"),
+        ('{"prompt": [1]}', "row 0: a question must be a text or a list of messages"),
+        ('{"prompt": "a"}\n{"prompt": null}', "row 1: there is no prompt"),
+        ('{"prompt": null, "a": 1}', "row 0: there is no prompt"),
         ('{"problem": "a"}', "must have a column 'prompt' for a judge of your own"),
     ],
 )
