@@ -136,7 +136,7 @@ def test_the_table_of_methods_and_what_type_checkers_read_are_those_of_the_metho
     assert rows['`"grpo_s"`'] == ["1, 4", "", "yes", "reads it", "own groups", "error", ""]
     assert rows['`"clip_cov"`'] == ["4", "draws", "", "", "", "error", ""]
     assert rows['`"psr"`'] == ["1", "", "", "reads it", "all", "as without", ""]
-    assert rows['`"repo_r"`'] == ["4", "", "", "", "", "warning", "-1 to 1"]
+    assert rows['`"repo_r"`'] == ["4", "", "", "", "", "warning", "0 to 1"]
     assert rows.keys() == {f'`"{name}"`' for name in SHAPERS}
 
 
