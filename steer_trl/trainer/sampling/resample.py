@@ -72,7 +72,7 @@ class Resampling(DynamicSampling):
         masked = found < len(groups) or any(completion["tool_mask"] for completion in completions)
         self._answer = lambda prompts, *_: given_back(self._trainer, prompts, own, hidden, masked)
         try:
-            yield [self._stream.row(completion["number"]) for completion in own]
+            yield self._stream.rows_of([completion["number"] for completion in own])
         finally:
             self._answer = self._chosen = None
         tell_sampling(self._trainer, Judged.merged(attempts) if attempts else None, chosen)
@@ -128,7 +128,7 @@ class Resampling(DynamicSampling):
             self._draw_all_again()
         numbers = self._stream.draw(args.dynamic_sampling_factor)
         own = self._share([number for number in numbers for _ in range(size)])
-        inputs = [self._stream.row(number) for number in own]
+        inputs = self._stream.rows_of(own)
 
         def take(prompts: list[Any], generate: Generate, score: Score) -> tuple[Any, ...]:
             generated = generate(prompts)
