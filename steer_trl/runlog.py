@@ -74,7 +74,8 @@ def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> 
             _cut(path, step)
     folder.mkdir(parents=True, exist_ok=True)
     now = round(time.time(), 3)
-    resumed = [*before.get("resumed", []), {"step": step, "time": now}] if step else []
+    earlier = before.get("resumed")
+    resumed = [*(earlier if isinstance(earlier, list) else []), {"step": step, "time": now}] if step else []
     run = {"schema_version": SCHEMA, "started": before.get("started", now), "resumed": resumed, **description}
     text = json.dumps(as_json(run), indent=1)
     write_whole(folder / RUN, lambda path: path.write_text(text, encoding="utf-8"))

@@ -50,9 +50,7 @@ def test_quickstart(tmp_path):
         logs[0][0]["step"] == 0 and logs[0][0]["eval_validation_t1_avg@16"] == logs[1][0]["eval_validation_t1_avg@16"]
     )
     # The verdicts are those of the command.
-    compared = run(
-        "-m", "steer_trl.cli", "compare", *(folder / "_test" for folder in folders[:1] * 2), folder=tmp_path
-    )
+    compared = run("-m", "steer_trl.cli", "compare", *(folder / "_test" for folder in folders[:2]), folder=tmp_path)
     assert "not decided" in compared.stdout
 
 

@@ -57,6 +57,7 @@ ATTRIBUTES = (
         "mask_truncated_completions",
     ),
     *("pad_to_multiple_of", "environment_factories", "rollout_func", "entropy_coef", "_entropy_bonus_enabled"),
+    "aux_loss_enabled",
 )
 """Attributes of a trainer."""
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from steer_trl.config import SteerGRPOConfig
     from steer_trl.shaping import Loop, Shaper
-    from steer_trl.trainer.padding import Padding
 
     class GRPOTrainer(trl.GRPOTrainer):
         """The attributes as they are once the trainer is made."""
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
         loops: list[Loop]  # ours
         tags: list[str]  # ours
         is_compiled: bool  # ours
-        padding: "Padding"  # ours
+        padding: Any  # ours, `padding.py`
         model: PreTrainedModel
         num_generations: int
         pad_to_multiple_of: int | None  # "auto" is settled

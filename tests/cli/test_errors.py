@@ -408,7 +408,7 @@ MISTAKES = [
         "benchmark 'x=problems.jsonl@9*' must have < 1000000 samples, got 9999",
     ),
     (evaluate(benchmarks="numbers.jsonl@1"), "'numbers.jsonl' cannot be loaded"),
-    (evaluate(model_name_or_path="torn"), "'torn' cannot be loaded"),
+    (evaluate(model_name_or_path="torn"), "Error while deserializing header"),
     (evaluate(model_name_or_path="base"), "'base' has no chat template"),
     (evaluate(model_name_or_path="card", write_card="true"), "'card/README.md' .*line 1, column"),
     (evaluate(output_dir="problems.txt"), "must be a folder, and is a file"),
