@@ -35,8 +35,7 @@ def remark_other_policies(args: Any, model: nn.Module | None) -> None:
 def truncation(args: Any) -> str | None:
     """Return the remark on `top_p`, `top_k` and `min_p`, or `None` where they leave no token out."""
     others = getattr(args, "generation_kwargs", None)
-    given: dict[str, Any] = {name: getattr(args, name, None) for name in WHOLE}
-    given |= others if isinstance(others, Mapping) else {}
+    given = {name: getattr(args, name, None) for name in WHOLE} | dict(others if isinstance(others, Mapping) else {})
     top_p, top_k, min_p = (given[name] for name in WHOLE)
     cuts = {"top_p": top_p is not None and top_p < 1, "top_k": (top_k or 0) > 0, "min_p": (min_p or 0) > 0}
     if not any(cuts.values()):

@@ -164,5 +164,6 @@ def test_widths_are_multiples_where_trl_pads_to_one(both):
 
 def test_without_a_method_padding_stays_unless_set(train, make_trainer):
     assert same_parameters(train(GRPOTrainer), train(SteerGRPOTrainer, advantage_shaping="none"))
-    assert not make_trainer(SteerGRPOTrainer, advantage_shaping="none").args.skips_padding
-    assert make_trainer(SteerGRPOTrainer, advantage_shaping="stare").args.skips_padding
+    for method, skips in (("none", False), ("stare", True)):
+        trainer = make_trainer(SteerGRPOTrainer, advantage_shaping=method, skip_padding=None)
+        assert trainer.args.skips_padding is skips
