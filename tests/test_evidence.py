@@ -19,7 +19,7 @@ HELD = "REPO-R held at 0.8"
 def protocol(monkeypatch):
     """Those of the protocol."""
     yield from modules(
-        monkeypatch, EVIDENCE, ("records", "courses", "picture", "temperatures", "pairs", "controls", "page")
+        monkeypatch, EVIDENCE, ("records", "courses", "picture", "frontier", "pairs", "controls", "page")
     )
 
 
@@ -132,27 +132,26 @@ def test_the_page_of_the_protocol_has_the_differences_of_the_command(protocol, t
     (row,) = (line for line in table.splitlines() if "| pass@16, temperature 1 |" in line)
     assert f"| {one['difference']:+.3f} | {one['low']:+.3f} to {one['high']:+.3f} |" in row
     assert f"{one['over_starts'][0]:+.3f} to {one['over_starts'][1]:+.3f}" in row
-    assert "constant level" in page.by_start(loaded) and "constant level" in page.held(loaded)
+    assert "| a task | constant level |" in page.held({"a task": loaded})
 
 
 def test_a_control_is_compared_with_both_arms_over_its_own_pairs(protocol, tmp_path):
     """A copy of the constant level's runs is not different from it, and from the baseline as it is."""
     arms = {protocol.pairs.BASELINE: "grpo-dynamic-sampling", "constant level": "stare-c2-held-at-0.35"}
     dealt(tmp_path, arms)
-    assert protocol.controls.controls(protocol.pairs.load(tmp_path)) == ""
     for seed in (0, 1):
         record = json.loads((tmp_path / f"stare-c2-held-at-0.35-start1-seed{seed}.json").read_text())
         (tmp_path / f"copy-{seed}.json").write_text(json.dumps(record | {"arm": "a copy"}))
     loaded = protocol.pairs.load(tmp_path)
-    lines = protocol.controls.controls(loaded).splitlines()[-12:]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
-    baseline, held, copy = rows[:4], rows[4:8], rows[8:]
-    assert [part[0][:2] for part in (baseline, held, copy)] == [[arm, "2"] for arm in (*arms, "a copy")]
-    assert [row[3] for row in held] == [row[3] for row in copy]
-    for row in copy[1:]:
-        one = protocol.pairs.differences_of({arm: loaded[arm] for arm in ("a copy", *arms)}, "a copy")[row[2]]
-        assert row[4] == f"{one.difference:+.3f} ({one.low:+.3f} to {one.high:+.3f})"
-        assert row[5].startswith("+0.000 (")
+    lines = protocol.controls.controls(loaded).splitlines()[-3:]
+    baseline, held, copy = ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines)
+    assert [row[:2] for row in (baseline, held, copy)] == [[arm, "2"] for arm in (*arms, "a copy")]
+    assert held[2:4] == copy[2:4] and held[6] == copy[6]
+    found = protocol.pairs.differences_of({arm: loaded[arm] for arm in ("a copy", *arms)}, "a copy")
+    for i, (name, _) in enumerate(protocol.controls.MEASURES):
+        one = found[name]
+        assert copy[4 + 3 * i] == f"{one.difference:+.3f} ({one.low:+.3f} to {one.high:+.3f})"
+        assert copy[5 + 3 * i].startswith("+0.000 (")
 
 
 def test_holms_correction_is_that_of_the_book(protocol):
@@ -160,24 +159,29 @@ def test_holms_correction_is_that_of_the_book(protocol):
     assert protocol.page.holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx({"a": 0.03, "c": 0.06, "b": 0.06})
 
 
-def test_a_model_is_compared_where_it_is_as_accurate(protocol):
-    """By hand: half as far between the points at temperatures 1.5 and 1 gives a pass@16 of 0.85."""
-    points = [
-        {"temperature": t, "accuracy": a, "pass@16": p} for t, a, p in ((0.5, 0.5, 0.7), (1, 0.4, 0.8), (2, 0.2, 0.9))
-    ]
-    other = {"temperature": 1.0, "accuracy": 0.3, "pass@16": 0.6}
-    assert protocol.temperatures._gained(points, other) == pytest.approx(0.25)
-    assert protocol.temperatures._gained(points, other | {"accuracy": 0.51}) is None
-    assert protocol.temperatures._gained(points, other | {"accuracy": 0.19}) is None
+def test_the_page_is_what_the_published_runs_give(protocol, monkeypatch, tmp_path):
+    before = protocol.page.PAGE.read_text()
+    for name in ("PAGE", "PICTURE"):
+        monkeypatch.setattr(protocol.page, name, tmp_path / getattr(protocol.page, name).name)
+    protocol.page.main()
+    assert (tmp_path / "results.md").read_text() == before and "{" not in before
 
 
 def test_what_the_courses_show(protocol, tmp_path):
-    """By hand: three quarters of the tokens are at step 6, between two evaluations; the best of them is the second."""
-    courses = {"a": [[0, 0.1, 0], [4, 0.5, 0], [8, 0.3, 0]], "b": [[0, 0.2, 0], [4, 0.3, 0], [8, 0.4, 0]]}
+    """By hand: three quarters of the tokens are at step 6, between two evaluations. The baseline is as accurate as the
+    other's 0.3 halfway to its second evaluation, where it solves 0.25."""
     rollouts = {"step": [2, 4, 6, 8], "generated_tokens": [10, 20, 30, 40], "entropy": [0.4, None, 0.2, 0.1]}
-    record = {"validation": courses, "rollouts": rollouts, "generated_tokens": 40}
-    measures = {"A": "a", "B": "b"}
-    assert "| arm | 1 | -0.100 | +0.050 |" in protocol.courses.last_quarter({"arm": [record]}, measures)
-    assert "| arm | 1 | 50% | 0.500 | 0.300 |" in protocol.courses.stopped_early({"arm": [record]}, measures)
-    protocol.picture.picture({"arm": [record, record]}, measures, tmp_path / "drawn.png")
+    baseline = {"a": [[0, 0.1, 0], [4, 0.5, 0], [8, 0.3, 0]], "b": [[0, 0.2, 0], [4, 0.3, 0], [8, 0.4, 0]]}
+    records = [
+        {"validation": courses, "rollouts": rollouts, "generated_tokens": 40}
+        for courses in (baseline, {"a": [[0, 0.1, 0], [8, 0.3, 0]], "b": [[0, 0.2, 0], [8, 0.75, 0]]})
+    ]
+    arms = {
+        arm: {(1, seed): protocol.pairs.Run(record, {}) for seed in (0, 1)}
+        for arm, record in zip((protocol.pairs.BASELINE, "arm"), records, strict=True)
+    }
+    table = protocol.courses.last_quarter(arms, {"A": "a", "B": "b"})
+    assert "| 2 | -0.100 | +0.050 |" in table and "| arm | 2 | +0.050 (+0.150 ±0.000) |" in table
+    assert protocol.courses.stopped_as_accurate(arms, "arm", "a", "b") == "50.0 ±0.0"
+    protocol.picture.picture({"arm": records[:1] * 2}, {"A": "a", "B": "b"}, tmp_path / "drawn.png")
     assert (tmp_path / "drawn.png").read_bytes().startswith(b"\x89PNG")

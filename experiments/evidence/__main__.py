@@ -31,7 +31,7 @@ def main() -> None:
     """Run what is missing, and publish each run when it ends."""
     parser = parser_of_runs(__doc__)
     parser.add_argument("--arms_file", type=Path, help="by default arms.yaml, or PART.yaml")
-    parser.add_argument("--part", default="", help="runs of another question, such as hands, in a subfolder")
+    parser.add_argument("--part", default="", help="runs of another question, such as phases, in a subfolder")
     parser.add_argument("--tokens", type=int, default=2_000_000, help="that each run generates")
     parser.add_argument("--eval_steps", type=int, default=160, help="optimizer steps between two evaluations")
     parser.add_argument("--start_steps", type=int, help="of the supervised start; by default the task's")

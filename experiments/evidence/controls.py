@@ -2,42 +2,28 @@
 
 from statistics import mean
 
-from pairs import BASELINE, JUDGED, PRIMARY, PROTOCOL, Arms, differences_of, entropy_at_end, mean_of, pairs_of
+from pairs import BASELINE, JUDGED, PRIMARY, PROTOCOL, Arms, differences_of, entropy_at_end, mean_of
 
 from steer_trl.evaluation.summary import markdown_table
 
 HELD = JUDGED[0]
+MEASURES = list(PRIMARY.items())[1:]
 
 
 def controls(arms: Arms) -> str:
     """What every control ends with, and how it differs from the baseline and from the constant level."""
-    rows = [row for arm in (BASELINE, HELD, *(arm for arm in arms if arm not in PROTOCOL)) for row in _rows(arms, arm)]
-    if all(row[0] in PROTOCOL for row in rows):
-        return ""
-    text = (
-        "### Controls\n\nSecondary, uncorrected 95 % intervals over problems and runs; the baseline and the constant "
-        "level of the\nsame starts and seeds. Entropy in nats per token at the end.\n\n"
-    )
-    head = ["", "runs", "measure", "ends with", f"against {BASELINE}", f"against {HELD}"]
-    return text + markdown_table(head, rows)
+    rows = [_row(arms, arm) for arm in (BASELINE, HELD, *(arm for arm in arms if arm not in PROTOCOL))]
+    names = [cell for name, _ in MEASURES for cell in (name, "against the baseline", "against the level")]
+    return markdown_table(["", "runs", "entropy", *names], rows)
 
 
-def _rows(arms: Arms, arm: str) -> list[list[str]]:
-    """One of the entropy, one of each primary measure; of the arms of the protocol, the runs that controls have."""
+def _row(arms: Arms, arm: str) -> list[str]:
+    """Of the arms of the protocol, the runs that controls have; no difference of a pair alone."""
     tried = {pair for name, runs in arms.items() if name not in PROTOCOL for pair in runs}
-    runs = [run for pair, run in arms.get(arm, {}).items() if pair in tried]
-    if not runs:
-        return []
-    rows = [[arm, str(len(runs)), "entropy", f"{mean(map(entropy_at_end, runs)):.3f}", "", ""]]
-    others = [(), ()] if arm in PROTOCOL else [_differences(arms, arm, other) for other in (BASELINE, HELD)]
-    for i, (name, measure) in enumerate(PRIMARY.items()):
-        rows.append(["", "", name, f"{mean_of(runs, measure):.3f}", *(found[i] if found else "" for found in others)])
-    return rows
-
-
-def _differences(arms: Arms, arm: str, other: str) -> list[str]:
-    """Of each primary measure; nothing of a single pair, which has no interval over runs."""
-    if len(pairs_of(arms, arm, other)) < 2:
-        return []
-    found = differences_of(arms, arm, other)
-    return [f"{found[name].difference:+.3f} ({found[name].low:+.3f} to {found[name].high:+.3f})" for name in PRIMARY]
+    runs = [run for pair, run in arms[arm].items() if pair in tried]
+    cells = [arm, str(len(runs)), f"{mean(map(entropy_at_end, runs)):.3f}"]
+    others = [differences_of(arms, arm, other) for other in (BASELINE, HELD) if arm not in PROTOCOL and len(runs) > 1]
+    for name, measure in MEASURES:
+        against = [f"{one[name].difference:+.3f} ({one[name].low:+.3f} to {one[name].high:+.3f})" for one in others]
+        cells += [f"{mean_of(runs, measure):.3f}", *(against or ["", ""])]
+    return cells

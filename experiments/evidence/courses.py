@@ -1,4 +1,4 @@
-"""What the validation split shows of a run: whether it has stalled, and what an early stop would keep."""
+"""What the validation split shows of a run: whether it has stalled, and what an early stop keeps."""
 
 from bisect import bisect_left
 from collections.abc import Mapping
@@ -6,21 +6,24 @@ from statistics import mean
 from typing import Any
 
 import numpy as np
+from pairs import BASELINE, Arms, pairs_of
+from scipy import stats
 
 from steer_trl.evaluation.summary import markdown_table
 
 
-def last_quarter(records: Mapping[str, list[dict[str, Any]]], measures: Mapping[str, str]) -> str:
-    """What each arm gained over the last quarter of its tokens, mean over its runs."""
+def last_quarter(arms: Arms, measures: Mapping[str, str]) -> str:
+    """What each arm gained over the last quarter of its tokens, and how much more than the baseline, over pairs."""
     rows = []
-    for arm, runs in records.items():
-        gained = [mean(_gained(run, measure) for run in runs) for measure in measures.values()]
-        rows.append([arm, str(len(runs)), *(f"{value:+.3f}" for value in gained)])
-    text = (
-        "### Have they stalled?\n\nWhat was gained on the validation split over the last quarter of the tokens, "
-        "evaluations interpolated.\n\n"
-    )
-    return text + markdown_table(["arm", "runs", *measures], rows) if rows else ""
+    for arm, runs in arms.items():
+        pairs, cells = pairs_of(arms, arm), []
+        for measure in measures.values():
+            more = [_gained(runs[p].record, measure) - _gained(arms[BASELINE][p].record, measure) for p in pairs]
+            half = stats.t.ppf(0.975, len(more) - 1) * stats.sem(more)
+            against = "" if arm == BASELINE else f" ({mean(more):+.3f} ±{half:.3f})"
+            cells.append(f"{mean(_gained(run.record, measure) for run in runs.values()):+.3f}{against}")
+        rows.append([arm, str(len(runs)), *cells])
+    return markdown_table(["arm", "runs", *measures], rows)
 
 
 def _gained(run: dict[str, Any], measure: str) -> float:
@@ -31,24 +34,16 @@ def _gained(run: dict[str, Any], measure: str) -> float:
     return values[-1] - float(np.interp(step, steps, values))
 
 
-def stopped_early(records: Mapping[str, list[dict[str, Any]]], measures: Mapping[str, str]) -> str:
-    """Every arm where the mean of the measures was best on the validation split, mean over its runs."""
-    rows = []
-    for arm, runs in records.items():
-        best = [_best(run, list(measures.values())) for run in runs]
-        ends = [run["rollouts"]["step"][-1] for run in runs]
-        shares = mean(step / end for (step, *_), end in zip(best, ends, strict=True))
-        values = (mean(column) for column in list(zip(*best, strict=True))[1:])
-        rows.append([arm, str(len(runs)), f"{shares:.0%}", *(f"{value:.3f}" for value in values)])
-    text = (
-        "### Stopped early\n\nEach run where the mean of the three measures was best on the validation split; the "
-        "values are of that split too.\n\n"
-    )
-    return text + markdown_table(["arm", "runs", "of its steps", *measures], rows) if rows else ""
-
-
-def _best(run: dict[str, Any], measures: list[str]) -> tuple[float, ...]:
-    """The step of the evaluation with the best mean of the measures, and the measures there."""
-    courses = [run["validation"][measure] for measure in measures]
-    points = [(points[0][0], *(point[1] for point in points)) for points in zip(*courses, strict=True)]
-    return max(points, key=lambda point: mean(point[1:]))
+def stopped_as_accurate(arms: Arms, arm: str, accuracy: str, solved: str) -> str:
+    """How many points of `solved` the arm's end is above the baseline, stopped where that was first as accurate."""
+    more = []
+    for pair in pairs_of(arms, arm):
+        ours, theirs = (arms[name][pair].record["validation"] for name in (arm, BASELINE))
+        end = ours[accuracy][-1][1]
+        reached = [value for _, value, _ in theirs[accuracy]]
+        i = next((i for i, value in enumerate(reached) if value >= end), len(reached) - 1)
+        values = [value for _, value, _ in theirs[solved]]
+        share = min(1.0, (end - reached[i - 1]) / (reached[i] - reached[i - 1])) if i else 0.0
+        more.append(ours[solved][-1][1] - values[i - 1] - share * (values[i] - values[i - 1]))
+    half = stats.t.ppf(0.975, len(more) - 1) * stats.sem(more)
+    return f"{100 * mean(more):.1f} ±{100 * half:.1f}"

@@ -1,0 +1,81 @@
+"""The tables of the frontier: every model at several temperatures, compared where it serves k tries best."""
+
+from pathlib import Path
+
+from pairs import BASELINE, JUDGED, Arms, pairs_of
+
+from steer_trl.evaluation.comparison import Difference
+from steer_trl.evaluation.folders import read_evaluations
+from steer_trl.evaluation.frontier import Sides, Sweep, compare_at_equal_accuracy, compare_best, compare_with_fallback
+from steer_trl.evaluation.summary import markdown_table
+from steer_trl.evaluation.sweeps import sweeps
+
+FOLDER = "temperatures"
+CONTROL = "constant level, its mean strength throughout"
+TRIES = 16
+
+
+def best(arms: Arms, folder: Path) -> str:
+    """Pass@k at its best temperature, of both held arms against the baseline."""
+    of_arms = [compare_best(_sides(arms, folder, BASELINE, arm)) for arm in JUDGED]
+    rows = []
+    for constant, falling in zip(*of_arms, strict=True):
+        k, base = constant.about["k"], constant.difference.a
+        cells = [f"{base:.3f}{_at(constant.about, 'a')}"]
+        for row in (constant, falling):
+            cells += [f"{row.difference.b:.3f}{_at(row.about, 'b')}", _points(row.difference), _starts(row.difference)]
+        rows.append(["F, their mean" if k == "mean" else str(k), *cells])
+    head = [cell for arm in JUDGED for cell in (arm, "points more", "starts alone")]
+    return markdown_table(["k", BASELINE, *head], rows)
+
+
+def with_start(arms: Arms, folder: Path) -> str:
+    """The held arms against the baseline when m of 16 tries go to the model that they all began with."""
+    of_arms = [compare_with_fallback(_sides(arms, folder, BASELINE, arm, with_start=True), TRIES) for arm in JUDGED]
+    rows = [
+        [str(one.about["fallback_a"]), str(one.about["fallback_b"]), f"{one.difference.a:.3f}"]
+        + [_points(row.difference) for row in (one, other)]
+        for one, other in zip(*of_arms, strict=True)
+    ]
+    return markdown_table(["tries of the start: baseline", "held arm", f"{BASELINE}, with them", *JUDGED], rows)
+
+
+def above_the_level(arms: Arms, folder: Path) -> str:
+    """How many points of pass@16 the constant strength has more than the level's curve at its own accuracy."""
+    pairs = pairs_of(arms, CONTROL, JUDGED[0])
+    control = sweeps([{1.0: arms[CONTROL][pair].evaluations["t1"]} for pair in pairs])["test"]
+    (row,) = compare_at_equal_accuracy(Sides(control, _swept(arms, folder, JUDGED[0], pairs), paired=True), TRIES)
+    low, high = row.difference.paired_by_seed or (0.0, 0.0)
+    return f"{-100 * row.difference.difference:+.1f} ±{50 * (high - low):.1f}"
+
+
+def _sides(arms: Arms, folder: Path, a: str, b: str, with_start: bool = False) -> Sides:
+    """Two arms over the pairs that both have."""
+    pairs = pairs_of(arms, a, b)
+    swept = [_swept(arms, folder, arm, pairs) for arm in (a, b)]
+    starts = [next(iter(run for (start, _), run in arms["start"].items() if start == pair[0])) for pair in pairs]
+    other = sweeps([{1.0: run.evaluations["t1"]} for run in starts])["test"] if with_start else None
+    return Sides(*swept, True, [start for start, _ in pairs], other, other)
+
+
+def _swept(arms: Arms, folder: Path, arm: str, pairs: list[tuple[int, int]]) -> Sweep:
+    """Temperature 1 is in the runs' own files, the others are in a folder beside them."""
+    runs = []
+    for pair in pairs:
+        own = arms[arm][pair].evaluations["t1"]
+        others = read_evaluations(folder / FOLDER / own.folder.name)
+        found = {float(name[1:]): one for name, one in others.items()} | {1.0: own}
+        runs.append(dict(sorted(found.items())))
+    return sweeps(runs)["test"]
+
+
+def _at(about: dict[str, float], side: str) -> str:
+    return f" at {about[f'temperature_{side}']:g}" if f"temperature_{side}" in about else ""
+
+
+def _points(one: Difference) -> str:
+    return f"{100 * one.difference:+.1f} ±{50 * (one.high - one.low):.1f}"
+
+
+def _starts(one: Difference) -> str:
+    return " to ".join(f"{100 * bound:+.1f}" for bound in one.over_starts or ())
