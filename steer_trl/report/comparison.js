@@ -56,28 +56,27 @@ function comparisonRow(row) {
   );
 }
 
+function comparedTable(heads, bodies) {
+  const head = element("tr", {}, ...heads.map((text) => element("th", { scope: "col" }, text)));
+  return element("div", { class: "table" }, element("table", { class: "compared" }, element("thead", {}, head), ...bodies));
+}
+
 function comparisonTable(rows) {
   const names = (row) => JSON.stringify([row.benchmark, row.sampling]);
   const bodies = [...new Set(rows.map(names))].map((own) => rows.filter((row) => names(row) === own));
   const heads = ["", "A", "B", "B − A, 95\u00a0%", "B is"];
-  return element(
-    "div",
-    { class: "table" },
-    element(
-      "table",
-      { class: "compared" },
-      element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))),
-      ...bodies.map((body) => {
-        const { benchmark, sampling, problems } = body[0];
-        const label = [benchmark, sampling, `${problems.toLocaleString("en")} problems`].filter(Boolean).join(" · ");
-        return element(
-          "tbody",
-          {},
-          element("tr", {}, element("th", { class: "of", colspan: heads.length, scope: "rowgroup" }, label)),
-          ...body.map(comparisonRow),
-        );
-      }),
-    ),
+  return comparedTable(
+    heads,
+    bodies.map((body) => {
+      const { benchmark, sampling, problems } = body[0];
+      const label = [benchmark, sampling, `${problems.toLocaleString("en")} problems`].filter(Boolean).join(" · ");
+      return element(
+        "tbody",
+        {},
+        element("tr", {}, element("th", { class: "of", colspan: heads.length, scope: "rowgroup" }, label)),
+        ...body.map(comparisonRow),
+      );
+    }),
   );
 }
 

@@ -11,7 +11,7 @@ function drawn(tag, attributes, ...children) {
 }
 
 // From values, shares, to places on the axis, with three marks.
-function scaleOf(values, from, to) {
+function placesOn(values, from, to) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const margin = (high - low || 0.1) * 0.08;
   const place = (value) => from + ((value - low + margin) / (high - low + 2 * margin || 0.1)) * (to - from);
@@ -21,8 +21,8 @@ function scaleOf(values, from, to) {
 function frontierPicture(curves) {
   const points = curves.flatMap((curve) => curve.points);
   const { width, height, left, right, top, bottom } = SIZE;
-  const x = scaleOf(points.map((point) => point[1]), left, width - right);
-  const y = scaleOf(points.map((point) => point[2]), height - bottom, top);
+  const x = placesOn(points.map((point) => point[1]), left, width - right);
+  const y = placesOn(points.map((point) => point[2]), height - bottom, top);
   const share = (value) => (100 * value).toFixed(1);
   const text = (words, attributes) => drawn("text", attributes, words);
   const lines = curves.map(({ group, points: own }) =>
@@ -51,27 +51,11 @@ function frontierPicture(curves) {
 function bestTable(curves) {
   const cell = ([, temperature, value]) => element("td", {}, `${temperature} (${(100 * value).toFixed(1)} %)`);
   const heads = ["", ...curves[0].best.map(([k]) => (k === 1 ? "1 try" : `${k} tries`))];
-  return element(
-    "div",
-    { class: "table" },
-    element(
-      "table",
-      { class: "compared" },
-      element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))),
-      element(
-        "tbody",
-        {},
-        ...curves.map(({ group, best }) =>
-          element(
-            "tr",
-            {},
-            element("th", { scope: "row" }, element("i", { class: "dot", style: `--own: ${styleOf(group)}` }), sideName({ sides: [{ group }] }, 0)),
-            ...best.map(cell),
-          ),
-        ),
-      ),
-    ),
-  );
+  const rows = curves.map(({ group, best }) => {
+    const side = [element("i", { class: "dot", style: `--own: ${styleOf(group)}` }), sideName({ sides: [{ group }] }, 0)];
+    return element("tr", {}, element("th", { scope: "row" }, ...side), ...best.map(cell));
+  });
+  return comparedTable(heads, [element("tbody", {}, ...rows)]);
 }
 
 function frontierSection() {

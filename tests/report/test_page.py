@@ -5,12 +5,14 @@ import hashlib
 import json
 import os
 import re
+from importlib.resources import files
 
 import pytest
 from support.run_folders import SCRIPT, alarm, write_hostile, write_run
 
 from steer_trl import report, runlog
 from steer_trl.cli.main import main
+from steer_trl.report.page import SCRIPTS
 
 
 def block(page):
@@ -29,6 +31,21 @@ def test_the_page_is_one_file_that_asks_for_nothing(tmp_path):
     assert "innerHTML" not in script.split("/*! https://github.com/leeoniya/uPlot")[0]
     own = script[script.index("const DATA = JSON.parse") :]
     assert not re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", own)
+
+
+def test_no_two_scripts_define_one_name():
+    """They become one script, in which the later definition would take the place of the earlier."""
+    names = [
+        name
+        for script in SCRIPTS
+        if not script.startswith("vendor/")
+        for name in re.findall(
+            r"^(?:async )?(?:function|const|let) (\w+)",
+            files("steer_trl.report").joinpath(script).read_text(),
+            re.MULTILINE,
+        )
+    ]
+    assert len(names) > 50 and len(set(names)) == len(names)
 
 
 def test_what_a_folder_says_is_data(tmp_path):
