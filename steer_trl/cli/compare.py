@@ -8,8 +8,6 @@ Each is a folder that steer-trl eval has written, or a published file of counts.
 models that were sampled at several temperatures.
 """
 
-import json
-import os
 from argparse import SUPPRESS
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,13 +16,12 @@ from typing import Any
 
 from pandas import DataFrame
 
-from steer_trl import runlog
 from steer_trl.cli import frontier
+from steer_trl.cli.comparison_file import output_complaints, write_comparisons
 from steer_trl.cli.sentences import Sentences
 from steer_trl.evaluation.comparison import Difference, Interval, explained
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, differing_settings, read_evaluations
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.system import write_whole
 from steer_trl.validation import did_you_mean, refuse
 
 
@@ -64,7 +61,7 @@ def main(arguments: list[str]) -> None:
         results[name] = compare_evaluations(a, b, given.paired)
         print(_text(name, results[name], given.paired))  # noqa: T201
     if given.json is not None:
-        _write(given.json, sides, results)
+        write_comparisons(given.json, sides, _entries(results))
 
 
 def _sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[str], list[str]]:
@@ -75,27 +72,6 @@ def _sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[str], l
     raise InvalidValueError(
         "two sides are needed: steer-trl compare A B, or --a A0 A1 ... --b B0 B1 ... with several seeds."
     )
-
-
-def output_complaints(path: Path | None, inputs: Sequence[str]) -> list[str]:
-    """Complain about a file for the differences that is compared itself, or that is there and holds something else."""
-    if path is None:
-        return []
-    if path.is_dir():
-        return [f"json={str(path)!r} is a folder. Give a file, such as {str(path / 'comparison.json')!r}."]
-    places = [path.resolve(), *path.resolve().parents]
-    complaints = [
-        f"json={str(path)!r} must not be written onto or into {one!r}, which is compared. Give another file."
-        for one in inputs
-        if Path(one).resolve() in places
-    ]
-    if not complaints and os.path.lexists(path) and not _is_comparison(path):
-        complaints.append(f"json={str(path)!r} is there and is no comparison; it would be lost. Give another file.")
-    return complaints
-
-
-def _is_comparison(path: Path) -> bool:
-    return path.is_file() and {"a", "b"} <= (runlog.loads(path.read_bytes()) or {}).keys()
 
 
 def _chosen_complaints(chosen: tuple[str | None, str | None]) -> list[str]:
@@ -152,17 +128,11 @@ def _shown(interval: Interval | None) -> str:
     return "" if interval is None else f"{interval[0]:+.3f} to {interval[1]:+.3f}"
 
 
-def _write(
-    path: Path, sides: tuple[list[str], list[str]], results: dict[str, dict[str, dict[str, Difference]]]
-) -> None:
+def _entries(results: dict[str, dict[str, dict[str, Difference]]]) -> list[dict[str, Any]]:
     """One entry for each sampling, benchmark and metric."""
-    entries: list[dict[str, Any]] = [
+    return [
         {"sampling": name, "benchmark": benchmark, "metric": metric} | asdict(found) | {"verdict": found.verdict}
         for name, benchmarks in results.items()
         for benchmark, metrics in benchmarks.items()
         for metric, found in metrics.items()
     ]
-    text = json.dumps({"a": sides[0], "b": sides[1], "comparisons": entries}, indent=1)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda partial: partial.write_text(text + "\n"))
-    print(f"Wrote {path}")  # noqa: T201

@@ -1,8 +1,7 @@
 """`steer-trl compare --frontier`: two models at the temperatures that serve them, as tables, JSON and a picture."""
 
-import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from pandas import DataFrame
 
+from steer_trl.cli.comparison_file import write_comparisons, write_output
 from steer_trl.evaluation.comparison import Interval, explained
 from steer_trl.evaluation.frontier import Row, Sides, compare_at_equal_accuracy, compare_best, compare_with_fallback
 from steer_trl.evaluation.sweeps import read_sides
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.system import write_whole
 from steer_trl.validation import did_you_mean
 
 if TYPE_CHECKING:
@@ -79,12 +78,11 @@ def compare(given: Namespace, paths: tuple[list[str], list[str]]) -> None:
         several = tables[BEST][0].difference.seeds != (1, 1)
         print(f"Per cent. {explained(several, sides.paired)}\n")  # noqa: T201
     if given.json is not None:
-        text = json.dumps({"a": paths[0], "b": paths[1], "comparisons": entries}, indent=1)
-        _write(given.json, lambda partial: partial.write_text(text + "\n"))
+        write_comparisons(given.json, paths, entries)
     if given.picture is not None:
         names = [f"{side[0]}, ..." if len(side) > 1 else side[0] for side in paths]
         figure = picture(benchmarks, (f"A: {names[0]}", f"B: {names[1]}"))
-        _write(given.picture, lambda partial: figure.savefig(partial, format=given.picture.suffix[1:], dpi=150))
+        write_output(given.picture, lambda partial: figure.savefig(partial, format=given.picture.suffix[1:], dpi=150))
 
 
 def picture(benchmarks: Mapping[str, Sides], labels: tuple[str, str]) -> "Figure":
@@ -132,9 +130,3 @@ def _points(interval: Interval) -> str:
 
 def _entry(row: Row) -> dict[str, Any]:
     return row.about | asdict(row.difference) | {"verdict": row.difference.verdict}
-
-
-def _write(path: Path, save: Callable[[Path], Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, save)
-    print(f"Wrote {path}")  # noqa: T201

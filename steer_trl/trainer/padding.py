@@ -22,7 +22,6 @@ from torch.nn.functional import pad
 from steer_trl.options.trl import LOSSES
 from steer_trl.trainer.inputs import loss_mask
 from steer_trl.trainer.trl import (
-    FORWARD_ARGUMENTS,
     GRPOTrainer,
     continue_rollout,
     means_of_tokens,
@@ -61,6 +60,13 @@ class Padding:
         return bool(getattr(text, "rope_parameters", None)) and not getattr(text, "attention_chunk_size", None)
 
     @cached_property
+    def _positions_by_length(self) -> set[str]:
+        """The kinds of positions of the model that depend on how long its input is."""
+        rope = getattr(self._trainer.model.config.get_text_config(), "rope_parameters", None) or {}
+        kinds = {one.get("rope_type") for one in (rope, *rope.values()) if isinstance(one, dict)}
+        return {"dynamic", "longrope"} & kinds
+
+    @cached_property
     def _multiple(self) -> int:
         return self._trainer.pad_to_multiple_of or (COMPILED_MULTIPLE if self._trainer.is_compiled else 1)
 
@@ -89,9 +95,7 @@ class Padding:
     def _skips(self, given: set[str]) -> bool:
         """Whether columns can be cut from the inputs that are `given`; if not, that is stated once."""
         if self._is_skipped:
-            rope = getattr(self._trainer.model.config.get_text_config(), "rope_parameters", None) or {}
-            kinds = {one.get("rope_type") for one in (rope, *rope.values()) if isinstance(one, dict)}
-            reasons = [f"this model's positions ({kind}) depend on it" for kind in kinds & {"dynamic", "longrope"}]
+            reasons = [f"this model's positions ({kind}) depend on it" for kind in self._positions_by_length]
             reasons += [f"it is not known how to cut {name}" for name in sorted(given - OF_IMAGES - PER_TOKEN)]
             if reasons:
                 self._is_skipped = False
@@ -130,7 +134,8 @@ class Padding:
                 model, input_ids[rows][:, columns], attention_mask[rows][:, columns], kept, whole, **inputs | cut
             )
             parts.append([_widened(x, logits_to_keep) for x in out])
-        return tuple(_joined(list(of_parts), order) for of_parts in zip(*parts, strict=True))
+        places = order.argsort()
+        return tuple(_joined(list(of_parts), places) for of_parts in zip(*parts, strict=True))
 
     def _columns(self, mask: Tensor, logits_to_keep: int) -> tuple[slice, int]:
         """The columns with a token of some row, and how many of them are of completions: one at least."""
@@ -175,12 +180,12 @@ def _widened(output: Tensor | None, width: int) -> Tensor | None:
     return output if output is None or output.dim() != 2 else pad(output, (0, width - output.size(1)))
 
 
-def _joined(parts: list[Tensor | None], order: Tensor) -> Tensor | None:
+def _joined(parts: list[Tensor | None], places: Tensor) -> Tensor | None:
     """An output of the whole pass, from that of its chunks: rows where they were, or TRL's mean of a scalar."""
     found = [part for part in parts if part is not None]
     if len(found) < 2:
         return parts[0]
-    return torch.cat(found)[order.argsort()] if found[0].dim() == 2 else torch.stack(found).mean()
+    return torch.cat(found)[places] if found[0].dim() == 2 else torch.stack(found).mean()
 
 
 def _by_length(step: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -202,6 +207,3 @@ def _shares(steps: tuple[Tensor, ...]) -> Iterator[float]:
     for tokens in steps:
         mean = tokens[tokens > 0].double().mean()
         yield from (tokens / mean).nan_to_num(1.0).tolist()
-
-
-assert PER_TOKEN | OF_IMAGES <= FORWARD_ARGUMENTS

@@ -10,7 +10,8 @@ from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
-from steer_trl.trainer.trl import micro_batches_of_rollout
+from steer_trl.trainer.padding import OF_IMAGES, PER_TOKEN
+from steer_trl.trainer.trl import FORWARD_ARGUMENTS, micro_batches_of_rollout
 
 LENGTHS = [16, 1, 3, 7, 2, 16, 5, 4]
 """Of the completions, by their row; the longest is as long as it may be."""
@@ -167,3 +168,7 @@ def test_without_a_method_padding_stays_unless_set(train, make_trainer):
     for method, skips in (("none", False), ("stare", True)):
         trainer = make_trainer(SteerGRPOTrainer, advantage_shaping=method, skip_padding=None)
         assert trainer.args.skips_padding is skips
+
+
+def test_what_can_be_cut_are_arguments_of_trls_pass():
+    assert PER_TOKEN | OF_IMAGES <= FORWARD_ARGUMENTS
