@@ -21,6 +21,7 @@ from lab import Experiment, picture, read_results, side_by_side, table, verdicts
 from lab.countdown import COUNTDOWN
 
 from steer_trl import report
+from steer_trl.countdown.model import START_STEPS
 
 # 0.3 nats, STARE's target, lies above this model's first entropy; 80 % of that is held instead.
 STARE = {
@@ -46,7 +47,7 @@ METHODS = {
 }
 BASELINES = {"held": {SAMPLED: "GRPO", HELD: SAMPLED}, "papers": {}}
 """What a method is held against: the run that has everything but the thing; GRPO where none is named."""
-SUPERVISED_STEPS = {"held": 650, "papers": 1100}
+SUPERVISED_STEPS = {"held": START_STEPS, "papers": 1100}
 TOKENS = {"held": 1_000_000, "papers": 600_000}
 
 

@@ -22,14 +22,15 @@ from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper, sets_entropy_coef
 from steer_trl.shaping.hold import ENOUGH_GROUPS, hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
-from steer_trl.shaping.unused import defaults, unused_complaints
+from steer_trl.shaping.unused import unused_complaints
 from steer_trl.validation import listed, refuse
 
 logger = logging.getLogger(__name__)
 
+PAPERS_STARE = {"stare_variant": "O1", "stare_gate": "batch"}
 HELD_BY, HELD_WITH = "stare", {"stare_variant": "C2", "stare_gate": "none"}
 """What `hold_entropy` moves where no method is named: of those measured at half of the first entropy, it kept most
-accuracy and most variety (`docs/evidence/index.md`)."""
+accuracy and most variety (`docs/evidence/results.md`, earlier runs)."""
 
 LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
@@ -165,13 +166,17 @@ class SteerGRPOConfig(
 
     def __post_init__(self) -> None:
         has_choice = self.advantage_shaping is None
+        is_held = has_choice and self.hold_entropy is not None
         if has_choice:
-            self._choose_method()
+            self.advantage_shaping = HELD_BY if is_held else "steer"
         # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.
         complaints = [*self._name_complaints(), *self._custom_complaints(), *self._license_complaints()]
         refuse([*complaints, *single_complaints(self), *trl_complaints(self)], "SteerGRPOConfig")
         refuse(self.diagnostics_complaints(), "SteerGRPOConfig")
         methods = {name: find_shaper(name) for name in self.shaping_names}
+        if any("stare_variant" in method.settings() for method in methods.values()):
+            unset = HELD_WITH if is_held else PAPERS_STARE
+            vars(self).update({name: value for name, value in unset.items() if getattr(self, name) is None})
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
         self._take_surrogates(methods)
         try:
@@ -180,7 +185,7 @@ class SteerGRPOConfig(
             refuse(self._group_complaints(), "SteerGRPOConfig")  # TRL's names what a user has rarely set
             raise
         refuse(self._schedule_complaints(methods), "SteerGRPOConfig")
-        if has_choice and self.hold_entropy is not None:
+        if is_held:
             logger.warning(
                 "hold_entropy=%g moves a method's strength, and none was named: it is advantage_shaping='stare' with "
                 "stare_variant=%r, stare_gate=%r. Set advantage_shaping to choose another.",
@@ -188,13 +193,6 @@ class SteerGRPOConfig(
             )
         for remark in self._remarks(methods):
             logger.warning(remark)
-
-    def _choose_method(self) -> None:
-        """Take the method that was not named, with what it needs; settings that were given stay as they are."""
-        self.advantage_shaping = "steer" if self.hold_entropy is None else HELD_BY
-        needed = HELD_WITH if self.hold_entropy is not None else {}
-        usual = defaults(type(self))
-        vars(self).update({name: value for name, value in needed.items() if getattr(self, name) == usual[name]})
 
     # What leaves this machine: an allow-list for every tracker, and for every file that Transformers writes.
 

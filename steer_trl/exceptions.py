@@ -22,10 +22,6 @@ class NotThereError(SteerError, FileNotFoundError):
     """A file, a folder or a model that is not where it was expected."""
 
 
-class UnusableFileError(SteerError, OSError):
-    """A file that is there and is not what is asked for."""
-
-
 class CannotContinueError(SteerError, RuntimeError):
     """Something outside of this package has gone wrong that it depends on."""
 

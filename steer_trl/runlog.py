@@ -1,6 +1,7 @@
 """The files that a run leaves in `<output_dir>/_logs`: whoever reads them needs neither torch nor TRL.
 
-    run.json                     settings, methods, versions of packages, when it began and was resumed
+    run.json                     settings, methods, commit, versions of packages, when it began and was resumed
+    code-00000000.diff           what of the code differed from the commit (`callbacks/checkout.py`)
     metrics.jsonl                one line per log entry: step, epoch, time, and every key of the log
     alarms.jsonl                 one line per alarm
     tokens/step-00000050.jsonl   one line per completion, with the numbers of each token (`log_tokens`)
@@ -12,19 +13,16 @@ what lies after its checkpoint. Transformers leaves names that begin with `_` ou
 import json
 import math
 import re
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from steer_trl.system import open_regular, write_whole
+from steer_trl.system import write_whole
 
 LOGS, RUN, METRICS, ALARMS, TOKENS = "_logs", "run.json", "metrics.jsonl", "alarms.jsonl", "tokens"
 SCHEMA = 1
 TOKEN_FILE = re.compile(r"step-(\d{1,15})\.jsonl")
-LARGEST_RUN = 16 << 20  # bytes of run.json
-DEEPEST = 50  # lists and mappings inside of each other; a run log has five
 
 
 def append(output_dir: str | Path, entry: Mapping[str, Any], name: str = METRICS) -> None:
@@ -60,7 +58,6 @@ def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> 
     """Make `_logs` ready for a run that continues after optimizer step `step`, and write its `run.json`.
 
     From step 0 it is a new run: the logs of an earlier one are moved to `_logs.1`, `_logs.2`, ... and are not read.
-    Of an earlier `run.json` counts only what can be: anybody may have edited it.
     """
     folder = Path(output_dir, LOGS)
     before: dict[str, Any] = {}
@@ -74,70 +71,44 @@ def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> 
             if written_at > step:
                 path.unlink()
         for _, path in token_files(folder)[-1:]:  # of a rollout that may last beyond the checkpoint
-            _cut(path, step, longest=sys.maxsize - 1)
+            _cut(path, step)
     folder.mkdir(parents=True, exist_ok=True)
     now = round(time.time(), 3)
-    started, resumed = before.get("started"), before.get("resumed")
-    started = started if isinstance(started, (int, float)) and 0 < started < now else now
-    resumed = [one for one in resumed if isinstance(one, dict)] if isinstance(resumed, list) else []
-    resumed = [*resumed, {"step": step, "time": now}] if step else []
-    run = {"schema_version": SCHEMA, "started": started, "resumed": resumed, **description}
+    earlier = before.get("resumed")
+    resumed = [*(earlier if isinstance(earlier, list) else []), {"step": step, "time": now}] if step else []
+    run = {"schema_version": SCHEMA, "started": before.get("started", now), "resumed": resumed, **description}
     text = json.dumps(as_json(run), indent=1)
     write_whole(folder / RUN, lambda path: path.write_text(text, encoding="utf-8"))
 
 
-def lines(path: Path, longest: int = 1 << 20) -> Iterator[dict[str, Any] | None]:
-    """Read a file of lines: a mapping each, and `None` for one that is torn, too long or no mapping.
+def lines(path: Path, longest: float = math.inf) -> Iterator[dict[str, Any] | None]:
+    """Read a file of lines: a mapping each, and `None` for one that is torn, no mapping, or over `longest` bytes.
 
-    Too long are more than `longest` bytes. Nothing comes from what is not there or no regular file, such as a pipe.
+    Nothing comes from a file that is not there.
     """
-    try:
-        file = open_regular(path)
-    except OSError:
-        return
-    with file:
-        yield from lines_of(file, longest)
+    if path.is_file():
+        with path.open("rb") as file:
+            yield from (loads(line) if len(line) <= longest else None for line in file if line.strip())
 
 
 def tail(path: Path, most: int = 1 << 16) -> list[dict[str, Any]]:
     """The last lines of a file, of `most` bytes together, without those that are torn; none where it is not there."""
-    try:
-        file = open_regular(path)
-    except OSError:
+    if not path.is_file():
         return []
-    with file:
+    with path.open("rb") as file:
         begin = file.seek(max(file.seek(0, 2) - most, 0))
         if begin:
             file.readline()  # of which the beginning is missing
-        return [entry for entry in lines_of(file) if entry is not None]
-
-
-def lines_of(file: BinaryIO, longest: int = 1 << 20, most: float = math.inf) -> Iterator[dict[str, Any] | None]:
-    """As [`lines`], of an open file; no line is begun after the first `most` bytes."""
-    while file.tell() < most and (line := file.readline(longest + 1)):
-        if len(line) > longest:
-            while line and not line.endswith(b"\n") and file.tell() < most:
-                line = file.readline(longest)
-            yield None
-        elif line.strip():
-            yield loads(line)
+        return [entry for line in file if (entry := loads(line)) is not None]
 
 
 def loads(text: bytes) -> dict[str, Any] | None:
-    """A mapping from JSON that anybody may have written, `None` from anything else, and from endless nesting."""
+    """A mapping from JSON, where NaN and infinities are `None`; `None` from anything else."""
     try:
-        value = json.loads(text.decode(errors="replace"))
+        value = json.loads(text.decode(errors="replace"), parse_constant=lambda _: None)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) and not _is_deep(value) else None
-
-
-def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(DEEPEST):
-        inside = (item for one in level for item in (one.values() if isinstance(one, dict) else one))
-        level = [item for item in inside if isinstance(item, (dict, list))]
-    return bool(level)
+    return value if isinstance(value, dict) else None
 
 
 def step_of(entry: Mapping[str, Any]) -> int:
@@ -148,11 +119,8 @@ def step_of(entry: Mapping[str, Any]) -> int:
 
 def read_description(folder: Path) -> dict[str, Any]:
     """`run.json` of a `_logs` folder; empty where there is none that can be read."""
-    try:
-        with open_regular(folder / RUN) as file:
-            return loads(file.read(LARGEST_RUN)) or {}
-    except OSError:
-        return {}
+    path = folder / RUN
+    return (path.is_file() and loads(path.read_bytes())) or {}
 
 
 def token_files(folder: Path) -> list[tuple[int, Path]]:
@@ -175,9 +143,9 @@ def _put_aside(folder: Path) -> None:
     folder.rename(aside)
 
 
-def _cut(path: Path, step: int, longest: int = 1 << 20) -> None:
-    """Leave out the lines after `step`, those of more than `longest` bytes, and those that are torn."""
+def _cut(path: Path, step: int) -> None:
+    """Leave out the lines after `step`, and those that are torn."""
     if path.exists():
-        kept = [entry for entry in lines(path, longest) if entry is not None and step_of(entry) <= step]
+        kept = [entry for entry in lines(path) if entry is not None and step_of(entry) <= step]
         text = "".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in kept)
         write_whole(path, lambda partial: partial.write_text(text, encoding="utf-8"))

@@ -2,14 +2,11 @@
 
 import gc
 import os
-import stat
 import sys
 from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, BinaryIO
-
-from steer_trl.exceptions import UnusableFileError
+from typing import Any
 
 
 def write_whole(path: Path, save: Callable[[Path], Any]) -> None:
@@ -21,19 +18,6 @@ def write_whole(path: Path, save: Callable[[Path], Any]) -> None:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-
-
-def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading.
-
-    Raises:
-        `OSError`: there is none, or it is a pipe, a device or a folder, which could be read for ever.
-    """
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise UnusableFileError(f"{path} is not a regular file")
-    return os.fdopen(descriptor, "rb")
 
 
 def installed(packages: Iterable[str]) -> dict[str, str]:

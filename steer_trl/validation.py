@@ -6,6 +6,7 @@ Such complaints are collected, so that a user sees all of them at once.
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from numbers import Real
+from traceback import extract_tb
 from typing import Any, TypeGuard
 
 from steer_trl.exceptions import InvalidValueError
@@ -23,13 +24,24 @@ class Refusal(InvalidValueError):
         else:
             text = "\n".join([f"{subject}: {len(complaints)} problems found.", *complaints])
         super().__init__(text)
-        self.complaints = complaints
+        self.complaints, self.subject = complaints, subject
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.complaints, self.subject), vars(self)  # from a process pool it comes pickled
 
 
 def refuse(complaints: list[str], subject: str) -> None:
     """Raise one `ValueError` that lists every complaint about `subject`; do nothing when there is none."""
     if complaints:
         raise Refusal(complaints, subject)
+
+
+def why_not_imported(error: BaseException) -> str:
+    """Say why a file of the user's cannot be imported: what Python says, or what the file has raised, and where."""
+    if isinstance(error, (ImportError, AttributeError, TypeError, ValueError, SyntaxError, OSError)):
+        return str(error)
+    place = extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
 
 
 def did_you_mean(name: object, known: Collection[str]) -> str:

@@ -54,8 +54,9 @@ def test_defaults_are_the_papers():
     assert (args.advantage_shaping, args.shaping_names) == ("steer", ("steer",))
     steer = (args.steer_lambda_min, args.steer_mapping, args.steer_form, args.steer_lambda_max, args.steer_quantile)
     assert steer == (0.8, "exponential", "paper", 1.2, 0.8)
+    args = config(advantage_shaping="stare")
     stare = (args.stare_variant, args.stare_top_fraction, args.stare_amplify, args.stare_attenuate)
-    assert stare == ("O1", 0.1, 1.1, 0.9)
+    assert stare == ("O1", 0.1, 1.1, 0.9) and args.stare_gate == "batch"
     assert (args.stare_target_entropy, args.stare_target_entropy_unit, args.stare_adaptive) == (0.3, "nats", False)
 
 
@@ -95,6 +96,7 @@ MISTAKES = [
     ({"advantage_shaping": ["test_config.Halved", "test_config:Halved"]}, "applies a method twice"),
     ({"advantage_shaping": "test_config.Misspelt"}, "Misspelt' must answer one of 'advantages', .*'weights'"),
     ({"shaping_options": {"alpha": 1}}, "must be unset without a custom method"),
+    ({"max_generated_tokens": 1.5}, r"max_generated_tokens must be a whole number in \[1, inf\), got 1\.5"),
     (
         {"advantage_shaping": "test_config.Halved", "shaping_options": "{a"},
         "shaping_options must be JSON .*, got '{a'",

@@ -1,7 +1,6 @@
-"""The evidence's command on a run of seconds; the tables of the first published runs on numbers made up."""
+"""The evidence's command on a run of seconds; the tables of its page."""
 
 import json
-import math
 import sys
 from types import SimpleNamespace
 
@@ -12,14 +11,8 @@ from support.processes import run
 
 from steer_trl.evaluation.folders import compare_evaluations, differing_settings, read_evaluations
 
-EVIDENCE, FIRST = ROOT / "experiments/evidence", ROOT / "experiments/first_evidence"
+EVIDENCE = ROOT / "experiments/evidence"
 HELD = "REPO-R held at 0.8"
-
-
-@pytest.fixture
-def evidence(monkeypatch):
-    """Modules that lie beside the command, and in no package."""
-    yield from modules(monkeypatch, FIRST, ("arms", "measures", "page", "figure"))
 
 
 @pytest.fixture
@@ -35,67 +28,6 @@ def modules(monkeypatch, folder, names):
     yield SimpleNamespace(**{name: __import__(name) for name in names})
     for name in names:
         sys.modules.pop(name)
-
-
-def evaluated(accuracy):
-    point = {"T=1": {key: [accuracy, 0.1] for key in ("accuracy", "pass@16", "distinct")}}
-    return point | {name: {"accuracy": [accuracy, 0.1]} for name in ("top-p 0.7", "greedy")}
-
-
-def made_up(arm, seed, accuracy, entropies, target=None, start=0.5):
-    count = len(entropies)
-    rollouts = {"step": list(range(4, 4 * count + 4, 4)), "entropy": entropies, "rollout_entropy": entropies}
-    rollouts |= {"num_tokens": [1e6 * i for i in range(1, count + 1)]}
-    rollouts |= {} if target is None else {"hold_entropy/target": [target] * count}
-    looks = [{"step": 1, "predicted_correlation": 0.25, "positive_expected_change": -0.004}]
-    record = {"arm": arm, "seed": seed, "start": evaluated(start), "looks": looks, "rollouts": rollouts}
-    return record | {"held_out": [{"step": 4 * count} | evaluated(accuracy)]}
-
-
-def published(folder, *records):
-    for record in records:
-        (folder / f"{record['arm']}{record['seed']}.json").write_text(json.dumps(record))
-    return folder
-
-
-def test_the_error_counts_after_settling(evidence, tmp_path):
-    path = [1.0] * evidence.measures.SETTLED + [0.4, 0.6, 0.5, 0.52]
-    held, plain = made_up(HELD, 0, 0.5, path, target=0.5), made_up("GRPO", 0, 0.5, path)
-    runs = evidence.measures.load(published(tmp_path, held, plain))
-    error, share = evidence.measures.held_error(runs[HELD][0])
-    assert (error, share) == (pytest.approx((0.2 + 0.2 + 0 + 0.04) / 4), 0.5)
-    assert evidence.measures.held_error(runs["GRPO"][0]) is None
-    assert list(runs) == ["GRPO", HELD]  # as they are listed, not as they are named
-
-
-def test_differences_are_paired_by_seed(evidence, tmp_path):
-    accuracies = [(0.3, 0.4), (0.4, 0.5), (0.5, 0.6)]
-    for seed, (base, other) in enumerate(accuracies):
-        published(tmp_path, made_up("GRPO", seed, base, [0.5] * 90), made_up(HELD, seed, other, [0.5] * 90, 0.5))
-    page = evidence.page.page(tmp_path)
-    assert "0.500 (+0.100 ±0.000)" in page and "0.0%, 0.0%, 0.0%" in page and "| 3 | 0.25 |  |  | -4.00 |" in page
-    assert evidence.measures.interval([1.0, 2.0, 3.0]) == (2.0, pytest.approx(4.3026527 / math.sqrt(3)))
-    runs = evidence.measures.load(tmp_path)
-    assert evidence.measures.course(runs[HELD][1], ("greedy", "accuracy")) == [(0.0, 0.5), (90.0, 0.5)]
-    published(tmp_path, *(made_up("GRPO, dynamic sampling", seed, 0.6, [0.7] * 45) for seed in range(3)))
-    page = evidence.page.page(tmp_path)
-    assert "| 3 | 45.00 | 0.500 → 0.700 (+0.200 ±0.000) | 0.450 → 0.600 (+0.150 ±0.124) |" in page
-    evidence.figure.picture(tmp_path, tmp_path / "evidence.png")
-    assert (tmp_path / "evidence.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_runs_from_other_starts_are_not_paired(evidence, tmp_path):
-    """Another processor makes another start of the same seed."""
-    for seed, start in enumerate((0.5, 0.5, 0.4)):
-        held = made_up(HELD, seed, 0.6, [0.5] * 90, 0.5, start=start)
-        published(tmp_path, made_up("GRPO", seed, 0.3 + seed, [0.5] * 90), held)
-    page = evidence.page.page(tmp_path)
-    assert "| REPO-R held at 0.8 | 3 | 90.00 | 0.500 | 0.600 (-0.200 ±6.353) |" in page  # of two pairs
-
-
-def test_the_first_page_is_what_the_published_runs_give(evidence):
-    published = ROOT / "docs/evidence"
-    assert evidence.page.page(published) == (published / "index.md").read_text()
 
 
 def test_the_command_runs_what_is_missing_publishes_it_and_runs_nothing_twice(tmp_path):
@@ -123,7 +55,7 @@ def test_the_command_runs_what_is_missing_publishes_it_and_runs_nothing_twice(tm
         sides = [read_evaluations(folder)[sampling] for folder in folders]
         small = [read_evaluations(published[name])[sampling] for name in ours]
         whole, counted = (compare_evaluations(*([one] for one in pair))["test"] for pair in (sides, small))
-        assert len(counted) == {16: 6, 1: 1}[samples]
+        assert len(counted) == {16: 9, 1: 1}[samples]
         assert counted == {metric: whole[metric] for metric in counted}
         assert compare_evaluations(sides[:1], small[1:])["test"] == counted
         assert not differing_settings(sides, small)

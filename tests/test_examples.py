@@ -50,9 +50,7 @@ def test_quickstart(tmp_path):
         logs[0][0]["step"] == 0 and logs[0][0]["eval_validation_t1_avg@16"] == logs[1][0]["eval_validation_t1_avg@16"]
     )
     # The verdicts are those of the command.
-    compared = run(
-        "-m", "steer_trl.cli", "compare", *(folder / "_test" for folder in folders[:1] * 2), folder=tmp_path
-    )
+    compared = run("-m", "steer_trl.cli", "compare", *(folder / "_test" for folder in folders[:2]), folder=tmp_path)
     assert "not decided" in compared.stdout
 
 
@@ -197,7 +195,7 @@ def test_two_processes_evaluate_and_keep_the_best_checkpoint(tmp_path, tiny_fold
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"--model_name_or_path": "./nowhere"}, "there is no such folder"),
+        ({"--model_name_or_path": "./nowhere"}, "Repo id must"),
         ({"--dataset_name": "nowhere.parquet"}, "there is no such file"),
         ({"--steer_lambda_min": "0"}, "steer_lambda_min must be in (0, 1], got 0.0"),
         ({"--steer_lamda_min": "0.7"}, "steer_lamda_min"),

@@ -14,6 +14,7 @@ from tqdm import tqdm
 from steer_trl import runlog
 from steer_trl.evaluation.counts import counts_of, packed, read_counts, values_of
 from steer_trl.evaluation.folders import read_evaluations
+from steer_trl.evaluation.summary import summarize
 
 
 @pytest.mark.parametrize("counted", ["step", "generated_tokens"])
@@ -45,7 +46,7 @@ def test_the_tail_of_a_log_has_its_last_whole_lines(tmp_path):
 def test_a_run_that_fails_says_why(tmp_path):
     experiment = Experiment(COUNTDOWN, tmp_path, num_problems=4)  # there is no start
     experiment.task.write_problems(tmp_path / "problems", 4)
-    with pytest.raises(RuntimeError, match=r"(?s)GRPO failed.*/grpo/output\.txt .*there is no such folder"):
+    with pytest.raises(RuntimeError, match=r"(?s)GRPO failed.*/grpo/output\.txt .*Repo id must"):
         experiment.train("GRPO", {"max_steps": 1})
 
 
@@ -80,7 +81,7 @@ def evaluation(folder, correct, distinct):
         rows = [row for row in entries(correct, distinct) if sampling != "greedy" or row["sample"] == 0]
         (own / "completions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         (own / "settings.json").write_text("{}")
-        (own / "summary.json").write_text("{}")
+        (own / "summary.json").write_text(json.dumps(summarize(rows)))
     return Result(folder)
 
 

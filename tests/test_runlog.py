@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 
 import numpy as np
 import pytest
@@ -39,9 +38,9 @@ def test_numbers_of_other_libraries():
 
 def test_a_torn_line_and_others_that_are_none(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    deep, long = "[" * 100_000, json.dumps({"step": 4, "text": "x" * (1 << 20)})
-    path.write_bytes(f'{{"step": 1}}\n\n[1]\n{deep}\n\xff\xfe\n{long}\n{{"step": 2}}\n{{"st'.encode("latin-1"))
-    assert list(runlog.lines(path)) == [{"step": 1}, None, None, None, None, {"step": 2}, None]
+    deep = "[" * 100_000
+    path.write_bytes(f'{{"step": 1}}\n\n[1]\n{deep}\n\xff\xfe\n{{"step": 2}}\n{{"st'.encode("latin-1"))
+    assert list(runlog.lines(path)) == [{"step": 1}, None, None, None, {"step": 2}, None]
     assert list(runlog.lines(tmp_path / "nowhere.jsonl")) == []
 
 
@@ -71,27 +70,3 @@ def test_a_new_run_puts_the_log_of_an_earlier_one_aside(tmp_path):
     assert [entry["number"] for entry in metrics(tmp_path)] == [2]
     aside = [json.loads((tmp_path / f"_logs.{n}/metrics.jsonl").read_text())["number"] for n in (1, 2)]
     assert aside == [0, 1]
-
-
-@given(before=json_values | st.fixed_dictionaries({}, optional={"resumed": json_values, "started": json_values}))
-def test_a_resumed_run_begins_whatever_stands_in_its_run_json(tmp_path_factory, before):
-    folder = tmp_path_factory.mktemp("run")
-    (folder / "_logs").mkdir()
-    (folder / "_logs/run.json").write_text(json.dumps(before))
-    runlog.begin(folder, 2, {})
-    run = json.loads((folder / "_logs/run.json").read_text(), parse_constant=pytest.fail)
-    assert run["resumed"][-1]["step"] == 2 and run["started"] <= run["resumed"][-1]["time"]
-
-
-@pytest.mark.parametrize("name", ["run.json", "metrics.jsonl", "alarms.jsonl"])
-def test_what_is_no_file_does_not_hold_a_run_up(tmp_path, name):
-    (tmp_path / "_logs").mkdir()
-    os.mkfifo(tmp_path / "_logs" / name)  # opening it would wait for a writer
-    runlog.begin(tmp_path, 2, {})
-    assert runlog.read_description(tmp_path / "_logs")["resumed"][0]["step"] == 2
-
-
-def test_nesting_that_would_break_a_reader_is_no_mapping():
-    depth = 900  # json reads it, and writing it again can fail
-    assert runlog.loads(b'{"a": ' + b"[" * depth + b"]" * depth + b"}") is None
-    assert runlog.loads(b'{"a": [[[1]]]}') == {"a": [[[1]]]}

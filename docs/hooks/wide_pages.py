@@ -2,7 +2,7 @@
 
 from typing import Any
 
-WIDE = ("methods.md", "metrics.md", "settings.md", "scaling.md", "recipes.md", "evidence/index.md")
+WIDE = ("methods.md", "metrics.md", "settings.md", "scaling.md", "recipes.md", "evidence/results.md")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
-from measured import ROOT, Estimate, LongRuns, OneStep, ProtocolRuns, ShortRuns, ToolRuns
+from measured import ROOT, Estimate, ProtocolRuns, Published, ShortRuns, ToolRuns
 
 CLAIMS = ROOT / "docs/claims"
 SHORT = ShortRuns(CLAIMS / "short_runs.json")
-ONE_STEP = OneStep(CLAIMS / "one_step.json")
-LONG = LongRuns(ROOT / "docs/evidence")
+ONE_STEP, FIRST = Published(CLAIMS / "one_step.json"), Published(CLAIMS / "first_runs.json")
 PROTOCOL = ProtocolRuns(ROOT / "docs/evidence/countdown")
 TOOLS = ToolRuns(CLAIMS / "tools.json")
 
@@ -57,7 +56,10 @@ def moved(sign: int, *arms: str, baseline: str = "GRPO") -> Answer:
 
 def of_long_runs(arm: str, metric: tuple[str, str], baseline: str = SAMPLED) -> Answer:
     """Whether an arm has more than the baseline at equal tokens: the protocol's runs decide, the first are named."""
-    tuned, first = PROTOCOL.difference(arm, baseline, MEASURES[metric]), LONG.difference(arm, baseline, metric)
+    tuned, first = (
+        PROTOCOL.difference(arm, baseline, MEASURES[metric]),
+        FIRST.get(f"{arm} against {baseline}: {' '.join(metric)}"),
+    )
     found = [(name, value) for name, value in (("", tuned), ("in the first runs, not tuned,", first)) if value]
     if not found:
         return OPEN, LATER

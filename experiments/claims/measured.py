@@ -16,9 +16,8 @@ PLANNED = 3  # seeds of every arm; those with more were undecided, and are looke
 MARGIN = 0.024
 """Nats per token that count as no difference: a fifth of what GRPO loses in a short run."""
 
-sys.path[:0] = [str(ROOT / "experiments" / name) for name in ("", "first_evidence", "evidence")]
-import measures  # noqa: E402  # scripts' neighbours, not packages
-import pairs  # noqa: E402
+sys.path[:0] = [str(ROOT / "experiments" / name) for name in ("", "evidence")]
+import pairs  # noqa: E402  # a script's neighbour, not a package
 
 
 class Estimate(NamedTuple):
@@ -26,7 +25,7 @@ class Estimate(NamedTuple):
 
     mean: float
     half: float
-    count: int
+    count: int = 20
 
     @property
     def sign(self) -> int:
@@ -106,37 +105,15 @@ def _end(run: dict[str, Any], of: str) -> float:
     return mean(run["rollouts"][of][-LAST:]) if of in run["rollouts"] else run["solved"][of]
 
 
-class OneStep:
-    """The means of `one_step.py`, with their intervals over rollouts."""
+class Published:
+    """Means with the half widths of their intervals, by name: of `one_step.py`, and of the first long runs."""
 
     def __init__(self, path: Path) -> None:
         self.found = json.loads(path.read_text()) if path.exists() else {}
 
     def get(self, key: str) -> Estimate | None:
-        """One of its numbers."""
-        return Estimate(*self.found[key], count=20) if key in self.found else None
-
-
-class LongRuns:
-    """The first published runs of the laptop task (`docs/evidence`)."""
-
-    def __init__(self, folder: Path) -> None:
-        self.arms = measures.load(folder)
-
-    def difference(self, arm: str, baseline: str, metric: tuple[str, str]) -> Estimate | None:
-        """What the arm has more after equally many tokens, paired by seed."""
-        ours = {run["seed"]: run for run in self.arms.get(arm, [])}
-        theirs = {run["seed"]: run for run in self.arms.get(baseline, [])}
-        values = []
-        for seed in sorted(ours.keys() & theirs.keys()):
-            pair = ours[seed], theirs[seed]
-            tokens = min(run["log"][-1]["num_tokens"] for run in pair) / 1e6
-            values.append(measures.at_tokens(pair[0], metric, tokens) - measures.at_tokens(pair[1], metric, tokens))
-        return estimate(values)
-
-    def final_entropy(self, arm: str) -> Estimate | None:
-        """Mean entropy of the last eight rollouts, nats per token."""
-        return estimate([measures.entropy_at_tokens(run, float("inf")) for run in self.arms.get(arm, [])])
+        """One of its numbers; over the twenty rollouts of `one_step.py` where nothing else is said."""
+        return Estimate(*self.found[key]) if key in self.found else None
 
 
 class ProtocolRuns:

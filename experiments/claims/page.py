@@ -42,8 +42,8 @@ Of {len(answers)} claims {decided} are answered, {measured} more have an undecid
 The numbers are of three kinds: {runs} *short runs* (120 optimizer steps of 128 completions, four a rollout, one start,
 paired by seed; mean entropy of the last five rollouts; `python experiments/claims/short_runs.py`), *one step* (20
 rollouts, an AdamW step on each, every token scored again; `python experiments/claims/one_step.py`), and the
-[long runs](evidence/index.md). Behind an interval stands how many runs it is over. `python experiments/claims/page.py`
-writes this page."""
+[long runs](evidence/results.md). Behind an interval stands how many runs it is over. `python
+experiments/claims/page.py` writes this page."""
     second = (
         "STARE's paper is not public to us: its claims are those of its abstract, of the authors' README, or second "
         "hand, from summaries by others, and are marked so."

@@ -2,8 +2,8 @@
 
 from answers import (
     ACCURACY,
+    FIRST,
     LATER,
-    LONG,
     NO,
     OPEN,
     PART,
@@ -60,7 +60,7 @@ def gate_holds() -> Answer:
     target = 0.8 * first.mean
     missed = [name for name, value in known if value.mean + value.half < 0.9 * target]
     kept = [name for name, value in known if abs(value.mean - target) + value.half < 0.1 * target]
-    long = LONG.final_entropy("STARE C2 gate, dynamic sampling")
+    long = FIRST.get("STARE C2 gate, dynamic sampling: final entropy")
     ends = ", ".join(f"{name} {value.plain}" for name, value in known)
     text = f"target {target:.3f} nats, a fifth below the start; final entropy after 120 steps {ends}"
     if long:
@@ -144,7 +144,12 @@ def variants() -> Answer:
 def levels() -> Answer:
     """Long runs of three levels."""
     values = [
-        (level, LONG.difference(f"REPO-R held at {level}, earlier regulator, dynamic sampling", SAMPLED, ACCURACY))
+        (
+            level,
+            FIRST.get(
+                f"REPO-R held at {level}, earlier regulator, dynamic sampling against {SAMPLED}: top-p 0.7 accuracy"
+            ),
+        )
         for level in ("0.8", "0.65", "0.5")
     ]
     text = listed([(level, value) for level, value in values if value])

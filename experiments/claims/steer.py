@@ -2,8 +2,8 @@
 
 from answers import (
     ACCURACY,
+    FIRST,
     LATER,
-    LONG,
     NO,
     ONE_STEP,
     OPEN,
@@ -27,7 +27,7 @@ from answers import (
 def steer_prevents_collapse() -> Answer:
     """Two kinds of runs."""
     answer, text = moved(1, "STEER 0.8", "STEER 0.7")
-    ends = [(arm, LONG.final_entropy(arm)) for arm in ("STEER, dynamic sampling", SAMPLED)]
+    ends = [(arm, FIRST.get(f"{arm}: final entropy")) for arm in ("STEER, dynamic sampling", SAMPLED)]
     long = ", ".join(f"{arm} {value.mean:.3f}" for arm, value in ends if value)
     tuned = PROTOCOL.entropy("STEER, dynamic sampling", SAMPLED)
     more = f"; with the tuned learning rate, STEER against it {tuned}" if tuned else ""
@@ -118,7 +118,7 @@ def likely_tokens() -> Answer:
     return NO if unlikely.mean - unlikely.half > likely.mean + likely.half else OPEN, (
         f"in one step, 1e-3 nats: the entropy changes by {whole.mean:+.1f}; without a fifth of the likely tokens of "
         f"correct answers by {likely} more, without a fifth of the unlikely tokens of incorrect ones by {unlikely} "
-        f"more ({tokens} of all tokens); [the long runs](evidence/index.md#what-moves-the-entropy) agree"
+        f"more ({tokens} of all tokens); so it was in the first long runs"
     )
 
 

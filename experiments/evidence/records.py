@@ -25,8 +25,7 @@ from steer_trl.system import write_whole
 QUADRANTS = ("positive_surprising", "positive_expected", "negative_surprising", "negative_expected")
 OF_ROLLOUT = (
     *("rollout_entropy", "generated_tokens", "reward", "frac_reward_zero_std", "completions/mean_length"),
-    *("hold_entropy/target", "hold_entropy/reference", "hold_entropy/strength"),
-    *("dynamic_sampling/tokens_per_trained_token", "stare/gate", "stare/amplify", "stare/attenuate"),
+    *("hold_entropy/target", "hold_entropy/strength", "dynamic_sampling/tokens_per_trained_token", "stare/amplify"),
 )
 OF_STEP = ("entropy", "clip_ratio/low_mean", "clip_ratio/high_mean", "shaping/weight_mean", "shaping/relative_change")
 """Averaged over the steps of a rollout."""

@@ -7,11 +7,16 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import runlog
 from steer_trl.callbacks.alarms import Alarms, guarded
+from steer_trl.callbacks.remarks import remark_other_policies
 from steer_trl.callbacks.run_log import RunLog, description
 from steer_trl.diagnostics import Watch
 from steer_trl.exceptions import InvalidValueError
 
 logger = logging.getLogger(__name__)
+
+
+ACTING = "_acting_alarms_callback"
+"""Attribute of a training's state: where a trainer has several of these callbacks, the first one acts."""
 
 
 class AlarmsCallback(TrainerCallback):
@@ -51,8 +56,13 @@ class AlarmsCallback(TrainerCallback):
     def on_train_begin(
         self, args: Any, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
     ) -> None:
-        """Begin; a resumed run remembers its log up to its checkpoint."""
+        """Begin, if no other one has; a resumed run remembers its log up to its checkpoint."""
         self.on_init_end(args, state, control)  # again, for `add_callback`
+        if vars(state).setdefault(ACTING, self) is not self:
+            return
+        self._has_seen_a_line = False
+        if state.is_world_process_zero:
+            guarded(remark_other_policies, args, model)
         self._log.on_train_begin(args, state, control, model=model)
         self._alarms.watch = Watch()
         self._alarms.on_train_begin(args, state, control, model=model)
@@ -63,6 +73,8 @@ class AlarmsCallback(TrainerCallback):
         self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
         """Write a line of the log, and judge it."""
+        if vars(state).get(ACTING, self) is not self:
+            return
         self._log.on_log(args, state, control, logs=logs)
         self._alarms.on_log(args, state, control, logs=logs)
         if state.is_world_process_zero and logs and "loss" in logs and not self._has_seen_a_line:

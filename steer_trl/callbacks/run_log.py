@@ -7,6 +7,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import runlog
+from steer_trl.callbacks.checkout import checkout, write_diff
 from steer_trl.redact import changed, defaults, public
 from steer_trl.system import installed
 
@@ -21,7 +22,8 @@ class RunLog(TrainerCallback):
     def __init__(self, describe: Callable[..., dict[str, Any]]) -> None:
         """`describe` makes of the arguments, the state and the model what `run.json` states."""
         self._describe = describe
-        self._is_open = self._is_finished = self._failed = False
+        self._is_finished = self._failed = False
+        self._open: TrainerState | None = None  # of the training whose log it is
         self._early: list[dict[str, Any]] = []
 
     def on_train_begin(
@@ -30,7 +32,7 @@ class RunLog(TrainerCallback):
         """Begin, or continue after the checkpoint's step; leave the log of a finished run as it is."""
         self._is_finished = is_at_its_end(state)
         if state.is_world_process_zero:
-            self._is_open = True
+            self._open = state
         if state.is_world_process_zero and not self._is_finished:
             self._attempt(self._begin, args.output_dir, args, state, model)
             early, self._early = self._early, []
@@ -44,13 +46,15 @@ class RunLog(TrainerCallback):
         if not state.is_world_process_zero or not logs or (self._is_finished and "train_runtime" in logs):
             return
         entry = {"step": state.global_step, "epoch": state.epoch} | logs
-        if self._is_open:
+        if state is self._open:
             self._attempt(runlog.append, args.output_dir, entry)
         else:
             self._early.append(entry)
 
     def _begin(self, output_dir: str, args: Any, state: TrainerState, model: Any) -> None:
-        runlog.begin(output_dir, state.global_step, self._describe(args, state, model))
+        code, diff = checkout()
+        runlog.begin(output_dir, state.global_step, self._describe(args, state, model) | code)
+        write_diff(output_dir, state.global_step, diff)
 
     def _attempt(self, write: Callable[..., None], *given: Any) -> None:
         try:

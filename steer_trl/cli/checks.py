@@ -17,9 +17,9 @@ from steer_trl.data.reading import file_complaints
 from steer_trl.evaluation.benchmarks import benchmark_complaints
 from steer_trl.redact import changed
 from steer_trl.shaping.methods import SETTINGS
-from steer_trl.trainer.checks import preflight
-from steer_trl.trainer.checks.preflight import CONFIGS, check_model_path
 from steer_trl.validation import at_least, refuse
+
+CONFIGS = ("config.json", "adapter_config.json")
 
 
 def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
@@ -54,28 +54,28 @@ def missing_complaints(model: str | None, dataset: list[str] | None, output_dir:
     """Complain about what no run can do without."""
     needed = {
         "model_name_or_path is missing. Give the folder of a saved model, or its name on the Hub.": model,
-        "dataset_name is missing. Give a short name such as dapo-math-17k, a name on the Hub, or a file.": dataset,
+        "dataset_name is missing. Give a short name such as dapo-math-17k, a name on the Hub, or a file.": dataset
+        and all(name.strip() for name in dataset),
         "output_dir is missing. Give the folder that the run is written to.": output_dir,
     }
     return [complaint for complaint, given in needed.items() if not given]
 
 
-def model_complaints(name: str, revision: str | None = None) -> list[str]:
-    """Complain about a model that is nowhere, or a folder without one, or with a damaged one."""
+def model_complaints(name: str) -> list[str]:
+    """Complain about a file in the place of a model, or a folder without one; all else says who loads it."""
     if Path(name).is_file():
         return [f"model_name_or_path={name!r} must be a folder or a name on the Hub, and is a file. Give its folder."]
-    complaints = _said(check_model_path, name) or preflight.model_complaints("model_name_or_path", name, revision)
     if os.path.isdir(name) and not any(Path(name, file).is_file() for file in CONFIGS):
-        complaints.append(
+        return [
             f"model_name_or_path={name!r} must be the folder of a saved model, and there is no {CONFIGS[0]} in it. "
             "Give the folder that save_model or save_pretrained has written."
-        )
-    return complaints
+        ]
+    return []
 
 
 def _model_complaints(args: ModelConfig) -> list[str]:
     name = args.model_name_or_path
-    complaints = model_complaints(name, args.model_revision) if name else []
+    complaints = model_complaints(name) if name else []
     if not args.use_peft:
         lora = [name for name in changed(args) if name.startswith("lora_") or name in ("use_rslora", "use_dora")]
         complaints += [
@@ -166,6 +166,7 @@ def _package_complaints(training: SteerGRPOConfig, model: ModelConfig) -> list[s
     wanted = {
         ("use_vllm=True", "vllm", "steer_trl[vllm]"): training.use_vllm,
         ("use_peft=True", "peft", "steer_trl[peft]"): model.use_peft,
+        ("use_liger_kernel=True", "liger_kernel", "liger-kernel"): training.use_liger_kernel,
         ("load_in_4bit or load_in_8bit", "bitsandbytes", "bitsandbytes"): model.load_in_4bit or model.load_in_8bit,
     }
     return [

@@ -4,10 +4,12 @@
     steer-trl compare --a runs/grpo_0 runs/grpo_1 runs/grpo_2 --b runs/held_0 runs/held_1 runs/held_2 --json held.json
 
 Each is a folder that steer-trl eval has written, or a published file of counts. Side B is held against side A. With
---paired, the first of A and the first of B have a start and a seed in common, and so on.
+--paired, the first of A and the first of B have a start and a seed in common, and so on. --frontier compares two
+models that were sampled at several temperatures.
 """
 
 import json
+import os
 from argparse import SUPPRESS
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,6 +18,8 @@ from typing import Any
 
 from pandas import DataFrame
 
+from steer_trl import runlog
+from steer_trl.cli import frontier
 from steer_trl.cli.sentences import Sentences
 from steer_trl.evaluation.comparison import Difference, Interval, explained
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, differing_settings, read_evaluations
@@ -28,7 +32,7 @@ def main(arguments: list[str]) -> None:
     """Read both sides, print a table for each sampling, and write what it holds to a file if asked to.
 
     Raises:
-        `ValueError`: a folder without an evaluation, or two sides that cannot be compared.
+        `ValueError`: a folder without an evaluation, two sides that cannot be compared, or a file that would be lost.
     """
     parser = Sentences("steer-trl compare", allow_abbrev=False, description=__doc__.split("\n", 1)[0].replace("`", ""))
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help="two folders, A and B")
@@ -38,11 +42,17 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--sampling_a", metavar="NAME", help="compare this sampling of side A alone, ...")
     parser.add_argument("--sampling_b", metavar="NAME", help="... with this one of side B")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all differences to this file")
+    frontier.add_arguments(parser)
     parser.add_argument("--help-all", action="help", help=SUPPRESS)
     given = parser.parse_args(arguments)
     sides = _sides(given.folders, given.a, given.b)
+    refuse(output_complaints(given.json, [*sides[0], *sides[1]]), "steer-trl compare")
     chosen = (given.sampling_a, given.sampling_b)
     refuse(_chosen_complaints(chosen), "steer-trl compare")
+    refuse(frontier.complaints(given), "steer-trl compare")
+    if given.frontier:
+        frontier.compare(given, sides)
+        return
     results = {}
     for name, (a, b) in _pairs(sides, chosen).items():
         differences = differing_settings(a, b)
@@ -65,6 +75,27 @@ def _sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[str], l
     raise InvalidValueError(
         "two sides are needed: steer-trl compare A B, or --a A0 A1 ... --b B0 B1 ... with several seeds."
     )
+
+
+def output_complaints(path: Path | None, inputs: Sequence[str]) -> list[str]:
+    """Complain about a file for the differences that is compared itself, or that is there and holds something else."""
+    if path is None:
+        return []
+    if path.is_dir():
+        return [f"json={str(path)!r} is a folder. Give a file, such as {str(path / 'comparison.json')!r}."]
+    places = [path.resolve(), *path.resolve().parents]
+    complaints = [
+        f"json={str(path)!r} must not be written onto or into {one!r}, which is compared. Give another file."
+        for one in inputs
+        if Path(one).resolve() in places
+    ]
+    if not complaints and os.path.lexists(path) and not _is_comparison(path):
+        complaints.append(f"json={str(path)!r} is there and is no comparison; it would be lost. Give another file.")
+    return complaints
+
+
+def _is_comparison(path: Path) -> bool:
+    return path.is_file() and {"a", "b"} <= (runlog.loads(path.read_bytes()) or {}).keys()
 
 
 def _chosen_complaints(chosen: tuple[str | None, str | None]) -> list[str]:

@@ -12,7 +12,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from safetensors import SafetensorError
 from tqdm import tqdm
 
 from steer_trl.exceptions import SteerError
@@ -21,7 +23,7 @@ TRACEBACK, FAILURES = "STEER_TRL_TRACEBACK", "STEER_TRL_FAILURES"
 SAID, CRASHED = ".txt", ".crash"
 HINT = f"({TRACEBACK}=1 shows where)"
 # What libraries raise for a wrong input. Others, such as an AttributeError, are crashes.
-OF_LIBRARIES = (ValueError, TypeError, OSError, ImportError, RuntimeError, NotImplementedError)
+OF_LIBRARIES = (ValueError, TypeError, OSError, ImportError, RuntimeError, NotImplementedError, SafetensorError)
 MISUSE, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
 
 
@@ -31,6 +33,9 @@ class Failed(SteerError):
     def __init__(self, lines: Sequence[str], code: int = MISUSE) -> None:
         super().__init__("\n".join(lines))
         self.lines, self.code = lines, code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.lines, self.code), vars(self)
 
 
 @contextmanager

@@ -11,14 +11,15 @@ from steer_trl.cli.sentences import lacking
 from steer_trl.data.instructions import PAPERS
 from steer_trl.data.loader import argument_complaints
 from steer_trl.evaluation.backends import has_vllm
-from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, benchmark_complaints
+from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, benchmark_complaints, sources_of
 from steer_trl.evaluation.judges import Judge, as_judge
+from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.evaluation.sampling import Sampling, load_samplings
 from steer_trl.evaluation.yaml_files import SUFFIXES, read_names
 from steer_trl.hub.results import card_complaints
 from steer_trl.redact import changed
 from steer_trl.rewards import MathReward
-from steer_trl.validation import at_least, one_of, refuse
+from steer_trl.validation import at_least, in_interval, one_of, refuse
 
 BATCH_SIZES = {"transformers": 32, "vllm": 4096}
 
@@ -50,6 +51,10 @@ class EvalArguments:
             "help": "Several ways to draw, instead of temperature, top_p and top_k: papers, greedy, t1 "
             "(temperature 1), t0.5 (any other), or a YAML file of names and settings. Each has a folder of its name."
         },
+    )
+    temperatures: list[float] | None = field(
+        default=None,
+        metadata={"help": "A sweep, for steer-trl compare --frontier: .25 1 stands for the samplings t0.25 t1."},
     )
     max_tokens: int = field(default=3072, metadata={"help": "Tokens at which a completion is cut off."})
     seed: int = field(default=0, metadata={"help": "Seed of the samples."})
@@ -86,6 +91,10 @@ class EvalArguments:
         needed = [field for field in fields(self) if field.default is MISSING and field.default_factory is MISSING]
         empty = [field for field in needed if not getattr(self, field.name)]
         refuse([lacking(f"--{field.name}", field.metadata["help"]) for field in empty], "steer-trl eval")
+        for temperature in self.temperatures or []:
+            named = "greedy, 0, has a name of its own, --samplings greedy"
+            refuse(in_interval("temperatures", temperature, "[0.001, 1000]", named), "steer-trl eval")
+            self.samplings = [*(self.samplings or []), f"t{float(temperature)!r}".removesuffix(".0")]
         complaints = one_of("backend", self.backend, ("auto", "vllm", "transformers"))
         complaints += one_of("dtype", self.dtype, ("auto", "bfloat16", "float16", "float32"))
         if self.backend == "auto":
@@ -123,16 +132,27 @@ class EvalArguments:
             )
         complaints += self._idle_complaints()
         _ = self.ways_to_draw  # a file that is wrong is refused now
-        complaints += model_complaints(self.model_name_or_path, self.model_revision) + benchmark_complaints(
-            self.benchmarks
-        )
+        complaints += model_complaints(self.model_name_or_path) + benchmark_complaints(self.benchmarks)
         complaints += card_complaints(self.model_name_or_path) if self.write_card else []
-        refuse(complaints + output_complaints(self.output_dir), "steer-trl eval")
+        complaints += output_complaints(self.output_dir) + self._overwrite_complaints()
+        refuse(complaints, "steer-trl eval")
+
+    def _overwrite_complaints(self) -> list[str]:
+        """Complain about problems that lie where the evaluation of them will be written."""
+        folders = [Path(self.output_dir, name).resolve() for name in self.ways_to_draw]
+        written = [folder / name for folder in folders for name in (SETTINGS, COMPLETIONS, SUMMARY)]
+        return [
+            f"output_dir={self.output_dir!r} must not hold the benchmark {source!r} under this name: the evaluation "
+            "would be written over it. Give another output_dir."
+            for source in sources_of(self.benchmarks)
+            if Path(source).expanduser().resolve() in written
+        ]
 
     def _idle_complaints(self) -> list[str]:
         given = changed(self)
         idle = dict.fromkeys(("temperature", "top_p", "top_k"), "samplings") if self.samplings else {}
-        idle |= dict.fromkeys(("instruction", "answer_format"), f"judge={self.judge!r}") if self.judge != MATH else {}
+        if self.judge != MATH:
+            idle |= dict.fromkeys(("instruction", "answer_format", "timeout"), f"judge={self.judge!r}")
         return [
             f"{name}={given[name]!r} cannot be combined with {other}, with which it would be ignored. Leave it unset."
             for name, other in idle.items()
@@ -157,7 +177,7 @@ class EvalArguments:
         """Return the judge of what is correct."""
         if self.judge == MATH:
             return as_judge(MathReward(timeout=self.timeout, answer_format=self.answer_format))
-        (function,) = load_rewards([self.judge], {})
+        (function,) = load_rewards([self.judge], {}, field="judge")
         return as_judge(function)
 
 

@@ -21,7 +21,7 @@ from steer_trl.cli.eval_settings import EvalSettings
 from steer_trl.cli.help import settings_of, text
 from steer_trl.cli.parser import RecipeParser
 from steer_trl.cli.rewards import MATH
-from steer_trl.data import SOURCES
+from steer_trl.data.sources import BENCHMARKS
 from steer_trl.evaluation.backends import TransformersGenerator, VLLMGenerator
 from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, load_benchmarks, one_sample_if_greedy
 from steer_trl.evaluation.loop import evaluate
@@ -55,8 +55,7 @@ def main(arguments: list[str]) -> None:
 
 def available() -> str:
     """The benchmarks by name, with the papers' number of samples, and where each comes from."""
-    found = {f"{name}@{PAPER_SAMPLES.get(name, 1)}": s for name, s in SOURCES.items() if s.split == "test"}
-    rows = [f"  {name:<18}{source.path}" for name, source in found.items()]
+    rows = [f"  {f'{name}@{PAPER_SAMPLES.get(name, 1)}':<18}{source.path}" for name, source in BENCHMARKS.items()]
     return "\n".join(["Names for --benchmarks, with the papers' numbers of samples, and files of any name:", *rows])
 
 
@@ -84,11 +83,12 @@ def run(args: EvalArguments) -> dict[str, Any]:
         desc = f"Evaluating {name}".strip()
         entries = evaluate(benchmarks, generator, judge, sampling, args.batch_size, records, desc)
         summaries[name] = {"settings": settings} | summarize(entries)
-        results += results_of_summary(summaries[name], benchmarks, sampling)
         if records:
             path = records.write_summary(summaries[name])
             heading = f"{name}\n" if name else ""
             print(f"\n{heading}{table(summaries[name])}\n\nWrote {path}")  # noqa: T201
+        if args.write_card:
+            results += results_of_summary(summaries[name], benchmarks, sampling)
     if args.write_card and state.is_main_process:
         card = Path(args.model_name_or_path, CARD)
         write_results(card, results)

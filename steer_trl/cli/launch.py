@@ -67,7 +67,12 @@ class Engine:
         here, devices = self.num_processes // machines, torch.accelerator.device_count()
         if self.num_processes % machines:
             complaints.append(f"num_processes={self.num_processes} must be a multiple of num_machines={machines}.")
-        if here > max(devices, 1) and not self.settings.get("use_cpu"):
+        if self.num_processes > 1 and self.settings.get("distributed_type") in ("NO", False):
+            complaints.append(
+                f"num_processes={self.num_processes} cannot be combined with {self.path.name!r}, which starts one. "
+                "Use 'ddp', or on the CPU 'cpu_2_processes'."
+            )
+        elif here > max(devices, 1) and not self.settings.get("use_cpu"):
             complaints.append(
                 f"accelerate_config {self.path.name!r} starts {here} processes, one per GPU, and this machine has "
                 f"{devices} GPU(s). Say --num_processes {max(devices, 1)}, or use 'single_gpu' or 'cpu'."

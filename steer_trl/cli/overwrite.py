@@ -37,7 +37,7 @@ def folder_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[st
     if folder.exists() and not folder.is_dir():
         return [f"output_dir={str(folder)!r} must be a folder, and is a file. Give another one."]
     nearest = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-    if not os.access(nearest, os.W_OK | os.X_OK) or not _can_make(nearest):
+    if not os.access(nearest, os.W_OK | os.X_OK):
         return [f"output_dir={str(folder)!r} cannot be written: {str(nearest)!r} does not let you. Give another one."]
     resume = checkpoint_to_resume(training.resume_from_checkpoint)
     if resume and args.overwrite_output_dir:
@@ -47,11 +47,6 @@ def folder_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[st
     if resume == AUTO and not complete_checkpoints(str(folder)):
         return _model_complaints(folder)
     return _resume_complaints(resume, folder, training) if resume else _run_complaints(folder, args)
-
-
-def _can_make(folder: Path) -> bool:
-    """Some file systems, such as /proc, let nobody make a folder whatever their permissions say."""
-    return not str(folder.resolve()).startswith(("/proc", "/sys", "/dev"))
 
 
 def _run_complaints(folder: Path, args: MathArguments) -> list[str]:

@@ -1,6 +1,7 @@
 """The parser of every command: the command line over a recipe over the defaults, and a sentence for each mistake."""
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -15,6 +16,8 @@ from steer_trl.cli.sentences import KINDS, Sentences, split_off
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.options.removed import hint
 from steer_trl.validation import refuse
+
+NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 def checkpoint_to_resume(value: str | None) -> str | bool | None:
@@ -90,11 +93,14 @@ class RecipeParser(Sentences, TrlParser):
     def _kind_complaints(self, name: str, value: Any) -> list[str]:
         """Say what a value of YAML should have been: argparse looks at texts only."""
         kinds = _kinds(self.hints[name])
+        if isinstance(value, str) and NO_TEXT.search(value):
+            return [f"{name} must be a text in UTF-8 without NUL, got {value!r}."]
         if value is not None and kinds - {type(None)} == {str} and not isinstance(value, str):
             return [f"{name} must be a text, got {value!r}. Put it in quotes."]
-        texts = isinstance(value, list) and all(isinstance(item, str) for item in value)
-        if value is not None and kinds - {type(None)} == {list} and not texts:
-            return [f"{name} must be a list of texts, got {value!r}."]
+        what, kind = ("numbers", (int, float)) if list[float] in get_args(self.hints[name]) else ("texts", (str,))
+        fits = isinstance(value, list) and all(isinstance(item, kind) and not isinstance(item, bool) for item in value)
+        if value is not None and kinds - {type(None)} == {list} and not fits:
+            return [f"{name} must be a list of {what}, got {value!r}."]
         takes_none, plain = type(None) in kinds, [kind for kind in (bool, int, float) if kind in kinds]
         if value is None and not takes_none and not isinstance(value, str):
             return [f"{name} must not be null. Remove the line, and it has its default."]
@@ -118,12 +124,14 @@ def _encoding_complaints(arguments: list[str]) -> list[str]:
 def _environment_complaints(environment: Any, path: str) -> list[str]:
     if not isinstance(environment, Mapping):
         return [f"recipe {path}: env must be a mapping of variables, got {environment!r}."]
-    bad = [name for name in environment if not isinstance(name, str) or not name or "=" in name or "\0" in name]
+    bad = [
+        name for name in environment if not isinstance(name, str) or not name or "=" in name or NO_TEXT.search(name)
+    ]
     complaints = [f"recipe {path}: env must name each variable with a text, got {name!r}." for name in bad]
     return complaints + [
         f"recipe {path}: env: {name} must be a text or a number, got {value!r}."
         for name, value in environment.items()
-        if not isinstance(value, (str, int, float))
+        if not isinstance(value, (str, int, float)) or NO_TEXT.search(str(value))
     ]
 
 

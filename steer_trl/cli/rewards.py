@@ -10,10 +10,9 @@ from transformers.utils import DocstringParsingException, TypeHintParsingExcepti
 
 from steer_trl.exceptions import InvalidTypeError, InvalidValueError
 from steer_trl.rewards import MathReward
-from steer_trl.validation import refuse
+from steer_trl.validation import refuse, why_not_imported
 
 MATH = "math"
-FAILURES = (ImportError, AttributeError, TypeError, ValueError, DocstringParsingException, TypeHintParsingException)
 
 
 def load_rewards(names: Sequence[str], math: dict[str, Any], field: str = "reward_funcs") -> list[Any]:
@@ -45,7 +44,10 @@ def load_tools(names: Sequence[str]) -> list[Any]:
 
     def load(name: str) -> Any:
         tool = _imported(name, "an import path such as my_sandbox.run_python")
-        get_json_schema(tool)  # what the model will be told of it
+        try:
+            get_json_schema(tool)  # what the model will be told of it
+        except (DocstringParsingException, TypeHintParsingException) as error:
+            raise InvalidValueError(str(error)) from error
         return tool
 
     return _each("tools", names, load)
@@ -57,8 +59,10 @@ def _each(field: str, names: Sequence[str], load: Callable[[str], Any]) -> list[
     for name in names:
         try:
             functions.append(load(name))
-        except FAILURES as error:
-            complaints += getattr(error, "complaints", [f"{field}={name!r} cannot be used: {error}."])
+        except (Exception, SystemExit) as error:  # a file of the user's can raise anything
+            complaints += getattr(
+                error, "complaints", [f"{field}={name!r} cannot be used: {why_not_imported(error)}."]
+            )
     refuse(complaints, field)
     return functions
 

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from steer_trl.data.instructions import INSTRUCTIONS, with_instruction
 from steer_trl.data.reading import read_rows
-from steer_trl.data.schemas import QUESTIONS, answer_columns, missing_columns, question_complaints, read_row
+from steer_trl.data.schemas import QUESTIONS, answer_columns, missing_columns, read_row
 from steer_trl.data.sources import SOURCES
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards import MathReward
@@ -123,7 +123,6 @@ def _named_columns(raw: Dataset, prompt: str | None, answer: str | None, name: s
         raw = raw if prompt in QUESTIONS else raw.rename_column(prompt, QUESTIONS[0])
     missing = missing_columns(raw.features, [answer] if answer else None)
     refuse([f"{text}; its columns are {sorted(raw.column_names)}." for text in missing], f"data set {name!r}")
-    refuse([f"data set {name!r}: {text}." for text in question_complaints(raw.features)], f"data set {name!r}")
     return raw, [answer] if answer else answer_columns(raw.features)
 
 

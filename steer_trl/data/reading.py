@@ -1,6 +1,5 @@
-"""Rows as they are, from a short name, a name on the Hub or a file; what is wrong with these, in one sentence."""
+"""Rows as they are, from a short name, a name on the Hub or a file."""
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -44,61 +43,28 @@ def read_rows(
     for complaint in file_complaints(name_or_path):
         raise InvalidValueError(complaint) if path.is_file() or not builder else NotThereError(complaint)
     if builder:
-        _check_encoding(name_or_path, path)
         arguments: dict[str, Any] = {"path": builder, "data_files": str(path), "split": split or "train"}
     elif known := SOURCES.get(name_or_path):
         arguments = {"path": known.path, "name": config or known.config, "split": split or known.split}
         arguments["revision"] = revision or known.revision
     else:
         arguments = {"path": name_or_path, "name": config, "split": split or "train", "revision": revision}
+    is_of_hub = not builder and not os.path.isdir(name_or_path)
     try:
         dataset = load_dataset(**arguments)
     except (ValueError, StopIteration, OSError, DatasetsError) as error:
-        raise _explained(error, name_or_path, path if builder else None) from error
-    if not builder and not os.path.isdir(name_or_path):
+        raise _explained(error, name_or_path, is_of_hub) from error
+    if is_of_hub:
         dataset.info.homepage = HUB_PAGE + arguments["path"]  # for the model card; `map` and `select` keep it
     return dataset
 
 
-def _explained(error: Exception, name: str, path: Path | None) -> Exception:
+def _explained(error: Exception, name: str, is_of_hub: bool) -> Exception:
+    """The library's error, with the name of the data set."""
     reason = " ".join(str(error).split()).rstrip(".")
     if isinstance(error, StopIteration) or "corresponds to no data" in reason:  # so `datasets` says "empty"
         return InvalidValueError(f"data set {name!r} has no rows. Check the file and the split.")
-    if "Unknown split" in reason:
-        return InvalidValueError(f"data set {name!r}: {reason}. Correct the split; a file is all in 'train'.")
-    if path is not None:
-        return InvalidValueError(f"data set {name!r} cannot be read{_bad_line(path)}. Correct the file.")
-    if os.path.isdir(name):
-        return InvalidValueError(f"data set {name!r} is a folder that cannot be read: {reason}. Give one file of it.")
-    if isinstance(error, ConnectionError):
-        way = "Connect (HF_HUB_OFFLINE must not be set), or give a file"
-        return ConnectionError(f"data set {name!r} cannot be loaded from the Hub: {reason}. {way}.")
-    names = f"Short names are {', '.join(SOURCES)}."
-    return InvalidValueError(f"data set {name!r} cannot be loaded from the Hub: {reason}. {names}")
-
-
-def _check_encoding(name: str, path: Path) -> None:
-    """Refuse a text that is not in UTF-8: `datasets` reads it, and fails at the first use of the line."""
-    if path.suffix == ".parquet":
-        return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                line.decode()
-            except UnicodeDecodeError as error:
-                raise InvalidValueError(
-                    f"data set {name!r} cannot be read: line {number} is no UTF-8 ({error}). Save the file as UTF-8."
-                ) from error
-
-
-def _bad_line(path: Path) -> str:
-    """Where a file of JSON lines is broken, if it is one."""
-    if path.suffix != ".jsonl":
-        return f": it is no {path.suffix} file that `datasets` reads"
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-        try:
-            if line.strip() and not isinstance(json.loads(line), dict):
-                return f": line {number} is no JSON object"
-        except ValueError as error:
-            return f": line {number} is no JSON ({error})"
-    return ": its lines do not have the same columns of the same kinds"
+    if error.__cause__:  # of a file, where it is broken
+        reason += ": " + " ".join(str(error.__cause__).split()).rstrip(".")
+    text = f"data set {name!r} cannot be loaded{' from the Hub' * is_of_hub}: {reason}."
+    return ConnectionError(text) if isinstance(error, ConnectionError) else InvalidValueError(text)

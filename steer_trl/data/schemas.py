@@ -19,6 +19,7 @@ import re
 from typing import Any
 
 from steer_trl.data.instructions import without_instruction
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards.answers import bare, boxed, text_of
 
 QUESTIONS = ("prompt", "problem", "question")
@@ -35,36 +36,6 @@ def missing_columns(features: dict[str, Any], answers: list[str] | None = None) 
         others = [name for name in ANSWERS if name != "reward_model"]
         complaints.append(f"an answer is missing: it needs a column {_or(others)}, or 'reward_model.ground_truth'")
     return complaints
-
-
-def question_complaints(features: dict[str, Any]) -> list[str]:
-    """Say of the first question column that is filled that it holds neither texts nor messages, if that is so."""
-    found = [(name, features[name]) for name in QUESTIONS if name in features]
-    filled = [(name, kind) for name, kind in found if "null" not in (_dtype(kind), _dtype(_item(kind)))]
-    if not filled or _is_text(filled[0][1]) or _is_messages(filled[0][1]):
-        return []
-    name, kind = filled[0]
-    return [
-        f"column {name!r} must hold a text or a list of messages, each with 'role' and 'content', and holds {kind}"
-    ]
-
-
-def _is_text(kind: Any) -> bool:
-    return _dtype(kind) in ("string", "large_string")
-
-
-def _dtype(kind: Any) -> Any:
-    return getattr(kind, "dtype", None)
-
-
-def _item(kind: Any) -> Any:
-    """What a list holds; `None` of anything else."""
-    return kind[0] if isinstance(kind, list) else getattr(kind, "feature", None)
-
-
-def _is_messages(kind: Any) -> bool:
-    item = _item(kind)
-    return isinstance(item, dict) and {"role", "content"} <= item.keys()
 
 
 def answer_columns(features: dict[str, Any]) -> list[str]:
@@ -90,10 +61,15 @@ def read_row(row: dict[str, Any], index: int, answers: list[str], source: str) -
 def read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str]:
     """Return the messages before the problem and the problem, empty if a conversation does not end with a user's."""
     question = next((row[name] for name in QUESTIONS if row.get(name)), None)
-    messages = [{"role": "user", "content": question}] if isinstance(question, str) else question
-    if not messages or messages[-1]["role"] != "user":
+    messages = [{"role": "user", "content": question}] if isinstance(question, str) else question or []
+    try:
+        texts = [{"role": message["role"], "content": text_of([message])} for message in messages]
+    except (TypeError, KeyError):
+        kind = "a text or a list of messages, each with 'role' and 'content'"
+        raise InvalidValueError(f"a question must be {kind}, got {str(question)[:100]}.") from None
+    if not texts or texts[-1]["role"] != "user":
         return [], ""
-    *before, last = [{"role": message["role"], "content": text_of([message])} for message in messages]
+    *before, last = texts
     problem, context = without_instruction(last["content"]), row.get("context")
     return before, f"{context}\n\n{problem}" if problem and isinstance(context, str) and context.strip() else problem
 

@@ -74,6 +74,20 @@ def below_start(log: Numbers) -> dict[str, float]:
     }
 
 
+def remedy(log: Numbers) -> dict[str, str]:
+    """What to do about a collapse; where the entropy is held already, why it can fall all the same."""
+    if names.STRENGTH not in log:
+        return {
+            "remedy": "Hold it (hold_entropy=0.5), or use advantage_shaping='stare' with a target, or strengthen that "
+            "(stare_variant='C2', stare_amplify, stare_attenuate); raise epsilon_high; lower learning_rate."
+        }
+    return {
+        "remedy": f"hold_entropy does not hold it, with its strength at {log[names.STRENGTH]:.3g}. At 0 it does not "
+        "know its level yet, which is relative to the first rollouts (hold_entropy_unit='nats' gives it at once); "
+        "above, the method is too weak: look at frac_reward_zero_std, or lower learning_rate."
+    }
+
+
 def above_start(log: Numbers) -> dict[str, float]:
     """The entropy as a multiple of the lowest start, or of the target where that is higher and within reach."""
     start = log[LOWEST_START]
@@ -125,9 +139,8 @@ RULES = (
         *(0.5, 0.65, 10),
         below_start,
         "the policy entropy is {entropy:.3g} nats, {value:.0%} of {level:.3g}, which is what the run began with or "
-        "its lower target. Completions become alike: the reward may rise while pass@k falls. Hold it "
-        "(hold_entropy=0.5), or use advantage_shaping='stare' with a target, or strengthen"
-        " that (stare_variant='C2', stare_amplify, stare_attenuate); raise epsilon_high; lower learning_rate.",
+        "its lower target. Completions become alike: the reward may rise while pass@k falls. {remedy}",
+        names=remedy,
         compared=f"`{names.ENTROPY}`, over `{names.START_ENTROPY}` or a target of the method below it",
     ),
     Rule(

@@ -18,10 +18,16 @@ def start_entropy(entries: Iterable[Mapping[str, Any]], before: float | None = N
         entries (`Iterable[Mapping]`): entries of the log, in order.
         before (`float`, *optional*): what this function has returned of earlier ones.
     """
-    for entry in entries:
+    for entry in map(of_tokens, entries):
         keys = (names.START_ENTROPY,) if before is not None else (names.START_ENTROPY, *names.ENTROPIES)
         before = next((float(entry[key]) for key in keys if _is_finite(entry.get(key))), before)
     return before
+
+
+def of_tokens(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an entry without an entropy of no token: TRL logs 0 where all completions are cut off and hidden."""
+    is_of_none = entry.get(names.ENTROPY) == 0 and entry.get(names.CLIPPED_RATIO) == 1
+    return {key: value for key, value in entry.items() if key != names.ENTROPY} if is_of_none else entry
 
 
 def _is_finite(value: Any) -> bool:

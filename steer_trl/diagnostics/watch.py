@@ -8,7 +8,7 @@ from typing import Any
 from steer_trl.diagnostics import no_learning, rules
 from steer_trl.diagnostics.keys import is_read_by_alarms, names
 from steer_trl.diagnostics.rules import Rule
-from steer_trl.diagnostics.start import start_entropy
+from steer_trl.diagnostics.start import of_tokens, start_entropy
 from steer_trl.validation import from_state, is_number
 
 RULES = (*rules.RULES, *no_learning.NO_LEARNING)
@@ -58,7 +58,7 @@ class Watch:
         """
         if not line.keys() & OF_TRAINING:
             return []
-        read = {key: value for key, value in line.items() if is_read_by_alarms(key)}
+        read = {key: value for key, value in of_tokens(line).items() if is_read_by_alarms(key)}
         self._numbers |= no_learning.remembered(self._numbers, read)
         self._numbers |= {
             key: float(value) for key, value in read.items() if is_number(value) and math.isfinite(value)
@@ -102,8 +102,6 @@ class Watch:
         numbers, since = (from_state(state, name, _are_numbers, "numbers by name") for name in ("numbers", "since"))
         raised = from_state(state, "raised", lambda x: isinstance(x, list), "a list of names")
         self._numbers, self._since, self._raised = dict(numbers), dict(since), set(raised)
-        if "start" in self._numbers:  # as older checkpoints have it
-            self._numbers.setdefault(names.START_ENTROPY, self._numbers.pop("start"))
 
 
 def _are_numbers(value: Any) -> bool:

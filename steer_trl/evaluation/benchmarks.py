@@ -11,6 +11,8 @@ from datasets import Dataset
 from steer_trl.data import SOURCES, load_math_dataset
 from steer_trl.data.instructions import OF_THE_PAPERS, PAPERS
 from steer_trl.data.reading import FILE_BUILDERS, file_complaints, read_rows
+from steer_trl.data.schemas import read_question
+from steer_trl.evaluation.counts import ids_as_texts
 from steer_trl.evaluation.sampling import Sampling
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
@@ -27,13 +29,19 @@ SPECIFICATION = re.compile(r"(?:(?P<name>[\w.-]+)=)?(?P<source>.+?)(?:@(?P<sampl
 class Benchmark:
     """Problems, and the number of samples drawn for each.
 
-    `dataset` has the columns `id` and `prompt` (a text, or messages), and those that the judge reads: `solution` for
-    math, which [`~steer_trl.data.load_math_dataset`] gives.
+    `dataset` has the column `prompt` (a text, or messages), those that the judge reads (`solution` for math, which
+    [`~steer_trl.data.load_math_dataset`] gives), and perhaps `id`.
     """
 
     name: str
     dataset: Dataset
     num_samples: int
+
+    @property
+    def ids(self) -> list[str]:
+        """What each problem is called: by its `id`, or by the number of its row where these are not unique."""
+        given = self.dataset["id"] if "id" in self.dataset.column_names else ()
+        return ids_as_texts(given) or [str(row) for row in range(len(self.dataset))]
 
 
 def load_benchmarks(
@@ -77,7 +85,7 @@ def load_benchmarks(
 
 
 def _as_it_is(source: str, limit: int | None) -> Dataset:
-    """All columns, and an `id` where there is none."""
+    """All columns, of which `prompt` can be asked."""
     rows = read_rows(source, _split(source))
     if "prompt" not in rows.column_names:
         raise InvalidValueError(
@@ -85,7 +93,14 @@ def _as_it_is(source: str, limit: int | None) -> Dataset:
             f"{sorted(rows.column_names)}. Rename the one that holds it."
         )
     rows = rows if limit is None else rows.select(range(min(limit, len(rows))))
-    return rows if "id" in rows.column_names else rows.add_column("id", [str(i) for i in range(len(rows))])
+    for number, row in enumerate(rows.select_columns("prompt")):
+        try:
+            if not row["prompt"]:
+                raise InvalidValueError("there is no prompt. Correct or remove it.")
+            read_question(row)
+        except InvalidValueError as error:
+            raise InvalidValueError(f"benchmark {source!r}, row {number}: {error}") from error
+    return rows
 
 
 def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
@@ -112,6 +127,11 @@ def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
         f"benchmark {name!r} must have >= 1 samples, got {k}. Write {name}@1." for name, _, k in parts if k < 1
     ]
     return complaints + [complaint for _, source, _ in parts for complaint in file_complaints(source)]
+
+
+def sources_of(specifications: Sequence[str]) -> list[str]:
+    """Return the short names, names on the Hub and files of benchmarks, of those that are well formed."""
+    return [match["source"] for one in specifications if (match := SPECIFICATION.fullmatch(one))]
 
 
 def one_sample_if_greedy(benchmarks: Sequence[Benchmark], sampling: Sampling) -> list[Benchmark]:

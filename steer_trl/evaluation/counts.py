@@ -1,7 +1,7 @@
 """An evaluation in a few kilobytes: of every problem, how many samples are correct, and how many of these differ.
 
-That is all that avg@k, pass@j and distinct@k depend on, so `steer-trl compare` reads a published file of counts as it
-reads a folder of completions:
+That is all that avg@k, pass@j, cover@t and distinct@k depend on, so `steer-trl compare` reads a published file of
+counts as it reads a folder of completions:
 
     {"start": 0, "seed": 0, "evaluations": {"t1": {"settings": {...}, "benchmarks": {
         "test": {"samples": 16, "ids": ["0", ...], "correct": [3, ...], "distinct": [2, ...]}}}}}
@@ -10,14 +10,16 @@ A greedy evaluation, of one sample of each problem, has no `distinct`. A large f
 text (`0` to `z` for 0 to 35), and of ids that are counted only what they begin with: `"ids": "test-"`.
 """
 
-import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from steer_trl.evaluation.metrics import pass_at_k
+from steer_trl import runlog
+from steer_trl.evaluation.metrics import values_of_counts
 from steer_trl.exceptions import InvalidValueError
 
 EVALUATIONS = "evaluations"
+MOST_SAMPLES = 10**6
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 Values = dict[str, dict[str, dict[str, float]]]
 
@@ -41,9 +43,7 @@ def values_of(benchmarks: dict[str, dict[str, Any]]) -> Values:
     found: Values = {}
     for name, counts in benchmarks.items():
         k, ids, correct = counts["samples"], counts["ids"], counts["correct"]
-        metrics = {f"avg@{k}": [count / k for count in correct]}
-        for j in (2**i for i in range(1, k.bit_length())):
-            metrics[f"pass@{j}"] = [pass_at_k(k, count, j) for count in correct]
+        metrics = values_of_counts(k, correct)
         if k > 1:
             metrics[f"distinct@{k}"] = list(map(float, counts["distinct"]))
         found[name] = {metric: dict(zip(ids, values, strict=True)) for metric, values in metrics.items()}
@@ -77,17 +77,15 @@ def read_counts(path: Path) -> dict[str, dict[str, Any]]:
     `run` is the seed of the start and that of the training, `None` where the file has none.
 
     Raises:
-        `ValueError`: it cannot be read, or holds no evaluation.
+        `ValueError`: it cannot be read, holds no evaluation, or counts that cannot be.
     """
     try:
-        record = json.loads(path.read_text())
+        record = runlog.loads(path.read_bytes()) or {}
         run = (record["start"], record["seed"]) if "start" in record else None
+        if not record[EVALUATIONS] or not all(seed is None or _is_whole(seed) for seed in run or ()):
+            raise InvalidValueError(f"it must hold evaluations, and whole numbers as start and seed, got {run}")
         return {
-            name: {
-                "settings": one["settings"],
-                "counts": {benchmark: _unpacked(counts) for benchmark, counts in one["benchmarks"].items()},
-                "run": run,
-            }
+            name: {"settings": dict(one["settings"]), "counts": _checked(name, one["benchmarks"]), "run": run}
             for name, one in record[EVALUATIONS].items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -95,3 +93,32 @@ def read_counts(path: Path) -> dict[str, dict[str, Any]]:
             f"{str(path)!r} must be a folder that steer-trl eval has written, or a published file with its counts, "
             f"and cannot be read as one: {error!r}. Give another one."
         ) from error
+
+
+def ids_as_texts(ids: Iterable[Any]) -> list[str]:
+    """Return the ids of problems as texts, or nothing where they do not name each problem: a repeated or empty one."""
+    found = list(ids)
+    texts = list(map(str, found))
+    return texts if None not in found and len(set(texts)) == len(texts) else []
+
+
+def _checked(sampling: str, benchmarks: dict[str, Any]) -> dict[str, Any]:
+    """The counts of every benchmark, ids as texts."""
+    found = {}
+    for name, packed_counts in benchmarks.items():
+        counts = _unpacked(packed_counts)
+        k, correct, ids = counts["samples"], counts["correct"], ids_as_texts(counts["ids"])
+        distinct = counts["distinct"] if k != 1 else correct
+        numbers = all(map(_is_whole, [k, *correct, *distinct])) and 1 <= k <= MOST_SAMPLES
+        if not (numbers and ids and len(ids) == len(correct) == len(distinct)):
+            raise InvalidValueError(f"{sampling} {name}: it must have a whole number and an id of its own per problem")
+        if not all(0 <= some <= count <= k for some, count in zip(distinct, correct, strict=True)):
+            raise InvalidValueError(f"{sampling} {name}: it must have 0 <= distinct <= correct <= samples")
+        found[name] = counts | {"ids": ids}
+    if not found:
+        raise InvalidValueError(f"{sampling}: it has no benchmark")
+    return found
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,8 +1,10 @@
 """Evaluations that lie in folders or published files: read again, and held against each other, problem by problem."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -22,7 +24,7 @@ LONGEST_LINE, MOST_TOKENS = 16 << 20, 10**12  # bytes, tokens of a completion
 KINDS: dict[str, tuple[type, ...]] = {
     "batch": (int,),
     "benchmark": (str,),
-    "id": (str,),
+    "id": (str, int),
     "correct": (bool,),
     "answer": (str, NoneType),
     "vote": (str, NoneType),
@@ -46,20 +48,41 @@ class Evaluation:
     folder: Path
     settings: dict[str, Any]
 
+    def is_same(self, other: "Evaluation") -> bool:
+        """Whether both are one evaluation; a published file holds one of each sampling."""
+        return self.folder.resolve() == other.folder.resolve() and self.settings == other.settings
+
     @cached_property
     def values(self) -> dict[str, dict[str, dict[str, float]]]:
         """Benchmark -> metric -> id of a problem -> value.
 
         Raises:
-            `ValueError`: a line of its file is no entry of an evaluation.
+            `ValueError`: a line of its file is no entry of an evaluation, or not all that the summary counts.
         """
         path = self.folder / COMPLETIONS
         entries = []
         for number, entry in enumerate(runlog.lines(path, LONGEST_LINE), 1):
             if entry is None or not _is_entry(entry):
                 raise InvalidValueError(f"line {number} of {str(path)!r} is no completion of an evaluation.")
-            entries.append(entry)
+            entries.append(entry | {"id": str(entry["id"])})
+        samples: dict[str, Counter[str]] = {}
+        for entry in entries:
+            samples.setdefault(entry["benchmark"], Counter())[entry["id"]] += 1
+        if not samples or {name: (len(of), set(of.values())) for name, of in samples.items()} != self._sizes():
+            raise InvalidValueError(
+                f"{str(path)!r} does not hold the completions that {SUMMARY} beside it counts: some are missing, "
+                "repeated or of other problems. Evaluate again, with --overwrite true."
+            )
         return per_problem(sorted(entries, key=lambda entry: entry["batch"]))
+
+    def _sizes(self) -> dict[str, tuple[int, set[int]]]:
+        """How many problems and samples of each are in the summary, by benchmark."""
+        path = self.folder / SUMMARY
+        try:
+            summary = runlog.loads(path.read_bytes()) or {}
+            return {name: (one["problems"], {one["samples"]}) for name, one in summary["benchmarks"].items()}
+        except (OSError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidValueError(f"{str(path)!r} is no summary of an evaluation: {error!r}.") from error
 
 
 @dataclass(frozen=True)
@@ -120,10 +143,12 @@ def compare_evaluations(
         paired (`bool`): whether the n-th of both sides belong together; see [`compare_values`].
 
     Raises:
-        `ValueError`: they have not answered the same problems as often, one side has one seed, the other several, or
-            two that are paired are not of the same start and seed.
+        `ValueError`: one is given twice, they have not answered the same problems as often, one side has one seed,
+            the other several, or two that are paired are not of the same start and seed.
     """
     first, *others = [*a, *b]
+    repeated = [one for one, other in combinations([first, *others], 2) if one.is_same(other)][:1]
+    refuse([f"{one.folder} is given twice, and would count as two. Give it once." for one in repeated], "comparison")
     refuse([complaint for other in others for complaint in _other_problems(first, other)], "comparison")
     runs = [[one.run if isinstance(one, Counted) else None for one in side] for side in (a, b)]
     refuse(_pair_complaints(a, b, runs) if paired else [], "comparison")

@@ -8,9 +8,10 @@ from steer_trl.evaluation.benchmarks import Benchmark, one_sample_if_greedy
 from steer_trl.evaluation.judges import as_judge
 from steer_trl.evaluation.loop import evaluate
 from steer_trl.evaluation.records import Records
-from steer_trl.evaluation.sampling import Generator, Sampling
+from steer_trl.evaluation.sampling import Generator, Sampling, name_complaints
 from steer_trl.evaluation.summary import flatten, joined, summarize
 from steer_trl.rewards import MathReward
+from steer_trl.validation import refuse
 
 
 class BenchmarkEvaluation:
@@ -36,7 +37,10 @@ class BenchmarkEvaluation:
         sampling: Sampling | Mapping[str, Sampling] | None = None,
         judge: MathReward | Callable[..., Any] | None = None,
     ) -> None:
-        self.samplings = dict(sampling) if isinstance(sampling, Mapping) else {"": sampling or Sampling()}
+        named: Mapping[str, Sampling] = sampling if isinstance(sampling, Mapping) else {}
+        refuse(name_complaints(named), "sampling")
+        alone = sampling if isinstance(sampling, Sampling) else Sampling()
+        self.samplings = dict(named) or {"": alone}
         self.by_sampling = {name: one_sample_if_greedy(benchmarks, one) for name, one in self.samplings.items()}
         self.judge = as_judge(judge)
 

@@ -1,11 +1,15 @@
 """What decides whether a completion is correct: our check of the boxed answer, or any reward function of TRL's."""
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from steer_trl.evaluation.sampling import Prompt
 from steer_trl.rewards import MathReward
 from steer_trl.rewards.math_reward import Verdict
+from steer_trl.rewards.returned import reward_complaints
 from steer_trl.validation import in_interval, refuse
 
 
@@ -21,12 +25,13 @@ class RewardJudge:
     """A reward function as a judge: a completion is correct where its reward is above a threshold.
 
     Args:
-        function (`callable`): a reward function as TRL's trainers take it; it is given `prompts`, `completions`
-            (texts, or messages where the prompt is a conversation) and every column of the data set.
+        function (`callable`): a reward function as TRL's trainers take it, `async` or not; it is given `prompts`,
+            `completions` (texts, or messages where the prompt is a conversation) and every column of the data set.
         threshold (`float`): 0 fits rewards of 0 and 1, and of -1 and 1.
 
     Raises:
-        `ValueError`: a threshold that is no number.
+        `ValueError`: a threshold that is no number; when called, rewards that are not one number or `None` for each
+            completion.
     """
 
     def __init__(self, function: Callable[..., Any], threshold: float = 0.0) -> None:
@@ -39,7 +44,10 @@ class RewardJudge:
         columns = {name: [row[name] for row in rows] for name in names}
         prompts = [row["prompt"] for row in rows]
         given = [_as_trl_has_it(text, prompt) for text, prompt in zip(completions, prompts, strict=True)]
-        rewards = self.function(prompts=prompts, completions=given, **columns)
+        rewards = _awaited(self.function(prompts=prompts, completions=given, **columns))
+        rewards = list(rewards) if isinstance(rewards, Iterator) else rewards
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        refuse(reward_complaints(name, rewards, len(given)), "judge")
         return [
             Verdict(text, reward is not None and float(reward) > self.threshold, vote=text.strip())
             for text, reward in zip(completions, rewards, strict=True)
@@ -62,6 +70,18 @@ def as_judge(judge: MathReward | Judge | Callable[..., Any] | None) -> Judge:
     if judge is None or isinstance(judge, MathReward):
         return MathJudge(judge or MathReward())
     return judge if isinstance(judge, (MathJudge, RewardJudge)) else RewardJudge(judge)
+
+
+def _awaited(result: Any) -> Any:
+    """What an asynchronous function returns in the end; by a thread, since a notebook runs a loop in this one."""
+    if not inspect.isawaitable(result):
+        return result
+
+    async def wait() -> Any:
+        return await result
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, wait()).result()
 
 
 def _as_trl_has_it(text: str, prompt: Prompt) -> Any:

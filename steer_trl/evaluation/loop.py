@@ -82,8 +82,8 @@ def evaluate(
 
 def _requests(benchmark: Benchmark) -> list[Request]:
     return [
-        Request(benchmark.name, row["id"], sample, row)
-        for row in benchmark.dataset
+        Request(benchmark.name, name, sample, row)
+        for name, row in zip(benchmark.ids, benchmark.dataset, strict=True)
         for sample in range(benchmark.num_samples)
     ]
 

@@ -1,7 +1,4 @@
-"""How a policy is judged on problems with several samples each: avg@k, pass@k, maj@k, and how sure one can be.
-
-avg@k needs no function: it is the mean over problems of the share of correct samples among k.
-"""
+"""How a policy is judged on problems with several samples each, and how sure one can be."""
 
 import math
 from collections import Counter
@@ -9,6 +6,22 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from steer_trl.exceptions import InvalidValueError
+
+TAUS = (0.25, 0.5, 0.75)
+
+
+def values_of_counts(num_samples: int, num_correct: Sequence[int]) -> dict[str, list[float]]:
+    """What is known of problems by how many of their samples are correct, by metric.
+
+    `avg@k`, the share of correct samples; with several samples `pass@j` for j = 2, 4, 8, ... up to k, and `cover@tau`,
+    1 for a problem of which at least the share tau of the samples is correct, else 0 (Cover@tau, arXiv 2510.08325).
+    """
+    values = {f"avg@{num_samples}": [count / num_samples for count in num_correct]}
+    for j in (2**i for i in range(1, num_samples.bit_length())):
+        values[f"pass@{j}"] = [pass_at_k(num_samples, count, j) for count in num_correct]
+    for tau in TAUS if num_samples > 1 else ():
+        values[f"cover@{tau}"] = [float(count >= tau * num_samples) for count in num_correct]
+    return values
 
 
 def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:

@@ -1,14 +1,19 @@
 """How completions are drawn, and what comes of it."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.evaluation.yaml_files import SUFFIXES, read_names
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import at_least, did_you_mean, in_interval, refuse
+from steer_trl.validation import at_least, did_you_mean, in_interval, is_number, refuse
+
+WHOLE = ("top_k", "max_tokens", "seed")
+NAME = re.compile(r"\w[\w.-]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -37,9 +42,16 @@ class Sampling:
                 *in_interval("top_k", self.top_k, "[0, inf)", "it is a number of tokens; 0 is all of them"),
                 *in_interval("max_tokens", self.max_tokens, "[1, inf)", "it is a number of tokens"),
                 *at_least("seed", self.seed, 0),
+                *(
+                    f"{name} must be a whole number, got {getattr(self, name)!r}."
+                    for name in WHOLE
+                    if is_number(getattr(self, name)) and not isinstance(getattr(self, name), Integral)
+                ),
             ],
             "Sampling",
         )
+        for field in fields(self):  # Transformers refuses 1 in the place of 1.0
+            object.__setattr__(self, field.name, (int if field.name in WHOLE else float)(getattr(self, field.name)))
 
     @property
     def is_greedy(self) -> bool:
@@ -92,10 +104,7 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     """The samplings of a YAML file."""
     found = read_names(path, "samplings", Mapping, "settings, such as {hot: {temperature: 1.2}}")
     known = [field.name for field in fields(Sampling)]
-    names = [name for name in found if not re.fullmatch(r"[\w.-]+", name)]
-    complaints = [
-        f"{path}: the name of a sampling must be letters, digits, '.', '-' or '_', got {name!r}." for name in names
-    ]
+    complaints = [f"{path}: {text}" for text in name_complaints(found)]
     complaints += [
         f"{path}: {name}.{key} is no setting of a sampling.{did_you_mean(key, known)} They are {', '.join(known)}."
         for name, settings in found.items()
@@ -104,6 +113,16 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     ]
     refuse(complaints, "samplings")
     return {name: dict(settings) for name, settings in found.items()}
+
+
+def name_complaints(names: Iterable[object]) -> list[str]:
+    """Complain about names of samplings that cannot be the folders of their evaluations."""
+    return [
+        "the name of a sampling must be letters, digits, '.', '-' or '_', the first no '.' or '-', and no file of an "
+        f"evaluation, got {name!r}."
+        for name in names
+        if not (isinstance(name, str) and NAME.fullmatch(name)) or name in (SETTINGS, COMPLETIONS, SUMMARY)
+    ]
 
 
 class Completion(NamedTuple):

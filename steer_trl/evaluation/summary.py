@@ -4,6 +4,7 @@
 |---|---|
 | `avg@k` | share of correct samples among k |
 | `pass@j` | probability that one of j samples is correct, j = 2, 4, 8, ... up to k |
+| `cover@t` | share of problems of which at least the share t of the k samples is correct, t = 0.25, 0.5, 0.75 |
 | `maj@k` | probability that the most frequent answer of k is correct |
 | `distinct@k` | how many different correct completions are among k |
 | `unanswered`, `truncated`, `timed_out` | share of samples without an answer, cut off, incorrect at the deadline |
@@ -17,9 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from pandas import DataFrame
-
-from steer_trl.evaluation.metrics import majority_vote, mean_and_interval, pass_at_k
+from steer_trl.evaluation.metrics import majority_vote, mean_and_interval, values_of_counts
 
 SHARES = ("unanswered", "truncated", "timed_out")
 Numbers = dict[str, tuple[float, float]]
@@ -81,9 +80,7 @@ def _problems(entries: list[dict[str, Any]]) -> dict[str, list[list[dict[str, An
 def _values(problems: list[list[dict[str, Any]]]) -> dict[str, list[float]]:
     k = len(problems[0])
     num_correct = [sum(sample["correct"] for sample in problem) for problem in problems]
-    values = {f"avg@{k}": [count / k for count in num_correct]}
-    for j in (2**i for i in range(1, k.bit_length())):
-        values[f"pass@{j}"] = [pass_at_k(k, count, j) for count in num_correct]
+    values = values_of_counts(k, num_correct)
     if k > 1:
         values[f"maj@{k}"] = [
             majority_vote([s["vote"] if s["answer"] is not None else None for s in p], [s["correct"] for s in p])
@@ -118,6 +115,8 @@ def _average(rows: list[Numbers]) -> Numbers:
 
 def table(summary: dict[str, Any]) -> str:
     """One line per benchmark, in percent ± half width; different correct completions and tokens as numbers."""
+    from pandas import DataFrame  # a second to import, and nothing else here needs it
+
     rows = [["benchmark", "problems", "avg@k", "maj@k", "pass@k", "distinct", *SHARES[:2], "tokens"]]
     for name, row in summary["benchmarks"].items():
         rows.append(_cells(name, str(row["problems"]), row["metrics"], row["samples"]))

@@ -1,1 +1,1 @@
-"""What leaves the machine: a card in every folder that is saved, and pushes that fail loudly and lose nothing."""
+"""What leaves the machine: a card in every folder that is saved, and one error where a push fails."""

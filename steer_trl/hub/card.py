@@ -1,6 +1,5 @@
-"""The model card: TRL's own, completed with what is known of the run. It never states what the run does not know."""
+"""The model card: what is known of the run. It never states what the run does not know."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import resources
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from huggingface_hub import CardData, EvalResult, ModelCard, ModelCardData, try_to_load_from_cache
+from huggingface_hub import EvalResult, ModelCard, ModelCardData, try_to_load_from_cache
 from transformers.utils import is_matplotlib_available
 
 from steer_trl.config import SteerGRPOConfig
@@ -22,7 +21,10 @@ from steer_trl.system import installed, write_whole
 
 PICTURE, REPORT = "entropy.png", "report.html"
 POINTS = 12
-PACKAGES = ("steer_trl", "accelerate", "peft", "vllm", "deepspeed")  # besides those that TRL names
+PACKAGES = (
+    *("steer_trl", "trl", "transformers", "torch", "datasets", "tokenizers"),
+    *("accelerate", "peft", "vllm", "deepspeed"),
+)
 # Of this machine or this moment, not of the method: the card is read elsewhere.
 LOCAL = {
     *("output_dir", "run_name", "logging_dir", "disable_tqdm", "report_to", "project", "resume_from_checkpoint"),
@@ -34,9 +36,11 @@ LOCAL = {
 
 @dataclass(frozen=True)
 class Run:
-    """What is known of a training run besides what TRL's card says.
+    """What is known of a training run.
 
     Attributes:
+        name (`str`), tags (`Sequence[str]`): of the model.
+        repository (`str`, *optional*): its name on the Hub.
         base_model (`str`, *optional*): the model it began from: a name on the Hub or a folder.
         base_is_on_hub (`bool`): which of the two.
         is_adapter (`bool`), is_chat (`bool`): whether peft saves it; whether its tokenizer has a chat template.
@@ -51,6 +55,9 @@ class Run:
     """
 
     args: SteerGRPOConfig
+    name: str = "model"
+    tags: Sequence[str] = ()
+    repository: str | None = None
     base_model: str | None = None
     base_is_on_hub: bool = False
     is_adapter: bool = False
@@ -66,17 +73,16 @@ class Run:
     recipe: dict[str, Any] = field(default_factory=dict)
 
 
-def complete_card(draft: ModelCard, run: Run, has_picture: bool = False, has_report: bool = False) -> ModelCard:
-    """Return TRL's card of the run with metadata, entropy, evaluation and settings added."""
+def make_card(run: Run, has_picture: bool = False, has_report: bool = False) -> ModelCard:
+    """Return the card of the run: metadata, how to use it, entropy, evaluation, settings, citations."""
     licence, licence_from = find_license(run.args.model_license, run.base_model)
     results = results_of_log(run.log, run.step, run.benchmarks)
     curve = entropy_curve(run.log)
     return ModelCard.from_template(
-        _metadata(draft.data, run, licence, results),
+        _metadata(run, licence, results),
         template_str=resources.files("steer_trl").joinpath("hub/model_card.md").read_text(),
         run=run,
-        before=_in_plain_words(draft.text.partition("## Citations")[0], run),
-        citations=draft.text.partition("## Citations")[2].strip(),
+        base_name=Path(run.base_model or "").name,
         license=licence.get("license"),
         license_from=licence_from,
         ends=entropy_ends(curve),
@@ -92,25 +98,19 @@ def complete_card(draft: ModelCard, run: Run, has_picture: bool = False, has_rep
     )
 
 
-def _metadata(trl: CardData, run: Run, licence: dict[str, str], results: list[EvalResult]) -> ModelCardData:
-    known = {name: value for name, value in trl.to_dict().items() if name not in ("licence", "license", "model-index")}
-    known["library_name"] = "peft" if run.is_adapter else "transformers"
+def _metadata(run: Run, licence: dict[str, str], results: list[EvalResult]) -> ModelCardData:
+    base: dict[str, Any] = {}
     if run.base_is_on_hub:
-        known["base_model_relation"] = "adapter" if run.is_adapter else "finetune"
-    if run.datasets:
-        known["datasets"] = list(run.datasets)
-    return ModelCardData(**known | licence, pipeline_tag="text-generation", eval_results=results or None)
-
-
-def _in_plain_words(text: str, run: Run) -> str:
-    """TRL's words where it takes a model of the Hub, a chat template and a public page of a tracker for granted."""
-    name = f"the local folder `{Path(run.base_model).name}`" if run.base_model else "a model made in memory"
-    text = text.replace("[None](https://huggingface.co/None)", name).replace('model="None"', 'model="."')
-    if not run.is_chat:
-        text = text.replace('generator([{"role": "user", "content": question}]', "generator(question")
-    text = re.sub(r"\n(?:[ \t]*\n){2,}", "\n\n", text)
-    # What follows the ? of a tracker's page can hold the key of an anonymous run; that of a Space is its project.
-    return re.sub(r"(\]\(https?://(?!huggingface\.co/spaces)[^)\s?]+)\?[^)\s]*", r"\1", text)
+        base = {"base_model": run.base_model, "base_model_relation": "adapter" if run.is_adapter else "finetune"}
+    return ModelCardData(
+        model_name=run.name,
+        library_name="peft" if run.is_adapter else "transformers",
+        pipeline_tag="text-generation",
+        tags=list(run.tags),
+        datasets=list(run.datasets) or None,
+        eval_results=results or None,
+        **base | licence,
+    )
 
 
 # The licence and the data set: only what is known.

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from trl import GRPOConfig
 
+from steer_trl.redact import defaults
 from steer_trl.validation import each_of, in_interval, listed, one_of
 
 
@@ -25,12 +26,12 @@ def option(default: Any, help: str, within: str | None = None) -> Any:
     return field(default=default, metadata={"help": About(help, within)})
 
 
-def choice(default: str, choices: tuple[str, ...], help: str) -> Any:
+def choice(default: str | None, choices: tuple[str, ...], help: str) -> Any:
     """Make a field that holds one of the `choices`."""
     return field(default=default, metadata={"help": About(help, choices=choices)})
 
 
-def one_or_several(default: str, help: str, choices: tuple[str, ...] = ()) -> Any:
+def one_or_several(default: str | None, help: str, choices: tuple[str, ...] = ()) -> Any:
     """Make a field that holds a text or a list of them; the command line's parser forgets its default otherwise."""
     return field(default_factory=lambda: default, metadata={"help": About(help, choices=choices)})
 
@@ -44,11 +45,14 @@ def choices_of(setting: Field) -> tuple[str, ...]:
 def single_complaints(args: "ShapingConfig") -> list[str]:
     """Complain about each setting that is wrong by itself: outside its interval, or none of its choices."""
     complaints = []
+    usual = defaults(args)
     for setting in fields(args):
         about, value = setting.metadata.get("help"), getattr(args, setting.name)
-        if isinstance(about, About) and about.within and not (value is None and setting.default is None):
+        if value is None and usual[setting.name] is None:
+            continue
+        if isinstance(about, About) and about.within:
             wrong = in_interval(setting.name, value, about.within)
-            if not wrong and setting.type is int and not isinstance(value, int):
+            if not wrong and setting.type in (int, int | None) and not isinstance(value, int):
                 wrong = [f"{setting.name} must be a whole number in {about.within}, got {value!r}."]
             complaints += wrong
         if choices := choices_of(setting):
@@ -112,6 +116,11 @@ class ShapingConfig(GRPOConfig):
         "hold_entropy_final.",
         "[0, 1)",
     )
+    skip_padding: bool | None = option(
+        None,
+        "Compute no padding: a pass sees the columns that have tokens, and the completions of an optimizer step are "
+        "ordered by length. The update is the same but for rounding. Unset: with a method, and not with 'none'.",
+    )
     shaping_options: dict[str, Any] | str | None = option(
         None, "Settings of a custom method; it reads them as self.args.shaping_options."
     )
@@ -121,6 +130,11 @@ class ShapingConfig(GRPOConfig):
         """The methods in use; empty for `"none"`."""
         names = listed(self.advantage_shaping or ())
         return () if names == ("none",) else names
+
+    @property
+    def skips_padding(self) -> bool:
+        """Whether padding is not computed: `skip_padding`, settled."""
+        return bool(self.shaping_names) if self.skip_padding is None else self.skip_padding
 
     @property
     def groups_per_rollout(self) -> int:

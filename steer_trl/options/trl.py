@@ -55,6 +55,7 @@ INTERVALS = {
     "gradient_accumulation_steps": COUNT,
     "steps_per_generation": COUNT,
     "num_iterations": COUNT,
+    "num_generations": COUNT,
     "max_completion_length": COUNT,
     "num_train_epochs": POSITIVE,
     "temperature": POSITIVE,
@@ -64,6 +65,8 @@ INTERVALS = {
     "epsilon": AMOUNT,
     "epsilon_high": AMOUNT,
     "top_p": SHARE,
+    "top_k": "[-1, inf)",
+    "min_p": "[0, 1]",
     "vllm_gpu_memory_utilization": SHARE,
 }
 
@@ -107,9 +110,12 @@ def trl_complaints(args: GRPOConfig) -> list[str]:
 
 def _tracker_complaints(report_to: Any) -> list[str]:
     """Complain about trackers that are not there; Transformers would once the model is loaded."""
-    names = set(listed(report_to or ())) - {"none", "all"}
+    given = listed(report_to or ())
+    names = set(given) - {"none", "all"}
     here = get_available_reporting_integrations()
     complaints = []
+    if len(given) > 1 and names != set(given):
+        complaints.append(f"report_to={given!r} cannot be used: 'none' and 'all' stand alone. Leave them out.")
     for name in sorted(names - set(here)):
         package = "'steer_trl[trackers]'" if name in IN_EXTRA else "it"
         complaints.append(

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from steer_trl.diagnostics.keys import names
+from steer_trl.report.fields import is_number
 from steer_trl.report.read import Run
 
 TOKENS, HOURS = (names.GENERATED_TOKENS, names.NUM_TOKENS), "hours"
@@ -55,7 +56,7 @@ def _hours(run: Run) -> Axis | None:
         return None
     started = run.description.get("started")
     now = run.times[first] if started is None else min(started, run.times[first])
-    resumes = [time for _, time in run.description.get("resumed", []) if time is not None]
+    resumes = [time for one in run.description.get("resumed", []) if is_number(time := one.get("time"))]
     found = {} if first == 0 or started is None else {0: 0.0}
     seconds = 0.0
     for step in sorted(run.times):

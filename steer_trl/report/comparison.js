@@ -98,7 +98,6 @@ function pairCard(table, pair) {
     first.length && rest.length
       ? element("details", {}, element("summary", {}, "All other measures"), comparisonTable(rest))
       : null,
-    pair.more ? element("p", { class: "note" }, "The page has room for the first measures only.") : null,
   ];
 }
 

@@ -12,7 +12,8 @@ from steer_trl.diagnostics.keys import PANELS, names
 from steer_trl.diagnostics.start import start_entropy
 from steer_trl.report.axes import Axis, axes_of, axes_of_seeds
 from steer_trl.report.evaluations import Evaluated, comparisons, evaluated
-from steer_trl.report.fields import shortened
+from steer_trl.report.fields import code_in_words, shortened
+from steer_trl.report.frontier import frontiers
 from steer_trl.report.methods import sentences_about
 from steer_trl.report.panels import as_drawn
 from steer_trl.report.read import Run
@@ -37,13 +38,15 @@ def page_data(runs: Sequence[Run]) -> dict[str, Any]:
     budget = BUDGET // len(runs)
     groups = groups_of(runs)
     below = [evaluated(run) for run in runs]
-    compared = comparisons(runs, below, groups)  # before the runs: it notes in them what it cannot read
+    compared = comparisons(runs, below, groups)  # before the runs: they note in them what they cannot read
+    swept = frontiers(runs, below, groups)
     keys = sorted({key for run in runs for key in run.curves})
     return {
         "written": round(time.time()),
         "runs": [_run(run, one, budget) for run, one in zip(runs, below, strict=True)],
         "groups": [_group(members, runs) for members in groups],
         "comparisons": compared,
+        "frontiers": swept,
         "panels": [panel for one in PANELS if (panel := as_drawn(one, runs, keys))["lines"]],
         "keys": keys,
         "names": {name: key for name, key in vars(names).items() if name.isupper()},
@@ -66,7 +69,7 @@ def _run(run: Run, below: Evaluated, budget: int) -> dict[str, Any]:
         "model": run.description.get("model"),
         "versions": run.description.get("versions", {}),
         "started": run.description.get("started"),
-        "resumed": [step for step, _ in run.description.get("resumed", [])],
+        "resumed": [runlog.step_of(one) for one in run.description.get("resumed", [])],
         "step": run.last_step,
         "max_steps": run.max_steps,
         "status": _status(run, ended),
@@ -77,6 +80,7 @@ def _run(run: Run, below: Evaluated, budget: int) -> dict[str, Any]:
         "intervals": below.intervals,
         "alarms": [_alarm(alarm) for alarm in run.alarms],
         "looks": looks,
+        "code": code_in_words(run.description.get("code")),
         "notes": notes[:MOST_NOTES] + ([f"And {len(notes) - MOST_NOTES} more."] if len(notes) > MOST_NOTES else []),
     }
 

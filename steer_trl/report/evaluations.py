@@ -19,14 +19,10 @@ from steer_trl.evaluation.summary import flat_pairs
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.report.fields import is_number, shortened
 from steer_trl.report.read import CHECKPOINT, Run
-from steer_trl.system import open_regular
 
 IN_TRAINING = "benchmarks"
 STEP = re.compile(r"step-(\d{1,15})")
-LARGEST_SUMMARY, LARGEST_COMPLETIONS = 4 << 20, 256 << 20  # bytes
-MOST_FOLDERS = 1000  # in a folder that are looked into
 MOST_BASELINES = 6  # sides that all others are held against; of more, the first alone
-MOST_ROWS = 400  # of one side against another
 
 Pair = tuple[float, float | None]
 Samplings = Mapping[str, Evaluation]
@@ -40,11 +36,17 @@ class Evaluated:
         folders (`dict[str, Path]`): evaluations by name: the last one of the training, and those of `steer-trl eval`.
         step (`int`, *optional*): after which optimizer step the training was evaluated last.
         intervals (`dict[str, list]`): steps, means and half widths of 95 % intervals, by key of the log.
+        read (`dict[str, dict]`): what has been read of the folders, once; `None` of what cannot be.
     """
 
     folders: dict[str, Path] = field(default_factory=dict)
     step: int | None = None
     intervals: dict[str, list[list[float]]] = field(default_factory=dict)
+    read: dict[str, Samplings | None] = field(default_factory=dict)
+
+    def is_of_several(self, name: str) -> bool:
+        """Whether there is an evaluation of this name, in several ways of sampling."""
+        return name in self.folders and sum(map(_is_evaluation, _with_inner(self.folders[name]))) > 1
 
 
 def evaluated(run: Run) -> Evaluated:
@@ -62,7 +64,7 @@ def evaluated(run: Run) -> Evaluated:
     folders = {} if last is None else {IN_TRAINING: logged[last][0]}
     of_its_own = {IN_TRAINING, runlog.LOGS}
     inside = (path for path in _folders(run.folder) if path.name not in of_its_own and not CHECKPOINT.match(path.name))
-    folders |= {path.name: path for path in inside if any((one / COMPLETIONS).exists() for one in _with_inner(path))}
+    folders |= {path.name: path for path in inside if any(map(_is_evaluation, _with_inner(path)))}
     return Evaluated(folders, last, intervals)
 
 
@@ -81,7 +83,7 @@ def comparisons(
         having = [i for i, group in enumerate(groups) if all(name in found[place].folders for place in group)]
         if len(having) < 2:
             continue
-        read = {i: [_read(runs[place], found[place].folders[name]) for place in groups[i]] for i in having}
+        read = {i: [read_samplings(runs[place], found[place], name) for place in groups[i]] for i in having}
         sides = {i: whole for i, seeds in read.items() if len(whole := [one for one in seeds if one]) == len(seeds)}
         if len(sides) > 1:
             steps = {i: [found[place].step if name == IN_TRAINING else None for place in groups[i]] for i in sides}
@@ -101,7 +103,7 @@ def comparisons(
 
 def _folders(folder: Path) -> list[Path]:
     try:
-        return [path for path in sorted(folder.iterdir()) if path.is_dir()][:MOST_FOLDERS]
+        return [path for path in sorted(folder.iterdir()) if path.is_dir()]
     except OSError:
         return []
 
@@ -109,6 +111,10 @@ def _folders(folder: Path) -> list[Path]:
 def _with_inner(folder: Path) -> list[Path]:
     """The folder, of a single sampling, and those in it, of one sampling each."""
     return [folder, *_folders(folder)]
+
+
+def _is_evaluation(folder: Path) -> bool:
+    return (folder / COMPLETIONS).exists()
 
 
 def _steps(folder: Path) -> list[tuple[int, Path]]:
@@ -121,8 +127,7 @@ def _summary(folder: Path) -> dict[str, Pair]:
     found: dict[str, Pair] = {}
     for path in _with_inner(folder):
         try:
-            with open_regular(path / SUMMARY) as file:
-                summary = runlog.loads(file.read(LARGEST_SUMMARY)) or {}
+            summary = runlog.loads((path / SUMMARY).read_bytes()) or {}
             pairs = flat_pairs(summary, "" if path == folder else path.name)
             found |= {f"eval_{key}": (mean, half) for key, (mean, half) in pairs.items() if _is_pair(mean, half)}
         except (OSError, KeyError, TypeError, ValueError, AttributeError):  # what is there is none of ours
@@ -139,12 +144,17 @@ def _is_logged(run: Run, step: int, summary: Mapping[str, Pair]) -> bool:
     return bool(both) and all(abs(mean - value) <= 1e-6 * max(1.0, abs(value)) for mean, value in both)
 
 
+def read_samplings(run: Run, below: Evaluated, name: str) -> Samplings | None:
+    """Return the evaluations of one name below a run; a note in it says what cannot be read."""
+    if name not in below.read:
+        below.read[name] = _read(run, below.folders[name])
+    return below.read[name]
+
+
 def _read(run: Run, folder: Path) -> Samplings | None:
     try:
         samplings = read_evaluations(folder)
         for one in samplings.values():
-            if (one.folder / COMPLETIONS).stat().st_size > LARGEST_COMPLETIONS:
-                raise InvalidValueError(f"{one.folder / COMPLETIONS} is too large to be compared in a page.")
             _ = one.values  # read now: what cannot be read is a note of this run
     except (InvalidValueError, OSError) as error:
         run.notes.append(shortened(" ".join(str(error).split())))
@@ -173,7 +183,7 @@ def _against(a: Sequence[Samplings], b: Sequence[Samplings]) -> dict[str, Any]:
     except InvalidValueError as error:
         return {"refused": shortened(" ".join(str(error).split()), 600)}
     about = explained(several=(len(a), len(b)) != (1, 1))
-    return {"rows": rows[:MOST_ROWS], "more": len(rows) > MOST_ROWS, "about": about}
+    return {"rows": rows, "about": about}
 
 
 def _samplings(a: Sequence[Samplings], b: Sequence[Samplings]) -> list[str]:

@@ -161,7 +161,7 @@ function build() {
       element("div", { class: "grid" }, ...own.map((panel) => panelCard(panel, openTokens))),
     );
   });
-  sections.splice(1, 0, ...[comparisonSection()].filter(Boolean), tokenSection());
+  sections.splice(1, 0, ...[comparisonSection(), frontierSection()].filter(Boolean), tokenSection());
   sections.push(element("section", { id: "other" }, ...otherPanel()));
   document.getElementById("sections").replaceChildren(...sections);
   settingsSection();

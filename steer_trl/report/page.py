@@ -16,7 +16,7 @@ from pathlib import Path
 from steer_trl import runlog
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
-from steer_trl.system import open_regular, write_whole
+from steer_trl.system import write_whole
 from steer_trl.validation import refuse
 
 DOCTYPE = b"<!DOCTYPE html>"
@@ -31,6 +31,7 @@ SCRIPTS = (
     "tokens.js",
     "runs.js",
     "comparison.js",
+    "frontier.js",
     "page.js",
 )
 
@@ -82,11 +83,7 @@ def _complaints(path: str | Path) -> list[str]:
 
 
 def _is_page(path: Path) -> bool:
-    try:
-        with open_regular(path) as file:
-            return file.read(len(DOCTYPE)) == DOCTYPE
-    except OSError:
-        return False
+    return path.is_file() and path.read_bytes().startswith(DOCTYPE)
 
 
 def _own(name: str) -> str:

@@ -6,7 +6,6 @@ the folder or of its last checkpoint. A line that is no entry is left out and co
 
 import math
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +17,6 @@ from steer_trl.report.fields import checked, is_number
 
 STATE = "trainer_state.json"
 CHECKPOINT = re.compile(r"checkpoint-(\d{1,15})")
-LARGEST_STATE = 256 << 20  # bytes
-MOST_KEYS, LONGEST_KEY = 400, 120
-MOST_ALARMS = 400
 
 
 class NoRun(InvalidValueError):
@@ -91,7 +87,7 @@ def read_run(folder: Path, name: str) -> Run:
     """Read one folder, whatever is in it."""
     logs = folder / runlog.LOGS
     notes: list[str] = []
-    run = Run(name[:80], folder, description=_description(logs, notes), notes=notes)
+    run = Run(name[:80], folder, description=checked(runlog.read_description(logs)), notes=notes)
     entries = _without_undone(_entries(logs / runlog.METRICS, notes))
     state, where = _state(folder, run)
     begins = min((runlog.step_of(entry) for entry in entries), default=math.inf)
@@ -102,9 +98,9 @@ def read_run(folder: Path, name: str) -> Run:
         run.notes.append(f"The log up to step {runlog.step_of(earlier[-1])} is that of {where}.")
     for entry in [*earlier, *entries]:
         _take(run, entry)
-    run.max_steps = run.description.get("max_steps", checked(state)[0].get("max_steps"))
+    run.max_steps = run.description.get("max_steps", checked(state).get("max_steps"))
     run.is_finished = run.last_step in run.curves.get("train_runtime", {})
-    run.alarms = list(deque(_entries(logs / runlog.ALARMS, notes), MOST_ALARMS))
+    run.alarms = list(_entries(logs / runlog.ALARMS, notes))
     run.looks = runlog.token_files(logs)
     return run
 
@@ -123,24 +119,10 @@ def _states(folder: Path) -> list[Path]:
 def _state(folder: Path, run: Run) -> tuple[dict[str, Any], str]:
     for path in _states(folder):
         where = str(path.relative_to(folder))
-        try:
-            if path.stat().st_size <= LARGEST_STATE and (state := runlog.loads(path.read_bytes())) is not None:
-                return state, where
-        except OSError:
-            pass
+        if (state := runlog.loads(path.read_bytes())) is not None:
+            return state, where
         run.notes.append(f"{where} could not be read.")
     return {}, ""
-
-
-def _description(logs: Path, notes: list[str]) -> dict[str, Any]:
-    """What `run.json` says as far as it can be."""
-    given = runlog.read_description(logs)
-    known, wrong = checked(given)
-    if not given and (logs / runlog.RUN).exists():
-        notes.append(f"{runlog.RUN} could not be read.")
-    if wrong:
-        notes.append(f"{runlog.RUN}: {', '.join(wrong)} could not be read.")
-    return known
 
 
 def _entries(path: Path, notes: list[str]) -> Iterator[dict[str, Any]]:
@@ -151,8 +133,6 @@ def _entries(path: Path, notes: list[str]) -> Iterator[dict[str, Any]]:
             torn += 1
         else:
             yield entry
-    if path.exists() and not path.is_file():
-        notes.append(f"{path.name} could not be read.")
     if torn:
         notes.append(f"{torn} line(s) of {path.name} could not be read.")
 
@@ -176,9 +156,9 @@ def _take(run: Run, entry: dict[str, Any]) -> None:
     if is_number(entry.get("time")):
         run.times[step] = entry["time"]
     for key, value in entry.items():
-        if key in ("step", "epoch", "time") or len(key) > LONGEST_KEY:
+        if key in ("step", "epoch", "time"):
             continue
-        if is_number(value) and (key in run.curves or len(run.curves) < MOST_KEYS):
+        if is_number(value):
             run.curves.setdefault(key, {})[step] = float(value)
         elif value is None or (isinstance(value, float) and not math.isfinite(value)):
             run.not_finite[key] = run.not_finite.get(key, 0) + 1

@@ -117,6 +117,7 @@ function runCard(run, i) {
           `${run.alarms.length} alarm${run.alarms.length > 1 ? "s" : ""}`,
         )
       : null,
+    run.code ? element("p", { class: "note" }, `Code: ${run.code}.`) : null,
     ...(run.resumed.length ? [element("p", { class: "note" }, `Resumed at step ${run.resumed.join(", ")}.`)] : []),
     ...run.notes.map((note) => element("p", { class: "note" }, note)),
   );
@@ -144,6 +145,7 @@ function runsTable() {
       { scope: "row" },
       element("i", { class: "dot", style: `--own: var(--c${own.color % 8})` }),
       run.name,
+      run.code ? element("p", { class: "note" }, `Code: ${run.code}.`) : null,
       ...run.notes.map((note) => element("p", { class: "note" }, note)),
     );
     const total = run.max_steps && run.status !== "finished" ? ` of ${run.max_steps.toLocaleString("en")}` : "";

@@ -22,7 +22,7 @@ from steer_trl.shaping.compose import (
 )
 from steer_trl.shaping.loops import Loop, make_loops
 from steer_trl.shaping.methods import SHAPERS
-from steer_trl.validation import did_you_mean
+from steer_trl.validation import did_you_mean, why_not_imported
 
 __all__ = [
     "SHAPERS",
@@ -66,10 +66,10 @@ def find_shaper(name: Any) -> type[Shaper]:
         )
     try:
         found = pkgutil.resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (Exception, SystemExit) as error:
         raise InvalidValueError(
-            f"advantage_shaping={name!r} cannot be imported: {error}. Put the file where Python finds it, for "
-            "instance with PYTHONPATH=. before the command."
+            f"advantage_shaping={name!r} cannot be imported: {why_not_imported(error)}. Put the file where Python "
+            "finds it, for instance with PYTHONPATH=. before the command."
         ) from error
     if not (isinstance(found, type) and issubclass(found, Shaper)):
         raise InvalidValueError(f"advantage_shaping={name!r} must be a subclass of steer_trl.shaping.Shaper.")

@@ -91,10 +91,10 @@ def shaped(shapers: Shapers, batch: TokenBatch, measures: Mapping[str, Any]) -> 
     for name, measure in measures.items():
         shaper = shapers[name]
         marks |= shaper.marks(batch, measure)
+        before, batch = batch, _with_bonus(shaper, batch, measure)
         own = shaper.weights(batch, measure)
         if own is not None:
             weights = weights * torch.where(batch.mask.bool(), own, 1.0)
-        before, batch = batch, _with_bonus(shaper, batch, measure)
         changed = changed or own is not None or batch is not before
     return Shaped(batch.advantages * weights if changed else None, weights, marks)
 

@@ -35,6 +35,11 @@ ENOUGH_GROUPS = 32
 """Groups, at least, of these rollouts together, and of each one whose entropy is compared with the level."""
 
 
+def first_rollouts(args: ShapingConfig) -> int:
+    """How many rollouts the entropy that a run begins with is the mean of."""
+    return max(FIRST_ROLLOUTS, -(-ENOUGH_GROUPS // max(args.groups_per_rollout, 1)))
+
+
 class HoldEntropy:
     """Moves the strength of a method; its `strength` and `error` are in the log."""
 
@@ -44,7 +49,7 @@ class HoldEntropy:
         self.args = args
         self.shaper = next(shaper for shaper in shapers.values() if shaper.max_strength is not None)
         self.regulator: EntropyRegulator | None = None
-        self.first_rollouts = max(FIRST_ROLLOUTS, -(-ENOUGH_GROUPS // max(args.groups_per_rollout, 1)))
+        self.first_rollouts = first_rollouts(args)
         self.initial_entropy: float | None = None
         self._first: list[float] = []
         self.shaper.strength = 0.0
@@ -73,6 +78,10 @@ class HoldEntropy:
                 self._start()
         if self.regulator is not None:
             self.shaper.strength = self.regulator.update(entropy, progress)
+
+    def level(self, progress: float) -> float | None:
+        """Return the level (nats) after a share `progress` of the training, in [0, 1]; `None` until it is known."""
+        return None if self.regulator is None else self.regulator.level(progress)
 
     def metrics(self) -> dict[str, float]:
         """Return level and path to it (nats), relative error of the last rollout, strength, rollouts out of reach.

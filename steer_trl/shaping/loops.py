@@ -25,6 +25,9 @@ class Loop(Protocol):
         `progress` is the share of the training's optimizer steps that are done, in [0, 1].
         """
 
+    def level(self, progress: float) -> float | None:
+        """Return the entropy (nats) that it holds after such a share of the training; `None` if not yet known."""
+
     def metrics(self) -> dict[str, float]:
         """Return its numbers for the log, one entry per optimizer step."""
 

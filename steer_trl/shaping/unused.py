@@ -1,9 +1,9 @@
 """Settings of methods that are not in use: they would be ignored, and somebody forgot to switch the method on."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import MISSING, fields
 from typing import Any
 
+from steer_trl import redact
 from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.methods import SETTINGS, SHAPERS
 
@@ -17,11 +17,7 @@ def unread(settings: Iterable[str], names: Collection[str]) -> list[str]:
 
 def defaults(configuration: type[ShapingConfig]) -> dict[str, Any]:
     """Return the default of every setting that only some methods read."""
-    return {
-        field.name: field.default if field.default_factory is MISSING else field.default_factory()
-        for field in fields(configuration)
-        if field.name in SETTINGS
-    }
+    return {name: value for name, value in redact.defaults(configuration).items() if name in SETTINGS}
 
 
 def unused_complaints(names: Collection[str], args: ShapingConfig, read_elsewhere: Collection[str] = ()) -> list[str]:

@@ -42,7 +42,7 @@ class BenchmarkRuns:
     """
 
     def __init__(self, evaluation: BenchmarkEvaluation | None, arguments: dict[str, Any]) -> None:
-        self.are_due = False
+        self.are_due, self._prefix = False, "eval"
         self.beside_rewards = arguments.get("eval_dataset") is not None
         self._evaluation = evaluation
         if evaluation is None:
@@ -61,11 +61,15 @@ class BenchmarkRuns:
         refuse(complaints, "benchmarks")
 
     @contextmanager
-    def of_evaluation(self, trainer: GRPOTrainer, eval_dataset: Any) -> Iterator[None]:
-        """Make the benchmarks due if it is the trainer's own (first) data set that is evaluated on."""
+    def of_evaluation(self, trainer: GRPOTrainer, eval_dataset: Any, prefix: str) -> Iterator[None]:
+        """Make the benchmarks due if it is the trainer's own (first) data set that is evaluated on.
+
+        Their metrics begin with `prefix`, without the name of that data set.
+        """
         own = list(trainer.eval_dataset) if isinstance(trainer.eval_dataset, dict) else [None]
         is_own = eval_dataset is own[0] or (isinstance(eval_dataset, str) and eval_dataset == own[0])
         self.are_due = self._evaluation is not None and is_own
+        self._prefix = prefix.removesuffix(f"_{own[0]}")
         try:
             yield
         finally:
@@ -84,5 +88,5 @@ class BenchmarkRuns:
             trainer.args.per_device_eval_batch_size,
             writes=trainer.is_world_process_zero(),
         )
-        metrics = (output.metrics or {}) | {f"eval_{key}": value for key, value in measured.items()}
+        metrics = (output.metrics or {}) | {f"{self._prefix}_{key}": value for key, value in measured.items()}
         return output._replace(metrics=metrics)

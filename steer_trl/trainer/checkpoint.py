@@ -6,7 +6,9 @@ saved in the middle of a rollout. Both are written first: any checkpoint that TR
 
 import json
 import logging
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +16,7 @@ import torch
 from accelerate.utils import gather_object, send_to_device
 from datasets import Dataset
 
-from steer_trl.exceptions import InvalidValueError
+from steer_trl.exceptions import CannotContinueError, InvalidValueError
 from steer_trl.system import write_whole
 from steer_trl.trainer.trl import (
     GRPOTrainer,
@@ -43,6 +45,28 @@ class Stateful(Protocol):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a [`state_dict`]."""
+
+
+@contextmanager
+def naming_full_disk(folder: Path) -> Iterator[None]:
+    """Turn what goes wrong inside on a full disk, whatever library wrote, into a sentence about it.
+
+    Raises:
+        `RuntimeError`: the disk is full.
+    """
+    try:
+        yield
+    except Exception as error:
+        free, texts, cause = shutil.disk_usage(folder.parent).free, str(error), error.__context__
+        while cause is not None:
+            texts, cause = texts + str(cause), cause.__context__
+        if free >= 2**20 and "No space left" not in texts and "quota exceeded" not in texts:
+            raise
+        raise CannotContinueError(
+            f"{folder} could not be written: the disk is full, {free / 2**20:.0f} MiB are left. Earlier checkpoints "
+            "are whole. Make room (save_total_limit keeps only so many of them), and go on from the last one with "
+            "resume_from_checkpoint='auto'."
+        ) from error
 
 
 def save_state(trainer: GRPOTrainer, parts: Mapping[str, Stateful], folder: Path) -> None:

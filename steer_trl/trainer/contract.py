@@ -9,7 +9,9 @@ import inspect
 import logging
 from importlib import import_module
 from importlib.metadata import version
+from types import CodeType
 
+from transformers import Trainer
 from trl import GRPOTrainer
 
 from steer_trl.exceptions import IncompatibleVersionError
@@ -55,6 +57,7 @@ ATTRIBUTES = (
         "mask_truncated_completions",
     ),
     *("pad_to_multiple_of", "environment_factories", "rollout_func", "entropy_coef", "_entropy_bonus_enabled"),
+    "aux_loss_enabled",
 )
 """Attributes of a trainer."""
 
@@ -108,8 +111,7 @@ def broken_pieces() -> list[str]:
             takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in found.values())
             missing = [argument for argument in arguments if argument not in found and not takes_all]
             broken += [f"argument {argument!r} of GRPOTrainer.{name}" for argument in missing]
-    functions = [inspect.unwrap(one) for one in vars(GRPOTrainer).values() if inspect.isfunction(one)]
-    mentioned = {name for function in functions for name in function.__code__.co_names}
+    mentioned = mentioned_by(GRPOTrainer)
     broken += [f"attribute GRPOTrainer().{name}" for name in ATTRIBUTES if name not in mentioned]
     for module, names in HELPERS.items():
         try:
@@ -118,3 +120,13 @@ def broken_pieces() -> list[str]:
             found_here = {}
         broken += [f"{module}.{name}" for name in names if name not in found_here]
     return broken
+
+
+def mentioned_by(trainer_class: type) -> set[str]:
+    """Return every name in the code of a trainer's class and its parents, down to Transformers' trainer."""
+    parents = [parent for parent in trainer_class.__mro__ if parent not in Trainer.__mro__]
+    functions = [one for parent in parents for one in vars(parent).values() if inspect.isfunction(one)]
+    codes: list[CodeType] = [inspect.unwrap(one).__code__ for one in functions]
+    for code in codes:  # which grows by the functions inside of each
+        codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+    return {name for code in codes for name in code.co_names}

@@ -22,6 +22,7 @@ from steer_trl.functional import entropy_sensitivity_without_logits
 from steer_trl.shaping import reads_sensitivities
 from steer_trl.trainer.inputs import Score
 from steer_trl.trainer.log.guard import guard
+from steer_trl.trainer.padding import ForwardPass
 from steer_trl.trainer.trl import GRPOTrainer
 
 
@@ -75,6 +76,21 @@ def scoring(trainer: GRPOTrainer, wants_sensitivities: bool) -> Iterator[Callabl
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def scored_pass(
+    trainer: GRPOTrainer, forward_pass: ForwardPass, wants_sensitivities: bool, *args: Any, **kwargs: Any
+) -> tuple[tuple[Any, ...], Score]:
+    """Return the outputs of TRL's `forward_pass`, made without padding, and the score in them."""
+
+    def one_pass(*args: Any, **kwargs: Any) -> tuple[Tensor | None, ...]:
+        with scoring(trainer, wants_sensitivities) as score_of:
+            outputs = forward_pass(*args, **kwargs)
+        return *outputs, score_of(outputs).sensitivities
+
+    *outputs, sensitivities = trainer.padding.forward(one_pass, *args, **kwargs)
+    logps, entropies, *_ = outputs
+    return tuple(outputs), Score(logps, entropies, sensitivities)
 
 
 def _joined(found: list[Tensor], logps: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ methods that compare no completions the loss's forward pass comes early enough (
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.trainer.checks.tripwire import check_score
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
-from steer_trl.trainer.head_pass import scoring
+from steer_trl.trainer.head_pass import scored_pass
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
 from steer_trl.trainer.log.start_entropy import StartEntropy
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
@@ -34,6 +35,7 @@ class RolloutShaping:
 
     Attributes:
         is_recording (`bool`): whether TRL is writing one, so that a forward pass may be its score.
+        has_finished (`bool`): whether one has been shaped.
         start (`StartEntropy`): the entropy that the run began with.
         rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks, NaN where one could not score.
     """
@@ -46,7 +48,7 @@ class RolloutShaping:
         generated: GeneratedTokens,
         start: StartEntropy,
     ) -> None:
-        self.is_recording, self.start = False, start
+        self.is_recording, self.has_finished, self.start = False, False, start
         self.rewards_per_function = torch.empty(0)
         self._trainer, self._shapers, self._loops, self._generated = trainer, shapers, loops, generated
         self._passes: list[Score] = []
@@ -96,6 +98,7 @@ class RolloutShaping:
         """
         if not self._shapers:
             return rollout
+        self.has_finished = True
         acting = act_on_rollouts(self._shapers)
         compared = self._as_compared(rollout)
         score = self._score_of(rollout, compared, {name for shaper in acting for name in shaper.reads})
@@ -134,10 +137,12 @@ class RolloutShaping:
         with (
             kept_random_state(trainer.accelerator.device),
             disable_gradient_checkpointing(trainer.model, trainer.args.gradient_checkpointing_kwargs),
-            scoring(trainer, self.wants_sensitivities) as score_of,
         ):
-            outputs = forward(
+            _, score = scored_pass(
                 trainer,
+                partial(forward, trainer),
+                self.wants_sensitivities,
+                trainer.model,
                 input_ids=torch.cat([rollout["prompt_ids"], rollout["completion_ids"]], dim=1),
                 attention_mask=torch.cat([rollout["prompt_mask"], rollout["completion_mask"]], dim=1),
                 logits_to_keep=rollout["completion_ids"].size(1),
@@ -145,7 +150,7 @@ class RolloutShaping:
                 compute_entropy=True,
                 **others,
             )
-        return score_of(outputs)
+        return score
 
     def _as_compared(self, rollout: dict[str, Any]) -> dict[str, Any]:
         """The rollout as completions are compared: `mask_truncated_completions` takes them out of the loss only."""

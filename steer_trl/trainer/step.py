@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.functional.order_statistics import all_ranks, this_process
 from steer_trl.shaping import (
@@ -21,7 +22,8 @@ from steer_trl.shaping import (
     reads_sensitivities,
     shaped,
 )
-from steer_trl.trainer.checks.tripwire import WatchedInputs, check_score
+from steer_trl.shaping.base import OF_ROLLOUTS, QUESTIONS
+from steer_trl.trainer.checks.tripwire import WatchedInputs, check_score, refuse_bypass
 from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, kept_score, token_batch
 from steer_trl.trainer.log.step_log import StepLog
 from steer_trl.trainer.rollout import RolloutShaping
@@ -35,7 +37,7 @@ from steer_trl.trainer.trl import (
 )
 
 
-class OptimizerStep:
+class OptimizerStep(TrainerCallback):
     """The step that the trainer is in.
 
     Attributes:
@@ -53,7 +55,9 @@ class OptimizerStep:
         self._trainer, self._shapers, self._loops = trainer, shapers, loops
         self._rollouts, self._tokens = rollouts, tokens
         self._draws = any(shaper.random for shaper in shapers.values())
-        self._is_watched = bool(shapers)  # until the first loss has shown that it takes what we give it
+        questions = {q for s in shapers.values() for q in QUESTIONS if s.answers(q, s.args)}
+        self._is_watched = not questions <= {*OF_ROLLOUTS}  # until the first loss has taken what we give it
+        self._acts_on_rollouts = not questions.isdisjoint(OF_ROLLOUTS)
         self._inputs: dict[str, Any] | None = None
         self.begin_training()
 
@@ -78,6 +82,17 @@ class OptimizerStep:
                 self._is_watched = False
         finally:
             self._inputs = None
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Refuse a training that has gone around the hooks in which its methods act, before anything is saved.
+
+        Raises:
+            `RuntimeError`: it has.
+        """
+        if self._is_watched:
+            refuse_bypass("compute_loss")
+        if self._acts_on_rollouts and state.global_step == 1 and not self._rollouts.has_finished:
+            refuse_bypass("_generate_and_score_completions")
 
     @property
     def wants_sensitivities(self) -> bool:

@@ -2,6 +2,7 @@
 
     1  a rollout is written          sampling/       other prompts' groups for those that teach nothing
                                      rollout.py      its score, and the methods that compare completions of a prompt
+                                     padding.py      its completions by length, and passes without padding
     2  a micro-batch is trained on   inputs.py       TRL's dictionary as a `TokenBatch`
                                      step.py         what tokens are compared with, the shaped advantages, the log
                                      tokens/         now and then, what became of single tokens
@@ -32,23 +33,25 @@ from trl.trainer.grpo_trainer import EnvironmentFactory, RolloutFunc
 from trl.trainer.utils import get_config_model_id
 
 from steer_trl.callbacks.alarms import Alarms
+from steer_trl.callbacks.remarks import remark_other_policies
 from steer_trl.callbacks.run_log import RunLog, is_at_its_end
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.hub.push import Pushes
+from steer_trl.hub.push import pushing
 from steer_trl.shaping import make_loops, make_shapers, short_name
 from steer_trl.trainer.benchmarks import BenchmarkRuns, benchmarks_complaints
 from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
-from steer_trl.trainer.checkpoint import Stateful, load_state, save_state
+from steer_trl.trainer.checkpoint import Stateful, load_state, naming_full_disk, save_state
 from steer_trl.trainer.checks.compiled import check_compiled
 from steer_trl.trainer.checks.experts import remark_experts
 from steer_trl.trainer.checks.first_rewards import FirstRewards
 from steer_trl.trainer.checks.preflight import check_trainer_arguments
 from steer_trl.trainer.generated import GeneratedTokens
-from steer_trl.trainer.head_pass import scoring
+from steer_trl.trainer.head_pass import scored_pass
 from steer_trl.trainer.log.start_entropy import StartEntropy
+from steer_trl.trainer.padding import Padding
 from steer_trl.trainer.resume import starting_point
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.sampling.resample import make_sampling
@@ -97,7 +100,6 @@ class SteerGRPOTrainer(GRPOTrainer):
     Raises:
         `TypeError`: `args` is a plain `GRPOConfig`.
         `ValueError`: an empty data set, or one without a column that the trainer or a reward function needs.
-        `FileNotFoundError`: `model` is a path that does not exist.
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.is_compiled = check_compiled(args, self.shapers, model)
         self.tags = self._tag_names = [*TAGS, *map(short_name, self.shapers)]
         self.alarms, self.sampling = Alarms(Watch()), make_sampling(self, args)
-        self.generated = GeneratedTokens(self)
+        self.generated, self.padding = GeneratedTokens(self), Padding(self, args.skips_padding)
         self.stateful: dict[str, Stateful] = {**self.shapers, **{loop.name: loop for loop in self.loops}}
         self.stateful |= {"alarms": self.alarms.watch, "generated": self.generated}
         self.first_rewards = FirstRewards(self)
@@ -140,13 +142,14 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.rollouts = RolloutShaping(self, self.shapers, self.loops, self.generated, start)
         self.tokens = self.stateful["tokens"] = TokenLog(self, self.rollouts)
         self.step = OptimizerStep(self, self.shapers, self.loops, self.rollouts, self.tokens)
-        self.pushes = Pushes(self)
-        self.cards = ModelCards(self, self.shapers, benchmarks, self.pushes)
+        self.cards = ModelCards(self, self.shapers, benchmarks)
         self._train_sampler: Any = None  # a streamed data set has none
         super().__init__(**given)
         if self.shapers:
             remark_experts(self.model.config)
-        self.add_callback(self.pushes)
+        if self.is_world_process_zero():
+            remark_other_policies(args, self.model)
+        self.add_callback(self.step)
         self.add_callback(self.generated)
         if args.terminal_log == "lines":
             show_lines(self)
@@ -180,6 +183,9 @@ class SteerGRPOTrainer(GRPOTrainer):
         rollout = self.rollouts.finish(rollout, completions_before=self.step.completions_so_far)
         return self.tokens.mark(rollout)
 
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        return self.padding.ordered(super()._prepare_inputs(generation_batch))
+
     # 2  A micro-batch is trained on.
 
     def compute_loss(
@@ -188,6 +194,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         """Compute TRL's loss on shaped advantages; `inputs` is left as it is."""
         with self.step.loss_of(inputs) as copy:
             loss = super().compute_loss(model, copy, return_outputs, num_items_in_batch)
+        self.padding.loss_logged()
         self.sampling.loss_logged(inputs)
         return loss
 
@@ -198,9 +205,9 @@ class SteerGRPOTrainer(GRPOTrainer):
         if is_recorded:
             kwargs["compute_entropy"] = True  # the policy's head computes them anyway; a reference model's cannot
         part = self.rollouts if is_recorded else self.step
-        with scoring(self, part.wants_sensitivities) as score_of:
-            outputs = super()._get_per_token_logps_and_entropies(model, *args, **kwargs)
-        part.see(score_of(outputs))
+        forward_pass = super()._get_per_token_logps_and_entropies
+        outputs, score = scored_pass(self, forward_pass, part.wants_sensitivities, model, *args, **kwargs)
+        part.see(score)
         return outputs
 
     # 3  A checkpoint.
@@ -224,6 +231,7 @@ class SteerGRPOTrainer(GRPOTrainer):
             return super().train(checkpoint, *args, **kwargs)
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
+        self.sampling.read(self._train_sampler)  # here, once: a callback may make another data loader at any time
         first_epoch, first_batch = super()._init_training_state(*args, **kwargs)
         if self._is_spent:
             self.state.max_steps = self.state.global_step
@@ -232,14 +240,14 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         folder = Path(self._get_output_dir(trial=trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
-        if not self.args.save_only_model:
-            save_state(self, self.stateful, folder)
-            self.sampling.save(folder)
-        super()._save_checkpoint(model, trial)
+        with naming_full_disk(folder):
+            if not self.args.save_only_model:
+                save_state(self, self.stateful, folder)
+                self.sampling.save(folder)
+            super()._save_checkpoint(model, trial)
 
     def _get_train_sampler(self, dataset: Any = None) -> Any:
         self._train_sampler = super()._get_train_sampler(dataset)
-        self.sampling.read(self._train_sampler)
         return self._train_sampler
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
@@ -257,7 +265,7 @@ class SteerGRPOTrainer(GRPOTrainer):
 
         The benchmarks are not for a data set that is given here. With several named ones they come with the first.
         """
-        with self.benchmark_runs.of_evaluation(self, eval_dataset):
+        with self.benchmark_runs.of_evaluation(self, eval_dataset, metric_key_prefix):
             return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
@@ -293,28 +301,11 @@ class SteerGRPOTrainer(GRPOTrainer):
         if _internal_call or not self.args.push_to_hub or folder != self.args.output_dir:  # else the push wrote it
             self.cards.write(Path(folder))
 
-    def init_hf_repo(self, token: str | None = None, **others: Any) -> None:
-        """Make the repository on the Hub if it is not there. Newer Transformers hand over `private` as well.
-
-        Raises:
-            `PushError`: the Hub is not there or refuses; nothing has been trained then.
-        """
-        with self.pushes.making_repository():
-            super().init_hf_repo(token, **others)
-
-    def push_to_hub(
-        self,
-        commit_message: str | None = "End of training",
-        blocking: bool = True,
-        token: str | None = None,
-        revision: str | None = None,
-        **kwargs: Any,
-    ) -> Any:
+    def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
         """Save the model and its card to `output_dir` and upload it; arguments as in [`~transformers.Trainer`].
 
         Raises:
             `PushError`: it did not arrive. Everything is in `output_dir`, and the text has the command that pushes it.
-                With `blocking=False` it is logged instead.
         """
-        with self.pushes.pushing():
-            return self.pushes.watch(super().push_to_hub(commit_message, blocking, token, revision, **kwargs))
+        with pushing(self):
+            return super().push_to_hub(*args, **kwargs)

@@ -7,14 +7,14 @@ when TRL changes, it is what has to be read.
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 RewardFunc = str | PreTrainedModel | Callable[..., Sequence[float | None]]
-EvalDataset = (
+EvalDataset: TypeAlias = (
     Dataset | IterableDataset | DatasetDict | IterableDatasetDict | dict[str, Dataset | IterableDataset] | None
 )
 
@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     import trl
 
     from steer_trl.config import SteerGRPOConfig
-    from steer_trl.shaping import Shaper
+    from steer_trl.shaping import Loop, Shaper
 
     class GRPOTrainer(trl.GRPOTrainer):
         """The attributes as they are once the trainer is made."""
 
         args: SteerGRPOConfig
         shapers: Mapping[str, Shaper]  # ours
+        loops: list[Loop]  # ours
         tags: list[str]  # ours
         is_compiled: bool  # ours
+        padding: Any  # ours, `padding.py`
         model: PreTrainedModel
         num_generations: int
         pad_to_multiple_of: int | None  # "auto" is settled
@@ -129,6 +131,20 @@ def replace_last(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
         log[key][-1] = value
 
 
+def means_of_tokens(trainer: GRPOTrainer) -> set[str]:
+    """Return those of `MEANS_OF_TOKENS` that the log has, less what is a mean over completions with these settings."""
+    over_completions = {"vespo/phi_seq_mean"}
+    if trainer.importance_sampling_level == "sequence":
+        over_completions = MEANS_OF_TOKENS - {"entropy", "kl"}
+    return (MEANS_OF_TOKENS - over_completions) & logged_keys(trainer)
+
+
+def weigh_last(trainer: GRPOTrainer, keys: Iterable[str], weight: float) -> None:
+    """Multiply what TRL has logged last of the training under each of the `keys`."""
+    for key in keys:
+        trainer._metrics["train"][key][-1] *= weight
+
+
 def replace_column(trainer: GRPOTrainer, column: str, values: Iterable[float], of_function: str | None = None) -> None:
     """Put `values` in the place of those TRL has appended last to a column of its table of completions.
 
@@ -161,9 +177,9 @@ def tokenizer_of(trainer: GRPOTrainer) -> PreTrainedTokenizerBase:
     return trainer._tokenizer
 
 
-def forward(trainer: GRPOTrainer, **inputs: Any) -> tuple[Tensor, Tensor, Any]:
+def forward(trainer: GRPOTrainer, *args: Any, **inputs: Any) -> tuple[Tensor, Tensor, Any]:
     """Return log-probabilities and entropies `[B, T]` and the auxiliary loss, by TRL's own forward pass."""
-    return GRPOTrainer._get_per_token_logps_and_entropies(trainer, trainer.model, **inputs)
+    return GRPOTrainer._get_per_token_logps_and_entropies(trainer, *args, **inputs)
 
 
 def draw(trainer: GRPOTrainer, prompts: Sequence[Any]) -> list[list[int]]:

@@ -40,6 +40,10 @@ def one_group_differs(completion_ids, **_):
     return [0.5, 1.0, *[float(row // 2 % 2) for row in range(2, len(completion_ids))]]
 
 
+def cut_off_in_the_first_step(prompts, trainer):
+    return (written if trainer.state.global_step else cut_off)(prompts, trainer)
+
+
 def no_verdict(completion_ids, **_):
     return [None] * len(completion_ids)
 
@@ -58,6 +62,10 @@ HALF = {"model": lambda model: model.to(torch.bfloat16), "learning_rate": 1e-6, 
 RUNS = {
     "healthy": {"max_steps": 24},
     "healthy with an adapter of weights in bfloat16": HALF | {"peft_config": LORA, "learning_rate": 1e-4},
+    "healthy though the first step has no token": {
+        "rollout": cut_off_in_the_first_step,
+        "mask_truncated_completions": True,
+    },
     "unscored": {"reward": no_verdict},
     "unreadable": {"reward": "math", "num_generations": 4},
     "never_ends": {"rollout": cut_off, "max_steps": 8},
@@ -141,6 +149,30 @@ def test_the_report_reads_the_folder(watched, tmp_path, capsys):
     assert run["versions"]["trl"] and "hf_secret" not in text
     main(["report", str(tmp_path / "run"), "-o", str(tmp_path / "report.html")])
     assert "All completions have the same reward" in (tmp_path / "report.html").read_text()
+
+
+def test_of_two_one_writes_and_warns(make_trainer, tokenizer, caplog, tmp_path):
+    callbacks = {"callbacks": [AlarmsCallback(), AlarmsCallback()], "rollout_func": written, "reward_funcs": nothing}
+    trainer = make_trainer(trainer_arguments=callbacks, **SIZES, max_steps=13)
+    trainer.train()
+    trainer.log({"eval_reward": 0.5})
+    lines = list(runlog.lines(tmp_path / "run" / runlog.LOGS / runlog.METRICS))
+    assert [line["step"] for line in lines] == [*range(1, 14), 13, 13] and "eval_reward" in lines[-1]
+    assert len(said(tmp_path / "run")) == caplog.text.count("All completions have the same reward. Step") == 1
+
+
+def test_one_that_is_used_again_keeps_an_evaluation_before_the_training(make_trainer, tmp_path):
+    callback = AlarmsCallback()
+    for folder in ("first", "second"):
+        arguments = {"callbacks": [callback], "rollout_func": written, "reward_funcs": ones}
+        settings = SIZES | {"max_steps": 1, "output_dir": str(tmp_path / folder)}
+        trainer = make_trainer(trainer_arguments=arguments, **settings)
+        trainer.log({"eval_reward": 0.5})
+        trainer.train()
+        trainer.log({"eval_reward": 0.75})
+    for folder in ("first", "second"):
+        lines = list(runlog.lines(tmp_path / folder / runlog.LOGS / runlog.METRICS))
+        assert [line.get("eval_reward") for line in lines] == [0.5, None, None, 0.75]
 
 
 def test_a_resumed_run_remembers_what_its_log_says(watched, tmp_path):

@@ -12,8 +12,10 @@ from support.evaluations import SETTINGS, write_evaluation
 from support.runs import save_tiny_model
 
 from steer_trl.cli.compare import main
+from steer_trl.cli.errors import one_line
 from steer_trl.cli.eval_arguments import EvalArguments
 from steer_trl.cli.evaluate import run
+from steer_trl.evaluation.folders import read_evaluations
 
 
 def shares(folder):
@@ -119,7 +121,7 @@ def test_what_is_no_comparison_is_refused(tmp_path, other, text):
 
 
 def test_folders_that_cannot_be_compared_are_named(tmp_path):
-    a = write_evaluation(tmp_path / "a", SKILL)
+    a, b, c = (write_evaluation(tmp_path / name, SKILL, seed) for seed, name in enumerate("abc"))
     (tmp_path / "empty").mkdir()
     torn = write_evaluation(tmp_path / "torn", SKILL)
     (torn / "summary.json").unlink()
@@ -133,7 +135,10 @@ def test_folders_that_cannot_be_compared_are_named(tmp_path):
         ([a, named], "both sides must have the same samplings"),
         ([a, named, "--sampling_b", "papers"], "sampling_a and sampling_b must be given both or neither"),
         ([named, named, "--sampling_a", "paper", "--sampling_b", "papers"], "Did you mean 'papers'"),
-        (["--a", a, "--b", a, a], "one seed, or both several, got 1 and 2"),
+        (["--a", a, "--b", b, c], "one seed, or both several, got 1 and 2"),
+        (["--a", a, a, "--b", b, c], r"/a is given twice, and would count as two\. Give it once"),
+        ([a, tmp_path / "empty/../a"], "/a is given twice"),
+        ([named, named, "--sampling_a", "papers", "--sampling_b", "papers"], "/named/papers is given twice"),
     ]
     for arguments, text in wrong:
         with pytest.raises(ValueError, match=text):
@@ -162,7 +167,8 @@ def test_published_files_of_several_starts_in_pairs(tmp_path, capsys):
 
     def record(name, start, seed, shift):
         correct = rng.binomial(4, np.clip(SKILL + 0.1 * start + shift, 0, 1))
-        counts = {"samples": 4, "ids": [str(i) for i in range(60)], "correct": correct.tolist(), "distinct": [1] * 60}
+        counts = {"samples": 4, "ids": [str(i) for i in range(60)], "correct": correct.tolist()}
+        counts["distinct"] = correct.clip(max=1).tolist()
         one = {"settings": {"sampling": {"top_p": 1.0}}, "benchmarks": {"test": counts}}
         path = tmp_path / f"{name}-start{start}-seed{seed}.json"
         path.write_text(json.dumps({"start": start, "seed": seed, "evaluations": {"t1": one}}))
@@ -180,3 +186,84 @@ def test_published_files_of_several_starts_in_pairs(tmp_path, capsys):
         ValueError, match=r"must be of the same start and seed to be paired, got \(0, 0\) and \(0, 1\)"
     ):
         main(["--paired", "--a", *map(str, a), "--b", *map(str, [*b[1::-1], *b[2:]])])
+
+
+COUNTS = {"samples": 4, "ids": ["0", "1", "2"], "correct": [0, 3, 4], "distinct": [0, 1, 2]}
+NOT_WHOLE = "a whole number and an id of its own per problem"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        *(({"counts": COUNTS | {"ids": ids}}, NOT_WHOLE) for ids in (["0", "1"], ["0", "1", "1"], ["0", 0, 1], [])),
+        *(({"counts": COUNTS | {"correct": some}}, NOT_WHOLE) for some in ([0, 3], [0, 3, np.nan], [0, 3, "4"])),
+        *(({"counts": COUNTS | {"correct": some}}, "0 <= distinct <= correct") for some in ([0, 3, 5], [0, 0, 4])),
+        *(({"counts": COUNTS | {"samples": some}}, NOT_WHOLE) for some in ("4", 0, 4.5, 10**7)),
+        *(({"counts": one}, "cannot be read as one") for one in ([], {}, None, {"samples": 4})),
+        ({"benchmarks": {}}, "t1: it has no benchmark"),
+        ({"evaluations": {}}, "it must hold evaluations"),
+        ({"evaluations": [1]}, "cannot be read as one"),
+        ({"start": "first"}, "whole numbers as start and seed"),
+        ({"settings": [1]}, "cannot be read as one"),
+    ],
+)
+def test_a_damaged_published_file_is_named(tmp_path, capsys, wrong, text):
+    benchmarks = wrong.pop("benchmarks", {"test": wrong.pop("counts", COUNTS)})
+    one = {"settings": wrong.pop("settings", {}), "benchmarks": benchmarks}
+    (tmp_path / "a.json").write_text(json.dumps({"start": 0, "seed": 0, "evaluations": {"t1": one}} | wrong))
+    (tmp_path / "b.json").write_text(
+        json.dumps({"evaluations": {"t1": {"settings": {}, "benchmarks": {"test": COUNTS}}}})
+    )
+    with pytest.raises(SystemExit, match="2"), one_line("steer-trl compare"):
+        main([str(tmp_path / "b.json"), str(tmp_path / "a.json")])
+    shown = capsys.readouterr().err
+    assert "/a.json' must be a folder" in shown and text in shown and len(shown.splitlines()) == 1
+
+
+def test_ids_that_are_numbers_are_texts(tmp_path):
+    a = write_evaluation(tmp_path / "a", SKILL)
+    lines = [json.loads(line) for line in (a / "completions.jsonl").read_text().splitlines()]
+    for line in lines:
+        line["id"] = int(line["id"][1:])
+    b = write_evaluation(tmp_path / "b", SKILL)
+    (b / "completions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert list(read_evaluations(b)[""].values["a"]["avg@4"]) == [str(number) for number in range(60)]
+
+
+@pytest.mark.parametrize("change", [lambda lines: lines[:-1], lambda lines: [*lines, lines[0]], lambda lines: []])
+def test_an_evaluation_that_has_lost_lines_is_not_compared(tmp_path, change):
+    a, b = (write_evaluation(tmp_path / name, SKILL) for name in "ab")
+    path = b / "completions.jsonl"
+    path.write_text("".join(change(path.read_text().splitlines(keepends=True))))
+    with pytest.raises(ValueError, match=r"b/completions.jsonl' does not hold the completions that summary.json"):
+        main([str(a), str(b)])
+    (b / "completions.jsonl").write_bytes((a / "completions.jsonl").read_bytes())
+    (b / "summary.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"b/summary.json' is no summary of an evaluation: KeyError"):
+        main([str(a), str(b)])
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.json", "must not be written onto or into '.*a.json', which is compared"),
+        ("a/settings.json", "must not be written onto or into '.*a', which is compared"),
+        ("a/new/x.json", "must not be written onto or into '.*a', which is compared"),
+        ("other/summary.json", "is there and is no comparison; it would be lost"),
+        ("other", "other' is a folder. Give a file"),
+    ],
+)
+def test_nothing_is_written_over(tmp_path, path, text):
+    for name in ("a", "b", "other"):
+        write_evaluation(tmp_path / name, SKILL)
+    one = {"evaluations": {"t1": {"settings": {}, "benchmarks": {"test": COUNTS}}}}
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(one))
+    suffix = ".json" if path == "a.json" else ""
+    sides = [str(tmp_path / f"{name}{suffix}") for name in ("a", "b")]
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    with pytest.raises(ValueError, match=text):
+        main([*sides, "--json", str(tmp_path / path)])
+    assert before == {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    for _ in range(2):  # a comparison is written over
+        main([*sides, "--json", str(tmp_path / "new/out.json")])

@@ -229,7 +229,7 @@ def test_long_prompts_are_dropped_and_counted(tmp_path, capsys):
 
 def test_every_short_name_is_pinned_or_known_not_to_be():
     unpinned = [name for name, source in SOURCES.items() if source.revision is None]
-    assert unpinned == ["dapo-math-17k-cleaned", "skywork-or1-math", "polaris-53k"]
+    assert unpinned == ["dapo-math-17k-cleaned", "skywork-or1-math", "polaris-53k", "aime26", "hmmt_feb26"]
     assert all(len(source.revision) == 40 for source in SOURCES.values() if source.revision)
 
 

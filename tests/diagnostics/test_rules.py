@@ -144,7 +144,9 @@ def test_the_text_says_the_numbers_and_what_to_change(rule):
     lines = [start, *[start | SICK.get(rule.name, {})] * (rule.steps + 1)]
     (alarm,) = [alarm for step, line in enumerate(lines) for alarm in watch.take(step, line)]
     fields = {field for _, field, _, _ in string.Formatter().parse(rule.text) if field}
-    assert fields - {"functions"} <= alarm.numbers.keys() and ("'form'" in alarm.text) == ("functions" in fields)
+    assert fields - {"functions", "remedy"} <= alarm.numbers.keys() and ("'form'" in alarm.text) == (
+        "functions" in fields
+    )
     assert "{" not in alarm.text.replace("\\boxed{}", "").replace("{'dtype'", "")
     assert all(isinstance(value, float) and math.isfinite(value) for value in alarm.numbers.values())
     assert len(alarm.title) < 64  # as Weights & Biases wants it
@@ -181,6 +183,22 @@ def test_an_annealed_entropy_is_no_collapse_and_one_that_falls_below_its_level_i
     assert said(Watch(), [{"entropy": 1.0, "hold_entropy/target": 0.5}, *held]) == []
     lost = [line | {"entropy": 0.4 * line["hold_entropy/target"]} for line in held[50:]]
     assert [alarm for _, alarm in said(Watch(), held[:50] + lost)] == ["collapse"]
+
+
+def test_a_collapse_of_an_entropy_that_is_held_is_not_told_to_hold_it():
+    start = {"entropy": 1.0, "hold_entropy/target": 0.5}
+    lost = {"entropy": 0.2, "hold_entropy/target": 0.5}
+    for strength, remedy in (({}, "Hold it"), ({"hold_entropy/strength": 0.25}, "strength at 0.25")):
+        watch = Watch([BY_NAME["collapse"]])
+        (alarm,) = [a for step in range(20) for a in watch.take(step, (lost if step else start) | strength)]
+        assert remedy in alarm.text and ("(hold_entropy=0.5)" in alarm.text) == (not strength)
+
+
+def test_a_step_without_tokens_is_no_start_and_no_collapse():
+    hidden = {"entropy": 0.0, "completions/clipped_ratio": 1.0}
+    assert said(Watch(), [hidden]) == []
+    fell = [hidden, {"entropy": 1.0, "completions/clipped_ratio": 0.1}, *[{"entropy": 0.2}] * 20]
+    assert [alarm for _, alarm in said(Watch(), fell)] == ["collapse"]
 
 
 def test_a_method_that_rests_is_not_idle():

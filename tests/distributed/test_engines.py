@@ -29,14 +29,15 @@ CASES = {
 }
 
 
-def cases(size):
+def cases(size, skip_padding=True):
     sizes = {"per_device_train_batch_size": size, "gradient_accumulation_steps": 2, "learning_rate": 0.1}
+    sizes |= {"skip_padding": skip_padding}
     return [{"fields": fields | sizes, "steps": 3, "lora": name.endswith("lora")} for name, fields in CASES.items()]
 
 
 @pytest.fixture(scope="module")
 def alone(run_cases):
-    return dict(zip(CASES, run_cases(cases(8)), strict=True))
+    return dict(zip(CASES, run_cases(cases(8, skip_padding=False)), strict=True))
 
 
 @pytest.fixture(scope="module", params=ENGINES)

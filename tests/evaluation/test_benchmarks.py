@@ -1,8 +1,9 @@
 """What to evaluate on, by names, files and numbers of samples."""
 
 import pytest
+from datasets import Dataset
 
-from steer_trl.evaluation import load_benchmarks
+from steer_trl.evaluation import Benchmark, load_benchmarks
 
 
 class TestBenchmarks:
@@ -28,3 +29,35 @@ class TestBenchmarks:
     def test_refusals(self, wrong, message):
         with pytest.raises(ValueError, match=message):
             load_benchmarks(wrong)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["c", "d"], ["c", "d"]),
+        ([7, 8], ["7", "8"]),
+        (["c", "c"], ["0", "1"]),
+        ([None, "c"], ["0", "1"]),
+        (None, ["0", "1"]),
+    ],
+)
+def test_a_problem_is_called_by_its_id_where_that_is_its_own(given, expected):
+    columns = {"prompt": ["1+1=", "2+2="]} | ({} if given is None else {"id": given})
+    assert Benchmark("a", Dataset.from_dict(columns), 1).ids == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ('{"prompt": 1}', "row 0: a question must be a text or a list of messages"),
+        ('{"prompt": [1]}', "row 0: a question must be a text or a list of messages"),
+        ('{"prompt": "a"}\n{"prompt": null}', "row 1: there is no prompt"),
+        ('{"prompt": null, "a": 1}', "row 0: there is no prompt"),
+        ('{"problem": "a"}', "must have a column 'prompt' for a judge of your own"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(tmp_path, rows, message):
+    path = tmp_path / "mine.jsonl"
+    path.write_text(rows + "\n")
+    with pytest.raises(ValueError, match=f"benchmark '.*mine.jsonl'.*{message}"):
+        load_benchmarks([str(path)], as_they_are=True)

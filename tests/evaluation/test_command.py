@@ -13,9 +13,10 @@ from steer_trl.cli.arguments import MathArguments
 from steer_trl.cli.compare import main as compare
 from steer_trl.cli.eval_arguments import EvalArguments
 from steer_trl.cli.evaluate import run
+from steer_trl.cli.parser import RecipeParser
 from steer_trl.countdown.task import countdown_reward, problems
 from steer_trl.data.instructions import INSTRUCTIONS, OF_THE_PAPERS, with_instruction
-from steer_trl.evaluation import load_benchmarks
+from steer_trl.evaluation import load_benchmarks, load_samplings
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +154,20 @@ def test_one_way_to_draw_among_several_draws_what_it_does_alone(tiny_folder, sum
     assert alone.read_text() == several.read_text()
 
 
+def test_a_sweep_is_several_samplings(tiny_folder, sums, tmp_path):
+    """From the command line and from a recipe, where numbers are none of texts."""
+    recipe = tmp_path / "sweep.yaml"
+    recipe.write_text("temperatures: [0.25, 1, 1.5]\n")
+    needed = ["--model_name_or_path", str(tiny_folder), "--output_dir", str(tmp_path), "--benchmarks", f"{sums}@2"]
+    named = load_samplings(["greedy", "t0.25", "t1", "t1.5"], max_tokens=3072)
+    for words in (["--temperatures", ".25", "1", "1.5"], ["--config", str(recipe)]):
+        (args,) = RecipeParser((EvalArguments,)).parse_args_and_config([*needed, "--samplings", "greedy", *words])
+        assert args.ways_to_draw == named and list(args.ways_to_draw) == list(named)
+    recipe.write_text("temperatures: [a]\n")
+    with pytest.raises(ValueError, match=r"temperatures must be a list of numbers, got \['a'\]"):
+        RecipeParser((EvalArguments,)).parse_args_and_config([*needed, "--config", str(recipe)])
+
+
 def test_any_task_is_evaluated_by_its_own_reward(tiny_folder, tmp_path):
     path = tmp_path / "task.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in problems("test")[:6]))
@@ -163,6 +178,11 @@ def test_any_task_is_evaluated_by_its_own_reward(tiny_folder, tmp_path):
     prompts = {row["id"]: row["prompt"] for row in problems("test")}
     rewards = countdown_reward([prompts[e["id"]] for e in entries], [e["completion"] for e in entries])
     assert [entry["correct"] for entry in entries] == [reward > 0 for reward in rewards]
+
+
+def test_a_judge_that_cannot_be_used_is_named_by_its_flag(tiny_folder, sums, tmp_path):
+    with pytest.raises(ValueError, match=r"judge='my\.judge' cannot be used"):
+        run(arguments(tiny_folder, tmp_path / "out", f"{sums}@2", judge="my.judge"))
 
 
 def test_each_benchmark_has_its_own_instruction(tiny_folder, sums, tmp_path):
@@ -202,12 +222,38 @@ def test_the_papers_test_files_ask_each_benchmark_in_their_way(tiny_folder, tmp_
     [
         ({"samplings": ["greedy"], "temperature": 0.5}, "temperature=0.5 cannot be combined with samplings"),
         ({"samplings": ["gredy"]}, "Did you mean 'greedy'"),
+        ({"temperatures": [0.5], "top_p": 0.9}, "top_p=0.9 cannot be combined with samplings"),
+        ({"temperatures": [0.0]}, r"temperatures must be in \[0.001, 1000\], got 0.0: greedy, 0, has a name"),
+        ({"temperatures": [float("nan")]}, r"temperatures must be in \[0.001, 1000\], got nan"),
+        ({"temperatures": [0.5, 0.5]}, "samplings: 't0.5' is given twice"),
+        ({"temperatures": [1.0], "samplings": ["t1"]}, "samplings: 't1' is given twice"),
         (
             {"judge": "my.judge", "answer_format": "answer_line"},
             "answer_format='answer_line' cannot be combined with judge",
         ),
+        ({"judge": "my.judge", "timeout": 9.0}, "timeout=9.0 cannot be combined with judge='my.judge'"),
     ],
 )
 def test_settings_that_are_refused(tiny_folder, sums, tmp_path, wrong, message):
     with pytest.raises(ValueError, match=message):
         arguments(tiny_folder, tmp_path / "out", f"{sums}@16", **wrong)
+
+
+@pytest.mark.parametrize("ids", [["c", "d", "same", "same"], [None] * 4, [3, 2, 1, 0]])
+def test_each_row_is_a_problem_whatever_its_id(tiny_folder, tmp_path, ids):
+    path = tmp_path / "task.jsonl"
+    path.write_text("".join(json.dumps({"prompt": f"{i}+1=", "id": name}) + "\n" for i, name in enumerate(ids)))
+    judge = "support.eval_command.accept"
+    for seed in (0, 1):
+        found = run(arguments(tiny_folder, tmp_path / str(seed), f"{path}@2", judge=judge, seed=seed))
+        (row,) = found["benchmarks"].values()
+        assert (row["problems"], row["samples"], row["metrics"]["avg@2"]) == (4, 2, (1.0, 0.0))
+    compare([str(tmp_path / "0"), str(tmp_path / "1")])
+
+
+def test_problems_are_not_written_over(tiny_folder, tmp_path):
+    path = tmp_path / "out/completions.jsonl"
+    path.parent.mkdir()
+    path.write_text('{"prompt": "1+1="}\n')
+    with pytest.raises(ValueError, match=r"must not hold the benchmark .*completions\.jsonl' under this name"):
+        arguments(tiny_folder, tmp_path / "out", str(path), judge="support.eval_command.accept", overwrite=True)

@@ -1,5 +1,7 @@
 """Paired comparison: against SciPy's own tests, and how often its interval covers a difference that is known."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -135,8 +137,21 @@ def test_the_verdict_follows_from_the_interval(shift, verdict):
 def test_equal_answers_have_an_interval_of_nothing():
     same = compare_values([[0.5, 1.0, 0.0]], [[0.5, 1.0, 0.0]])
     assert (same.low, same.high, same.p, same.verdict) == (0, 0, 1, "not decided")
-    several = compare_values([[0.5, 0.5]] * 2, [[0.75, 0.75]] * 2)
-    assert (several.low, several.high, several.p, several.verdict) == (0.25, 0.25, 0, "higher")
+
+
+@pytest.mark.parametrize("count", range(2, 11))
+def test_equal_differences_are_decided_by_their_signs(count):
+    """By all signs that the differences could have had; a few problems that are all solved decide nothing."""
+    found = compare_values([[0.1] * count], [[0.4] * count])
+    sums = np.abs([sum(signs) for signs in product((-1, 1), repeat=count)]) * 0.3 / count
+    assert found.p == pytest.approx(np.mean(sums >= 0.3 - 1e-9))
+    assert found.is_decided == (found.p < 0.05) == (count >= 6)
+    half = (found.high - found.low) / 2
+    assert np.mean(sums > half + 1e-9) <= 0.05 < np.mean(sums > half - 1e-9)
+    several = compare_values([[0.1] * 30] * count, [[0.4] * 30] * count)  # as few models, with many problems
+    assert (several.low, several.high, several.p) == pytest.approx((found.low, found.high, found.p))
+    for interval in (several.welch, several.paired_by_seed):
+        assert interval == pytest.approx((found.low, found.high))
 
 
 @pytest.mark.parametrize(

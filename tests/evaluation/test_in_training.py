@@ -81,6 +81,8 @@ class TestDuringTraining:
     def test_a_data_set_given_by_hand_is_what_is_evaluated(self, make_trainer, evaluation, prompts):
         trainer = make_trainer(SteerGRPOTrainer, **self.FIELDS, trainer_arguments={"benchmarks": evaluation})
         assert "eval_sums_avg@2" in trainer.evaluate()
+        assert "test_sums_avg@2" in (named := trainer.evaluate(metric_key_prefix="test"))
+        assert not any(key.startswith("eval_sums") for key in named)
         metrics = trainer.evaluate(prompts.select(range(2)))
         assert "eval_loss" in metrics and "eval_sums_avg@2" not in metrics
 

@@ -1,5 +1,9 @@
 """Any reward function is a judge."""
 
+import asyncio
+
+import pytest
+
 from steer_trl.countdown.task import countdown_reward, problems, solutions
 from steer_trl.evaluation import RewardJudge
 
@@ -26,3 +30,35 @@ class TestJudges:
         assert [verdict.correct for verdict in verdicts] == [False, True]
         assert seen["completions"] == [[{"role": "assistant", "content": text}] for text in "xy"]
         assert seen["difficulty"] == [1, 2] and seen["prompts"] == [row["prompt"] for row in rows]
+
+    @pytest.mark.parametrize(
+        ("result", "shown"),
+        [
+            (None, "None"),
+            ([1.0], "1 for 2 completions"),
+            (["a", "b"], "'a' among them"),
+            ("ab", "'ab'"),
+        ],
+    )
+    @pytest.mark.parametrize("is_async", [False, True])
+    def test_what_is_no_list_of_rewards_is_named(self, result, shown, is_async):
+        def graded(**_):
+            return result
+
+        async def graded_later(**_):
+            return result
+
+        function = graded_later if is_async else graded
+        named = f"the reward function '{function.__name__}' must return a list"
+        with pytest.raises(ValueError, match=f"{named} .* got {shown}"):
+            RewardJudge(function)(["x", "y"], [{"prompt": "a"}] * 2)
+
+    def test_asynchronous_functions_and_iterators_are_judges(self):
+        async def later(completions, **_):
+            await asyncio.sleep(0)
+            return (len(text) - 1 for text in completions)
+
+        async def in_a_notebook():
+            return RewardJudge(later)(["x", "yy"], [{"prompt": "a"}] * 2)
+
+        assert [verdict.correct for verdict in asyncio.run(in_a_notebook())] == [False, True]

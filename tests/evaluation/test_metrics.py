@@ -2,15 +2,29 @@
 
 from itertools import combinations
 from math import comb, isnan, sqrt
+from statistics import mean
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from steer_trl.evaluation import majority_vote, mean_and_interval, pass_at_k
+from steer_trl.evaluation.metrics import values_of_counts
 
 
 class TestMetrics:
+    @given(st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=1, max_size=9))
+    def test_cover_is_the_share_of_problems_solved_that_often(self, problems):
+        values = values_of_counts(5, [sum(samples) for samples in problems])
+        for tau, least in ((0.25, 2), (0.5, 3), (0.75, 4)):  # of five samples
+            expected = mean(len([one for one in samples if one]) >= least for samples in problems)
+            assert mean_and_interval(values[f"cover@{tau}"])[0] == pytest.approx(expected)
+
+    def test_cover_counts_its_own_share_in(self):
+        values = values_of_counts(4, range(5))
+        assert [values[f"cover@{tau}"] for tau in (0.25, 0.5, 0.75)] == [[0] * n + [1] * (5 - n) for n in (1, 2, 3)]
+        assert not any(metric.startswith("cover") for metric in values_of_counts(1, [0, 1]))
+
     @given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
     def test_pass_at_k_counts_the_subsets_with_a_right_sample(self, sizes):
         n, correct, k = sizes

@@ -1,8 +1,10 @@
 """How completions are drawn: by name, from a file, and what cannot be."""
 
+import numpy as np
 import pytest
+from datasets import Dataset
 
-from steer_trl.evaluation import Sampling, load_samplings
+from steer_trl.evaluation import Benchmark, BenchmarkEvaluation, Sampling, load_samplings
 
 
 class TestNames:
@@ -26,6 +28,11 @@ class TestNames:
             ("[]\n", "must map names to settings"),
             ("hot: {temprature: 1}\n", "hot.temprature is no setting of a sampling. Did you mean 'temperature'"),
             ("../up: {top_p: 1.0}\n", r"the name of a sampling must be letters.*got '\.\./up'"),
+            *((f"{name}: {{top_p: 1.0}}\n", f"first no '.' or '-'.*got '{name}'") for name in ("..", ".", "-x", ".x")),
+            ("completions.jsonl: {top_p: 1.0}\n", "and no file of an evaluation, got 'completions.jsonl'"),
+            ("hot: {top_k: 1.5}\n", "top_k must be a whole number, got 1.5"),
+            ("hot: {max_tokens: 7.0}\n", "max_tokens must be a whole number, got 7.0"),
+            ("hot: {seed: .5}\n", "seed must be a whole number, got 0.5"),
             ("hot: {top_p: 2}\n", r"top_p must be in \(0, 1\], got 2"),
             ("greedy: {top_p: 1.0}\n", "'greedy' is given twice"),
             ("a: [\n", "cannot be read"),
@@ -57,3 +64,14 @@ class TestNames:
 def test_sampling_refusals(wrong, message):
     with pytest.raises(ValueError, match=message):
         Sampling(**wrong)
+
+
+def test_whole_numbers_are_taken_where_others_are_meant():
+    found = Sampling(temperature=2, top_p=1, top_k=np.int64(3))
+    assert [(type(value), value) for value in vars(found).values()][:3] == [(float, 2.0), (float, 1.0), (int, 3)]
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "", "summary.json", 1])
+def test_names_in_a_training_are_folders_too(name):
+    with pytest.raises(ValueError, match="the name of a sampling must be"):
+        BenchmarkEvaluation([Benchmark("a", Dataset.from_dict({"prompt": ["1+1="]}), 1)], {name: Sampling()})

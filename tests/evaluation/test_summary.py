@@ -31,6 +31,7 @@ class TestSummary:
             "avg@4": (2 / 4 + 1 / 4) / 2,
             "pass@2": pytest.approx(((1 - comb(2, 2) / comb(4, 2)) + (1 - comb(3, 2) / comb(4, 2))) / 2),
             "pass@4": 1.0,
+            **{"cover@0.25": 1.0, "cover@0.5": 0.5, "cover@0.75": 0.0},
             "maj@4": 0.5,
             "distinct@4": 1.0,  # "It is 1." twice, and "It is 7."
             "unanswered": 1 / 8,
@@ -41,7 +42,8 @@ class TestSummary:
         assert b["metrics"]["avg@2"] == (0.5, None)  # one problem has no interval
         average = summary["average"]
         assert average["avg"][0] == pytest.approx((3 / 8 + 1 / 2) / 2) and average["avg"][1] is None
-        assert set(average) == {"avg", "maj", "pass@2", "unanswered", "truncated", "timed_out", "num_tokens"}
+        cover = {"cover@0.25", "cover@0.5", "cover@0.75"}
+        assert set(average) == {"avg", "maj", "pass@2", "unanswered", "truncated", "timed_out", "num_tokens"} | cover
         json.dumps(summary, allow_nan=False)
 
     def test_interval_of_the_average(self):

@@ -13,16 +13,15 @@ import yaml
 from huggingface_hub import ModelCard, constants
 from support.hub_server import complaints
 from support.runs import ON_CPU
-from trl.trainer.utils import generate_model_card
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.hub.card import (
     Run,
-    complete_card,
     draw_entropy,
     entropy_curve,
     entropy_ends,
     find_license,
+    make_card,
     settings,
 )
 from steer_trl.redact import public
@@ -35,16 +34,9 @@ def config(**fields):
     return SteerGRPOConfig(output_dir="somewhere", **ON_CPU | fields)
 
 
-def draft(base_model=None, **known):
-    """TRL's card."""
-    names = ("hub_model_id", "dataset_name", "wandb_url", "trackio_url")
-    rest = dict.fromkeys(names) | {"model_name": "m", "tags": ["trl"], "trainer_name": "GRPO"} | known
-    return generate_model_card(base_model, **rest)
-
-
-def card(log=(), trl=None, **known):
+def card(log=(), **known):
     known = {"args": config(), "step": log[-1]["step"] if log else 0} | known
-    return complete_card(trl or draft(), Run(log=log, **known))
+    return make_card(Run(log=log, **known))
 
 
 def points(count):
@@ -85,25 +77,26 @@ class TestEntropy:
 
     def test_a_report_in_the_folder_is_linked(self):
         run = Run(args=config(), log=points(3))
-        with_one, without = (str(complete_card(draft(), run, has_report=there)) for there in (True, False))
+        with_one, without = (str(make_card(run, has_report=there)) for there in (True, False))
         assert "[report.html](report.html)" in with_one and complaints(with_one) == []
         assert "report" not in without
 
 
-class TestTrlsPart:
-    def test_a_model_of_the_hub(self):
-        trl = draft("Qwen/Some", hub_model_id="me/m", dataset_name="a/b", wandb_url="https://w/run?apiKey=sesame")
-        text = str(card(trl=trl, base_model="Qwen/Some", base_is_on_hub=True, datasets=["a/b"]))
-        assert "fine-tuned version of [Qwen/Some](https://huggingface.co/Qwen/Some)" in text and "me/m" in text
-        assert "(https://w/run)" in text and "sesame" not in text
+class TestTheModel:
+    def test_of_the_hub(self):
+        text = str(
+            card(base_model="Qwen/Some", base_is_on_hub=True, datasets=["a/b"], repository="me/m", tags=["trl"])
+        )
+        assert "version of [Qwen/Some](https://huggingface.co/Qwen/Some) on [a/b](" in text and 'model="me/m"' in text
         data = ModelCard(text).data
         assert (data.base_model, data.base_model_relation, data.datasets) == ("Qwen/Some", "finetune", ["a/b"])
-        assert (data.library_name, data.pipeline_tag) == ("transformers", "text-generation")
+        assert (data.library_name, data.pipeline_tag, data.tags) == ("transformers", "text-generation", ["trl"])
+        assert complaints(text) == []
 
-    def test_what_trl_takes_for_granted(self):
+    def test_of_a_folder_and_of_none(self):
         local = str(card(base_model="runs/start", is_chat=False))
-        assert "fine-tuned version of the local folder `start`" in local and 'model=".")' not in local
-        assert "None" not in local.partition("## Entropy")[0] and "generator(question, " in local
+        assert "fine-tuned version of the local folder `start`" in local and 'model="."' in local
+        assert "generator(question, " in local and "base_model" not in ModelCard(local).data.to_dict()
         assert "fine-tuned version of a model made in memory" in str(card())
 
 

@@ -470,3 +470,21 @@ def test_sides_that_cannot_be_compared_say_why(browser, tmp_path):
     text = browser.find_element(By.ID, "comparison").text
     assert "Not compared: they were evaluated in other ways: sampling.temperature: 0.5" in text
     assert browser.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+@pytest.mark.parametrize(("width", "theme"), SCREENS)
+def test_a_sweep_is_drawn_with_its_best_temperatures(browser, tmp_path, width, theme):
+    for name, shift in (("grpo", 0.1), ("held", 0.0)):
+        folder = write_run(tmp_path / name, steps=3, looks=(), note=name)
+        for temperature in (0.5, 1.5):
+            drawn = SETTINGS | {"sampling": {"temperature": temperature, "top_p": 1.0}}
+            write_evaluation(folder / f"_eval/t{temperature}", [0.7 + shift - temperature / 4] * 20, settings=drawn)
+    opened(browser, report.write([tmp_path], tmp_path / "report.html"), width, theme)
+    section = browser.find_element(By.ID, "frontier")
+    curves = json.loads(browser.execute_script("return JSON.stringify(DATA.frontiers[0].curves)"))
+    assert len(section.find_elements(By.CSS_SELECTOR, "polyline")) == 2
+    assert len(section.find_elements(By.CSS_SELECTOR, "circle")) == 4
+    rows = [row.text for row in section.find_elements(By.CSS_SELECTOR, "tbody tr")]
+    assert all(f"{100 * curve['best'][0][2]:.1f} %" in row for row, curve in zip(rows, curves, strict=True))
+    assert browser.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0
+    assert complaints(browser) == []

@@ -36,7 +36,7 @@ def test_what_a_folder_says_is_data(tmp_path):
     data = block(page)
     assert "<" not in data and SCRIPT not in page
     assert json.loads(data)["runs"][0]["alarms"][0]["title"] == SCRIPT
-    assert page.count("</script>") == 2 and len(page) < 2_500_000
+    assert page.count("</script>") == 2
 
 
 def test_the_placeholders_of_the_page_can_stand_in_a_run(tmp_path):
@@ -62,16 +62,12 @@ def test_the_command_writes_the_page(tmp_path, capsys):
         ("run/_logs/metrics.jsonl", "is in the folder of a run's log"),
         ("run/_logs/alarms.jsonl", "is in the folder of a run's log"),
         ("notes.txt", "is there and is no report"),
-        ("pipe", "is there and is no report"),
-        ("device", "is there and is no report"),
     ],
 )
 def test_a_page_is_written_over_nothing_but_a_page(tmp_path, monkeypatch, capsys, output, reason):
     monkeypatch.chdir(tmp_path)
     write_run(tmp_path / "run", steps=2, looks=())
     (tmp_path / "notes.txt").write_text("mine")
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "device").symlink_to("/dev/zero")
     before = {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")}
     with pytest.raises(SystemExit) as ended:
         main(["report", "run", "-o", output])

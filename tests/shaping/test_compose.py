@@ -32,6 +32,13 @@ class Recording(Shaper):
         return torch.full_like(batch.logps, 2.0)
 
 
+class Both(Recording):
+    """Adds a bonus as well."""
+
+    def bonus(self, batch, measure):
+        return torch.ones_like(batch.logps)
+
+
 class TestCombinations:
     def both(self, seed=3):
         """A rollout that is one micro-batch; the third has groups of both kinds."""
@@ -79,6 +86,15 @@ class TestCombinations:
         alone, _ = self.applied(make_shapers(config(adding)), rollout, batch)
         torch.testing.assert_close(shapers[own].given * batch.mask, alone)
         torch.testing.assert_close(ours, 2 * alone)
+
+    def test_the_weights_of_a_method_see_its_own_bonus(self):
+        rollout, batch = self.both()
+        shapers = make_shapers(config(f"{__name__}:Both"))
+        ours, _ = self.applied(shapers, rollout, batch)
+        (both,) = shapers.values()
+        with_bonus = batch.advantages + batch.mask
+        torch.testing.assert_close(both.given, with_bonus)
+        torch.testing.assert_close(ours, 2 * with_bonus * batch.mask)
 
     @pytest.mark.parametrize(
         "names", ["steer stare", "clip_cov steer", "fork_tokens quadrant.Quadrant", "edge_grpo ppl"]
@@ -130,6 +146,15 @@ def test_a_bad_import_path_is_refused_with_its_reason(name, message):
     with pytest.raises(ValueError, match=message) as error:
         config(name)
     assert f"advantage_shaping={name!r}" in str(error.value)
+
+
+def test_a_file_that_is_no_python_is_named_with_its_line(tmp_path, monkeypatch):
+    (tmp_path / "torn_method.py").write_text("class Method(\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"advantage_shaping='torn_method\.Method' cannot .*\(torn_method\.py, line 1\)"
+    ):
+        config("torn_method.Method")
 
 
 @given(SEEDS)

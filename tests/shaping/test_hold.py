@@ -62,13 +62,18 @@ class TestOneSetting:
     def test_leaves_what_was_named_or_set(self):
         assert of(hold_entropy=0.5, stare_variant="C3").stare_variant == "C3"
         named = of(hold_entropy=0.5, advantage_shaping="repo_r")
-        assert (named.advantage_shaping, named.stare_variant, named.stare_gate) == ("repo_r", "O1", "batch")
+        assert (named.advantage_shaping, named.stare_variant, named.stare_gate) == ("repo_r", None, None)
+        assert of(hold_entropy=0.5, stare_variant="O1").stare_variant == "O1"  # as it is without hold_entropy
+        with pytest.raises(ValueError, match="stare_gate='batch' cannot be combined with hold_entropy"):
+            of(hold_entropy=0.5, stare_gate="batch")
         with pytest.raises(ValueError, match="of those in advantage_shaping='steer' none can be moved"):
             of(hold_entropy=0.5, advantage_shaping="steer")
 
     def test_without_it_the_method_is_what_it_was(self, caplog):
         args = of()
-        assert (args.advantage_shaping, args.stare_variant, args.stare_gate) == ("steer", "O1", "batch")
+        assert (args.advantage_shaping, args.stare_variant, args.stare_gate) == ("steer", None, None)
+        stare = of(advantage_shaping="stare")
+        assert (stare.stare_variant, stare.stare_gate) == ("O1", "batch")
         assert "none was named" not in caplog.text
 
 

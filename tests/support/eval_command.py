@@ -13,6 +13,11 @@ def arguments(model, folder, benchmark, **others):
     return EvalArguments(str(model), str(folder), [benchmark], **sizes | others)
 
 
+def accept(completions, **_):
+    """A judge that accepts everything."""
+    return [1.0] * len(completions)
+
+
 def other_template(folder):
     """Change the chat template of the model in a folder."""
     path = folder / "chat_template.jinja"

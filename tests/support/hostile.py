@@ -30,59 +30,30 @@ def _huge_integers():
 
 
 def _boxes():
-    cases = [
-        (r"\boxed{33}\boxed{34}", True),
-        (r"\boxed{34}\boxed{33}", False),
-        (r"\boxed{34} and \boxed{34}", True),
-        (r"First $\boxed{33}$. No: $\boxed{34}$.", True),
-        (r"\boxed{34} or \boxed{33} or \boxed{35}", False),
-        (r"\boxed{\boxed{34}}", True),
-        (r"\boxed{33, \boxed{34}}", True),
-        (r"\boxed{34", False),
-        (r"\boxed{34} but then \boxed{3", False),
-        (r"\boxed{{34}", False),
-        (r"\boxed{{34}}", True),
-        (r"\boxed{\{34\}", False),
-        (r"\boxed {34}", True),
-        (r"\boxed 34", False),
-        (r"\boxed{33|34}", False),
-        (r"\boxed{34\text{ (or 33)}}", False),
-        (r"\boxed{34 \mathrm{ or 33 }}", False),
-        (r"\boxed{34 \textbf{33}}", False),
-        (r"\boxed{34 \mbox{33}}", False),
-        (r"\boxed{\text{33}=x=\text{34}}", False),
-        (r"\boxed{33\text{ cm}=34}", False),
-        (r"\boxed{\frac{66}{2}=34}", False),
-        (r"\boxed{\gcd(a,b)=34}", True),
-        (r"\boxed{\sum_{i=1}^{2} 17 = 34}", True),
-        (r"\boxed{\int_0^1 f(x)dx=34}", True),
-        (r"\boxed{34} is what I put into \boxed", True),
-        (r"\boxed{}", False),
-        (r"\boxed{34}\boxed{}", False),
-        (r"\boxed{ }", False),
-        (r"\fbox{34}", False),
-        (r"\framebox{34}", False),
-        (r"\\boxed{34}", True),
-        (r"boxed{34}", False),
-        (r"$\boxed{34}$", True),
-        (r"\[\boxed{34}\]", True),
-        (r"\boxed{$34$}", True),
-        (r"\boxed{\text{34}}", True),
-        (r"\boxed{34.}", True),
+    right = (
+        r"\boxed{33}\boxed{34}¦\boxed{34} and \boxed{34}¦First $\boxed{33}$. No: $\boxed{34}$.¦\boxed{\boxed{34}}"
+        r"¦\boxed{33, \boxed{34}}¦\boxed{{34}}¦\boxed {34}¦\boxed{\gcd(a,b)=34}¦\boxed{\sum_{i=1}^{2} 17 = 34}"
+        r"¦\boxed{\int_0^1 f(x)dx=34}¦\boxed{34} is what I put into \boxed¦\\boxed{34}¦$\boxed{34}$¦\[\boxed{34}\]"
+        r"¦\boxed{$34$}¦\boxed{\text{34}}¦\boxed{34.}"
+    )
+    wrong = (
+        r"\boxed{34}\boxed{33}¦\boxed{34} or \boxed{33} or \boxed{35}¦\boxed{34¦\boxed{34} but then \boxed{3"
+        r"¦\boxed{{34}¦\boxed{\{34\}¦\boxed 34¦\boxed{33|34}¦\boxed{34\text{ (or 33)}}¦\boxed{34 \mathrm{ or 33 }}"
+        r"¦\boxed{34 \textbf{33}}¦\boxed{34 \mbox{33}}¦\boxed{\text{33}=x=\text{34}}¦\boxed{33\text{ cm}=34}"
+        r"¦\boxed{\frac{66}{2}=34}¦\boxed{}¦\boxed{34}\boxed{}¦\boxed{ }¦\fbox{34}¦\framebox{34}¦boxed{34}¦34"
+        r"¦The answer is 34¦Answer: 34¦#### 34¦<answer>34</answer>"
+    )
+    long = [
         ("\\boxed{\n34\n}", True),
         (r"\boxed{34}" * 1000, True),
         (r"\boxed{" * 1000, False),
         (r"\boxed{" * 1000 + "34" + "}" * 1000, True),
         ("}" * 1000 + r"\boxed{34}", True),
         (r"\boxed" * 20_000, False),
-        ("34", False),
-        ("The answer is 34", False),
-        ("Answer: 34", False),
-        ("#### 34", False),
-        ("<answer>34</answer>", False),
         ("", False),
         (" ", False),
     ]
+    cases = [*((one, True) for one in right.split("¦")), *((one, False) for one in wrong.split("¦")), *long]
     return [(completion, "34", verdict) for completion, verdict in cases]
 
 
@@ -109,86 +80,33 @@ def _several_answers():
 
 def _kinds_of_answers():
     """Fractions, percent, intervals, sets, units, thousands commas and texts, against gold answers of their kind."""
-    cases = [
-        (r"\frac12", r"\frac{1}{2}", True),
-        ("0.5", r"\frac{1}{2}", True),
-        ("1/2", r"\frac{1}{2}", True),
-        (r"\tfrac{2}{4}", r"\frac{1}{2}", True),
-        (r"-\frac{1}{2}", r"\frac{1}{2}", False),
-        (r"\frac{1}{0}", r"\frac{1}{2}", False),
-        (r"\frac{0}{0}", "0", False),
-        (r"\frac{1}{", r"\frac{1}{2}", False),
-        ("0.333333", r"\frac{1}{3}", True),
-        ("0.33", r"\frac{1}{3}", False),
-        (r"50\%", "0.5", None),
-        (r"50\%", "50", True),
-        ("50%", r"50\%", True),
-        (r"5\%", r"50\%", False),
-        ("1,234", "1234", True),
-        ("1{,}234", "1234", None),
-        ("1,234,567", "1234567", True),
-        ("12,34", "1234", False),
-        *((rf"10{gap}000", "10000", True) for gap in SMALL_SPACES),
-        *((rf"33{gap}1", "34", False) for gap in SMALL_SPACES),  # math-verify: 33 and 1
-        (r"33\,1", "331", True),
-        (r"1\,000\,000", "1000000", True),
-        (r"\frac{10\,000}{3}", r"\frac{10000}{3}", True),
-        (r"2^3\,5", "40", True),
-        (r"2^3\,5", "2^{35}", False),
-        (r"\frac 1 2", r"\frac{1}{2}", True),
-        (r"\frac12\,3", r"\frac{3}{2}", True),
-        (r"2\,\text{cm}", "2", True),
-        (r"x\,y", "xy", True),
-        (r"1,\,2", "1,2", True),
-        (r"3\,\frac{1}{2}", "3.5", True),
-        ("[0,1]", "[0,1]", True),
-        ("[0,1)", "[0,1]", False),
-        ("(0,1)", "(0,1)", True),
-        (r"\left[0,1\right)", "[0,1)", True),
-        (r"(-\infty, 3]", r"(-\infty,3]", True),
-        (r"(-\infty,2)\cup(3,\infty)", r"(-\infty,2)\cup(3,\infty)", True),
-        (r"(3,\infty)\cup(-\infty,2)", r"(-\infty,2)\cup(3,\infty)", True),
-        (r"\{1,2,3\}", r"\{3,2,1\}", True),
-        ("1,2,3", r"\{1,2,3\}", True),
-        (r"\{1,2\}", r"\{1,2,3\}", False),
-        (r"\emptyset", r"\emptyset", True),
-        (r"\{\}", r"\{1\}", False),
-        ("(1,2)", "(1,2)", True),
-        ("(2,1)", "(1,2)", False),
-        (r"\left(1,2\right)", "(1, 2)", True),
-        (r"x^2+2x+1", "(x+1)^2", True),
-        (r"x^2+2x", "(x+1)^2", False),
-        (r"y=2x+1", "2x+1", True),
-        (r"y=2x+1", "y=2x+1", True),
-        (r"y-1=2x", "y=2x+1", True),
-        ("2x+1", "y=2x+1", True),
-        (r"2\pi", r"2\pi", True),
-        ("6.283185", r"2\pi", None),
-        (r"\pi", "3.14", False),
-        (r"5\text{ cm}", "5", True),
-        (r"5\text{ cm}", r"5\text{ m}", None),
-        (r"5\,\mathrm{m/s}", "5", None),
-        (r"90^\circ", "90", True),
-        (r"\text{(C)}", r"\text{(C)}", True),
-        (r"\text{(B)}", r"\text{(C)}", False),
-        ("C", r"\text{C}", True),
-        (r"\text{Evelyn}", r"\text{Evelyn}", True),
-        (r"\text{east}", r"\text{west}", False),
-        (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}", True),
-        (r"\begin{pmatrix}2\\1\end{pmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}", False),
-        (r"3+2i", "3+2i", True),
-        (r"3-2i", "3+2i", False),
-        (r"10_2", "10_2", True),
-        (r"\sqrt{2}", r"\sqrt{2}", True),
-        ("1.41421356", r"\sqrt{2}", None),
-        (r"2\sqrt{3}", r"\sqrt{12}", True),
-        (r"\log_2 8", "3", True),
-        (r"\sin(30^\circ)", r"\frac{1}{2}", None),
-        (r"1 < x < 2", "(1,2)", None),
-        (r"x \ge 3", r"x \ge 3", True),
-        (r"3 \le x", r"x \ge 3", True),
-    ]
-    return [(rf"\boxed{{{answer}}}", gold, verdict) for answer, gold, verdict in cases]
+    right = (
+        r"\frac12 ¦ \frac{1}{2} ¦¦ 0.5 ¦ \frac{1}{2} ¦¦ 1/2 ¦ \frac{1}{2} ¦¦ \tfrac{2}{4} ¦ \frac{1}{2}"
+        r" ¦¦ 0.333333 ¦ \frac{1}{3} ¦¦ 50\% ¦ 50 ¦¦ 50% ¦ 50\% ¦¦ 1,234 ¦ 1234 ¦¦ 1,234,567 ¦ 1234567"
+        r" ¦¦ 33\,1 ¦ 331 ¦¦ 1\,000\,000 ¦ 1000000 ¦¦ \frac{10\,000}{3} ¦ \frac{10000}{3} ¦¦ 2^3\,5 ¦ 40"
+        r" ¦¦ \frac 1 2 ¦ \frac{1}{2} ¦¦ \frac12\,3 ¦ \frac{3}{2} ¦¦ 2\,\text{cm} ¦ 2 ¦¦ x\,y ¦ xy ¦¦ 1,\,2 ¦ 1,2"
+        r" ¦¦ 3\,\frac{1}{2} ¦ 3.5 ¦¦ [0,1] ¦ [0,1] ¦¦ (0,1) ¦ (0,1) ¦¦ \left[0,1\right) ¦ [0,1)"
+        r" ¦¦ (-\infty, 3] ¦ (-\infty,3] ¦¦ (-\infty,2)\cup(3,\infty) ¦ (-\infty,2)\cup(3,\infty)"
+        r" ¦¦ (3,\infty)\cup(-\infty,2) ¦ (-\infty,2)\cup(3,\infty) ¦¦ \{1,2,3\} ¦ \{3,2,1\} ¦¦ 1,2,3 ¦ \{1,2,3\}"
+        r" ¦¦ \emptyset ¦ \emptyset ¦¦ (1,2) ¦ (1,2) ¦¦ \left(1,2\right) ¦ (1, 2) ¦¦ x^2+2x+1 ¦ (x+1)^2"
+        r" ¦¦ y=2x+1 ¦ 2x+1 ¦¦ y=2x+1 ¦ y=2x+1 ¦¦ y-1=2x ¦ y=2x+1 ¦¦ 2x+1 ¦ y=2x+1 ¦¦ 2\pi ¦ 2\pi"
+        r" ¦¦ 5\text{ cm} ¦ 5 ¦¦ 90^\circ ¦ 90 ¦¦ \text{(C)} ¦ \text{(C)} ¦¦ C ¦ \text{C}"
+        r" ¦¦ \text{Evelyn} ¦ \text{Evelyn} ¦¦ \begin{pmatrix}1\\2\end{pmatrix} ¦ \begin{pmatrix}1\\2\end{pmatrix}"
+        r" ¦¦ 3+2i ¦ 3+2i ¦¦ 10_2 ¦ 10_2 ¦¦ \sqrt{2} ¦ \sqrt{2} ¦¦ 2\sqrt{3} ¦ \sqrt{12} ¦¦ \log_2 8 ¦ 3"
+        r" ¦¦ x \ge 3 ¦ x \ge 3 ¦¦ 3 \le x ¦ x \ge 3"
+    )
+    wrong = (
+        r"-\frac{1}{2} ¦ \frac{1}{2} ¦¦ \frac{1}{0} ¦ \frac{1}{2} ¦¦ \frac{0}{0} ¦ 0 ¦¦ \frac{1}{ ¦ \frac{1}{2}"
+        r" ¦¦ 0.33 ¦ \frac{1}{3} ¦¦ 5\% ¦ 50\% ¦¦ 12,34 ¦ 1234 ¦¦ 2^3\,5 ¦ 2^{35} ¦¦ [0,1) ¦ [0,1]"
+        r" ¦¦ \{1,2\} ¦ \{1,2,3\} ¦¦ \{\} ¦ \{1\} ¦¦ (2,1) ¦ (1,2) ¦¦ x^2+2x ¦ (x+1)^2 ¦¦ \pi ¦ 3.14"
+        r" ¦¦ \text{(B)} ¦ \text{(C)} ¦¦ \text{east} ¦ \text{west}"
+        r" ¦¦ \begin{pmatrix}2\\1\end{pmatrix} ¦ \begin{pmatrix}1\\2\end{pmatrix} ¦¦ 3-2i ¦ 3+2i"
+    )
+    pairs = [(*pair.split(" ¦ "), True) for pair in right.split(" ¦¦ ")]
+    pairs += [(*pair.split(" ¦ "), False) for pair in wrong.split(" ¦¦ ")]
+    pairs += [(f"10{gap}000", "10000", True) for gap in SMALL_SPACES]
+    pairs += [(f"33{gap}1", "34", False) for gap in SMALL_SPACES]  # math-verify: 33 and 1
+    return [(rf"\boxed{{{answer}}}", gold, verdict) for answer, gold, verdict in pairs]
 
 
 def _long_texts():
@@ -231,36 +149,10 @@ def _signs():
 def _noise():
     """LaTeX made of dice."""
     dice = random.Random(0)
-    pieces = [
-        r"\frac",
-        r"\sqrt",
-        "{",
-        "}",
-        "(",
-        ")",
-        "^",
-        "_",
-        "=",
-        ",",
-        "1",
-        "34",
-        "x",
-        r"\left",
-        r"\right",
-        "&",
-        "$",
-    ]
-    pieces += [r"\\", r"\text{or}", r"\{", r"\}", "%", "#", "~", r"\cdot", "-", "+", "!", r"\infty", r"\boxed{", " "]
+    pieces = [r"\frac", r"\sqrt", *"{}()^_=,1", "34", "x", r"\left", r"\right", *"&$", r"\\", r"\text{or}"]
+    pieces += [r"\{", r"\}", *"%#~", r"\cdot", *"-+!", r"\infty", r"\boxed{", " "]
     return [(rf"\boxed{{{''.join(dice.choices(pieces, k=dice.randint(2, 12)))}}}", "34", None) for _ in range(60)]
 
 
-HOSTILE = [
-    *_towers(),
-    *_huge_integers(),
-    *_boxes(),
-    *_several_answers(),
-    *_kinds_of_answers(),
-    *_long_texts(),
-    *_signs(),
-    *_noise(),
-]
+SETS = (_towers, _huge_integers, _boxes, _several_answers, _kinds_of_answers, _long_texts, _signs, _noise)
+HOSTILE = [case for one in SETS for case in one()]

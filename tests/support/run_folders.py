@@ -83,26 +83,20 @@ def write_state(folder, steps, log_history=None):
 
 
 def write_hostile(folder):
-    """A folder that means harm, or that something has written to pieces."""
+    """A folder whose texts are a script, and whose files something has written to pieces."""
     dice = random.Random(0)
     write_run(folder, steps=20, looks=(), evil=SCRIPT, **{SCRIPT: "key", "deep": [[[SCRIPT]]]})
     with (folder / "_logs/metrics.jsonl").open("ab") as file:
         file.write(b'\xff\xfe\x00binary\n{"step": 21, "reward": NaN, "entropy": 1e999}\n' + b"[" * 100_000 + b"\n")
-        file.write(b'{"step": ' + b"9" * 5000 + b"}\n" + b"x" * (3 << 20) + b"\n")
-        file.write(
-            json.dumps({"step": 22, "reward": 0.5, SCRIPT: 1.0, "__proto__": 1.0, "text": "x"}).encode() + b"\n"
-        )
-        file.write(
-            json.dumps({f"key {i}": float(i) for i in range(2000)} | {"step": 23}).encode() + b'\n{"step": 24, "re'
-        )
+        file.write(b'{"step": ' + b"9" * 5000 + b"}\n")
+        entry = {"step": 22, "reward": 0.5, SCRIPT: 1.0, "__proto__": 1.0, "text": "x"}
+        file.write(json.dumps(entry).encode() + b'\n{"step": 24, "re')
     alarm(folder, title=SCRIPT)
     runlog.append(folder, {"step": "soon", "title": {"a": 1}, "text": None}, runlog.ALARMS)
-    line = completion(10, 0, dice, texts=(SCRIPT, "\n\t", "", "\ud800", "x" * 500)) | {"prompt": SCRIPT * 100_000}
-    long = completion(10, 1, dice, texts=["word "] * 50_000)
+    line = completion(10, 0, dice, texts=(SCRIPT, "\n\t", "", "\ud800")) | {"prompt": SCRIPT}
     odd = {"texts": "abc"}, {"token_ids": [1, 2], "group": "first"}, {"texts": [None, 3, {}], "weights": {"a": 1}}
-    for one in (line, long, *odd):
+    for one in (line, *odd):
         runlog.append(folder, one, "tokens/step-00000010.jsonl")
     (folder / "_logs/tokens/step-00000011.jsonl").write_bytes(bytes(range(256)) * 100)
-    (folder / "_logs/tokens/step-99999999999999999999.jsonl").write_text("{}")
     (folder / "trainer_state.json").write_text("[[[")
     return folder

@@ -26,7 +26,8 @@ from trl.trainer.utils import RepeatSampler, add_fused_lm_head, get_config_model
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.options.trl import LOSSES
-from steer_trl.trainer.contract import ATTRIBUTES, HELPERS, METHODS, TESTED, broken_pieces, check_trl
+from steer_trl.trainer import contract
+from steer_trl.trainer.contract import ATTRIBUTES, HELPERS, METHODS, TESTED, broken_pieces, check_trl, mentioned_by
 from steer_trl.trainer.trl import MEANS_OF_TOKENS, append_to_log, replace_last
 
 
@@ -89,10 +90,27 @@ class TestTheCheckAtImport:
 
     @pytest.mark.parametrize("name", ATTRIBUTES)
     def test_an_attribute_that_is_gone_is_named(self, monkeypatch, name):
-        for method, function in list(vars(GRPOTrainer).items()):
-            if inspect.isfunction(function) and name in inspect.unwrap(function).__code__.co_names:
-                monkeypatch.delattr(GRPOTrainer, method)
+        self.forget(name, monkeypatch)
         assert f"attribute GRPOTrainer().{name}" in broken_pieces()
+
+    def forget(self, name, monkeypatch):
+        """Take away every method of TRL's that mentions a name."""
+        for kind in GRPOTrainer.__mro__:
+            for method, function in list(vars(kind).items()) if kind not in Trainer.__mro__ else []:
+                if inspect.isfunction(function) and name in mentioned_by(type("Alone", (), {method: function})):
+                    monkeypatch.delattr(kind, method)
+
+    def test_what_has_moved_to_a_base_class_or_a_mixin_is_found(self, monkeypatch):
+        monkeypatch.setattr(contract, "GRPOTrainer", type("GRPOTrainer", (GRPOTrainer,), {}))
+        assert broken_pieces() == []
+
+        class Mixin:
+            def training_step(self):
+                return [lambda: self._buffered_inputs]
+
+        self.forget("_buffered_inputs", monkeypatch)
+        monkeypatch.setattr(contract, "GRPOTrainer", type("GRPOTrainer", (Mixin, GRPOTrainer), {}))
+        assert not [piece for piece in broken_pieces() if "_buffered_inputs" in piece]
 
     @pytest.mark.parametrize(("module", "name"), [(module, name) for module in HELPERS for name in HELPERS[module]])
     def test_a_helper_that_is_gone_is_named(self, monkeypatch, module, name):

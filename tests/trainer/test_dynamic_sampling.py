@@ -10,6 +10,7 @@ import pytest
 import torch
 from support.groups import Given, brevity, is_correct, is_informative, number, numbered
 from support.runs import OPEN_STARE, Watching, same_parameters
+from transformers import TrainerCallback
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.trainer.inputs import loss_mask
@@ -428,7 +429,7 @@ class TestCheckpoint:
             self.go_on(make_trainer, tmp_path, 4, rows=40)
         resumed = self.go_on(make_trainer, tmp_path, 4, num_generations=8, per_device_train_batch_size=8)
         assert resumed.state.global_step == 6
-        assert "3 of the 3 groups that waited are dropped: 3 of 4 completions, now num_generations=8." in caplog.text
+        assert "The 3 groups that waited for this rollout are dropped: made with" in caplog.text
         (tmp_path / "run/checkpoint-4/dynamic_sampling.pt").unlink()
         resumed = self.go_on(make_trainer, tmp_path, 4)
         assert "the first 2 rollouts of prompts are assumed to have been used" in caplog.text
@@ -448,7 +449,10 @@ class TestCheckpoint:
 
         run(30, **self.SETTINGS)
         resumed = self.go_on(make_trainer, tmp_path, 4, rewards=fifty)
-        assert "3 of the 3 groups that waited are dropped: 3 scored by ['is_correct'], now ['fifty']." in caplog.text
+        assert (
+            "3 groups that waited for this rollout are dropped: made with {'reward_funcs': ['is_correct']"
+            in caplog.text
+        )
         assert column(resumed, "dynamic_sampling/reward_trained")[-1] == 25
 
     def test_groups_with_log_probabilities_are_dropped_where_there_are_none_now(
@@ -459,7 +463,7 @@ class TestCheckpoint:
 
         run(30, **self.SETTINGS)
         resumed = self.go_on(make_trainer, tmp_path, 4, write=without)
-        assert "are dropped: 3 with log-probabilities of the engine, now without them." in caplog.text
+        assert "are dropped: only some have log-probabilities of the engine." in caplog.text
         assert resumed.state.global_step == 6 and "sampling_per_token_logps" not in resumed.written[0]
 
     SOLVED = SETTINGS | {"dynamic_sampling_solved_pass_rate": 0.6, "max_steps": 10}
@@ -483,6 +487,18 @@ class TestCheckpoint:
             "prompts that were solved are drawn again: dynamic_sampling_solved_pass_rate is not set now" in caplog.text
         )
         assert any(number(prompt) % 4 == 3 for prompt in resumed.rollout_func.asked[-30:])
+
+    def test_another_data_loader_does_not_begin_anew(self, run, make_trainer):
+        class Peeking(TrainerCallback):
+            def on_step_end(self, *_, **__):
+                next(iter(self.trainer.get_train_dataloader()))
+
+        usual, peeking = run(40, **RESAMPLE), Peeking()
+        arguments = {"rollout_func": Given(), "reward_funcs": is_correct, "train_dataset": numbered(40)}
+        arguments["callbacks"] = [peeking]
+        trainer = peeking.trainer = make_trainer(Watching, trainer_arguments=arguments, **SIZES | RESAMPLE)
+        trainer.train()
+        assert trainer.rollout_func.asked == usual.rollout_func.asked
 
     def test_another_training_begins_anew(self, run):
         trainer = run(40, **RESAMPLE)

@@ -86,6 +86,26 @@ def test_a_second_training_begins_at_0(make_trainer):
     assert 0 < trainer.generated.total < 1.5 * first
 
 
+@pytest.mark.parametrize(
+    ("level", "longer", "said"),
+    [
+        ({"hold_entropy_final": 1.0}, {"max_steps": 8}, "from 3 nats to 4 at once"),
+        ({"hold_entropy_final": 1.0}, {"max_steps": 3}, "from 3 nats to 2.333 at once"),
+        ({"hold_entropy_final": 1.0}, {"max_generated_tokens": 1}, None),  # nothing is left of it
+        ({"hold_entropy_final": 1.0}, {}, None),
+        ({}, {"max_steps": 8}, None),  # one that stays
+    ],
+)
+def test_a_falling_level_that_jumps_at_a_resume_is_stated(make_trainer, tmp_path, caplog, level, longer, said):
+    held = {"advantage_shaping": "repo_r", "hold_entropy": 4.0, "hold_entropy_unit": "nats"}
+    falls = {"hold_entropy_decay_start": 0.25} if level else {}
+    fields = held | falls | level | {"save_strategy": "steps", "save_steps": 2}
+    make_trainer(SteerGRPOTrainer, **fields).train()
+    resumed = make_trainer(SteerGRPOTrainer, **fields | longer)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
+    assert ("at once" in caplog.text) == (said is not None) and (said or "") in caplog.text
+
+
 def test_a_falling_level_follows_the_budget_where_that_ends_the_run(train):
     level = {"hold_entropy": 1.0, "hold_entropy_final": 0.5, "hold_entropy_decay_start": 0.0}
     fields = {"advantage_shaping": "repo_r", "hold_entropy_unit": "nats", "steps_per_generation": 2} | level

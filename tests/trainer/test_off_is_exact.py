@@ -1,5 +1,7 @@
 """Off is exact: parameters equal to GRPOTrainer's bit for bit, however the rollouts are scheduled."""
 
+from functools import partial
+
 import pytest
 import torch
 from support.methods.cases import CASES, UNCLIPPED
@@ -50,29 +52,44 @@ ON = {
 }
 
 
+@pytest.fixture(params=[False, True], ids=["padded", "without padding"])
+def train_steer(request, train):
+    """Our trainer, with padding and without."""
+    return partial(train, SteerGRPOTrainer, skip_padding=request.param)
+
+
+@pytest.fixture
+def train_grpo(train, train_steer):
+    """TRL's trainer; without padding, ours with no method."""
+    without = partial(train_steer, advantage_shaping="none")
+    return without if train_steer.keywords["skip_padding"] else partial(train, GRPOTrainer)
+
+
 @pytest.mark.parametrize("schedule", ["on-policy", "clipped ratios"])
-def test_every_methods_neutral_setting_is_grpo_bit_for_bit(train, schedule):
-    grpo = train(GRPOTrainer, **SCHEDULES[schedule])
+def test_every_methods_neutral_setting_is_grpo_bit_for_bit(train_grpo, train_steer, schedule):
+    grpo = train_grpo(**SCHEDULES[schedule])
     for name, case in CASES.items():
+        if train_steer.keywords["skip_padding"] and name == "entropy_bonus":
+            continue  # with a bonus, completions are not ordered
         for neutral in [] if case.needs else case.neutral:  # a loss of its own is not GRPO's
-            off = train(SteerGRPOTrainer, **SCHEDULES[schedule], advantage_shaping=name, **neutral)
+            off = train_steer(**SCHEDULES[schedule], advantage_shaping=name, **neutral)
             assert same_parameters(grpo, off), (name, neutral)
 
 
-def test_kl_cov_without_its_penalty_is_unclipped_grpo(train):
+def test_kl_cov_without_its_penalty_is_unclipped_grpo(train_grpo, train_steer):
     settings = SCHEDULES["clipped ratios"] | UNCLIPPED
-    grpo = train(GRPOTrainer, **settings)
-    assert same_parameters(grpo, train(SteerGRPOTrainer, **settings, advantage_shaping="kl_cov", kl_cov_coef=0.0))
+    grpo = train_grpo(**settings)
+    assert same_parameters(grpo, train_steer(**settings, advantage_shaping="kl_cov", kl_cov_coef=0.0))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_off_is_grpo_bit_for_bit(train, schedule):
-    grpo = train(GRPOTrainer, **SCHEDULES[schedule])
+def test_off_is_grpo_bit_for_bit(train_grpo, train_steer, schedule):
+    grpo = train_grpo(**SCHEDULES[schedule])
     assert grpo.state.global_step == 4
     for name, off in OFF.items():
-        assert same_parameters(grpo, train(SteerGRPOTrainer, **SCHEDULES[schedule], **off)), name
+        assert same_parameters(grpo, train_steer(**SCHEDULES[schedule], **off)), name
     for name, on in ON.items():  # so that the equality above can fail
-        assert not same_parameters(grpo, train(SteerGRPOTrainer, **SCHEDULES[schedule], **on)), name
+        assert not same_parameters(grpo, train_steer(**SCHEDULES[schedule], **on)), name
 
 
 def test_scoring_the_rollout_draws_no_random_number(train, tokenizer):

@@ -23,7 +23,7 @@ def test_pass_after_pass_in_trls_order(shuffle):
     expected = [trls_prompts(trls) for _ in range(3)]
     assert len({tuple(one) for one in expected}) == (3 if shuffle else 1)
     assert [stream.draw(3) for _ in range(3)] == expected
-    assert stream.row(4) == {"row": 4}
+    assert stream.rows_of([4, 0, 4]) == [{"row": 4}, {"row": 0}, {"row": 4}]
 
 
 @pytest.mark.parametrize("factor", [1, 2, 4])

@@ -129,13 +129,6 @@ def test_all_that_compare_with_it_read_the_same(lines, expected, tmp_path):
     assert {run["ends"][key][0] for key in ("entropy", "rollout_entropy") if key in run["ends"]} == {expected}
 
 
-def test_an_alarm_of_an_older_checkpoint_knows_its_start():
-    watch = Watch()
-    watch.load_state_dict({"numbers": {"entropy": 0.5, "start": 2.0}, "since": {}, "raised": []})
-    watch.take(9, {"entropy": 0.5})
-    assert watch.state_dict()["numbers"][START] == 2.0
-
-
 def test_numbers_that_are_none_are_no_start():
     assert start_entropy([{"rollout_entropy": None, "entropy": math.nan}, {"entropy": 0.5}, {"entropy": 0.1}]) == 0.5
     assert start_entropy([{"loss": 1.0}]) is None and start_entropy([{"entropy": 0.3}], before=0.6) == 0.6

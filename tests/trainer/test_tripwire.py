@@ -48,6 +48,67 @@ def test_a_loss_that_does_not_take_the_weights_is_refused(make_trainer, monkeypa
     assert trainer.state.global_step == 0
 
 
+class OwnLoss(SteerGRPOTrainer):
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        return self._compute_loss(model, inputs)
+
+
+class OwnStep(SteerGRPOTrainer):
+    def training_step(self, model, inputs, num_items_in_batch=None):
+        loss = (
+            GRPOTrainer.compute_loss(self, model, self._prepare_inputs(inputs)) / self.args.gradient_accumulation_steps
+        )
+        self.accelerator.backward(loss)
+        self._step += 1
+        return loss.detach()
+
+
+class OwnRollout(SteerGRPOTrainer):
+    def _generate_and_score_completions(self, inputs):
+        return GRPOTrainer._generate_and_score_completions(self, inputs)
+
+
+BYPASSES = {OwnLoss: "compute_loss", OwnStep: "compute_loss", OwnRollout: "_generate_and_score_completions"}
+HELD = {"advantage_shaping": "repo_r", "hold_entropy": 0.1, "hold_entropy_unit": "nats"}
+
+
+@pytest.mark.parametrize(
+    ("trainer_class", "settings"),
+    [
+        (OwnLoss, {"advantage_shaping": "steer"}),
+        (OwnLoss, {"advantage_shaping": "entropy_bonus"}),
+        (OwnLoss, HELD),
+        (OwnStep, {"advantage_shaping": "stare"}),
+        (OwnRollout, {"advantage_shaping": "opo"}),
+    ],
+)
+def test_a_trainer_that_goes_around_a_hook_ends_after_its_first_step(make_trainer, tmp_path, trainer_class, settings):
+    trainer = make_trainer(trainer_class, save_strategy="steps", save_steps=1, **settings)
+    text = rf"do not reach TRL's loss: .*did not pass SteerGRPOTrainer\.{BYPASSES[trainer_class]} .*plain GRPO"
+    with pytest.raises(RuntimeError, match=text):
+        trainer.train()
+    assert trainer.state.global_step == 1 and not list((tmp_path / "run").glob("checkpoint-*"))
+
+
+def test_a_patched_class_ends_after_its_first_step(make_trainer, monkeypatch):
+    monkeypatch.setattr(SteerGRPOTrainer, "compute_loss", GRPOTrainer.compute_loss)
+    with pytest.raises(RuntimeError, match=r"do not reach TRL's loss: .*did not pass SteerGRPOTrainer\.compute_loss"):
+        make_trainer(SteerGRPOTrainer).train()
+
+
+@pytest.mark.parametrize(
+    ("trainer_class", "settings"),
+    [
+        (OwnLoss, {"advantage_shaping": "none"}),
+        (OwnLoss, {"advantage_shaping": "opo"}),  # it has shaped the rollout
+        (OwnRollout, {"advantage_shaping": "steer"}),  # and it shapes the loss
+        (SteerGRPOTrainer, HELD),  # above its level, at strength 0
+    ],
+)
+def test_what_is_shaped_or_rests_is_left_alone(train, trainer_class, settings):
+    assert train(trainer_class, max_steps=2, **settings).state.global_step == 2
+
+
 @pytest.fixture
 def without_entropies(monkeypatch):
     """TRL as Unsloth patches it: a forward pass that returns no entropies, and a loss that asks for none."""

@@ -12,4 +12,4 @@ def test_the_engine_is_asked_until_the_rollout_is_full(model, tmp_path):
     log = [entry for entry in state["log_history"] if "dynamic_sampling/attempts" in entry]
     assert len(log) == 3 and sum(entry["dynamic_sampling/attempts"] for entry in log) > 3
     assert all(entry["dynamic_sampling/hidden"] == 0 for entry in log)  # trained on groups with both kinds only
-    assert min(entry["dynamic_sampling/informative"] for entry in log) < 1
+    assert min(entry.get("dynamic_sampling/informative", 1) for entry in log) < 1  # absent: enough groups had waited

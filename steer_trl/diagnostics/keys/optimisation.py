@@ -10,7 +10,7 @@ UPPER = (
     "rollout time, or not. Absent for losses that do not clip, and on-policy"
 )
 LOWER = r"the same at $1 - \varepsilon_\text{low}$"
-OF_ENGINES = "training engine against vLLM; far from 1 the two disagree"
+OF_ENGINES = "training engine against vLLM, after TRL has truncated it, or set it to 0; far from 1 the two disagree"
 
 
 def clipped(name: str, about: str, label: str) -> Key:
@@ -108,7 +108,9 @@ PANELS = (
             Key("sampling/importance_sampling_ratio/max", "", OF_ENGINES, "largest", origin="TRL"),
         ),
         "vLLM writes and the trainer learns; here they are compared on the same tokens.",
-        "the mean is near 1. Far from it the two engines disagree about the model.",
+        "the mean is near 1. Far from it the two engines disagree about the model. TRL takes it after it has "
+        "truncated the ratios beyond `vllm_importance_sampling_clip_max`, or set them to 0, so it can be near 1 with "
+        "half of them cut: `sampling/sampling_logp_difference/mean` is from before.",
     ),
     Panel(
         "Impossible values",

@@ -72,6 +72,13 @@ EVALUATION = Panel(
             origin="benchmarks",
             family="eval_aime24_pass@j",
         ),
+        Key(
+            r"eval_.*cover@0\.\d+",
+            "0 to 1",
+            "share of problems of which at least this share of the k samples is correct",
+            origin="benchmarks",
+            family="eval_aime24_cover@t",
+        ),
         Key(r"eval_.*avg@\d+", "0 to 1", "share of correct samples", origin="benchmarks", family="eval_aime24_avg@k"),
         Key(
             r"eval_.*accuracy",

@@ -37,10 +37,11 @@ RECENT = 32
 class StareOptions(ShapingConfig):
     """Settings of `"stare"`."""
 
-    stare_variant: str | list[str] = one_or_several(
-        "O1",
+    stare_variant: None | str | list[str] = one_or_several(  # noqa: RUF036  # as advantage_shaping
+        None,
         "'O1' to 'O4', 'C1' to 'C4', or operations: amplify_high_positive (O1), attenuate_low_positive (O2), "
-        "amplify_low_negative (O3), attenuate_high_negative (O4). Public sources disagree which is O2 and which O3.",
+        "amplify_low_negative (O3), attenuate_high_negative (O4). Public sources disagree which is O2 and which O3. "
+        "Unset: 'O1', or with hold_entropy and no method named 'C2'.",
         NAMES,
     )
     stare_top_fraction: float = option(
@@ -60,11 +61,12 @@ class StareOptions(ShapingConfig):
     )
     stare_amplify: float = option(1.1, "W. The paper: 1.1 for 7B models, 1.05 for 14B and 32B.", RANGES["amplify"])
     stare_attenuate: float = option(0.9, "M. The paper: 0.9 for 7B models, 0.95 for 14B and 32B.", RANGES["attenuate"])
-    stare_gate: str = choice(
-        "batch",
+    stare_gate: str | None = choice(
+        None,
         ("batch", "sample", "token", "none"),
         "What is compared with the target: the rollout's mean entropy ('batch'), each 'sample''s, each "
-        "'token''s, or nothing: the gate is always open ('none').",
+        "'token''s, or nothing: the gate is always open ('none'). Unset: 'batch', or with hold_entropy and no method "
+        "named 'none'.",
     )
     stare_target_entropy: float = option(
         0.3,

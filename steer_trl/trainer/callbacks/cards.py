@@ -1,25 +1,25 @@
-"""A card in every folder that is saved: TRL's own, completed by `hub/card.py` with what the trainer knows."""
+"""A card in every folder that is saved: `hub/card.py` writes what the trainer knows."""
 
 import logging
+import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from accelerate.utils import is_peft_model
-from huggingface_hub import ModelCard
+from huggingface_hub import try_to_load_from_cache
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id
 from transformers import TrainerState
 from trl.trainer.utils import get_config_model_id
 
 from steer_trl.callbacks.run_log import description
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.hub.card import PICTURE, REPORT, Run, complete_card, draw_entropy, entropy_curve
-from steer_trl.hub.push import Pushes
+from steer_trl.hub.card import PICTURE, REPORT, Run, draw_entropy, entropy_curve, make_card
 from steer_trl.hub.results import CARD, datasets_on_hub
 from steer_trl.shaping import Shaper
 from steer_trl.system import program, write_whole
-from steer_trl.trainer.checks.preflight import is_hub_name
 from steer_trl.trainer.trl import GRPOTrainer
 from steer_trl.validation import listed
 
@@ -34,13 +34,9 @@ class ModelCards:
     """
 
     def __init__(
-        self,
-        trainer: GRPOTrainer,
-        shapers: Mapping[str, Shaper],
-        benchmarks: BenchmarkEvaluation | None,
-        pushes: Pushes,
+        self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], benchmarks: BenchmarkEvaluation | None
     ) -> None:
-        self._trainer, self._shapers, self._benchmarks, self._pushes = trainer, shapers, benchmarks, pushes
+        self._trainer, self._shapers, self._benchmarks = trainer, shapers, benchmarks
         self._said: dict[str, Any] = {}
         self.recipe: dict[str, Any] = {}
 
@@ -57,7 +53,8 @@ class ModelCards:
     def write(self, folder: Path) -> None:
         """Write the card, and the picture of the entropy, to `folder`; not while a push still reads that."""
         trainer = self._trainer
-        is_read = folder == Path(trainer.args.output_dir) and self._pushes.are_running()
+        push = getattr(trainer, "push_in_progress", None)  # which Transformers sets where it pushes
+        is_read = folder == Path(trainer.args.output_dir) and push is not None and not push.is_done()
         if not trainer.is_world_process_zero() or (is_read and not trainer.args.hub_always_push):
             return
         folder.mkdir(parents=True, exist_ok=True)
@@ -65,31 +62,20 @@ class ModelCards:
             run = self._run()
             has_picture = draw_entropy(entropy_curve(run.log), folder / PICTURE)
             has_report = (folder / REPORT).exists()  # where a user has put one: it holds prompts and completions
-            write_whole(folder / CARD, complete_card(self._draft(run), run, has_picture, has_report).save)
+            write_whole(folder / CARD, make_card(run, has_picture, has_report).save)
         except Exception:  # a card must not cost a checkpoint
             logger.warning("The model card of %s could not be written, all else is.", folder, exc_info=True)
 
-    def _draft(self, run: Run) -> ModelCard:
-        """TRL's card. It writes it to `output_dir`, which a push may be reading; so not to ours."""
-        args, output_dir = self._trainer.args, self._trainer.args.output_dir
-        name = (args.hub_model_id or Path(output_dir).absolute().name).split("/")[-1]
-        said = {"model_name": name, "dataset_name": run.datasets[0] if len(run.datasets) == 1 else None} | self._said
-        with TemporaryDirectory() as folder:
-            args.output_dir = folder
-            try:
-                GRPOTrainer.create_model_card(self._trainer, **said)
-            finally:
-                args.output_dir = output_dir
-            draft = ModelCard.load(Path(folder, CARD), ignore_metadata_errors=True)
-        ours = ["generated_from_trainer", *self._trainer.tags, *listed(self._said.get("tags", ()))]
-        draft.data.tags = list(dict.fromkeys([*ours, *sorted(draft.data.tags)]))  # TRL's are in no order
-        return draft
-
     def _run(self) -> Run:
-        trainer = self._trainer
+        trainer, args = self._trainer, self._trainer.args
         (base_model, is_on_hub), datasets = self.base_model, self._said.get("dataset_name")
+        name = args.hub_model_id or Path(args.output_dir).absolute().name
+        tags = ["generated_from_trainer", *trainer.tags, *listed(self._said.get("tags", ()))]
         return Run(
-            args=trainer.args,
+            args=args,
+            name=self._said.get("model_name") or name.split("/")[-1],
+            tags=list(dict.fromkeys(tags)),
+            repository=trainer.hub_model_id,
             base_model=base_model,
             base_is_on_hub=is_on_hub,
             is_adapter=is_peft_model(trainer.model),
@@ -109,9 +95,20 @@ class ModelCards:
     def base_model(self) -> tuple[str | None, bool]:
         """The model that the run began from, and whether it is a name on the Hub: a run can make a folder of it."""
         name = get_config_model_id(self._trainer.model.config) or None
-        return name, name is not None and is_hub_name(name)
+        return name, name is not None and _is_on_hub(name)
 
     def _step_of_weights(self) -> int:
         state = self._trainer.state
         best = state.best_global_step if self._trainer.args.load_best_model_at_end else None
         return state.global_step if self._trainer.is_in_train or not best else best
+
+
+def _is_on_hub(model: str) -> bool:
+    """Whether `model` names a model on the Hub, rather than a folder that is on this machine or was."""
+    try:
+        validate_repo_id(model)
+    except HFValidationError:
+        return False
+    if os.path.isdir(model):
+        return False
+    return not os.path.isdir(os.path.dirname(model)) or try_to_load_from_cache(model, "config.json") is not None

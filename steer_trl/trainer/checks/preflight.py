@@ -1,32 +1,25 @@
 """What can be found wrong with a trainer's arguments before a model is loaded."""
 
 import inspect
-import os
-from pathlib import Path
+import logging
+import math
 from typing import Any
 
 from datasets import Dataset, IterableDataset
-from huggingface_hub import HfApi, try_to_load_from_cache
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HFValidationError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
-from huggingface_hub.utils import validate_repo_id
-from safetensors import SafetensorError, safe_open
 from torch import nn
 from trl.trainer.utils import get_callable_name, get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.exceptions import InvalidTypeError, NotThereError
+from steer_trl.exceptions import InvalidTypeError
 from steer_trl.rewards import MathReward
+from steer_trl.shaping.hold import first_rollouts
 from steer_trl.trainer.checks.prompts import prompt_complaints
 from steer_trl.validation import refuse
 
+logger = logging.getLogger(__name__)
+
 # What TRL passes to every reward function besides the columns of the data set, and where there are environments.
 ALWAYS = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
-CONFIGS = ("config.json", "adapter_config.json")
 REWARD_ARGUMENTS = ALWAYS | {"environments"}
 
 
@@ -38,13 +31,13 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> None:
             f"args must be a SteerGRPOConfig, which names the method, got a {type(args).__name__}. It takes "
             "every argument of GRPOConfig."
         )
-    check_model_path(arguments["model"])
-    revision = ((args and args.model_init_kwargs) or {}).get("revision")
     if args is not None and args.dynamic_sampling != "none":
         refuse(sampling_complaints(arguments, args), "SteerGRPOTrainer")
+    if args is not None and args.hold_entropy is not None and args.hold_entropy_unit == "initial":
+        _remark_short(arguments.get("train_dataset"), args)
     complaints = _reward_complaints(arguments.get("reward_funcs"))
     if arguments.get("environment_factory") is not None or arguments.get("rollout_func") is not None:
-        refuse(complaints or model_complaints("model", arguments["model"], revision), "SteerGRPOTrainer")
+        refuse(complaints, "SteerGRPOTrainer")
         return  # these may bring prompts and columns of their own
     complaints += _dataset_complaints("train_dataset", arguments.get("train_dataset"), arguments.get("reward_funcs"))
     complaints += _size_complaints(arguments.get("train_dataset"), args)
@@ -53,50 +46,8 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> None:
     for name, dataset in named.items():
         label = f"eval_dataset[{name!r}]" if name else "eval_dataset"
         complaints += _dataset_complaints(label, dataset, arguments.get("reward_funcs"))
-    refuse(complaints or model_complaints("model", arguments["model"], revision), "SteerGRPOTrainer")
+    refuse(complaints, "SteerGRPOTrainer")
     refuse(prompt_complaints(arguments, args), "SteerGRPOTrainer")
-
-
-def model_complaints(field: str, model: Any, revision: str | None = None) -> list[str]:
-    """Complain about a model whose files are damaged, or which is neither here nor on the Hub, before it is loaded.
-
-    The Hub is asked once, and only for a model that is not in its cache: loading would ask it for a minute.
-    """
-    if not isinstance(model, str):
-        return []
-    if os.path.isdir(model):
-        return [complaint for path in sorted(Path(model).glob("*.safetensors")) for complaint in _damage(field, path)]
-    if any(isinstance(try_to_load_from_cache(model, name, revision=revision), str) for name in CONFIGS):
-        return []
-    try:
-        HfApi().model_info(model, revision=revision, timeout=20)
-    except GatedRepoError:
-        return [f"{field}={model!r} is a gated model: ask for access on its page, then log in with hf auth login."]
-    except RevisionNotFoundError:
-        return [f"{field}={model!r}: the Hub has no revision {revision!r} of it. Correct it, or leave it unset."]
-    except RepositoryNotFoundError:
-        return [
-            f"{field}={model!r}: there is no such folder here, and no such model on the Hub, or it is private. Give "
-            "the folder of a saved model, or correct the name; for a private model log in with hf auth login."
-        ]
-    except Exception as error:  # there is no network, no answer, or none allowed: each is an error of its own kind
-        reason = " ".join(str(error).split()).rstrip(".")
-        return [
-            f"{field}={model!r}: there is no such folder here, and the Hub, which may have it, cannot be reached: "
-            f"{reason}. Give the folder of a saved model, or connect (HF_HUB_OFFLINE must not be set)."
-        ]
-    return []
-
-
-def _damage(field: str, path: Path) -> list[str]:
-    try:
-        with safe_open(path, "pt"):
-            return []
-    except (OSError, SafetensorError) as error:
-        return [
-            f"{field}={str(path.parent)!r} cannot be loaded: {path.name} is damaged ({error}). Save, copy or download "
-            "it again."
-        ]
 
 
 def sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig) -> list[str]:
@@ -123,38 +74,6 @@ def sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig) -> lis
             "ends with its attempt, and chosen completions would be shown environments of others. Use 'mask'."
         )
     return complaints
-
-
-def check_model_path(model: Any) -> None:
-    """Raise `FileNotFoundError` if `model` is a string that is neither a folder nor a possible Hub name.
-
-    A name such as `runs/model` could be either. Where a folder `runs` lies here and the Hub's cache has no such model,
-    it is taken for a path.
-    """
-    if not isinstance(model, str) or os.path.isdir(model):
-        return
-    try:
-        validate_repo_id(model)
-    except HFValidationError as error:
-        raise NotThereError(
-            "model must be the folder of a saved model or a name on the Hub such as 'Qwen/Qwen2.5-Math-1.5B', got "
-            f"{model!r}: there is no such folder, and it cannot be a name on the Hub."
-        ) from error
-    parent = os.path.dirname(model)
-    if parent and os.path.isdir(parent) and try_to_load_from_cache(model, "config.json") is None:
-        raise NotThereError(
-            f"model={model!r}: there is a folder {parent!r} here, but no such folder in it. Give the "
-            f"folder of a saved model; if the Hub's {model!r} is meant, download it first: hf download {model}"
-        )
-
-
-def is_hub_name(model: str) -> bool:
-    """Whether `model` names a model on the Hub rather than a folder of this machine."""
-    try:
-        check_model_path(model)
-    except FileNotFoundError:
-        return False
-    return not os.path.isdir(model)
 
 
 def _dataset_complaints(label: str, dataset: Any, reward_funcs: Any) -> list[str]:
@@ -186,6 +105,23 @@ def _size_complaints(dataset: Any, args: SteerGRPOConfig | None) -> list[str]:
         f"(generation_batch_size={args.generation_batch_size} over num_generations={args.num_generations}). Lower "
         "per_device_train_batch_size or steps_per_generation, or add rows."
     ]
+
+
+def _remark_short(dataset: Any, args: SteerGRPOConfig) -> None:
+    """State that a run is over before its level is known, where its length is."""
+    if args.max_steps > 0:
+        micro_batches = args.max_steps * args.gradient_accumulation_steps
+        rollouts = -(-micro_batches // (args.steps_per_generation * args.num_iterations))
+    elif isinstance(dataset, Dataset):
+        rollouts = math.ceil(args.num_train_epochs * (len(dataset) // args.groups_per_rollout))
+    else:
+        return
+    if rollouts < (needed := first_rollouts(args)):
+        logger.warning(
+            "hold_entropy=%g holds nothing in this run: its level is relative to the mean entropy of the first %d "
+            "rollouts, and the run has %d. Train for longer, or give the level in nats (hold_entropy_unit='nats').",
+            *(args.hold_entropy, needed, rollouts),
+        )
 
 
 def _gold_complaints(label: str, dataset: Dataset | IterableDataset, reward_funcs: Any) -> list[str]:

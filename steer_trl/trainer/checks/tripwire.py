@@ -2,7 +2,8 @@
 
 A TRL that is newer, or that somebody has patched, could read them too early, or make its log-probabilities by another
 function than the one that we override. It would train plain GRPO, and nobody would notice. So the first loss is given
-inputs that note when their advantages are read. Later ones are a plain dictionary again.
+inputs that note when their advantages are read. Later ones are a plain dictionary again. A subclass or a patch could
+go around the hook in which all of this happens, so the first optimizer step must have passed it.
 """
 
 from collections.abc import Iterator
@@ -61,6 +62,15 @@ def check_score(entropies: Any) -> None:
     """
     if entropies is None:
         _refuse(f"{FUNCTION} returned no entropies")
+
+
+def refuse_bypass(hook: str) -> NoReturn:
+    """Refuse a trainer whose first optimizer step was made around `hook`, in which methods act.
+
+    Raises:
+        `RuntimeError`: always.
+    """
+    _refuse(f"its first step did not pass SteerGRPOTrainer.{hook} (a subclass that overrides it must call super)")
 
 
 def _refuse(what: str) -> NoReturn:

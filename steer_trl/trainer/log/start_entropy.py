@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from steer_trl.options.base import ShapingConfig
-from steer_trl.shaping.hold import ENOUGH_GROUPS, FIRST_ROLLOUTS
+from steer_trl.shaping.hold import first_rollouts
 from steer_trl.validation import from_state, is_within
 
 
@@ -21,7 +21,7 @@ class StartEntropy:
     """
 
     def __init__(self, args: ShapingConfig) -> None:
-        self.rollouts = max(FIRST_ROLLOUTS, -(-ENOUGH_GROUPS // max(args.groups_per_rollout, 1)))
+        self.rollouts = first_rollouts(args)
         self._entropies: list[float] = []
 
     @property

@@ -69,9 +69,12 @@ class PromptStream:
         """Do not draw these rows again: their prompts are solved."""
         self.solved |= {number: self._identity(number) for number in numbers}
 
-    def row(self, number: int) -> dict[str, Any]:
-        """One row of the data set, by its number."""
-        return dict(self._sampler.data_source[number])  # type: ignore[index]  # TRL asks for its length only
+    def rows_of(self, numbers: list[int]) -> list[dict[str, Any]]:
+        """The rows with these numbers, each a dictionary of its own, as torch's data loader takes them."""
+        source: Any = self._sampler.data_source  # TRL asks for its length only
+        if hasattr(source, "__getitems__"):
+            return source.__getitems__(numbers)
+        return [dict(source[number]) for number in numbers]
 
     def state_dict(self) -> dict[str, Any]:
         """Where it is, in how many rows, and which of them are solved."""
@@ -90,7 +93,7 @@ class PromptStream:
             )
         self.passes, self.position = state["passes"], state["position"]
         self._orders, self._order = self._orders_of_passes(), (-1, [])
-        before = state.get("solved", {})  # not in checkpoints of earlier versions
+        before = state["solved"]
         self.solved = {number: prompt for number, prompt in before.items() if prompt == self._identity(number)}
         if others := len(before) - len(self.solved):
             logger.warning(
@@ -100,7 +103,9 @@ class PromptStream:
             )
 
     def _identity(self, number: int) -> str:
-        prompt = json.dumps(self.row(number)["prompt"], sort_keys=True, default=lambda part: type(part).__name__)
+        prompt = json.dumps(
+            self.rows_of([number])[0]["prompt"], sort_keys=True, default=lambda part: type(part).__name__
+        )
         return hashlib.blake2b(prompt.encode(), digest_size=8).hexdigest()
 
     def _order_of_pass(self) -> list[int]:

@@ -19,7 +19,15 @@ from steer_trl.config import SteerGRPOConfig
 from steer_trl.exceptions import CannotContinueError
 from steer_trl.functional.informative import pass_rate
 from steer_trl.system import write_whole
-from steer_trl.trainer.sampling.completions import Completion, Group, exchanged, given_back, taken, written_tokens
+from steer_trl.trainer.sampling.completions import (
+    Completion,
+    Group,
+    exchanged,
+    given_back,
+    has_logprobs,
+    taken,
+    written_tokens,
+)
 from steer_trl.trainer.sampling.log import Judged, leave_out_empty, tell_sampling
 from steer_trl.trainer.sampling.prompts import PromptStream
 from steer_trl.trainer.sampling.select import (
@@ -31,7 +39,6 @@ from steer_trl.trainer.sampling.select import (
     correctness_column,
     judged,
 )
-from steer_trl.trainer.sampling.waiting import alike, fitting
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log, micro_batches_done, steps_per_rollout
 
 logger = logging.getLogger(__name__)
@@ -65,7 +72,7 @@ class Resampling(DynamicSampling):
         masked = found < len(groups) or any(completion["tool_mask"] for completion in completions)
         self._answer = lambda prompts, *_: given_back(self._trainer, prompts, own, hidden, masked)
         try:
-            yield [self._stream.row(completion["number"]) for completion in own]
+            yield self._stream.rows_of([completion["number"] for completion in own])
         finally:
             self._answer = self._chosen = None
         tell_sampling(self._trainer, Judged.merged(attempts) if attempts else None, chosen)
@@ -97,7 +104,9 @@ class Resampling(DynamicSampling):
         while len(groups) < wanted and len(attempts) < args.dynamic_sampling_max_attempts:
             own, verdict = self._attempt(write)
             attempts.append(verdict)
-            groups = alike(groups, own)
+            if groups and has_logprobs(groups[0]) != has_logprobs(own):  # of a checkpoint, under another engine
+                self._drop(groups, "only some have log-probabilities of the engine")
+                groups = []
             informative = verdict.chosen.nonzero().flatten().tolist()
             missing = max(wanted - len(groups) - len(informative), 0)
             others = (~verdict.chosen).nonzero().flatten().tolist()[:missing]
@@ -119,7 +128,7 @@ class Resampling(DynamicSampling):
             self._draw_all_again()
         numbers = self._stream.draw(args.dynamic_sampling_factor)
         own = self._share([number for number in numbers for _ in range(size)])
-        inputs = [self._stream.row(number) for number in own]
+        inputs = self._stream.rows_of(own)
 
         def take(prompts: list[Any], generate: Generate, score: Score) -> tuple[Any, ...]:
             generated = generate(prompts)
@@ -192,13 +201,23 @@ class Resampling(DynamicSampling):
 
     # A training, and its checkpoints.
 
+    @property
+    def _made_with(self) -> dict[str, Any]:
+        """What decides whether a group that waits can be trained on in a resumed run."""
+        trainer, reward = self._trainer, self._trainer.args.dynamic_sampling_reward
+        names = {"reward_funcs": trainer.reward_func_names, "dynamic_sampling_reward": reward}
+        return names | {"num_generations": trainer.num_generations, "use_vllm": trainer.use_vllm}
+
+    @staticmethod
+    def _drop(groups: list[Group], why: str) -> None:
+        logger.warning("The %d groups that waited for this rollout are dropped: %s.", len(groups), why)
+
     def read(self, sampler: Any) -> None:
         self._stream, self._waiting = PromptStream(sampler), []
 
     def save(self, folder: Path) -> None:
         if self._trainer.args.should_save:
-            names = self._trainer.reward_func_names
-            state = {"prompts": self._stream.state_dict(), "waiting": self._waiting, "reward_names": names}
+            state = {"prompts": self._stream.state_dict(), "waiting": self._waiting, "made_with": self._made_with}
             write_whole(folder / STATE_FILE, lambda path: torch.save(state, path))
 
     def load(self, folder: Path) -> None:
@@ -206,7 +225,10 @@ class Resampling(DynamicSampling):
         if path.exists():
             state = torch.load(path, weights_only=True)
             self._stream.load_state_dict(state["prompts"])
-            self._waiting = fitting(self._trainer, state["waiting"], state.get("reward_names"))
+            self._waiting = state["waiting"]
+            if self._waiting and state["made_with"] != self._made_with:
+                self._drop(self._waiting, f"made with {state['made_with']}, now {self._made_with}")
+                self._waiting = []
             if self._stream.solved and self._trainer.args.dynamic_sampling_solved_pass_rate is None:
                 text = "%d prompts that were solved are drawn again: dynamic_sampling_solved_pass_rate is not set now."
                 logger.warning(text, len(self._stream.solved))

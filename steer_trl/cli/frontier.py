@@ -1,0 +1,140 @@
+"""`steer-trl compare --frontier`: two models at the temperatures that serve them, as tables, JSON and a picture."""
+
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pandas import DataFrame
+
+from steer_trl.evaluation.comparison import Interval, explained
+from steer_trl.evaluation.frontier import Row, Sides, compare_at_equal_accuracy, compare_best, compare_with_fallback
+from steer_trl.evaluation.sweeps import read_sides
+from steer_trl.exceptions import InvalidValueError
+from steer_trl.system import write_whole
+from steer_trl.validation import did_you_mean
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+OWN = ("validation", "fallback", "picture")
+BEST, EQUAL, FALLBACK = "best temperature", "equal accuracy", "fallback"
+HEADS = {
+    BEST: "pass@k, each k at its best temperature, chosen on {chosen}; the mean over k is F",
+    EQUAL: "pass@{k} with B as accurate as A: `reached` of B's runs are; the others stand at their nearest",
+    FALLBACK: "pass@{k} with some of the tries the other model's, at the best temperatures, chosen on {chosen}",
+}
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add what the frontier takes."""
+    about = "compare sweeps (steer-trl eval --temperatures): pass@k at the best temperature, and at equal accuracy"
+    parser.add_argument("--frontier", action="store_true", help=about)
+    parser.add_argument("--validation", metavar="BENCHMARK", help="its problems choose the temperatures")
+    about = "another model, or one of each start: 2, 4 or 8 of 16 tries go to it"
+    parser.add_argument("--fallback", nargs="+", metavar="FOLDER", help=about)
+    about = "draw accuracy against pass@k into this .png, .svg or .pdf"
+    parser.add_argument("--picture", type=Path, metavar="FILE", help=about)
+
+
+def complaints(given: Namespace) -> list[str]:
+    """Complain about what does not go together, before anything is read."""
+    if not given.frontier:
+        return [f"{name} needs --frontier." for name in OWN if getattr(given, name) is not None]
+    found = [
+        f"{name} cannot be combined with --frontier, which compares all temperatures. Leave it out."
+        for name in ("sampling_a", "sampling_b")
+        if getattr(given, name) is not None
+    ]
+    if given.picture is not None and given.picture.suffix not in (".png", ".svg", ".pdf"):
+        found.append(f"picture must end in .png, .svg or .pdf, got {str(given.picture)!r}.")
+    if given.picture is not None and find_spec("matplotlib") is None:
+        found.append("picture needs matplotlib, which is not installed here: pip install 'steer_trl[plots]'.")
+    return found
+
+
+def compare(given: Namespace, paths: tuple[list[str], list[str]]) -> None:
+    """Read both sides, print the tables of every benchmark, and write what was asked for."""
+    benchmarks = read_sides(*paths, given.fallback or (), given.paired)
+    chosen = given.validation
+    if chosen is not None and (chosen not in benchmarks or len(benchmarks) < 2):
+        raise InvalidValueError(
+            f"validation must be one of several benchmarks, got {chosen!r}.{did_you_mean(chosen, benchmarks)} "
+            f"There are {', '.join(map(repr, benchmarks))}."
+        )
+    validation = benchmarks.pop(chosen) if chosen is not None else None
+    entries: list[dict[str, Any]] = []
+    for name, sides in benchmarks.items():
+        k = sides.a.tries[-1]
+        tables = {BEST: compare_best(sides, validation), EQUAL: compare_at_equal_accuracy(sides, k)}
+        if sides.fallback_a:
+            tables[FALLBACK] = compare_with_fallback(sides, k, validation)
+        for table, rows in tables.items():
+            head = HEADS[table].format(k=k, chosen=chosen or "the other half of the problems")
+            print(f"{name}: {head}\n{_text(rows, sides.paired)}\n")  # noqa: T201
+            entries += [{"benchmark": name, "table": table} | _entry(row) for row in rows]
+        several = tables[BEST][0].difference.seeds != (1, 1)
+        print(f"Per cent. {explained(several, sides.paired)}\n")  # noqa: T201
+    if given.json is not None:
+        text = json.dumps({"a": paths[0], "b": paths[1], "comparisons": entries}, indent=1)
+        _write(given.json, lambda partial: partial.write_text(text + "\n"))
+    if given.picture is not None:
+        names = [f"{side[0]}, ..." if len(side) > 1 else side[0] for side in paths]
+        figure = picture(benchmarks, (f"A: {names[0]}", f"B: {names[1]}"))
+        _write(given.picture, lambda partial: figure.savefig(partial, format=given.picture.suffix[1:], dpi=150))
+
+
+def picture(benchmarks: Mapping[str, Sides], labels: tuple[str, str]) -> "Figure":
+    """Draw accuracy against pass@k of the most tries, a panel a benchmark: a curve a side, a point a temperature.
+
+    Points are means over problems and runs.
+    """
+    from matplotlib.figure import Figure  # not pyplot: the choice of a back end stays the user's
+
+    figure = Figure(figsize=(5.2 * len(benchmarks), 4.2), layout="constrained")
+    axes = figure.subplots(1, len(benchmarks), squeeze=False)[0]
+    for axis, (name, sides) in zip(axes, benchmarks.items(), strict=True):
+        k = sides.a.tries[-1]
+        for sweep, label in zip((sides.a, sides.b), labels, strict=True):
+            accuracy, solved = (100 * sweep.solved(tries).mean((1, 2)) for tries in (1, k))
+            axis.plot(accuracy, solved, marker="o", label=label)
+            for temperature, *point in zip(sweep.temperatures, accuracy, solved, strict=True):
+                axis.annotate(f"{temperature:g}", point, textcoords="offset points", xytext=(5, 4), fontsize="x-small")
+        axis.set(title=name, xlabel="accuracy of one try, %", ylabel=f"pass@{k}, %")
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize="small", title="a point a temperature", title_fontsize="small")
+    return figure
+
+
+def _text(rows: Sequence[Row], paired: bool) -> str:
+    return DataFrame([_cells(row, paired) for row in rows]).fillna("").to_string(index=False)
+
+
+def _cells(row: Row, paired: bool) -> dict[str, str]:
+    one = row.difference
+    cells = {name.replace("_", " "): str(value) for name, value in row.about.items()}
+    if "reached" in row.about:
+        accuracy, reached = f"{100 * row.about['accuracy_a']:.1f}", f"{row.about['reached']} of {one.seeds[1]}"
+        cells |= {"accuracy a": accuracy, "reached": reached}
+    cells |= {"A": f"{100 * one.a:.1f}", "B": f"{100 * one.b:.1f}"}
+    cells |= {"B - A": _points((one.low, one.high)), "B is": one.verdict}
+    alone = {"over runs": one.paired_by_seed if paired else one.welch, "over starts": one.over_starts}
+    return cells | {name: _points(interval) for name, interval in alone.items() if interval}
+
+
+def _points(interval: Interval) -> str:
+    low, high = (100 * end for end in interval)
+    return f"{(low + high) / 2:+.1f} ±{(high - low) / 2:.1f}"
+
+
+def _entry(row: Row) -> dict[str, Any]:
+    return row.about | asdict(row.difference) | {"verdict": row.difference.verdict}
+
+
+def _write(path: Path, save: Callable[[Path], Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, save)
+    print(f"Wrote {path}")  # noqa: T201

@@ -1,0 +1,159 @@
+"""Evaluations of runs at several temperatures, put together from folders and published files: two sides to compare.
+
+A run may be given in pieces: folders of one model, or files of one name. Of its samplings those count that differ from
+each other in the temperature only; where there are several such sets, the largest of side A's first run.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from steer_trl.evaluation.counts import counts_of
+from steer_trl.evaluation.folders import Counted, Evaluation, differing_settings, read_evaluations
+from steer_trl.evaluation.frontier import Sides, Sweep
+from steer_trl.exceptions import InvalidValueError
+from steer_trl.validation import is_within, refuse
+
+OF_THE_MODEL = ("model_name_or_path", "model_revision", "model_files", "step")
+VARIES = ("temperature", "seed")
+"""Settings of a sampling in which the points of a sweep differ."""
+Run = Mapping[float, Evaluation]
+"""The evaluations of a run by temperature, coldest first."""
+Way = tuple[tuple[str, str], ...]
+
+
+def read_sides(
+    a: Sequence[str], b: Sequence[str], fallback: Sequence[str] = (), paired: bool = False
+) -> dict[str, Sides]:
+    """Return what both sides have answered, by benchmark.
+
+    Args:
+        a, b: folders that `steer-trl eval` has written, or published files, of one run or of several.
+        fallback: the same of one other model, or of one for each start.
+        paired: whether the n-th runs belong together; published ones of the same starts and seeds are paired anyway.
+
+    Raises:
+        `ValueError`: they cannot be read, or not be compared.
+    """
+    given = [_runs_of(paths) for paths in (a, b, fallback)]
+    way = max(given[0][0], key=lambda way: len(given[0][0][way]), default=())
+    ours, theirs, others = ([run.get(way, {}) for run in side] for side in given)
+    refuse(_temperature_complaints([*ours, *theirs], 2) + _temperature_complaints(others, 1), "frontier")
+    first, *rest = (one for run in [*ours, *theirs, *others] for one in run.values())
+    refuse(_question_complaints(first, rest), "frontier")
+    of_a = {one.folder.resolve() for run in ours for one in run.values()}
+    twice = [one.folder for run in theirs for one in run.values() if one.folder.resolve() in of_a]
+    refuse([f"{one} is on both sides. Give two models." for one in twice[:1]], "frontier")
+    pairs = [[_start_and_seed(run) for run in side] for side in (ours, theirs)]
+    starts = None
+    if _are_the_same(*pairs):
+        ours, theirs = (sorted(side, key=_start_and_seed) for side in (ours, theirs))
+        paired, starts = True, [start for start, _ in sorted(pairs[0])]
+    elif paired and all(pair for side in pairs for pair in side):
+        raise InvalidValueError(f"paired runs must be of the same starts and seeds, got {pairs[0]} and {pairs[1]}.")
+    swept = [sweeps(side) for side in (ours, theirs)]
+    swept += [sweeps([_of_the_start(run, others) for run in side]) for side in (ours, theirs) if others]
+    return {
+        name: Sides(swept[0][name], swept[1][name], paired, starts, *(one[name] for one in swept[2:]))
+        for name in swept[0]
+    }
+
+
+def sweeps_in(evaluations: Iterable[Evaluation]) -> dict[Way, Run]:
+    """Return the evaluations of a run by how they were drawn, the temperature apart; greedy ones have no place.
+
+    Raises:
+        `ValueError`: two of the same temperature.
+    """
+    found: dict[Way, dict[float, Evaluation]] = {}
+    for one in evaluations:
+        sampling = one.settings.get("sampling", {})
+        temperature = sampling.get("temperature")
+        if is_within(temperature, "(0, inf)"):
+            way = tuple(sorted((key, repr(value)) for key, value in sampling.items() if key not in VARIES))
+            before = found.setdefault(way, {}).setdefault(temperature, one)
+            if before is not one:
+                raise InvalidValueError(
+                    f"{one.folder} and {before.folder} are of one run and both at temperature {temperature}. Give one."
+                )
+    return {way: dict(sorted(run.items())) for way, run in found.items()}
+
+
+def sweeps(runs: Sequence[Run]) -> dict[str, Sweep]:
+    """Return the counts of runs that have answered the same problems at the same temperatures, by benchmark."""
+    temperatures = tuple(runs[0])
+    counts = [[counts_of(run[temperature].values) for run in runs] for temperature in temperatures]
+    return {
+        name: Sweep(
+            temperatures,
+            np.array([[_in_order(one[name]) for one in at_temperature] for at_temperature in counts]),
+            first["samples"],
+        )
+        for name, first in counts[0][0].items()
+    }
+
+
+def _in_order(counts: Mapping[str, Any]) -> list[int]:
+    return [count for _, count in sorted(zip(counts["ids"], counts["correct"], strict=True))]
+
+
+def _runs_of(paths: Sequence[str]) -> list[dict[Way, Run]]:
+    """The runs of a side, each of one or several paths, in the order in which they are given."""
+    pieces: dict[Any, list[Evaluation]] = {}
+    for path in paths:
+        for one in read_evaluations(path).values():
+            of_the_model = repr([one.settings.get(name) for name in OF_THE_MODEL])
+            identity = one.folder.name if isinstance(one, Counted) else of_the_model
+            pieces.setdefault(identity, []).append(one)
+    return [sweeps_in(evaluations) for evaluations in pieces.values()]
+
+
+def _start_and_seed(run: Run) -> tuple[Any, ...]:
+    """Those of a published run; of others nothing is known."""
+    one = next(iter(run.values()))
+    return one.run or () if isinstance(one, Counted) else ()
+
+
+def _are_the_same(a: Sequence[tuple[Any, ...]], b: Sequence[tuple[Any, ...]]) -> bool:
+    return len(a) == len(b) == len(set(a)) > 1 and set(a) == set(b)
+
+
+def _of_the_start(run: Run, others: Sequence[Run]) -> Run:
+    """The fallback of a run: the only one, or that of its start."""
+    start = _start_and_seed(run)[:1]
+    found = (
+        others if len(others) == 1 else [other for other in others if start and _start_and_seed(other)[:1] == start]
+    )
+    if len(found) != 1:
+        raise InvalidValueError(
+            f"fallback must be one model, or one of each start, got {len(found)} of {len(others)} for "
+            f"{next(iter(run.values())).folder}. Give published files of the starts, or one model."
+        )
+    return found[0]
+
+
+def _temperature_complaints(runs: Sequence[Run], least: int) -> list[str]:
+    lists = [list(run) for run in runs]
+    wrong = next((found for found in lists if found != lists[0] or len(found) < least), None)
+    if wrong is None:
+        return []
+    return [
+        f"every run must have been sampled at the same temperatures, {least} or more, got {lists[0]} and {wrong}. "
+        "steer-trl eval --temperatures .25 .5 .75 1 1.25 draws them."
+    ]
+
+
+def _question_complaints(first: Evaluation, rest: Sequence[Evaluation]) -> list[str]:
+    different = [one for one in differing_settings([first], rest) if not one.startswith("sampling.temperature:")]
+    if different:
+        return [f"they were evaluated in other ways ({one}). Evaluate them alike." for one in different]
+    return [
+        f"{first.folder} and {one.folder} must have answered the same problems, as often."
+        for one in rest
+        if _asked(one) != _asked(first)
+    ]
+
+
+def _asked(evaluation: Evaluation) -> dict[str, tuple[int, list[str]]]:
+    return {name: (counts["samples"], sorted(counts["ids"])) for name, counts in counts_of(evaluation.values).items()}

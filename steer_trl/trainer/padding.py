@@ -1,0 +1,207 @@
+"""No padding is computed. TRL pads each micro-batch to the longest prompt and the longest completion of its rollout.
+
+    forward   a pass is given only the columns in which one of its rows has a token, and its outputs are put back; a
+              pass in chunks (the score of a rollout) takes rows of like length together
+    ordered   the completions of an optimizer step are dealt to its micro-batches by length, the longest first, so
+              that a step that does not fit into memory fails at once
+
+The update is TRL's but for the rounding of floating-point numbers. Completions are ordered where the loss does not
+depend on how a step is split: not with the loss `"bnpo"`, `top_entropy_quantile`, an entropy bonus, a router's
+auxiliary loss, images, or a method whose `shaping_scope` is `"micro_batch"`.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from steer_trl.options.trl import LOSSES
+from steer_trl.trainer.inputs import loss_mask
+from steer_trl.trainer.trl import (
+    FORWARD_ARGUMENTS,
+    GRPOTrainer,
+    continue_rollout,
+    means_of_tokens,
+    micro_batches_done,
+    micro_batches_of_rollout,
+    weigh_last,
+)
+
+logger = logging.getLogger(__name__)
+
+PER_TOKEN = {"token_type_ids", "mm_token_type_ids"}
+OF_IMAGES = {
+    *("pixel_values", "pixel_attention_mask", "image_grid_thw", "image_sizes", "image_position_ids"),
+    *("num_images", "num_tiles", "spatial_shapes"),
+}
+FLAGS = {"compute_entropy", "compute_aux_loss"}
+COMPILED_MULTIPLE = 64
+"""Columns of a compiled model are a multiple of this, so that few shapes are compiled."""
+
+ForwardPass = Callable[..., tuple[Any, ...]]
+"""TRL's forward pass: arguments as TRL's; log-probabilities, entropies `[B, T]`, and whatever else it returns."""
+
+
+class Padding:
+    """What a trainer knows of the padding of its rollouts."""
+
+    def __init__(self, trainer: GRPOTrainer, is_skipped: bool) -> None:
+        self._trainer, self._is_skipped = trainer, is_skipped
+        self._ordered: list[dict[str, Any]] | None = None
+        self._shares: list[float] = []
+
+    @cached_property
+    def _cuts_left(self) -> bool:
+        """Whether columns before the first token may go: not with learned positions or chunks of attention."""
+        text = self._trainer.model.config.get_text_config()
+        return bool(getattr(text, "rope_parameters", None)) and not getattr(text, "attention_chunk_size", None)
+
+    @cached_property
+    def _multiple(self) -> int:
+        return self._trainer.pad_to_multiple_of or (COMPILED_MULTIPLE if self._trainer.is_compiled else 1)
+
+    @cached_property
+    def _count(self) -> int:
+        """Micro-batches of a rollout in an optimizer step."""
+        return min(self._trainer.args.gradient_accumulation_steps, self._trainer.args.steps_per_generation)
+
+    @cached_property
+    def _orders(self) -> bool:
+        """Whether the loss is the same however an optimizer step is split."""
+        args, shapers = self._trainer.args, self._trainer.shapers
+        accumulation, per_rollout = args.gradient_accumulation_steps, args.steps_per_generation
+        depends_on_the_split = (
+            LOSSES[args.loss_type].averages_over == "micro-batch tokens"
+            or args.top_entropy_quantile < 1
+            or args.entropy_coef != 0
+            or args.use_adaptive_entropy
+            or any(shaper.answers("entropy_coef", args) for shaper in shapers.values())
+            or self._trainer.aux_loss_enabled
+            or (bool(shapers) and args.shaping_scope == "micro_batch")
+            or (per_rollout % accumulation != 0 and accumulation % per_rollout != 0)
+        )
+        return self._skips(set()) and not depends_on_the_split
+
+    def _skips(self, given: set[str]) -> bool:
+        """Whether columns can be cut from the inputs that are `given`; if not, that is stated once."""
+        if self._is_skipped:
+            rope = getattr(self._trainer.model.config.get_text_config(), "rope_parameters", None) or {}
+            kinds = {one.get("rope_type") for one in (rope, *rope.values()) if isinstance(one, dict)}
+            reasons = [f"this model's positions ({kind}) depend on it" for kind in kinds & {"dynamic", "longrope"}]
+            reasons += [f"it is not known how to cut {name}" for name in sorted(given - OF_IMAGES - PER_TOKEN)]
+            if reasons:
+                self._is_skipped = False
+                logger.warning("skip_padding: padding stays, since %s.", " and ".join(reasons))
+        return self._is_skipped
+
+    # A forward pass.
+
+    def forward(
+        self,
+        forward_pass: ForwardPass,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        **inputs: Any,
+    ) -> tuple[Any, ...]:
+        """Return what `forward_pass` does, whose outputs of two dimensions are per token `[B, T]`; 0 at padding."""
+        given = {name for name, value in inputs.items() if value is not None} - FLAGS
+        if not self._skips(given):
+            return forward_pass(model, input_ids, attention_mask, logits_to_keep, batch_size, **inputs)
+        size, whole = len(input_ids), None
+        order = torch.arange(size, device=input_ids.device)
+        if given & OF_IMAGES:  # TRL finds the images of a chunk's rows
+            chunks, whole = order.split(size), batch_size
+        else:
+            if batch_size is not None and batch_size < size:
+                order = attention_mask.sum(1).argsort(descending=True, stable=True)
+            chunks = order.split(batch_size or size)
+        parts = []
+        for rows in chunks:
+            columns, kept = self._columns(attention_mask[rows], logits_to_keep)
+            cut = {name: inputs[name][rows][:, columns] for name in PER_TOKEN & given}
+            out = forward_pass(
+                model, input_ids[rows][:, columns], attention_mask[rows][:, columns], kept, whole, **inputs | cut
+            )
+            parts.append([_widened(x, logits_to_keep) for x in out])
+        return tuple(_joined(list(of_parts), order) for of_parts in zip(*parts, strict=True))
+
+    def _columns(self, mask: Tensor, logits_to_keep: int) -> tuple[slice, int]:
+        """The columns with a token of some row, and how many of them are of completions: one at least."""
+        width, prompt = mask.size(1), mask.size(1) - logits_to_keep
+        used = mask.any(0).nonzero().flatten()
+        first = int(used[0]) if self._cuts_left and len(used) else 0
+        last = int(used[-1]) if len(used) else width - 1
+        of_prompt = min(self._rounded(prompt - min(first, prompt - 1)), prompt)
+        kept = min(self._rounded(max(last + 1 - prompt, 1)), logits_to_keep)
+        return slice(prompt - of_prompt, prompt + kept), kept
+
+    def _rounded(self, length: int) -> int:
+        return -(-length // self._multiple) * self._multiple
+
+    # A rollout.
+
+    def ordered(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Order a rollout that TRL has just split, and return the micro-batch to train on in the place of `inputs`.
+
+        An ordered rollout, from a checkpoint too, stays as it is. Collective for a new one.
+        """
+        trainer = self._trainer
+        if not (self._orders and trainer.model.training):
+            return inputs
+        rollout = micro_batches_of_rollout(trainer)
+        if rollout is not self._ordered:
+            steps = [rollout[i : i + self._count] for i in range(0, len(rollout), self._count)]
+            rollout = self._ordered = [one for step in steps for one in _by_length(step)]
+            continue_rollout(trainer, micro_batches_done(trainer), rollout)
+            tokens = torch.stack([loss_mask(one).sum() for one in rollout])
+            self._shares = list(_shares(trainer.accelerator.reduce(tokens, reduction="sum").split(self._count)))
+        return rollout[micro_batches_done(trainer) % len(rollout)]
+
+    def loss_logged(self) -> None:
+        """Weigh what TRL has just logged of an ordered micro-batch, so that its log has the mean over the tokens."""
+        if self._orders and self._trainer.model.training:
+            share = self._shares[micro_batches_done(self._trainer) % len(self._shares)]
+            weigh_last(self._trainer, means_of_tokens(self._trainer), share)
+
+
+def _widened(output: Tensor | None, width: int) -> Tensor | None:
+    return output if output is None or output.dim() != 2 else pad(output, (0, width - output.size(1)))
+
+
+def _joined(parts: list[Tensor | None], order: Tensor) -> Tensor | None:
+    """An output of the whole pass, from that of its chunks: rows where they were, or TRL's mean of a scalar."""
+    found = [part for part in parts if part is not None]
+    if len(found) < 2:
+        return parts[0]
+    return torch.cat(found)[order.argsort()] if found[0].dim() == 2 else torch.stack(found).mean()
+
+
+def _by_length(step: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The micro-batches of an optimizer step with its completions dealt anew, longest first; with images as it was."""
+    size = len(step[0]["completion_ids"])
+    if OF_IMAGES & step[0].keys() or any(len(one["completion_ids"]) != size for one in step):
+        return step
+    names = [name for name, x in step[0].items() if isinstance(x, Tensor) and x.dim() and len(x) == size]
+    rows = {name: torch.cat([micro_batch[name] for micro_batch in step]) for name in names}
+    order = rows["completion_mask"].sum(1).argsort(descending=True, stable=True).split(size)
+    return [
+        micro_batch | {name: x[chosen] for name, x in rows.items()}
+        for micro_batch, chosen in zip(step, order, strict=True)
+    ]
+
+
+def _shares(steps: tuple[Tensor, ...]) -> Iterator[float]:
+    """How much each micro-batch counts in a mean over its step's that have tokens; 1 on average."""
+    for tokens in steps:
+        mean = tokens[tokens > 0].double().mean()
+        yield from (tokens / mean).nan_to_num(1.0).tolist()
+
+
+assert PER_TOKEN | OF_IMAGES <= FORWARD_ARGUMENTS
