@@ -103,7 +103,7 @@ MISTAKES = [
     ),
     *(
         ({"advantage_shaping": name, "importance_sampling_level": "sequence"}, "its tokens share one gradient")
-        for name in ("clip_cov", "fork_tokens", "quadrant")
+        for name in ("clip_cov", "fork_tokens")
     ),
     *(
         (

@@ -24,10 +24,8 @@ STRENGTHS = ((1.1, 0.9), (1.25, 0.8), (1.5, 0.67), (2.0, 0.5), (2.5, 0.4), (3.0,
 STRONG = strength(2.5, 0.4)
 QUADRANTS = {
     f"quadrant {quadrant}, {action}, {fraction:g}": {
-        "advantage_shaping": "quadrant",
-        "quadrant": quadrant,
-        "quadrant_action": action,
-        "quadrant_fraction": fraction,
+        "advantage_shaping": "quadrant.Quadrant",
+        "shaping_options": {"quadrant": quadrant, "action": action, "fraction": fraction},
         "epsilon_high": 0.2,
     }
     for quadrant in ("I", "II", "III", "IV")

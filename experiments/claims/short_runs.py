@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import re
+import sys
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -26,6 +27,7 @@ from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, is
 from steer_trl.evaluation import pass_at_k
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "examples/methods"))  # of arms.py
 STEPS, SUPERVISED_STEPS = 120, 650
 HELD_OUT, SAMPLES = 400, 16
 TASK: dict[str, Any] = {

@@ -30,7 +30,7 @@ def parser_of_runs(description: str | None) -> argparse.ArgumentParser:
 def find_task(name: str) -> Task:
     """Import a task, of experiments/tasks too, which the processes that are started can import then."""
     sys.path.insert(0, str(TASKS))
-    paths = [str(TASKS), str(EXPERIMENTS), os.environ.get("PYTHONPATH")]
+    paths = [str(TASKS), str(EXPERIMENTS), str(ROOT / "examples/methods"), os.environ.get("PYTHONPATH")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     task: Task = pkgutil.resolve_name(name)
     return task

@@ -1,4 +1,4 @@
-"""Settings that are gone, and what to use instead: the sentence that refuses each by name."""
+"""Settings and methods that are gone, and what to use instead: the sentence that refuses each by name."""
 
 from collections.abc import Collection
 
@@ -14,7 +14,27 @@ REMOVED = {
     "the level fall with hold_entropy_final.",
 }
 
+EXAMPLES = {
+    "rsi": "Rsi",
+    "ucpo": "Ucpo",
+    "entropic": "Entropic",
+    "clip_bounds": "ClipBounds",
+    "quadrant": "Quadrant",
+}
+"""Methods that are files in `examples/methods/` now, and their classes."""
+
+
+def of_example(name: str) -> str:
+    """Return how one of the `EXAMPLES` is used."""
+    return (
+        f"{name!r} is now examples/methods/{name}.py: use advantage_shaping='{name}.{EXAMPLES[name]}', with its "
+        "settings in shaping_options and PYTHONPATH=examples/methods (or where you copy it to) before the command."
+    )
+
 
 def hint(name: str, known: Collection[str]) -> str:
     """Return what to use in the place of a setting that is gone, or else which of the `known` ones it resembles."""
-    return f" It is gone. {REMOVED[name]}" if name in REMOVED else did_you_mean(name, known)
+    if name in REMOVED:
+        return f" It is gone. {REMOVED[name]}"
+    example = next((method for method in EXAMPLES if name == method or name.startswith(f"{method}_")), None)
+    return f" {of_example(example)}" if example else did_you_mean(name, known)

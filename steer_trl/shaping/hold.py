@@ -160,7 +160,6 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
         complaints.append(
             f"hold_entropy={args.hold_entropy!r} moves the strength of one method, and of those in "
             f"advantage_shaping={args.advantage_shaping!r} {len(able) or 'none'} can be moved. Use "
-            "advantage_shaping='repo_r', 'entropic', 'entropy_change', 'clip_bounds' or 'entropy_bonus', or 'stare' "
-            "with stare_gate='none'."
+            "advantage_shaping='repo_r', 'entropy_change' or 'entropy_bonus', or 'stare' with stare_gate='none'."
         )
     return complaints

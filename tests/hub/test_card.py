@@ -27,7 +27,7 @@ from steer_trl.hub.card import (
 from steer_trl.redact import public
 from steer_trl.shaping.methods import SETTINGS
 
-QUADRANT = {"quadrant", "quadrant_action", "quadrant_fraction"}
+CLIP_COV = {"clip_cov_fraction", "clip_cov_lower", "clip_cov_upper"}
 
 
 def config(**fields):
@@ -182,7 +182,7 @@ class TestSettings:
             ),
             ("psr", {"w_reinforce_positive", "correct_threshold"}),
             ("opo", set()),
-            (["position", "quadrant"], {"position_gamma", "position_slope"} | QUADRANT),
+            (["position", "clip_cov"], {"position_gamma", "position_slope"} | CLIP_COV),
         ],
     )
     def test_every_setting_that_a_method_reads_and_none_of_another(self, methods, expected):

@@ -95,10 +95,10 @@ class TestSeveralRollouts:
         class Drawing(SteerGRPOTrainer):
             def __init__(self, *args, **kwargs):
                 super().__init__(*args, **kwargs)
-                quadrant = self.shapers["quadrant"]
+                (quadrant,) = self.shapers.values()
                 weights, self.drawn = quadrant.weights, []
                 quadrant.weights = lambda batch, measure: self.drawn.append(batch.draws) or weights(batch, measure)
 
-        quadrant = {"advantage_shaping": "quadrant", "max_steps": 1}
+        quadrant = {"advantage_shaping": "quadrant.Quadrant", "max_steps": 1}
         rows = torch.cat([draws[:, 0] for draws in train(Drawing, **quadrant, **self.SIZES).drawn])
         assert len(rows) == 16 and len(set(rows.tolist())) == 16

@@ -344,7 +344,6 @@ UNDRAWN = (
     ),
     Key("clip_cov/dropped", "0 to 1", "share of tokens that Clip-Cov gave no gradient", estimator=MEAN),
     Key("kl_cov/held", "0 to 1", "share of tokens that KL-Cov pulls back", estimator=MEAN),
-    Key("quadrant/drawn", "0 to 1", "share of tokens masked or doubled", estimator=MEAN),
     Key("dcpo/clipped_low", "0 to 1", OF_DCPO, estimator=MEAN),
     Key("dcpo/clipped_high", "0 to 1", OF_DCPO, estimator=MEAN),
     Key("grpo_s/clipped_low", "0 to 1", OF_GRPO_S, estimator=MEAN),

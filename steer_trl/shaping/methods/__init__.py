@@ -6,12 +6,10 @@ A new one is entered here: its class in `SHAPERS`, and the class of its settings
 from dataclasses import dataclass
 
 from steer_trl.shaping.base import Shaper
-from steer_trl.shaping.methods.clip_bounds import ClipBounds, ClipBoundsOptions
 from steer_trl.shaping.methods.clip_cov import ClipCov, ClipCovOptions
 from steer_trl.shaping.methods.dcpo import Dcpo, DcpoOptions
 from steer_trl.shaping.methods.difficulty import FGrpo, FGrpoOptions, MaxRL, PassAtK, PassAtKOptions
 from steer_trl.shaping.methods.edge_grpo import EdgeGrpo, EdgeGrpoOptions
-from steer_trl.shaping.methods.entropic import Entropic, EntropicOptions
 from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantage, EntropyAdvantageOptions
 from steer_trl.shaping.methods.entropy_bonus import EntropyBonus, EntropyBonusOptions
 from steer_trl.shaping.methods.entropy_change import EntropyChange, EntropyChangeOptions
@@ -22,12 +20,9 @@ from steer_trl.shaping.methods.kl_cov import KlCov, KlCovOptions
 from steer_trl.shaping.methods.opo import Opo
 from steer_trl.shaping.methods.position import Position, PositionOptions
 from steer_trl.shaping.methods.ppl import Ppl, PplOptions
-from steer_trl.shaping.methods.quadrant import Quadrant, QuadrantOptions
 from steer_trl.shaping.methods.repo_r import RepoR, RepoROptions
-from steer_trl.shaping.methods.rsi import Rsi, RsiOptions
 from steer_trl.shaping.methods.stare import Stare, StareOptions
 from steer_trl.shaping.methods.steer import Steer, SteerOptions
-from steer_trl.shaping.methods.ucpo import Ucpo, UcpoOptions
 from steer_trl.shaping.methods.unlikelihood import Unlikelihood, UnlikelihoodOptions
 from steer_trl.shaping.methods.w_reinforce import Nsr, Psr, WReinforce, WReinforceOptions
 
@@ -35,14 +30,12 @@ SHAPERS: dict[str, type[Shaper]] = {
     "steer": Steer,
     "stare": Stare,
     "repo_r": RepoR,
-    "clip_bounds": ClipBounds,
     "clip_cov": ClipCov,
     "dcpo": Dcpo,
     "maxrl": MaxRL,
     "f_grpo": FGrpo,
     "pass_at_k": PassAtK,
     "edge_grpo": EdgeGrpo,
-    "entropic": Entropic,
     "entropy_advantage": EntropyAdvantage,
     "entropy_bonus": EntropyBonus,
     "entropy_change": EntropyChange,
@@ -53,9 +46,6 @@ SHAPERS: dict[str, type[Shaper]] = {
     "opo": Opo,
     "position": Position,
     "ppl": Ppl,
-    "quadrant": Quadrant,
-    "rsi": Rsi,
-    "ucpo": Ucpo,
     "unlikelihood": Unlikelihood,
     "w_reinforce": WReinforce,
     "psr": Psr,
@@ -68,13 +58,11 @@ class MethodOptions(
     SteerOptions,
     StareOptions,
     RepoROptions,
-    ClipBoundsOptions,
     ClipCovOptions,
     DcpoOptions,
     FGrpoOptions,
     PassAtKOptions,
     EdgeGrpoOptions,
-    EntropicOptions,
     EntropyAdvantageOptions,
     EntropyBonusOptions,
     EntropyChangeOptions,
@@ -84,9 +72,6 @@ class MethodOptions(
     KlCovOptions,
     PositionOptions,
     PplOptions,
-    QuadrantOptions,
-    RsiOptions,
-    UcpoOptions,
     UnlikelihoodOptions,
     WReinforceOptions,
 ):

@@ -21,9 +21,6 @@ from support.methods.batches import (
 )
 from support.methods.oracles import mean
 
-from steer_trl.randomness import uniform
-from steer_trl.shaping import TokenBatch
-
 
 @given(SEEDS, st.floats(0.0, 5.0), st.floats(1.01, 9.0))
 def test_the_entropy_advantage_never_turns_an_advantage(seed, alpha, kappa):
@@ -43,23 +40,6 @@ def test_fork_tokens_make_the_mean_over_tokens_one_over_the_uncertain(seed, frac
     assert chosen(ours != 0, batch) == set(uncertain)
     over_all = mean((ours * batch.logps)[place].item() for place in places)
     assert over_all == pytest.approx(mean(batch.logps[place].item() for place in uncertain), rel=1e-5)
-
-
-@pytest.mark.parametrize(("action", "weight"), [("mask", 0.0), ("double", 2.0)])
-@pytest.mark.parametrize("quadrant", ["I", "II", "III", "IV"])
-def test_quadrant(quadrant, action, weight):
-    rows = torch.arange(40)
-    q, draws = uniform(1, 0, rows, 1000).clamp(min=1e-3), uniform(2, 0, rows, 1000)
-    a = torch.tensor([1.0, -1.0, 0.0, 2.0]).repeat(10).unsqueeze(1)
-    # Doubling moves the current probabilities over the thresholds: those at rollout time count.
-    batch = TokenBatch(2 * q.log(), q.log(), q, q, a, torch.ones_like(q), 0.2, 0.2, draws)
-    members = (q > 0.8 if quadrant in ("I", "IV") else q < 0.2) & (a > 0 if quadrant in ("I", "II") else a < 0)
-    ours = weights(method("quadrant", quadrant=quadrant, quadrant_action=action), batch)
-    drawn, count = ours == weight, members.sum().item()
-    assert not (drawn & ~members).any() and (ours[~drawn] == 1).all()
-    assert abs(drawn.sum().item() - 0.1 * count) < 4 * math.sqrt(0.09 * count)
-    everything = method("quadrant", quadrant=quadrant, quadrant_action=action, quadrant_fraction=1.0)
-    assert torch.equal(weights(everything, batch) == weight, members)
 
 
 @given(SEEDS)

@@ -130,16 +130,6 @@ CASES = {
         lively={"repo_r_zeta": 0.5},
         wrong={"repo_r_zeta": [-1.1, math.nan, "0.1"], "repo_r_max_weight": [0.9, math.inf]},
     ),
-    "quadrant": Case(
-        neutral=[{"quadrant_fraction": 0.0}],
-        lively={"quadrant": "II", "quadrant_fraction": 0.5},
-        wrong={
-            "quadrant": ["V", None],
-            "quadrant_action": ["drop"],
-            "quadrant_fraction": [-0.1, 1.1, math.nan, "0.1"],
-        },
-        marks=["quadrant/drawn"],
-    ),
     "entropy_advantage": Case(
         neutral=[{"entropy_advantage_alpha": 0.0}],
         wrong={"entropy_advantage_alpha": [-0.1, math.inf], "entropy_advantage_kappa": [1.0, 0.5]},
@@ -245,34 +235,6 @@ CASES = {
 }
 
 
-def ucpo(group, size, tau=0.2):
-    likelihoods = [math.exp(mean(c.logps.values())) for c in group if c.reward > 0]
-    total = sum(1 / x for x in likelihoods)
-    result = []
-    for c in group:
-        share = 1 / math.exp(mean(c.logps.values())) / total if c.reward > 0 else None
-        result.append(c.advantage if share is None else c.advantage * (1 - tau + tau * len(likelihoods) * share))
-    return result
-
-
-CASES["ucpo"] = Case(
-    neutral=[{"ucpo_tau": 0.0}],
-    lively={"ucpo_tau": 1.0},
-    wrong={"ucpo_tau": [-0.1, 1.1, math.nan, "0.2"]},
-    oracles=[(ucpo, {})],
-    scored=8,
-    fetched=(0, 5),
-)
-
-
-def rsi(batch, low=0.1, high=3.0):
-    weights = {}
-    for i, t in batch.mask.bool().nonzero().tolist():
-        index = -batch.logps[i, t].item() / batch.entropies[i, t].item()
-        weights[i, t] = 1.0 if low <= index <= high else 0.0
-    return weights
-
-
 def maxrl(group, size):
     rate = mean(c.reward > 0 for c in group)
     return [((c.reward > 0) - rate) / rate if rate else 0 for c in group]
@@ -311,39 +273,6 @@ CASES["pass_at_k"] = Case(
     oracles=[(pass_at_k, {"pass_at_k": 2}), (unscaled_pass_at_3, {"pass_at_k": 3, "scale_rewards": "none"})],
     fetched=(0, 1),
     two_valued=True,
-)
-
-
-CASES["rsi"] = Case(
-    neutral=[{"rsi_low": 0.0, "rsi_high": math.inf}],
-    lively={"rsi_low": 0.7, "rsi_high": 1.2},
-    wrong={"rsi_low": [-0.1, 1.1, math.nan, "0.1"], "rsi_high": [0.9, math.nan]},
-    weights=[(rsi, {})],
-)
-
-
-def entropic(batch, strength=0.2):
-    sizes = {1: 1 - strength, -1: 1 + strength, 0: 1.0}
-    signs = {i: (row.item() > 0) - (row.item() < 0) for i, row in enumerate(batch.advantages)}
-    return {(i, t): sizes[signs[i]] for i, t in batch.mask.bool().nonzero().tolist()}
-
-
-CASES["entropic"] = Case(
-    neutral=[{"entropic_strength": 0.0}],
-    lively={"entropic_strength": 0.5},
-    wrong={"entropic_strength": [-1.1, 1.1, math.nan, "0.1"]},
-    weights=[(entropic, {})],
-)
-
-
-CASES["clip_bounds"] = Case(  # the oracle of its weights is a loss: tests/shaping/methods/test_clip_bounds.py
-    lively={"clip_bounds_epsilon_low": 1e-3, "clip_bounds_epsilon_high": 1e-3},
-    wrong={
-        "clip_bounds_epsilon_low": [0.0, 1.0, math.nan],
-        "clip_bounds_epsilon_high": [0.0, math.inf],
-        "clip_bounds_strength": [-3.1, 3.1, "1"],
-    },
-    needs=UNCLIPPED,
 )
 
 

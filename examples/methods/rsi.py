@@ -16,26 +16,24 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.base import ShapingConfig
 from steer_trl.options.conflicts import token_ratio_conflicts
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
+from steer_trl.validation import in_interval
 
 
 @dataclass
-class RsiOptions(ShapingConfig):
-    """Settings of `"rsi"`."""
+class Settings:
+    """`shaping_options`: the interval of the index; 0 and inf are everything."""
 
-    rsi_low: float = option(0.1, "Tokens whose surprisal is below this times the entropy are dropped.", "[0, 1]")
-    rsi_high: float = option(
-        3.0, "Tokens whose surprisal is above this times the entropy are dropped; inf for none.", "[1, inf]"
-    )
+    low: float = 0.1
+    high: float = 3.0
 
 
-class Rsi(Shaper[RsiOptions]):
+class Rsi(Shaper[ShapingConfig]):
     """Weights of 0 on tokens outside of an interval of relative surprisal."""
 
-    options = RsiOptions
     paper = Paper(
         "Which Tokens Matter? Adaptive Token Selection for RLVR with the Relative Surprisal Index",
         "Outongyi Lv and Yanzhao Zheng and Yuanwei Zhang and Zhenghao Huang and Xingjun Wang and Baohua Dong and "
@@ -44,15 +42,25 @@ class Rsi(Shaper[RsiOptions]):
         "2606.31575",
     )
 
+    def __init__(self, args: ShapingConfig) -> None:
+        super().__init__(args)
+        self.own = Settings(**args.shaping_options or {})
+
     @classmethod
-    def conflicts(cls, args: RsiOptions) -> list[str]:
+    def complaints(cls, args: ShapingConfig) -> list[str]:
+        """Refuse ends that leave 1 out."""
+        own = Settings(**args.shaping_options or {})
+        return in_interval("low", own.low, "[0, 1]") + in_interval("high", own.high, "[1, inf]")
+
+    @classmethod
+    def conflicts(cls, args: ShapingConfig) -> list[str]:
         """Refuse ratios of whole completions."""
-        return token_ratio_conflicts("rsi", args)
+        return token_ratio_conflicts("rsi.Rsi", args)
 
     @property
     def active(self) -> bool:
         """False where the interval is everything."""
-        return self.args.rsi_low > 0 or self.args.rsi_high < torch.inf
+        return self.own.low > 0 or self.own.high < torch.inf
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return 0 outside of the interval, 1 in it and where a number is not finite."""
@@ -61,5 +69,5 @@ class Rsi(Shaper[RsiOptions]):
     def _dropped(self, batch: TokenBatch) -> Bool[Tensor, "B T"]:
         surprisal, entropy = -batch.logps.float().clamp(max=0), batch.entropies.float()
         index = torch.where(entropy > 0, surprisal / entropy, 0.0)  # of a certain token, 0: its limit
-        outside = (index < self.args.rsi_low) | (index > self.args.rsi_high)
+        outside = (index < self.own.low) | (index > self.own.high)
         return outside & surprisal.isfinite() & entropy.isfinite()

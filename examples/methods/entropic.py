@@ -15,28 +15,22 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.conflicts import idle_conflicts
+from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
+from steer_trl.validation import in_interval
 
 
 @dataclass
-class EntropicOptions(ShapingConfig):
-    """Settings of `"entropic"`."""
+class Settings:
+    """`shaping_options`: s, which `hold_entropy` moves: leave it unset there."""
 
-    entropic_strength: float = option(
-        0.2,
-        "s: how much more bad completions count, and good ones less; below 0 the other way round. hold_entropy moves "
-        "it.",
-        "[-1, 1]",
-    )
+    strength: float = 0.2
 
 
-class Entropic(Shaper[EntropicOptions]):
+class Entropic(Shaper[ShapingConfig]):
     """Weights by the sign of the advantage; its strength is how far they are from 1."""
 
-    options = EntropicOptions
     paper = Paper(
         "EntroPIC: Towards Stable Long-Term Training of LLMs via Entropy Stabilization with Proportional-Integral "
         "Control",
@@ -48,15 +42,17 @@ class Entropic(Shaper[EntropicOptions]):
     per_token = False
     max_strength = 1.0
 
-    def __init__(self, args: EntropicOptions) -> None:
+    def __init__(self, args: ShapingConfig) -> None:
         super().__init__(args)
-        self.strength = args.entropic_strength
+        self.strength = Settings(**args.shaping_options or {}).strength
 
     @classmethod
-    def conflicts(cls, args: EntropicOptions) -> list[str]:
-        """Refuse a strength of one's own where it is moved."""
-        held = args.hold_entropy is not None, "hold_entropy", "the regulator sets it"
-        return idle_conflicts(args, [("entropic_strength", *held)])
+    def complaints(cls, args: ShapingConfig) -> list[str]:
+        """Refuse weights below 0, and a strength of one's own where it is moved."""
+        given = args.shaping_options or {}
+        if args.hold_entropy is not None and "strength" in given:
+            return ["strength cannot be combined with hold_entropy, which sets it. Leave it unset."]
+        return in_interval("strength", Settings(**given).strength, "[-1, 1]")
 
     @property
     def active(self) -> bool:

@@ -16,32 +16,25 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.functional.clipping import clipped
-from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.conflicts import UNCLIPPED, idle_conflicts
+from steer_trl.options.base import ShapingConfig
+from steer_trl.options.conflicts import UNCLIPPED
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
+from steer_trl.validation import in_interval
 
 
 @dataclass
-class ClipBoundsOptions(ShapingConfig):
-    """Settings of `"clip_bounds"`."""
+class Settings:
+    """`shaping_options`: e_low, e_high, and s, which `hold_entropy` moves: leave it unset there."""
 
-    clip_bounds_epsilon_low: float = option(0.2, "e_low: distance of the lower bound from 1 at strength 0.", "(0, 1)")
-    clip_bounds_epsilon_high: float = option(
-        0.28, "e_high: distance of the upper bound from 1 at strength 0.", "(0, inf)"
-    )
-    clip_bounds_strength: float = option(
-        1.0,
-        "s: e_high is multiplied by 1 + s and e_low divided by it, which keeps entropy; below 0 the other way round. "
-        "hold_entropy moves it.",
-        "[-3, 3]",
-    )
+    epsilon_low: float = 0.2
+    epsilon_high: float = 0.28
+    strength: float = 1.0
 
 
-class ClipBounds(Shaper[ClipBoundsOptions]):
+class ClipBounds(Shaper[ShapingConfig]):
     """TRL's clipping with bounds that its strength moves."""
 
-    options = ClipBoundsOptions
     paper = Paper(
         "Clip-Low Increases Entropy and Clip-High Decreases Entropy in Reinforcement Learning of Large Language "
         "Models",
@@ -54,22 +47,27 @@ class ClipBounds(Shaper[ClipBoundsOptions]):
     max_strength = 3.0
     strength_gain = 3.0
 
-    def __init__(self, args: ClipBoundsOptions) -> None:
+    def __init__(self, args: ShapingConfig) -> None:
         super().__init__(args)
-        self.strength = args.clip_bounds_strength
+        self.own = Settings(**args.shaping_options or {})
+        self.strength = self.own.strength
 
     @classmethod
-    def conflicts(cls, args: ClipBoundsOptions) -> list[str]:
-        """Refuse a strength of one's own where it is moved."""
-        held = args.hold_entropy is not None, "hold_entropy", "the regulator sets it"
-        return idle_conflicts(args, [("clip_bounds_strength", *held)])
+    def complaints(cls, args: ShapingConfig) -> list[str]:
+        """Refuse bounds that are none, and a strength of one's own where it is moved."""
+        given = args.shaping_options or {}
+        own = Settings(**given)
+        complaints = in_interval("epsilon_low", own.epsilon_low, "(0, 1)")
+        complaints += in_interval("epsilon_high", own.epsilon_high, "(0, inf)")
+        complaints += in_interval("strength", own.strength, "[-3, 3]")
+        if args.hold_entropy is not None and "strength" in given:
+            complaints.append("strength cannot be combined with hold_entropy, which sets it. Leave it unset.")
+        return complaints
 
     def bounds(self) -> tuple[float, float]:
         """Return the lowest and the highest ratio that is not clipped."""
         factor = 1 + self.strength if self.strength >= 0 else 1 / (1 - self.strength)
-        return 1 - min(
-            self.args.clip_bounds_epsilon_low / factor, 1.0
-        ), 1 + self.args.clip_bounds_epsilon_high * factor
+        return 1 - min(self.own.epsilon_low / factor, 1.0), 1 + self.own.epsilon_high * factor
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return 0 for clipped tokens, 1 for others."""

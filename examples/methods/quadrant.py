@@ -15,50 +15,56 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig, choice, option
+from steer_trl.options.base import ShapingConfig
 from steer_trl.options.conflicts import token_ratio_conflicts
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.methods.steer import Steer
+from steer_trl.validation import in_interval, one_of
 
 HIGH, LOW = 0.8, 0.2
 
 
 @dataclass
-class QuadrantOptions(ShapingConfig):
-    """Settings of `"quadrant"`."""
+class Settings:
+    """`shaping_options`: a quadrant, `"mask"` or `"double"`, and the share of its tokens; the paper: 0.05 to 0.2."""
 
-    quadrant: str = choice(
-        "I",
-        ("I", "II", "III", "IV"),
-        "'I' (likely, correct), 'II' (unlikely, correct), 'III' (unlikely, incorrect), 'IV' (likely, incorrect).",
-    )
-    quadrant_action: str = choice("mask", ("mask", "double"), "'mask' (weight 0) or 'double' (weight 2).")
-    quadrant_fraction: float = option(
-        0.1, "Share of the quadrant's tokens; the paper: 0.05 to 0.2. 0 is GRPO.", "[0, 1]"
-    )
+    quadrant: str = "I"
+    action: str = "mask"
+    fraction: float = 0.1
 
 
-class Quadrant(Shaper[QuadrantOptions]):
+class Quadrant(Shaper[ShapingConfig]):
     """Weights of 0 or 2 on drawn tokens of a quadrant."""
 
-    options = QuadrantOptions
     paper = Steer.paper
     random = True
 
+    def __init__(self, args: ShapingConfig) -> None:
+        super().__init__(args)
+        self.own = Settings(**args.shaping_options or {})
+
     @classmethod
-    def conflicts(cls, args: QuadrantOptions) -> list[str]:
+    def complaints(cls, args: ShapingConfig) -> list[str]:
+        """Refuse what is none of them."""
+        own = Settings(**args.shaping_options or {})
+        complaints = one_of("quadrant", own.quadrant, ("I", "II", "III", "IV"))
+        complaints += one_of("action", own.action, ("mask", "double"))
+        return complaints + in_interval("fraction", own.fraction, "[0, 1]")
+
+    @classmethod
+    def conflicts(cls, args: ShapingConfig) -> list[str]:
         """Refuse ratios of whole completions."""
-        return token_ratio_conflicts("quadrant", args)
+        return token_ratio_conflicts("quadrant.Quadrant", args)
 
     @property
     def active(self) -> bool:
         """False for a fraction of 0."""
-        return self.args.quadrant_fraction > 0
+        return self.own.fraction > 0
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return 0 or 2 on the drawn tokens, 1 elsewhere."""
-        return torch.where(self._drawn(batch), 0.0 if self.args.quadrant_action == "mask" else 2.0, 1.0)
+        return torch.where(self._drawn(batch), 0.0 if self.own.action == "mask" else 2.0, 1.0)
 
     def marks(self, batch: TokenBatch, measure: None) -> dict[str, Bool[Tensor, "B T"]]:
         """Return the drawn tokens."""
@@ -66,6 +72,6 @@ class Quadrant(Shaper[QuadrantOptions]):
 
     def _drawn(self, batch: TokenBatch) -> Tensor:
         probability, advantage = batch.old_logps.float().exp(), batch.advantages
-        likely = probability > HIGH if self.args.quadrant in ("I", "IV") else probability < LOW
-        right = advantage > 0 if self.args.quadrant in ("I", "II") else advantage < 0
-        return likely & right & (batch.draws < self.args.quadrant_fraction)
+        likely = probability > HIGH if self.own.quadrant in ("I", "IV") else probability < LOW
+        right = advantage > 0 if self.own.quadrant in ("I", "II") else advantage < 0
+        return likely & right & (batch.draws < self.own.fraction)

@@ -17,29 +17,25 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import is_right
+from steer_trl.validation import in_interval
 
 LEAST_SHARE = 1e-6
 
 
 @dataclass
-class UcpoOptions(ShapingConfig):
-    """Settings of `"ucpo"`."""
+class Settings:
+    """`shaping_options`: how far advantages go from equal (0, GRPO) to inverse to the likelihood (1)."""
 
-    ucpo_tau: float = option(
-        0.2,
-        "How far correct completions' advantages go from equal (0, GRPO) to inverse to their likelihood.",
-        "[0, 1]",
-    )
+    tau: float = 0.2
 
 
-class Ucpo(Shaper[UcpoOptions]):
+class Ucpo(Shaper[ShapingConfig]):
     """Advantages of correct completions by inverse likelihood."""
 
-    options = UcpoOptions
     paper = Paper(
         "Uniform-Correct Policy Optimization: Breaking RLVR's Indifference to Diversity",
         "Anamika Lochab and Bolian Li and Ruqi Zhang",
@@ -51,10 +47,19 @@ class Ucpo(Shaper[UcpoOptions]):
     per_token = False
     tells_correct = True
 
+    def __init__(self, args: ShapingConfig) -> None:
+        super().__init__(args)
+        self.tau = Settings(**args.shaping_options or {}).tau
+
+    @classmethod
+    def complaints(cls, args: ShapingConfig) -> list[str]:
+        """Refuse what is not between both."""
+        return in_interval("tau", Settings(**args.shaping_options or {}).tau, "[0, 1]")
+
     @property
     def active(self) -> bool:
         """False for tau = 0."""
-        return self.args.ucpo_tau > 0
+        return self.tau > 0
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the factor of each correct completion; 1 for others, and where it has no log-probability."""
@@ -62,5 +67,5 @@ class Ucpo(Shaper[UcpoOptions]):
         correct = is_right(rollout, self.args).view_as(likelihood) & likelihood.isfinite()
         log_q = likelihood.masked_fill(~correct, -torch.inf).log_softmax(1).clamp(min=math.log(LEAST_SHARE))
         share = (-log_q).masked_fill(~correct, -torch.inf).softmax(1)  # NaN in a group without a correct completion
-        factor = 1 - self.args.ucpo_tau + self.args.ucpo_tau * correct.sum(1, keepdim=True) * share
+        factor = 1 - self.tau + self.tau * correct.sum(1, keepdim=True) * share
         return torch.where(correct, factor, 1.0).flatten()
