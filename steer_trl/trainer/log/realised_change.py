@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steer_trl.diagnostics import Statistic, realised_statistics
+from steer_trl.diagnostics.change import realised_statistics
+from steer_trl.diagnostics.statistics import Statistic
 from steer_trl.shaping import TokenBatch
 from steer_trl.trainer.inputs import Score
 from steer_trl.trainer.log.guard import guard
