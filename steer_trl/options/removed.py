@@ -5,6 +5,8 @@ from collections.abc import Collection
 from steer_trl.validation import did_you_mean
 
 REMOVED = {
+    "diagnostics_steps": "The exact change of single tokens is in log_tokens; what an update did to them is measured "
+    "outside of a training, by experiments/claims: leave it out.",
     "hold_entropy_deadband": "The loop's constants suit every level and method that was measured: leave it out.",
     "hold_entropy_integral_gain": "The loop's constants suit every level and method that was measured: leave it out.",
     "hold_entropy_proportional_gain": "The loop's constants suit every level and method that was measured: leave it "

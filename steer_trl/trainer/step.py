@@ -71,8 +71,6 @@ class OptimizerStep(TrainerCallback):
     @contextmanager
     def loss_of(self, inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Give the loss a copy of its inputs, into which its forward pass writes the shaped advantages."""
-        if self._trainer.model.training and self.micro_batches == 0:
-            self._log.look_again(self._rollouts.score)
         is_watched = self._is_watched and self._trainer.model.training
         self._inputs = copy = WatchedInputs(inputs) if is_watched else dict(inputs)
         try:
@@ -98,8 +96,7 @@ class OptimizerStep(TrainerCallback):
     def wants_sensitivities(self) -> bool:
         """Whether the forward pass that comes is a loss's of which the exact sensitivities are wanted as well."""
         is_shown = self._tokens.is_looking and self._trainer.model.training and not self._trainer.is_compiled
-        is_wanted = is_shown or self._log.is_close_look or reads_sensitivities(self._shapers)
-        return self._inputs is not None and is_wanted
+        return self._inputs is not None and (is_shown or reads_sensitivities(self._shapers))
 
     def see(self, score: Score) -> None:
         """Take what a forward pass says; only the first one of a loss says anything."""
@@ -132,7 +129,7 @@ class OptimizerStep(TrainerCallback):
         self._tokens.look(inputs, batch, result)
         is_last = trainer.accelerator.sync_gradients or mode == "eval"
         if self._log.is_wanted:
-            self._log.add(mode, inputs, batch, result, is_first=self.micro_batches == 0)
+            self._log.add(mode, batch, result)
             if is_last:
                 self._log.write(mode)
         if mode == "train":

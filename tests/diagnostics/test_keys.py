@@ -10,7 +10,7 @@ import pytest
 from support import ROOT
 
 from steer_trl.diagnostics import RULES
-from steer_trl.diagnostics.estimators import CORRELATION
+from steer_trl.diagnostics.estimators import RATIO
 from steer_trl.diagnostics.keys import KEYS, PANELS, SUMMED, is_read_by_alarms, names
 from steer_trl.diagnostics.no_learning import SMALLEST_STEP
 from steer_trl.diagnostics.rules import LOWEST_START
@@ -118,7 +118,7 @@ def test_the_alarms_read_the_keys_that_say_so():
 
 def test_what_is_summed_is_of_ours_and_has_its_estimator():
     assert SUMMED.keys() <= OWN
-    assert SUMMED["entropy/predicted_correlation"] is CORRELATION
+    assert SUMMED["shaping/relative_change"] is RATIO
     assert not [name for name in SUMMED if name.startswith(("stare/", "hold_entropy/", "dynamic_sampling/"))]
 
 

@@ -36,7 +36,6 @@ class TestGate:
 
         one_batch = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "max_steps": 3}
         settings = OPEN_STARE | one_batch | {"stare_adaptive": True, "stare_target_entropy": 1.4}
-        settings["diagnostics_steps"] = 0  # which would make a pass of their own
         free, scoring = train(Watching, **settings), train(Scoring, **settings)
         assert (free.scored, scoring.scored) == (0, 3 * 8)
         keys = ("rollout_entropy", "stare/gate", "stare/amplify", "shaping/weight_mean", "loss")

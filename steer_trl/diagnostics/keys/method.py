@@ -1,6 +1,6 @@
 """How the method acts: weights, gate, strength, quadrants, and the change of the entropy."""
 
-from steer_trl.diagnostics.estimators import CORRELATION, EFFECTIVE_SHARE, MEAN, MEAN_WEIGHT, RATIO, Estimator
+from steer_trl.diagnostics.estimators import EFFECTIVE_SHARE, MEAN, MEAN_WEIGHT, RATIO, Estimator
 from steer_trl.diagnostics.keys import names
 from steer_trl.diagnostics.keys.outcome import NATS, SHARES
 from steer_trl.diagnostics.keys.row import FROM_ZERO, METHOD, SHARE, Key, Panel
@@ -206,22 +206,15 @@ QUADRANTS = Panel(
 )
 
 CHANGE = Panel(
-    "Predicted and realised change of the entropy",
-    NATS,
+    "Predicted change of the entropy",
+    PER_STEP,
     METHOD,
     (
         diagnosed(
-            "entropy/realised_change",
-            NATS,
-            "every `diagnostics_steps`: the first micro-batch of the step is scored again after the update, and this "
-            "is the token mean of H after − H before. In the log of the next step",
-            "realised",
-        ),
-        diagnosed(
             "entropy/predicted_change",
             PER_STEP,
-            r"token mean of $-I_\text{clip}\, r \hat A \Phi$ with the exact $\Phi$: in steps that a method reads it "
-            "in, and every `diagnostics_steps`",
+            r"token mean of $-I_\text{clip}\, r \hat A \Phi$ with the exact $\Phi$: where a method reads it, "
+            "and in steps of the token log",
             "predicted, exact",
         ),
         diagnosed(
@@ -232,26 +225,8 @@ CHANGE = Panel(
             "predicted, estimate",
         ),
     ),
-    "What the weights should do to the entropy, and what came of it. The prediction has no learning rate, so only its "
-    "sign and its course compare.",
-    "they go up and down together.",
-)
-
-CORRELATES = (
-    "Pearson's correlation over the same tokens between their realised change and the predicted or the estimated one"
-)
-
-FORETOLD = Panel(
-    "Does the prediction hold?",
-    "correlation",
-    METHOD,
-    (
-        diagnosed("entropy/predicted_correlation", "−1 to 1", CORRELATES, "exact", CORRELATION),
-        diagnosed("entropy/estimated_correlation", "−1 to 1", CORRELATES, "estimate", CORRELATION),
-    ),
-    "Predicted against realised change of the entropy over the last steps.",
-    "above 0: the method steers by something that comes true.",
-    within=(-1.0, 1.0),
+    "What the update should do to the entropy. It has no learning rate: only its sign and its course count.",
+    "its sign is that of the change of the entropy.",
 )
 
 BY_PLACE = "mean entropy of the tokens in that quarter of their completion, by their place among its trained tokens"
@@ -291,7 +266,7 @@ GOOD_AND_BAD = Panel(
 
 PANELS = (
     *(WEIGHTS, CHANGED, SPREAD, STARE_GATE, STARE_STRENGTH, HELD_DISTANCE, HELD_STRENGTH),
-    *(CONTRIBUTIONS, QUADRANTS, CHANGE, FORETOLD, ALONG, GOOD_AND_BAD),
+    *(CONTRIBUTIONS, QUADRANTS, CHANGE, ALONG, GOOD_AND_BAD),
 )
 
 OF_DCPO = "share of tokens outside DCPO's own bounds; TRL's `clip_ratio/region_mean` and the like are 0 then"
