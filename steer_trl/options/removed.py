@@ -14,6 +14,10 @@ REMOVED = {
     "hold_entropy_tokens": "What is held is the mean entropy of all tokens: leave it out.",
     "hold_entropy_spends": "An entropy above the level is left to fall by itself; for more accuracy at the end, let "
     "the level fall with hold_entropy_final.",
+    "dynamic_sampling_exhausted": "A rollout that stays short is trained on, with a warning; watch "
+    "dynamic_sampling/hidden in the log.",
+    "dynamic_sampling_solved_pass_rate": "Take solved prompts out of train_dataset instead.",
+    "dynamic_sampling_variance_share": "Every group whose completions differ in correctness is trained on.",
 }
 
 EXAMPLES = {

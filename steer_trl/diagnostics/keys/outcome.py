@@ -297,17 +297,6 @@ UNDRAWN = (
         alarms=("constant_reward",),
         family="rewards/NAME/std",
     ),
-    Key(
-        "dynamic_sampling/low_variance",
-        "0 to 1",
-        "share of the groups written for a rollout that differ in correctness and are left out for their little "
-        "variance; only with `dynamic_sampling_variance_share` below 1",
-    ),
-    Key(
-        "dynamic_sampling/solved",
-        "0 to 1",
-        "share of the data set's prompts that are solved and not drawn; only with `dynamic_sampling_solved_pass_rate`",
-    ),
     Key("dynamic_sampling/accuracy", "0 to 1", OF_PARTS),
     Key("dynamic_sampling/accuracy_trained", "0 to 1", OF_PARTS),
     Key("dynamic_sampling/accuracy_dropped", "0 to 1", OF_PARTS),
