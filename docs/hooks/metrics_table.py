@@ -18,14 +18,9 @@ BLOCK = re.compile(r"(<!-- (\w+): written by make metrics -->\n).*?(<!-- end -->
 
 
 def tables() -> dict[str, str]:
-    """Each table by the name of its place: one for each origin of keys, the panels, and the alarms of two kinds."""
+    """Each table by the name of its place: one for each origin of keys, and the alarms of two kinds."""
     titles = {key.name: panel.title for panel in PANELS for key in panel.keys}
     found = {origin: keys_of([key for key in KEYS if key.origin == origin], titles) for origin in ORIGINS}
-    shown = [
-        f"| {panel.title} | {', '.join(map(called, panel.keys))} | {panel.sees} | {panel.healthy} |"
-        for panel in PANELS
-    ]
-    found["panels"] = table(("panel", "keys", "what one sees", "healthy"), shown)
     for place, kind in (("alarms", rules.RULES), ("no_learning", no_learning.NO_LEARNING)):
         found[place] = table(("alarm", "value", "fires at", "armed again at", "steps"), map(alarm, kind))
     return found
@@ -37,10 +32,10 @@ def keys_of(keys: Iterable[Key], titles: dict[str, str]) -> str:
     families = list(dict.fromkeys(key.name.split("/")[0] for key in keys))
     rows: dict[tuple[str, ...], list[str]] = {}
     for key in sorted(keys, key=lambda key: families.index(key.name.split("/")[0])):
-        said = key.unit, escaped(key.about), titles.get(key.name, ""), ", ".join(f"`{name}`" for name in key.alarms)
+        said = key.unit, escaped(key.about), titles.get(key.name, "")
         rows.setdefault(said, []).append(called(key))
     texts = [f"| {', '.join(names)} | {' | '.join(said)} |" for said, names in rows.items()]
-    return table(("key", "unit", "what, and how it is estimated", "panel", "alarm"), texts)
+    return table(("key", "unit", "what, and how it is estimated", "panel"), texts)
 
 
 def called(key: Key) -> str:

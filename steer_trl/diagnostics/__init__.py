@@ -6,7 +6,7 @@
     quadrants.py    quadrants, entropy by position and by advantage, clipped tokens
     weights.py      what the methods did to the advantages
     sanity.py       numbers that cannot be
-    change.py       the change of the entropy: predicted token by token, and realised
+    change.py       the change of the entropy: predicted token by token
     rules.py        the table of alarms: what is compared with which thresholds, and what to do about it
     no_learning.py  the alarms of a run that learns nothing, under any trainer that logs GRPO's keys
     start.py        the entropy that a run began with, as its log has it
@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from steer_trl.diagnostics.change import change_statistics, realised_statistics
+    from steer_trl.diagnostics.change import change_statistics
     from steer_trl.diagnostics.quadrants import token_statistics
     from steer_trl.diagnostics.rules import Rule
     from steer_trl.diagnostics.sanity import sanity_statistics
@@ -35,7 +35,6 @@ __all__ = [
     "Watch",
     "change_statistics",
     "mean",
-    "realised_statistics",
     "sanity_statistics",
     "shaping_statistics",
     "token_statistics",
@@ -43,7 +42,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "change": ("change_statistics", "realised_statistics"),
+    "change": ("change_statistics",),
     "quadrants": ("token_statistics",),
     "rules": ("Rule",),
     "sanity": ("sanity_statistics",),

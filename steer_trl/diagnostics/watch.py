@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steer_trl.diagnostics import no_learning, rules
-from steer_trl.diagnostics.keys import is_read_by_alarms, names
+from steer_trl.diagnostics.keys import names
 from steer_trl.diagnostics.rules import Rule
 from steer_trl.diagnostics.start import of_tokens, start_entropy
 from steer_trl.validation import from_state, is_number
@@ -58,7 +58,7 @@ class Watch:
         """
         if not line.keys() & OF_TRAINING:
             return []
-        read = {key: value for key, value in of_tokens(line).items() if is_read_by_alarms(key)}
+        read = of_tokens(line)
         self._numbers |= no_learning.remembered(self._numbers, read)
         self._numbers |= {
             key: float(value) for key, value in read.items() if is_number(value) and math.isfinite(value)
