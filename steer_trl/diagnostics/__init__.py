@@ -6,7 +6,7 @@
     quadrants.py    quadrants, entropy by position and by advantage, clipped tokens
     weights.py      what the methods did to the advantages
     sanity.py       numbers that cannot be
-    change.py       the change of the entropy: predicted token by token, and realised
+    change.py       the change of the entropy: predicted token by token
     rules.py        the table of alarms: what is compared with which thresholds, and what to do about it
     no_learning.py  the alarms of a run that learns nothing, under any trainer that logs GRPO's keys
     start.py        the initial entropy, as the log has it

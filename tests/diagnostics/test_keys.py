@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from support import ROOT
 
-from steer_trl.diagnostics.estimators import CORRELATION
+from steer_trl.diagnostics.estimators import RATIO
 from steer_trl.diagnostics.keys import KEYS, PANELS, SUMMED, names
 from steer_trl.diagnostics.watch import RULES
 
@@ -102,7 +102,7 @@ def test_what_other_code_reads_has_a_row():
 
 def test_what_is_summed_is_of_ours_and_has_its_estimator():
     assert SUMMED.keys() <= OWN
-    assert SUMMED["entropy/predicted_correlation"] is CORRELATION
+    assert SUMMED["shaping/relative_change"] is RATIO
     assert not [name for name in SUMMED if name.startswith(("stare/", "hold_entropy/", "dynamic_sampling/"))]
 
 

@@ -52,7 +52,7 @@ def watched(make_trainer, tokenizer):
             model.model.norm.weight.data *= 30
         arguments = {"reward_funcs": nothing if name == "one_reward" else ones, "rollout_func": written}
         sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "lr_scheduler_type": "constant"}
-        settings = sizes | {"diagnostics_steps": 0} | RUNS[name] | others
+        settings = sizes | RUNS[name] | others
         return make_trainer(SteerGRPOTrainer, model=model, trainer_arguments=arguments, **settings)
 
     return make
