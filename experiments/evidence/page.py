@@ -169,8 +169,9 @@ def choosing(folder: Path) -> str:
         record = json.loads(path.read_text())
         if record["arm"] != "start":
             values = [record["validation"][column][-1][1] for column in PRIMARY.values()]
-            rows.append((mean(values), [record["arm"], *(f"{value:.3f}" for value in [*values, mean(values)])]))
-    return markdown_table(["arm", *PRIMARY, "mean"], [cells for _, cells in sorted(rows, reverse=True)])
+            rows.append((mean(values), [record["arm"], *(f"{value:.3f}" for value in [*values[1:], mean(values)])]))
+    head = ["arm", *list(PRIMARY)[1:], "mean"]
+    return markdown_table(head, [cells for _, cells in sorted(rows, reverse=True)])
 
 
 if __name__ == "__main__":
