@@ -86,8 +86,12 @@ def test_a_resumed_run_remembers_its_start_and_counts_its_own_time(monkeypatch):
             "step 3/2400  entropy 0.25 (start 0.25, gate 0.50)",
         ),
         (
-            {"eval_aime24_avg@32": 0.3125, "eval_reward": 0.5, "eval_runtime": 3.0, "eval_aime24_truncated": 0.1},
+            {"eval_aime24_avg@32": 0.3125, "eval_reward": 0.5, "eval_aime24_unanswered": 0.1},
             "step 3/2400  evaluation  aime24_avg@32 0.312  reward 0.5",
+        ),
+        (
+            {"eval_mine_avg@4": 0.0, "eval_mine_unanswered": 1.0},
+            "step 3/2400  evaluation  mine_avg@4 0  mine_unanswered 1",
         ),
         ({"train_runtime": 754.0, "train_loss": 0.1}, "trained 0 steps in 12 min 34 s"),
     ],

@@ -177,8 +177,9 @@ def _losses_of_data(logs: Logs) -> Sequence[str]:
 
 
 def _measured(logs: Logs) -> Sequence[str]:
-    """The benchmarks' numbers, and the reward on an evaluation set."""
+    """The benchmarks' numbers, the reward on an evaluation set, and how many answers are missing, if most are."""
     wanted = [key for key in logs if "@" in key or key == "eval_reward" or key.startswith("eval_average")]
+    wanted += [key for key in logs if key.endswith("_unanswered") and key not in wanted and logs[key] > 0.5]
     return [f"{key.removeprefix('eval_')} {logs[key]:.3g}" for key in wanted if isinstance(logs[key], (int, float))]
 
 
