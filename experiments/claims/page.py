@@ -37,9 +37,8 @@ def page() -> str:
     intro = f"""# What the papers claim, and what we found
 
 Whether the laptop task, a Qwen2 of 0.36 million parameters on Countdown, bears out the two papers' claims, in our
-words. A model a thousand times its size may answer differently. "Yes" and "no" need a 95 % interval that excludes zero, or,
-where a claim is that nothing changes, one within {MARGIN} nats, a fifth of what GRPO loses in the short runs. "At most
-the margin": the claimed effect is smaller than that (a category added after seeing the data). Rows undecided after
+words. A larger model may answer differently. "Yes" and "no" need a 95 % interval that excludes zero, or, where a claim
+is that nothing changes, one within {MARGIN} nats, a fifth of what GRPO loses in the short runs. "At most the margin": the claimed effect is smaller than that (a category added after seeing the data). Rows undecided after
 three seeds got three more, once, and intervals of 97.5 %. Nothing is corrected for there being many. Of {len(answers)}
 claims {decided} are answered, {measured} more have an undecided interval, the others no data.
 
