@@ -38,9 +38,10 @@ def page() -> str:
 
 Whether the laptop task, a Qwen2 of 0.36 million parameters on Countdown, bears out the two papers' claims, in our
 words. A larger model may answer differently. "Yes" and "no" need a 95 % interval that excludes zero, or, where a claim
-is that nothing changes, one within {MARGIN} nats, a fifth of what GRPO loses in the short runs. "At most the margin": the claimed effect is smaller than that (a category added after seeing the data). Rows undecided after
-three seeds got three more, once, and intervals of 97.5 %. Nothing is corrected for there being many. Of {len(answers)}
-claims {decided} are answered, {measured} more have an undecided interval, the others no data.
+is that nothing changes, one within {MARGIN} nats, a fifth of what GRPO loses in the short runs. "At most the margin":
+the claimed effect is smaller than that (a category added after seeing the data). Rows undecided after three seeds got
+three more, once, and intervals of 97.5 %. Nothing is corrected for there being many. Of {len(answers)} claims
+{decided} are answered, {measured} more have an undecided interval, the others no data.
 
 The numbers are of {runs} *short runs* (120 optimizer steps of 128 completions, four a rollout, one start, paired by
 seed; mean entropy of the last five rollouts; `python experiments/claims/short_runs.py`), of *one step* (20 rollouts,
