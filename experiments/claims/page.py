@@ -46,7 +46,8 @@ three more, once, and intervals of 97.5 %. Nothing is corrected for there being 
 The numbers are of {runs} *short runs* (120 optimizer steps of 128 completions, four a rollout, one start, paired by
 seed; mean entropy of the last five rollouts; `python experiments/claims/short_runs.py`), of *one step* (20 rollouts,
 an AdamW step on each, every token scored again; `python experiments/claims/one_step.py`), and of the
-[long runs](evidence/results.md). An interval is over three runs, or the number behind it. M is 1/W where W is named.
+[long runs](evidence/results.md). Differences are of the final entropy, in nats, unless said. An interval is over three
+runs, or the number behind it. M is 1/W where W is named.
 This page is written by `python experiments/claims/page.py`."""
     second = (
         "STARE's paper is not public to us: its claims are those of its abstract, of the authors' README, or second "

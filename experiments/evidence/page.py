@@ -54,7 +54,6 @@ def main() -> None:
         "fallback": with_start(arms, folder),
         "above": above_the_level(published, folder),
         "controls": controls(published),
-        "last quarter": last_quarter(trained, PRIMARY),
         "other tasks": other_tasks({task: load(EVIDENCE / task) for task in TASKS}),
         "held": held({"countdown": arms} | {task: load(EVIDENCE / task) for task in TASKS}),
         "choosing": choosing(folder / "choosing"),
@@ -64,7 +63,7 @@ def main() -> None:
     for name, table in tables.items():
         text = text.replace(f"{{{name}}}", table)
     PAGE.write_text(text)
-    sys.stdout.write(f"Wrote {PAGE}\n")
+    sys.stdout.write(f"Wrote {PAGE}\n\nIn the last quarter:\n{last_quarter(trained, PRIMARY)}\n")
 
 
 def ends(arms: Arms) -> str:
