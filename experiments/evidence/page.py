@@ -56,7 +56,6 @@ def main() -> None:
         "controls": controls(published),
         "other tasks": other_tasks({task: load(EVIDENCE / task) for task in TASKS}),
         "held": held({"countdown": arms} | {task: load(EVIDENCE / task) for task in TASKS}),
-        "choosing": choosing(folder / "choosing"),
     }
     tables |= {f"stopped, {arm}": stopped_as_accurate(trained, arm, *list(PRIMARY.values())[1:]) for arm in JUDGED}
     text = TEXT.read_text()
@@ -64,6 +63,7 @@ def main() -> None:
         text = text.replace(f"{{{name}}}", table)
     PAGE.write_text(text)
     sys.stdout.write(f"Wrote {PAGE}\n\nIn the last quarter:\n{last_quarter(trained, PRIMARY)}\n")
+    sys.stdout.write(f"\nFor choosing:\n{choosing(folder / 'choosing')}\n")
 
 
 def ends(arms: Arms) -> str:
