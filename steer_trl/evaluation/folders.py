@@ -133,6 +133,34 @@ def _settings(path: Path) -> dict[str, Any]:
     return settings
 
 
+def compare_samplings(
+    a: Sequence[Mapping[str, Evaluation]], b: Sequence[Mapping[str, Evaluation]], paired: bool = False
+) -> dict[str, dict[str, dict[str, Difference]]]:
+    """Return sampling -> benchmark -> metric -> [`Difference`], of what [`read_evaluations`] has read of each seed.
+
+    Raises:
+        `ValueError`: both sides were not evaluated alike, or what [`compare_evaluations`] refuses.
+    """
+    names = list(a[0])
+    for one in [*a, *b]:
+        if list(one) != names:
+            raise InvalidValueError(
+                f"both sides must have the same samplings, got {names} and {list(one)} in "
+                f"{next(iter(one.values())).folder}. Evaluate the one that is missing, or name two with --sampling_a "
+                "and --sampling_b."
+            )
+    found = {}
+    for name in names:
+        sides = [one[name] for one in a], [one[name] for one in b]
+        if different := differing_settings(*sides):
+            raise InvalidValueError(
+                f"the two sides were evaluated in other ways ({'; '.join(different)}). Evaluate them alike, or name "
+                "the two with --sampling_a and --sampling_b if that is what you want to compare."
+            )
+        found[name] = compare_evaluations(*sides, paired)
+    return found
+
+
 def compare_evaluations(
     a: Sequence[Evaluation], b: Sequence[Evaluation], paired: bool = False
 ) -> dict[str, dict[str, Difference]]:
