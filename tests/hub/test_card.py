@@ -180,7 +180,7 @@ class TestSettings:
                 {"gtpo_reward_weight", "gtpo_entropy_weight", "grpo_s_epsilon_low", "grpo_s_epsilon_high"}
                 | {"correct_threshold", "epsilon", "epsilon_high", "loss_type"},  # its loss changes the last three
             ),
-            ("psr", {"w_reinforce_positive", "correct_threshold"}),
+            ("psr", {"correct_threshold"}),
             ("opo", set()),
             (["position", "clip_cov"], {"position_gamma", "position_slope"} | CLIP_COV),
         ],

@@ -24,7 +24,7 @@ from torch import Tensor
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.functional.clipping import clipped
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.conflicts import UNCLIPPED, advantage_conflicts
+from steer_trl.options.needs import OWN_ADVANTAGES, UNCLIPPED, unmet
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.scores import standardized
@@ -71,11 +71,11 @@ class Dcpo(Shaper[DcpoOptions]):
         return super().answers(question, args) and (question != "advantages" or args.dcpo_smooth)
 
     @classmethod
-    def conflicts(cls, args: DcpoOptions) -> list[str]:
+    def complaints(cls, args: DcpoOptions) -> list[str]:
         """Refuse smooth advantages beside other advantages."""
         if not args.dcpo_smooth:
             return []
-        complaints = advantage_conflicts("dcpo", args)
+        complaints = unmet("dcpo_smooth=True", OWN_ADVANTAGES, args)
         if len(args.shaping_names) > 1:
             complaints.append(
                 f"dcpo_smooth=True cannot be combined with advantage_shaping={args.advantage_shaping!r}: it replaces "

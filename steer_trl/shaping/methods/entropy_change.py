@@ -18,7 +18,6 @@ from torch import Tensor
 from steer_trl.functional import entropy_change, order_statistics
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.conflicts import idle_conflicts
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 
@@ -31,6 +30,7 @@ class EntropyChangeOptions(ShapingConfig):
         0.5,
         "How far a weight can be from 1: above 0 tokens that raise the entropy gain, below 0 they lose.",
         "[-1, 1]",
+        needs={"hold_entropy": None},
     )
     entropy_change_quantile: float = option(
         0.9, "Quantile of |dH|, of those not 0, at which three quarters of the strength act.", "[0, 1]"
@@ -47,12 +47,6 @@ class EntropyChange(Shaper[EntropyChangeOptions]):
     def __init__(self, args: EntropyChangeOptions) -> None:
         super().__init__(args)
         self.strength = args.entropy_change_strength
-
-    @classmethod
-    def conflicts(cls, args: EntropyChangeOptions) -> list[str]:
-        """Refuse a strength of one's own where it is moved."""
-        held = args.hold_entropy is not None, "hold_entropy", "the regulator sets it"
-        return idle_conflicts(args, [("entropy_change_strength", *held)])
 
     @property
     def active(self) -> bool:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from steer_trl.functional.clipping import clipped
 from steer_trl.options.base import option
-from steer_trl.options.conflicts import UNCLIPPED, advantage_conflicts
+from steer_trl.options.needs import OWN_ADVANTAGES, UNCLIPPED
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
 from steer_trl.shaping.methods.gtpo import EPS, GTPO_PAPER, EntropyRewardOptions
@@ -43,12 +43,8 @@ class GrpoS(Shaper[GrpoSOptions]):
     by_group = True
     per_token = False
     tells_correct = True
+    needs = OWN_ADVANTAGES
     surrogate = UNCLIPPED | {"loss_type": "grpo"}
-
-    @classmethod
-    def conflicts(cls, args: GrpoSOptions) -> list[str]:
-        """Refuse what would be ignored."""
-        return advantage_conflicts("grpo_s", args)
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the advantage of each completion, 0 where the reward is missing or the policy wrote nothing."""

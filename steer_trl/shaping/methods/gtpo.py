@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig, choice, option
-from steer_trl.options.conflicts import advantage_conflicts, sign_conflicts
+from steer_trl.options.needs import OWN_ADVANTAGES, SIGNS
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import is_right, relative, standardized
@@ -63,6 +63,7 @@ class Gtpo(Shaper[GtpoOptions]):
     reads = ("rewards", "entropies")
     by_group = True
     tells_correct = True
+    needs = OWN_ADVANTAGES | SIGNS
 
     def __init__(self, args: GtpoOptions) -> None:
         super().__init__(args)
@@ -71,11 +72,6 @@ class Gtpo(Shaper[GtpoOptions]):
                 "gtpo_normalize='separate': the mean advantage over the tokens of correct answers is 0, about half of "
                 "them are punished."
             )
-
-    @classmethod
-    def conflicts(cls, args: GtpoOptions) -> list[str]:
-        """Refuse what would be ignored."""
-        return advantage_conflicts("gtpo", args) + sign_conflicts("gtpo", args)
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N T"]:
         """Return advantages `[N, T]`, 0 where the reward is missing."""

@@ -16,7 +16,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.conflicts import idle_conflicts
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
@@ -26,7 +25,10 @@ class RepoROptions(ShapingConfig):
     """Settings of `"repo_r"`."""
 
     repo_r_zeta: float = option(
-        0.05, "Weight per nat of surprisal; 0 is GRPO, below 0 entropy is spent. hold_entropy moves it.", "[-1, 1]"
+        0.05,
+        "Weight per nat of surprisal; 0 is GRPO, below 0 entropy is spent. hold_entropy moves it.",
+        "[-1, 1]",
+        needs={"hold_entropy": None},
     )
     repo_r_max_weight: float = option(3.0, "Upper bound of a token's weight; the authors have none.", "[1, inf)")
 
@@ -47,13 +49,6 @@ class RepoR(Shaper[RepoROptions]):
     def __init__(self, args: RepoROptions) -> None:
         super().__init__(args)
         self.strength = args.repo_r_zeta
-
-    @classmethod
-    def conflicts(cls, args: RepoROptions) -> list[str]:
-        """Refuse a zeta of one's own where it is moved."""
-        return idle_conflicts(
-            args, [("repo_r_zeta", args.hold_entropy is not None, "hold_entropy", "the regulator sets it")]
-        )
 
     @property
     def active(self) -> bool:

@@ -16,11 +16,11 @@ from torch import Tensor
 from steer_trl.functional import entropy_change, steer_statistic, steer_weights
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.functional.sensitivity import FORMS
-from steer_trl.functional.steer import MAPPINGS, RANGES, mapping_complaints
+from steer_trl.functional.steer import MAPPINGS, RANGES
 from steer_trl.options.base import ShapingConfig, choice, option
-from steer_trl.options.conflicts import idle_conflicts
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
+from steer_trl.validation import in_interval
 
 RELEASED_FLOOR = 0.02
 
@@ -48,22 +48,28 @@ class SteerOptions(ShapingConfig):
         "vocabulary considered, for one more pass of the LM head).",
     )
     steer_lambda_max: float = option(
-        1.2, "Largest weight, at least steer_lambda_min. Linear mapping only.", RANGES["lambda_max"]
+        1.2, "Largest weight, at least steer_lambda_min.", RANGES["lambda_max"], needs={"steer_mapping": "linear"}
     )
-    steer_quantile: float = option(0.8, "Share of tokens left alone. Binary mapping only.", RANGES["quantile"])
+    steer_quantile: float = option(
+        0.8, "Share of tokens left alone.", RANGES["quantile"], needs={"steer_mapping": "binary"}
+    )
     steer_signed: bool = option(
-        False, "Read the change with its sign, as the paper prints it; the code takes |Omega|. Linear and binary only."
+        False,
+        "Read the change with its sign, as the paper prints it; the code takes |Omega|.",
+        needs={"steer_mapping": ("linear", "binary")},
     )
     steer_floor: float | None = option(
         None,
-        "Lower bound on the largest |Omega|, exponential only. None: 0 for the paper's form, 0.02 for the released.",
+        "Lower bound on the largest |Omega|. None: 0 for the paper's form, 0.02 for the released.",
         RANGES["floor"],
+        needs={"steer_mapping": "exponential"},
     )
     steer_scale_quantile: float = option(
         1.0,
         "Quantile of |Omega|, of those not 0, that gets steer_lambda_min with all above it: below 1 no single token "
-        "rules the weights of the others. 1: the largest, as in the paper. Exponential mapping only.",
+        "rules the weights of the others. 1: the largest, as in the paper.",
         RANGES["scale_quantile"],
+        needs={"steer_mapping": "exponential"},
     )
 
     @property
@@ -92,31 +98,11 @@ class Steer(Shaper[SteerOptions]):
 
     @classmethod
     def complaints(cls, args: SteerOptions) -> list[str]:
-        """Refuse what the mapping cannot work with."""
-        return mapping_complaints(
-            args.steer_mapping,
-            args.steer_lambda_min,
-            args.steer_lambda_max,
-            args.steer_signed,
-            args.steer_scale_floor,
-            args.steer_scale_quantile,
-            prefix="steer_",
-        )
-
-    @classmethod
-    def conflicts(cls, args: SteerOptions) -> list[str]:
-        """Refuse settings that the mapping makes idle, and the released form where the loss has no token ratios."""
-        mapping = f"steer_mapping={args.steer_mapping!r}"
-        idle = [
-            ("steer_lambda_max", args.steer_mapping != "linear", mapping, "only 'linear' weights above 1"),
-            (
-                "steer_quantile",
-                args.steer_mapping != "binary",
-                mapping,
-                "only 'binary' leaves a share of tokens alone",
-            ),
-        ]
-        complaints = idle_conflicts(args, idle)
+        """Refuse a linear mapping that rises, and the released form where the loss has no token ratios."""
+        complaints = []
+        if args.steer_mapping == "linear":
+            least = f"[{args.steer_lambda_min}, inf)"
+            complaints += in_interval("steer_lambda_max", args.steer_lambda_max, least, "the mapping falls from it")
         if args.steer_form == "released" and args.importance_sampling_level != "token":
             complaints.append(
                 "steer_form='released' cannot be combined with importance_sampling_level='sequence': the authors' "
