@@ -73,8 +73,12 @@ class Resampling(DynamicSampling):
         finally:
             self._answer = self._chosen = None
         tell_sampling(self._trainer, Judged.merged(attempts) if attempts else None, chosen)
-        counts = {"attempts": len(attempts), "waiting": len(self._waiting), "epochs": self._stream.epochs}
-        append_to_log(self._trainer, {f"dynamic_sampling/{name}": float(value) for name, value in counts.items()})
+        counts = {
+            "dynamic_sampling/attempts": float(len(attempts)),
+            "dynamic_sampling/waiting": float(len(self._waiting)),
+            "dynamic_sampling/epochs": self._stream.epochs,
+        }
+        append_to_log(self._trainer, counts)
 
     def generated(self, prompts: list[Any], generate: Generate, score: Score) -> tuple[Any, ...]:
         return generate(prompts) if self._answer is None else self._answer(prompts, generate, score)
