@@ -192,12 +192,12 @@ def test_a_training_after_an_interrupted_one_begins_with_a_rollout_of_its_own(ma
 
 
 @pytest.mark.parametrize(("per_rollout", "per_step"), [(3, 2), (2, 4)])
-def test_a_fixed_threshold_takes_any_schedule_and_its_weights_are_those_of_each_micro_batch(
+def test_a_method_that_compares_nothing_takes_any_schedule_and_its_weights_are_those_of_each_micro_batch(
     train, per_rollout, per_step
 ):
     """Nothing is measured, so no token of an optimizer step waits for another, and the scope makes no difference."""
     schedule = {"steps_per_generation": per_rollout, "gradient_accumulation_steps": per_step}
-    fixed = OPEN_STARE | {"stare_variant": "C2", "stare_fixed_probability": 0.1} | schedule
+    fixed = {"advantage_shaping": "repo_r", "repo_r_zeta": 0.2} | schedule
     one, other = (train(SteerGRPOTrainer, shaping_scope=scope, **fixed) for scope in ("step", "micro_batch"))
     assert same_parameters(one, other)
     assert one.state.log_history[0]["shaping/share_changed"] > 0

@@ -4,8 +4,8 @@ r"""Token weights on the exact entropy change: choose which way the updates of s
 
 dH is what the token's own update does to the entropy of its distribution, exactly to first order, up to the learning
 rate. A positive strength amplifies tokens that raise the entropy and damps those that lower it, a negative one the
-other way round; weights stay in [0, 2]. The scale is a quantile of |dH| over the optimizer step, of the tokens that
-change the entropy at all, so that no single token rules it. Costs a pass of the LM head after every forward pass.
+other way round; weights stay in [0, 2]. The scale is the 0.9-quantile of |dH| over the optimizer step, of the tokens
+that change the entropy at all, so that no single token rules it. Costs a pass of the LM head after every forward pass.
 Choose it to hold or to lower the entropy by single tokens, and `steer` to damp changes of both signs. No paper has it.
 """
 
@@ -21,6 +21,9 @@ from steer_trl.options.base import ShapingConfig, option
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 
+QUANTILE = 0.9
+"""At which three quarters of the strength act."""
+
 
 @dataclass
 class EntropyChangeOptions(ShapingConfig):
@@ -31,9 +34,6 @@ class EntropyChangeOptions(ShapingConfig):
         "How far a weight can be from 1: above 0 tokens that raise the entropy gain, below 0 they lose.",
         "[-1, 1]",
         needs={"hold_entropy": None},
-    )
-    entropy_change_quantile: float = option(
-        0.9, "Quantile of |dH|, of those not 0, at which three quarters of the strength act.", "[0, 1]"
     )
 
 
@@ -56,9 +56,7 @@ class EntropyChange(Shaper[EntropyChangeOptions]):
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
         """Return the quantile of |dH|; `inf` where no token changes the entropy."""
         size = self._change(batch).abs()
-        return order_statistics.quantile(
-            size, batch.mask.bool() & (size > 0), self.args.entropy_change_quantile, reduce
-        )
+        return order_statistics.quantile(size, batch.mask.bool() & (size > 0), QUANTILE, reduce)
 
     def weights(self, batch: TokenBatch, measure: Tensor) -> Float[Tensor, "B T"]:
         """Return 1 + strength tanh(dH / scale)."""

@@ -6,7 +6,7 @@ entropy, or the other way round, which spends it; the weight is linear in the su
 zeta > 0 keeps entropy: surprising tokens of good completions count more, those of bad ones less. zeta < 0 spends it.
 Every token takes part, none is chosen. The authors move zeta between rollouts, doubling and halving it; here
 `hold_entropy` moves it (`shaping/hold.py`), or it stays. Their weight has no upper bound, and one token of
-ln pi = -30 would outweigh thirty: `repo_r_max_weight` is ours. Choose it to hold the entropy at a level.
+ln pi = -30 would outweigh thirty: w_max = 3 is ours. Choose it to hold the entropy at a level.
 """
 
 from dataclasses import dataclass
@@ -19,6 +19,8 @@ from steer_trl.options.base import ShapingConfig, option
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
+MAX_WEIGHT = 3.0
+
 
 @dataclass
 class RepoROptions(ShapingConfig):
@@ -30,7 +32,6 @@ class RepoROptions(ShapingConfig):
         "[-1, 1]",
         needs={"hold_entropy": None},
     )
-    repo_r_max_weight: float = option(3.0, "Upper bound of a token's weight; the authors have none.", "[1, inf)")
 
 
 class RepoR(Shaper[RepoROptions]):
@@ -59,4 +60,4 @@ class RepoR(Shaper[RepoROptions]):
         """Return w, 1 where the log-probability is not finite."""
         surprisals = -batch.logps.float()
         surprisals = torch.where(surprisals.isfinite(), surprisals, 0.0)
-        return (1 + self.strength * surprisals * batch.advantages.sign()).clamp(0.0, self.args.repo_r_max_weight)
+        return (1 + self.strength * surprisals * batch.advantages.sign()).clamp(0.0, MAX_WEIGHT)

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from steer_trl.functional import stare_statistic, stare_weights
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.functional.stare import LOW_SETS, NAMES, RANGES, low_set_complaints, stare_operations
+from steer_trl.functional.stare import NAMES, RANGES, stare_operations
 from steer_trl.functional.stare_controller import TargetEntropyController, bound_complaints
 from steer_trl.options.base import ShapingConfig, choice, one_or_several, option
 from steer_trl.shaping.base import Paper, Shaper
@@ -28,7 +28,6 @@ from steer_trl.validation import from_state, is_within, listed
 
 logger = logging.getLogger(__name__)
 
-LOWERING = tuple(name for name in NAMES if any("low" in one for one in stare_operations(name)))
 AMPLIFYING = tuple(name for name in NAMES if any("amplify" in one for one in stare_operations(name)))
 ATTENUATING = tuple(name for name in NAMES if any("attenuate" in one for one in stare_operations(name)))
 COMPARED = {"stare_gate": ("batch", "sample", "token")}
@@ -52,18 +51,6 @@ class StareOptions(ShapingConfig):
         0.1,
         "P: share of each side's tokens, by surprisal, that counts as surprising; 0 selects nothing.",
         RANGES["top_fraction"],
-        needs={"stare_fixed_probability": None},
-    )
-    stare_low_set: str = choice(
-        "complement",
-        LOW_SETS,
-        "The expected tokens: 'complement' of the surprising ones, or the 'bottom' share P by surprisal.",
-        needs={"stare_variant": LOWERING},
-    )
-    stare_fixed_probability: float | None = option(
-        None,
-        "Ablation: a token is surprising where its probability is below this; no quantile is taken.",
-        RANGES["fixed_probability"],
     )
     stare_amplify: float = option(
         1.1,
@@ -153,21 +140,15 @@ class Stare(Shaper[StareOptions]):
 
     @classmethod
     def complaints(cls, args: StareOptions) -> list[str]:
-        """Refuse a set that nothing delimits, a schedule that starts beyond its bounds, and two loops at once."""
+        """Refuse a schedule that starts beyond its bounds, and two loops at once."""
         factors = args.stare_amplify, args.stare_attenuate, args.stare_amplify_max, args.stare_attenuate_min
-        complaints = low_set_complaints(args.stare_low_set, args.stare_fixed_probability, prefix="stare_")
-        complaints += bound_complaints(*factors, prefix="stare_") if args.stare_adaptive else []
+        complaints = bound_complaints(*factors, prefix="stare_") if args.stare_adaptive else []
         if args.hold_entropy is not None and args.stare_gate != "none":
             complaints.append(
                 f"stare_gate={args.stare_gate!r} cannot be combined with hold_entropy={args.hold_entropy!r}: the gate "
                 "would switch off what holds the entropy. Set stare_gate to 'none', or advantage_shaping to 'repo_r'."
             )
         return complaints
-
-    @classmethod
-    def answers(cls, question: str, args: StareOptions) -> bool:
-        """With a fixed threshold, nothing is measured."""
-        return super().answers(question, args) and (question != "measure" or args.stare_fixed_probability is None)
 
     @property
     def strength(self) -> float:
@@ -184,7 +165,7 @@ class Stare(Shaper[StareOptions]):
         return (self.args.stare_gate != "batch" or self.controller.gate) and self._selects() and self._reweights()
 
     def _selects(self) -> bool:
-        return self.args.stare_top_fraction > 0 or self.args.stare_fixed_probability is not None
+        return self.args.stare_top_fraction > 0
 
     def _reweights(self) -> bool:
         moved = {"amplify": self.controller.amplify > 1, "attenuate": self.controller.attenuate < 1}
@@ -197,11 +178,10 @@ class Stare(Shaper[StareOptions]):
             batch.advantages,
             batch.mask,
             top_fraction=self.args.stare_top_fraction,
-            low_set=self.args.stare_low_set,
             reduce=reduce,
         )
 
-    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Float[Tensor, "B T"]:
+    def weights(self, batch: TokenBatch, measure: Tensor) -> Float[Tensor, "B T"]:
         """Return omega of shape `[B, T]`; the batch's gate is taken as open."""
         weights = stare_weights(
             batch.logps,
@@ -210,8 +190,6 @@ class Stare(Shaper[StareOptions]):
             variant=self.args.stare_variant,
             amplify=self.controller.amplify,
             attenuate=self.controller.attenuate,
-            low_set=self.args.stare_low_set,
-            fixed_probability=self.args.stare_fixed_probability,
             statistic=measure,
             tolerance=self.tolerance,
         )

@@ -58,25 +58,10 @@ class SteerOptions(ShapingConfig):
         "Read the change with its sign, as the paper prints it; the code takes |Omega|.",
         needs={"steer_mapping": ("linear", "binary")},
     )
-    steer_floor: float | None = option(
-        None,
-        "Lower bound on the largest |Omega|. None: 0 for the paper's form, 0.02 for the released.",
-        RANGES["floor"],
-        needs={"steer_mapping": "exponential"},
-    )
-    steer_scale_quantile: float = option(
-        1.0,
-        "Quantile of |Omega|, of those not 0, that gets steer_lambda_min with all above it: below 1 no single token "
-        "rules the weights of the others. 1: the largest, as in the paper.",
-        RANGES["scale_quantile"],
-        needs={"steer_mapping": "exponential"},
-    )
 
     @property
     def steer_scale_floor(self) -> float:
-        """`steer_floor`, with its default filled in."""
-        if self.steer_floor is not None:
-            return self.steer_floor
+        """The least that the largest |Omega| is taken for in the exponential mapping."""
         return RELEASED_FLOOR if self.steer_form == "released" and self.steer_mapping == "exponential" else 0.0
 
 
@@ -124,7 +109,6 @@ class Steer(Shaper[SteerOptions]):
             mapping=self.args.steer_mapping,
             quantile=self.args.steer_quantile,
             signed=self.args.steer_signed,
-            scale_quantile=self.args.steer_scale_quantile,
             reduce=reduce,
         )
 
