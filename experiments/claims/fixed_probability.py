@@ -3,9 +3,9 @@
 import math
 
 import torch
-from torch import Tensor
 
 from steer_trl.functional.order_statistics import Reduce
+from steer_trl.functional.stare import SurprisalLimits
 from steer_trl.shaping import TokenBatch
 from steer_trl.shaping.methods.stare import Stare
 
@@ -13,6 +13,7 @@ from steer_trl.shaping.methods.stare import Stare
 class FixedProbability(Stare):
     """STARE with the same limit for all sets."""
 
-    def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
+    def measure(self, batch: TokenBatch, reduce: Reduce) -> SurprisalLimits:
         """Return the surprisal of that probability, for both signs of the advantage."""
-        return torch.full((2,), -math.log(0.1))
+        limit = torch.tensor(-math.log(0.1))
+        return SurprisalLimits(limit, limit)

@@ -10,7 +10,7 @@ from support.runs import OPEN_STARE, Spy, same_parameters
 from transformers import TrainerCallback
 
 from steer_trl import SteerGRPOTrainer, runlog
-from steer_trl.functional import entropy_change, steer_weights
+from steer_trl.functional import entropy_change, released_entropy_change, steer_weights
 from steer_trl.trainer.inputs import Score, token_batch
 
 
@@ -35,7 +35,7 @@ def test_the_released_form_reads_the_rollouts_entropies(train):
     rollout_entropies = trainer.seen[0][4]
     raw, shaped, logps, old_logps, entropies, inputs = trainer.seen[1]
     assert not torch.equal(rollout_entropies, entropies)
-    omega = entropy_change(logps, old_logps, rollout_entropies, raw, form="released")
+    omega = released_entropy_change(logps, old_logps, rollout_entropies, raw)
     weights = steer_weights(omega, inputs["completion_mask"], floor=0.02)
     torch.testing.assert_close(shaped, raw.unsqueeze(1) * weights, atol=1e-6, rtol=0)
 

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.functional import entropy_change, order_statistics
+from steer_trl.functional import order_statistics
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.options.base import ShapingConfig, option
 from steer_trl.shaping.base import Shaper
@@ -64,15 +64,5 @@ class EntropyChange(Shaper[EntropyChangeOptions]):
 
     def _change(self, batch: TokenBatch) -> Tensor:
         """The change of each token, 0 where it is not known."""
-        change = entropy_change(
-            batch.logps,
-            batch.old_logps,
-            batch.entropies,
-            batch.advantages,
-            form="exact",
-            epsilon_low=batch.epsilon_low,
-            epsilon_high=batch.epsilon_high,
-            log_ratio=batch.log_ratio,
-            sensitivities=batch.sensitivities,
-        )
+        change = batch.entropy_change(exact=True)
         return torch.where(change.isfinite(), change, 0.0)

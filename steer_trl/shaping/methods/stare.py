@@ -19,12 +19,12 @@ from torch import Tensor
 
 from steer_trl.functional import stare_statistic, stare_weights
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.functional.stare import NAMES, RANGES, stare_operations
-from steer_trl.functional.stare_controller import TargetEntropyController, bound_complaints
+from steer_trl.functional.stare import NAMES, SurprisalLimits, stare_operations
+from steer_trl.functional.stare_controller import TargetEntropyController
 from steer_trl.options.base import ShapingConfig, choice, one_or_several, option
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
-from steer_trl.validation import from_state, is_within, listed
+from steer_trl.validation import from_state, in_interval, is_within, listed
 
 logger = logging.getLogger(__name__)
 
@@ -50,18 +50,18 @@ class StareOptions(ShapingConfig):
     stare_top_fraction: float = option(
         0.1,
         "P: share of each side's tokens, by surprisal, that counts as surprising; 0 selects nothing.",
-        RANGES["top_fraction"],
+        "[0, 1]",
     )
     stare_amplify: float = option(
         1.1,
         "W. The paper: 1.1 for 7B models, 1.05 for 14B and 32B. hold_entropy moves it.",
-        RANGES["amplify"],
+        "[1, inf)",
         needs={"stare_variant": AMPLIFYING, "hold_entropy": None},
     )
     stare_attenuate: float = option(
         0.9,
         "M. The paper: 0.9 for 7B models, 0.95 for 14B and 32B. hold_entropy moves it.",
-        RANGES["attenuate"],
+        "(0, 1]",
         needs={"stare_variant": ATTENUATING, "hold_entropy": None},
     )
     stare_gate: str | None = choice(
@@ -74,7 +74,7 @@ class StareOptions(ShapingConfig):
     stare_target_entropy: float = option(
         0.3,
         "The gate is open while the entropy is below this, in the unit of stare_target_entropy_unit.",
-        RANGES["target_entropy"],
+        "(0, inf)",
         needs=COMPARED,
     )
     stare_target_entropy_unit: str = choice(
@@ -88,17 +88,17 @@ class StareOptions(ShapingConfig):
         "Whether W and M move at each rollout, up while the entropy is below the target and back while above.",
         needs=COMPARED,
     )
-    stare_step: float = option(0.01, "Step of W and M.", RANGES["step"], needs={"stare_adaptive": True})
+    stare_step: float = option(0.01, "Step of W and M.", "[0, inf)", needs={"stare_adaptive": True})
     stare_amplify_max: float = option(
         1.5,
         "Upper bound of W, at least stare_amplify.",
-        RANGES["amplify_max"],
+        "[1, inf)",
         needs={"stare_adaptive": True, "stare_variant": AMPLIFYING},
     )
     stare_attenuate_min: float = option(
         0.5,
         "Lower bound of M, at most stare_attenuate.",
-        RANGES["attenuate_min"],
+        "(0, 1]",
         needs={"stare_adaptive": True, "stare_variant": ATTENUATING},
     )
 
@@ -141,8 +141,11 @@ class Stare(Shaper[StareOptions]):
     @classmethod
     def complaints(cls, args: StareOptions) -> list[str]:
         """Refuse a schedule that starts beyond its bounds, and two loops at once."""
-        factors = args.stare_amplify, args.stare_attenuate, args.stare_amplify_max, args.stare_attenuate_min
-        complaints = bound_complaints(*factors, prefix="stare_") if args.stare_adaptive else []
+        complaints = []
+        if args.stare_adaptive:
+            above, below = f"[{args.stare_amplify}, inf)", f"(0, {args.stare_attenuate}]"
+            complaints += in_interval("stare_amplify_max", args.stare_amplify_max, above, "W starts below it")
+            complaints += in_interval("stare_attenuate_min", args.stare_attenuate_min, below, "M starts above it")
         if args.hold_entropy is not None and args.stare_gate != "none":
             complaints.append(
                 f"stare_gate={args.stare_gate!r} cannot be combined with hold_entropy={args.hold_entropy!r}: the gate "
@@ -171,17 +174,12 @@ class Stare(Shaper[StareOptions]):
         moved = {"amplify": self.controller.amplify > 1, "attenuate": self.controller.attenuate < 1}
         return any(moved[operation.split("_")[0]] for operation in self.operations)
 
-    def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
+    def measure(self, batch: TokenBatch, reduce: Reduce) -> SurprisalLimits:
         """Return the surprisals that delimit the sets."""
-        return stare_statistic(
-            batch.logps,
-            batch.advantages,
-            batch.mask,
-            top_fraction=self.args.stare_top_fraction,
-            reduce=reduce,
-        )
+        tokens, top_fraction = (batch.logps, batch.advantages, batch.mask), self.args.stare_top_fraction
+        return stare_statistic(*tokens, top_fraction=top_fraction, reduce=reduce)
 
-    def weights(self, batch: TokenBatch, measure: Tensor) -> Float[Tensor, "B T"]:
+    def weights(self, batch: TokenBatch, measure: SurprisalLimits) -> Float[Tensor, "B T"]:
         """Return omega of shape `[B, T]`; the batch's gate is taken as open."""
         weights = stare_weights(
             batch.logps,

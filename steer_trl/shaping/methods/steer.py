@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.functional import entropy_change, steer_statistic, steer_weights
+from steer_trl.functional import released_entropy_change, steer_statistic, steer_weights
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.functional.sensitivity import FORMS
-from steer_trl.functional.steer import MAPPINGS, RANGES
+from steer_trl.functional.steer import Range
 from steer_trl.options.base import ShapingConfig, choice, option
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
@@ -33,26 +32,24 @@ class SteerOptions(ShapingConfig):
         0.8,
         "Weight of the token with the largest entropy change; the paper recommends 0.6 to 0.8, 1 is GRPO. "
         "In later steps of a rollout only shaping_scope='exact_step' reaches it exactly.",
-        RANGES["lambda_min"],
+        "(0, 1]",
     )
     steer_mapping: str = choice(
         "exponential",
-        MAPPINGS,
+        ("exponential", "linear", "binary"),
         "How an entropy change becomes a weight: 'exponential' (Eq. 10), 'linear' or 'binary'.",
     )
     steer_form: str = choice(
         "paper",
-        FORMS,
+        ("paper", "released", "exact"),
         "How the change is estimated: 'paper' (Eq. 9 with the clip indicator of Eq. 6), 'released' (the authors' "
         "code: one factor 1 - pi, no indicator, rollout entropies, floor 0.02), or not at all: 'exact' (all of the "
         "vocabulary considered, for one more pass of the LM head).",
     )
     steer_lambda_max: float = option(
-        1.2, "Largest weight, at least steer_lambda_min.", RANGES["lambda_max"], needs={"steer_mapping": "linear"}
+        1.2, "Largest weight, at least steer_lambda_min.", "(0, inf)", needs={"steer_mapping": "linear"}
     )
-    steer_quantile: float = option(
-        0.8, "Share of tokens left alone.", RANGES["quantile"], needs={"steer_mapping": "binary"}
-    )
+    steer_quantile: float = option(0.8, "Share of tokens left alone.", "[0, 1]", needs={"steer_mapping": "binary"})
     steer_signed: bool = option(
         False,
         "Read the change with its sign, as the paper prints it; the code takes |Omega|.",
@@ -101,7 +98,7 @@ class Steer(Shaper[SteerOptions]):
         args = self.args
         return args.steer_lambda_min < 1 or (args.steer_mapping == "linear" and args.steer_lambda_max > 1)
 
-    def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
+    def measure(self, batch: TokenBatch, reduce: Reduce) -> Range:
         """Return the extremes of |Omega|, or its quantile in the binary mapping."""
         return steer_statistic(
             self._omega(batch),
@@ -112,7 +109,7 @@ class Steer(Shaper[SteerOptions]):
             reduce=reduce,
         )
 
-    def weights(self, batch: TokenBatch, measure: Tensor) -> Float[Tensor, "B T"]:
+    def weights(self, batch: TokenBatch, measure: Range) -> Float[Tensor, "B T"]:
         """Return lambda of shape `[B, T]`."""
         args = self.args
         return steer_weights(
@@ -128,17 +125,6 @@ class Steer(Shaper[SteerOptions]):
         )
 
     def _omega(self, batch: TokenBatch) -> Tensor:
-        args = self.args
-        # The authors' code reads the entropy stored at rollout time; the paper reads the current policy's.
-        entropies = batch.old_entropies if args.steer_form == "released" else batch.entropies
-        return entropy_change(
-            batch.logps,
-            batch.old_logps,
-            entropies,
-            batch.advantages,
-            form=args.steer_form,
-            epsilon_low=batch.epsilon_low,
-            epsilon_high=batch.epsilon_high,
-            log_ratio=batch.log_ratio,
-            sensitivities=batch.sensitivities if args.steer_form == "exact" else None,
-        )
+        if self.args.steer_form == "released":  # which reads the entropy stored at rollout time
+            return released_entropy_change(batch.logps, batch.old_logps, batch.old_entropies, batch.advantages)
+        return batch.entropy_change(self.args.steer_form == "exact")
