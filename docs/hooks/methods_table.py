@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.options.conflicts import surrogate_conflicts
 from steer_trl.shaping.base import OF_ROLLOUTS, Shaper
+from steer_trl.shaping.checks import need_complaints
 from steer_trl.shaping.methods import SHAPERS
 
 PAGE = Path(__file__).parents[1] / "methods.md"
@@ -52,7 +52,7 @@ def _properties(name: str, method: type[Shaper]) -> Iterator[tuple[str, str]]:
 def _with_ratios_of_completions(name: str, method: type[Shaper], args: SteerGRPOConfig) -> str:
     args = copy.copy(args)
     vars(args)["importance_sampling_level"] = "sequence"
-    if method.conflicts(args) + surrogate_conflicts(name, method.surrogate, args):
+    if need_complaints(name, method, args):
         return "error"
     return "warning" if method.per_token else ""
 

@@ -45,8 +45,7 @@ def default_of(field: Field) -> object:
 
 def text(field: Field) -> str:
     """The help text without the range, with nothing in it that ends a cell."""
-    about = field.metadata["help"]
-    return about.removesuffix(f" In {about.within}.").replace("|", "\\|")
+    return field.metadata["help"].text.replace("|", "\\|")
 
 
 def interval(field: Field) -> str:
