@@ -20,8 +20,9 @@ from steer_trl.options.removed import hint
 from steer_trl.options.trl import trl_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper, sets_entropy_coef
-from steer_trl.shaping.hold import ENOUGH_GROUPS, hold_conflicts
+from steer_trl.shaping.hold import hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
+from steer_trl.shaping.start_entropy import ENOUGH_GROUPS
 from steer_trl.shaping.unused import unused_complaints
 from steer_trl.validation import listed, refuse
 

@@ -66,19 +66,18 @@ class GeneratedTokens(TrainerCallback):
         return budget is not None and self.total >= budget and micro_batches % steps_per_rollout(self._trainer) == 0
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """State which levels jump, that fall with the progress, where a resumed training has another length."""
+        """State whether a level that falls with the progress jumps, as a resumed training has another length."""
         share = self.progress()
         if self._share is None or share == 1:
             return
-        for loop in self._trainer.loops:
-            before, now = loop.level(self._share), loop.level(share)
-            if before != now:
-                logger.warning(
-                    "%.3g %% of the training were done when the checkpoint was saved, and of its present length are "
-                    "%.3g %%: the level of %s goes from %.4g nats to %.4g at once. To keep it, resume with the same "
-                    "max_steps, num_train_epochs and max_generated_tokens.",
-                    *(100 * self._share, 100 * share, loop.name, before, now),
-                )
+        hold = self._trainer.hold
+        if hold is not None and (before := hold.level(self._share)) != (now := hold.level(share)):
+            logger.warning(
+                "%.3g %% of the training were done when the checkpoint was saved, and of its present length are "
+                "%.3g %%: the level of hold_entropy goes from %.4g nats to %.4g at once. To keep it, resume with the "
+                "same max_steps, num_train_epochs and max_generated_tokens.",
+                *(100 * self._share, 100 * share, before, now),
+            )
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """End the run where the budget is spent, as Transformers ends one at its last step, and evaluate it."""

@@ -6,7 +6,7 @@ for what is moved by the rollout's entropy. For all others the loss's forward pa
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -18,20 +18,19 @@ from trl.trainer.utils import pad
 
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.randomness import kept_random_state
-from steer_trl.shaping import Loop, Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
+from steer_trl.shaping import HoldEntropy, Shaper, StartEntropy, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.trainer.checks.tripwire import check_score
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.head_pass import scored_pass
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
-from steer_trl.trainer.log.start_entropy import StartEntropy
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
 from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log, forward, replace_column
 
 
 class RolloutShaping:
-    """What is known of the rollout that TRL writes, and what the methods and loops make of it.
+    """What is known of the rollout that TRL writes, and what the methods make of it.
 
     Attributes:
         is_recording (`bool`): whether TRL is writing one, so that a forward pass may be its score.
@@ -44,21 +43,21 @@ class RolloutShaping:
         self,
         trainer: GRPOTrainer,
         shapers: Mapping[str, Shaper],
-        loops: Sequence[Loop],
+        hold: HoldEntropy | None,
         generated: GeneratedTokens,
         start: StartEntropy,
     ) -> None:
         self.is_recording, self.has_finished, self.start = False, False, start
         self.rewards_per_function = torch.empty(0)
-        self._trainer, self._shapers, self._loops, self._generated = trainer, shapers, loops, generated
+        self._trainer, self._shapers, self._hold, self._generated = trainer, shapers, hold, generated
         self._passes: list[Score] = []
         self._written: dict[str, list[list[int]]] = {}
         self._prompts: list[str] = []
 
     @property
     def wants_entropy(self) -> bool:
-        """Whether a method or a loop must have the rollout's mean entropy."""
-        return bool(self._loops) or any(shaper.needs_rollout_entropy for shaper in self._shapers.values())
+        """Whether something is moved by the rollout's mean entropy."""
+        return self._hold is not None or any(shaper.needs_rollout_entropy for shaper in self._shapers.values())
 
     @property
     def wants_sensitivities(self) -> bool:
@@ -120,17 +119,18 @@ class RolloutShaping:
     def log_entropy(self, entropies: Tensor, mask: Tensor) -> float:
         """Log and return the mean entropy of a new rollout over all ranks, in nats. Collective."""
         entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
-        start = self.start.take(entropy, is_untrained=self._trainer.state.global_step == 0)
+        self.start.take(entropy, is_late=self._trainer.state.global_step > 0)
+        known = not (self.start.value is None or self.start.is_late)
+        start = {"rollout_entropy/start": self.start.value} if known else {}
         append_to_log(self._trainer, {"rollout_entropy": entropy} | start)
         return entropy
 
     def _update_controllers(self, entropy: float) -> None:
-        """Give methods, and then loops, the mean entropy of a new rollout, nats per token."""
+        """Give the methods, and then `hold_entropy`, the mean entropy of a new rollout, nats per token."""
         for shaper in self._shapers.values():
             shaper.on_rollout(entropy)
-        progress = self._generated.progress()
-        for loop in self._loops:
-            loop.on_rollout(entropy, progress)
+        if self._hold is not None:
+            self._hold.on_rollout(entropy, self._generated.progress())
 
     @torch.no_grad()
     def score(self, rollout: dict[str, Any]) -> Score:

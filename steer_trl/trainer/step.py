@@ -4,7 +4,7 @@ A statistic over all micro-batches must be known before the first one's loss. Th
 that one; the others are scored then, unless the rollout's score has the numbers already.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.functional.order_statistics import all_ranks, this_process
 from steer_trl.shaping import (
-    Loop,
+    HoldEntropy,
     Shaper,
     TokenBatch,
     compares_tokens,
@@ -48,11 +48,11 @@ class OptimizerStep(TrainerCallback):
         self,
         trainer: GRPOTrainer,
         shapers: Mapping[str, Shaper],
-        loops: Sequence[Loop],
+        hold: HoldEntropy | None,
         rollouts: RolloutShaping,
         tokens: TokenLog,
     ) -> None:
-        self._trainer, self._shapers, self._loops = trainer, shapers, loops
+        self._trainer, self._shapers, self._hold = trainer, shapers, hold
         self._rollouts, self._tokens = rollouts, tokens
         self._draws = any(shaper.random for shaper in shapers.values())
         questions = {q for s in shapers.values() for q in QUESTIONS if s.answers(q, s.args)}
@@ -65,7 +65,7 @@ class OptimizerStep(TrainerCallback):
         """Begin with a step of its own; nothing is left of one that was interrupted."""
         self.micro_batches = 0
         self._measures: dict[str, Any] | None = None
-        self._log = StepLog(self._trainer, self._shapers, self._loops)
+        self._log = StepLog(self._trainer, self._shapers, self._hold)
         self._tokens.begin_training()
 
     @contextmanager

@@ -39,7 +39,7 @@ from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import pushing
-from steer_trl.shaping import make_loops, make_shapers, short_name
+from steer_trl.shaping import HoldEntropy, StartEntropy, first_rollouts, make_shapers, short_name
 from steer_trl.trainer.benchmarks import BenchmarkRuns, benchmarks_complaints
 from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
@@ -48,7 +48,6 @@ from steer_trl.trainer.checks.compiled import check_compiled
 from steer_trl.trainer.checks.preflight import check_chat_template, check_trainer_arguments
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.head_pass import scored_pass
-from steer_trl.trainer.log.start_entropy import StartEntropy
 from steer_trl.trainer.padding import Padding
 from steer_trl.trainer.resume import starting_point
 from steer_trl.trainer.rollout import RolloutShaping
@@ -129,17 +128,18 @@ class SteerGRPOTrainer(GRPOTrainer):
             given["args"] = args = SteerGRPOConfig(f"{name.split('/')[-1]}-SteerGRPO")
         self.was_finished = self._is_spent = False
         self.shapers = make_shapers(args)
-        self.loops = make_loops(args, self.shapers)
+        start = StartEntropy(first_rollouts(args))
+        self.hold = None if args.hold_entropy is None else HoldEntropy(args, self.shapers, start)
         self.is_compiled = check_compiled(args, self.shapers, model)
         self.tags = self._tag_names = [*TAGS, *map(short_name, self.shapers)]
         self.alarms, self.sampling = Alarms(Watch()), make_sampling(self, args)
         self.generated, self.padding = GeneratedTokens(self), Padding(self, args.skips_padding)
-        self.stateful: dict[str, Stateful] = {**self.shapers, **{loop.name: loop for loop in self.loops}}
+        self.stateful: dict[str, Stateful] = {"start_entropy": start, **self.shapers}
+        self.stateful |= {} if self.hold is None else {self.hold.name: self.hold}
         self.stateful |= {"alarms": self.alarms.watch, "generated": self.generated}
-        start = self.stateful["start_entropy"] = StartEntropy(args)
-        self.rollouts = RolloutShaping(self, self.shapers, self.loops, self.generated, start)
+        self.rollouts = RolloutShaping(self, self.shapers, self.hold, self.generated, start)
         self.tokens = self.stateful["tokens"] = TokenLog(self, self.rollouts)
-        self.step = OptimizerStep(self, self.shapers, self.loops, self.rollouts, self.tokens)
+        self.step = OptimizerStep(self, self.shapers, self.hold, self.rollouts, self.tokens)
         self.cards = ModelCards(self, self.shapers, benchmarks)
         self._train_sampler: Any = None  # a streamed data set has none
         super().__init__(**given)

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     import trl
 
     from steer_trl.config import SteerGRPOConfig
-    from steer_trl.shaping import Loop, Shaper
+    from steer_trl.shaping import HoldEntropy, Shaper
 
     class GRPOTrainer(trl.GRPOTrainer):
         """The attributes as they are once the trainer is made."""
 
         args: SteerGRPOConfig
         shapers: Mapping[str, Shaper]  # ours
-        loops: list[Loop]  # ours
+        hold: HoldEntropy | None  # ours
         tags: list[str]  # ours
         is_compiled: bool  # ours
         padding: Any  # ours, `padding.py`

@@ -26,8 +26,9 @@ class TestCheckpoint:
         checkpoint = tmp_path / "run/checkpoint-2"
         state = json.loads((checkpoint / "shaping_state.json").read_text())["stare"]
         first = whole.state.log_history[0]["rollout_entropy"]
-        expected = {"gate": True, "amplify": 1.12, "attenuate": 0.88, "initial_entropy": first}
+        expected = {"gate": True, "amplify": 1.12, "attenuate": 0.88}
         assert state.pop("recent_gates") == [True, True]
+        assert state.pop("start") == {"entropies": [pytest.approx(first)], "is_late": False}
         assert state == pytest.approx(expected)
         resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
         resumed.train(resume_from_checkpoint=str(checkpoint))
@@ -49,7 +50,7 @@ class TestCheckpoint:
         resumed = make_trainer(SteerGRPOTrainer, **settings)
         resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
         assert same_parameters(whole, resumed)
-        states = [trainer.loops[0].state_dict() for trainer in (whole, resumed)]
+        states = [trainer.hold.state_dict() for trainer in (whole, resumed)]
         assert states[0] == states[1]
         assert "hold_entropy" not in resumed.tags  # it is no method
         strengths = [entry["hold_entropy/strength"] for entry in whole.state.log_history[:-1]]
@@ -57,7 +58,7 @@ class TestCheckpoint:
         levels = [entry["hold_entropy/target"] for entry in resumed.state.log_history[:-1]]
         assert levels == pytest.approx([4.0, 4.0, 4 - 0.02 / 4, 4 - 0.04 / 4, 4 - 0.06 / 4])
         state = json.loads((tmp_path / "run/checkpoint-2/shaping_state.json").read_text())["hold_entropy"]
-        assert state["regulator"]["strength"] == strengths[1]
+        assert state["strength"] == strengths[1]
 
     def test_a_held_entropy_left_out_at_a_resume_is_reported(self, train, make_trainer, tmp_path, caplog):
         """Its method goes back to the strength of its own setting, which is another training."""
@@ -82,7 +83,7 @@ class TestCheckpoint:
         resumed = make_trainer(SteerGRPOTrainer, **settings)
         resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
         stare = resumed.shapers["stare"]
-        assert stare.controller.target_entropy == 0.5 * stare.initial_entropy
+        assert stare.controller.target_entropy == 0.5 * stare.start.value
         assert stare.controller.gate is False
 
     def test_a_method_without_state_writes_none(self, train, tmp_path):

@@ -12,7 +12,7 @@ from trl.trainer.utils import get_callable_name, get_config_model_id
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.exceptions import InvalidTypeError, InvalidValueError
 from steer_trl.rewards import MathReward
-from steer_trl.shaping.hold import first_rollouts
+from steer_trl.shaping import first_rollouts
 from steer_trl.trainer.trl import GRPOTrainer
 from steer_trl.validation import refuse
 
