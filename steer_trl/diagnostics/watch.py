@@ -47,10 +47,6 @@ class Watch:
         self._since: dict[str, int] = {}
         self._raised: set[str] = set()
 
-    def note(self, **numbers: float) -> None:
-        """Take numbers that rules read and no line of the log has."""
-        self._numbers |= numbers
-
     def take(self, step: int, line: Mapping[str, Any]) -> list[Alarm]:
         """Take a line of the log and return what is to be said now; lines of evaluations say nothing.
 
@@ -84,8 +80,8 @@ class Watch:
         if rule.name in self._raised or step - since < rule.steps:
             return None
         self._raised.add(rule.name)
-        text = f"Step {step}: {rule.text.format(**numbers, **rule.names(self._numbers))}"
-        return Alarm(step, rule.name, rule.title, text, rule.level, numbers)
+        text = rule.text.format(**numbers, **rule.names(self._numbers))
+        return Alarm(step, rule.name, rule.title, text[0].upper() + text[1:], rule.level, numbers)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the last numbers, the steps since which rules hold, and what has been said; empty at the start."""

@@ -36,7 +36,7 @@ from steer_trl.callbacks.alarms import Alarms
 from steer_trl.callbacks.remarks import remark_other_policies
 from steer_trl.callbacks.run_log import RunLog, is_at_its_end
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.diagnostics import Watch
+from steer_trl.diagnostics.watch import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import pushing
 from steer_trl.shaping import HoldEntropy, StartEntropy, first_rollouts, make_shapers, short_name

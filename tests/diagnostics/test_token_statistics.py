@@ -9,8 +9,8 @@ from diagnostics.test_statistics import finished
 from hypothesis import given
 from support.methods.batches import SEEDS, random_batch, trained
 
-from steer_trl.diagnostics import change_statistics, token_statistics
-from steer_trl.diagnostics.quadrants import quadrants, quarters
+from steer_trl.diagnostics.change import change_statistics
+from steer_trl.diagnostics.quadrants import quadrants, quarters, token_statistics
 from steer_trl.functional import entropy_sensitivity
 
 
