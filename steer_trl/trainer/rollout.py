@@ -154,6 +154,7 @@ class RolloutShaping:
                 compute_entropy=True,
                 **others,
             )
+        check_score(score.entropies)
         return score
 
     def _as_compared(self, rollout: dict[str, Any]) -> dict[str, Any]:
@@ -168,10 +169,8 @@ class RolloutShaping:
         # The pass under the old policy, if TRL made one, is the one whose log-probabilities it kept. It hides their
         # own tokens from truncated completions that the loss leaves out.
         recorded = next((x for x in self._passes if x.logps is rollout.get("old_per_token_logps")), None)
-        reads_tokens = bool(reads & {"logps", "entropies"})
-        if (recorded is None and self.wants_entropy) or (
-            reads_tokens and (recorded is None or compared is not rollout)
-        ):
+        reads_tokens, hides_tokens = bool(reads & {"logps", "entropies"}), compared is not rollout
+        if (reads_tokens and hides_tokens) or (recorded is None and (reads_tokens or self.wants_entropy)):
             own = self.score(compared)
             keep_score(compared, own)
             return recorded or own
@@ -189,13 +188,12 @@ class RolloutShaping:
 
 def _texts(inputs: list[dict[str, Any]], has_environment: bool) -> list[str]:
     """A text per row that is the same for equal prompts only."""
-    refusal = InvalidValueError(
-        "dcpo_smooth=True, or another method that reads 'prompts', cannot be combined with images or with an "
-        "environment: it identifies prompts by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
-    )
-    if has_environment or any(row.get("image") is not None or row.get("images") for row in inputs):
-        raise refusal
     try:
+        if has_environment or any(row.get("image") is not None or row.get("images") for row in inputs):
+            raise TypeError("images")
         return [json.dumps(row["prompt"], sort_keys=True) for row in inputs]
-    except TypeError as error:  # an image inside of a message
-        raise refusal from error
+    except TypeError as error:  # also of an image inside of a message
+        raise InvalidValueError(
+            "dcpo_smooth=True, or another method that reads 'prompts', cannot be combined with images or with an "
+            "environment: it identifies prompts by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
+        ) from error

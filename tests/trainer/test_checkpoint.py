@@ -1,8 +1,6 @@
 """A run that is resumed goes on where it was."""
 
 import json
-import shutil
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -33,7 +31,7 @@ class TestCheckpoint:
         resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
         resumed.train(resume_from_checkpoint=str(checkpoint))
         assert same_parameters(whole, resumed)
-        assert resumed.shapers["stare"].state_dict() == whole.shapers["stare"].state_dict()
+        assert resumed.shaping.shapers["stare"].state_dict() == whole.shaping.shapers["stare"].state_dict()
 
     @pytest.mark.parametrize(
         "method",
@@ -50,9 +48,9 @@ class TestCheckpoint:
         resumed = make_trainer(SteerGRPOTrainer, **settings)
         resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
         assert same_parameters(whole, resumed)
-        states = [trainer.hold.state_dict() for trainer in (whole, resumed)]
+        states = [trainer.shaping.hold.state_dict() for trainer in (whole, resumed)]
         assert states[0] == states[1]
-        assert "hold_entropy" not in resumed.tags  # it is no method
+        assert "hold_entropy" not in resumed.shaping.tags  # it is no method
         strengths = [entry["hold_entropy/strength"] for entry in whole.state.log_history[:-1]]
         assert len(set(strengths)) >= 4  # there was a state to lose
         levels = [entry["hold_entropy/target"] for entry in resumed.state.log_history[:-1]]
@@ -74,7 +72,7 @@ class TestCheckpoint:
         (checkpoint / "shaping_state.json").unlink()
         resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
         resumed.train(resume_from_checkpoint=str(checkpoint))
-        assert resumed.shapers["stare"].state_dict() != whole.shapers["stare"].state_dict()
+        assert resumed.shaping.shapers["stare"].state_dict() != whole.shaping.shapers["stare"].state_dict()
         assert "has no state of 'stare'" in caplog.text
 
     def test_a_new_target_is_taken_on_resume(self, train, make_trainer, tmp_path):
@@ -82,7 +80,7 @@ class TestCheckpoint:
         settings = self.SETTINGS | {"stare_target_entropy": 0.5}
         resumed = make_trainer(SteerGRPOTrainer, **settings)
         resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
-        stare = resumed.shapers["stare"]
+        stare = resumed.shaping.shapers["stare"]
         assert stare.controller.target_entropy == 0.5 * stare.start.value
         assert stare.controller.gate is False
 
@@ -152,7 +150,7 @@ class TestCheckpoint:
         resumed = make_trainer(SteerGRPOTrainer, **settings)
         resumed.train(resume_from_checkpoint=str(tmp_path / f"run/checkpoint-{saved}"))
         assert resumed.state.global_step == 10
-        assert ("in a later pass over a streamed train_dataset" in caplog.text) == is_later
+        assert ("of a later pass over a streamed train_dataset" in caplog.text) == is_later
         assert same_parameters(whole, resumed) or is_later
 
     MIDDLE = {"steps_per_generation": 4, "save_strategy": "steps", "save_steps": 1}
@@ -202,22 +200,6 @@ class TestCheckpoint:
         (tmp_path / "run/checkpoint-2").mkdir(parents=True)
         with pytest.raises(ValueError, match="needs a complete checkpoint in output_dir"):
             make_trainer(SteerGRPOTrainer).train(resume_from_checkpoint=True)
-
-    @pytest.mark.parametrize("library", [False, True], ids=["ours", "torch"])
-    def test_a_full_disk_is_named(self, make_trainer, tmp_path, monkeypatch, library):
-        """Ours says that no space is left; torch says that a position is unexpected, and then the disk is asked."""
-        checkpoint = tmp_path / "run/checkpoint-2"
-        checkpoint.mkdir(parents=True)
-        (checkpoint / ("optimizer.pt" if library else "_shaping_state.json.partial")).symlink_to("/dev/full")
-        if library:
-            monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=4096))
-        with pytest.raises(RuntimeError, match=r"checkpoint-2 could not be written: the disk is full, .*'auto'"):
-            make_trainer(SteerGRPOTrainer, **self.SAVED).train()
-
-    def test_another_failure_keeps_its_own_error(self, make_trainer, tmp_path):
-        (tmp_path / "run/checkpoint-2/_shaping_state.json.partial").mkdir(parents=True)
-        with pytest.raises(IsADirectoryError):
-            make_trainer(SteerGRPOTrainer, **self.SAVED).train()
 
     def test_card_names_the_methods(self, train, tmp_path):
         train(SteerGRPOTrainer, **self.SETTINGS | {"advantage_shaping": ["steer", "stare"]})

@@ -63,7 +63,7 @@ class Coefficients(TrainerCallback):
     def on_step_begin(self, args, state, control, **kwargs):
         coefficient = self.coefficients[state.global_step]
         if isinstance(self.trainer, SteerGRPOTrainer):
-            self.trainer.shapers["entropy_bonus"].strength = coefficient
+            self.trainer.shaping.shapers["entropy_bonus"].strength = coefficient
         else:
             self.trainer.entropy_coef = coefficient
 

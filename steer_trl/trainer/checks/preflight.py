@@ -19,8 +19,8 @@ from steer_trl.validation import refuse
 logger = logging.getLogger(__name__)
 
 
-def check_trainer_arguments(arguments: dict[str, Any]) -> None:
-    """Refuse the bound arguments of a [`~trl.GRPOTrainer`] that cannot work; see [`~steer_trl.SteerGRPOTrainer`]."""
+def check_trainer_arguments(**arguments: Any) -> None:
+    """Refuse the arguments of a [`~trl.GRPOTrainer`] that cannot work; see [`~steer_trl.SteerGRPOTrainer`]."""
     args = arguments.get("args")
     if args is not None and not isinstance(args, SteerGRPOConfig):
         raise InvalidTypeError(
