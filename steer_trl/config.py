@@ -13,7 +13,7 @@ from trl import GRPOConfig
 from steer_trl.exceptions import InvalidTypeError
 from steer_trl.options.base import choice, choices_of, option, single_complaints
 from steer_trl.options.budget import BudgetOptions
-from steer_trl.options.conflicts import idle_conflicts, surrogate_conflicts
+from steer_trl.options.conflicts import surrogate_conflicts
 from steer_trl.options.diagnostics import DiagnosticsOptions
 from steer_trl.options.dynamic_sampling import SamplingOptions, sampling_complaints
 from steer_trl.options.removed import hint
@@ -70,8 +70,6 @@ class LogOptions:
         "takes about 130 bytes per token.",
         "[0, inf)",
     )
-    log_tokens_groups: int = option(2, "Groups (all completions of a prompt) that are written each time.", "[1, inf)")
-    log_tokens_length: int = option(1024, "Tokens of a completion that are written, from its beginning.", "[1, inf)")
 
 
 @dataclass
@@ -125,10 +123,6 @@ class SteerGRPOConfig(
             Whether the main process writes every log entry to `<output_dir>/_logs/metrics.jsonl`.
         log_tokens (`int`, *optional*, defaults to `0`):
             Every so many optimizer steps, single tokens are written to `<output_dir>/_logs/tokens`; 0 is never.
-        log_tokens_groups (`int`, *optional*, defaults to `2`):
-            Groups that are written each time.
-        log_tokens_length (`int`, *optional*, defaults to `1024`):
-            Tokens of a completion that are written.
         diagnostics (`bool`, *optional*, defaults to `True`):
             Whether the log states what happens to the tokens (`docs/metrics.md`), with every method and with `"none"`.
             What is trained does not depend on it.
@@ -327,9 +321,6 @@ class SteerGRPOConfig(
         for name, method in methods.items():
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
             complaints += method.conflicts(self) + surrogate_conflicts(name, method.surrogate, self)
-        unlooked = "log_tokens=0", "no token is looked at"
-        idle = [(name, not self.log_tokens, *unlooked) for name in ("log_tokens_groups", "log_tokens_length")]
-        complaints += idle_conflicts(self, idle)
         judges = ("correct_threshold",) if self.dynamic_sampling != "none" else ()
         complaints += unused_complaints(methods, self, read_elsewhere=judges) + combination_complaints(methods, self)
         surrogates = {name: method.surrogate for name, method in methods.items()}

@@ -158,8 +158,11 @@ class Taking(SteerGRPOTrainer):
 @pytest.mark.parametrize(
     "settings", [{"steer_lambda_min": 0.3}, {"steer_lambda_min": 0.3, "num_iterations": 2}], ids=str
 )
-def test_a_training_after_an_interrupted_one_begins_with_a_rollout_of_its_own(make_trainer, settings, interrupted_at):
-    settings = settings | {"max_steps": 4, "log_tokens": 1, "log_tokens_groups": 9}
+def test_a_training_after_an_interrupted_one_begins_with_a_rollout_of_its_own(
+    make_trainer, monkeypatch, settings, interrupted_at
+):
+    monkeypatch.setattr("steer_trl.trainer.tokens.samples.GROUPS", 9)
+    settings = settings | {"max_steps": 4, "log_tokens": 1}
     trainer = make_trainer(Taking, **settings, trainer_arguments={"callbacks": [Interrupted(interrupted_at)]})
     trainer.taken = []
     with pytest.raises(KeyboardInterrupt):
