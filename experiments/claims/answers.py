@@ -51,7 +51,7 @@ def moved(sign: int, *arms: str, baseline: str = "GRPO") -> Answer:
     answer = all_have(values, sign)
     if answer == OPEN and all(value.is_none for _, value in values):
         answer = SMALL
-    return answer, f"final entropy against {baseline}, nats: {listed(values)}"
+    return answer, f"against {baseline}: {listed(values)}"
 
 
 def of_long_runs(arm: str, metric: tuple[str, str], baseline: str = SAMPLED) -> Answer:
@@ -60,11 +60,11 @@ def of_long_runs(arm: str, metric: tuple[str, str], baseline: str = SAMPLED) -> 
         PROTOCOL.difference(arm, baseline, MEASURES[metric]),
         FIRST.get(f"{arm} against {baseline}: {' '.join(metric)}"),
     )
-    found = [(name, value) for name, value in (("", tuned), ("in the first runs, not tuned,", first)) if value]
+    found = [(name, value) for name, value in (("", tuned), ("in the first runs, untuned,", first)) if value]
     if not found:
         return OPEN, LATER
     text = "; ".join(f"{name} {value}".strip() for name, value in found)
-    return all_have(found[:1], 1), f"{' '.join(metric)} against {baseline} at equal tokens: {text}"
+    return all_have(found[:1], 1), f"{' '.join(metric)} against {baseline}: {text}"
 
 
 def same_entropy(baseline: str, *arms: str) -> Answer:
@@ -74,7 +74,7 @@ def same_entropy(baseline: str, *arms: str) -> Answer:
         return OPEN, LATER
     same = all(value.is_none for _, value in values)
     differs = any(value.sign for _, value in values)
-    return YES if same else NO if differs else OPEN, f"final entropy against {baseline}: {listed(values)}"
+    return YES if same else NO if differs else OPEN, f"against {baseline}: {listed(values)}"
 
 
 def no_measure(why: str) -> Callable[[], Answer]:

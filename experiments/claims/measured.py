@@ -43,8 +43,8 @@ class Estimate(NamedTuple):
         return str(self).removeprefix("+")
 
     def __str__(self) -> str:
-        half = "one run" if self.count < 2 else f"±{self.half:.3f}, {self.count}"
-        return f"{self.mean:+.3f} ({half})"
+        runs = "" if self.count == PLANNED else f" ({self.count})"
+        return f"{self.mean:+.3f} (one run)" if self.count < 2 else f"{self.mean:+.3f} ±{self.half:.3f}{runs}"
 
 
 def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate | None:

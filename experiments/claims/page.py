@@ -6,10 +6,14 @@ Every number is made from the published files. An answer is "yes" or "no" only w
 within the margin of a claim that nothing changes.
 """
 
+import re
+
 from answers import OPEN, SHORT, Claim
 from measured import MARGIN, ROOT
 from stare import STARE
 from steer import STEER
+
+WITH_M = re.compile(r"(W [\d.]+),? M [\d.]+")
 
 
 def rows(claims: list[Claim], first: int) -> list[str]:
@@ -17,6 +21,7 @@ def rows(claims: list[Claim], first: int) -> list[str]:
     found = []
     for number, (claim, source, answer) in enumerate(claims, first):
         words, numbers = answer()
+        numbers = WITH_M.sub(r"\1", numbers)
         found.append(f"| {number} | {claim} | {source} | {words} | {numbers} |")
         assert found[-1].count("|") == 6, found[-1]  # a bar in a text would be a column
     return found
@@ -31,22 +36,22 @@ def page() -> str:
     measured = sum(words == OPEN and "±" in numbers for words, numbers in answers)
     intro = f"""# What the papers claim, and what we found
 
-Every claim of the two papers that can be put as one sentence, in our words, and whether the laptop task bears it out:
-a Qwen2 of 0.36 million parameters on Countdown. A model a thousand times its size may answer differently. "Yes" and
-"no" need a 95 % interval that excludes zero, or, where a claim is that nothing changes, one that lies within
-{MARGIN} nats, a fifth of what GRPO loses in the short runs; "not decided" is neither. "At most the margin": a claimed
-effect whose interval lies within it, an answer that we thought of afterwards. Rows that three seeds left undecided
-were given three more, once, and their intervals are of 97.5 %. Nothing is corrected for there being many.
-Of {len(answers)} claims {decided} are answered, {measured} more have an undecided interval, the others no data.
+Whether the laptop task, a Qwen2 of 0.36 million parameters on Countdown, bears out the two papers' claims, in our
+words. A larger model may answer differently. "Yes" and "no" need a 95 % interval that excludes zero, or, where a claim
+is that nothing changes, one within {MARGIN} nats, a fifth of what GRPO loses in the short runs. "At most the margin":
+the claimed effect is smaller than that (a category added after seeing the data). Rows undecided after three seeds got
+three more, once, and intervals of 97.5 %. Nothing is corrected for there being many. Of {len(answers)} claims
+{decided} are answered, {measured} more have an undecided interval, the others no data.
 
-The numbers are of three kinds: {runs} *short runs* (120 optimizer steps of 128 completions, four a rollout, one start,
-paired by seed; mean entropy of the last five rollouts; `python experiments/claims/short_runs.py`), *one step* (20
-rollouts, an AdamW step on each, every token scored again; `python experiments/claims/one_step.py`), and the
-[long runs](evidence/results.md). Behind an interval stands how many runs it is over. This page is written by
-`python experiments/claims/page.py`."""
+The numbers are of {runs} *short runs* (120 optimizer steps of 128 completions, four a rollout, one start, paired by
+seed; mean entropy of the last five rollouts; `python experiments/claims/short_runs.py`), of *one step* (20 rollouts,
+an AdamW step on each, every token scored again; `python experiments/claims/one_step.py`), and of the
+[long runs](evidence/results.md). Differences are of the final entropy, in nats, unless said. An interval is over three
+runs, or the number behind it. M is 1/W where W is named.
+This page is written by `python experiments/claims/page.py`."""
     second = (
         "STARE's paper is not public to us: its claims are those of its abstract, of the authors' README, or second "
-        "hand, from summaries by others, and are marked so."
+        "hand, from summaries by others."
     )
     parts = [intro, "## STEER\n\n" + "\n".join(head + rows(STEER, 1))]
     parts.append(f"## STARE\n\n{second}\n\n" + "\n".join(head + rows(STARE, len(STEER) + 1)))

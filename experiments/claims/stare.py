@@ -84,7 +84,7 @@ def off_policy() -> Answer:
     found = [(name, value) for name, *arms in pairs if (value := SHORT.difference(*arms)) is not None]
     if len(found) < 2:
         return OPEN, LATER
-    return all_have(found[1:], 1), f"W 2.5, M 0.4 against GRPO, final entropy: {listed(found)}"
+    return all_have(found[1:], 1), f"W 2.5, M 0.4 against GRPO: {listed(found)}"
 
 
 def shares() -> Answer:
@@ -96,7 +96,7 @@ def shares() -> Answer:
     answer = YES if last.sign and all(value.is_none for value in few) else OPEN
     if any(value.sign for value in few) or last.is_none:
         answer = PART if last.sign else NO
-    return answer, f"final entropy against P 0.1: {listed([(name[7:], value) for name, value in values])}"
+    return answer, f"against P 0.1: {listed([(name[7:], value) for name, value in values])}"
 
 
 def fixed_threshold() -> Answer:

@@ -43,7 +43,7 @@ def maps() -> Answer:
     )
     found = [(name, SHORT.difference(arm, better)) for name, arm, better in pairs]
     known = [(name, value) for name, value in found if value is not None]
-    return all_have(known, -1), f"of accuracy nothing; final entropy, nats: {listed(known)}"
+    return all_have(known, -1), f"of accuracy nothing; {listed(known)}"
 
 
 def estimates_track() -> Answer:
@@ -161,9 +161,7 @@ def rough(*arms: str) -> Answer:
         return OPEN, LATER
     steps = [(arm, SHORT.roughness(arm)) for arm in ("GRPO", *arms)]
     texts = ", ".join(f"{arm} {value.mean:.4f}" for arm, value in steps if value)
-    return all_have(
-        values, -1
-    ), f"final entropy against GRPO: {listed(values)}; change from rollout to rollout: {texts}"
+    return all_have(values, -1), f"against GRPO: {listed(values)}; change from rollout to rollout: {texts}"
 
 
 def hotter() -> Answer:
@@ -248,7 +246,7 @@ STEER: list[Claim] = [
         "Fig. 8",
         lambda: (
             all_have(entropy("PSR"), -1) if all_have(entropy("PSR"), -1) == all_have(entropy("NSR"), 1) else OPEN,
-            f"final entropy against GRPO: {listed(entropy('PSR', 'NSR'))}" if entropy("PSR", "NSR") else LATER,
+            f"against GRPO: {listed(entropy('PSR', 'NSR'))}" if entropy("PSR", "NSR") else LATER,
         ),
     ),
     ("Interventions on the four quadrants move the entropy as predicted", "Fig. 6, 22, 23", quadrants),

@@ -154,4 +154,5 @@ def _cells(name: str, problems: str, numbers: Numbers, k: int | None) -> list[st
 
 def markdown_table(head: Sequence[Any], rows: Iterable[Iterable[Any]]) -> str:
     """Return a table of Markdown, without a last line break."""
-    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in (head, ["---"] * len(head), *rows))
+    first, *others = ("| " + " | ".join(map(str, row)) + " |" for row in (head, *rows))
+    return "\n".join([first, "|---" * len(head) + "|", *others])
