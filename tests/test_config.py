@@ -208,7 +208,6 @@ MISTAKES = [
     ({"per_device_train_batch_size": 0}, r"per_device_train_batch_size must be in \[1, inf\), got 0"),
     ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps must be in"),
     ({"max_completion_length": 0}, "max_completion_length must be in"),
-    ({"log_tokens_groups": 3}, "log_tokens_groups=3 cannot be combined with log_tokens=0"),
     ({"report_to": "foo"}, "report_to='foo' cannot be used: there is no such tracker"),
     ({"model_init_kwargs": "x"}, "model_init_kwargs must be a mapping, .*, got 'x'"),
     ({"max_steps": 0}, "max_steps must be >= 1, or -1"),
