@@ -6,11 +6,15 @@
 Completions are given instead of generated. Their lengths are lognormal, as in mathematical RL: the longest has
 `LONGEST` tokens, the mean is a share of that. A rollout is two optimizer steps, so TRL scores it once; without a score
 it is one. On the CPU, processor seconds of one thread are counted, which do not depend on what else the machine does.
-The ideal is how many positions TRL computes for each token that there is.
+The ideal is how many positions TRL computes for each token that there is. Memory is the peak above a process that has
+loaded the libraries; each training has a process of its own.
 """
 
 import argparse
+import math
+import multiprocessing
 import random
+import resource
 import tempfile
 import time
 from functools import partial
@@ -27,7 +31,7 @@ from trl import GRPOConfig, GRPOTrainer
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
-LONGEST, PROMPT, COMPLETIONS, VOCABULARY, STEPS = 512, 40, 64, 2048, 2
+LONGEST, PROMPT, COMPLETIONS, VOCABULARY, STEPS = 512, 40, 128, 2048, 2
 SIZES = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3, "vocab_size": VOCABULARY}
 CLOCK = time.perf_counter if torch.cuda.is_available() else time.process_time
 
@@ -41,7 +45,7 @@ def lengths_of(share: int, seed: int) -> list[int]:
     normal = [rng.gauss(0, 0.7) for _ in range(COMPLETIONS - 1)]
     for _ in range(60):  # the median whose mean, cut at the longest, is the one asked for
         middle = (low + high) / 2
-        lengths = [LONGEST, *(max(1, min(LONGEST, round(middle * torch.tensor(x).exp().item()))) for x in normal)]
+        lengths = [LONGEST, *(max(1, min(LONGEST, round(middle * math.exp(x)))) for x in normal)]
         low, high = (middle, high) if mean(lengths) < LONGEST / share else (low, middle)
     rng.shuffle(lengths)
     return lengths
@@ -69,8 +73,11 @@ class Clock(TrainerCallback):
         self.seconds = CLOCK() - self.began
 
 
-def train(trainer_class: type[GRPOTrainer], share: int, batch: int, is_scored: bool, loss: str) -> tuple[float, Any]:
-    """Train one rollout or two; return the seconds, and the final parameters."""
+def train(
+    trainer_class: type[GRPOTrainer], share: int, batch: int, is_scored: bool, loss: str
+) -> tuple[float, float, Any]:
+    """Train one rollout or two; return the seconds, the peak of memory in MiB, and the final parameters."""
+    before = peak()
     ours = {"advantage_shaping": "none", "skip_padding": True, "alarms": False, "diagnostics": False, "run_log": False}
     accumulation = COMPLETIONS // batch // (2 if is_scored else 1)
     clock = Clock()
@@ -105,7 +112,23 @@ def train(trainer_class: type[GRPOTrainer], share: int, batch: int, is_scored: b
         )
         trainer.remove_callback(PrinterCallback)
         trainer.train()
-    return clock.seconds, parameters_to_vector(trainer.model.parameters()).detach().double()
+    return clock.seconds, peak() - before, parameters_to_vector(trainer.model.parameters()).detach().double().cpu()
+
+
+def peak() -> float:
+    """The most memory that this process has had, in MiB; the accelerator's where there is one."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+
+
+def in_a_process(*training: Any) -> tuple[float, float, Any]:
+    """[`train`] in a process of its own, whose peak of memory is that of one training."""
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+        return train(*training)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.apply(train, training)
 
 
 def main() -> None:
@@ -113,27 +136,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--means", nargs="+", type=int, default=[1, 2, 4, 8], help="longest through mean length")
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 4, 8, 16], help="micro-batch sizes")
+    parser.add_argument("--scored", nargs="+", choices=("yes", "no"), default=["yes", "no"], help="by TRL, or not")
     parser.add_argument("--losses", nargs="+", default=["dapo"])
     parser.add_argument("--turns", type=int, default=3)
     given = parser.parse_args()
     torch.set_num_threads(1)
     print(
-        "| loss | longest / mean | micro-batch | score | TRL, s | times as fast | positions per token | difference |"
+        "| loss | longest / mean | micro-batch | score | TRL, s | times as fast | positions per token "
+        "| TRL, MiB | without padding | difference |"
     )
-    print("|---|--:|--:|---|--:|--:|--:|--:|")
-    for loss, share, batch, is_scored in product(given.losses, given.means, given.batches, (True, False)):
+    print("|---|--:|--:|---|--:|--:|--:|--:|--:|--:|")
+    for loss, share, batch, score in product(given.losses, given.means, given.batches, given.scored):
+        is_scored = score == "yes"
         turns = [
-            [train(one, share, batch, is_scored, loss) for one in (GRPOTrainer, SteerGRPOTrainer)]
+            [in_a_process(one, share, batch, is_scored, loss) for one in (GRPOTrainer, SteerGRPOTrainer)]
             for _ in range(given.turns)
         ]
-        theirs, own = turns[0][0][1], turns[0][1][1]
+        theirs, own = turns[0][0][2], turns[0][1][2]
         start = parameters_to_vector(tiny_qwen2(tiny_tokenizer(), **SIZES).parameters()).double()
         rollouts = [lengths_of(share, seed) for seed in range(1 if is_scored else STEPS)]
         tokens = mean(length for lengths in rollouts for length in lengths) + PROMPT * 0.75
         cells = [
-            *(loss, str(share), str(batch), "yes" if is_scored else "no", f"{median(t[0][0] for t in turns):.2f}"),
+            *(loss, str(share), str(batch), score, f"{median(t[0][0] for t in turns):.2f}"),
             f"{median(t[0][0] / t[1][0] for t in turns):.2f}",
             f"{(LONGEST + PROMPT) / tokens:.2f}",
+            *(f"{median(turn[one][1] for turn in turns):.0f}" for one in (0, 1)),
             f"{(own - theirs).norm() / (theirs - start).norm():.0e}",
         ]
         print(f"| {' | '.join(cells)} |", flush=True)

@@ -131,9 +131,6 @@ class SteerGRPOConfig(
         diagnostics (`bool`, *optional*, defaults to `True`):
             Whether the log states what happens to the tokens (`docs/metrics.md`), with every method and with `"none"`.
             What is trained does not depend on it.
-        diagnostics_steps (`int`, *optional*, defaults to `50`):
-            Every so many optimizer steps, the log has the exact entropy change that is predicted for the tokens, and
-            the realised one, at the price of a pass of the LM head and of one pass over a micro-batch. 0 is never.
         alarms (`bool`, *optional*, defaults to `True`):
             Whether a run that goes wrong in a known way reports it: on the terminal, in the run log
             (`_logs/alarms.jsonl` in `output_dir`), and in trackio or Weights & Biases where `report_to` names them.
@@ -172,7 +169,6 @@ class SteerGRPOConfig(
         # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.
         complaints = [*self._name_complaints(), *self._custom_complaints(), *self._license_complaints()]
         refuse([*complaints, *single_complaints(self), *trl_complaints(self)], "SteerGRPOConfig")
-        refuse(self.diagnostics_complaints(), "SteerGRPOConfig")
         methods = {name: find_shaper(name) for name in self.shaping_names}
         if any("stare_variant" in method.settings() for method in methods.values()):
             unset = HELD_WITH if is_held else PAPERS_STARE

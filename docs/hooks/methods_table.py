@@ -26,8 +26,8 @@ def table() -> str:
     logging.disable(logging.WARNING)  # about clipping that is switched off
     rows = [(f'`"{name}"`', *_row(name, method)) for name, method in SHAPERS.items()]
     logging.disable(logging.NOTSET)
-    lines = [COLUMNS, ("---",) * len(COLUMNS), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    lines = [f"| {' | '.join(cells)} |\n" for cells in [COLUMNS, *rows]]
+    return "".join([lines[0], "|---" * len(COLUMNS) + "|\n", *lines[1:]])
 
 
 def _row(name: str, method: type[Shaper]) -> tuple[str, ...]:

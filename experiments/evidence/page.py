@@ -14,7 +14,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from controls import controls
 from courses import last_quarter, stopped_as_accurate
-from frontier import above_the_level, best, with_start
+from frontier import above_the_level, best, draw, with_start
 from pairs import (
     BASELINE,
     JUDGED,
@@ -46,6 +46,7 @@ def main() -> None:
     arms = {arm: runs for arm, runs in published.items() if arm in PROTOCOL}
     trained = {arm: runs for arm, runs in arms.items() if arm != "start"}
     picture({arm: [run.record for run in runs.values()] for arm, runs in trained.items()}, PRIMARY, PICTURE)
+    draw(arms, folder, EVIDENCE / "frontier.png")
     tables = {
         "ends": ends(trained),
         "differences": differences(arms),

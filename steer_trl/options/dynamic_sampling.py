@@ -1,8 +1,7 @@
 """The settings of dynamic sampling: train only on groups whose completions are not all equally correct.
 
 Dynamic sampling is DAPO's (arXiv 2503.14476, section 3.2). STARE's released scripts have it on, with 3 times as many
-prompts as are trained on, at most 10 attempts, and the surplus dropped. A share of the variance is RAGEN-2's (arXiv
-2604.06268), a pass rate from which prompts are not drawn again open-instruct's.
+prompts as are trained on, at most 10 attempts, and the surplus dropped.
 """
 
 from collections.abc import Collection, Mapping
@@ -28,18 +27,6 @@ class SamplingOptions(ShapingConfig):
         None,
         "Name of the reward function that decides whether a completion is correct; by default the only one there is.",
     )
-    dynamic_sampling_variance_share: float = option(
-        1.0,
-        "Of the groups that differ in correctness, keep the fewest that have this share of the variance of all that "
-        "were written together; 1 keeps all of them.",
-        "(0, 1]",
-    )
-    dynamic_sampling_solved_pass_rate: float | None = option(
-        None,
-        "'resample': a prompt is not drawn again once at least this share of its completions was correct. Unset: "
-        "every prompt is drawn in every pass.",
-        "(0, 1]",
-    )
     dynamic_sampling_factor: int = option(
         1, "'resample': prompts of an attempt, as a multiple of the prompts of a rollout.", "[1, inf)"
     )
@@ -49,13 +36,6 @@ class SamplingOptions(ShapingConfig):
         ("keep", "drop"),
         "'resample': what happens to informative groups that are left over: 'keep' trains on them in the next "
         "rollout, when the policy is a few updates older; 'drop' leaves them out, as the authors of STARE do.",
-    )
-    dynamic_sampling_exhausted: str = choice(
-        "train",
-        ("train", "error"),
-        "'resample': what happens when no attempt is left: 'train' on the informative groups that were found, with a "
-        "warning; or an 'error'. The same when the prompts that are not solved fill no attempt: draw all of them "
-        "again, or an 'error'.",
     )
 
 
@@ -72,11 +52,9 @@ def sampling_complaints(
         args,
         [
             ("dynamic_sampling_reward", not is_on, here, "it judges no completion"),
-            ("dynamic_sampling_variance_share", not is_on, here, "it leaves out no group"),
-            ("dynamic_sampling_solved_pass_rate", not resamples, here, "prompts come in the order of TRL's sampler"),
             *(
                 (f"dynamic_sampling_{name}", not resamples, here, nothing_new)
-                for name in ("factor", "max_attempts", "surplus", "exhausted")
+                for name in ("factor", "max_attempts", "surplus")
             ),
         ],
     )

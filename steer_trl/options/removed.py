@@ -5,6 +5,8 @@ from collections.abc import Collection
 from steer_trl.validation import did_you_mean
 
 REMOVED = {
+    "diagnostics_steps": "The exact change of single tokens is in log_tokens; what an update did to them is measured "
+    "outside of a training, by experiments/claims: leave it out.",
     "hold_entropy_deadband": "The loop's constants suit every level and method that was measured: leave it out.",
     "hold_entropy_integral_gain": "The loop's constants suit every level and method that was measured: leave it out.",
     "hold_entropy_proportional_gain": "The loop's constants suit every level and method that was measured: leave it "
@@ -12,6 +14,10 @@ REMOVED = {
     "hold_entropy_tokens": "What is held is the mean entropy of all tokens: leave it out.",
     "hold_entropy_spends": "An entropy above the level is left to fall by itself; for more accuracy at the end, let "
     "the level fall with hold_entropy_final.",
+    "dynamic_sampling_exhausted": "A rollout that stays short is trained on, with a warning; watch "
+    "dynamic_sampling/hidden in the log.",
+    "dynamic_sampling_solved_pass_rate": "Take solved prompts out of train_dataset instead.",
+    "dynamic_sampling_variance_share": "Every group whose completions differ in correctness is trained on.",
 }
 
 EXAMPLES = {

@@ -85,7 +85,7 @@ ENGINE_OF = {
     "held_lora_24gb": "single_gpu",
     "held_long_cot_r1_distill_1.5b": "zero2",
 }
-ON_A_CPU = ("smoke_cpu", "countdown")
+ON_A_CPU = ("first_run", "smoke_cpu", "countdown")
 HELD = [name for name in ENGINE_OF if name.startswith("held_")]
 
 

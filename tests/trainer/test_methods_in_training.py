@@ -190,7 +190,7 @@ def test_smooth_advantages_are_refused_for_images_inside_of_messages(make_traine
 # of a step when the loss has scored the first micro-batch.
 @pytest.mark.parametrize("name", CASES)
 def test_completions_are_scored_once_and_only_if_somebody_asks(train, name):
-    trainer = train(Watching, max_steps=2, diagnostics_steps=0, **settings(name), **judged(name))
+    trainer = train(Watching, max_steps=2, **settings(name), **judged(name))
     assert trainer.scored == 2 * CASES[name].scored
 
 

@@ -194,7 +194,7 @@ def test_off_costs_nothing_and_on_one_pass_of_the_head(train, monkeypatch, sched
     trl = {name: value for name, value in schedule.items() if name != "shaping_scope"}
     calls, grpo = head.of(train, GRPOTrainer, **trl, max_steps=2)
     assert calls == theirs
-    fields = schedule | {"max_steps": 2, "diagnostics_steps": 0}
+    fields = schedule | {"max_steps": 2}
     off, trainer = head.of(train, SteerGRPOTrainer, **fields, steer_form="exact", steer_lambda_min=1.0)
     assert off == theirs and same_parameters(trainer, grpo)
     assert head.of(train, SteerGRPOTrainer, **fields)[0] == theirs + ahead

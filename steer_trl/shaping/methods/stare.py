@@ -243,7 +243,7 @@ class Stare(Shaper[StareOptions]):
             self.controller.target_entropy = self.args.stare_target_entropy * entropy
 
     def metrics(self) -> dict[str, float]:
-        """Return gate (0 or 1), W, M and the target in nats; NaN where nothing is compared with it, or not yet.
+        """Return the batch's gate (0 or 1), W, M and the target in nats; NaN where there is none, or not yet.
 
         And the share of recent rollouts with the gate open; of a relative target the first rollout's entropy in nats;
         of a schedule whether it is at its bounds (0 or 1).
@@ -254,8 +254,8 @@ class Stare(Shaper[StareOptions]):
         is_idle = self.args.stare_gate == "none" and not self.args.stare_adaptive
         schedule = {"stare/saturated": float(self._is_saturated())} if self.args.stare_adaptive else {}
         return schedule | {
-            # A sample's or a token's gate is no single number.
-            "stare/gate": {"batch": float(controller.gate), "none": 1.0}.get(self.args.stare_gate, math.nan),
+            # A sample's or a token's gate is no single number, and without a gate there is none.
+            "stare/gate": float(controller.gate) if self.args.stare_gate == "batch" else math.nan,
             "stare/amplify": controller.amplify,
             "stare/attenuate": controller.attenuate,
             "stare/target_entropy": math.nan if waits or is_idle else controller.target_entropy,

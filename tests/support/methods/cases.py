@@ -123,7 +123,7 @@ CASES = {
             "stare_target_entropy_unit": "initial",
         },
         wrong={"stare_gate": ["row"], "stare_low_set": ["top"], "stare_fixed_probability": [0.0, 1.0]},
-        scored=4,
+        scored=8,
     ),
     "repo_r": Case(
         neutral=[{"repo_r_zeta": 0.0}],
