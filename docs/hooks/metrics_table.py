@@ -13,7 +13,7 @@ from steer_trl.diagnostics.keys import KEYS, Key
 from steer_trl.diagnostics.rules import Rule
 
 PAGES = [Path(__file__).parents[1] / name for name in ("metrics.md", "diagnosis.md")]
-ORIGINS = ("training", "diagnostics", "benchmarks", "TRL")
+ORIGINS = ("training", "diagnostics")
 BLOCK = re.compile(r"(<!-- (\w+): written by make metrics -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

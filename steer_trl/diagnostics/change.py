@@ -7,13 +7,14 @@ A_hat is the advantage that the loss sees. Both leave out the learning rate, and
 signs say something, their size does not.
 """
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float, Float32
 from torch import Tensor
 
 from steer_trl.diagnostics.quadrants import measurable, quadrants
 from steer_trl.diagnostics.statistics import Statistic, mean
-from steer_trl.functional import entropy_change
 from steer_trl.shaping.batch import TokenBatch
 
 
@@ -21,12 +22,8 @@ def changes(
     batch: TokenBatch, advantages: Float[Tensor, "B 1"] | Float[Tensor, "B T"]
 ) -> tuple[Float32[Tensor, "B T"], Float32[Tensor, "B T"] | None]:
     """Return the estimated and the predicted change, nats per unit of step size; `None` where Phi is unknown."""
-    tokens = (batch.logps, batch.old_logps, batch.entropies, advantages)
-    loss = {name: getattr(batch, name) for name in ("epsilon_low", "epsilon_high", "log_ratio")}
-    estimated = entropy_change(*tokens, **loss)
-    if batch.sensitivities is None:
-        return estimated, None
-    return estimated, entropy_change(*tokens, **loss, form="exact", sensitivities=batch.sensitivities)
+    seen = replace(batch, advantages=advantages)
+    return seen.entropy_change(), None if batch.sensitivities is None else seen.entropy_change(exact=True)
 
 
 def change_statistics(

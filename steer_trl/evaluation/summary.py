@@ -136,4 +136,5 @@ def _cells(row: Mapping[str, Any]) -> dict[str, str]:
 
 def markdown_table(head: Sequence[Any], rows: Iterable[Iterable[Any]]) -> str:
     """Return a table of Markdown, without a last line break."""
-    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in (head, ["---"] * len(head), *rows))
+    first, *others = ("| " + " | ".join(map(str, row)) + " |" for row in (head, *rows))
+    return "\n".join([first, "|---" * len(head) + "|", *others])

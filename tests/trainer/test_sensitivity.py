@@ -149,7 +149,7 @@ def test_the_weights_are_steers_with_the_exact_change(train):
     trainer = train(Keeping, **settings, **EXACT)
     for raw, inputs, score, _ in trainer.kept:
         numbers = score.logps, inputs.get("old_per_token_logps", score.logps), score.entropies, raw
-        omega = entropy_change(*numbers, form="exact", sensitivities=score.sensitivities)
+        omega = entropy_change(*numbers, sensitivities=score.sensitivities)
         weights = steer_weights(omega, inputs["completion_mask"], lambda_min=0.3)
         assert torch.equal(inputs["advantages"], raw.unsqueeze(1) * weights) and weights.min() == 0.3
     (_, first, before, _), (_, second, after, _) = trainer.kept
