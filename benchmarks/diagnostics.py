@@ -3,8 +3,6 @@
     python benchmarks/diagnostics.py
 
 Those of every step are timed by themselves: a fraction of a per cent drowns in a comparison of runs (`overhead.py`).
-A close look makes one step longer by a pass of the LM head, and the next by a pass over a micro-batch; both are the
-difference of medians to the steps without.
 """
 
 import tempfile
@@ -13,17 +11,14 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from overhead import METHODS, SCHEDULES, SHAPES, trainer_of
+from overhead import SCHEDULES, SHAPES, trainer_of
 from transformers import TrainerCallback
 
-from steer_trl.options.diagnostics import EVERY
 from steer_trl.trainer.log.step_log import StepLog
-
-METHODS["none, every third step"] = {"advantage_shaping": "none", "diagnostics_steps": 3}
 
 
 class Clock(TrainerCallback):
-    """CPU seconds of each step until the optimizer's update, and those of the diagnostics of every step."""
+    """CPU seconds of each step until the optimizer's update, and those of its diagnostics."""
 
     def __init__(self) -> None:
         self.steps: list[float] = []
@@ -55,21 +50,17 @@ def row(shape: str, schedule: str, steps: int = 13) -> str:
     StepLog.add, StepLog.write = map(clock.timed, untouched)  # type: ignore[method-assign]
     try:
         with tempfile.TemporaryDirectory() as folder:
-            trainer = trainer_of(shape, schedule, "none, every third step", steps, folder)
+            trainer = trainer_of(shape, schedule, "none", steps, folder)
             trainer.add_callback(clock)
             trainer.train()
     finally:
         StepLog.add, StepLog.write = untouched  # type: ignore[method-assign]
-    head, again, plain = (median(clock.steps[first::3]) for first in (3, 1, 2))  # the very first step warms up
-    cheap = median(clock.diagnostics) / plain
-    looks = [seconds / plain - 1 for seconds in (head, again)]
-    whole = cheap + sum(looks) / EVERY
-    return f"| {shape}, {schedule} | {cheap:.2%} | {looks[0]:.0%} | {looks[1]:.0%} | {whole:.1%} |"
+    return f"| {shape}, {schedule} | {median(clock.diagnostics) / median(clock.steps):.2%} |"
 
 
 def main() -> None:
     """Print one table."""
-    print("| | every step | a close look: the head | scored again | in all, by default |\n|---|---|---|---|---|")
+    print("| | share of a step |\n|---|---|")
     for shape in SHAPES:
         for schedule in list(SCHEDULES)[:3]:
             print(row(shape, schedule), flush=True)

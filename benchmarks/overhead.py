@@ -44,7 +44,6 @@ MICRO, EXACT = {"shaping_scope": "micro_batch"}, {"shaping_scope": "exact_step"}
 METHODS: dict[str, dict[str, Any] | None] = {
     "GRPOTrainer": None,
     "none": {"advantage_shaping": "none"},
-    "none, each step looked at closely": {"advantage_shaping": "none", "diagnostics_steps": 1},
     "steer": STEER,
     "steer, micro_batch": STEER | MICRO,
     "steer, exact_step": STEER | EXACT,
@@ -142,7 +141,7 @@ def trainer_of(
         report_to="none",
         disable_tqdm=True,
         **SCHEDULES[schedule],
-        **({} if settings is None else {"diagnostics_steps": 0} | settings),  # close looks are a row of their own
+        **(settings or {}),
     )
     trainer = trainer_class(
         model=tiny_qwen2(tokenizer, vocab_size=vocabulary, **sizes),

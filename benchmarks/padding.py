@@ -31,7 +31,7 @@ from trl import GRPOConfig, GRPOTrainer
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
-LONGEST, PROMPT, COMPLETIONS, VOCABULARY, STEPS = 512, 40, 64, 2048, 2
+LONGEST, PROMPT, COMPLETIONS, VOCABULARY, STEPS = 512, 40, 128, 2048, 2
 SIZES = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3, "vocab_size": VOCABULARY}
 CLOCK = time.perf_counter if torch.cuda.is_available() else time.process_time
 
@@ -136,6 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--means", nargs="+", type=int, default=[1, 2, 4, 8], help="longest through mean length")
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 4, 8, 16], help="micro-batch sizes")
+    parser.add_argument("--scored", nargs="+", choices=("yes", "no"), default=["yes", "no"], help="by TRL, or not")
     parser.add_argument("--losses", nargs="+", default=["dapo"])
     parser.add_argument("--turns", type=int, default=3)
     given = parser.parse_args()
@@ -145,7 +146,8 @@ def main() -> None:
         "| TRL, MiB | without padding | difference |"
     )
     print("|---|--:|--:|---|--:|--:|--:|--:|--:|--:|")
-    for loss, share, batch, is_scored in product(given.losses, given.means, given.batches, (True, False)):
+    for loss, share, batch, score in product(given.losses, given.means, given.batches, given.scored):
+        is_scored = score == "yes"
         turns = [
             [in_a_process(one, share, batch, is_scored, loss) for one in (GRPOTrainer, SteerGRPOTrainer)]
             for _ in range(given.turns)
@@ -155,7 +157,7 @@ def main() -> None:
         rollouts = [lengths_of(share, seed) for seed in range(1 if is_scored else STEPS)]
         tokens = mean(length for lengths in rollouts for length in lengths) + PROMPT * 0.75
         cells = [
-            *(loss, str(share), str(batch), "yes" if is_scored else "no", f"{median(t[0][0] for t in turns):.2f}"),
+            *(loss, str(share), str(batch), score, f"{median(t[0][0] for t in turns):.2f}"),
             f"{median(t[0][0] / t[1][0] for t in turns):.2f}",
             f"{(LONGEST + PROMPT) / tokens:.2f}",
             *(f"{median(turn[one][1] for turn in turns):.0f}" for one in (0, 1)),

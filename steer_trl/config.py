@@ -11,18 +11,18 @@ from typing import Any
 from trl import GRPOConfig
 
 from steer_trl.exceptions import InvalidTypeError
-from steer_trl.options.base import choice, choices_of, option, single_complaints
+from steer_trl.options.base import choice, option, own_fields, single_complaints
 from steer_trl.options.budget import BudgetOptions
-from steer_trl.options.conflicts import idle_conflicts, surrogate_conflicts
 from steer_trl.options.diagnostics import DiagnosticsOptions
-from steer_trl.options.dynamic_sampling import SamplingOptions, sampling_complaints
+from steer_trl.options.dynamic_sampling import SamplingOptions
+from steer_trl.options.needs import VISIBLE_GROUPS, unmet
 from steer_trl.options.removed import hint
 from steer_trl.options.trl import trl_complaints
 from steer_trl.redact import allow_texts, public
-from steer_trl.shaping import SHAPERS, Shaper, combination_complaints, find_shaper, sets_entropy_coef
+from steer_trl.shaping import SHAPERS, Shaper, find_shaper
+from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
 from steer_trl.shaping.hold import ENOUGH_GROUPS, hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
-from steer_trl.shaping.unused import unused_complaints
 from steer_trl.validation import listed, refuse
 
 logger = logging.getLogger(__name__)
@@ -68,9 +68,20 @@ class LogOptions:
         "Every so many optimizer steps, write single tokens with all their numbers to _logs/tokens; 0 for never. It "
         "takes about 130 bytes per token.",
         "[0, inf)",
+        needs={"run_log": True},
     )
-    log_tokens_groups: int = option(2, "Groups (all completions of a prompt) that are written each time.", "[1, inf)")
-    log_tokens_length: int = option(1024, "Tokens of a completion that are written, from its beginning.", "[1, inf)")
+    log_tokens_groups: int = option(
+        2,
+        "Groups (all completions of a prompt) that are written each time.",
+        "[1, inf)",
+        needs={"log_tokens": "[1, inf)"},
+    )
+    log_tokens_length: int = option(
+        1024,
+        "Tokens of a completion that are written, from its beginning.",
+        "[1, inf)",
+        needs={"log_tokens": "[1, inf)"},
+    )
 
 
 @dataclass
@@ -81,67 +92,10 @@ class SteerGRPOConfig(
     Configuration of [`SteerGRPOTrainer`].
 
     It adds the fields below, and those of each method (`SteerOptions` in `shaping/methods/steer.py` and so on), to
-    [`~trl.GRPOConfig`], whose fields all keep their meaning and defaults. Every method runs with its authors' values
-    when nothing else is set. All settings that are wrong by themselves are refused at once, before a model is loaded;
-    then all that cannot be combined; then TRL checks its own, and last comes the schedule that these make.
-
-    Args:
-        advantage_shaping (`str` or `list[str]`, *optional*):
-            The method: a name from [`~steer_trl.shaping.SHAPERS`], the import path of a subclass of
-            [`~steer_trl.shaping.Shaper`], or `"none"` (exactly [`~trl.GRPOTrainer`]). Several act in the order of
-            `shaping/compose.py`. A method that brings a loss of its own (`"dcpo"`, for instance) sets
-            `epsilon`, `epsilon_high` and `delta` such that TRL does not clip, or refuses other values. By default
-            `"steer"`; with `hold_entropy` it is STARE's C2, whose strength is moved.
-        shaping_scope (`str`, *optional*, defaults to `"step"`):
-            The tokens that a token is compared with. `"step"`: those of all micro-batches of the optimizer step on all
-            ranks, so that the weights do not depend on how the batch is split; in the later steps of a rollout, using
-            the old policy's log-probabilities and entropies. `"exact_step"` uses the current policy's, for at most one
-            more forward pass per optimizer step. `"micro_batch"`: those of one micro-batch on one rank, as in the
-            authors' code.
-        correct_threshold (`float`, *optional*, defaults to `0.0`):
-            A completion is correct where its reward is above this, for methods that distinguish correct from
-            incorrect.
-        hold_entropy (`float`, *optional*):
-            Keep the entropy of the rollouts from falling below this level by the strength of the method, which must
-            have one (`"repo_r"`, `"entropy_change"`, or `"stare"` with `stare_gate="none"`). Where none is named, it
-            is `"stare"` with `stare_variant="C2", stare_gate="none"`; see `shaping/hold.py`. A run that
-            stays above the level by itself is not changed.
-        hold_entropy_unit (`str`, *optional*, defaults to `"initial"`):
-            `"initial"`: a multiple, at most 2, of the mean entropy of the first rollouts; `"nats"`: nats per token.
-        hold_entropy_final (`float`, *optional*):
-            The level at the end of the training, in the same unit and at most `hold_entropy`. By default it stays.
-        hold_entropy_decay_start (`float`, *optional*, defaults to `0.6`):
-            Share of the training's optimizer steps after which the level falls linearly to `hold_entropy_final`.
-        shaping_options (`dict` or JSON `str`, *optional*):
-            Settings of a custom method.
-        dynamic_sampling (`str`, *optional*, defaults to `"none"`):
-            What happens to groups whose completions are all equally correct, which teach nothing: `"none"`, `"mask"`
-            or `"resample"`; see `docs/dynamic_sampling.md`, also for the `dynamic_sampling_*` fields.
-        max_generated_tokens (`int`, *optional*):
-            End the run with the rollout that brings the tokens that were generated, on all ranks and for dropped
-            groups too, to this number. Prompts do not count.
-        run_log (`bool`, *optional*, defaults to `True`):
-            Whether the main process writes every log entry to `<output_dir>/_logs/metrics.jsonl`.
-        log_tokens (`int`, *optional*, defaults to `0`):
-            Every so many optimizer steps, single tokens are written to `<output_dir>/_logs/tokens`; 0 is never.
-        log_tokens_groups (`int`, *optional*, defaults to `2`):
-            Groups that are written each time.
-        log_tokens_length (`int`, *optional*, defaults to `1024`):
-            Tokens of a completion that are written.
-        diagnostics (`bool`, *optional*, defaults to `True`):
-            Whether the log states what happens to the tokens (`docs/metrics.md`), with every method and with `"none"`.
-            What is trained does not depend on it.
-        diagnostics_steps (`int`, *optional*, defaults to `50`):
-            Every so many optimizer steps, the log has the exact entropy change that is predicted for the tokens, and
-            the realised one, at the price of a pass of the LM head and of one pass over a micro-batch. 0 is never.
-        alarms (`bool`, *optional*, defaults to `True`):
-            Whether a run that goes wrong in a known way reports it: on the terminal, in the run log
-            (`_logs/alarms.jsonl` in `output_dir`), and in trackio or Weights & Biases where `report_to` names them.
-        model_license (`str`, *optional*):
-            The licence in the model card, by its identifier on the Hub. By default that of the base model's card,
-            where this machine has it; otherwise the card states none.
-        terminal_log (`str`, *optional*, defaults to `"lines"`):
-            `"lines"` shows each log in one line; `"dict"` as the dictionary that it is, as Transformers does.
+    [`~trl.GRPOConfig`], whose fields all keep their meaning and defaults: `docs/settings.md` lists them with their
+    ranges. Every method runs with its authors' values when nothing else is set. All settings that are wrong by
+    themselves are refused at once, before a model is loaded; then all that cannot be combined; then TRL checks its
+    own, and last comes the schedule that these make.
 
     Raises:
         `ValueError`: a setting outside its range, or one that cannot work with another.
@@ -172,13 +126,16 @@ class SteerGRPOConfig(
         # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.
         complaints = [*self._name_complaints(), *self._custom_complaints(), *self._license_complaints()]
         refuse([*complaints, *single_complaints(self), *trl_complaints(self)], "SteerGRPOConfig")
-        refuse(self.diagnostics_complaints(), "SteerGRPOConfig")
         methods = {name: find_shaper(name) for name in self.shaping_names}
         if any("stare_variant" in method.settings() for method in methods.values()):
             unset = HELD_WITH if is_held else PAPERS_STARE
             vars(self).update({name: value for name, value in unset.items() if getattr(self, name) is None})
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
         self._take_surrogates(methods)
+        refuse(
+            unmet("dynamic_sampling='mask'", VISIBLE_GROUPS if self.dynamic_sampling == "mask" else {}, self),
+            "SteerGRPOConfig",
+        )
         try:
             super().__post_init__()
         except ValueError:
@@ -312,32 +269,22 @@ class SteerGRPOConfig(
 
     def _combination_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         complaints = []
-        if len(set(methods.values())) < len(self.shaping_names):
-            complaints.append(
-                f"advantage_shaping={self.advantage_shaping!r} applies a method twice, which is not the paper's. "
-                "Name it once."
-            )
         if self.shaping_options and set(methods) <= set(SHAPERS):
             complaints.append(
                 f"shaping_options={self.shaping_options!r} must be unset without a custom method. The settings of the "
                 "other methods are fields of this configuration."
             )
-        if self.log_tokens and not self.run_log:
-            complaints.append(
-                f"log_tokens={self.log_tokens!r} cannot be combined with run_log=False, which writes no _logs. Leave "
-                "run_log unset, or set log_tokens to 0."
-            )
         for name, method in methods.items():
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
-            complaints += method.conflicts(self) + surrogate_conflicts(name, method.surrogate, self)
-        unlooked = "log_tokens=0", "no token is looked at"
-        idle = [(name, not self.log_tokens, *unlooked) for name in ("log_tokens_groups", "log_tokens_length")]
-        complaints += idle_conflicts(self, idle)
+            complaints += need_complaints(name, method, self)
+            if method.answers("entropy_coef", self) and self.dynamic_sampling == "mask":
+                complaints.append(
+                    f"advantage_shaping={name!r} cannot be combined with dynamic_sampling='mask': "
+                    f"{VISIBLE_GROUPS['entropy_coef'].why}. Use dynamic_sampling='resample'."
+                )
         judges = ("correct_threshold",) if self.dynamic_sampling != "none" else ()
-        complaints += unused_complaints(methods, self, read_elsewhere=judges) + combination_complaints(methods, self)
-        surrogates = {name: method.surrogate for name, method in methods.items()}
-        bonuses = sets_entropy_coef(methods, self)
-        return complaints + hold_conflicts(methods, self) + sampling_complaints(self, surrogates, bonuses)
+        complaints += setting_complaints(methods, self, read_elsewhere=judges) + combination_complaints(methods, self)
+        return complaints + hold_conflicts(methods, self)
 
     def _group_complaints(self) -> list[str]:
         size, group = self.generation_batch_size, self.num_generations
@@ -381,4 +328,4 @@ class SteerGRPOConfig(
             vars(self).update(changed)
 
 
-allow_texts(field.name for field in fields(SteerGRPOConfig) if choices_of(field))
+allow_texts(field.name for field, about in own_fields(SteerGRPOConfig).items() if about.choices)

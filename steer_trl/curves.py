@@ -11,21 +11,20 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from steer_trl.diagnostics.keys import KEYS, names
+from steer_trl.diagnostics.keys import names
 from steer_trl.diagnostics.start import start_entropy
 from steer_trl.exceptions import InvalidValueError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-UNITS = {
-    "Policy entropy": "nats per token",
-    "Reward": "mean of a rollout",
-    "Token weights": "1 is plain GRPO",
-    "Shares": "0 to 1",
-}
-PANELS = tuple((title, unit, tuple(key.name for key in KEYS if key.picture == title)) for title, unit in UNITS.items())
-"""Title, unit and keys, as the registry has them. A panel is drawn where the log has one of its keys."""
+PANELS = (
+    ("Policy entropy", "nats per token", (*names.ENTROPIES, names.STARE_TARGET, names.HELD_REFERENCE)),
+    ("Reward", "mean of a rollout", (names.REWARD, names.REWARD_STD)),
+    ("Token weights", "1 is plain GRPO", (names.WEIGHT_MEAN, names.WEIGHT_MIN, names.WEIGHT_MAX)),
+    ("Shares", "0 to 1", (names.FRAC_REWARD_ZERO_STD, names.CLIPPED_RATIO, names.SHARE_CHANGED, names.GATE)),
+)
+"""Title, unit and keys. A panel is drawn where the log has one of its keys."""
 
 WINDOW = 10  # points whose mean is the entropy at the end; a single one is noisy
 

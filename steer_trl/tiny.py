@@ -4,7 +4,8 @@ For the quickstart, for tests, and to try a whole pipeline before a real model i
 
     python -m steer_trl.tiny OUT_DIR
 
-leaves a model there, and `problems.jsonl`: sums to train on.
+leaves a model there, and sums: `problems.jsonl` with answers, and `prompts.jsonl` for the recipe `first_run`. That
+rewards an answer with a digit, which an untrained model gives half of the time, so that there is something to learn.
 """
 
 import argparse
@@ -67,6 +68,11 @@ def tiny_qwen2(tokenizer: PreTrainedTokenizerFast, seed: int = 0, **config: Any)
         return Qwen2ForCausalLM(Qwen2Config(**sizes | tokens | config))
 
 
+def digit_reward(completions: list[Any], **_: Any) -> list[float]:
+    """Reward 1 for a completion with a digit in it, else 0: the reward function of the recipe `first_run`."""
+    return [float(any(letter in "0123456789" for letter in str(completion))) for completion in completions]
+
+
 def main() -> None:
     """Save a model, its tokenizer and some problems to a folder."""
     parser = argparse.ArgumentParser(description=main.__doc__)
@@ -75,9 +81,13 @@ def main() -> None:
     tokenizer = tiny_tokenizer()
     tiny_qwen2(tokenizer).save_pretrained(output_dir)
     tokenizer.save_pretrained(output_dir)
-    problems = [{"problem": f"What is {i}+{j}?", "answer": str(i + j)} for i in range(8) for j in range(8)]
-    lines = "".join(json.dumps(problem) + "\n" for problem in problems)
-    Path(output_dir, "problems.jsonl").write_text(lines)
+    sums = [f"What is {i}+{j}?" for i in range(8) for j in range(8)]
+    rows = {
+        "problems": [{"problem": text, "answer": str(i // 8 + i % 8)} for i, text in enumerate(sums)],
+        "prompts": [{"prompt": text} for text in sums],
+    }
+    for name, of_file in rows.items():
+        Path(output_dir, f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in of_file))
 
 
 if __name__ == "__main__":

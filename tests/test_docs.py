@@ -40,9 +40,8 @@ def test_files_are_there(page):
 
 
 def test_the_pages_are_short_enough_to_be_read():
-    """Tables that a script writes whole pages of, and what developers read, are not counted."""
-    written = {f"{name}.md" for name in ("settings", "metrics", "claims", "CONTRIBUTING", "CHANGELOG")}
-    assert sum(len(page.read_text().split()) for page in PAGES if page.name not in written) <= 28_500
+    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
+    assert sum(len(page.read_text().split()) for page in pages) <= 32_000
 
 
 def test_every_recipe_is_on_a_page():
@@ -66,10 +65,9 @@ def test_tests_are_there(page):
 
 def test_the_snippets_of_readme_are_the_measured_setting():
     held = load_recipe("held_qwen2.5_math_7b")  # which is held to the measured setting by tests/cli/test_recipes.py
-    level = ("hold_entropy", "hold_entropy_final", "hold_entropy_decay_start")  # with which the method is STARE's C2
-    names = (*level, "dynamic_sampling", "epsilon_high")
+    of_method = {name: held[name] for name in ("hold_entropy", "dynamic_sampling", "epsilon_high")}
     sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 16, "steps_per_generation": 64}
-    assert settings_of_snippets() == [{name: held[name] for name in names} | sizes] * 2
+    assert settings_of_snippets() == [of_method, of_method | sizes]
 
 
 @each_page
@@ -86,15 +84,6 @@ def test_links_to_files_work_in_the_repository(page):
     assert [address for address in local if not (page.parent / address).exists()] == []
 
 
-@each_page
-def test_lines_are_wrapped_as_those_of_the_code(page):
-    prose = re.sub(r"```.*?```|\$\$.*?\$\$", "", page.read_text(), flags=re.DOTALL)
-    lines = [line for line in prose.splitlines() if not line.startswith(("|", "!["))]
-    assert (
-        page.name == "claims.md" or [line for line in lines if len(line) > 119] == []
-    )  # that page is written by a script
-
-
 def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text()
     assert [path.name for path in ROOT.glob("docs/*.md") if f": {path.name}\n" not in navigation] == []
@@ -103,7 +92,7 @@ def test_every_page_is_in_the_navigation():
 def test_the_table_of_settings_is_that_of_the_configuration():
     page = settings_table.PAGE.read_text()
     assert settings_table.filled(page) == page, "run make settings"
-    assert settings_table.filled(page).count("| `stare_target_entropy` | `0.3` |") == 1
+    assert settings_table.filled(page).count("| `stare_target_entropy` | `0.3` `(0, inf)` |") == 1
 
 
 def test_the_tables_of_metrics_are_those_of_the_registry():
@@ -125,24 +114,21 @@ def test_every_key_of_the_registry_is_explained_once():
     tables = "\n".join(text for name, text in metrics_table.tables().items() if name in metrics_table.ORIGINS)
     first_cells = re.findall(r"^\| (`.*?) \|", tables, re.MULTILINE)
     named = [name for cell in first_cells for name in re.findall(r"`([^`]+)`", cell)]
-    own = [name for key in KEYS for name in re.split(", …|, ", key.family or key.name) if name]
+    ours = [key for key in KEYS if key.origin in metrics_table.ORIGINS]
+    own = [name for key in ours for name in re.split(", …|, ", key.family or key.name) if name]
     assert sorted(named) == sorted(own)
 
 
 def test_the_table_of_methods_is_that_of_the_methods():
     page = methods_table.PAGE.read_text()
     assert methods_table.filled(page) == page, "run make settings"
-    rows = {cells[1].strip(): [cell.strip() for cell in cells[2:-1]] for cells in table_of_methods(page)}
-    assert rows['`"grpo_s"`'] == ["1, 4", "", "yes", "reads it", "own groups", "error", ""]
-    assert rows['`"clip_cov"`'] == ["4", "draws", "", "", "", "error", ""]
-    assert rows['`"psr"`'] == ["1", "", "", "reads it", "all", "as without", ""]
-    assert rows['`"repo_r"`'] == ["4", "", "", "", "", "warning", "0 to 1"]
-    assert rows.keys() == {f'`"{name}"`' for name in SHAPERS}
-
-
-def table_of_methods(page):
-    lines = page.split(methods_table.START)[1].split(methods_table.END)[0].strip().splitlines()
-    return [line.split("|") for line in lines[2:]]
+    table = page.split(methods_table.START)[1].split(methods_table.END)[0]
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", table, re.MULTILINE))
+    assert "`grpo_s`" in rows["acts in step 1"] and "`grpo_s`" in rows["acts in step 4"]
+    assert rows["draws tokens at random"] == "`clip_cov`"
+    assert "`repo_r` (0 to 1)" in rows["has a strength"]
+    assert "`psr`" in rows["compares completions of the whole rollout"]
+    assert "`dcpo`" in rows['with `importance_sampling_level="sequence"`: error']
 
 
 def test_every_method_has_a_row_of_its_own_in_the_page_on_methods():

@@ -5,53 +5,56 @@ It is written by `make settings` (`settings_table.py`); `tests/test_docs.py` fin
 
 import copy
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.options.conflicts import surrogate_conflicts
 from steer_trl.shaping.base import OF_ROLLOUTS, Shaper
+from steer_trl.shaping.checks import need_complaints
 from steer_trl.shaping.methods import SHAPERS
 
 PAGE = Path(__file__).parents[1] / "methods.md"
 START, END = "<!-- methods: written by make settings -->\n", "<!-- end of methods -->"
 STEPS = {"advantages": 1, "scales": 2, "rollout_bonus": 3, "bonus": 3, "weights": 4, "entropy_coef": 5}
-COLUMNS = (
-    *("`advantage_shaping`", "step", "random", "loss of its own", "`correct_threshold`", "completions of a rollout"),
-    *('`importance_sampling_level="sequence"`', "strength"),
-)
 
 
 def table() -> str:
-    """A row for each method, as it is with the default settings."""
+    """A row for each property: the methods that have it, as they are with the default settings."""
     logging.disable(logging.WARNING)  # about clipping that is switched off
-    rows = [(f'`"{name}"`', *_row(name, method)) for name, method in SHAPERS.items()]
+    rows: dict[str, list[str]] = {}
+    for name, method in SHAPERS.items():
+        for title, value in _properties(name, method):
+            rows.setdefault(title, []).append(f"`{name}`{value}")
     logging.disable(logging.NOTSET)
-    lines = [COLUMNS, ("---",) * len(COLUMNS), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+    lines = [f"| {title} | {', '.join(names)} |\n" for title, names in sorted(rows.items())]
+    return "".join(["| | methods |\n|---|---|\n", *lines])
 
 
-def _row(name: str, method: type[Shaper]) -> tuple[str, ...]:
+def _properties(name: str, method: type[Shaper]) -> Iterator[tuple[str, str]]:
+    """The titles of a method's rows, and what stands behind its name there."""
     args = SteerGRPOConfig(output_dir="unused", use_cpu=True, bf16=False, report_to="none", advantage_shaping=name)
-    steps = sorted({step for question, step in STEPS.items() if method.answers(question, args)})
-    on_rollouts = any(method.answers(question, args) for question in OF_ROLLOUTS)
-    held = "own groups" if method(args).by_group else "all"
-    return (
-        ", ".join(map(str, steps)),
-        "draws" if method.random else "",
-        "yes" if method.surrogate else "",
-        "reads it" if method.tells_correct else "",
-        held if on_rollouts else "",
-        _with_ratios_of_completions(name, method, args),
-        "" if method.max_strength is None else f"0 to {method.max_strength:g}",
-    )
+    for step in sorted({step for question, step in STEPS.items() if method.answers(question, args)}):
+        yield f"acts in step {step}", ""
+    if any(method.answers(question, args) for question in OF_ROLLOUTS):
+        yield f"compares completions of {'its own groups' if method(args).by_group else 'the whole rollout'}", ""
+    if method.random:
+        yield "draws tokens at random", ""
+    if method.surrogate:
+        yield "has a loss of its own", ""
+    if method.tells_correct:
+        yield "reads `correct_threshold`", ""
+    if said := _with_ratios_of_completions(name, method, args):
+        yield f'with `importance_sampling_level="sequence"`: {said}', ""
+    if method.max_strength is not None:
+        yield "has a strength", f" (0 to {method.max_strength:g})"
 
 
 def _with_ratios_of_completions(name: str, method: type[Shaper], args: SteerGRPOConfig) -> str:
     args = copy.copy(args)
     vars(args)["importance_sampling_level"] = "sequence"
-    if method.conflicts(args) + surrogate_conflicts(name, method.surrogate, args):
+    if need_complaints(name, method, args):
         return "error"
-    return "warning" if method.per_token else "as without"
+    return "warning" if method.per_token else ""
 
 
 def filled(page: str) -> str:

@@ -9,38 +9,31 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from steer_trl.diagnostics import no_learning, rules
-from steer_trl.diagnostics.keys import KEYS, PANELS, Key
+from steer_trl.diagnostics.keys import KEYS, Key
 from steer_trl.diagnostics.rules import Rule
 
 PAGES = [Path(__file__).parents[1] / name for name in ("metrics.md", "diagnosis.md")]
-ORIGINS = ("training", "diagnostics", "benchmarks", "TRL")
+ORIGINS = ("training", "diagnostics")
 BLOCK = re.compile(r"(<!-- (\w+): written by make metrics -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def tables() -> dict[str, str]:
-    """Each table by the name of its place: one for each origin of keys, the panels, and the alarms of two kinds."""
-    titles = {key.name: panel.title for panel in PANELS for key in panel.keys}
-    found = {origin: keys_of([key for key in KEYS if key.origin == origin], titles) for origin in ORIGINS}
-    shown = [
-        f"| {panel.title} | {', '.join(map(called, panel.keys))} | {panel.sees} | {panel.healthy} |"
-        for panel in PANELS
-    ]
-    found["panels"] = table(("panel", "keys", "what one sees", "healthy"), shown)
+    """Each table by the name of its place: one for each origin of keys, and the alarms of two kinds."""
+    found = {origin: keys_of([key for key in KEYS if key.origin == origin]) for origin in ORIGINS}
     for place, kind in (("alarms", rules.RULES), ("no_learning", no_learning.NO_LEARNING)):
         found[place] = table(("alarm", "value", "fires at", "armed again at", "steps"), map(alarm, kind))
     return found
 
 
-def keys_of(keys: Iterable[Key], titles: dict[str, str]) -> str:
+def keys_of(keys: Iterable[Key]) -> str:
     """A row for each text, family by family; keys that share one share the row."""
     keys = list(keys)
     families = list(dict.fromkeys(key.name.split("/")[0] for key in keys))
     rows: dict[tuple[str, ...], list[str]] = {}
     for key in sorted(keys, key=lambda key: families.index(key.name.split("/")[0])):
-        said = key.unit, escaped(key.about), titles.get(key.name, ""), ", ".join(f"`{name}`" for name in key.alarms)
-        rows.setdefault(said, []).append(called(key))
+        rows.setdefault((key.unit, escaped(key.about)), []).append(called(key))
     texts = [f"| {', '.join(names)} | {' | '.join(said)} |" for said, names in rows.items()]
-    return table(("key", "unit", "what, and how it is estimated", "panel", "alarm"), texts)
+    return table(("key", "unit", "what, and how it is estimated"), texts)
 
 
 def called(key: Key) -> str:

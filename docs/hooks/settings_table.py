@@ -20,24 +20,22 @@ START, END = "<!-- settings: written by make settings -->\n", "<!-- end of setti
 
 
 def tables() -> str:
-    """One table for each class of settings, in the order of the configuration."""
+    """One table for each class of settings, in the order of the configuration, and one for those of all methods."""
     known = {field.name for field in fields(GRPOConfig)}
     own = {field.name: field for field in fields(SteerGRPOConfig) if field.name not in known}
-    blocks = []
+    rows: dict[str, list[str]] = {}
     for part in dict.fromkeys([ShapingConfig, *SteerGRPOConfig.__mro__]):
-        names = [name for name in vars(part).get("__annotations__", {}) if name in own]
-        if names:
-            about = " ".join((part.__doc__ or "").split())
-            rows = [
-                f"| `{name}` | `{default_of(own[name])!r}` | {interval(own[name])} | {text(own[name])} |"
-                for name in names
-            ]
-            blocks.append(
-                "\n".join(
-                    [f"### {about.rstrip('.')}\n", "| field | default | range | what |", "|---|---|---|---|", *rows]
-                )
-            )
-    return "\n\n".join(blocks) + "\n\n"
+        about = " ".join((part.__doc__ or "").split()).rstrip(".")
+        title = "Settings of the methods, by whose names they begin" if about.startswith("Settings of `") else about
+        for name in (name for name in vars(part).get("__annotations__", {}) if name in own):
+            rows.setdefault(title, []).append(row(name, own[name]))
+    head = "| field | default, range | what |\n|---|---|---|\n"
+    return "".join(f"### {title}\n\n{head}{''.join(lines)}\n" for title, lines in rows.items())
+
+
+def row(name: str, field: Field) -> str:
+    """The row of a field."""
+    return f"| `{name}` | `{default_of(field)!r}` {interval(field)} | {text(field)} |\n"
 
 
 def default_of(field: Field) -> object:
@@ -47,8 +45,7 @@ def default_of(field: Field) -> object:
 
 def text(field: Field) -> str:
     """The help text without the range, with nothing in it that ends a cell."""
-    about = field.metadata["help"]
-    return about.removesuffix(f" In {about.within}.").replace("|", "\\|")
+    return field.metadata["help"].text.replace("|", "\\|")
 
 
 def interval(field: Field) -> str:

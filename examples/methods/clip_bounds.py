@@ -17,7 +17,7 @@ from torch import Tensor
 
 from steer_trl.functional.clipping import clipped
 from steer_trl.options.base import ShapingConfig
-from steer_trl.options.conflicts import UNCLIPPED
+from steer_trl.options.needs import UNCLIPPED
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.validation import in_interval

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig
-from steer_trl.options.conflicts import token_ratio_conflicts
+from steer_trl.options.needs import TOKEN_RATIOS
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.methods.steer import Steer
@@ -39,6 +39,7 @@ class Quadrant(Shaper[ShapingConfig]):
 
     paper = Steer.paper
     random = True
+    needs = TOKEN_RATIOS
 
     def __init__(self, args: ShapingConfig) -> None:
         super().__init__(args)
@@ -51,11 +52,6 @@ class Quadrant(Shaper[ShapingConfig]):
         complaints = one_of("quadrant", own.quadrant, ("I", "II", "III", "IV"))
         complaints += one_of("action", own.action, ("mask", "double"))
         return complaints + in_interval("fraction", own.fraction, "[0, 1]")
-
-    @classmethod
-    def conflicts(cls, args: ShapingConfig) -> list[str]:
-        """Refuse ratios of whole completions."""
-        return token_ratio_conflicts("quadrant.Quadrant", args)
 
     @property
     def active(self) -> bool:

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig
-from steer_trl.options.conflicts import token_ratio_conflicts
+from steer_trl.options.needs import TOKEN_RATIOS
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.validation import in_interval
@@ -41,6 +41,7 @@ class Rsi(Shaper[ShapingConfig]):
         2026,
         "2606.31575",
     )
+    needs = TOKEN_RATIOS
 
     def __init__(self, args: ShapingConfig) -> None:
         super().__init__(args)
@@ -51,11 +52,6 @@ class Rsi(Shaper[ShapingConfig]):
         """Refuse ends that leave 1 out."""
         own = Settings(**args.shaping_options or {})
         return in_interval("low", own.low, "[0, 1]") + in_interval("high", own.high, "[1, inf]")
-
-    @classmethod
-    def conflicts(cls, args: ShapingConfig) -> list[str]:
-        """Refuse ratios of whole completions."""
-        return token_ratio_conflicts("rsi.Rsi", args)
 
     @property
     def active(self) -> bool:

@@ -75,7 +75,7 @@ ARMS: dict[str, Settings] = {
     **{f"C2 gate, W {w:g} M {m:g}": C2 | RELATIVE | strength(w, m) for w, m in ((1.1, 0.9), (2.5, 0.4), (4.0, 0.25))},
     **{f"C2 gate by {gate}": C2 | RELATIVE | STRONG | {"stare_gate": gate} for gate in ("sample", "token")},
     "C2 adaptive": C2 | RELATIVE | {"stare_adaptive": True},
-    "C2 fixed probability 0.1": UNGATED | STRONG | {"stare_fixed_probability": 0.1},
+    "C2 fixed probability 0.1": UNGATED | STRONG | {"advantage_shaping": "fixed_probability.FixedProbability"},
     "one step a rollout, GRPO": {"steps_per_generation": 1},
     "one step a rollout, C2 W 2.5 M 0.4": UNGATED | STRONG | {"steps_per_generation": 1},
     # Interventions on a quadrant's tokens (STEER, Fig. 6, 22), whose GRPO is "epsilon_high 0.2".

@@ -21,7 +21,13 @@ from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, is_correct, problems
-from steer_trl.functional import entropy_change, entropy_sensitivity, steer_statistic, steer_weights
+from steer_trl.functional import (
+    entropy_change,
+    entropy_sensitivity,
+    released_entropy_change,
+    steer_statistic,
+    steer_weights,
+)
 
 ROOT = Path(__file__).parents[2]
 PROMPTS, GROUP = 64, 8
@@ -107,9 +113,9 @@ def predictors(scored: Scored, seen: Rollout) -> dict[str, Tensor]:
     tokens = (scored.logps, scored.logps, scored.entropies, advantages)
     centered = scored.logps - scored.logps[seen.mask].mean()
     return {
-        "paper": entropy_change(*tokens, form="paper"),
-        "released": entropy_change(*tokens, form="released"),
-        "exact": entropy_change(*tokens, form="exact", sensitivities=scored.sensitivities),
+        "paper": entropy_change(*tokens),
+        "released": released_entropy_change(*tokens),
+        "exact": entropy_change(*tokens, sensitivities=scored.sensitivities),
         "covariance": -centered * (advantages - advantages[seen.mask].mean()),
     }
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pairs import BASELINE, JUDGED, Arms, pairs_of
 
+from steer_trl.cli.frontier import picture
 from steer_trl.evaluation.comparison import Difference
 from steer_trl.evaluation.folders import read_evaluations
 from steer_trl.evaluation.frontier import Sides, Sweep, compare_at_equal_accuracy, compare_best, compare_with_fallback
@@ -47,6 +48,14 @@ def above_the_level(arms: Arms, folder: Path) -> str:
     (row,) = compare_at_equal_accuracy(Sides(control, _swept(arms, folder, JUDGED[0], pairs), paired=True), TRIES)
     low, high = row.difference.paired_by_seed or (0.0, 0.0)
     return f"{-100 * row.difference.difference:+.1f} ±{50 * (high - low):.1f}"
+
+
+def draw(arms: Arms, folder: Path, path: Path) -> None:
+    """Draw accuracy against pass@16 of both held arms, the baseline and the models that all began with."""
+    pairs = pairs_of(arms, BASELINE, JUDGED[0])
+    curves = {arm: _swept(arms, folder, arm, pairs) for arm in (BASELINE, *JUDGED)}
+    starts = [{1.0: run.evaluations["t1"]} for run in arms["start"].values()]
+    picture({"": {**curves, "the models they began with": sweeps(starts)["test"]}}).savefig(path, dpi=100)
 
 
 def _sides(arms: Arms, folder: Path, a: str, b: str, with_start: bool = False) -> Sides:

@@ -14,7 +14,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from controls import controls
 from courses import last_quarter, stopped_as_accurate
-from frontier import above_the_level, best, with_start
+from frontier import above_the_level, best, draw, with_start
 from pairs import (
     BASELINE,
     JUDGED,
@@ -46,6 +46,7 @@ def main() -> None:
     arms = {arm: runs for arm, runs in published.items() if arm in PROTOCOL}
     trained = {arm: runs for arm, runs in arms.items() if arm != "start"}
     picture({arm: [run.record for run in runs.values()] for arm, runs in trained.items()}, PRIMARY, PICTURE)
+    draw(arms, folder, EVIDENCE / "frontier.png")
     tables = {
         "ends": ends(trained),
         "differences": differences(arms),
@@ -53,17 +54,16 @@ def main() -> None:
         "fallback": with_start(arms, folder),
         "above": above_the_level(published, folder),
         "controls": controls(published),
-        "last quarter": last_quarter(trained, PRIMARY),
         "other tasks": other_tasks({task: load(EVIDENCE / task) for task in TASKS}),
         "held": held({"countdown": arms} | {task: load(EVIDENCE / task) for task in TASKS}),
-        "choosing": choosing(folder / "choosing"),
     }
     tables |= {f"stopped, {arm}": stopped_as_accurate(trained, arm, *list(PRIMARY.values())[1:]) for arm in JUDGED}
     text = TEXT.read_text()
     for name, table in tables.items():
         text = text.replace(f"{{{name}}}", table)
     PAGE.write_text(text)
-    sys.stdout.write(f"Wrote {PAGE}\n")
+    sys.stdout.write(f"Wrote {PAGE}\n\nIn the last quarter:\n{last_quarter(trained, PRIMARY)}\n")
+    sys.stdout.write(f"\nFor choosing:\n{choosing(folder / 'choosing')}\n")
 
 
 def ends(arms: Arms) -> str:
@@ -168,8 +168,9 @@ def choosing(folder: Path) -> str:
         record = json.loads(path.read_text())
         if record["arm"] != "start":
             values = [record["validation"][column][-1][1] for column in PRIMARY.values()]
-            rows.append((mean(values), [record["arm"], *(f"{value:.3f}" for value in [*values, mean(values)])]))
-    return markdown_table(["arm", *PRIMARY, "mean"], [cells for _, cells in sorted(rows, reverse=True)])
+            rows.append((mean(values), [record["arm"], *(f"{value:.3f}" for value in [*values[1:], mean(values)])]))
+    head = ["arm", *list(PRIMARY)[1:], "mean"]
+    return markdown_table(head, [cells for _, cells in sorted(rows, reverse=True)])
 
 
 if __name__ == "__main__":

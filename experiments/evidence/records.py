@@ -8,7 +8,7 @@ import platform
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -22,7 +22,6 @@ from steer_trl.evaluation.counts import EVALUATIONS, counts_of, packed
 from steer_trl.evaluation.folders import Evaluation
 from steer_trl.system import write_whole
 
-QUADRANTS = ("positive_surprising", "positive_expected", "negative_surprising", "negative_expected")
 OF_ROLLOUT = (
     *("rollout_entropy", "generated_tokens", "reward", "frac_reward_zero_std", "completions/mean_length"),
     *("hold_entropy/target", "hold_entropy/strength", "dynamic_sampling/tokens_per_trained_token", "stare/amplify"),
@@ -88,7 +87,6 @@ def publish(
             "seconds": round(result.seconds),
             "generated_tokens": columns["generated_tokens"][-1],
             "validation": {column: course for column, of in COURSE.items() if (course := result.validation(*of))},
-            "looks": _looks(result.log),
             "rollouts": columns,
         }
     write_record(path, record)
@@ -128,17 +126,3 @@ def _rollouts(log: list[dict[str, Any]]) -> list[dict[str, float]]:
                 values[key] = mean(found)
         rollouts.append({"step": steps[-1]["step"]} | {key: round(value, 5) for key, value in values.items()})
     return rollouts
-
-
-def _looks(log: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """The steps looked at closely: what was predicted, and from the next entry what came of it."""
-    looks = []
-    trained = [entry for entry in log if not any(key.startswith("eval_") for key in entry)]
-    for entry, after in pairwise(trained):
-        if after.get("entropy/realised_change") is not None and "entropy/predicted_change" in entry:
-            look = {name: entry.get(f"entropy/{name}") for name in ("predicted_change", "estimated_change")}
-            look |= {f"{name}_change": entry.get(f"quadrants/{name}_change") for name in QUADRANTS}
-            names = ("realised_change", "predicted_correlation", "estimated_correlation")
-            look |= {name: after.get(f"entropy/{name}") for name in names}
-            looks.append({"step": entry["step"]} | {k: round(v, 7) for k, v in look.items() if v is not None})
-    return looks

@@ -2,19 +2,17 @@
 
 task.py      what is learned: problems in three splits, who judges, where a model begins
 runs.py      steer-trl train and steer-trl eval in processes of their own, resumable, with progress bars
-results.py   what they left: the table, the verdicts of steer-trl compare, the picture
+results.py   what they left: the table, and the verdicts of steer-trl compare
 """
 
-from lab.results import figure, frame, picture, read_results, table, verdicts
+from lab.results import frame, read_results, table, verdicts
 from lab.runs import Experiment, side_by_side
 from lab.task import Task
 
 __all__ = [
     "Experiment",
     "Task",
-    "figure",
     "frame",
-    "picture",
     "read_results",
     "side_by_side",
     "table",

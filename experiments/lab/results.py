@@ -1,4 +1,4 @@
-"""What the runs of an experiment have left: the table, the verdicts of `steer-trl compare`, the picture."""
+"""What the runs of an experiment have left: the table, and the verdicts of `steer-trl compare`."""
 
 import json
 from bisect import bisect_right
@@ -8,20 +8,17 @@ from functools import cached_property
 from math import inf
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pandas import DataFrame
 
 from lab.runs import SAMPLES, START, TEST, Experiment
 from steer_trl import runlog
 from steer_trl.curves import entropy_ends, series
-from steer_trl.diagnostics.keys.names import ENTROPY, GENERATED_TOKENS
+from steer_trl.diagnostics.keys.names import GENERATED_TOKENS
 from steer_trl.evaluation import mean_and_interval
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, read_evaluations
 from steer_trl.evaluation.records import SUMMARY
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 COLUMNS = {
     "accuracy T=1": ("t1", f"avg@{SAMPLES}"),
@@ -32,10 +29,6 @@ COLUMNS = {
     f"distinct@{SAMPLES} T=1": ("t1", f"distinct@{SAMPLES}"),
 }
 """Loss of entropy alone lifts accuracy at temperature 1, so the papers' top-p 0.7 and greedy stand beside it."""
-DRAWN = {
-    "Accuracy (top-p 0.7, as in the papers)": COLUMNS["accuracy top-p 0.7"],
-    f"Solved in {SAMPLES} samples (temperature 1)": COLUMNS[f"pass@{SAMPLES} T=1"],
-}
 
 
 @dataclass(frozen=True)
@@ -127,35 +120,6 @@ def verdicts(results: Mapping[str, Result], baseline: str, names: Sequence[str] 
             found[one.verdict].append(f"{column} {one.difference:+.3f} ({one.low:+.3f} to {one.high:+.3f})")
         lines += [f"{name}: {verdict} in {', '.join(texts)}." for verdict, texts in found.items() if texts]
     return "\n".join(lines)
-
-
-def figure(results: Mapping[str, Result]) -> "Figure":
-    """Draw entropy, and accuracy and pass@16 on the validation split, over generated tokens, one line per run."""
-    from matplotlib.figure import Figure  # not pyplot: the choice of a back end stays the user's
-
-    drawn = Figure(figsize=(13, 4.4), layout="constrained")
-    axes = drawn.subplots(1, 1 + len(DRAWN))
-    for color, (name, result) in enumerate((name, result) for name, result in results.items() if name != START):
-        style: dict[str, Any] = {"color": f"C{color}", "label": name}
-        tokens = result.tokens_until()
-        points = series(result.log, ENTROPY)  # none where dynamic sampling has hidden everything
-        axes[0].plot([tokens(step) for step, _ in points], smoothed([value for _, value in points]), **style)
-        for axis, metric in zip(axes[1:], DRAWN.values(), strict=True):
-            steps, values, halves = zip(*result.validation(*metric), strict=True)
-            axis.errorbar(list(map(tokens, steps)), values, halves, capsize=2, marker="o", markersize=3, **style)
-    axes[0].set(title="Policy entropy", ylabel="nats per token", ylim=(0, None))
-    for axis, title in zip(axes[1:], DRAWN, strict=True):
-        axis.set(title=title, ylabel="share of the validation problems")
-    for axis in axes:
-        axis.set_xlabel("generated tokens, millions")
-        axis.grid(alpha=0.3)
-    drawn.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize="small")
-    return drawn
-
-
-def picture(results: Mapping[str, Result], path: Path) -> None:
-    """Save [`figure`] as PNG."""
-    figure(results).savefig(path, dpi=130)
 
 
 def smoothed(values: Sequence[float], window: int = 8) -> list[float]:

@@ -3,7 +3,6 @@
     run_log.py          writes what is logged to `<output_dir>/_logs`
     checkout.py         the commit and the changes of the code that it was started with
     alarms.py           compares it with the table of alarms, and warns
-    smallest_step.py    the learning rate below which weights are rounded back
     remarks.py          truncated sampling and dropout, by which another policy is scored than the one that writes
     any_trainer.py      `AlarmsCallback`, both for a trainer that is not ours
 

@@ -13,9 +13,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import runlog
-from steer_trl.callbacks.smallest_step import smallest_step
-from steer_trl.diagnostics import Alarm, Watch
-from steer_trl.diagnostics.no_learning import SMALLEST_STEP
+from steer_trl.diagnostics.watch import Alarm, Watch
 from steer_trl.validation import listed
 
 logger = logging.getLogger(__name__)
@@ -27,19 +25,13 @@ class Alarms(TrainerCallback):
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
 
-    def on_train_begin(
-        self, args: Any, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
-    ) -> None:
-        """Look at the weights that are trained."""
-        if step := guarded(smallest_step, model, args, state.max_steps):
-            self.watch.note(**{SMALLEST_STEP: step})
-
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **given: Any) -> None:
         """Judge a line of the log."""
         if not state.is_world_process_zero:
             return
         for alarm in guarded(self.watch.take, state.global_step, given.get("logs") or {}) or []:
-            logger.warning("%s. %s", alarm.title, alarm.text)
+            # On a line of its own: a progress bar may have left the cursor in the middle of one.
+            logger.warning("\nALARM %s, step %d: %s. %s", alarm.alarm, alarm.step, alarm.title, alarm.text)
             if getattr(args, "run_log", True):  # a setting of ours
                 guarded(runlog.append, args.output_dir, asdict(alarm), runlog.ALARMS)
             for name in TRACKERS.keys() & set(listed(args.report_to)):
@@ -59,13 +51,14 @@ def _tell_trackio(alarm: Alarm) -> None:
     trackio = sys.modules.get("trackio")  # Transformers' callback has imported it
     if trackio is not None and trackio.context_vars.current_run.get() is not None:
         level = trackio.AlertLevel.ERROR if alarm.level == "error" else trackio.AlertLevel.WARN
-        trackio.alert(title=alarm.title, text=alarm.text, level=level)
+        trackio.alert(title=alarm.title, text=f"Step {alarm.step}: {alarm.text}", level=level)
 
 
 def _tell_wandb(alarm: Alarm) -> None:
     wandb = sys.modules.get("wandb")
     if wandb is not None and wandb.run is not None:
-        wandb.run.alert(title=alarm.title, text=alarm.text, level="ERROR" if alarm.level == "error" else "WARN")
+        level = "ERROR" if alarm.level == "error" else "WARN"
+        wandb.run.alert(title=alarm.title, text=f"Step {alarm.step}: {alarm.text}", level=level)
 
 
 TRACKERS: dict[str, Callable[[Alarm], None]] = {"trackio": _tell_trackio, "wandb": _tell_wandb}

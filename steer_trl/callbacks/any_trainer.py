@@ -9,7 +9,7 @@ from steer_trl import runlog
 from steer_trl.callbacks.alarms import Alarms, guarded
 from steer_trl.callbacks.remarks import remark_other_policies
 from steer_trl.callbacks.run_log import RunLog, description
-from steer_trl.diagnostics import Watch
+from steer_trl.diagnostics.watch import Watch
 from steer_trl.exceptions import InvalidValueError
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,6 @@ class AlarmsCallback(TrainerCallback):
             guarded(remark_other_policies, args, model)
         self._log.on_train_begin(args, state, control, model=model)
         self._alarms.watch = Watch()
-        self._alarms.on_train_begin(args, state, control, model=model)
         for entry in state.log_history:
             guarded(self._alarms.watch.take, runlog.step_of(entry), entry)
 

@@ -11,7 +11,13 @@ from pandas import DataFrame
 
 from steer_trl.cli.comparison_file import write_comparisons, write_output
 from steer_trl.evaluation.comparison import Interval, explained
-from steer_trl.evaluation.frontier import Row, Sides, compare_at_equal_accuracy, compare_best, compare_with_fallback
+from steer_trl.evaluation.frontier import (
+    Row,
+    Sweep,
+    compare_at_equal_accuracy,
+    compare_best,
+    compare_with_fallback,
+)
 from steer_trl.evaluation.sweeps import read_sides
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean
@@ -80,31 +86,38 @@ def compare(given: Namespace, paths: tuple[list[str], list[str]]) -> None:
     if given.json is not None:
         write_comparisons(given.json, paths, entries)
     if given.picture is not None:
-        names = [f"{side[0]}, ..." if len(side) > 1 else side[0] for side in paths]
-        figure = picture(benchmarks, (f"A: {names[0]}", f"B: {names[1]}"))
+        names = [f"{letter}: {_short(side)}" for letter, side in zip("AB", paths, strict=True)]
+        curves = {name: dict(zip(names, (sides.a, sides.b), strict=True)) for name, sides in benchmarks.items()}
+        figure = picture(curves)
         write_output(given.picture, lambda partial: figure.savefig(partial, format=given.picture.suffix[1:], dpi=150))
 
 
-def picture(benchmarks: Mapping[str, Sides], labels: tuple[str, str]) -> "Figure":
-    """Draw accuracy against pass@k of the most tries, a panel a benchmark: a curve a side, a point a temperature.
+def picture(panels: Mapping[str, Mapping[str, Sweep]]) -> "Figure":
+    """Draw accuracy against pass@k of the most tries: of each panel's curves, a point a temperature.
 
     Points are means over problems and runs.
     """
     from matplotlib.figure import Figure  # not pyplot: the choice of a back end stays the user's
 
-    figure = Figure(figsize=(5.2 * len(benchmarks), 4.2), layout="constrained")
-    axes = figure.subplots(1, len(benchmarks), squeeze=False)[0]
-    for axis, (name, sides) in zip(axes, benchmarks.items(), strict=True):
-        k = sides.a.tries[-1]
-        for sweep, label in zip((sides.a, sides.b), labels, strict=True):
+    figure = Figure(figsize=(6.4 * len(panels), 4.2), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axis, (title, curves) in zip(axes, panels.items(), strict=True):
+        for label, sweep in curves.items():
+            k = sweep.tries[-1]
             accuracy, solved = (100 * sweep.solved(tries).mean((1, 2)) for tries in (1, k))
             axis.plot(accuracy, solved, marker="o", label=label)
             for temperature, *point in zip(sweep.temperatures, accuracy, solved, strict=True):
                 axis.annotate(f"{temperature:g}", point, textcoords="offset points", xytext=(5, 4), fontsize="x-small")
-        axis.set(title=name, xlabel="accuracy of one try, %", ylabel=f"pass@{k}, %")
+        axis.set(title=title, xlabel="accuracy of one try, %", ylabel=f"pass@{k}, %")
         axis.grid(alpha=0.3)
-        axis.legend(fontsize="small", title="a point a temperature", title_fontsize="small")
+        axis.legend(fontsize="small", title="each point is a temperature", title_fontsize="small")
     return figure
+
+
+def _short(paths: Sequence[str]) -> str:
+    """What a side is called in a legend: the name of its first folder or file, at most 40 characters of it."""
+    name = Path(paths[0]).stem if len(paths) == 1 else f"{Path(paths[0]).stem}, ..."
+    return name if len(name) <= 40 else f"{name[:36]} ..."
 
 
 def _text(rows: Sequence[Row], paired: bool) -> str:

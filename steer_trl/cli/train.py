@@ -34,8 +34,8 @@ from steer_trl.cli.sentences import split_off
 from steer_trl.data.lengths import drop_long_prompts
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.redact import changed, public
-from steer_trl.shaping.unused import defaults, unread
+from steer_trl.redact import changed, defaults, public
+from steer_trl.shaping.checks import unread
 from steer_trl.system import leave_group
 from steer_trl.validation import refuse
 

@@ -1,20 +1,20 @@
-"""The change of the entropy by an optimizer step: predicted token by token, and realised.
+"""The change of the entropy by an optimizer step: predicted token by token.
 
     predicted   -I_clip r A_hat Phi                        exact to first order (docs/why.md), where Phi is known
     estimated   -I_clip r A_hat (1 - pi)^2 (ln pi + H)     STEER's Omega, arXiv 2510.10150, Eq. 9: always at hand
-    realised    H' - H of the same tokens, scored again right after the update
 
-A_hat is the advantage that the loss sees. The first two leave out the learning rate, and what tokens do to each other;
-so their signs and their correlation with the third say something, their size does not.
+A_hat is the advantage that the loss sees. Both leave out the learning rate, and what tokens do to each other: their
+signs say something, their size does not.
 """
+
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Float32
 from torch import Tensor
 
 from steer_trl.diagnostics.quadrants import measurable, quadrants
-from steer_trl.diagnostics.statistics import Statistic, correlation, mean
-from steer_trl.functional import entropy_change
+from steer_trl.diagnostics.statistics import Statistic, mean
 from steer_trl.shaping.batch import TokenBatch
 
 
@@ -22,12 +22,8 @@ def changes(
     batch: TokenBatch, advantages: Float[Tensor, "B 1"] | Float[Tensor, "B T"]
 ) -> tuple[Float32[Tensor, "B T"], Float32[Tensor, "B T"] | None]:
     """Return the estimated and the predicted change, nats per unit of step size; `None` where Phi is unknown."""
-    tokens = (batch.logps, batch.old_logps, batch.entropies, advantages)
-    loss = {name: getattr(batch, name) for name in ("epsilon_low", "epsilon_high", "log_ratio")}
-    estimated = entropy_change(*tokens, **loss)
-    if batch.sensitivities is None:
-        return estimated, None
-    return estimated, entropy_change(*tokens, **loss, form="exact", sensitivities=batch.sensitivities)
+    seen = replace(batch, advantages=advantages)
+    return seen.entropy_change(), None if batch.sensitivities is None else seen.entropy_change(exact=True)
 
 
 def change_statistics(
@@ -56,22 +52,3 @@ CONTRIBUTIONS = (
     "quadrants/negative_surprising_change",
 )
 """In the order of [`quadrants`]."""
-
-
-def realised_statistics(
-    batch: TokenBatch, advantages: Float[Tensor, "B 1"] | Float[Tensor, "B T"], entropies: Float[Tensor, "B T"]
-) -> dict[str, Statistic]:
-    """Return the mean change of the entropy over the tokens of a `batch`, and how well it was foretold.
-
-    `advantages` are those that the loss saw, `entropies` those of the same tokens after the update.
-    """
-    realised = entropies.float() - batch.entropies.float()
-    seen = measurable(batch) & realised.isfinite()
-    estimated, predicted = changes(batch, advantages)
-    found = {
-        "entropy/realised_change": mean(realised, seen),
-        "entropy/estimated_correlation": correlation(estimated, realised, seen & estimated.isfinite()),
-    }
-    if predicted is not None:
-        found["entropy/predicted_correlation"] = correlation(predicted, realised, seen & predicted.isfinite())
-    return found

@@ -3,7 +3,6 @@
     MEAN                sum x / n                                   a boolean x gives a share
     MEAN_WEIGHT         1 + sum (w - 1) / n                         float32 keeps .99999 apart from 1 so
     RATIO               sum x / sum y
-    CORRELATION         Pearson's, of n, sum x, sum y, sum x^2, sum y^2, sum x y
     EFFECTIVE_SHARE     (sum w)^2 / (n sum w^2), of sum (w - 1), sum (w - 1)^2, n
 
 Where there was nothing to measure the number is NaN.
@@ -30,11 +29,6 @@ def _mean_weight(total: float, count: float) -> float:
     return 1 + quotient(total, count)
 
 
-def _pearson(n: float, x: float, y: float, xx: float, yy: float, xy: float) -> float:
-    spread = (n * xx - x * x) * (n * yy - y * y)
-    return (n * xy - x * y) / math.sqrt(spread) if spread > 0 else math.nan
-
-
 def _effective_share(first: float, second: float, count: float) -> float:
     mean = 1 + quotient(first, count)
     square = 1 + 2 * quotient(first, count) + quotient(second, count)
@@ -44,5 +38,4 @@ def _effective_share(first: float, second: float, count: float) -> float:
 MEAN = Estimator(2, quotient)
 MEAN_WEIGHT = Estimator(2, _mean_weight)
 RATIO = Estimator(2, quotient)
-CORRELATION = Estimator(6, _pearson)
 EFFECTIVE_SHARE = Estimator(3, _effective_share)

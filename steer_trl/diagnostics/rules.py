@@ -6,7 +6,8 @@ A rule compares one value. It fires at `fires`, once that has held for `steps` o
 when the value is back at `clears`; in between nothing is said twice (`watch.py`). Fires above clears means that large
 values are bad, fires below clears that small ones are.
 
-Thresholds are ours. They are far from what a run is like that does what it should, and have no other source.
+Thresholds are ours, far from what a healthy run has. A text is true under any trainer: where a cure needs a setting of
+ours, it says so.
 """
 
 import math
@@ -16,10 +17,10 @@ from dataclasses import dataclass
 from steer_trl.diagnostics.keys import names
 
 Numbers = Mapping[str, float]
-"""The last known number of each key of the log; where the entropy began also if that is not logged."""
+"""The last known number of each key of the log; the initial entropy also if that is not logged."""
 
 LOWEST_START = f"lowest {names.START_ENTROPY}"
-"""Name of the lowest start that was logged: an explosion within the first rollouts raises their mean itself."""
+"""The lowest initial entropy that was logged: an explosion within the first rollouts raises their mean itself."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Rule:
         text (`str`): what it means and what to change, with the numbers' places.
         level (`str`): `"warning"` or `"error"`.
         compared (`str`): what the value is, for `docs/metrics.md`.
-        names (`callable`, *optional*): makes of [`Numbers`] the names that the text has places for.
+        names (`callable`, *optional*): makes of [`Numbers`] the words that the text has places for.
     """
 
     name: str
@@ -51,7 +52,7 @@ class Rule:
     names: Callable[[Numbers], dict[str, str]] = lambda log: {}
 
     def holds(self, value: float) -> bool:
-        """Whether the value is one to complain of."""
+        """Whether the value is one to report."""
         return value >= self.fires if self.fires > self.clears else value <= self.fires
 
     def recovered(self, value: float) -> bool:
@@ -61,48 +62,44 @@ class Rule:
 
 def targets(log: Numbers) -> list[float]:
     """The mean entropies that methods hold; none where no method has a target."""
-    return [level for level in (log.get(names.STARE_TARGET), log.get(names.HELD_TARGET)) if level is not None]
+    return [target for target in (log.get(names.STARE_TARGET), log.get(names.HELD_TARGET)) if target is not None]
+
+
+def against(level: float, log: Numbers) -> dict[str, float]:
+    """The entropy as a multiple of a level, nats."""
+    entropy = log[names.ENTROPY]
+    return {"value": entropy / level if level > 0 else math.nan, "entropy": entropy, "level": level}
 
 
 def below_start(log: Numbers) -> dict[str, float]:
-    """The entropy as a multiple of the first, or of the target where that is lower."""
-    level = min([log[names.START_ENTROPY], *targets(log)])
-    return {
-        "value": log[names.ENTROPY] / level if level > 0 else math.nan,
-        "entropy": log[names.ENTROPY],
-        "level": level,
-    }
+    """The entropy as a multiple of the initial one, or of the target where that is lower."""
+    return against(min([log[names.START_ENTROPY], *targets(log)]), log)
+
+
+def above_start(log: Numbers) -> dict[str, float]:
+    """The entropy as a multiple of the lowest start, or of the target where that is higher and within reach."""
+    start = log[LOWEST_START]
+    return against(max([start, *(target for target in targets(log) if target <= 3 * start)]), log)
 
 
 def remedy(log: Numbers) -> dict[str, str]:
     """What to do about a collapse; where the entropy is held already, why it can fall all the same."""
     if names.STRENGTH not in log:
         return {
-            "remedy": "Hold it (hold_entropy=0.5), or use advantage_shaping='stare' with a target, or strengthen that "
-            "(stare_variant='C2', stare_amplify, stare_attenuate); raise epsilon_high; lower learning_rate."
+            "remedy": "Lower learning_rate, raise epsilon_high, or hold the entropy: hold_entropy=0.65, a setting of "
+            "SteerGRPOConfig for SteerGRPOTrainer."
         }
     return {
         "remedy": f"hold_entropy does not hold it, with its strength at {log[names.STRENGTH]:.3g}. At 0 it does not "
-        "know its level yet, which is relative to the first rollouts (hold_entropy_unit='nats' gives it at once); "
+        "know its target yet, which is relative to the first rollouts (hold_entropy_unit='nats' gives it at once); "
         "above, the method is too weak: look at frac_reward_zero_std, or lower learning_rate."
-    }
-
-
-def above_start(log: Numbers) -> dict[str, float]:
-    """The entropy as a multiple of the lowest start, or of the target where that is higher and within reach."""
-    start = log[LOWEST_START]
-    level = max([start, *(target for target in targets(log) if target <= 3 * start)])
-    return {
-        "value": log[names.ENTROPY] / level if level > 0 else math.nan,
-        "entropy": log[names.ENTROPY],
-        "level": level,
     }
 
 
 def change(log: Numbers) -> dict[str, float]:
     """How much the methods change the advantages, in the loss or on whole rollouts.
 
-    Unknown where a loop decides that there is nothing to change: while a gate is closed, and with `hold_entropy`.
+    Unknown where there may be nothing to change: while a gate is closed, and with `hold_entropy`.
     """
     of_loss, of_rollouts = log.get(names.RELATIVE_CHANGE), log.get(names.ROLLOUT_ADVANTAGE_CHANGE)
     known = [value for value in (of_loss, of_rollouts) if value is not None]
@@ -112,19 +109,15 @@ def change(log: Numbers) -> dict[str, float]:
 
 def under_target(log: Numbers) -> dict[str, float]:
     """The entropy as a share of STARE's target while its gate is open; 1 while it is closed."""
-    target = log[names.STARE_TARGET]
-    share = log[names.ENTROPY] / target if log[names.GATE] == 1 else 1.0
-    return {"value": share, "entropy": log[names.ENTROPY], "target": target}
+    found = against(log[names.STARE_TARGET], log)
+    return found if log[names.GATE] == 1 else found | {"value": 1.0}
 
 
 def held_below(log: Numbers) -> dict[str, float]:
-    """For how many rollouts `hold_entropy` has raised the entropy as strongly as it can, in vain."""
-    return {
-        "value": log[names.OUT_OF_REACH],
-        "entropy": log[names.ENTROPY],
-        "target": log[names.HELD_TARGET],
-        "strength": log[names.STRENGTH],
-    }
+    """The last rollout's entropy as a share of what `hold_entropy` compares it with."""
+    entropy, target = log[names.ROLLOUT_ENTROPY], log[names.HELD_REFERENCE]
+    others = {"strength": log[names.STRENGTH], "rollouts": log[names.OUT_OF_REACH]}
+    return {"value": entropy / target, "entropy": entropy, "target": target, **others}
 
 
 def only(key: str) -> Callable[[Numbers], dict[str, float]]:
@@ -138,8 +131,8 @@ RULES = (
         "The entropy collapses",
         *(0.5, 0.65, 10),
         below_start,
-        "the policy entropy is {entropy:.3g} nats, {value:.0%} of {level:.3g}, which is what the run began with or "
-        "its lower target. Completions become alike: the reward may rise while pass@k falls. {remedy}",
+        "the policy entropy is {entropy:.3g} nats, {value:.0%} of {level:.3g}, its initial value or a lower target. "
+        "Completions become alike: the reward may rise while pass@k falls. {remedy}",
         names=remedy,
         compared=f"`{names.ENTROPY}`, over `{names.START_ENTROPY}` or a target of the method below it",
     ),
@@ -148,9 +141,9 @@ RULES = (
         "The entropy explodes",
         *(2.0, 1.5, 10),
         above_start,
-        "the policy entropy is {entropy:.3g} nats, {value:.1f} times {level:.3g}, which is what the run began with or "
-        "its higher target. The policy becomes random, and the reward falls with it. Lower stare_amplify, raise "
-        "stare_attenuate; use stare_gate='none' only with hold_entropy; lower entropy_coef or learning_rate.",
+        "the policy entropy is {entropy:.3g} nats, {value:.1f} times {level:.3g}, its initial value or a higher "
+        "target. The policy becomes random, and the reward falls with it. Lower learning_rate or an entropy bonus; "
+        "with STARE lower stare_amplify, and use stare_gate='none' only with hold_entropy.",
         compared=(
             f"`{names.ENTROPY}`, over the lowest `{names.START_ENTROPY}` so far or a target of the method above it, "
             "up to three times"
@@ -174,7 +167,7 @@ RULES = (
         "The gate is open, and the entropy stays below its target",
         *(0.8, 0.9, 50),
         under_target,
-        "the entropy is {entropy:.3g} nats, {value:.0%} of its target {target:.3g}, with the gate open all the time: "
+        "the entropy is {entropy:.3g} nats, {value:.0%} of its target {level:.3g}, with the gate open all the time: "
         "the weights are too weak to raise it, or the target is out of reach. Use stare_variant='C2', a larger "
         "stare_amplify and smaller stare_attenuate, or stare_adaptive=True; or lower stare_target_entropy.",
         compared=f"`{names.ENTROPY}` over `{names.STARE_TARGET}`, while the gate is open",
@@ -185,19 +178,19 @@ RULES = (
         *(1.0, 0.5, 50),
         only(names.SATURATED),
         "W and M have been at their bounds for long, so they no longer answer to the entropy. Raise "
-        "stare_amplify_max, lower stare_attenuate_min, or accept the level and lower stare_target_entropy.",
+        "stare_amplify_max, lower stare_attenuate_min, or lower stare_target_entropy.",
         compared=f"`{names.SATURATED}`",
     ),
     Rule(
-        "out_of_reach",
-        "The entropy falls below the level that is held",
-        *(20.0, 0.0, 0),
+        "below_target",
+        "The entropy stays below the target of hold_entropy",
+        *(0.9, 0.95, 30),
         held_below,
-        "the entropy is {entropy:.3g} nats, below the level of {target:.3g} that hold_entropy keeps, and for "
-        "{value:.0f} rollouts the strength has stood at its upper bound ({strength:+.3g}). Weights act through "
-        "advantages: look at frac_reward_zero_std, and set dynamic_sampling='resample'. Or choose a lower "
-        "hold_entropy, another method, or a lower learning_rate.",
-        compared=f"`{names.OUT_OF_REACH}`",
+        "the entropy is {entropy:.3g} nats, {value:.0%} of the target {target:.3g}, and has been more than a tenth "
+        "below it for long. The strength is {strength:.3g}, and has been at its upper bound for {rollouts:.0f} "
+        "rollouts. Weights act through advantages: look at frac_reward_zero_std, and set dynamic_sampling='resample'. "
+        "Or choose a lower hold_entropy, another method, or a lower learning_rate.",
+        compared=f"`{names.ROLLOUT_ENTROPY}` over `{names.HELD_REFERENCE}`",
     ),
     Rule(
         "out_of_bounds",

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float32, Shaped
 from torch import Tensor
 
-from steer_trl.diagnostics.estimators import CORRELATION, MEAN, RATIO, Estimator
+from steer_trl.diagnostics.estimators import MEAN, RATIO, Estimator
 
 
 class Statistic(NamedTuple):
@@ -43,9 +43,3 @@ def mean(values: Shaped[Tensor, "B T"], where: Bool[Tensor, "B T"], count: Tenso
 def ratio(values: Shaped[Tensor, "B T"], divisors: Shaped[Tensor, "B T"], where: Bool[Tensor, "B T"]) -> Statistic:
     """Sum of the `values` over that of the `divisors`, both over the tokens `where`."""
     return Statistic((total(values, where), total(divisors, where)), RATIO)
-
-
-def correlation(x: Shaped[Tensor, "B T"], y: Shaped[Tensor, "B T"], where: Bool[Tensor, "B T"]) -> Statistic:
-    """Pearson's correlation of `x` and `y` over the tokens `where`; NaN where one of them is constant."""
-    sums = (where, x, y, x * x, y * y, x * y)
-    return Statistic(tuple(total(values, where) for values in sums), CORRELATION)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steer_trl.diagnostics import no_learning, rules
-from steer_trl.diagnostics.keys import is_read_by_alarms, names
+from steer_trl.diagnostics.keys import names
 from steer_trl.diagnostics.rules import Rule
 from steer_trl.diagnostics.start import of_tokens, start_entropy
 from steer_trl.validation import from_state, is_number
@@ -47,10 +47,6 @@ class Watch:
         self._since: dict[str, int] = {}
         self._raised: set[str] = set()
 
-    def note(self, **numbers: float) -> None:
-        """Take numbers that rules read and no line of the log has."""
-        self._numbers |= numbers
-
     def take(self, step: int, line: Mapping[str, Any]) -> list[Alarm]:
         """Take a line of the log and return what is to be said now; lines of evaluations say nothing.
 
@@ -58,7 +54,7 @@ class Watch:
         """
         if not line.keys() & OF_TRAINING:
             return []
-        read = {key: value for key, value in of_tokens(line).items() if is_read_by_alarms(key)}
+        read = of_tokens(line)
         self._numbers |= no_learning.remembered(self._numbers, read)
         self._numbers |= {
             key: float(value) for key, value in read.items() if is_number(value) and math.isfinite(value)
@@ -84,8 +80,8 @@ class Watch:
         if rule.name in self._raised or step - since < rule.steps:
             return None
         self._raised.add(rule.name)
-        text = f"Step {step}: {rule.text.format(**numbers, **rule.names(self._numbers))}"
-        return Alarm(step, rule.name, rule.title, text, rule.level, numbers)
+        text = rule.text.format(**numbers, **rule.names(self._numbers))
+        return Alarm(step, rule.name, rule.title, text[0].upper() + text[1:], rule.level, numbers)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the last numbers, the steps since which rules hold, and what has been said; empty at the start."""

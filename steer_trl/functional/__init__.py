@@ -11,13 +11,18 @@ Notation. B sequences on this process, T response tokens, V vocabulary. For toke
 STEER is arXiv 2510.10150, STARE is arXiv 2606.19236. A method gives each token a weight w > 0 that multiplies its
 advantage; because w does not depend on the parameters, w * clipped_loss(A) = clipped_loss(w * A), so any GRPO loss
 takes the weights as they are. Everything is computed in float32 and detached. A token whose log-probability or entropy
-is not finite gets weight 1 and is not counted in any statistic.
+is not finite gets weight 1 and is not counted in any statistic. The ranges of the settings are the configuration's.
 
 The annotations give these shapes in the notation of jaxtyping; only tests check them, at each call.
 """
 
 from steer_trl.functional.regulator import EntropyRegulator
-from steer_trl.functional.sensitivity import entropy_change, entropy_sensitivity, entropy_sensitivity_without_logits
+from steer_trl.functional.sensitivity import (
+    entropy_change,
+    entropy_sensitivity,
+    entropy_sensitivity_without_logits,
+    released_entropy_change,
+)
 from steer_trl.functional.stare import stare_statistic, stare_weights
 from steer_trl.functional.stare_controller import TargetEntropyController
 from steer_trl.functional.steer import steer_statistic, steer_weights
@@ -28,6 +33,7 @@ __all__ = [
     "entropy_change",
     "entropy_sensitivity",
     "entropy_sensitivity_without_logits",
+    "released_entropy_change",
     "stare_statistic",
     "stare_weights",
     "steer_statistic",

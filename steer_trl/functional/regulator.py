@@ -25,7 +25,7 @@ import math
 from functools import partial
 from typing import Any
 
-from steer_trl.validation import from_state, is_number, is_within
+from steer_trl.validation import from_state, is_within
 
 PROPORTIONAL, INTEGRAL = 3.0, 0.3
 """Gains, the second per rollout: of those tried on synthetic policies, what misses no level there."""
@@ -35,10 +35,9 @@ APPROACH = 20
 """Rollouts in which the distance of the reference from the level falls by a factor e."""
 REACH = 0.1
 """Relative distance from the target below which the entropy counts as held."""
-MOVING = dict.fromkeys(("target", "reference", "origin"), "(0, inf)")
-MOVING |= dict.fromkeys(("strength", "at_bound", "rollouts"), "[0, inf)")
-MOVING |= {"error": "[-1, inf)", "integral": "(-inf, inf)", "gap": "(-inf, 0]"}
-"""What a checkpoint has, and what it can be."""
+MOVING = ("target", "strength", "error", "reference", "integral", "at_bound", "rollouts", "origin", "gap")
+"""What a checkpoint has."""
+is_finite = partial(is_within, interval="(-inf, inf)")
 
 
 class EntropyRegulator:
@@ -123,14 +122,11 @@ class EntropyRegulator:
         Raises:
             `ValueError`: a value is missing or cannot be; nothing is taken then.
         """
-        found = {
-            name: from_state(state, name, partial(is_within, interval=within), f"a number in {within}")
-            for name, within in MOVING.items()
-        }
-        is_the_same = from_state(state, "schedule", _is_schedule, "three numbers") == self.schedule
+        found = {name: from_state(state, name, is_finite, "a number") for name in MOVING}
+        is_the_same = from_state(state, "schedule", _are_three_numbers, "three numbers") == self.schedule
         vars(self).update(found if is_the_same else {name: found[name] for name in ("strength", "integral")})
         self.strength = min(self.strength, self.high)
 
 
-def _is_schedule(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 3 and all(map(is_number, value))
+def _are_three_numbers(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 3 and all(map(is_finite, value))

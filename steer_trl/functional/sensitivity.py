@@ -9,9 +9,6 @@ from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
 from steer_trl.functional.clipping import clipped
-from steer_trl.validation import one_of, refuse
-
-FORMS = ("paper", "released", "exact")
 
 
 def entropy_sensitivity(
@@ -75,7 +72,6 @@ def entropy_change(
     entropies: Float[Tensor, "B T"],
     advantages: Float[Tensor, "B"] | Float[Tensor, "B 1"] | Float[Tensor, "B T"],
     *,
-    form: str = "paper",
     epsilon_low: float = 0.2,
     epsilon_high: float = 0.2,
     log_ratio: Float[Tensor, "B 1"] | Float[Tensor, "B T"] | None = None,
@@ -83,59 +79,53 @@ def entropy_change(
 ) -> Float32[Tensor, "B T"]:
     r"""Return the entropy change that one gradient step on each token causes, with the learning rate dropped.
 
-    `form="paper"` is STEER's Eq. 9 in its single-sample form, with the clip indicator of Eq. 6:
-
-        Omega = - I_clip r A (1 - pi)^2 (ln pi + H)
+        Omega = - I_clip r A Phi
         I_clip = 0 where (A > 0 and r > 1 + epsilon_high) or (A < 0 and r < 1 - epsilon_low), else 1
 
-    `form="released"` is the authors' code: one factor (1 - pi) instead of two, no indicator, pi and the old
-    probability not below 1e-8.
-
-        Omega = - (A / q) pi (1 - pi) (ln pi + H)
-
-    `form="exact"` estimates nothing: it is the derivative of the token's entropy along the step, all of the vocabulary
-    considered, with the same indicator and ratio.
-
-        Omega = - I_clip r A Phi
+    With the exact Phi it is the derivative of the token's entropy along the step. Without, Phi is estimated as
+    (1 - pi)^2 (ln pi + H): STEER's Eq. 9 in its single-sample form, with the clip indicator of Eq. 6.
 
     Args:
         logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
         old_logps (`torch.Tensor` of shape `[B, T]`): log-probabilities at rollout time, nats.
         entropies (`torch.Tensor` of shape `[B, T]`): next-token entropies, nats.
         advantages (`torch.Tensor` of shape `[B]`, `[B, 1]` or `[B, T]`).
-        form (`str`): `"paper"`, `"released"` or `"exact"`.
         epsilon_low (`float`), epsilon_high (`float`): clip range of the surrogate loss; `inf` for a loss that does
-            not clip. The released form does not read them.
+            not clip.
         log_ratio (`torch.Tensor` of shape `[B, T]` or `[B, 1]`, *optional*): ln r, for a loss whose ratio is not the
-            token's own `logps - old_logps`. The released form does not read it.
-        sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): Phi of each token,
-            [`entropy_sensitivity_without_logits`]; the exact form reads them, and no other.
+            token's own `logps - old_logps`.
+        sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): Phi of each token, exactly:
+            [`entropy_sensitivity_without_logits`].
 
     Returns:
         `torch.Tensor` of shape `[B, T]`: Omega, float32; NaN where an input is not finite.
-
-    Raises:
-        `ValueError`: unknown `form`; the exact form without `sensitivities`, or another with them.
     """
-    refuse(one_of("form", form, FORMS), "entropy_change")
-    refuse(_sensitivity_complaints(form, sensitivities), "entropy_change")
-    lp, lq, entropy, advantage = (x.detach().float() for x in (logps, old_logps, entropies, advantages))
-    advantage = advantage.unsqueeze(1) if advantage.dim() == 1 else advantage
-    if form != "released":
-        phi = torch.expm1(lp).square() * (lp + entropy) if sensitivities is None else sensitivities.detach().float()
-        ratio = torch.exp(lp - lq if log_ratio is None else log_ratio.detach().float())
-        too_low, too_high = clipped(ratio, advantage, 1 - epsilon_low, 1 + epsilon_high)
-        omega = torch.where(too_low | too_high, 0.0, -ratio * advantage * phi)
-    else:
-        pi, q = lp.exp().clamp(min=1e-8), lq.exp().clamp(1e-8, 1.0)
-        omega = -(advantage / q) * pi * (1 - pi) * (pi.log() + entropy)
-    finite = lp.isfinite() & lq.isfinite() & entropy.isfinite()
-    return torch.where(finite, omega, torch.nan)
+    lp, lq, entropy, advantage = _columns(logps, old_logps, entropies, advantages)
+    phi = torch.expm1(lp).square() * (lp + entropy) if sensitivities is None else sensitivities.detach().float()
+    ratio = torch.exp(lp - lq if log_ratio is None else log_ratio.detach().float())
+    too_low, too_high = clipped(ratio, advantage, 1 - epsilon_low, 1 + epsilon_high)
+    omega = torch.where(too_low | too_high, 0.0, -ratio * advantage * phi)
+    return torch.where(lp.isfinite() & lq.isfinite() & entropy.isfinite(), omega, torch.nan)
 
 
-def _sensitivity_complaints(form: str, sensitivities: Tensor | None) -> list[str]:
-    if form == "exact" and sensitivities is None:
-        return ["sensitivities must be given with form='exact', got None: see entropy_sensitivity_without_logits."]
-    if form != "exact" and sensitivities is not None:
-        return [f"sensitivities cannot be combined with form={form!r}, which would ignore them. Use form='exact'."]
-    return []
+def released_entropy_change(
+    logps: Float[Tensor, "B T"],
+    old_logps: Float[Tensor, "B T"],
+    entropies: Float[Tensor, "B T"],
+    advantages: Float[Tensor, "B"] | Float[Tensor, "B 1"] | Float[Tensor, "B T"],
+) -> Float32[Tensor, "B T"]:
+    r"""Return [`entropy_change`] as the code of STEER's authors estimates it.
+
+        Omega = - (A / q) pi (1 - pi) (ln pi + H)
+
+    One factor (1 - pi) instead of two, no clip indicator, pi and the old probability q not below 1e-8.
+    """
+    lp, lq, entropy, advantage = _columns(logps, old_logps, entropies, advantages)
+    pi, q = lp.exp().clamp(min=1e-8), lq.exp().clamp(1e-8, 1.0)
+    omega = -(advantage / q) * pi * (1 - pi) * (pi.log() + entropy)
+    return torch.where(lp.isfinite() & lq.isfinite() & entropy.isfinite(), omega, torch.nan)
+
+
+def _columns(*tensors: Tensor) -> list[Tensor]:
+    """Detached, in float32, and one number of a completion as a column."""
+    return [x.unsqueeze(1) if x.dim() == 1 else x for x in (tensor.detach().float() for tensor in tensors)]

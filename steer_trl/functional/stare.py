@@ -1,7 +1,7 @@
 """STARE, arXiv 2606.19236: surprising tokens of good and of bad answers, and what weight they get."""
 
-import math
 from collections.abc import Collection
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Float32, Shaped
@@ -9,8 +9,7 @@ from torch import Tensor
 
 from steer_trl.functional import order_statistics
 from steer_trl.functional.order_statistics import Reduce, this_process
-from steer_trl.functional.stare_controller import RANGES as FACTORS
-from steer_trl.validation import each_of, in_intervals, listed, one_of, refuse
+from steer_trl.validation import listed
 
 STARE_OPERATIONS = (
     "amplify_high_positive",
@@ -30,8 +29,13 @@ STARE_VARIANTS = {
     "C4": (STARE_OPERATIONS[1], STARE_OPERATIONS[3]),
 }
 NAMES = (*STARE_VARIANTS, *STARE_OPERATIONS)
-LOW_SETS = ("complement", "bottom")
-RANGES = FACTORS | {"top_fraction": "[0, 1]", "fixed_probability": "(0, 1)"}
+
+
+class SurprisalLimits(NamedTuple):
+    """The smallest surprisal in L+ and in L-, nats, 0-d; `inf` where the set is empty."""
+
+    positive: Tensor
+    negative: Tensor
 
 
 def stare_operations(variant: str | Collection[str]) -> tuple[str, ...]:
@@ -46,22 +50,14 @@ def stare_statistic(
     mask: Shaped[Tensor, "B T"],
     *,
     top_fraction: float = 0.1,
-    low_set: str = "complement",
     reduce: Reduce = this_process,
-) -> Float32[Tensor, "2"] | Float32[Tensor, "4"]:
-    """Return what delimits the sets: the smallest surprisal in L+ and in L-, nats; `inf` where the set is empty.
+) -> SurprisalLimits:
+    """Return what delimits the sets of [`stare_weights`], whose arguments these are.
 
-    With `low_set="bottom"`, the largest surprisal of U+ and of U- as well. `reduce` takes in the tokens of the other
-    ranks; see `steer_trl/functional/order_statistics.py`. The other arguments are as in [`stare_weights`].
-
-    Returns:
-        `torch.Tensor` of shape `[2]`, or `[4]` with `low_set="bottom"`: float32.
+    `reduce` takes in the tokens of the other ranks; see `steer_trl/functional/order_statistics.py`.
     """
     surprisal, *sides = _sides(logps, advantages, mask)
-    limits = [order_statistics.top_threshold(surprisal, side, top_fraction, reduce) for side in sides]
-    if low_set == "bottom":
-        limits += [-order_statistics.top_threshold(-surprisal, side, top_fraction, reduce) for side in sides]
-    return torch.stack(limits)
+    return SurprisalLimits(*(order_statistics.top_threshold(surprisal, x, top_fraction, reduce) for x in sides))
 
 
 def _sides(
@@ -86,16 +82,15 @@ def stare_weights(
     top_fraction: float = 0.1,
     amplify: float = 1.1,
     attenuate: float = 0.9,
-    low_set: str = "complement",
-    fixed_probability: float | None = None,
-    statistic: Float[Tensor, "2"] | Float[Tensor, "4"] | None = None,
+    statistic: SurprisalLimits | None = None,
     tolerance: float = 0.0,
 ) -> Float32[Tensor, "B T"]:
     r"""Weight tokens by their surprisal and the sign of their advantage: STARE's omega with an open gate.
 
     T+ and T- are the tokens with A > 0 and A < 0. L+ and L- are the `top_fraction` of each with the largest surprisal
-    -ln pi; U+ and U- are the others. Raising a surprising token raises the entropy and lowering it lowers the entropy,
-    the other way round for a token that was expected. So four operations keep entropy, each with a name of the paper:
+    -ln pi; U+ and U- are the others: with P = 0.1 nine tokens in ten, where the paper's choice is not public. Raising
+    a surprising token raises the entropy and lowering it lowers the entropy, the other way round for a token that was
+    expected. So four operations keep entropy, each with a name of the paper:
 
         amplify_high_positive     L+ by W    O1        attenuate_low_positive     U+ by M    O2
         amplify_low_negative      U- by W    O3        attenuate_high_negative    L- by M    O4
@@ -112,35 +107,18 @@ def stare_weights(
         top_fraction (`float`): P in [0, 1], rounded up to whole tokens and at least one; 0 selects none at all.
         amplify (`float`): W, at least 1.
         attenuate (`float`): M, in (0, 1].
-        low_set (`str`): U is the `"complement"` of L, or the `"bottom"`: the `top_fraction` with the smallest
-            surprisal. The paper's choice is not public. With P = 0.1 the complement is nine tokens in ten.
-        fixed_probability (`float`, *optional*): the paper's ablation: L is where pi is below this, U the rest.
-        statistic (`torch.Tensor`, *optional*): [`stare_statistic`] of the batch these tokens belong to; of these
+        statistic (`SurprisalLimits`, *optional*): [`stare_statistic`] of the batch these tokens belong to; of these
             tokens alone by default.
         tolerance (`float`): nats beyond the threshold that still count as a tie with it.
 
     Returns:
         `torch.Tensor` of shape `[B, T]`: weights, float32; 1 off the mask and where the log-probability is not finite.
-
-    Raises:
-        `ValueError`: a setting outside its range.
     """
-    given = {"top_fraction": top_fraction, "amplify": amplify, "attenuate": attenuate}
-    given |= {} if fixed_probability is None else {"fixed_probability": fixed_probability}
-    names = [*each_of("variant", variant, NAMES), *one_of("low_set", low_set, LOW_SETS)]
-    refuse([*names, *in_intervals(RANGES, **given)], "stare_weights")
-    refuse(low_set_complaints(low_set, fixed_probability), "stare_weights")
     surprisal, *sides = _sides(logps, advantages, mask)
-    if fixed_probability is not None:
-        highs = [side & (surprisal > -math.log(fixed_probability)) for side in sides]
-        lows = [side & ~high for side, high in zip(sides, highs, strict=True)]
-    else:
-        if statistic is None:
-            statistic = stare_statistic(logps, advantages, mask, top_fraction=top_fraction, low_set=low_set)
-        highs = [side & (surprisal >= limit - tolerance) for side, limit in zip(sides, statistic[:2], strict=True)]
-        lows = [side & ~high & limit.isfinite() for side, high, limit in zip(sides, highs, statistic[:2], strict=True)]
-        if low_set == "bottom":
-            lows = [low & (surprisal <= limit + tolerance) for low, limit in zip(lows, statistic[2:], strict=True)]
+    if statistic is None:
+        statistic = stare_statistic(logps, advantages, mask, top_fraction=top_fraction)
+    highs = [side & (surprisal >= limit - tolerance) for side, limit in zip(sides, statistic, strict=True)]
+    lows = [side & ~high & limit.isfinite() for side, high, limit in zip(sides, highs, statistic, strict=True)]
     sets = {
         "amplify_high_positive": (highs[0], amplify),
         "attenuate_low_positive": (lows[0], attenuate),
@@ -152,13 +130,3 @@ def stare_weights(
         chosen, weight = sets[operation]
         weights = torch.where(chosen, weight, weights)
     return weights
-
-
-def low_set_complaints(low_set: str, fixed_probability: float | None, prefix: str = "") -> list[str]:
-    """Say which settings of [`stare_weights`] do not go together; `prefix` goes before each name."""
-    if low_set != "bottom" or fixed_probability is None:
-        return []
-    return [
-        f"{prefix}low_set='bottom' cannot be combined with {prefix}fixed_probability: without quantiles there is no "
-        f"bottom. Use {prefix}low_set='complement'."
-    ]

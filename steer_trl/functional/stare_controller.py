@@ -4,16 +4,7 @@ import math
 from functools import partial
 from typing import Any
 
-from steer_trl.validation import from_state, in_interval, in_intervals, is_within, refuse
-
-RANGES = {
-    "target_entropy": "(0, inf)",
-    "amplify": "[1, inf)",
-    "attenuate": "(0, 1]",
-    "step": "[0, inf)",
-    "amplify_max": "[1, inf)",
-    "attenuate_min": "(0, 1]",
-}
+from steer_trl.validation import from_state, is_within
 
 
 class TargetEntropyController:
@@ -40,9 +31,6 @@ class TargetEntropyController:
 
     Attributes:
         gate (`bool`), amplify (`float`), attenuate (`float`): the values for the current rollout.
-
-    Raises:
-        `ValueError`: a setting outside its range.
     """
 
     def __init__(
@@ -55,11 +43,6 @@ class TargetEntropyController:
         amplify_max: float = 1.5,
         attenuate_min: float = 0.5,
     ) -> None:
-        given = {"target_entropy": target_entropy, "amplify": amplify, "attenuate": attenuate}
-        given |= {"step": step, "amplify_max": amplify_max, "attenuate_min": attenuate_min}
-        refuse(in_intervals(RANGES, **given), "TargetEntropyController")
-        bounds = bound_complaints(amplify, attenuate, amplify_max, attenuate_min)
-        refuse(bounds if adaptive else [], "TargetEntropyController")
         self.target_entropy = target_entropy
         self.gate = True
         self.amplify = amplify
@@ -93,19 +76,9 @@ class TargetEntropyController:
         gate = from_state(state, "gate", lambda x: isinstance(x, bool), "true or false")
         if self.adaptive and {"amplify", "attenuate"} & state.keys():  # else W and M did not move, and start anew
             amplify, attenuate = (
-                from_state(state, name, partial(is_within, interval=RANGES[name]), f"a number in {RANGES[name]}")
-                for name in ("amplify", "attenuate")
+                from_state(state, name, partial(is_within, interval=within), f"a number in {within}")
+                for name, within in (("amplify", "[1, inf)"), ("attenuate", "(0, 1]"))
             )
             # Bounds that were narrowed since hold at once.
             self.amplify, self.attenuate = min(amplify, self.amplify_max), max(attenuate, self.attenuate_min)
         self.gate = gate
-
-
-def bound_complaints(
-    amplify: float, attenuate: float, amplify_max: float, attenuate_min: float, prefix: str = ""
-) -> list[str]:
-    """Say which bounds of the adaptive schedule W and M already start beyond; `prefix` goes before each name."""
-    return [
-        *in_interval(f"{prefix}amplify_max", amplify_max, f"[{amplify}, inf)", "W starts below its upper bound"),
-        *in_interval(f"{prefix}attenuate_min", attenuate_min, f"(0, {attenuate}]", "M starts above its lower bound"),
-    ]

@@ -1,21 +1,20 @@
 """STEER, arXiv 2510.10150: what weight a token gets for its entropy change (Eq. 10)."""
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Bool, Float, Float32, Shaped
 from torch import Tensor
 
 from steer_trl.functional import order_statistics
 from steer_trl.functional.order_statistics import Reduce, this_process
-from steer_trl.validation import in_intervals, one_of, refuse
 
-MAPPINGS = ("exponential", "linear", "binary")
-RANGES = {
-    "lambda_min": "(0, 1]",
-    "lambda_max": "(0, inf)",
-    "quantile": "[0, 1]",
-    "floor": "[0, inf)",
-    "scale_quantile": "(0, 1]",
-}
+
+class Range(NamedTuple):
+    """The smallest and the largest x, 0-d; in the binary mapping its quantile, twice."""
+
+    low: Tensor
+    high: Tensor
 
 
 def steer_statistic(
@@ -25,26 +24,18 @@ def steer_statistic(
     mapping: str = "exponential",
     quantile: float = 0.8,
     signed: bool = False,
-    scale_quantile: float = 1.0,
     reduce: Reduce = this_process,
-) -> Float32[Tensor, "2"]:
-    r"""Return what STEER compares each token with: (min x, max x), in the binary mapping Q_quantile(x) twice.
+) -> Range:
+    r"""Return what STEER compares each token with; x is |Omega|, or Omega itself if `signed`.
 
-    x is |Omega|, or Omega itself if `signed`. With a `scale_quantile` below 1 the exponential mapping has that
-    quantile of the x > 0 in the place of both, and 0 if there are none. `reduce` takes in the tokens of the other
-    ranks; see `steer_trl/functional/order_statistics.py`. The other arguments are as in [`steer_weights`].
-
-    Returns:
-        `torch.Tensor` of shape `[2]`: float32.
+    `reduce` takes in the tokens of the other ranks; see `steer_trl/functional/order_statistics.py`. The other
+    arguments are as in [`steer_weights`].
     """
     x, valid = _compared(omega, mask, signed)
     if mapping == "binary":
         threshold = order_statistics.quantile(x, valid, quantile, reduce)
-        return torch.stack([threshold, threshold])
-    if mapping == "exponential" and scale_quantile < 1:
-        scale = order_statistics.quantile(x, valid & (x > 0), scale_quantile, reduce)
-        return torch.where(scale.isfinite(), scale, 0.0).expand(2)
-    return torch.stack(order_statistics.extremes(x, valid, reduce))
+        return Range(threshold, threshold)
+    return Range(*order_statistics.extremes(x, valid, reduce))
 
 
 def _compared(
@@ -64,8 +55,7 @@ def steer_weights(
     quantile: float = 0.8,
     signed: bool = False,
     floor: float = 0.0,
-    scale_quantile: float = 1.0,
-    statistic: Float[Tensor, "2"] | None = None,
+    statistic: Range | None = None,
     tolerance: float = 0.0,
 ) -> Float32[Tensor, "B T"]:
     r"""Map entropy changes to STEER's token weights lambda: the larger the change, the smaller the weight.
@@ -87,27 +77,16 @@ def steer_weights(
         signed (`bool`): let linear and binary read Omega with its sign, as the paper prints them; the authors' code
             takes |Omega|.
         floor (`float`): lower bound on max |Omega| in the exponential mapping; 0 in the paper, 0.02 in the code.
-        scale_quantile (`float`): the quantile of the |Omega| that are not 0 in the place of their maximum in the
-            exponential mapping, in (0, 1]: tokens beyond it get `lambda_min` as well. 1 in the paper and the code.
-        statistic (`torch.Tensor` of shape `[2]`, *optional*): [`steer_statistic`] of the batch these tokens belong to;
+        statistic (`Range`, *optional*): [`steer_statistic`] of the batch these tokens belong to;
             of these tokens alone by default. A token beyond it is treated as one that lies on it.
         tolerance (`float`): relative difference from the quantile below which the binary mapping takes x for equal.
 
     Returns:
         `torch.Tensor` of shape `[B, T]`: weights, float32; 1 off the mask and where Omega is not finite.
-
-    Raises:
-        `ValueError`: a setting outside its range.
     """
-    given = {"lambda_min": lambda_min, "lambda_max": lambda_max, "quantile": quantile, "floor": floor}
-    given["scale_quantile"] = scale_quantile
-    refuse([*one_of("mapping", mapping, MAPPINGS), *in_intervals(RANGES, **given)], "steer_weights")
-    refuse(mapping_complaints(mapping, lambda_min, lambda_max, signed, floor, scale_quantile), "steer_weights")
     x, valid = _compared(omega, mask, signed)
     if statistic is None:
-        statistic = steer_statistic(
-            omega, mask, mapping=mapping, quantile=quantile, signed=signed, scale_quantile=scale_quantile
-        )
+        statistic = steer_statistic(omega, mask, mapping=mapping, quantile=quantile, signed=signed)
     low, high = statistic
     if mapping == "exponential":
         scale = high.clamp(min=floor)
@@ -120,38 +99,3 @@ def steer_weights(
     else:
         weights = torch.where(x > high + tolerance * high.abs(), lambda_min, 1.0)
     return torch.where(valid, weights, 1.0)
-
-
-def mapping_complaints(
-    mapping: str,
-    lambda_min: float,
-    lambda_max: float,
-    signed: bool,
-    floor: float,
-    scale_quantile: float,
-    prefix: str = "",
-) -> list[str]:
-    """Say which settings of [`steer_weights`] its mapping cannot work with; `prefix` goes before each name."""
-    complaints = []
-    if mapping == "linear" and lambda_max < lambda_min:
-        complaints.append(
-            f"{prefix}lambda_max must be in [{lambda_min}, inf), got {lambda_max!r}: the linear mapping falls from "
-            f"{prefix}lambda_max to {prefix}lambda_min."
-        )
-    if mapping == "exponential" and signed:
-        complaints.append(
-            f"{prefix}signed=True cannot be combined with {prefix}mapping='exponential': Eq. 10 is a function of "
-            f"|Omega|, so the sign would be ignored. Use {prefix}mapping='linear' or 'binary', or leave "
-            f"{prefix}signed unset."
-        )
-    if mapping != "exponential" and floor:
-        complaints.append(
-            f"{prefix}floor={floor!r} cannot be combined with {prefix}mapping={mapping!r}: only the exponential "
-            f"mapping divides by the largest |Omega|, so the floor would be ignored. Leave {prefix}floor unset."
-        )
-    if mapping != "exponential" and scale_quantile != 1:
-        complaints.append(
-            f"{prefix}scale_quantile={scale_quantile!r} cannot be combined with {prefix}mapping={mapping!r}: only the "
-            f"exponential mapping divides by one number, so it would be ignored. Leave {prefix}scale_quantile unset."
-        )
-    return complaints

@@ -1,34 +1,49 @@
 """What a setting is, and those that every method has: the ground on which each method's own settings stand."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from trl import GRPOConfig
 
-from steer_trl.redact import defaults
+from steer_trl.options.needs import in_words, is_met
+from steer_trl.redact import changed, defaults
 from steer_trl.validation import each_of, in_interval, listed, one_of
 
 
 class About(str):
     """A help text that knows what its setting may be: the command line's parser takes no metadata of ours."""
 
+    text: str
     within: str | None
     choices: tuple[str, ...]
+    needs: Mapping[str, Any]
 
-    def __new__(cls, help: str, within: str | None = None, choices: tuple[str, ...] = ()) -> "About":
-        about = super().__new__(cls, help if within is None else f"{help} In {within}.")
-        about.within, about.choices = within, choices
+    def __new__(
+        cls,
+        text: str,
+        within: str | None = None,
+        choices: tuple[str, ...] = (),
+        needs: Mapping[str, Any] | None = None,
+    ) -> "About":
+        text += f" Only with {in_words(needs)}." if needs else ""
+        about = super().__new__(cls, text if within is None else f"{text} In {within}.")
+        about.text, about.within, about.choices, about.needs = text, within, choices, needs or {}
         return about
 
 
-def option(default: Any, help: str, within: str | None = None) -> Any:
-    """Make a field with the text that the command line shows; `within` is the interval of a number, `"(0, 1]"`."""
-    return field(default=default, metadata={"help": About(help, within)})
+def option(default: Any, help: str, within: str | None = None, needs: Mapping[str, Any] | None = None) -> Any:
+    """Make a field with the text that the command line shows.
+
+    `within` is the interval of a number, `"(0, 1]"`. `needs` are values of other settings without which this one is
+    ignored, and refused: of each one value, a tuple of several, or an interval.
+    """
+    return field(default=default, metadata={"help": About(help, within, needs=needs)})
 
 
-def choice(default: str | None, choices: tuple[str, ...], help: str) -> Any:
-    """Make a field that holds one of the `choices`."""
-    return field(default=default, metadata={"help": About(help, choices=choices)})
+def choice(default: str | None, choices: tuple[str, ...], help: str, needs: Mapping[str, Any] | None = None) -> Any:
+    """Make a field that holds one of the `choices`; `needs` as for [`option`]."""
+    return field(default=default, metadata={"help": About(help, choices=choices, needs=needs)})
 
 
 def one_or_several(default: str | None, help: str, choices: tuple[str, ...] = ()) -> Any:
@@ -36,28 +51,43 @@ def one_or_several(default: str | None, help: str, choices: tuple[str, ...] = ()
     return field(default_factory=lambda: default, metadata={"help": About(help, choices=choices)})
 
 
-def choices_of(setting: Field) -> tuple[str, ...]:
-    """The names that a setting of ours is held to; empty where it is not."""
-    about = setting.metadata.get("help")
-    return about.choices if isinstance(about, About) else ()
+def own_fields(args: Any) -> dict[Field, About]:
+    """The settings of ours, each with what it may be."""
+    abouts = {setting: setting.metadata.get("help") for setting in fields(args)}
+    return {setting: about for setting, about in abouts.items() if isinstance(about, About)}
 
 
 def single_complaints(args: "ShapingConfig") -> list[str]:
     """Complain about each setting that is wrong by itself: outside its interval, or none of its choices."""
     complaints = []
     usual = defaults(args)
-    for setting in fields(args):
-        about, value = setting.metadata.get("help"), getattr(args, setting.name)
+    for setting, about in own_fields(args).items():
+        value = getattr(args, setting.name)
         if value is None and usual[setting.name] is None:
             continue
-        if isinstance(about, About) and about.within:
+        if about.within:
             wrong = in_interval(setting.name, value, about.within)
             if not wrong and setting.type in (int, int | None) and not isinstance(value, int):
                 wrong = [f"{setting.name} must be a whole number in {about.within}, got {value!r}."]
             complaints += wrong
-        if choices := choices_of(setting):
+        if about.choices:
             check = one_of if setting.default_factory is MISSING else each_of
-            complaints += check(setting.name, value, choices)
+            complaints += check(setting.name, value, about.choices)
+    return complaints
+
+
+def idle_complaints(args: "ShapingConfig", unread: Collection[str] = ()) -> list[str]:
+    """Complain about each setting that is not at its default and that others make idle; not about the `unread`."""
+    complaints = []
+    given = changed(args)
+    for setting, about in own_fields(args).items():
+        name = setting.name
+        idle = [other for other, wanted in about.needs.items() if not is_met(wanted, getattr(args, other))]
+        if idle and name in given and name not in unread:
+            complaints.append(
+                f"{name}={given[name]!r} cannot be combined with {idle[0]}={getattr(args, idle[0])!r}: it acts only "
+                f"with {in_words(about.needs)}, so it would be ignored. Leave it unset."
+            )
     return complaints
 
 
@@ -103,18 +133,21 @@ class ShapingConfig(GRPOConfig):
         ("initial", "nats"),
         "'initial': a multiple of the mean entropy of the first rollouts, at most 2 (0.8: four fifths of it); or "
         "'nats' per token.",
+        needs={"hold_entropy": "(0, inf)"},
     )
     hold_entropy_final: float | None = option(
         None,
         "Let the level fall: what it is at the end of the training, in the unit of hold_entropy and at most that. "
         "Unset: it stays.",
         "(0, inf)",
+        needs={"hold_entropy": "(0, inf)"},
     )
     hold_entropy_decay_start: float = option(
         0.6,
         "Share of the training (of its steps, or of max_generated_tokens) after which the level falls linearly to "
         "hold_entropy_final.",
         "[0, 1)",
+        needs={"hold_entropy_final": "(0, inf)"},
     )
     skip_padding: bool | None = option(
         None,

@@ -11,12 +11,10 @@ from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.compose import (
     Shaped,
     act_on_rollouts,
-    combination_complaints,
     compares_tokens,
     entropy_coef,
     measured,
     reads_sensitivities,
-    sets_entropy_coef,
     shape_rollout,
     shaped,
 )
@@ -33,7 +31,6 @@ __all__ = [
     "Shaper",
     "TokenBatch",
     "act_on_rollouts",
-    "combination_complaints",
     "compares_tokens",
     "entropy_coef",
     "find_shaper",
@@ -41,7 +38,6 @@ __all__ = [
     "make_shapers",
     "measured",
     "reads_sensitivities",
-    "sets_entropy_coef",
     "shape_rollout",
     "shaped",
     "short_name",

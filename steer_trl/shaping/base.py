@@ -11,6 +11,7 @@
 the answers of several methods together.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.options.base import ShapingConfig
+from steer_trl.options.needs import Need
 from steer_trl.shaping.batch import Rollout, TokenBatch
 
 Options = TypeVar("Options", bound=ShapingConfig)
@@ -79,6 +81,9 @@ class Shaper(Generic[Options]):
     tells_correct: ClassVar[bool] = False
     """Whether it reads `correct_threshold`, which is refused with methods that do not."""
 
+    needs: ClassVar[Mapping[str, Need]] = {}
+    """Fields of `GRPOConfig` that it cannot work with unless they are so: `TOKEN_RATIOS` of `options/needs.py`."""
+
     surrogate: ClassVar[dict[str, Any]] = {}
     """Fields of `GRPOConfig` that switch TRL's own clipping off, for a method that brings another loss."""
 
@@ -115,15 +120,7 @@ class Shaper(Generic[Options]):
 
     @classmethod
     def complaints(cls, args: Options) -> list[str]:
-        """Say which of the method's settings do not go together; asked only when it is in use.
-
-        Each is in its range then, which its field says (`options/base.py`).
-        """
-        return []
-
-    @classmethod
-    def conflicts(cls, args: Options) -> list[str]:
-        """Say which other settings the method cannot work with; asked only when it is in use."""
+        """Say what else does not go together; asked only when it is in use, and each setting is in its range."""
         return []
 
     @classmethod

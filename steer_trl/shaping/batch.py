@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float, Float32, Shaped
 from torch import Tensor
 
+from steer_trl.functional import entropy_change
+
 
 def mean_of_tokens(values: Float[Tensor, "B T"], mask: Shaped[Tensor, "B T"]) -> Float32[Tensor, "B"]:
     """Mean of each row's finite values on the mask `[B]`, float32; NaN where there is none."""
@@ -54,6 +56,16 @@ class TokenBatch:
     def ratio(self) -> Float32[Tensor, "B 1"] | Float32[Tensor, "B T"]:
         """The importance ratio r that the loss takes, before it bounds it, float32."""
         return torch.exp(self.logps.float() - self.old_logps.float() if self.log_ratio is None else self.log_ratio)
+
+    def entropy_change(self, exact: bool = False) -> Float32[Tensor, "B T"]:
+        """Return Omega of each token, from the `sensitivities` or as STEER estimates it; NaN where it is not known."""
+        return entropy_change(
+            *(self.logps, self.old_logps, self.entropies, self.advantages),
+            epsilon_low=self.epsilon_low,
+            epsilon_high=self.epsilon_high,
+            log_ratio=self.log_ratio,
+            sensitivities=self.sensitivities if exact else None,
+        )
 
     @classmethod
     def merged(cls, batches: Sequence["TokenBatch"]) -> "TokenBatch":

@@ -15,9 +15,7 @@ import torch
 from torch import Tensor
 
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.options.base import ShapingConfig
-from steer_trl.options.conflicts import idle_conflicts
-from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS, QUESTIONS, Shaper
+from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
 
 Shapers = Mapping[str, Shaper]
@@ -106,45 +104,6 @@ def _with_bonus(shaper: Shaper, batch: TokenBatch, measure: Any) -> TokenBatch:
     return replace(batch, advantages=batch.advantages + torch.where(batch.mask.bool(), bonus, 0.0))
 
 
-def sets_entropy_coef(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> list[str]:
-    """Return the methods that set the coefficient of TRL's entropy bonus."""
-    return [name for name, method in methods.items() if method.answers("entropy_coef", args)]
-
-
 def entropy_coef(shapers: Shapers) -> float | None:
     """Return the coefficient of TRL's entropy bonus that a method sets; `None` where it is the user's."""
     return next((s.entropy_coef() for s in shapers.values() if s.answers("entropy_coef", s.args)), None)
-
-
-def combination_complaints(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> list[str]:
-    """Say which of the named methods cannot be combined, and why."""
-    complaints = [
-        f"advantage_shaping={name!r} must answer one of {', '.join(map(repr, QUESTIONS))}, and with "
-        "these settings it answers none. Write one of these methods."
-        for name, method in methods.items()
-        if not any(method.answers(question, args) for question in QUESTIONS)
-    ]
-    for questions, why in [
-        (("advantages",), "each replaces the advantages"),
-        (("rollout_bonus", "bonus"), "sums depend on who comes first"),
-        (("entropy_coef",), "each sets the one coefficient of TRL's entropy bonus"),
-    ]:
-        names = [n for n, m in methods.items() if any(m.answers(question, args) for question in questions)]
-        if len(names) > 1:
-            complaints.append(_refusal(names, why))
-    for name in sets_entropy_coef(methods, args):
-        own = f"{name!r}", "it sets the coefficient itself"
-        complaints += idle_conflicts(args, [(trls, True, *own) for trls in ("entropy_coef", "use_adaptive_entropy")])
-    random = [name for name, method in methods.items() if method.random]
-    if len(random) > 1:
-        complaints.append(_refusal(random, "they would draw the same tokens"))
-    for name, method in methods.items():
-        others = [n for n, m in methods.items() if n != name and any(m.answers(q, args) for q in OF_BATCHES)]
-        if method.surrogate and others:
-            why = f"{name} has a loss of its own, whose clipping the others do not follow"
-            complaints.append(_refusal([name, *others], why))
-    return complaints
-
-
-def _refusal(names: list[str], why: str) -> str:
-    return f"advantage_shaping={names!r} cannot be combined: {why}. Keep one of them."

@@ -23,7 +23,6 @@ from typing import Any
 
 from steer_trl.functional.regulator import EntropyRegulator
 from steer_trl.options.base import ShapingConfig
-from steer_trl.options.conflicts import idle_conflicts
 from steer_trl.shaping.base import Shaper
 from steer_trl.validation import from_state, in_interval, is_within
 
@@ -144,11 +143,8 @@ def _in_words(schedule: Sequence[float]) -> str:
 def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> list[str]:
     """Complain about an entropy that cannot be held with these methods or settings."""
     if args.hold_entropy is None:
-        no_level = True, "hold_entropy=None", "there is no level"
-        names = ("hold_entropy_unit", "hold_entropy_final", "hold_entropy_decay_start")
-        return idle_conflicts(args, [(name, *no_level) for name in names])
-    no_final = args.hold_entropy_final is None, "hold_entropy_final=None", "the level stays"
-    complaints = idle_conflicts(args, [("hold_entropy_decay_start", *no_final)])
+        return []
+    complaints = []
     if args.hold_entropy_final is not None:
         why = "the level can only fall; to begin higher, raise hold_entropy"
         complaints += in_interval("hold_entropy_final", args.hold_entropy_final, f"(0, {args.hold_entropy}]", why)

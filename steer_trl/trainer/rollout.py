@@ -1,8 +1,8 @@
 """A rollout, before it is shuffled and split: its own score, and the methods that compare the completions of a prompt.
 
 TRL makes a pass under the policy that wrote the rollout anyway where it needs old log-probabilities; it is kept then.
-Otherwise it is made for methods that compare completions. They act here, where groups are whole (`groups.py`). For
-methods that compare no completions the loss's forward pass comes early enough (`step.py`).
+Otherwise it is made for methods that compare completions, which act here, where groups are whole (`groups.py`), and
+for what is moved by the rollout's entropy. For all others the loss's forward pass comes early enough (`step.py`).
 """
 
 import json
@@ -104,7 +104,7 @@ class RolloutShaping:
         score = self._score_of(rollout, compared, {name for shaper in acting for name in shaper.reads})
         if score is not None:
             keep_score(rollout, score)
-            self.tell_entropy(score.entropies, loss_mask(rollout))
+            self._update_controllers(self.log_entropy(score.entropies, loss_mask(rollout)))
         if any(shaper.random for shaper in self._shapers.values()):
             rollout[ROWS] = completions_before + own_rows(self._trainer, rollout)  # rollouts of one step draw apart
         if acting:
@@ -117,11 +117,15 @@ class RolloutShaping:
             self._log(before, rollout["advantages"], loss_mask(rollout), loss_mask(compared))
         return rollout
 
-    def tell_entropy(self, entropies: Tensor, mask: Tensor) -> None:
-        """Give methods, and then loops, the mean entropy of a new rollout over all ranks, in nats. Collective."""
+    def log_entropy(self, entropies: Tensor, mask: Tensor) -> float:
+        """Log and return the mean entropy of a new rollout over all ranks, in nats. Collective."""
         entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
         start = self.start.take(entropy, is_untrained=self._trainer.state.global_step == 0)
         append_to_log(self._trainer, {"rollout_entropy": entropy} | start)
+        return entropy
+
+    def _update_controllers(self, entropy: float) -> None:
+        """Give methods, and then loops, the mean entropy of a new rollout, nats per token."""
         for shaper in self._shapers.values():
             shaper.on_rollout(entropy)
         progress = self._generated.progress()
@@ -164,7 +168,10 @@ class RolloutShaping:
         # The pass under the old policy, if TRL made one, is the one whose log-probabilities it kept. It hides their
         # own tokens from truncated completions that the loss leaves out.
         recorded = next((x for x in self._passes if x.logps is rollout.get("old_per_token_logps")), None)
-        if reads & {"logps", "entropies"} and (recorded is None or compared is not rollout):
+        reads_tokens = bool(reads & {"logps", "entropies"})
+        if (recorded is None and self.wants_entropy) or (
+            reads_tokens and (recorded is None or compared is not rollout)
+        ):
             own = self.score(compared)
             keep_score(compared, own)
             return recorded or own

@@ -71,8 +71,6 @@ class OptimizerStep(TrainerCallback):
     @contextmanager
     def loss_of(self, inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Give the loss a copy of its inputs, into which its forward pass writes the shaped advantages."""
-        if self._trainer.model.training and self.micro_batches == 0:
-            self._log.look_again(self._rollouts.score)
         is_watched = self._is_watched and self._trainer.model.training
         self._inputs = copy = WatchedInputs(inputs) if is_watched else dict(inputs)
         try:
@@ -98,8 +96,7 @@ class OptimizerStep(TrainerCallback):
     def wants_sensitivities(self) -> bool:
         """Whether the forward pass that comes is a loss's of which the exact sensitivities are wanted as well."""
         is_shown = self._tokens.is_looking and self._trainer.model.training and not self._trainer.is_compiled
-        is_wanted = is_shown or self._log.is_close_look or reads_sensitivities(self._shapers)
-        return self._inputs is not None and is_wanted
+        return self._inputs is not None and (is_shown or reads_sensitivities(self._shapers))
 
     def see(self, score: Score) -> None:
         """Take what a forward pass says; only the first one of a loss says anything."""
@@ -121,7 +118,7 @@ class OptimizerStep(TrainerCallback):
         """
         trainer, mode = self._trainer, "train" if self._trainer.model.training else "eval"
         batch = token_batch(trainer, inputs, score, self._draws)
-        if mode == "train" and self._begins(inputs):
+        if mode == "train" and self.micro_batches == 0:
             self._measures = self._look_ahead(inputs, batch)
         of_step = self._measures if mode == "train" else None
         result = shaped(self._shapers, batch, of_step or measured(self._shapers, batch, this_process))
@@ -132,7 +129,7 @@ class OptimizerStep(TrainerCallback):
         self._tokens.look(inputs, batch, result)
         is_last = trainer.accelerator.sync_gradients or mode == "eval"
         if self._log.is_wanted:
-            self._log.add(mode, inputs, batch, result, is_first=self.micro_batches == 0)
+            self._log.add(mode, batch, result)
             if is_last:
                 self._log.write(mode)
         if mode == "train":
@@ -144,17 +141,10 @@ class OptimizerStep(TrainerCallback):
         args = self._trainer.args
         return self.micro_batches * args.per_device_train_batch_size * self._trainer.accelerator.num_processes
 
-    def _begins(self, inputs: dict[str, Any]) -> bool:
-        """Whether the step begins, or a rollout that has not been scored: several may make one step."""
-        begins_rollout = micro_batches_done(self._trainer) % steps_per_rollout(self._trainer) == 0
-        return self.micro_batches == 0 if OLD_LOGPS in inputs else begins_rollout
-
     def _look_ahead(self, inputs: dict[str, Any], first: TokenBatch) -> dict[str, Any] | None:
         """What the tokens of this step are compared with; `None` where each micro-batch is on its own."""
         trainer, args, is_scored = self._trainer, self._trainer.args, OLD_LOGPS in inputs
-        whole_step = args.shaping_scope != "micro_batch"
-        asks_for_entropy = not is_scored and self._rollouts.wants_entropy
-        if not (asks_for_entropy or (whole_step and compares_tokens(self._shapers))):
+        if args.shaping_scope == "micro_batch" or not compares_tokens(self._shapers):
             return None
         done = micro_batches_done(trainer)
         start = done % args.steps_per_generation
@@ -169,5 +159,5 @@ class OptimizerStep(TrainerCallback):
             batches = [first, *(token_batch(trainer, i, self._rollouts.score(i), self._draws) for i in others)]
         batch = TokenBatch.merged(batches)
         if not is_scored:  # these micro-batches are the whole rollout then, before any update with it
-            self._rollouts.tell_entropy(batch.entropies, batch.mask)
-        return measured(self._shapers, batch, all_ranks) if whole_step else None
+            self._rollouts.log_entropy(batch.entropies, batch.mask)
+        return measured(self._shapers, batch, all_ranks)

@@ -36,7 +36,7 @@ from steer_trl.callbacks.alarms import Alarms
 from steer_trl.callbacks.remarks import remark_other_policies
 from steer_trl.callbacks.run_log import RunLog, is_at_its_end
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.diagnostics import Watch
+from steer_trl.diagnostics.watch import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import pushing
 from steer_trl.shaping import make_loops, make_shapers, short_name
@@ -45,9 +45,7 @@ from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
 from steer_trl.trainer.checkpoint import Stateful, load_state, naming_full_disk, save_state
 from steer_trl.trainer.checks.compiled import check_compiled
-from steer_trl.trainer.checks.experts import remark_experts
-from steer_trl.trainer.checks.first_rewards import FirstRewards
-from steer_trl.trainer.checks.preflight import check_trainer_arguments
+from steer_trl.trainer.checks.preflight import check_chat_template, check_trainer_arguments
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.head_pass import scored_pass
 from steer_trl.trainer.log.start_entropy import StartEntropy
@@ -99,7 +97,8 @@ class SteerGRPOTrainer(GRPOTrainer):
 
     Raises:
         `TypeError`: `args` is a plain `GRPOConfig`.
-        `ValueError`: an empty data set, or one without a column that the trainer or a reward function needs.
+        `ValueError`: a data set that fills no rollout, or whose answers cannot be scored; conversations for a
+            tokenizer without a chat template.
     """
 
     def __init__(
@@ -137,7 +136,6 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.generated, self.padding = GeneratedTokens(self), Padding(self, args.skips_padding)
         self.stateful: dict[str, Stateful] = {**self.shapers, **{loop.name: loop for loop in self.loops}}
         self.stateful |= {"alarms": self.alarms.watch, "generated": self.generated}
-        self.first_rewards = FirstRewards(self)
         start = self.stateful["start_entropy"] = StartEntropy(args)
         self.rollouts = RolloutShaping(self, self.shapers, self.loops, self.generated, start)
         self.tokens = self.stateful["tokens"] = TokenLog(self, self.rollouts)
@@ -145,8 +143,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.cards = ModelCards(self, self.shapers, benchmarks)
         self._train_sampler: Any = None  # a streamed data set has none
         super().__init__(**given)
-        if self.shapers:
-            remark_experts(self.model.config)
+        check_chat_template(self)
         if self.is_world_process_zero():
             remark_other_policies(args, self.model)
         self.add_callback(self.step)
@@ -162,16 +159,14 @@ class SteerGRPOTrainer(GRPOTrainer):
     # 1  A rollout is written.
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
-        with self.first_rewards.checked():
-            generate = self.generated.counted(naming_server(self)(super()._generate))
-            generated = self.sampling.generated(prompts, generate, super()._calculate_rewards)
+        generate = self.generated.counted(naming_server(self)(super()._generate))
+        generated = self.sampling.generated(prompts, generate, super()._calculate_rewards)
         self.rollouts.keep_written(generated)
         return generated
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         score = partial(super()._calculate_rewards, *args, **kwargs)
-        with self.first_rewards.checked():
-            self.rollouts.rewards_per_function = self.sampling.rewards(score)
+        self.rollouts.rewards_per_function = self.sampling.rewards(score)
         return self.rollouts.rewards_per_function
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from peft import LoraConfig
 from support import ENVIRONMENT
 from support.digits import cut_off, mostly_cut_off, nothing, ones, written
 from support.runs import TINY_RUN, sums
@@ -57,11 +56,8 @@ def certain(model):
     model.model.norm.weight.data *= 1000
 
 
-LORA = LoraConfig(r=4, lora_alpha=8, target_modules="all-linear")
-HALF = {"model": lambda model: model.to(torch.bfloat16), "learning_rate": 1e-6, "max_steps": 22}
 RUNS = {
     "healthy": {"max_steps": 24},
-    "healthy with an adapter of weights in bfloat16": HALF | {"peft_config": LORA, "learning_rate": 1e-4},
     "healthy though the first step has no token": {
         "rollout": cut_off_in_the_first_step,
         "mask_truncated_completions": True,
@@ -71,16 +67,12 @@ RUNS = {
     "never_ends": {"rollout": cut_off, "max_steps": 8},
     "never_ends with every reward alike": {"rollout": cut_off, "reward": nothing, "max_steps": 24},
     "truncation": {"rollout": mostly_cut_off},
-    "one_reward": {"reward": nothing},
-    "one_reward_now": {"reward": only_in_the_first_step, "max_steps": 23},
-    "constant_reward": {"reward": [ones, nothing], "max_steps": 22},
+    "one_reward": {"reward": nothing, "max_steps": 17},
+    "one_reward from the second step on": {"reward": only_in_the_first_step, "max_steps": 18},
     "no_advantage": {"reward": by_prompt},
     "dead_groups": {"reward": one_group_differs, "num_generations": 2, "per_device_train_batch_size": 24},
     "no_gradient": {"model": without_gradient},
     "no_entropy": {"model": certain, "max_steps": 2},
-    "no_step": {"learning_rate": 1e-12, "max_steps": 22},
-    "no_step of weights in bfloat16": HALF,
-    "no_step of an adapter of weights in bfloat16": HALF | {"peft_config": LORA},
 }
 
 
@@ -92,7 +84,6 @@ def watched(make_trainer, tokenizer):
         settings = SIZES | {"max_steps": 13, "lr_scheduler_type": "constant"} | RUNS[name] | others
         prepare, reward = settings.pop("model", None), settings.pop("reward", ones)
         arguments = {"rollout_func": settings.pop("rollout", written), "callbacks": [AlarmsCallback()]}
-        arguments["peft_config"] = settings.pop("peft_config", None)
         arguments["reward_funcs"] = MathReward(num_workers=1) if reward == "math" else reward
         if reward == "math":
             arguments["train_dataset"] = sums().map(lambda row: {"solution": "1"})
@@ -117,10 +108,9 @@ def test_a_death_is_explained_once_and_a_healthy_run_is_left_in_peace(watched, c
         word for word in name.split()[:1] if word != "healthy"
     ]
     heard = [record.getMessage() for record in caplog.records if record.name.startswith("steer_trl.callbacks")]
-    assert heard == [f"{alarm['title']}. {alarm['text']}" for alarm in said(trainer.args.output_dir)]
+    lines = "\nALARM {alarm}, step {step}: {title}. {text}"  # on a line of its own, below a progress bar
+    assert heard == [lines.format(**alarm) for alarm in said(trainer.args.output_dir)]
     assert trainer.state.global_step == trainer.args.max_steps
-    if name == "constant_reward":
-        assert "'nothing' has given" in heard[0]
 
 
 def test_every_alarm_is_provoked():
@@ -145,7 +135,7 @@ def test_the_report_reads_the_folder(watched, tmp_path, capsys):
     assert without_time == [runlog.as_json(entry) for entry in trainer.state.log_history]
     text = (tmp_path / "run" / runlog.LOGS / runlog.RUN).read_text()
     run = json.loads(text)
-    assert run["methods"] == [] and run["max_steps"] == 13 and run["settings"]["learning_rate"] == 1e-4
+    assert run["methods"] == [] and run["max_steps"] == 17 and run["settings"]["learning_rate"] == 1e-4
     assert run["versions"]["trl"] and "hf_secret" not in text
     main(["report", str(tmp_path / "run"), "-o", str(tmp_path / "report.html")])
     assert "All completions have the same reward" in (tmp_path / "report.html").read_text()
@@ -153,12 +143,12 @@ def test_the_report_reads_the_folder(watched, tmp_path, capsys):
 
 def test_of_two_one_writes_and_warns(make_trainer, tokenizer, caplog, tmp_path):
     callbacks = {"callbacks": [AlarmsCallback(), AlarmsCallback()], "rollout_func": written, "reward_funcs": nothing}
-    trainer = make_trainer(trainer_arguments=callbacks, **SIZES, max_steps=13)
+    trainer = make_trainer(trainer_arguments=callbacks, **SIZES, max_steps=17)
     trainer.train()
     trainer.log({"eval_reward": 0.5})
     lines = list(runlog.lines(tmp_path / "run" / runlog.LOGS / runlog.METRICS))
-    assert [line["step"] for line in lines] == [*range(1, 14), 13, 13] and "eval_reward" in lines[-1]
-    assert len(said(tmp_path / "run")) == caplog.text.count("All completions have the same reward. Step") == 1
+    assert [line["step"] for line in lines] == [*range(1, 18), 17, 17] and "eval_reward" in lines[-1]
+    assert len(said(tmp_path / "run")) == caplog.text.count("All completions have the same reward.") == 1
 
 
 def test_one_that_is_used_again_keeps_an_evaluation_before_the_training(make_trainer, tmp_path):
@@ -179,14 +169,14 @@ def test_a_resumed_run_remembers_what_its_log_says(watched, tmp_path):
     watched("one_reward", save_strategy="steps", save_steps=8, max_steps=8).train()
     assert said(tmp_path / "run") == []
     watched("one_reward").train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-8"))
-    assert [(alarm["step"], alarm["alarm"]) for alarm in said(tmp_path / "run")] == [(11, "one_reward")]
+    assert [(alarm["step"], alarm["alarm"]) for alarm in said(tmp_path / "run")] == [(16, "one_reward")]
     steps = [line["step"] for line in runlog.lines(tmp_path / "run" / runlog.LOGS / runlog.METRICS)]
-    assert steps == [*range(1, 9), 8, *range(9, 14), 13]  # each part ends with a summary
+    assert steps == [*range(1, 9), 8, *range(9, 18), 17]  # each part ends with a summary
 
 
 def test_rloo(tmp_path, model_dir, tokenizer):
     def run(folder, reward):
-        args = RLOOConfig(**TINY_RUN | SIZES | {"output_dir": str(tmp_path / folder), "max_steps": 13})
+        args = RLOOConfig(**TINY_RUN | SIZES | {"output_dir": str(tmp_path / folder), "max_steps": 17})
         rest = {"train_dataset": sums(), "processing_class": tokenizer, "callbacks": [AlarmsCallback()]}
         trainer = RLOOTrainer(model=model_dir, reward_funcs=reward, args=args, **rest)
         trainer.remove_callback(PrinterCallback)

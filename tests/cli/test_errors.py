@@ -57,8 +57,7 @@ FILES = {
     "problems.csv": "frage,antwort\nWhat is 1+1?,2\nWhat is 1+2?,3\n",
     "problems.txt": "What is 1+1?",
     "engine.yaml": "distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 3\nuse_cpu: true\n",
-    "rewards_of_mine.py": "VALUE = 3\ndef reward(completions, **_): return [1.0] * len(completions)\n"
-    "def short(completions): return [1.0] * len(completions)\n",
+    "rewards_of_mine.py": "VALUE = 3\ndef reward(completions, **_): return [1.0] * len(completions)\n",
     "torn_file.py": "def reward(\n",
     "raises.py": "x = 1\n1 / 0\n",
     "ends.py": "raise SystemExit\n",
@@ -322,10 +321,6 @@ MISTAKES = [
     ),
     (train(reward_funcs="rewards_of_mine.VALUE"), "it is a int, no function"),
     (train(reward_funcs="rewards_of_mine.reward"), "prompt_column='prompt' is no column.* with --prompt_column"),
-    (
-        train(reward_funcs="rewards_of_mine.short", prompt_column="problem"),
-        r"the reward function short must accept \*\*kwargs",
-    ),
     (
         train(reward_funcs="rewards_of_mine.reward", reward_incorrect=0),
         "reward_incorrect=0.0 cannot be combined with reward_funcs",

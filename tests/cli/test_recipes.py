@@ -85,7 +85,7 @@ ENGINE_OF = {
     "held_lora_24gb": "single_gpu",
     "held_long_cot_r1_distill_1.5b": "zero2",
 }
-ON_A_CPU = ("smoke_cpu", "countdown")
+ON_A_CPU = ("first_run", "smoke_cpu", "countdown")
 HELD = [name for name in ENGINE_OF if name.startswith("held_")]
 
 
@@ -150,7 +150,7 @@ def test_a_held_recipe_is_the_measured_setting(name):
     found = found_in(name)
     measured = {
         **{"advantage_shaping": "stare", "stare_variant": "C2", "stare_gate": "none"},
-        **{"hold_entropy": 0.65, "hold_entropy_final": 0.25, "hold_entropy_decay_start": 0.4},
+        **{"hold_entropy": 0.5, "hold_entropy_final": None},
         **{"dynamic_sampling": "resample", "dynamic_sampling_surplus": "keep", "dynamic_sampling_factor": 1},
         **{"epsilon": 0.2, "epsilon_high": 0.28, "loss_type": "dapo", "beta": 0.0, "num_generations": 8},
         **{"delta": None, "weight_decay": 0.0},

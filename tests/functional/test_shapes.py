@@ -17,7 +17,7 @@ X, WIDER = torch.zeros(2, 3), torch.zeros(2, 4)
     [
         lambda: entropy_change(X, X, WIDER, X[:, 0]),
         lambda: entropy_change(X, X, X, WIDER[0]),
-        lambda: steer_weights(X, X, statistic=torch.zeros(3)),
+        lambda: steer_weights(X, WIDER),
         lambda: stare_weights(X, X, WIDER),
         lambda: extremes(X, X),  # the mask must be boolean
         lambda: Rollout(num_generations=2, mask=X.bool(), advantages=X, rewards=WIDER[0]),

@@ -1,4 +1,4 @@
-"""A compiled model passes by hooks: what needs them is refused to methods, and missing in the diagnostics."""
+"""A compiled model passes by hooks: what needs them is refused to methods, and estimated in the token log."""
 
 import pytest
 import torch
@@ -33,19 +33,14 @@ def test_also_where_the_launcher_or_the_user_compiles(make_trainer, tokenizer, m
         make_trainer(SteerGRPOTrainer, steer_form="exact")
 
 
-def test_close_looks_that_were_asked_for_are_refused(make_trainer):
-    with pytest.raises(ValueError, match=r"diagnostics_steps=10 cannot be combined with torch_compile=True"):
-        make_trainer(SteerGRPOTrainer, **COMPILED, diagnostics_steps=10)
-
-
 @pytest.mark.filterwarnings("ignore")  # those of PyTorch's own that it hides outside of tests, when it traces
 def test_diagnostics_go_without(train, caplog):
-    """The training is GRPO's; the log and the token log estimate throughout, which is reported once."""
+    """The training is GRPO's; the log and the token log estimate throughout."""
     trainer = train(SteerGRPOTrainer, advantage_shaping="none", max_steps=3, log_tokens=2, **COMPILED)
-    assert caplog.text.count("there are no close looks") == 1 and "cannot be predicted" not in caplog.text
+    assert "cannot be predicted" not in caplog.text
     for entry in trainer.state.log_history[:3]:
         assert "entropy/estimated_change" in entry
-        assert not entry.keys() & {"entropy/predicted_change", "entropy/realised_change"}
+        assert "entropy/predicted_change" not in entry
     files = runlog.token_files(runlog.Path(trainer.args.output_dir, "_logs"))
     sources = {line["entropy_change_source"] for _, path in files for line in runlog.lines(path)}
     assert sources == {"estimate"}

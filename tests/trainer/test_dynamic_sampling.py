@@ -1,6 +1,5 @@
 """Dynamic sampling: only informative groups are trained on, and nothing else about a run changes."""
 
-import re
 from collections import Counter
 from fractions import Fraction
 
@@ -163,90 +162,9 @@ class TestTooFewGroups:
         assert column(trainer, "dynamic_sampling/hidden") == [0.75]
         assert "found 1 of the 4 groups" in caplog.text
 
-    def test_an_error_if_the_user_wants_one(self, run):
-        with pytest.raises(RuntimeError, match=r"found 1 of the 4 .* With dynamic_sampling_exhausted='train'"):
-            run(self.ONE, **self.FEW, dynamic_sampling_exhausted="error")
-
     def test_mask_goes_on_too(self, run):
         trainer = run(self.HARD, **MASK, max_steps=2, **OPEN_STARE)
         assert trainer.state.global_step == 2 and column(trainer, "dynamic_sampling/hidden") == [1, 1]
-
-
-def uneven(completions, **_):
-    """Of four completions 2, 1, all or none are correct, by the prompt: groups of different variance."""
-    return [float(int(text[1]) < {0: 2, 2: 1, 3: 4, 1: 0}[int(text[2:5]) % 4]) for text in completions]
-
-
-class TestShareOfTheVariance:
-    HALF = {"dynamic_sampling_variance_share": 0.5}
-
-    def test_the_groups_that_differ_most_are_trained_on(self, run):
-        masked = run(40, rewards=uneven, **MASK, **self.HALF)
-        assert trained_on(masked) == [in_fours([0]), in_fours([4])]
-        resampled = run(40, rewards=uneven, **RESAMPLE, **self.HALF)
-        assert trained_on(resampled) == [in_fours([0, 4, 8, 12]), in_fours([16, 20, 24, 28])]
-        both = run(40, rewards=uneven, **MASK, dynamic_sampling_variance_share=0.9)
-        assert trained_on(both) == [in_fours([0, 2]), in_fours([4, 6])]
-
-    def test_the_log_tells_them_from_groups_without_a_difference(self, run):
-        log = run(40, rewards=uneven, **MASK, **self.HALF, max_steps=1).state.log_history[0]
-        expected = {
-            "informative": 0.5,
-            "low_variance": 0.25,
-            "all_correct": 0.25,
-            "all_incorrect": 0.25,
-            "hidden": 0.75,
-        }
-        assert {key: log[f"dynamic_sampling/{key}"] for key in expected} == expected
-        assert "dynamic_sampling/low_variance" not in run(40, **MASK, max_steps=1).state.log_history[0]
-
-    def test_where_no_group_differs_it_goes_on_as_without(self, run, caplog):
-        hard = numbered(40).filter(lambda row: number(row["prompt"]) % 4 == 1)
-        masked = run(hard, **MASK, **self.HALF)
-        assert masked.state.global_step == 2 and column(masked, "dynamic_sampling/hidden") == [1, 1]
-        run(hard, **RESAMPLE, **self.HALF, dynamic_sampling_max_attempts=2, max_steps=1)
-        assert "found 0 of the 4 groups" in caplog.text
-        assert "or they had little of the variance (dynamic_sampling_variance_share=0.5)" in caplog.text
-
-
-class TestSolvedPrompts:
-    """Of 16 prompts a quarter is always solved, half of them half, a quarter never."""
-
-    ALWAYS = RESAMPLE | {"dynamic_sampling_solved_pass_rate": 0.6}
-    EASY = numbered(40).filter(lambda row: number(row["prompt"]) % 4 == 3)
-
-    def test_they_are_not_drawn_again_and_the_others_are(self, run):
-        asked = [number(prompt) for prompt in run(16, **self.ALWAYS, max_steps=6).rollout_func.asked]
-        assert asked[:16] == list(range(16)) and asked[16:28] == [n for n in range(16) if n % 4 != 3]
-        trainer = run(16, **self.ALWAYS, max_steps=6)
-        assert column(trainer, "dynamic_sampling/solved") == [2 / 16, 4 / 16, 4 / 16, 4 / 16, 4 / 16, 4 / 16]
-        plain = run(16, **RESAMPLE, max_steps=6)
-        assert [number(prompt) for prompt in plain.rollout_func.asked][16:32] == list(range(16))
-        assert not column(plain, "dynamic_sampling/solved")
-
-    def test_a_prompt_that_is_trained_on_can_be_solved_too(self, run):
-        trainer = run(16, **RESAMPLE, dynamic_sampling_solved_pass_rate=0.5, max_steps=2)
-        assert trained_on(trainer) == [in_fours([0, 2, 4, 6]), in_fours([8, 10, 12, 14])]
-        assert column(trainer, "dynamic_sampling/solved") == [6 / 16, 12 / 16]
-
-    def test_where_all_are_solved_all_are_drawn_again(self, run, caplog):
-        settings = self.ALWAYS | {"dynamic_sampling_max_attempts": 2}
-        trainer = run(self.EASY, **settings, max_steps=2)
-        asked = [number(prompt) for prompt in trainer.rollout_func.asked]
-        assert asked[:8] == sorted(asked[:8]) and len(asked) == 16 and trainer.state.global_step == 2
-        text = (
-            r"8 of the 10 prompts are solved \(dynamic_sampling_solved_pass_rate=0.6\), and the others fill no rollout"
-        )
-        assert re.search(text, caplog.text)
-        with pytest.raises(RuntimeError, match=text):
-            run(self.EASY, **settings | {"dynamic_sampling_max_attempts": 3}, dynamic_sampling_exhausted="error")
-
-    def test_as_many_as_fill_one_attempt_are_drawn_in_every_pass(self, run, caplog):
-        """Also where a rollout of them is shorter than what a pass leaves over at its end."""
-        rows = numbered(40).filter(lambda row: number(row["prompt"]) in {3, 7, 11, 15, 19, 2, 6, 10, 14})
-        trainer = run(rows, **self.ALWAYS, max_steps=5)
-        asked = [number(prompt) for prompt in trainer.rollout_func.asked]
-        assert Counter(asked[-12:]) == dict.fromkeys([2, 6, 10, 14], 3) and "are solved" not in caplog.text
 
 
 class TestMask:
@@ -455,39 +373,6 @@ class TestCheckpoint:
         )
         assert column(resumed, "dynamic_sampling/reward_trained")[-1] == 25
 
-    def test_groups_with_log_probabilities_are_dropped_where_there_are_none_now(
-        self, run, make_trainer, tmp_path, caplog
-    ):
-        def without(prompts, trainer):
-            return Given()(prompts, trainer) | {"logprobs": None}
-
-        run(30, **self.SETTINGS)
-        resumed = self.go_on(make_trainer, tmp_path, 4, write=without)
-        assert "are dropped: only some have log-probabilities of the engine." in caplog.text
-        assert resumed.state.global_step == 6 and "sampling_per_token_logps" not in resumed.written[0]
-
-    SOLVED = SETTINGS | {"dynamic_sampling_solved_pass_rate": 0.6, "max_steps": 10}
-
-    def test_solved_prompts_are_remembered(self, run, make_trainer, tmp_path):
-        whole = run(30, **self.SOLVED)
-        for step in (2, 5):
-            resumed = self.go_on(make_trainer, tmp_path, step, **self.SOLVED | {"save_strategy": "no"})
-            assert same_parameters(whole, resumed)
-            assert column(resumed, "dynamic_sampling/solved") == column(whole, "dynamic_sampling/solved")
-
-    def test_solved_prompts_of_other_data_or_another_setting_are_drawn(self, run, make_trainer, tmp_path, caplog):
-        run(30, **self.SOLVED)
-        shifted = numbered(31).select(range(1, 31))
-        self.go_on(make_trainer, tmp_path, 4, data=shifted, **self.SOLVED)
-        assert re.search(
-            r"(\d+) of the \1 prompts that were solved when the checkpoint was saved are others now", caplog.text
-        )
-        resumed = self.go_on(make_trainer, tmp_path, 4)
-        assert (
-            "prompts that were solved are drawn again: dynamic_sampling_solved_pass_rate is not set now" in caplog.text
-        )
-        assert any(number(prompt) % 4 == 3 for prompt in resumed.rollout_func.asked[-30:])
-
     def test_another_data_loader_does_not_begin_anew(self, run, make_trainer):
         class Peeking(TrainerCallback):
             def on_step_end(self, *_, **__):
@@ -516,12 +401,8 @@ class TestRefusals:
                 {"dynamic_sampling_factor": 3},
                 "dynamic_sampling_factor=3 cannot be combined with dynamic_sampling='none'",
             ),
-            (MASK | {"dynamic_sampling_max_attempts": 3}, "with dynamic_sampling='mask': it writes no other groups"),
-            ({"dynamic_sampling_reward": "is_correct"}, "it judges no completion"),
-            ({"dynamic_sampling_variance_share": 0.9}, "with dynamic_sampling='none': it leaves out no group"),
-            (MASK | {"dynamic_sampling_solved_pass_rate": 0.9}, "dynamic_sampling='mask': prompts come in the order"),
-            (RESAMPLE | {"dynamic_sampling_solved_pass_rate": 0}, r"solved_pass_rate must be in \(0, 1\], got 0"),
-            (RESAMPLE | {"dynamic_sampling_variance_share": 0}, r"variance_share must be in \(0, 1\], got 0"),
+            (MASK | {"dynamic_sampling_max_attempts": 3}, "with dynamic_sampling='mask': it acts only with"),
+            ({"dynamic_sampling_reward": "is_correct"}, "acts only with dynamic_sampling='mask' or 'resample'"),
             (
                 RESAMPLE | {"dynamic_sampling_factor": 1.5},
                 "dynamic_sampling_factor must be a whole number in .1, inf., got 1.5",
@@ -530,7 +411,7 @@ class TestRefusals:
             (MASK | {"loss_type": "grpo"}, "loss_type='grpo' cannot be combined with dynamic_sampling='mask'"),
             (
                 MASK | {"advantage_shaping": "grpo_s"},
-                "'grpo_s' cannot be combined with dynamic_sampling='mask': it sets loss_type='grpo'",
+                "loss_type='grpo' cannot be combined with dynamic_sampling='mask'",
             ),
             (
                 MASK | {"entropy_coef": 0.01},
@@ -561,14 +442,9 @@ class TestRefusals:
                 r"dynamic_sampling_reward='correct' must be .*\['is_correct', 'brevity'\]",
             ),
             (RESAMPLE, {"train_dataset": numbered(8).to_iterable_dataset()}, "with a streamed train_dataset"),
-            (
-                RESAMPLE | {"dynamic_sampling_solved_pass_rate": 0.9},
-                {"train_dataset": numbered(8).to_iterable_dataset()},
-                "with a streamed train_dataset",
-            ),
             (RESAMPLE, {"environment_factory": dict}, "cannot be combined with environment_factory"),
         ],
-        ids=["several", "unknown", "streamed", "solved", "environment"],
+        ids=["several", "unknown", "streamed", "environment"],
     )
     def test_of_the_trainer_before_a_model_is_loaded(self, make_trainer, switch, arguments, message):
         with pytest.raises(ValueError, match=message):

@@ -1,14 +1,11 @@
-"""A mixture of experts trains, and a remark states what its routing does to the numbers."""
+"""A mixture of experts trains, with its auxiliary loss."""
 
-import logging
 import math
 
 import pytest
 from transformers import Qwen2MoeConfig, Qwen2MoeForCausalLM
 
 from steer_trl import SteerGRPOTrainer
-
-REMARK = "A mixture of experts: TRL has no router replay"
 
 
 @pytest.fixture
@@ -21,14 +18,7 @@ def experts(tokenizer):
 
 
 @pytest.mark.parametrize("method", ["steer", "none"])
-def test_a_mixture_of_experts_trains_with_a_remark_where_a_method_reads_it(train, experts, caplog, method):
-    with caplog.at_level(logging.WARNING, "steer_trl.trainer.checks.experts"):
-        trainer = train(SteerGRPOTrainer, model=experts, advantage_shaping=method, max_steps=2)
-    assert caplog.text.count(REMARK) == (method != "none")
+def test_a_mixture_of_experts_trains(train, experts, method):
+    trainer = train(SteerGRPOTrainer, model=experts, advantage_shaping=method, max_steps=2)
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
     assert len(log) == 2 and all(math.isfinite(entry["entropy"]) for entry in log)
-
-
-def test_other_models_are_not_remarked_upon(make_trainer, caplog):
-    make_trainer(SteerGRPOTrainer)
-    assert REMARK not in caplog.text

@@ -23,7 +23,7 @@ SCHEDULES = {
 }
 OFF = {
     "none": {"advantage_shaping": "none"},
-    "none, looked at closely": {"advantage_shaping": "none", "diagnostics_steps": 1},
+    "none, with token logs": {"advantage_shaping": "none", "log_tokens": 1},
     "none, without diagnostics": {"advantage_shaping": "none", "diagnostics": False, "alarms": False},
     "lambda_min of 1": {"steer_lambda_min": 1.0},
     "lambda_min of 1, binary": {"steer_lambda_min": 1.0, "steer_mapping": "binary"},

@@ -149,7 +149,7 @@ def test_the_weights_are_steers_with_the_exact_change(train):
     trainer = train(Keeping, **settings, **EXACT)
     for raw, inputs, score, _ in trainer.kept:
         numbers = score.logps, inputs.get("old_per_token_logps", score.logps), score.entropies, raw
-        omega = entropy_change(*numbers, form="exact", sensitivities=score.sensitivities)
+        omega = entropy_change(*numbers, sensitivities=score.sensitivities)
         weights = steer_weights(omega, inputs["completion_mask"], lambda_min=0.3)
         assert torch.equal(inputs["advantages"], raw.unsqueeze(1) * weights) and weights.min() == 0.3
     (_, first, before, _), (_, second, after, _) = trainer.kept
@@ -194,7 +194,7 @@ def test_off_costs_nothing_and_on_one_pass_of_the_head(train, monkeypatch, sched
     trl = {name: value for name, value in schedule.items() if name != "shaping_scope"}
     calls, grpo = head.of(train, GRPOTrainer, **trl, max_steps=2)
     assert calls == theirs
-    fields = schedule | {"max_steps": 2, "diagnostics_steps": 0}
+    fields = schedule | {"max_steps": 2}
     off, trainer = head.of(train, SteerGRPOTrainer, **fields, steer_form="exact", steer_lambda_min=1.0)
     assert off == theirs and same_parameters(trainer, grpo)
     assert head.of(train, SteerGRPOTrainer, **fields)[0] == theirs + ahead

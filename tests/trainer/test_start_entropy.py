@@ -9,8 +9,8 @@ from transformers import TrainerState
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer, runlog
 from steer_trl.curves import entropy_ends
-from steer_trl.diagnostics import Watch
 from steer_trl.diagnostics.start import start_entropy
+from steer_trl.diagnostics.watch import Watch
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
 from steer_trl.trainer.callbacks.terminal import Story

@@ -8,8 +8,8 @@ from support.runs import OPEN_STARE
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback, TrainerState
 from transformers.utils.notebook import NotebookProgressCallback
 
-from steer_trl import SteerGRPOTrainer
-from steer_trl.trainer.callbacks.terminal import StepLines, StepProgress, Story, duration, show_lines
+from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl.trainer.callbacks.terminal import StepLines, StepProgress, Story, acting, duration, show_lines
 
 LOG = {
     "reward": 0.312,
@@ -86,8 +86,12 @@ def test_a_resumed_run_remembers_its_start_and_counts_its_own_time(monkeypatch):
             "step 3/2400  entropy 0.25 (start 0.25, gate 0.50)",
         ),
         (
-            {"eval_aime24_avg@32": 0.3125, "eval_reward": 0.5, "eval_runtime": 3.0, "eval_aime24_truncated": 0.1},
+            {"eval_aime24_avg@32": 0.3125, "eval_reward": 0.5, "eval_aime24_unanswered": 0.1},
             "step 3/2400  evaluation  aime24_avg@32 0.312  reward 0.5",
+        ),
+        (
+            {"eval_mine_avg@4": 0.0, "eval_mine_unanswered": 1.0},
+            "step 3/2400  evaluation  mine_avg@4 0  mine_unanswered 1",
         ),
         ({"train_runtime": 754.0, "train_loss": 0.1}, "trained 0 steps in 12 min 34 s"),
     ],
@@ -178,3 +182,18 @@ class TestInTraining:
         trainer.add_callback(Watch)
         trainer.train()
         assert any("total_flos" in keys for keys in seen)
+
+
+def test_a_run_states_at_its_start_what_acts(tmp_path):
+    def first_line(**settings):
+        batch = {"per_device_train_batch_size": 16, "steps_per_generation": 4, "num_generations": 8, "bf16": False}
+        return acting(SteerGRPOConfig(str(tmp_path), use_cpu=True, report_to="none", **batch, **settings))
+
+    rollout = "a rollout of 8 prompts x 8 completions for 4 steps"
+    held = {"hold_entropy": 0.65, "hold_entropy_final": 0.25, "dynamic_sampling": "resample"}
+    assert first_line(**held) == (
+        "advantage_shaping stare; entropy held near 0.65 of the initial one, falling to 0.25; dynamic sampling "
+        f"resample; {rollout}"
+    )
+    assert first_line(advantage_shaping="none") == f"advantage_shaping none; dynamic sampling none; {rollout}"
+    assert first_line(num_iterations=2).endswith("for 8 steps")

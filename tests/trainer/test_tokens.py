@@ -55,7 +55,6 @@ def shuffled(train):
         **OPEN_STARE,
         log_tokens=4,
         log_tokens_groups=3,
-        diagnostics_steps=0,  # so that all changes are estimates
         steps_per_generation=4,
         max_steps=6,
         per_device_train_batch_size=4,

@@ -29,7 +29,6 @@ HELD = {
     "dynamic_sampling_surplus": "drop",  # groups that wait were written by an earlier policy
     "steps_per_generation": 4,  # two optimizer steps: TRL scores the rollout, with vLLM and without
     "max_steps": 6,
-    "diagnostics_steps": 0,  # a close look scores one micro-batch again
 }
 VLLM = {
     "use_vllm": True,

@@ -22,7 +22,6 @@ def test_trains_and_evaluates_without_an_extra_pass(model, problems, tmp_path):
         "max_steps": 3,
         "eval_strategy": "steps",
         "eval_steps": 3,
-        "diagnostics_steps": 0,  # a close look scores one micro-batch again
     }
     trainer = Watching(
         model=model,

@@ -1,41 +1,75 @@
-"""The registry of the log: a row for each key, with its unit, its estimator, what it says, and who reads it.
+"""The registry of the log: a row for each key, with its unit, its estimator, what it is, and the panel that draws it.
 
-    names.py            the keys that other code reads, as constants
-    row.py              what a row has, and a panel
-    outcome.py          what the run does: entropy, reward, evaluation, groups, lengths
-    method.py           how the method acts: weights, gate, strength, quadrants, the change of the entropy
-    optimisation.py     clipped tokens, loss, gradient, engines, impossible numbers
+    table.yaml      the rows
+    names.py        the keys that other code reads, as constants
 
-A key is named here and in the code that computes it, and nowhere else by hand; `tests/diagnostics/test_keys.py` holds
-the two together. From here come `docs/metrics.md` (`make metrics`), the panels of the report and their texts, the
-picture of `curves.py`, what the alarms read, and the sums of an optimizer step. Nothing here imports torch.
+A key is named in the table and in the code that computes it; `tests/diagnostics/test_keys.py` holds the two together.
+From here come `docs/metrics.md` (`make metrics`), the panels of the report and their texts, and the sums of an
+optimizer step. Nothing here imports torch.
 """
 
-import re
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
 
-from steer_trl.diagnostics.keys import method, optimisation, outcome
-from steer_trl.diagnostics.keys.row import Key, Panel
+import yaml
 
-PANELS: tuple[Panel, ...] = (*outcome.PANELS, *method.PANELS, *optimisation.PANELS)
+from steer_trl.diagnostics import estimators
+from steer_trl.diagnostics.estimators import Estimator
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of the log; `table.yaml` says what its fields mean."""
+
+    name: str
+    unit: str
+    about: str
+    label: str = ""
+    origin: str = "training"
+    estimator: Estimator | None = None
+    family: str = ""
+    is_target: bool = False
+    instead_of: str = ""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Keys that the report draws together; a panel of which the runs have no key is left out.
+
+    Of several runs it shows one key at a time, first the one that most of them have.
+    """
+
+    section: str
+    title: str
+    unit: str
+    keys: tuple[Key, ...]
+    sees: str
+    healthy: str
+    within: tuple[float | None, float | None] = (None, None)
+    is_stacked: bool = False
+    has_start: bool = False
+    must_move: bool = False
+
+
+def _key(row: dict[str, Any], **panel: Any) -> Key:
+    estimator: Estimator | None = getattr(estimators, row["estimator"]) if "estimator" in row else None
+    return Key(**panel | row | {"estimator": estimator})
+
+
+def _panel(section: str, row: dict[str, Any]) -> Panel:
+    keys = tuple(_key(key, unit=row["unit"]) for key in row["keys"])
+    return Panel(section, **row | {"keys": keys, "within": tuple(row.get("within", (None, None)))})
+
+
+_TABLE = yaml.safe_load(files(__name__).joinpath("table.yaml").read_text("utf-8"))
+_UNDRAWN = _TABLE.pop("undrawn")
+
+PANELS: tuple[Panel, ...] = tuple(_panel(section, row) for section, rows in _TABLE.items() for row in rows)
 """The panels of the report page, in its order."""
 
-KEYS: tuple[Key, ...] = (
-    *(key for panel in PANELS for key in panel.keys),
-    *(*outcome.UNDRAWN, *method.UNDRAWN, *optimisation.UNDRAWN),
-)
+KEYS: tuple[Key, ...] = (*(key for panel in PANELS for key in panel.keys), *map(_key, _UNDRAWN))
 """Every row: those that a panel draws, then the others."""
 
 SUMMED = {key.name: key.estimator for key in KEYS if key.estimator is not None}
 """The keys of an optimizer step's sums, and their estimators: the same on every rank, whatever fails on one."""
-
-READ_BY_ALARMS = frozenset(key.name for key in KEYS if key.alarms and not key.family)
-FAMILIES_READ = tuple(re.compile(key.name) for key in KEYS if key.alarms and key.family)
-"""The keys, and families of keys, that the alarms read."""
-
-
-def is_read_by_alarms(key: str) -> bool:
-    """Whether an alarm reads this key of the log."""
-    return key in READ_BY_ALARMS or any(family.fullmatch(key) for family in FAMILIES_READ)
-
-
-__all__ = ["KEYS", "PANELS", "SUMMED", "Key", "Panel", "is_read_by_alarms"]

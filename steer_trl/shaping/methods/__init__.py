@@ -9,12 +9,12 @@ from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.methods.clip_cov import ClipCov, ClipCovOptions
 from steer_trl.shaping.methods.dcpo import Dcpo, DcpoOptions
 from steer_trl.shaping.methods.difficulty import FGrpo, FGrpoOptions, MaxRL, PassAtK, PassAtKOptions
-from steer_trl.shaping.methods.edge_grpo import EdgeGrpo, EdgeGrpoOptions
+from steer_trl.shaping.methods.edge_grpo import EdgeGrpo
 from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantage, EntropyAdvantageOptions
 from steer_trl.shaping.methods.entropy_bonus import EntropyBonus, EntropyBonusOptions
 from steer_trl.shaping.methods.entropy_change import EntropyChange, EntropyChangeOptions
 from steer_trl.shaping.methods.fork_tokens import ForkTokens, ForkTokensOptions
-from steer_trl.shaping.methods.grpo_s import GrpoS, GrpoSOptions
+from steer_trl.shaping.methods.grpo_s import GrpoS
 from steer_trl.shaping.methods.gtpo import Gtpo, GtpoOptions
 from steer_trl.shaping.methods.kl_cov import KlCov, KlCovOptions
 from steer_trl.shaping.methods.opo import Opo
@@ -62,12 +62,10 @@ class MethodOptions(
     DcpoOptions,
     FGrpoOptions,
     PassAtKOptions,
-    EdgeGrpoOptions,
     EntropyAdvantageOptions,
     EntropyBonusOptions,
     EntropyChangeOptions,
     ForkTokensOptions,
-    GrpoSOptions,
     GtpoOptions,
     KlCovOptions,
     PositionOptions,

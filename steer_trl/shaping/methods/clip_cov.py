@@ -17,7 +17,7 @@ from steer_trl.functional import order_statistics
 from steer_trl.functional.clipping import clipped
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.conflicts import token_ratio_conflicts
+from steer_trl.options.needs import TOKEN_RATIOS
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.methods.covariance import ENTROPY_MECHANISM, CovarianceMeasure, count_of, covariance, means
@@ -38,6 +38,7 @@ class ClipCov(Shaper[ClipCovOptions]):
     options = ClipCovOptions
     paper = ENTROPY_MECHANISM
     random = True
+    needs = TOKEN_RATIOS
 
     @classmethod
     def complaints(cls, args: ClipCovOptions) -> list[str]:
@@ -46,11 +47,6 @@ class ClipCov(Shaper[ClipCovOptions]):
         if lower < upper:
             return []
         return [f"clip_cov_lower must be below clip_cov_upper={upper!r}, got {lower!r}: no covariance lies between."]
-
-    @classmethod
-    def conflicts(cls, args: ClipCovOptions) -> list[str]:
-        """Refuse ratios of whole completions."""
-        return token_ratio_conflicts("clip_cov", args)
 
     @property
     def active(self) -> bool:

@@ -1,7 +1,7 @@
 r"""DCPO, arXiv 2509.02333: clip bounds that are wide for unlikely tokens and narrow for likely ones.
 
     low  = 1/2 + 1/2 sqrt(max(1 - 4 e_low / q, 0)),   high = min(1/2 + 1/2 sqrt(1 + 4 e_high / q), 10)
-    A_hat = 0 where (A > 0, r > high) or (A < 0, r < low) or (A < 0, r > dual_clip); A elsewhere
+    A_hat = 0 where (A > 0, r > high) or (A < 0, r < low) or (A < 0, r > 10); A elsewhere
 
 q is the old probability. TRL's own clipping is switched off: unclipped ratios with this A_hat have the gradient of the
 clipped loss. The loss that is logged is then unclipped, and TRL's clip ratios are 0; `dcpo/clipped_*` count what is
@@ -24,7 +24,7 @@ from torch import Tensor
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.functional.clipping import clipped
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.conflicts import UNCLIPPED, advantage_conflicts
+from steer_trl.options.needs import OWN_ADVANTAGES, UNCLIPPED, unmet
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.scores import standardized
@@ -41,9 +41,6 @@ class DcpoOptions(ShapingConfig):
 
     dcpo_epsilon_low: float = option(0.2, "e_low: the released script's; the paper has 0.16.", "[0, inf)")
     dcpo_epsilon_high: float = option(0.28, "e_high: the released script's. The paper analyses 0.2.", "[0, inf)")
-    dcpo_dual_clip: float = option(
-        10.0, "The ratio of an incorrect completion's token is clipped above this.", "[1, inf)"
-    )
     dcpo_smooth: bool = option(False, "Standardise rewards over all epochs of a prompt (SAS).")
 
 
@@ -71,11 +68,11 @@ class Dcpo(Shaper[DcpoOptions]):
         return super().answers(question, args) and (question != "advantages" or args.dcpo_smooth)
 
     @classmethod
-    def conflicts(cls, args: DcpoOptions) -> list[str]:
+    def complaints(cls, args: DcpoOptions) -> list[str]:
         """Refuse smooth advantages beside other advantages."""
         if not args.dcpo_smooth:
             return []
-        complaints = advantage_conflicts("dcpo", args)
+        complaints = unmet("dcpo_smooth=True", OWN_ADVANTAGES, args)
         if len(args.shaping_names) > 1:
             complaints.append(
                 f"dcpo_smooth=True cannot be combined with advantage_shaping={args.advantage_shaping!r}: it replaces "
@@ -98,12 +95,12 @@ class Dcpo(Shaper[DcpoOptions]):
         inverse = 4 / old_probabilities.clamp(min=TINY)
         low = 0.5 + 0.5 * (1 - self.args.dcpo_epsilon_low * inverse).clamp(min=0).sqrt()
         high = 0.5 + 0.5 * (1 + self.args.dcpo_epsilon_high * inverse).sqrt()
-        return low, high.clamp(max=max(self.args.dcpo_dual_clip, HIGHEST))
+        return low, high.clamp(max=HIGHEST)
 
     def _clipped(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         low, high = self.bounds(batch.old_logps.float().exp())
         too_low, too_high = clipped(batch.ratio, batch.advantages, low, high)
-        return too_low, too_high | ((batch.advantages < 0) & (batch.ratio > self.args.dcpo_dual_clip))
+        return too_low, too_high | ((batch.advantages < 0) & (batch.ratio > HIGHEST))
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the smooth advantages, and remember the rewards."""

@@ -26,7 +26,7 @@ from torch import Tensor
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.functional.difficulty import focal_factors, maxrl_advantages, pass_at_k_advantages
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.conflicts import BY_GROUP, UNSCALED, advantage_conflicts
+from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import is_right
@@ -72,11 +72,7 @@ class MaxRL(ByDifficulty[ShapingConfig]):
         2026,
         "2602.02710",
     )
-
-    @classmethod
-    def conflicts(cls, args: ShapingConfig) -> list[str]:
-        """Refuse what would be ignored."""
-        return advantage_conflicts("maxrl", args, scales=BY_GROUP + UNSCALED)
+    needs = OWN_OR_UNSCALED_ADVANTAGES
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return (r - p) / p, 0 where the reward is missing."""
@@ -129,6 +125,7 @@ class PassAtK(ByDifficulty[PassAtKOptions]):
         2025,
         "2508.10751",
     )
+    needs = OWN_OR_UNSCALED_ADVANTAGES
 
     @classmethod
     def complaints(cls, args: PassAtKOptions) -> list[str]:
@@ -140,11 +137,6 @@ class PassAtK(ByDifficulty[PassAtKOptions]):
             "nothing can be compared. Lower it, or raise num_generations."
         ]
 
-    @classmethod
-    def conflicts(cls, args: PassAtKOptions) -> list[str]:
-        """Refuse what would be ignored."""
-        return advantage_conflicts("pass_at_k", args, scales=BY_GROUP + UNSCALED)
-
     @property
     def active(self) -> bool:
         """False for k = 1."""
@@ -153,5 +145,5 @@ class PassAtK(ByDifficulty[PassAtKOptions]):
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the advantages of pass@k, 0 where the reward is missing."""
         correct = self.only_correct(rollout, "pass_at_k")
-        is_scaled = self.args.scale_rewards in BY_GROUP
+        is_scaled = self.args.scale_rewards in ("group", True)
         return pass_at_k_advantages(correct, rollout.num_generations, self.args.pass_at_k, is_scaled)

@@ -3,7 +3,7 @@
     A_hat_it = A_i + min(alpha H_it, |A_i| / kappa)
 
 H of the current policy, detached: the bonus moves the policy towards the sampled token, not towards more entropy. With
-kappa > 1 the sign of an advantage never turns, and A = 0 stays 0. alpha is 0.4 for GRPO (0.1 for PPO); the authors
+kappa = 2 the sign of an advantage never turns, and A = 0 stays 0. alpha is 0.4 for GRPO (0.1 for PPO); the authors
 train with clip-higher. No code of theirs was found. Choose it to reward reasoning steps at forks; unlike the entropy
 loss it needs no gradient through the distribution.
 """
@@ -18,15 +18,14 @@ from steer_trl.options.base import ShapingConfig, option
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
+KAPPA = 2.0
+
 
 @dataclass
 class EntropyAdvantageOptions(ShapingConfig):
     """Settings of `"entropy_advantage"`."""
 
     entropy_advantage_alpha: float = option(0.4, "Bonus per nat of entropy; 0 is GRPO.", "[0, inf)")
-    entropy_advantage_kappa: float = option(
-        2.0, "The bonus is at most |A| over this; 1 or less could turn an advantage.", "(1, inf)"
-    )
 
 
 class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):
@@ -50,4 +49,4 @@ class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):
         """Return min(alpha H, |A| / kappa), 0 where H is not finite."""
         entropies = batch.entropies.float()
         bonus = self.args.entropy_advantage_alpha * torch.where(entropies.isfinite(), entropies, 0.0)
-        return torch.minimum(bonus, batch.advantages.abs() / self.args.entropy_advantage_kappa)
+        return torch.minimum(bonus, batch.advantages.abs() / KAPPA)

@@ -19,7 +19,6 @@ Choose it where groups are often all right or all wrong: nothing is multiplied b
 from dataclasses import dataclass
 
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.conflicts import idle_conflicts
 from steer_trl.shaping.base import Paper, Shaper
 
 
@@ -32,6 +31,7 @@ class EntropyBonusOptions(ShapingConfig):
         "c: how much a nat of mean entropy is worth in the loss, TRL's entropy_coef; below 0 entropy is spent. "
         "hold_entropy moves it.",
         "[-0.2, 0.2]",
+        needs={"hold_entropy": None},
     )
 
 
@@ -53,12 +53,6 @@ class EntropyBonus(Shaper[EntropyBonusOptions]):
     def __init__(self, args: EntropyBonusOptions) -> None:
         super().__init__(args)
         self.strength = args.entropy_bonus_coef
-
-    @classmethod
-    def conflicts(cls, args: EntropyBonusOptions) -> list[str]:
-        """Refuse a coefficient of one's own where it is moved."""
-        held = args.hold_entropy is not None, "hold_entropy", "the regulator sets it"
-        return idle_conflicts(args, [("entropy_bonus_coef", *held)])
 
     @property
     def active(self) -> bool:

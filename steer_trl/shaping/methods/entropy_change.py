@@ -4,8 +4,8 @@ r"""Token weights on the exact entropy change: choose which way the updates of s
 
 dH is what the token's own update does to the entropy of its distribution, exactly to first order, up to the learning
 rate. A positive strength amplifies tokens that raise the entropy and damps those that lower it, a negative one the
-other way round; weights stay in [0, 2]. The scale is a quantile of |dH| over the optimizer step, of the tokens that
-change the entropy at all, so that no single token rules it. Costs a pass of the LM head after every forward pass.
+other way round; weights stay in [0, 2]. The scale is the 0.9-quantile of |dH| over the optimizer step, of the tokens
+that change the entropy at all, so that no single token rules it. Costs a pass of the LM head after every forward pass.
 Choose it to hold or to lower the entropy by single tokens, and `steer` to damp changes of both signs. No paper has it.
 """
 
@@ -15,12 +15,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.functional import entropy_change, order_statistics
+from steer_trl.functional import order_statistics
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.conflicts import idle_conflicts
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
+
+QUANTILE = 0.9
+"""At which three quarters of the strength act."""
 
 
 @dataclass
@@ -31,9 +33,7 @@ class EntropyChangeOptions(ShapingConfig):
         0.5,
         "How far a weight can be from 1: above 0 tokens that raise the entropy gain, below 0 they lose.",
         "[-1, 1]",
-    )
-    entropy_change_quantile: float = option(
-        0.9, "Quantile of |dH|, of those not 0, at which three quarters of the strength act.", "[0, 1]"
+        needs={"hold_entropy": None},
     )
 
 
@@ -48,12 +48,6 @@ class EntropyChange(Shaper[EntropyChangeOptions]):
         super().__init__(args)
         self.strength = args.entropy_change_strength
 
-    @classmethod
-    def conflicts(cls, args: EntropyChangeOptions) -> list[str]:
-        """Refuse a strength of one's own where it is moved."""
-        held = args.hold_entropy is not None, "hold_entropy", "the regulator sets it"
-        return idle_conflicts(args, [("entropy_change_strength", *held)])
-
     @property
     def active(self) -> bool:
         """False where every weight is 1."""
@@ -62,9 +56,7 @@ class EntropyChange(Shaper[EntropyChangeOptions]):
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
         """Return the quantile of |dH|; `inf` where no token changes the entropy."""
         size = self._change(batch).abs()
-        return order_statistics.quantile(
-            size, batch.mask.bool() & (size > 0), self.args.entropy_change_quantile, reduce
-        )
+        return order_statistics.quantile(size, batch.mask.bool() & (size > 0), QUANTILE, reduce)
 
     def weights(self, batch: TokenBatch, measure: Tensor) -> Float[Tensor, "B T"]:
         """Return 1 + strength tanh(dH / scale)."""
@@ -72,15 +64,5 @@ class EntropyChange(Shaper[EntropyChangeOptions]):
 
     def _change(self, batch: TokenBatch) -> Tensor:
         """The change of each token, 0 where it is not known."""
-        change = entropy_change(
-            batch.logps,
-            batch.old_logps,
-            batch.entropies,
-            batch.advantages,
-            form="exact",
-            epsilon_low=batch.epsilon_low,
-            epsilon_high=batch.epsilon_high,
-            log_ratio=batch.log_ratio,
-            sensitivities=batch.sensitivities,
-        )
+        change = batch.entropy_change(exact=True)
         return torch.where(change.isfinite(), change, 0.0)

@@ -18,8 +18,8 @@ from torch import Tensor
 from steer_trl.functional import order_statistics
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.conflicts import token_ratio_conflicts
-from steer_trl.options.trl import TOKEN_MEAN_LOSSES
+from steer_trl.options.needs import TOKEN_RATIOS, Need
+from steer_trl.options.trl import LOSSES
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
@@ -49,22 +49,14 @@ class ForkTokens(Shaper[ForkTokensOptions]):
         2025,
         "2506.01939",
     )
-
-    @classmethod
-    def conflicts(cls, args: ForkTokensOptions) -> list[str]:
-        """Refuse losses that do not average over tokens, and the paper's form beside the code's."""
-        complaints = token_ratio_conflicts("fork_tokens", args)
-        if args.loss_type not in TOKEN_MEAN_LOSSES:
-            complaints.append(
-                f"loss_type={args.loss_type!r} cannot be combined with 'fork_tokens', whose factor turns a mean over "
-                f"all tokens into one over the chosen. Use one of {', '.join(map(repr, TOKEN_MEAN_LOSSES))}."
-            )
-        if args.top_entropy_quantile < 1:
-            complaints.append(
-                f"top_entropy_quantile={args.top_entropy_quantile!r} cannot be combined with 'fork_tokens': both "
-                "choose tokens by entropy. Keep one."
-            )
-        return complaints
+    needs = TOKEN_RATIOS | {
+        "loss_type": Need(
+            tuple(name for name, loss in LOSSES.items() if loss.averages_over == "completions"),
+            "its factor turns a mean over all tokens into one over the chosen, and this loss has no such mean",
+            refused=True,
+        ),
+        "top_entropy_quantile": Need((1.0,), "both choose tokens by entropy"),
+    }
 
     @property
     def active(self) -> bool:

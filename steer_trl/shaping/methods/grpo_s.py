@@ -1,9 +1,9 @@
 r"""GRPO-S, arXiv 2508.04349: GTPO's idea for whole completions, with a ratio of the completion.
 
-    correct:    r_i =  a1 R_i + a2 n Hm_i / sum_correct Hm        Hm_i = mean_t H_it, of the rollout's policy
-    incorrect:  r_j = -a1     - a2 m (1 / Hm_j) / sum_incorrect 1 / Hm
+    correct:    r_i = R_i + a n Hm_i / sum_correct Hm        Hm_i = mean_t H_it, of the rollout's policy
+    incorrect:  r_j = -1  - a m (1 / Hm_j) / sum_incorrect 1 / Hm
     A_i = (r_i - mean) / (std + 1e-6)
-    the ratio s_i = mean_t r_it (arithmetic) is clipped, and the loss is a mean over completions
+    the ratio s_i = mean_t r_it (arithmetic) is clipped at 0.8 and 1.28, and the loss is a mean over completions
 
 The gradient of clip(s_i) A_i is that of unclipped token ratios with A_hat_it = A_i where s_i lies inside its bound and
 0 elsewhere, averaged over the tokens of a completion: so TRL's own clipping is switched off and `loss_type` is "grpo".
@@ -11,53 +11,40 @@ The loss that is logged is then unclipped, and TRL's clip ratios are 0; `grpo_s/
 sequence-level ratio is the geometric mean: not the same.
 """
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from steer_trl.functional.clipping import clipped
-from steer_trl.options.base import option
-from steer_trl.options.conflicts import UNCLIPPED, advantage_conflicts
+from steer_trl.options.needs import OWN_ADVANTAGES, UNCLIPPED
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
-from steer_trl.shaping.methods.gtpo import EPS, GTPO_PAPER, EntropyRewardOptions
+from steer_trl.shaping.methods.gtpo import EPS, GTPO_PAPER, GtpoOptions
 from steer_trl.shaping.scores import is_right, relative, standardized
 
-
-@dataclass
-class GrpoSOptions(EntropyRewardOptions):
-    """Settings of `"grpo_s"`, beside `gtpo_reward_weight` and `gtpo_entropy_weight`."""
-
-    grpo_s_epsilon_low: float = option(0.2, "The ratio of a completion is clipped below 1 minus this.", "[0, 1]")
-    grpo_s_epsilon_high: float = option(0.28, "The ratio of a completion is clipped above 1 plus this.", "[0, inf)")
+EPSILON_LOW, EPSILON_HIGH = 0.2, 0.28
 
 
-class GrpoS(Shaper[GrpoSOptions]):
+class GrpoS(Shaper[GtpoOptions]):
     """GRPO-S's advantages, and its clipping."""
 
-    options = GrpoSOptions
+    options = GtpoOptions
     paper = GTPO_PAPER
     reads = ("rewards", "entropies")
     by_group = True
     per_token = False
     tells_correct = True
+    needs = OWN_ADVANTAGES
     surrogate = UNCLIPPED | {"loss_type": "grpo"}
-
-    @classmethod
-    def conflicts(cls, args: GrpoSOptions) -> list[str]:
-        """Refuse what would be ignored."""
-        return advantage_conflicts("grpo_s", args)
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the advantage of each completion, 0 where the reward is missing or the policy wrote nothing."""
         entropy = rollout.mean_of_tokens(rollout.entropies)
         rewards = torch.where(entropy.isnan(), torch.nan, rollout.rewards)
         scored, right = ~rewards.isnan(), is_right(rollout, self.args)
-        a1, a2, size = self.args.gtpo_reward_weight, self.args.gtpo_entropy_weight, rollout.num_generations
-        credit = a1 * rewards + a2 * relative(entropy, right & scored, size, EPS)
-        blame = -a1 - a2 * relative(1 / (entropy + EPS), ~right & scored, size, EPS)
+        a, size = self.args.gtpo_entropy_weight, rollout.num_generations
+        credit = rewards + a * relative(entropy, right & scored, size, EPS)
+        blame = -1 - a * relative(1 / (entropy + EPS), ~right & scored, size, EPS)
         shaped = torch.where(right, credit, blame)
         return standardized(torch.where(scored, shaped, torch.nan), size, eps=1e-6)
 
@@ -73,6 +60,5 @@ class GrpoS(Shaper[GrpoSOptions]):
 
     def _clipped(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         ratio = mean_of_tokens(batch.ratio, batch.mask).unsqueeze(1)  # NaN without tokens: not clipped
-        bounds = 1 - self.args.grpo_s_epsilon_low, 1 + self.args.grpo_s_epsilon_high
-        low, high = clipped(ratio, batch.advantages, *bounds)
+        low, high = clipped(ratio, batch.advantages, 1 - EPSILON_LOW, 1 + EPSILON_HIGH)
         return low.expand_as(batch.logps), high.expand_as(batch.logps)

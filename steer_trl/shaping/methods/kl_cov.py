@@ -17,7 +17,7 @@ from torch import Tensor
 from steer_trl.functional import order_statistics
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.conflicts import UNCLIPPED, sign_conflicts
+from steer_trl.options.needs import SIGNS, UNCLIPPED
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.methods.covariance import ENTROPY_MECHANISM, CovarianceMeasure, count_of, covariance, means
@@ -36,12 +36,8 @@ class KlCov(Shaper[KlCovOptions]):
 
     options = KlCovOptions
     paper = ENTROPY_MECHANISM
+    needs = SIGNS
     surrogate = UNCLIPPED
-
-    @classmethod
-    def conflicts(cls, args: KlCovOptions) -> list[str]:
-        """Refuse a mask that goes by the sign of an advantage, which the penalty can turn."""
-        return sign_conflicts("kl_cov", args)
 
     @property
     def active(self) -> bool:

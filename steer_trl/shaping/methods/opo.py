@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig
-from steer_trl.options.conflicts import BY_GROUP, UNSCALED, advantage_conflicts
+from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 
@@ -31,11 +31,7 @@ class Opo(Shaper[ShapingConfig]):
     by_group = True
     per_token = False
     on_policy = True
-
-    @classmethod
-    def conflicts(cls, args: ShapingConfig) -> list[str]:
-        """Refuse what would be ignored."""
-        return advantage_conflicts("opo", args, scales=BY_GROUP + UNSCALED)
+    needs = OWN_OR_UNSCALED_ADVANTAGES
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return R - b, 0 where the reward is missing."""

@@ -1,10 +1,10 @@
 """Position-based shaping, arXiv 2508.02260: the later a token, the larger its advantage.
 
-    A_hat_it = A_i + sign(A_i) gamma sigmoid(d rho_it),   rho_it = t / L_i in (0, 1],  t = 1, 2, ...
+    A_hat_it = A_i + sign(A_i) gamma sigmoid(rho_it),   rho_it = t / L_i in (0, 1],  t = 1, 2, ...
 
-t and L_i count the tokens that the policy wrote; sign(0) = 0. gamma = 0.1 and d = 1 could not be verified; with d = 1
-the sigmoid runs from 0.5 to 0.73 only. It assumes that what decides an answer is near its end. Its sibling for whole
-completions is `"ppl"`.
+t and L_i count the tokens that the policy wrote; sign(0) = 0. gamma = 0.1 could not be verified, nor that rho has no
+factor; so the sigmoid runs from 0.5 to 0.73 only. It assumes that what decides an answer is near its end. Its sibling
+for whole completions is `"ppl"`.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,6 @@ class PositionOptions(ShapingConfig):
     """Settings of `"position"`."""
 
     position_gamma: float = option(0.1, "Size of the bonus; 0 is GRPO.", "[0, inf)")
-    position_slope: float = option(1.0, "d: how much more the end of a completion gets.", "[0, inf)")
 
 
 class Position(Shaper[PositionOptions]):
@@ -40,8 +39,7 @@ class Position(Shaper[PositionOptions]):
         return self.args.position_gamma > 0
 
     def rollout_bonus(self, rollout: Rollout) -> Float[Tensor, "N T"]:
-        """Return sign(A) gamma sigmoid(d rho) `[N, T]`."""
+        """Return sign(A) gamma sigmoid(rho) `[N, T]`."""
         count = rollout.responses.cumsum(1, dtype=torch.int32)  # CUDA has no deterministic cumsum of floats
         position = count / rollout.lengths.clamp(min=1).unsqueeze(1)
-        bonus = self.args.position_gamma * torch.sigmoid(self.args.position_slope * position)
-        return rollout.advantages.sign() * bonus
+        return rollout.advantages.sign() * (self.args.position_gamma * torch.sigmoid(position))

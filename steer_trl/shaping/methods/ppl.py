@@ -2,7 +2,7 @@
 
     A_hat_i = A_i (1 - alpha w_i),   w_i = (x_i - mean x) / std x,   x_i = ln PPL_i = -(1 / L_i) sum_t lq_it
 
-over the group, or over the rollout (`ppl_scope`); the paper's choice and its alpha could not be verified. w is bounded
+over the group; whether that is the paper's choice, and its alpha, could not be verified. w is bounded
 by 3 in size, so the sign of an advantage never turns for alpha < 1/3. Its sibling for tokens is `"position"`.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig, choice, option
+from steer_trl.options.base import ShapingConfig, option
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import standardized
@@ -34,9 +34,6 @@ class PplOptions(ShapingConfig):
         "What one standard deviation of ln PPL takes away, never the sign of an advantage; 0 is GRPO.",
         f"[0, {1 / LARGEST_SCORE})",
     )
-    ppl_scope: str = choice(
-        "group", ("group", "rollout"), "Completions that one is compared with: of its 'group', or of the 'rollout'."
-    )
 
 
 class Ppl(Shaper[PplOptions]):
@@ -45,11 +42,8 @@ class Ppl(Shaper[PplOptions]):
     options = PplOptions
     paper = DECOMPOSING
     reads = ("rewards", "logps")
+    by_group = True
     per_token = False
-
-    def __init__(self, args: PplOptions) -> None:
-        super().__init__(args)
-        self.by_group = args.ppl_scope == "group"
 
     @property
     def active(self) -> bool:
@@ -59,6 +53,5 @@ class Ppl(Shaper[PplOptions]):
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return 1 - alpha w."""
         log_ppl = -rollout.mean_of_scored(rollout.logps)
-        compared = rollout.num_generations if self.args.ppl_scope == "group" else len(log_ppl)
-        w = standardized(log_ppl, compared, eps=0.0).clamp(-LARGEST_SCORE, LARGEST_SCORE)
+        w = standardized(log_ppl, rollout.num_generations, eps=0.0).clamp(-LARGEST_SCORE, LARGEST_SCORE)
         return 1 - self.args.ppl_alpha * w

@@ -6,7 +6,7 @@ entropy, or the other way round, which spends it; the weight is linear in the su
 zeta > 0 keeps entropy: surprising tokens of good completions count more, those of bad ones less. zeta < 0 spends it.
 Every token takes part, none is chosen. The authors move zeta between rollouts, doubling and halving it; here
 `hold_entropy` moves it (`shaping/hold.py`), or it stays. Their weight has no upper bound, and one token of
-ln pi = -30 would outweigh thirty: `repo_r_max_weight` is ours. Choose it to hold the entropy at a level.
+ln pi = -30 would outweigh thirty: w_max = 3 is ours. Choose it to hold the entropy at a level.
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.conflicts import idle_conflicts
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
+
+MAX_WEIGHT = 3.0
 
 
 @dataclass
@@ -26,9 +27,11 @@ class RepoROptions(ShapingConfig):
     """Settings of `"repo_r"`."""
 
     repo_r_zeta: float = option(
-        0.05, "Weight per nat of surprisal; 0 is GRPO, below 0 entropy is spent. hold_entropy moves it.", "[-1, 1]"
+        0.05,
+        "Weight per nat of surprisal; 0 is GRPO, below 0 entropy is spent. hold_entropy moves it.",
+        "[-1, 1]",
+        needs={"hold_entropy": None},
     )
-    repo_r_max_weight: float = option(3.0, "Upper bound of a token's weight; the authors have none.", "[1, inf)")
 
 
 class RepoR(Shaper[RepoROptions]):
@@ -48,13 +51,6 @@ class RepoR(Shaper[RepoROptions]):
         super().__init__(args)
         self.strength = args.repo_r_zeta
 
-    @classmethod
-    def conflicts(cls, args: RepoROptions) -> list[str]:
-        """Refuse a zeta of one's own where it is moved."""
-        return idle_conflicts(
-            args, [("repo_r_zeta", args.hold_entropy is not None, "hold_entropy", "the regulator sets it")]
-        )
-
     @property
     def active(self) -> bool:
         """False for zeta = 0."""
@@ -64,4 +60,4 @@ class RepoR(Shaper[RepoROptions]):
         """Return w, 1 where the log-probability is not finite."""
         surprisals = -batch.logps.float()
         surprisals = torch.where(surprisals.isfinite(), surprisals, 0.0)
-        return (1 + self.strength * surprisals * batch.advantages.sign()).clamp(0.0, self.args.repo_r_max_weight)
+        return (1 + self.strength * surprisals * batch.advantages.sign()).clamp(0.0, MAX_WEIGHT)

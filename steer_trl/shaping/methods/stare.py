@@ -19,15 +19,18 @@ from torch import Tensor
 
 from steer_trl.functional import stare_statistic, stare_weights
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.functional.stare import LOW_SETS, NAMES, RANGES, low_set_complaints, stare_operations
-from steer_trl.functional.stare_controller import TargetEntropyController, bound_complaints
+from steer_trl.functional.stare import NAMES, SurprisalLimits, stare_operations
+from steer_trl.functional.stare_controller import TargetEntropyController
 from steer_trl.options.base import ShapingConfig, choice, one_or_several, option
-from steer_trl.options.conflicts import idle_conflicts
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
-from steer_trl.validation import from_state, is_within, listed
+from steer_trl.validation import from_state, in_interval, is_within, listed
 
 logger = logging.getLogger(__name__)
+
+AMPLIFYING = tuple(name for name in NAMES if any("amplify" in one for one in stare_operations(name)))
+ATTENUATING = tuple(name for name in NAMES if any("attenuate" in one for one in stare_operations(name)))
+COMPARED = {"stare_gate": ("batch", "sample", "token")}
 
 RECENT = 32
 """Rollouts over which the share of open gates is logged."""
@@ -47,20 +50,20 @@ class StareOptions(ShapingConfig):
     stare_top_fraction: float = option(
         0.1,
         "P: share of each side's tokens, by surprisal, that counts as surprising; 0 selects nothing.",
-        RANGES["top_fraction"],
+        "[0, 1]",
     )
-    stare_low_set: str = choice(
-        "complement",
-        LOW_SETS,
-        "The expected tokens: 'complement' of the surprising ones, or the 'bottom' share P by surprisal.",
+    stare_amplify: float = option(
+        1.1,
+        "W. The paper: 1.1 for 7B models, 1.05 for 14B and 32B. hold_entropy moves it.",
+        "[1, inf)",
+        needs={"stare_variant": AMPLIFYING, "hold_entropy": None},
     )
-    stare_fixed_probability: float | None = option(
-        None,
-        "Ablation: a token is surprising where its probability is below this; no quantile is taken.",
-        RANGES["fixed_probability"],
+    stare_attenuate: float = option(
+        0.9,
+        "M. The paper: 0.9 for 7B models, 0.95 for 14B and 32B. hold_entropy moves it.",
+        "(0, 1]",
+        needs={"stare_variant": ATTENUATING, "hold_entropy": None},
     )
-    stare_amplify: float = option(1.1, "W. The paper: 1.1 for 7B models, 1.05 for 14B and 32B.", RANGES["amplify"])
-    stare_attenuate: float = option(0.9, "M. The paper: 0.9 for 7B models, 0.95 for 14B and 32B.", RANGES["attenuate"])
     stare_gate: str | None = choice(
         None,
         ("batch", "sample", "token", "none"),
@@ -71,22 +74,32 @@ class StareOptions(ShapingConfig):
     stare_target_entropy: float = option(
         0.3,
         "The gate is open while the entropy is below this, in the unit of stare_target_entropy_unit.",
-        RANGES["target_entropy"],
+        "(0, inf)",
+        needs=COMPARED,
     )
     stare_target_entropy_unit: str = choice(
         "nats",
         ("nats", "initial"),
         "'nats' (per token), or 'initial': a multiple of the first rollout's entropy (0.8: four fifths of it).",
+        needs=COMPARED,
     )
     stare_adaptive: bool = option(
-        False, "Whether W and M move at each rollout, up while the entropy is below the target and back while above."
+        False,
+        "Whether W and M move at each rollout, up while the entropy is below the target and back while above.",
+        needs=COMPARED,
     )
-    stare_step: float = option(0.01, "Step of the adaptive schedule.", RANGES["step"])
+    stare_step: float = option(0.01, "Step of W and M.", "[0, inf)", needs={"stare_adaptive": True})
     stare_amplify_max: float = option(
-        1.5, "Upper bound of W in the adaptive schedule, at least stare_amplify.", RANGES["amplify_max"]
+        1.5,
+        "Upper bound of W, at least stare_amplify.",
+        "[1, inf)",
+        needs={"stare_adaptive": True, "stare_variant": AMPLIFYING},
     )
     stare_attenuate_min: float = option(
-        0.5, "Lower bound of M in the adaptive schedule, at most stare_attenuate.", RANGES["attenuate_min"]
+        0.5,
+        "Lower bound of M, at most stare_attenuate.",
+        "(0, 1]",
+        needs={"stare_adaptive": True, "stare_variant": ATTENUATING},
     )
 
 
@@ -127,51 +140,18 @@ class Stare(Shaper[StareOptions]):
 
     @classmethod
     def complaints(cls, args: StareOptions) -> list[str]:
-        """Refuse a set that nothing delimits, and a schedule that starts beyond its bounds."""
-        factors = args.stare_amplify, args.stare_attenuate, args.stare_amplify_max, args.stare_attenuate_min
-        return [
-            *low_set_complaints(args.stare_low_set, args.stare_fixed_probability, prefix="stare_"),
-            *(bound_complaints(*factors, prefix="stare_") if args.stare_adaptive else []),
-        ]
-
-    @classmethod
-    def conflicts(cls, args: StareOptions) -> list[str]:
-        """Refuse settings that others make idle."""
-        operations = stare_operations(args.stare_variant)
-        touches = {kind: any(kind in name for name in operations) for kind in ("low", "amplify", "attenuate")}
-        moves, variant = args.stare_adaptive, f"stare_variant={args.stare_variant!r}"
-        fixed, still = "stare_adaptive=False", "W and M do not move"
-        no_target = "stare_gate='none'", "it compares nothing with it"
-        held = args.hold_entropy is not None, "hold_entropy", "which sets W and M itself"
-        return idle_conflicts(
-            args,
-            [
-                (
-                    "stare_top_fraction",
-                    args.stare_fixed_probability is not None,
-                    "stare_fixed_probability",
-                    "without quantiles there is no share",
-                ),
-                ("stare_low_set", not touches["low"], variant, "it leaves expected tokens alone"),
-                ("stare_amplify", not touches["amplify"], variant, "it amplifies nothing"),
-                ("stare_attenuate", not touches["attenuate"], variant, "it attenuates nothing"),
-                ("stare_step", not moves, fixed, still),
-                ("stare_amplify_max", not moves, fixed, still),
-                ("stare_attenuate_min", not moves, fixed, still),
-                ("stare_amplify_max", moves and not touches["amplify"], variant, "it amplifies nothing"),
-                ("stare_attenuate_min", moves and not touches["attenuate"], variant, "it attenuates nothing"),
-                ("stare_target_entropy", args.stare_gate == "none" and not moves, *no_target),
-                ("stare_target_entropy_unit", args.stare_gate == "none" and not moves, *no_target),
-                ("stare_amplify", *held),
-                ("stare_attenuate", *held),
-                ("stare_adaptive", *held),
-            ],
-        ) + _two_loops(args)
-
-    @classmethod
-    def answers(cls, question: str, args: StareOptions) -> bool:
-        """With a fixed threshold, nothing is measured."""
-        return super().answers(question, args) and (question != "measure" or args.stare_fixed_probability is None)
+        """Refuse a schedule that starts beyond its bounds, and two loops at once."""
+        complaints = []
+        if args.stare_adaptive:
+            above, below = f"[{args.stare_amplify}, inf)", f"(0, {args.stare_attenuate}]"
+            complaints += in_interval("stare_amplify_max", args.stare_amplify_max, above, "W starts below it")
+            complaints += in_interval("stare_attenuate_min", args.stare_attenuate_min, below, "M starts above it")
+        if args.hold_entropy is not None and args.stare_gate != "none":
+            complaints.append(
+                f"stare_gate={args.stare_gate!r} cannot be combined with hold_entropy={args.hold_entropy!r}: the gate "
+                "would switch off what holds the entropy. Set stare_gate to 'none', or advantage_shaping to 'repo_r'."
+            )
+        return complaints
 
     @property
     def strength(self) -> float:
@@ -188,24 +168,18 @@ class Stare(Shaper[StareOptions]):
         return (self.args.stare_gate != "batch" or self.controller.gate) and self._selects() and self._reweights()
 
     def _selects(self) -> bool:
-        return self.args.stare_top_fraction > 0 or self.args.stare_fixed_probability is not None
+        return self.args.stare_top_fraction > 0
 
     def _reweights(self) -> bool:
         moved = {"amplify": self.controller.amplify > 1, "attenuate": self.controller.attenuate < 1}
         return any(moved[operation.split("_")[0]] for operation in self.operations)
 
-    def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
+    def measure(self, batch: TokenBatch, reduce: Reduce) -> SurprisalLimits:
         """Return the surprisals that delimit the sets."""
-        return stare_statistic(
-            batch.logps,
-            batch.advantages,
-            batch.mask,
-            top_fraction=self.args.stare_top_fraction,
-            low_set=self.args.stare_low_set,
-            reduce=reduce,
-        )
+        tokens, top_fraction = (batch.logps, batch.advantages, batch.mask), self.args.stare_top_fraction
+        return stare_statistic(*tokens, top_fraction=top_fraction, reduce=reduce)
 
-    def weights(self, batch: TokenBatch, measure: Tensor | None) -> Float[Tensor, "B T"]:
+    def weights(self, batch: TokenBatch, measure: SurprisalLimits) -> Float[Tensor, "B T"]:
         """Return omega of shape `[B, T]`; the batch's gate is taken as open."""
         weights = stare_weights(
             batch.logps,
@@ -214,8 +188,6 @@ class Stare(Shaper[StareOptions]):
             variant=self.args.stare_variant,
             amplify=self.controller.amplify,
             attenuate=self.controller.attenuate,
-            low_set=self.args.stare_low_set,
-            fixed_probability=self.args.stare_fixed_probability,
             statistic=measure,
             tolerance=self.tolerance,
         )
@@ -243,7 +215,7 @@ class Stare(Shaper[StareOptions]):
             self.controller.target_entropy = self.args.stare_target_entropy * entropy
 
     def metrics(self) -> dict[str, float]:
-        """Return gate (0 or 1), W, M and the target in nats; NaN where nothing is compared with it, or not yet.
+        """Return the batch's gate (0 or 1), W, M and the target in nats; NaN where there is none, or not yet.
 
         And the share of recent rollouts with the gate open; of a relative target the first rollout's entropy in nats;
         of a schedule whether it is at its bounds (0 or 1).
@@ -251,11 +223,11 @@ class Stare(Shaper[StareOptions]):
         controller, recent = self.controller, self.recent_gates
         is_relative = self.args.stare_target_entropy_unit == "initial"
         waits = is_relative and self.initial_entropy is None
-        is_idle = self.args.stare_gate == "none" and not self.args.stare_adaptive
+        is_idle = self.args.stare_gate == "none"
         schedule = {"stare/saturated": float(self._is_saturated())} if self.args.stare_adaptive else {}
         return schedule | {
-            # A sample's or a token's gate is no single number.
-            "stare/gate": {"batch": float(controller.gate), "none": 1.0}.get(self.args.stare_gate, math.nan),
+            # A sample's or a token's gate is no single number, and without a gate there is none.
+            "stare/gate": float(controller.gate) if self.args.stare_gate == "batch" else math.nan,
             "stare/amplify": controller.amplify,
             "stare/attenuate": controller.attenuate,
             "stare/target_entropy": math.nan if waits or is_idle else controller.target_entropy,
@@ -298,12 +270,3 @@ class Stare(Shaper[StareOptions]):
         self.recent_gates = deque(recent, maxlen=RECENT)
         if initial is not None:
             self._start_from(initial)
-
-
-def _two_loops(args: StareOptions) -> list[str]:
-    if args.hold_entropy is None or args.stare_gate == "none":
-        return []
-    return [
-        f"stare_gate={args.stare_gate!r} cannot be combined with hold_entropy={args.hold_entropy!r}: the gate would "
-        "switch off what holds the entropy. Set stare_gate to 'none', or advantage_shaping to 'repo_r'."
-    ]

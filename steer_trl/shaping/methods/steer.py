@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.functional import entropy_change, steer_statistic, steer_weights
+from steer_trl.functional import released_entropy_change, steer_statistic, steer_weights
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.functional.sensitivity import FORMS
-from steer_trl.functional.steer import MAPPINGS, RANGES, mapping_complaints
+from steer_trl.functional.steer import Range
 from steer_trl.options.base import ShapingConfig, choice, option
-from steer_trl.options.conflicts import idle_conflicts
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
+from steer_trl.validation import in_interval
 
 RELEASED_FLOOR = 0.02
 
@@ -33,44 +32,33 @@ class SteerOptions(ShapingConfig):
         0.8,
         "Weight of the token with the largest entropy change; the paper recommends 0.6 to 0.8, 1 is GRPO. "
         "In later steps of a rollout only shaping_scope='exact_step' reaches it exactly.",
-        RANGES["lambda_min"],
+        "(0, 1]",
     )
     steer_mapping: str = choice(
         "exponential",
-        MAPPINGS,
+        ("exponential", "linear", "binary"),
         "How an entropy change becomes a weight: 'exponential' (Eq. 10), 'linear' or 'binary'.",
     )
     steer_form: str = choice(
         "paper",
-        FORMS,
+        ("paper", "released", "exact"),
         "How the change is estimated: 'paper' (Eq. 9 with the clip indicator of Eq. 6), 'released' (the authors' "
         "code: one factor 1 - pi, no indicator, rollout entropies, floor 0.02), or not at all: 'exact' (all of the "
         "vocabulary considered, for one more pass of the LM head).",
     )
     steer_lambda_max: float = option(
-        1.2, "Largest weight, at least steer_lambda_min. Linear mapping only.", RANGES["lambda_max"]
+        1.2, "Largest weight, at least steer_lambda_min.", "(0, inf)", needs={"steer_mapping": "linear"}
     )
-    steer_quantile: float = option(0.8, "Share of tokens left alone. Binary mapping only.", RANGES["quantile"])
+    steer_quantile: float = option(0.8, "Share of tokens left alone.", "[0, 1]", needs={"steer_mapping": "binary"})
     steer_signed: bool = option(
-        False, "Read the change with its sign, as the paper prints it; the code takes |Omega|. Linear and binary only."
-    )
-    steer_floor: float | None = option(
-        None,
-        "Lower bound on the largest |Omega|, exponential only. None: 0 for the paper's form, 0.02 for the released.",
-        RANGES["floor"],
-    )
-    steer_scale_quantile: float = option(
-        1.0,
-        "Quantile of |Omega|, of those not 0, that gets steer_lambda_min with all above it: below 1 no single token "
-        "rules the weights of the others. 1: the largest, as in the paper. Exponential mapping only.",
-        RANGES["scale_quantile"],
+        False,
+        "Read the change with its sign, as the paper prints it; the code takes |Omega|.",
+        needs={"steer_mapping": ("linear", "binary")},
     )
 
     @property
     def steer_scale_floor(self) -> float:
-        """`steer_floor`, with its default filled in."""
-        if self.steer_floor is not None:
-            return self.steer_floor
+        """The least that the largest |Omega| is taken for in the exponential mapping."""
         return RELEASED_FLOOR if self.steer_form == "released" and self.steer_mapping == "exponential" else 0.0
 
 
@@ -92,31 +80,11 @@ class Steer(Shaper[SteerOptions]):
 
     @classmethod
     def complaints(cls, args: SteerOptions) -> list[str]:
-        """Refuse what the mapping cannot work with."""
-        return mapping_complaints(
-            args.steer_mapping,
-            args.steer_lambda_min,
-            args.steer_lambda_max,
-            args.steer_signed,
-            args.steer_scale_floor,
-            args.steer_scale_quantile,
-            prefix="steer_",
-        )
-
-    @classmethod
-    def conflicts(cls, args: SteerOptions) -> list[str]:
-        """Refuse settings that the mapping makes idle, and the released form where the loss has no token ratios."""
-        mapping = f"steer_mapping={args.steer_mapping!r}"
-        idle = [
-            ("steer_lambda_max", args.steer_mapping != "linear", mapping, "only 'linear' weights above 1"),
-            (
-                "steer_quantile",
-                args.steer_mapping != "binary",
-                mapping,
-                "only 'binary' leaves a share of tokens alone",
-            ),
-        ]
-        complaints = idle_conflicts(args, idle)
+        """Refuse a linear mapping that rises, and the released form where the loss has no token ratios."""
+        complaints = []
+        if args.steer_mapping == "linear":
+            least = f"[{args.steer_lambda_min}, inf)"
+            complaints += in_interval("steer_lambda_max", args.steer_lambda_max, least, "the mapping falls from it")
         if args.steer_form == "released" and args.importance_sampling_level != "token":
             complaints.append(
                 "steer_form='released' cannot be combined with importance_sampling_level='sequence': the authors' "
@@ -130,7 +98,7 @@ class Steer(Shaper[SteerOptions]):
         args = self.args
         return args.steer_lambda_min < 1 or (args.steer_mapping == "linear" and args.steer_lambda_max > 1)
 
-    def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
+    def measure(self, batch: TokenBatch, reduce: Reduce) -> Range:
         """Return the extremes of |Omega|, or its quantile in the binary mapping."""
         return steer_statistic(
             self._omega(batch),
@@ -138,11 +106,10 @@ class Steer(Shaper[SteerOptions]):
             mapping=self.args.steer_mapping,
             quantile=self.args.steer_quantile,
             signed=self.args.steer_signed,
-            scale_quantile=self.args.steer_scale_quantile,
             reduce=reduce,
         )
 
-    def weights(self, batch: TokenBatch, measure: Tensor) -> Float[Tensor, "B T"]:
+    def weights(self, batch: TokenBatch, measure: Range) -> Float[Tensor, "B T"]:
         """Return lambda of shape `[B, T]`."""
         args = self.args
         return steer_weights(
@@ -158,17 +125,6 @@ class Steer(Shaper[SteerOptions]):
         )
 
     def _omega(self, batch: TokenBatch) -> Tensor:
-        args = self.args
-        # The authors' code reads the entropy stored at rollout time; the paper reads the current policy's.
-        entropies = batch.old_entropies if args.steer_form == "released" else batch.entropies
-        return entropy_change(
-            batch.logps,
-            batch.old_logps,
-            entropies,
-            batch.advantages,
-            form=args.steer_form,
-            epsilon_low=batch.epsilon_low,
-            epsilon_high=batch.epsilon_high,
-            log_ratio=batch.log_ratio,
-            sensitivities=batch.sensitivities if args.steer_form == "exact" else None,
-        )
+        if self.args.steer_form == "released":  # which reads the entropy stored at rollout time
+            return released_entropy_change(batch.logps, batch.old_logps, batch.old_entropies, batch.advantages)
+        return batch.entropy_change(self.args.steer_form == "exact")

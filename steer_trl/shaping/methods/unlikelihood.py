@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.conflicts import advantage_conflicts
+from steer_trl.options.needs import OWN_ADVANTAGES
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import standardized
@@ -41,11 +41,7 @@ class Unlikelihood(Shaper[UnlikelihoodOptions]):
     reads = ("rewards", "logps")
     by_group = True
     per_token = False
-
-    @classmethod
-    def conflicts(cls, args: UnlikelihoodOptions) -> list[str]:
-        """Refuse what would be ignored."""
-        return advantage_conflicts("unlikelihood", args)
+    needs = OWN_ADVANTAGES
 
     @property
     def active(self) -> bool:

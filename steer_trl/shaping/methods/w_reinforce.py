@@ -18,12 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.conflicts import (
-    BY_GROUP,
-    UNSCALED,
-    advantage_conflicts,
-    idle_conflicts,
-)
+from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.options.trl import TOKEN_MEAN_LOSSES
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
@@ -51,16 +46,8 @@ class WReinforce(Shaper[WReinforceOptions]):
     by_group = True
     per_token = False
     tells_correct = True
+    needs = OWN_OR_UNSCALED_ADVANTAGES
     keeps: ClassVar[tuple[bool, ...]] = (True, False)
-
-    @classmethod
-    def conflicts(cls, args: WReinforceOptions) -> list[str]:
-        """Refuse what would be ignored."""
-        idle = ("w_reinforce_positive", len(cls.keeps) == 1, "psr or nsr", "it keeps one outcome, of weight 1")
-        return [
-            *advantage_conflicts("w_reinforce, psr or nsr", args, scales=BY_GROUP + UNSCALED),
-            *idle_conflicts(args, [idle]),
-        ]
 
     @property
     def positive(self) -> float:
@@ -80,6 +67,7 @@ class WReinforce(Shaper[WReinforceOptions]):
 class Psr(WReinforce):
     """Positive sample reinforcement."""
 
+    options = ShapingConfig
     keeps = (True,)
     by_group = False  # all / kept is the whole rollout's
     positive = 1.0
@@ -88,5 +76,6 @@ class Psr(WReinforce):
 class Nsr(WReinforce):
     """Negative sample reinforcement."""
 
+    options = ShapingConfig
     keeps = (False,)
     by_group = False

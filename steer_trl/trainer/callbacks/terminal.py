@@ -14,11 +14,25 @@ from typing import Any
 
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainerControl, TrainerState
 
+from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics.keys import names
 from steer_trl.diagnostics.start import start_entropy
 
 Logs = Mapping[str, Any]
 LINES = 10  # that the time left is estimated from
+
+
+def acting(args: SteerGRPOConfig) -> str:
+    """What changes this training, in one line: methods, held entropy, dynamic sampling, and the rollout's size."""
+    parts = [f"advantage_shaping {', '.join(map(str, args.shaping_names)) or 'none'}"]
+    if args.hold_entropy is not None:
+        unit = " of the initial one" if args.hold_entropy_unit == "initial" else " nats"
+        end = "" if args.hold_entropy_final is None else f", falling to {args.hold_entropy_final:g}"
+        parts.append(f"entropy held near {args.hold_entropy:g}{unit}{end}")
+    parts.append(f"dynamic sampling {args.dynamic_sampling}")
+    steps = -(-args.steps_per_generation // args.gradient_accumulation_steps) * args.num_iterations
+    rollout = f"a rollout of {args.groups_per_rollout} prompts x {args.num_generations} completions for {steps} step"
+    return "; ".join([*parts, rollout + "s" * (steps != 1)])
 
 
 class Story:
@@ -91,9 +105,10 @@ class StepLines(PrinterCallback):
         self.story = Story()
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Print where a resumed training continues."""
-        if (text := self.story.begin(state)) and state.is_world_process_zero:
-            print(text, flush=True)  # noqa: T201
+        """Print what acts in this training, and where a resumed one continues."""
+        for text in (acting(args), self.story.begin(state)):
+            if text and state.is_world_process_zero:
+                print(text, flush=True)  # noqa: T201
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
         """Print the line of a log."""
@@ -109,11 +124,11 @@ class StepProgress(ProgressCallback):
         self.story = Story()
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Draw the bar from where training continues."""
+        """Write what acts in this training, and draw the bar from where it continues."""
         super().on_train_begin(args, state, control, **kwargs)
-        text = self.story.begin(state)
-        if self.training_bar is not None and text:
-            self.training_bar.write(text)
+        for text in (acting(args), self.story.begin(state)):
+            if self.training_bar is not None and text:
+                self.training_bar.write(text)
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
         """Write the line of a log, and put entropy and reward beside the bar."""
@@ -177,8 +192,9 @@ def _losses_of_data(logs: Logs) -> Sequence[str]:
 
 
 def _measured(logs: Logs) -> Sequence[str]:
-    """The benchmarks' numbers, and the reward on an evaluation set."""
+    """The benchmarks' numbers, the reward on an evaluation set, and how many answers are missing, if most are."""
     wanted = [key for key in logs if "@" in key or key == "eval_reward" or key.startswith("eval_average")]
+    wanted += [key for key in logs if key.endswith("_unanswered") and key not in wanted and logs[key] > 0.5]
     return [f"{key.removeprefix('eval_')} {logs[key]:.3g}" for key in wanted if isinstance(logs[key], (int, float))]
 
 

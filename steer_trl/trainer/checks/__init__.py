@@ -1,1 +1,1 @@
-"""What is checked before a training, and once at its first step: arguments, prompts, rewards, compiled models."""
+"""What is checked before a training, and once at its first step: arguments, compiled models, TRL's loss."""

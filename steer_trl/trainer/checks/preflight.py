@@ -1,26 +1,22 @@
-"""What can be found wrong with a trainer's arguments before a model is loaded."""
+"""What would go wrong without an error of TRL's, or hours into a training, found when a trainer is made."""
 
-import inspect
 import logging
 import math
 from typing import Any
 
 from datasets import Dataset, IterableDataset
 from torch import nn
+from trl.data_utils import is_conversational
 from trl.trainer.utils import get_callable_name, get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.exceptions import InvalidTypeError
+from steer_trl.exceptions import InvalidTypeError, InvalidValueError
 from steer_trl.rewards import MathReward
 from steer_trl.shaping.hold import first_rollouts
-from steer_trl.trainer.checks.prompts import prompt_complaints
+from steer_trl.trainer.trl import GRPOTrainer
 from steer_trl.validation import refuse
 
 logger = logging.getLogger(__name__)
-
-# What TRL passes to every reward function besides the columns of the data set, and where there are environments.
-ALWAYS = {"prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric"}
-REWARD_ARGUMENTS = ALWAYS | {"environments"}
 
 
 def check_trainer_arguments(arguments: dict[str, Any]) -> None:
@@ -31,28 +27,35 @@ def check_trainer_arguments(arguments: dict[str, Any]) -> None:
             f"args must be a SteerGRPOConfig, which names the method, got a {type(args).__name__}. It takes "
             "every argument of GRPOConfig."
         )
-    if args is not None and args.dynamic_sampling != "none":
-        refuse(sampling_complaints(arguments, args), "SteerGRPOTrainer")
-    if args is not None and args.hold_entropy is not None and args.hold_entropy_unit == "initial":
-        _remark_short(arguments.get("train_dataset"), args)
-    complaints = _reward_complaints(arguments.get("reward_funcs"))
-    if arguments.get("environment_factory") is not None or arguments.get("rollout_func") is not None:
-        refuse(complaints, "SteerGRPOTrainer")
-        return  # these may bring prompts and columns of their own
-    complaints += _dataset_complaints("train_dataset", arguments.get("train_dataset"), arguments.get("reward_funcs"))
-    complaints += _size_complaints(arguments.get("train_dataset"), args)
-    eval_dataset = arguments.get("eval_dataset")
-    named = eval_dataset if isinstance(eval_dataset, dict) else {"": eval_dataset}
-    for name, dataset in named.items():
-        label = f"eval_dataset[{name!r}]" if name else "eval_dataset"
-        complaints += _dataset_complaints(label, dataset, arguments.get("reward_funcs"))
+    dataset, rewards = arguments.get("train_dataset"), _as_list(arguments.get("reward_funcs"))
+    complaints = _gold_complaints(dataset, rewards)
+    if args is not None:
+        if args.hold_entropy is not None and args.hold_entropy_unit == "initial":
+            _remark_short(dataset, args)
+        if args.dynamic_sampling != "none":
+            complaints += _sampling_complaints(arguments, args, rewards)
+        if arguments.get("environment_factory") is None and arguments.get("rollout_func") is None:
+            complaints += _size_complaints(dataset, args)  # these may bring prompts of their own
     refuse(complaints, "SteerGRPOTrainer")
-    refuse(prompt_complaints(arguments, args), "SteerGRPOTrainer")
 
 
-def sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig) -> list[str]:
+def check_chat_template(trainer: GRPOTrainer) -> None:
+    """Refuse conversations for a tokenizer that has no chat template, before they are generated from."""
+    dataset, reader = trainer.train_dataset, trainer.processing_class
+    if not isinstance(dataset, Dataset) or "prompt" not in dataset.column_names or trainer.rollout_func is not None:
+        return
+    readers = (reader, getattr(reader, "tokenizer", reader))
+    if is_conversational(dataset[0]) and not any(getattr(one, "chat_template", None) for one in readers):
+        raise InvalidValueError(
+            f"the tokenizer of {get_config_model_id(trainer.model.config)!r} has no chat template, but the prompts "
+            "are conversations (lists of messages). Train from the instruction-tuned model, save the template that "
+            "the model was trained with to its folder as chat_template.jinja, or make the prompts plain texts."
+        )
+
+
+def _sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig, rewards: list[Any]) -> list[str]:
     """Say what dynamic sampling cannot work with among the bound arguments of a [`~trl.GRPOTrainer`]."""
-    names = [_reward_name(function) for function in _as_list(arguments.get("reward_funcs"))]
+    names = [_reward_name(function) for function in rewards]
     field, wanted, complaints = "dynamic_sampling_reward", args.dynamic_sampling_reward, []
     if wanted is None and len(names) > 1:
         complaints.append(
@@ -76,29 +79,10 @@ def sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig) -> lis
     return complaints
 
 
-def _dataset_complaints(label: str, dataset: Any, reward_funcs: Any) -> list[str]:
-    if isinstance(dataset, Dataset) and len(dataset) == 0:
-        return [f"{label} has no rows. Check the file, the split and any filter."]
-    # A streamed data set may not know its columns before it is streamed; TRL judges it as it comes.
-    if not isinstance(dataset, (Dataset, IterableDataset)) or dataset.column_names is None:
-        return []
-    columns = set(dataset.column_names)
-    needed = {"prompt": "the trainer"} | _columns_of_rewards(reward_funcs)
-    missing = [
-        f"{label}: {who} needs a column {column!r}, and the columns are {sorted(columns)}. Add it, or "
-        "rename the column that holds it."
-        for column, who in needed.items()
-        if column not in columns
-    ]
-    return missing or _gold_complaints(label, dataset, reward_funcs)
-
-
-def _size_complaints(dataset: Any, args: SteerGRPOConfig | None) -> list[str]:
+def _size_complaints(dataset: Any, args: SteerGRPOConfig) -> list[str]:
     """TRL drops a rollout that it cannot fill, and would end without a step and without an error."""
-    if args is None or not isinstance(dataset, Dataset) or not dataset:
-        return []
     prompts = args.groups_per_rollout
-    if len(dataset) >= prompts:
+    if not isinstance(dataset, Dataset) or len(dataset) >= prompts:
         return []
     return [
         f"train_dataset must have >= {prompts} rows, got {len(dataset)}: a rollout takes {prompts} different prompts "
@@ -124,48 +108,18 @@ def _remark_short(dataset: Any, args: SteerGRPOConfig) -> None:
         )
 
 
-def _gold_complaints(label: str, dataset: Dataset | IterableDataset, reward_funcs: Any) -> list[str]:
+def _gold_complaints(dataset: Any, rewards: list[Any]) -> list[str]:
     """Find the gold answers that cannot be scored now, rather than hours into the training."""
-    rewards = [function for function in _as_list(reward_funcs) if isinstance(function, MathReward)]
-    if not rewards or not isinstance(dataset, Dataset):
+    math_reward = next((function for function in rewards if isinstance(function, MathReward)), None)
+    if math_reward is None or not isinstance(dataset, Dataset) or "solution" not in dataset.column_names:
         return []
-    bad = rewards[0].unreadable(gold for gold in dataset["solution"] if gold is not None)  # None: another task's row
+    bad = math_reward.unreadable(gold for gold in dataset["solution"] if gold is not None)  # None: another task's row
     if not bad:
         return []
     return [
-        f"{label}: {len(bad)} of its solutions cannot be scored ({', '.join(sorted(map(repr, bad))[:3])}). "
+        f"train_dataset: {len(bad)} of its solutions cannot be scored ({', '.join(sorted(map(repr, bad))[:3])}). "
         "Remove their rows; load_math_dataset does."
     ]
-
-
-def _reward_complaints(reward_funcs: Any) -> list[str]:
-    """Say which reward functions TRL could not call, and that `"math"` is a name for the command line."""
-    complaints = []
-    for function in _as_list(reward_funcs):
-        if function == "math":
-            complaints.append(
-                "reward_funcs='math' must be a function or a reward model: 'math' is a name for steer-trl train only. "
-                "Use steer_trl.rewards.MathReward()."
-            )
-        parameters = _parameters(function)
-        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-        if parameters and not takes_all and not {parameter.name for parameter in parameters} >= ALWAYS:
-            complaints.append(
-                f"the reward function {_reward_name(function)} must accept **kwargs: TRL hands it "
-                f"{', '.join(sorted(ALWAYS))} and every column of the data set, by name. Add it."
-            )
-    return complaints
-
-
-def _parameters(function: Any) -> list[inspect.Parameter]:
-    """What a reward function takes; nothing of a model, or of a compiled function that cannot say it."""
-    if not callable(function) or isinstance(function, nn.Module):
-        return []
-    try:
-        # Not of what a decorator has wrapped: TRL calls the wrapper.
-        return list(inspect.signature(function, follow_wrapped=False).parameters.values())
-    except (TypeError, ValueError):
-        return []
 
 
 def _reward_name(function: Any) -> str:
@@ -177,15 +131,3 @@ def _reward_name(function: Any) -> str:
 
 def _as_list(reward_funcs: Any) -> list[Any]:
     return reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
-
-
-def _columns_of_rewards(reward_funcs: Any) -> dict[str, str]:
-    """The columns that reward functions ask for by name without a default, and who asks."""
-    needed = {}
-    for function in _as_list(reward_funcs):
-        for parameter in _parameters(function):
-            by_name = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-            if by_name and parameter.default is parameter.empty and parameter.name not in REWARD_ARGUMENTS:
-                name = getattr(function, "__name__", type(function).__name__)
-                needed[parameter.name] = f"the reward function {name}"
-    return needed

@@ -1,24 +1,15 @@
-"""What is logged of an optimizer step: the statistics of its micro-batches, gathered from all ranks once.
-
-The cheap ones are of every step. Every `diagnostics_steps` steps it is looked at closely: methods and diagnostics are
-then given the exact sensitivities, and a micro-batch is scored again after the update (`realised_change.py`).
-"""
+"""What is logged of an optimizer step: the statistics of its micro-batches, gathered from all ranks once."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from steer_trl.diagnostics import (
-    Statistic,
-    change_statistics,
-    sanity_statistics,
-    shaping_statistics,
-    token_statistics,
-    weight_statistics,
-)
+from steer_trl.diagnostics.change import change_statistics
+from steer_trl.diagnostics.quadrants import token_statistics
+from steer_trl.diagnostics.sanity import sanity_statistics
+from steer_trl.diagnostics.statistics import Statistic
+from steer_trl.diagnostics.weights import shaping_statistics, weight_statistics
 from steer_trl.shaping import Loop, Shaped, Shaper, TokenBatch
-from steer_trl.trainer.inputs import Score
 from steer_trl.trainer.log.guard import guard
-from steer_trl.trainer.log.realised_change import SecondLook
 from steer_trl.trainer.log.sums import StepSummary
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log
 
@@ -30,26 +21,14 @@ class StepLog:
         self._trainer, self._shapers, self._loops = trainer, shapers, loops
         self._weighs = any(shaper.answers("weights", shaper.args) for shaper in shapers.values())
         self._summaries = {"train": StepSummary(), "eval": StepSummary()}
-        self._second_look = SecondLook(trainer)
 
     @property
     def is_wanted(self) -> bool:
         """Whether there is anything to log of the batch that the model is at."""
         return bool(self._shapers) or (self._trainer.args.diagnostics and self._trainer.model.training)
 
-    @property
-    def is_close_look(self) -> bool:
-        """Whether the batch is of an optimizer step that is looked at closely, one of every `diagnostics_steps`."""
-        args = self._trainer.args
-        every = args.diagnostics_steps if args.diagnostics and self._trainer.model.training else 0
-        return every > 0 and not self._trainer.is_compiled and self._trainer.state.global_step % every == 0
-
-    def look_again(self, score: Callable[[dict[str, Any]], Score]) -> None:
-        """At the beginning of a step, score the micro-batch kept of the one before. Collective with shards."""
-        self._take("train", self._second_look.take, score)
-
-    def add(self, mode: str, inputs: dict[str, Any], batch: TokenBatch, result: Shaped, is_first: bool) -> None:
-        """Take in a micro-batch; `is_first`: it begins the step."""
+    def add(self, mode: str, batch: TokenBatch, result: Shaped) -> None:
+        """Take in a micro-batch."""
         summary = self._summaries[mode]
         self._take(mode, sanity_statistics, batch, self._trainer.model.config.get_text_config().vocab_size)
         if self._shapers:
@@ -64,8 +43,6 @@ class StepLog:
             self._take(mode, weight_statistics, result.weights, batch.mask)
         self._take(mode, token_statistics, batch)
         self._take(mode, change_statistics, batch, advantages)
-        if is_first and self.is_close_look:
-            self._second_look.keep(inputs, batch, advantages)
 
     def _take(self, mode: str, measure: Callable[..., Mapping[str, Statistic]], *given: Any) -> None:
         """Add what a diagnostic measures; one that fails adds nothing on this rank, and ends no training."""

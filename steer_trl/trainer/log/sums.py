@@ -13,9 +13,9 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from steer_trl.diagnostics import Statistic
 from steer_trl.diagnostics.estimators import MEAN
 from steer_trl.diagnostics.keys import SUMMED
+from steer_trl.diagnostics.statistics import Statistic
 from steer_trl.functional.order_statistics import extremes
 
 

@@ -87,11 +87,6 @@ def exchanged(own: list[Completion], first: int, groups: list[int], size: int) -
     return [[by_place[group * size + i] for i in range(size)] for group in groups]
 
 
-def has_logprobs(completions: list[Completion]) -> bool:
-    """Whether the engine that wrote them gave log-probabilities."""
-    return completions[0]["logprobs"] is not None
-
-
 def written_tokens(completion: Completion) -> int:
     """Tokens that the policy wrote."""
     mask = completion["tool_mask"]

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 from trl.trainer.utils import nanstd
 
-from steer_trl.functional.informative import is_informative
 from steer_trl.trainer.groups import total_reward
 from steer_trl.trainer.inputs import loss_mask
 from steer_trl.trainer.trl import (
@@ -62,8 +61,12 @@ def tell_sampling(trainer: GRPOTrainer, written: Judged | None, trained: Judged)
     `trained` is the rollout itself, `written` all that was written for it, `None` if nothing was.
     """
     replace_last(trainer, _reward_metrics(trainer, written))
-    own = {"dynamic_sampling/hidden": _mean(~trained.chosen)}
-    own |= _of_trained(trainer, trained) | (_of_written(trainer, written, trained) if written is not None else {})
+    seen = ~trained.hidden
+    own = {
+        "dynamic_sampling/hidden": _mean(~trained.chosen),
+        "dynamic_sampling/accuracy_trained": _mean(_is_correct(trainer, trained)[seen]),
+        "dynamic_sampling/reward_trained": _mean(total_reward(trainer, trained.rewards)[seen]),
+    } | (_of_written(trainer, written, trained) if written is not None else {})
     append_to_log(trainer, {key: value for key, value in own.items() if not math.isnan(value)})
     for i, name in enumerate(trainer.reward_func_names):  # the table of completions: hidden ones have rewards, too
         replace_column(trainer, "rewards", trained.rewards[:, i].tolist(), of_function=name)
@@ -96,27 +99,16 @@ def _reward_metrics(trainer: GRPOTrainer, written: Judged | None) -> dict[str, f
 
 def _of_written(trainer: GRPOTrainer, written: Judged, trained: Judged) -> dict[str, float]:
     correct = _is_correct(trainer, written)
-    informative = is_informative(written.correctness, trainer.num_generations)
     of_groups = correct.view(-1, trainer.num_generations).nanmean(1)
-    low_variance = {"dynamic_sampling/low_variance": _mean(informative & ~written.chosen)}
-    return (low_variance if trainer.args.dynamic_sampling_variance_share < 1 else {}) | {
-        "dynamic_sampling/informative": _mean(informative),
-        "dynamic_sampling/all_correct": _mean(~informative & (of_groups > 0.5)),
-        "dynamic_sampling/all_incorrect": _mean(~informative & (of_groups <= 0.5)),
+    tokens, trained_tokens = written.lengths.sum().item(), trained.lengths[~trained.hidden].sum().item()
+    return {
+        "dynamic_sampling/informative": _mean(written.chosen),
+        "dynamic_sampling/all_correct": _mean(~written.chosen & (of_groups > 0.5)),
+        "dynamic_sampling/all_incorrect": _mean(~written.chosen & (of_groups <= 0.5)),
         "dynamic_sampling/accuracy": _mean(correct),
         "dynamic_sampling/accuracy_dropped": _mean(correct[written.hidden]),
         "dynamic_sampling/reward_dropped": _mean(total_reward(trainer, written.rewards)[written.hidden]),
-        "dynamic_sampling/tokens_per_trained_token": _ratio(
-            written.lengths.sum(), trained.lengths[~trained.hidden].sum()
-        ),
-    }
-
-
-def _of_trained(trainer: GRPOTrainer, trained: Judged) -> dict[str, float]:
-    seen = ~trained.hidden
-    return {
-        "dynamic_sampling/accuracy_trained": _mean(_is_correct(trainer, trained)[seen]),
-        "dynamic_sampling/reward_trained": _mean(total_reward(trainer, trained.rewards)[seen]),
+        "dynamic_sampling/tokens_per_trained_token": tokens / trained_tokens if trained_tokens else math.nan,
     }
 
 
@@ -128,7 +120,3 @@ def _is_correct(trainer: GRPOTrainer, judged: Judged) -> Tensor:
 
 def _mean(values: Tensor) -> float:
     return values.float().nanmean().item()
-
-
-def _ratio(part: Tensor, whole: Tensor) -> float:
-    return part.item() / whole.item() if whole.item() else math.nan

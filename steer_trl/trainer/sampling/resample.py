@@ -16,15 +16,12 @@ import torch
 from torch import Tensor
 
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.exceptions import CannotContinueError
-from steer_trl.functional.informative import pass_rate
 from steer_trl.system import write_whole
 from steer_trl.trainer.sampling.completions import (
     Completion,
     Group,
     exchanged,
     given_back,
-    has_logprobs,
     taken,
     written_tokens,
 )
@@ -81,8 +78,6 @@ class Resampling(DynamicSampling):
             "dynamic_sampling/waiting": float(len(self._waiting)),
             "dynamic_sampling/epochs": self._stream.epochs,
         }
-        if self._trainer.args.dynamic_sampling_solved_pass_rate is not None:
-            counts["dynamic_sampling/solved"] = len(self._stream.solved) / self._stream.rows
         append_to_log(self._trainer, counts)
 
     def generated(self, prompts: list[Any], generate: Generate, score: Score) -> tuple[Any, ...]:
@@ -104,30 +99,26 @@ class Resampling(DynamicSampling):
         while len(groups) < wanted and len(attempts) < args.dynamic_sampling_max_attempts:
             own, verdict = self._attempt(write)
             attempts.append(verdict)
-            if groups and has_logprobs(groups[0]) != has_logprobs(own):  # of a checkpoint, under another engine
-                self._drop(groups, "only some have log-probabilities of the engine")
-                groups = []
             informative = verdict.chosen.nonzero().flatten().tolist()
-            missing = max(wanted - len(groups) - len(informative), 0)
-            others = (~verdict.chosen).nonzero().flatten().tolist()[:missing]
-            if len(attempts) < args.dynamic_sampling_max_attempts:  # others are needed at the very end only
-                others = []
+            others: list[int] = []
+            if len(attempts) == args.dynamic_sampling_max_attempts:  # they fill what is missing at the very end
+                missing = max(wanted - len(groups) - len(informative), 0)
+                others = (~verdict.chosen).nonzero().flatten().tolist()[:missing]
             first = self._trainer.accelerator.process_index * len(own)
             written = exchanged(own, first, [*informative, *others], size)
             groups, rejects = groups + written[: len(informative)], written[len(informative) :]
         found = min(len(groups), wanted)
-        self._say_if_short(found, wanted, attempts)
+        if found < wanted and not self._was_short:
+            self._say_that_short(found, wanted, attempts)
+        self._was_short = found < wanted
         if args.dynamic_sampling_surplus == "keep":
             self._waiting = groups[wanted:]
         return groups[:wanted] + rejects, found, attempts
 
     def _attempt(self, write: Callable[[Rows], Any]) -> tuple[list[Completion], Judged]:
         """Write the groups of the next prompts; return this rank's completions and the verdict on all ranks'."""
-        args, size = self._trainer.args, self._trainer.num_generations
-        if self._stream.is_exhausted:
-            self._draw_all_again()
-        numbers = self._stream.draw(args.dynamic_sampling_factor)
-        own = self._share([number for number in numbers for _ in range(size)])
+        numbers = self._stream.draw(self._trainer.args.dynamic_sampling_factor)
+        own = self._share([number for number in numbers for _ in range(self._trainer.num_generations)])
         inputs = self._stream.rows_of(own)
 
         def take(prompts: list[Any], generate: Generate, score: Score) -> tuple[Any, ...]:
@@ -144,23 +135,7 @@ class Resampling(DynamicSampling):
             raise AssertionError("TRL has made a rollout without writing it")
         finally:
             self._answer = None
-        if args.dynamic_sampling_solved_pass_rate is not None:
-            rates = pass_rate(verdict.correctness, size, args.correct_threshold)
-            solved = rates >= args.dynamic_sampling_solved_pass_rate
-            self._stream.pass_over(number for number, is_solved in zip(numbers, solved, strict=True) if is_solved)
         return completions, verdict
-
-    def _draw_all_again(self) -> None:
-        text = (
-            f"{len(self._stream.solved)} of the {self._stream.rows} prompts are solved "
-            f"(dynamic_sampling_solved_pass_rate={self._trainer.args.dynamic_sampling_solved_pass_rate:g}), and the "
-            "others fill no rollout. Give more prompts or harder ones, or raise it."
-        )
-        if self._trainer.args.dynamic_sampling_exhausted == "error":
-            raise CannotContinueError(f"{text} With dynamic_sampling_exhausted='train' all are drawn again.")
-        if self._trainer.accelerator.is_main_process:
-            logger.warning("%s All are drawn again.", text)
-        self._stream.solved.clear()
 
     def _share(self, of_all_ranks: Sequence[T] | Tensor) -> Any:
         """This rank's part."""
@@ -176,27 +151,18 @@ class Resampling(DynamicSampling):
         groups = torch.arange(len(completions) // self._trainer.num_generations, device=device)
         return Judged(rewards, rewards[:, correctness_column(self._trainer)], lengths, groups < found)
 
-    def _say_if_short(self, found: int, wanted: int, attempts: list[Judged]) -> None:
-        is_short, was_short = found < wanted, self._was_short
-        self._was_short = is_short
-        if not is_short:
-            return
-        share = self._trainer.args.dynamic_sampling_variance_share
-        little = f", or they had little of the variance (dynamic_sampling_variance_share={share:g})" * (share < 1)
-        text = (
-            f"dynamic_sampling='resample' found {found} of the {wanted} groups of a rollout in {len(attempts)} "
-            f"attempts ({sum(len(verdict.chosen) for verdict in attempts)} prompts); all completions of the "
-            f"other prompts were correct, or none was{little}. Give prompts of fitting difficulty, write more "
-            "completions for each (num_generations), or raise dynamic_sampling_max_attempts or "
-            "dynamic_sampling_factor."
-        )
-        if self._trainer.args.dynamic_sampling_exhausted == "error":
-            raise CannotContinueError(
-                f"{text} With dynamic_sampling_exhausted='train' the run continues with what was found."
-            )
-        if not was_short and self._trainer.accelerator.is_main_process:
+    def _say_that_short(self, found: int, wanted: int, attempts: list[Judged]) -> None:
+        if self._trainer.accelerator.is_main_process:
             logger.warning(
-                "%s The run continues with those it found; this is not repeated until a rollout is full.", text
+                "dynamic_sampling='resample' found %d of the %d groups of a rollout in %d attempts (%d prompts); all "
+                "completions of the other prompts were correct, or none was. Give prompts of fitting difficulty, "
+                "write more completions for each (num_generations), or raise dynamic_sampling_max_attempts or "
+                "dynamic_sampling_factor. The run continues with those it found; this is not repeated until a rollout "
+                "is full.",
+                found,
+                wanted,
+                len(attempts),
+                sum(len(verdict.chosen) for verdict in attempts),
             )
 
     # A training, and its checkpoints.
@@ -207,10 +173,6 @@ class Resampling(DynamicSampling):
         trainer, reward = self._trainer, self._trainer.args.dynamic_sampling_reward
         names = {"reward_funcs": trainer.reward_func_names, "dynamic_sampling_reward": reward}
         return names | {"num_generations": trainer.num_generations, "use_vllm": trainer.use_vllm}
-
-    @staticmethod
-    def _drop(groups: list[Group], why: str) -> None:
-        logger.warning("The %d groups that waited for this rollout are dropped: %s.", len(groups), why)
 
     def read(self, sampler: Any) -> None:
         self._stream, self._waiting = PromptStream(sampler), []
@@ -225,14 +187,10 @@ class Resampling(DynamicSampling):
         if path.exists():
             state = torch.load(path, weights_only=True)
             self._stream.load_state_dict(state["prompts"])
-            self._waiting = state["waiting"]
-            if self._waiting and state["made_with"] != self._made_with:
-                self._drop(self._waiting, f"made with {state['made_with']}, now {self._made_with}")
-                self._waiting = []
-            if self._stream.solved and self._trainer.args.dynamic_sampling_solved_pass_rate is None:
-                text = "%d prompts that were solved are drawn again: dynamic_sampling_solved_pass_rate is not set now."
-                logger.warning(text, len(self._stream.solved))
-                self._stream.solved.clear()
+            self._waiting = state["waiting"] if state["made_with"] == self._made_with else []
+            if lost := len(state["waiting"]) - len(self._waiting):
+                text = "The %d groups that waited for this rollout are dropped: made with %s, now %s."
+                logger.warning(text, lost, state["made_with"], self._made_with)
             return
         rollouts = -(-micro_batches_done(self._trainer) // steps_per_rollout(self._trainer))
         self._stream.draw(rollouts)

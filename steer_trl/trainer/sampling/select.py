@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from steer_trl.functional.informative import has_variance
+from steer_trl.functional.informative import is_informative
 from steer_trl.trainer.sampling.completions import hide
 from steer_trl.trainer.sampling.log import Judged, leave_out_empty, tell_sampling
 from steer_trl.trainer.trl import GRPOTrainer
@@ -101,8 +101,7 @@ def judged(trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], written: tupl
     lengths = [sum(mask) for mask in tool_masks] if tool_masks is not None else [len(ids) for ids in completion_ids]
     lengths_of_all = trainer.accelerator.gather(torch.tensor(lengths, device=rewards.device))
     correctness = rewards[:, correctness_column(trainer)]
-    share = trainer.args.dynamic_sampling_variance_share
-    return Judged(rewards, correctness, lengths_of_all, has_variance(correctness, trainer.num_generations, share))
+    return Judged(rewards, correctness, lengths_of_all, is_informative(correctness, trainer.num_generations))
 
 
 def correctness_column(trainer: GRPOTrainer) -> int:

@@ -7,13 +7,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support.methods import oracles
-from support.methods.batches import SEEDS, clipped_loss, config, kept, method, random_batch, shaped, trained, weights
+from support.methods.batches import SEEDS, clipped_loss, kept, method, random_batch, shaped, trained, weights
 
 from steer_trl.functional import entropy_sensitivity
 from steer_trl.shaping import TokenBatch
 
 STRENGTHS = st.sampled_from([-1.0, -0.3, 0.5, 1.0])
-QUANTILES = st.sampled_from([0.0, 0.5, 0.9, 1.0])
 
 
 def check(ours, expected):
@@ -21,18 +20,20 @@ def check(ours, expected):
         assert ours[place].item() == pytest.approx(weight, abs=2e-5)
 
 
-@given(SEEDS, STRENGTHS, QUANTILES)
-def test_entropy_change_is_its_formula(seed, strength, quantile):
+@given(SEEDS, STRENGTHS)
+def test_entropy_change_is_its_formula(seed, strength):
     batch = random_batch(seed)
-    ours = weights(kept("entropy_change", entropy_change_strength=strength, entropy_change_quantile=quantile), batch)
-    check(ours, oracles.entropy_change(batch, strength, quantile))
+    check(
+        weights(kept("entropy_change", entropy_change_strength=strength), batch),
+        oracles.entropy_change(batch, strength),
+    )
 
 
-@given(SEEDS, st.sampled_from([0.3, 0.8]), st.sampled_from([0.1, 0.9, 1.0]))
-def test_steer_with_the_exact_change_and_a_quantile(seed, lambda_min, quantile):
+@given(SEEDS, st.sampled_from([0.3, 0.8]))
+def test_steer_with_the_exact_change(seed, lambda_min):
     batch = random_batch(seed)
-    options = {"steer_form": "exact", "steer_lambda_min": lambda_min, "steer_scale_quantile": quantile}
-    check(weights(kept("steer", **options), batch), oracles.steer_exact(batch, lambda_min, quantile))
+    ours = weights(kept("steer", steer_form="exact", steer_lambda_min=lambda_min), batch)
+    check(ours, oracles.steer_exact(batch, lambda_min))
 
 
 @given(SEEDS, STRENGTHS)
@@ -59,7 +60,7 @@ def test_the_opposite_strength_is_the_opposite_weight(seed):
 def test_the_unit_of_the_advantages_does_not_matter(seed, factor):
     batch = random_batch(seed)
     scaled = replace(batch, advantages=factor * batch.advantages)
-    for shaper in (kept("entropy_change"), kept("steer", steer_form="exact", steer_scale_quantile=0.9)):
+    for shaper in (kept("entropy_change"), kept("steer", steer_form="exact")):
         assert torch.equal(weights(shaper, scaled), weights(shaper, batch))
 
 
@@ -74,11 +75,8 @@ def test_one_token_does_not_rule_the_others():
         advantages=ones[:, :1],
         sensitivities=(ones.cumsum(1) / 25).index_put((torch.tensor(0), torch.tensor(24)), torch.tensor(1000.0)),
     )
-    largest, quantile = (
-        weights(method("steer", steer_form="exact", steer_scale_quantile=q), batch) for q in (1.0, 0.9)
-    )
-    assert largest[0, 24] == quantile[0, 24] == torch.tensor(0.8)
-    assert largest[1:].min() > 0.999 and quantile[1:].min() == torch.tensor(0.8)
+    largest = weights(method("steer", steer_form="exact"), batch)
+    assert largest[0, 24] == torch.tensor(0.8) and largest[1:].min() > 0.999
     ours = weights(method("entropy_change", entropy_change_strength=1.0), batch)
     assert ours[0, 24] == 0 and ours[1:, -1].min() < 0.25 and (ours[1:, 0] > 0.9).all()
 
@@ -86,7 +84,7 @@ def test_one_token_does_not_rule_the_others():
 def test_a_batch_where_nothing_changes_the_entropy():
     batch = random_batch(3)
     batch = replace(batch, advantages=torch.zeros_like(batch.advantages))
-    for shaper in (kept("entropy_change"), kept("steer", steer_form="exact", steer_scale_quantile=0.9)):
+    for shaper in (kept("entropy_change"), kept("steer", steer_form="exact")):
         assert (weights(shaper, batch) == 1).all()
 
 
@@ -107,14 +105,6 @@ def test_the_strength_can_move():
     assert torch.equal(weights(shaper, batch), expected)
     shaper.strength = 0.0
     assert not shaper.active and shaped({"entropy_change": shaper}, batch).advantages is None
-
-
-@pytest.mark.parametrize("mapping", ["linear", "binary"])
-def test_a_scale_that_a_mapping_would_ignore_is_refused(mapping):
-    with pytest.raises(
-        ValueError, match=rf"steer_scale_quantile=0\.9 cannot be combined with steer_mapping='{mapping}'"
-    ):
-        config("steer", steer_mapping=mapping, steer_scale_quantile=0.9)
 
 
 @given(SEEDS, STRENGTHS)

@@ -15,8 +15,6 @@ from support.methods.batches import (
     of_rewards,
     random_rollout,
 )
-from support.methods.cases import ppl
-from support.methods.oracles import expected_advantages
 
 from steer_trl.shaping import shape_rollout
 
@@ -66,18 +64,9 @@ def test_gtpo_conserves_the_reward_of_each_position(seed):
     rollout = random_rollout(seed)
     for side, sign in ((rollout.rewards > 0, 1), (rollout.rewards == 0, -1)):
         members = (rollout.mask.bool() & side.unsqueeze(1)).view(-1, rollout.num_generations, rollout.mask.size(1))
-        rewards = kept("gtpo", gtpo_reward_weight=0.9).shaped_rewards(rollout).view_as(members)
+        rewards = kept("gtpo").shaped_rewards(rollout).view_as(members)
         total = torch.where(members, rewards, 0.0).sum(1)
-        torch.testing.assert_close(total, sign * members.sum(1).float(), atol=1e-5, rtol=1e-5)
-
-
-@given(SEEDS, st.sampled_from([0.0, 0.3]))
-def test_gtpo_is_centered_jointly_or_on_each_side(seed, missing):
-    rollout = random_rollout(seed, missing=missing)
-    separate = advantages("gtpo", rollout, gtpo_normalize="separate")
-    sides = [separate * side.unsqueeze(1) for side in (rollout.rewards > 0, rollout.rewards == 0)]
-    for ours in (advantages("gtpo", rollout), *sides):
-        assert ours.reshape(-1, rollout.num_generations * ours.size(1)).sum(1).abs().max() < 1e-3
+        torch.testing.assert_close(total, sign * 1.1 * members.sum(1), atol=1e-5, rtol=1e-5)
 
 
 def test_gtpo_takes_a_token_without_an_entropy_out_of_the_others_shares():
@@ -112,33 +101,22 @@ def test_unlikelihood_breaks_ties_the_same_way_each_time():
     assert one == other and len(set(one)) == 8
 
 
-def test_edge_grpo_clamps():
+def test_edge_grpo_leaves_a_completion_without_entropy_alone():
     rollout = of_rewards([1.0] * 4, entropies=torch.tensor([[0.0], [0.1], [1.0], [2.9]]).expand(4, 3))
-    # The first has no entropy to speak of.
-    for clamp, expected in ((None, [1, 10, 1, 1 / 2.9]), ([0.5, 2], [1, 2, 1, 0.5])):
-        ours = method("edge_grpo", edge_grpo_clamp=clamp).scales(rollout)
-        assert ours.flatten().tolist() == pytest.approx(expected)
+    assert method("edge_grpo").scales(rollout).tolist() == pytest.approx([1, 10, 1, 1 / 2.9])
 
 
-@given(SEEDS)
-def test_ppl_of_the_rollout_compares_all_completions(seed):
-    rollout = random_rollout(seed)
-    expected = expected_advantages(ppl, rollout, len(rollout.mask))
-    torch.testing.assert_close(advantages("ppl", rollout, ppl_scope="rollout"), expected, atol=5e-4, rtol=5e-4)
-
-
-@pytest.mark.parametrize("scope", ["group", "rollout"])
-def test_ppl_bounds_its_scores(scope):
+def test_ppl_bounds_its_scores():
     logps = torch.tensor([-9.0] + [0.0] * 39).unsqueeze(1).expand(40, 3)
-    ours = method("ppl", ppl_scope=scope, ppl_alpha=0.3).scales(of_rewards([1.0] * 40, logps=logps))
+    ours = method("ppl", ppl_alpha=0.3).scales(of_rewards([1.0] * 40, logps=logps))
     assert ours[0].item() == pytest.approx(1 - 0.3 * 3) and (ours > 0).all()
 
 
 def test_position_grows_along_the_trained_tokens():
     given_ones, by_a_tool = torch.tensor([[2.0], [-2.0], [0.0]]), torch.tensor([[1, 0, 0, 1]] * 3)
     rollout = of_rewards([0.0] * 3, mask=by_a_tool, advantages=given_ones)
-    bonuses = [0.1 / (1 + math.exp(-3 * rho)) for rho in (0.5, 1.0)]
-    ours = shape_rollout([method("position", position_slope=3.0)], rollout)[:, [0, 3]].tolist()
+    bonuses = [0.1 / (1 + math.exp(-rho)) for rho in (0.5, 1.0)]
+    ours = shape_rollout([method("position")], rollout)[:, [0, 3]].tolist()
     assert ours == [pytest.approx([sign * (2 + b) for b in bonuses]) for sign in (1, -1)] + [[0.0, 0.0]]
     steps = method("position").rollout_bonus(replace(rollout, mask=torch.ones(3, 7))).diff(dim=1)
     assert (steps[0] > 0).all() and (steps[1] < 0).all()

@@ -45,11 +45,10 @@ def entropy_change(batch, strength=0.5, quantile=0.9):
     return {place: 1 + strength * math.tanh(x / scale) for place, x in changes.items()}
 
 
-def steer_exact(batch, lambda_min=0.8, quantile=1.0):
+def steer_exact(batch, lambda_min=0.8):
     changes = exact_change(batch)
-    sizes = sorted(abs(x) for x in changes.values() if x)
-    scale = sizes[math.floor(quantile * (len(sizes) - 1))] if sizes else 1.0
-    return {place: lambda_min ** min(abs(x) / scale, 1.0) for place, x in changes.items()}
+    scale = max(map(abs, changes.values()), default=0.0) or 1.0
+    return {place: lambda_min ** (abs(x) / scale) for place, x in changes.items()}
 
 
 def expected_advantages(oracle, rollout, size):

@@ -1,0 +1,93 @@
+"""What a setting or a method needs of other settings, declared beside it.
+
+A setting of ours names those without which it is ignored, `option(..., needs={"stare_adaptive": True})`; a method
+names those of TRL's that it cannot work without, `needs = TOKEN_RATIOS`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from steer_trl.options.trl import LOSSES
+from steer_trl.validation import is_within
+
+UNCLIPPED = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None}
+"""What switches TRL's clipping off: ratios between 0 and a billion."""
+
+
+class Need(NamedTuple):
+    """One of the `values` of a setting, or another one if they are `refused`, and why."""
+
+    values: tuple[Any, ...]
+    why: str
+    refused: bool = False
+
+    def is_met(self, value: Any) -> bool:
+        """Whether a method can work with this value of the setting."""
+        return (value in self.values) is not self.refused
+
+
+OWN_ADVANTAGES = {
+    "scale_rewards": Need(("group", True), "it makes the advantages itself, so it would be ignored"),
+    "multi_objective_aggregation": Need(("sum_then_normalize",), "it reads the weighted sum of the rewards"),
+}
+OWN_OR_UNSCALED_ADVANTAGES = OWN_ADVANTAGES | {
+    "scale_rewards": OWN_ADVANTAGES["scale_rewards"]._replace(values=("group", True, "none", False))
+}
+TOKEN_RATIOS = {"importance_sampling_level": Need(("token",), "the tokens of a completion would share one gradient")}
+SIGNS = {
+    "off_policy_mask_threshold": Need((None,), "it turns the sign of single tokens, and this drops completions by it"),
+    "loss_type": Need(("sapo", "vespo"), "it turns the sign of single tokens, and this loss goes by it", refused=True),
+}
+OWN_LOSS = TOKEN_RATIOS | {
+    "loss_type": Need(
+        tuple(name for name, loss in LOSSES.items() if not loss.clips),
+        "it brings a loss of its own, in the place of clipping",
+        refused=True,
+    )
+}
+OWN_BONUS = {
+    "entropy_coef": Need((0.0,), "it sets the coefficient itself"),
+    "use_adaptive_entropy": Need((False,), "it sets the coefficient itself"),
+}
+VISIBLE_GROUPS = {
+    "loss_type": Need(
+        tuple(name for name, loss in LOSSES.items() if loss.averages_over != "rollout tokens"),
+        "its denominator counts completions or micro-batches, which hidden groups cannot leave",
+        refused=True,
+    ),
+    **{
+        name: Need(need.values, "TRL's bonus is a mean over micro-batches, hidden ones too")
+        for name, need in OWN_BONUS.items()
+    },
+}
+"""Those of `dynamic_sampling="mask"`."""
+
+
+def is_met(wanted: Any, value: Any) -> bool:
+    """Whether `value`, or one of a list, is `wanted`: that value, one of a tuple, or in an interval of numbers."""
+    if isinstance(wanted, str) and wanted[0] in "[(":
+        return is_within(value, wanted)
+    allowed = wanted if isinstance(wanted, tuple) else (wanted,)
+    return any(one in allowed for one in (value if isinstance(value, (list, tuple)) else (value,)))
+
+
+def in_words(needs: Mapping[str, Any]) -> str:
+    """Say what [`is_met`] looks for, of all `needs` of a setting: `"stare_gate='batch' or 'sample'"`."""
+    return " and ".join(f"{name}{_in_words(wanted)}" for name, wanted in needs.items())
+
+
+def _in_words(wanted: Any) -> str:
+    if isinstance(wanted, str) and wanted[0] in "[(":
+        return f" in {wanted}"
+    return (
+        " unset" if wanted is None else f"={' or '.join(map(repr, wanted if isinstance(wanted, tuple) else [wanted]))}"
+    )
+
+
+def unmet(who: str, needs: Mapping[str, Need], settings: Any) -> list[str]:
+    """Complain about each of `settings` that `who` cannot work with."""
+    return [
+        f"{name}={value!r} cannot be combined with {who}: {need.why}. Leave it unset."
+        for name, need in needs.items()
+        if not need.is_met(value := getattr(settings, name))
+    ]

@@ -1,0 +1,80 @@
+"""What does not go together: settings that nothing in use reads, methods with TRL's settings, methods with methods."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from steer_trl.options.base import ShapingConfig, idle_complaints
+from steer_trl.options.needs import OWN_BONUS, OWN_LOSS, Need, unmet
+from steer_trl.redact import changed, defaults
+from steer_trl.shaping.base import OF_BATCHES, QUESTIONS, Shaper
+from steer_trl.shaping.methods import SETTINGS, SHAPERS
+
+Methods = Mapping[str, type[Shaper]]
+
+
+def unread(settings: Iterable[str], names: Collection[str]) -> list[str]:
+    """Return those of `settings` that none of the methods `names` reads; of a custom method nobody knows."""
+    if not set(names) <= set(SHAPERS):
+        return []
+    return [setting for setting in settings if setting in SETTINGS and not set(SETTINGS[setting]) & set(names)]
+
+
+def setting_complaints(methods: Methods, args: ShapingConfig, read_elsewhere: Collection[str] = ()) -> list[str]:
+    """Refuse each setting that is not at its default, and that nothing in use reads."""
+    unused, complaints = unread(changed(args), methods), []
+    for setting in (name for name in unused if name not in read_elsewhere):
+        readers = SETTINGS[setting]
+        wanted = [*methods, readers[0]]
+        complaints.append(
+            f"{setting}={getattr(args, setting)!r} is a setting of {' and '.join(map(repr, readers))}, which "
+            f"advantage_shaping={args.advantage_shaping!r} does not use, so it would be ignored. Set "
+            f"advantage_shaping to {wanted if len(wanted) > 1 else wanted[0]!r}, or leave it unset."
+        )
+    in_use = {setting for method in methods.values() for setting in method.settings()}
+    return complaints + idle_complaints(args, unread=SETTINGS.keys() - in_use)
+
+
+def need_complaints(name: str, method: type[Shaper], args: ShapingConfig) -> list[str]:
+    """Refuse the settings of TRL's that a method cannot work with; TRL's defaults give way to a loss of its own."""
+    usual, needs = defaults(args), dict(method.needs)
+    needs |= OWN_LOSS if method.surrogate else {}
+    needs |= {
+        setting: Need((needed, usual[setting]), f"it brings a loss of its own, and needs {setting}={needed!r}")
+        for setting, needed in method.surrogate.items()
+    }
+    return unmet(repr(name), needs | (OWN_BONUS if method.answers("entropy_coef", args) else {}), args)
+
+
+def combination_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
+    """Say which of the named methods cannot be combined, and why."""
+    complaints = [
+        f"advantage_shaping={name!r} must answer one of {', '.join(map(repr, QUESTIONS))}, and with "
+        "these settings it answers none. Write one of these methods."
+        for name, method in methods.items()
+        if not any(method.answers(question, args) for question in QUESTIONS)
+    ]
+    if len(set(methods.values())) < len(args.shaping_names):
+        complaints.append(
+            f"advantage_shaping={args.advantage_shaping!r} applies a method twice, which is not the paper's. Name it "
+            "once."
+        )
+    for questions, why in [
+        (("advantages",), "each replaces the advantages"),
+        (("rollout_bonus", "bonus"), "sums depend on who comes first"),
+        (("entropy_coef",), "each sets the one coefficient of TRL's entropy bonus"),
+    ]:
+        names = [n for n, m in methods.items() if any(m.answers(question, args) for question in questions)]
+        if len(names) > 1:
+            complaints.append(_refusal(names, why))
+    random = [name for name, method in methods.items() if method.random]
+    if len(random) > 1:
+        complaints.append(_refusal(random, "they would draw the same tokens"))
+    for name, method in methods.items():
+        others = [n for n, m in methods.items() if n != name and any(m.answers(q, args) for q in OF_BATCHES)]
+        if method.surrogate and others:
+            why = f"{name} has a loss of its own, whose clipping the others do not follow"
+            complaints.append(_refusal([name, *others], why))
+    return complaints
+
+
+def _refusal(names: list[str], why: str) -> str:
+    return f"advantage_shaping={names!r} cannot be combined: {why}. Keep one of them."
