@@ -96,7 +96,7 @@ def read_run(folder: Path, name: str) -> Run:
     for entry in [*earlier, *entries]:
         _take(run, entry)
     most = run.description.get("max_steps", state.get("max_steps"))
-    run.max_steps = int(most) or None if is_number(most) else None
+    run.max_steps = int(most) if is_number(most) and most > 0 else None
     run.is_finished = run.last_step in run.curves.get("train_runtime", {})
     run.alarms = list(_entries(logs / runlog.ALARMS, run))
     run.looks = runlog.token_files(logs)
