@@ -21,8 +21,9 @@ from steer_trl.options.trl import trl_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, find_shaper
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
-from steer_trl.shaping.hold import ENOUGH_GROUPS, hold_conflicts
+from steer_trl.shaping.hold import hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
+from steer_trl.shaping.start_entropy import ENOUGH_GROUPS
 from steer_trl.validation import listed, refuse
 
 logger = logging.getLogger(__name__)
@@ -69,18 +70,6 @@ class LogOptions:
         "takes about 130 bytes per token.",
         "[0, inf)",
         needs={"run_log": True},
-    )
-    log_tokens_groups: int = option(
-        2,
-        "Groups (all completions of a prompt) that are written each time.",
-        "[1, inf)",
-        needs={"log_tokens": "[1, inf)"},
-    )
-    log_tokens_length: int = option(
-        1024,
-        "Tokens of a completion that are written, from its beginning.",
-        "[1, inf)",
-        needs={"log_tokens": "[1, inf)"},
     )
 
 

@@ -118,12 +118,12 @@ MISTAKES = [
     ({"advantage_shaping": "gtpo", "loss_type": "sapo"}, "turns the sign of single tokens"),
     (
         {"advantage_shaping": "stare", "stare_gate": "none", "stare_target_entropy": 0.4},
-        "acts only with stare_gate='batch' or",
+        "acts only with stare_gate='batch'/'sample'/'token'",
     ),
     *(
         ({"advantage_shaping": "stare"} | settings, message)
         for settings, message in [
-            ({"stare_gate": "none", "stare_adaptive": True}, "acts only with stare_gate='batch' or"),
+            ({"stare_gate": "none", "stare_adaptive": True}, "acts only with stare_gate='batch'/'sample'/'token'"),
             (
                 {"stare_attenuate": 0.8},
                 "stare_attenuate=0.8 cannot be combined with stare_variant='O1': it acts only with .*'C2'",
@@ -208,7 +208,6 @@ MISTAKES = [
     ({"per_device_train_batch_size": 0}, r"per_device_train_batch_size must be in \[1, inf\), got 0"),
     ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps must be in"),
     ({"max_completion_length": 0}, "max_completion_length must be in"),
-    ({"log_tokens_groups": 3}, "log_tokens_groups=3 cannot be combined with log_tokens=0"),
     ({"report_to": "foo"}, "report_to='foo' cannot be used: there is no such tracker"),
     ({"model_init_kwargs": "x"}, "model_init_kwargs must be a mapping, .*, got 'x'"),
     ({"max_steps": 0}, "max_steps must be >= 1, or -1"),

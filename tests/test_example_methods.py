@@ -27,7 +27,7 @@ from steer_trl import shaping
 from steer_trl.cli.train import parse
 from steer_trl.options.removed import EXAMPLES
 from steer_trl.randomness import uniform
-from steer_trl.shaping import TokenBatch, make_loops, make_shapers
+from steer_trl.shaping import HoldEntropy, StartEntropy, TokenBatch, make_shapers
 
 UNCLIPPED = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None}
 
@@ -184,7 +184,7 @@ def test_clip_bounds_switches_trls_clipping_off():
 def test_hold_entropy_moves_the_strength(name, most):
     settings = {"hold_entropy": 0.4, "hold_entropy_unit": "nats", "num_iterations": 2}
     args = config(f"{name}.{EXAMPLES[name]}", **settings)
-    (shaper,), (hold,) = (shapers := make_shapers(args)).values(), make_loops(args, shapers)
+    shaper, hold = (shapers := make_shapers(args))[args.advantage_shaping], HoldEntropy(args, shapers, StartEntropy(4))
     assert shaper.strength == 0
     for _ in range(60):
         hold.on_rollout(0.1, 0.0)

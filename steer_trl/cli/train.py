@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from accelerate import PartialState
+from tqdm.contrib.logging import logging_redirect_tqdm
 from transformers import AutoTokenizer
 from trl import GRPOConfig, ModelConfig, get_peft_config, get_quantization_config
 
@@ -188,9 +189,9 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     if math_args.overwrite_output_dir and training_args.should_save:
         remove_run(Path(training_args.output_dir))
     trainer.accelerator.wait_for_everyone()
-    with training():
+    with training(), logging_redirect_tqdm():  # an alarm stands on a line of its own, above the progress bar
         trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
-    if trainer.was_finished and model_is_saved(Path(training_args.output_dir)):
+    if trainer.shaping.was_finished and model_is_saved(Path(training_args.output_dir)):
         trainer.accelerator.print(f"Nothing was trained or written; the model is in {training_args.output_dir}")
         return
     trainer.save_model()
@@ -224,5 +225,5 @@ def _make_trainer(
         peft_config=get_peft_config(model_args),
     )
     wording = {} if math_args.wording is None else {"instruction": math_args.wording}
-    trainer.cards.recipe = public(changed(math_args) | wording | changed(model_args), PUBLIC_TEXTS)
+    trainer.shaping.cards.recipe = public(changed(math_args) | wording | changed(model_args), PUBLIC_TEXTS)
     return trainer

@@ -11,7 +11,7 @@ from steer_trl.validation import is_number
 def start_entropy(entries: Iterable[Mapping[str, Any]], before: float | None = None) -> float | None:
     """Return the entropy that a run began with, nats per token, or `None` where nothing is logged yet.
 
-    It is what the run logs as such last (`trainer/log/start_entropy.py`). A log that has no such key, of another
+    It is what the run logs as such last (`shaping/start_entropy.py`). A log that has no such key, of another
     trainer or of a run that scores no rollout, begins with its first entropy.
 
     Args:

@@ -26,6 +26,8 @@ REMOVED = {
     "steer_scale_quantile": "The scale is the largest |Omega|, as in the paper; entropy_change has a quantile of it.",
     "diagnostics_steps": "The exact change of single tokens is in log_tokens; what an update did to them is measured "
     "outside of a training, by experiments/claims: leave it out.",
+    "log_tokens_groups": "Two whole groups are written each time: leave it out.",
+    "log_tokens_length": "The first 1024 tokens of a completion are written: leave it out.",
     "hold_entropy_deadband": "The loop's constants suit every level and method that was measured: leave it out.",
     "hold_entropy_integral_gain": "The loop's constants suit every level and method that was measured: leave it out.",
     "hold_entropy_proportional_gain": "The loop's constants suit every level and method that was measured: leave it "

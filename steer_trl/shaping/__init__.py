@@ -18,23 +18,25 @@ from steer_trl.shaping.compose import (
     shape_rollout,
     shaped,
 )
-from steer_trl.shaping.loops import Loop, make_loops
+from steer_trl.shaping.hold import HoldEntropy
 from steer_trl.shaping.methods import SHAPERS
+from steer_trl.shaping.start_entropy import StartEntropy, first_rollouts
 from steer_trl.validation import did_you_mean, why_not_imported
 
 __all__ = [
     "SHAPERS",
-    "Loop",
+    "HoldEntropy",
     "Paper",
     "Rollout",
     "Shaped",
     "Shaper",
+    "StartEntropy",
     "TokenBatch",
     "act_on_rollouts",
     "compares_tokens",
     "entropy_coef",
     "find_shaper",
-    "make_loops",
+    "first_rollouts",
     "make_shapers",
     "measured",
     "reads_sensitivities",

@@ -1,13 +1,13 @@
 """`hold_entropy`: keep the policy's entropy from falling below a level, by the strength of a method in use.
 
-It is a loop, not a method. Before any update with a new rollout it is given the rollout's entropy, and moves the
-strength of the method (`functional/regulator.py`). That one states how far its strength goes and how much of it
-answers an error (`Shaper.max_strength`).
+It is no method, and changes no advantage itself. Before any update with a new rollout, and after the methods, it is
+given the rollout's entropy and moves the strength of one method (`functional/regulator.py`), which states how far its
+strength goes and how much of it answers an error (`Shaper.max_strength`).
 
 The strength is never negative: while the entropy is above the level it is 0, and the run is GRPO. A relative level is
-a multiple of the mean entropy of the first rollouts, and until that is known the strength is 0 as well. The level can
-fall over the last part of the training (`hold_entropy_final`); it stays one that is kept, and where the entropy does
-not fall by itself nothing pushes it.
+a multiple of the entropy that the run began with (`start_entropy.py`), and until that is known the strength is 0 as
+well. The level can fall over the last part of the training (`hold_entropy_final`); where the entropy does not fall by
+itself nothing pushes it.
 
 Token weights multiply advantages: where all completions of a prompt are rewarded alike there is nothing to multiply,
 and no weight can hold anything. Then the strength goes to its bound and stays, `hold_entropy/out_of_reach` counts the
@@ -15,66 +15,51 @@ rollouts, and an alarm reports it.
 """
 
 import logging
-import math
 from collections.abc import Mapping, Sequence
-from functools import partial
-from statistics import fmean
 from typing import Any
 
 from steer_trl.functional.regulator import EntropyRegulator
 from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.base import Shaper
-from steer_trl.validation import from_state, in_interval, is_within
+from steer_trl.shaping.start_entropy import StartEntropy
+from steer_trl.validation import in_interval
 
 logger = logging.getLogger(__name__)
-
-FIRST_ROLLOUTS = 4
-"""Rollouts, at least, whose mean entropy is the initial one: that of one spans 5 % over the seeds of one model."""
-ENOUGH_GROUPS = 32
-"""Groups, at least, of these rollouts together, and of each one whose entropy is compared with the level."""
-
-
-def first_rollouts(args: ShapingConfig) -> int:
-    """How many rollouts the entropy that a run begins with is the mean of."""
-    return max(FIRST_ROLLOUTS, -(-ENOUGH_GROUPS // max(args.groups_per_rollout, 1)))
 
 
 class HoldEntropy:
     """Moves the strength of a method; its `strength` and `error` are in the log."""
 
     name = "hold_entropy"
+    """Its key in the checkpoint."""
 
-    def __init__(self, args: ShapingConfig, shapers: Mapping[str, Shaper]) -> None:
-        self.args = args
+    def __init__(self, args: ShapingConfig, shapers: Mapping[str, Shaper], start: StartEntropy) -> None:
+        self.args, self.start = args, start
         self.shaper = next(shaper for shaper in shapers.values() if shaper.max_strength is not None)
-        self.regulator: EntropyRegulator | None = None
-        self.first_rollouts = first_rollouts(args)
-        self.initial_entropy: float | None = None
-        self._first: list[float] = []
         self.shaper.strength = 0.0
-        self._start()
+        self._regulator: EntropyRegulator | None = None
 
-    def _start(self) -> None:
-        """Make the regulator as soon as the level is known in nats."""
-        unit = 1.0 if self.args.hold_entropy_unit == "nats" else self.initial_entropy
-        if self.regulator is None and unit is not None:
+    @property
+    def regulator(self) -> EntropyRegulator | None:
+        """What moves the strength; `None` until the level is known in nats."""
+        unit = 1.0 if self.args.hold_entropy_unit == "nats" else self.start.settled
+        if self._regulator is None and unit is not None:
             assert self.shaper.max_strength is not None and self.args.hold_entropy is not None
             final = self.args.hold_entropy_final
-            self.regulator = EntropyRegulator(
+            self._regulator = EntropyRegulator(
                 self.args.hold_entropy * unit,
                 self.shaper.max_strength,
                 gain=self.shaper.strength_gain,
                 final=None if final is None else final * unit,
                 decay_start=self.args.hold_entropy_decay_start,
             )
+        return self._regulator
 
     def on_rollout(self, entropy: float, progress: float) -> None:
-        """Take part of a relative level from the first rollouts, then move the strength."""
-        if self.initial_entropy is None and math.isfinite(entropy) and entropy > 0:
-            self._first.append(entropy)
-            if len(self._first) >= self.first_rollouts:
-                self.initial_entropy, self._first = fmean(self._first), []
-                self._start()
+        """Take the mean entropy (nats) of a new training rollout over all ranks, before any update with it.
+
+        `progress` is the share of the training that is done, in [0, 1].
+        """
         if self.regulator is not None:
             self.shaper.strength = self.regulator.update(entropy, progress)
 
@@ -83,14 +68,10 @@ class HoldEntropy:
         return None if self.regulator is None else self.regulator.level(progress)
 
     def metrics(self) -> dict[str, float]:
-        """Return level and path to it (nats), relative error of the last rollout, strength, rollouts out of reach.
-
-        The entropy that the run began with (nats) as soon as it is known; the level too, where it is relative to it.
-        """
-        initial = {} if self.initial_entropy is None else {"hold_entropy/initial_entropy": self.initial_entropy}
+        """Return level and path to it (nats), relative error of the last rollout, strength, rollouts out of reach."""
         if self.regulator is None:
-            return initial | {"hold_entropy/strength": 0.0}
-        return initial | {
+            return {"hold_entropy/strength": 0.0}
+        return {
             "hold_entropy/target": self.regulator.target,
             "hold_entropy/reference": self.regulator.reference,
             "hold_entropy/error": self.regulator.error,
@@ -99,10 +80,8 @@ class HoldEntropy:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the initial entropy, or the entropies so far that it is the mean of, and where the regulator is."""
-        regulator = None if self.regulator is None else self.regulator.state_dict()
-        first = {"first_entropies": list(self._first)} if self._first else {}
-        return {"initial_entropy": self.initial_entropy, "regulator": regulator} | first
+        """Return where the regulator is; empty until the level is known."""
+        return {} if self.regulator is None else self.regulator.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a [`state_dict`]. Where the level has changed since, the entropy moves there from where it is.
@@ -110,22 +89,10 @@ class HoldEntropy:
         Raises:
             `ValueError`: a value is missing or cannot be.
         """
-        nats = "a number of nats in (0, inf)"
-        is_positive = partial(is_within, interval="(0, inf)")
-        initial = from_state(state, "initial_entropy", lambda x: x is None or is_positive(x), f"null or {nats}")
-        regulator = from_state(state, "regulator", lambda x: x is None or isinstance(x, dict), "null or a mapping")
-        first = from_state(
-            {"first_entropies": []} | state,
-            "first_entropies",
-            lambda x: isinstance(x, list) and all(map(is_positive, x)),
-            f"a list, each {nats}",
-        )
-        self.initial_entropy, self._first = initial, list(first)
-        self._start()
-        if regulator is not None and self.regulator is not None:
-            self.regulator.load_state_dict(regulator)
+        if self.regulator is not None:
+            self.regulator.load_state_dict(state)
             self.shaper.strength = self.regulator.strength
-            if (schedule := regulator["schedule"]) != self.regulator.schedule:
+            if (schedule := state["schedule"]) != self.regulator.schedule:
                 logger.warning(
                     "The entropy was held at %s when the checkpoint was saved, and will be held at %s: it moves there "
                     "from what it is now.",

@@ -1,84 +1,71 @@
-"""Math benchmarks as TRL's evaluation: they run where TRL evaluates, and their metrics are its metrics."""
+"""Math benchmarks as TRL's evaluation: they run where TRL evaluates, by its engine, and their metrics are its own."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import torch
+from transformers import GenerationConfig
 from transformers.trainer_utils import EvalLoopOutput
 
+from steer_trl.config import SteerGRPOConfig
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.trainer.generation import TrainerGenerator
-from steer_trl.trainer.trl import GRPOTrainer
+from steer_trl.evaluation.backends import generation_settings, until_eos
+from steer_trl.evaluation.sampling import Completion, Prompt, Sampling
+from steer_trl.randomness import kept_random_state
+from steer_trl.trainer.trl import GRPOTrainer, draw, tokenizer_of
 from steer_trl.validation import refuse
 
-CANNOT_BE_COMBINED = {
+WHY_NOT_WITH = {
     "environment_factory": "a benchmark has no environment",
     "tools": "the prompts would offer them, and nothing would run the calls",
 }
 
 
-def benchmarks_complaints(benchmarks: Any) -> list[str]:
-    """Complain about benchmarks that are names rather than an evaluation, with the line that makes one of them."""
-    if benchmarks is None or isinstance(benchmarks, BenchmarkEvaluation):
-        return []
-    names = [benchmarks] if isinstance(benchmarks, str) else benchmarks
-    is_names = isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names)
-    what = f"load_benchmarks({list(names)!r})" if is_names else "load_benchmarks(['math500'])"
-    return [
-        f"benchmarks must be a BenchmarkEvaluation, got {benchmarks!r:.80}. Write BenchmarkEvaluation({what}), both "
-        "of steer_trl.evaluation."
+def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset: Any, **others: Any) -> None:
+    """Refuse benchmarks that are no evaluation, or cannot be one with the other arguments of a trainer.
+
+    Raises:
+        `ValueError`: they cannot be.
+    """
+    if benchmarks is None:
+        return
+    if not isinstance(benchmarks, BenchmarkEvaluation):
+        complaint = f"benchmarks must be a BenchmarkEvaluation, got {benchmarks!r:.80}. Write BenchmarkEvaluation"
+        refuse([f"{complaint}(load_benchmarks(['math500'])), both of steer_trl.evaluation."], "SteerGRPOTrainer")
+    complaints = [
+        f"benchmarks cannot be combined with {name}: {WHY_NOT_WITH[name]}. Leave benchmarks unset, and evaluate saved "
+        "checkpoints with steer-trl eval."
+        for name, value in others.items()
+        if value
     ]
+    if args is not None:
+        complaints += benchmarks.complaints(args.metric_for_best_model, eval_dataset is not None)
+        if args.remove_unused_columns:
+            complaints.append("benchmarks cannot be combined with remove_unused_columns=True. Leave it unset.")
+    refuse(complaints, "benchmarks")
 
 
 class BenchmarkRuns:
-    """When the benchmarks run: beside an `eval_dataset`, or instead of one.
+    """The benchmarks of a `trainer`, in an evaluation on its own `eval_dataset` (the first of several) or instead."""
 
-    Checks them against the `arguments` of [`~trl.GRPOTrainer`], before these are used, and may add to these.
+    def __init__(self, trainer: GRPOTrainer, evaluation: BenchmarkEvaluation | None, beside_rewards: bool) -> None:
+        self._trainer, self._evaluation, self._beside_rewards = trainer, evaluation, beside_rewards
 
-    Attributes:
-        are_due (`bool`): whether the evaluation that is running is one of them.
-        beside_rewards (`bool`): whether there is an `eval_dataset`, too.
-    """
+    def evaluated(self, dataloader: Any, prefix: str, loop: Callable[[], EvalLoopOutput]) -> EvalLoopOutput:
+        """Return what TRL's `loop` over the `dataloader` does, with the metrics of benchmarks that are due beside it.
 
-    def __init__(self, evaluation: BenchmarkEvaluation | None, arguments: dict[str, Any]) -> None:
-        self.are_due, self._prefix = False, "eval"
-        self.beside_rewards = arguments.get("eval_dataset") is not None
-        self._evaluation = evaluation
-        if evaluation is None:
-            return
-        if not self.beside_rewards:
-            arguments["eval_dataset"] = evaluation.benchmarks[0].dataset  # the Trainer wants one
-        args, complaints = arguments.get("args"), []
-        if args is not None:
-            complaints += evaluation.complaints(args.metric_for_best_model, self.beside_rewards)
-        complaints += [
-            f"benchmarks cannot be combined with {name}: {why}. Leave benchmarks unset, and evaluate saved "
-            "checkpoints with steer-trl eval."
-            for name, why in CANNOT_BE_COMBINED.items()
-            if arguments.get(name)
-        ]
-        refuse(complaints, "benchmarks")
-
-    @contextmanager
-    def of_evaluation(self, trainer: GRPOTrainer, eval_dataset: Any, prefix: str) -> Iterator[None]:
-        """Make the benchmarks due if it is the trainer's own (first) data set that is evaluated on.
-
-        Their metrics begin with `prefix`, without the name of that data set.
+        Metrics begin with `prefix`; those of benchmarks without the name of the data set that TRL has added.
         """
-        own = list(trainer.eval_dataset) if isinstance(trainer.eval_dataset, dict) else [None]
-        is_own = eval_dataset is own[0] or (isinstance(eval_dataset, str) and eval_dataset == own[0])
-        self.are_due = self._evaluation is not None and is_own
-        self._prefix = prefix.removesuffix(f"_{own[0]}")
-        try:
-            yield
-        finally:
-            self.are_due = False
-
-    def add_metrics(self, trainer: GRPOTrainer, output: EvalLoopOutput | None) -> EvalLoopOutput:
-        """Run the benchmarks and put their metrics beside those of TRL's loop, if that has run."""
-        assert self._evaluation is not None  # it is due
-        if output is None:
+        trainer, own = self._trainer, self._trainer.eval_dataset
+        name, first = next(iter(own.items())) if isinstance(own, dict) else ("", own)
+        data = getattr(dataloader.dataset, "dataset", dataloader.dataset)  # a stream is sharded
+        if self._evaluation is None or data is not first or not prefix.endswith(name):
+            return loop()
+        if self._beside_rewards:
+            output = loop()
+        else:
             trainer.model.eval()  # TRL's log asks the model which metrics are meant
             output = EvalLoopOutput(np.empty(0), None, {}, self._evaluation.num_samples)
         measured = self._evaluation(
@@ -88,5 +75,70 @@ class BenchmarkRuns:
             trainer.args.per_device_eval_batch_size,
             writes=trainer.is_world_process_zero(),
         )
-        metrics = (output.metrics or {}) | {f"{self._prefix}_{key}": value for key, value in measured.items()}
-        return output._replace(metrics=metrics)
+        prefix = prefix.removesuffix(f"_{name}")
+        return output._replace(
+            metrics=(output.metrics or {}) | {f"{prefix}_{key}": value for key, value in measured.items()}
+        )
+
+
+class TrainerGenerator:
+    """Draws with the trainer's own engine, vLLM or Transformers, under the evaluation's sampling."""
+
+    is_collective = True  # sharded weights are gathered, and vLLM's ranks wait for each other
+
+    def __init__(self, trainer: GRPOTrainer) -> None:
+        self.trainer = trainer
+
+    @property
+    def needs_equal_batches(self) -> bool:
+        """With vLLM TRL deals the completions of several ranks out, each as many."""
+        return self.trainer.use_vllm and self.trainer.accelerator.num_processes > 1
+
+    def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
+        """Draw one completion for each prompt. vLLM draws from the stream of its engine, not from `seed`."""
+        trainer, was_training = self.trainer, self.trainer.model.training
+        trainer.model.eval()
+        with kept_random_state(trainer.accelerator.device), self._engine_samples(sampling):
+            torch.manual_seed(seed)
+            drawn = draw(trainer, prompts)
+        trainer.model.train(was_training)
+        return [until_eos(ids, trainer.eos_token_ids, tokenizer_of(trainer)) for ids in drawn]
+
+    @contextmanager
+    def _engine_samples(self, sampling: Sampling) -> Iterator[None]:
+        """Put the evaluation's sampling, all of it, in the place of the training's, where TRL's engines read it."""
+        trainer = self.trainer
+        if trainer.use_vllm:
+            changes: list[tuple[object, dict[str, Any]]] = [(trainer.vllm_generation, _vllm_settings(sampling))]
+        else:
+            tokens = {"eos_token_id": trainer.eos_token_ids, "pad_token_id": tokenizer_of(trainer).pad_token_id}
+            settings = generation_settings(sampling) | tokens
+            config = GenerationConfig(**settings, disable_compile=True)
+            model = trainer.accelerator.unwrap_model(trainer.model)
+            # `generate` fills what the configuration leaves open from the model's own.
+            changes = [
+                (trainer, {"generation_config": config, "generation_kwargs": settings}),
+                (model, {"generation_config": GenerationConfig(**tokens)}),
+            ]
+        before = [(owner, {name: getattr(owner, name) for name in values}) for owner, values in changes]
+        try:
+            for owner, values in changes:
+                vars(owner).update(values)
+            yield
+        finally:
+            for owner, values in before:
+                vars(owner).update(values)
+
+
+def _vllm_settings(sampling: Sampling) -> dict[str, Any]:
+    """Return a sampling in the words of TRL's `VLLMGeneration`."""
+    return {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": None,
+        "repetition_penalty": 1.0,
+        "max_completion_length": sampling.max_tokens,
+        "generation_kwargs": {},
+        "structured_outputs_regex": None,
+    }

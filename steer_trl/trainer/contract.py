@@ -7,7 +7,6 @@ another way is found by the first step of a training (`checks/tripwire.py`) or b
 
 import inspect
 import logging
-from importlib import import_module
 from importlib.metadata import version
 from types import CodeType
 
@@ -32,13 +31,10 @@ METHODS = {
     "_tokenize_prompts": ("prompts",),
     "_generate_single_turn": ("prompt_ids", "images", "multimodal_fields", "num_generations"),
     "compute_loss": ("model", "inputs", "return_outputs", "num_items_in_batch"),
-    "_get_train_sampler": ("dataset",),
     "_init_training_state": (),
-    "_load_optimizer_and_scheduler": ("checkpoint",),
-    "_save_checkpoint": ("model", "trial"),
-    "_get_output_dir": ("trial",),
+    "save_model": ("output_dir", "_internal_call"),
     "_finish_current_push": (),
-    "evaluation_loop": (),
+    "evaluation_loop": ("dataloader", "metric_key_prefix"),
     "create_model_card": ("model_name", "dataset_name", "tags"),
 }
 """Methods of `GRPOTrainer` that we override or call, and the arguments we call them with."""
@@ -47,30 +43,12 @@ ATTRIBUTES = (
     *("_step", "_buffered_inputs", "_metrics", "_pending_metrics", "_logs", "_pending_extra_logs", "_tokenizer"),
     *("_entropy_window_stats", "_current_train_step_time", "num_generations", "num_iterations", "reward_weights"),
     *("reward_funcs", "reward_func_names", "epsilon_low", "epsilon_high", "loss_type", "importance_sampling_level"),
-    *(
-        "temperature",
-        "use_vllm",
-        "vllm_generation",
-        "generation_config",
-        "generation_kwargs",
-        "eos_token_ids",
-        "mask_truncated_completions",
-    ),
+    *("temperature", "use_vllm", "vllm_generation", "generation_config", "generation_kwargs", "eos_token_ids"),
+    "mask_truncated_completions",
     *("pad_to_multiple_of", "environment_factories", "rollout_func", "entropy_coef", "_entropy_bonus_enabled"),
     "aux_loss_enabled",
 )
 """Attributes of a trainer."""
-
-HELPERS = {
-    "trl.trainer.grpo_trainer": ("EnvironmentFactory", "RolloutFunc"),
-    "trl.trainer.utils": (
-        *("RepeatSampler", "add_fused_lm_head", "get_callable_name", "get_config_model_id", "is_async_callable"),
-        *("nanstd", "pad"),
-    ),
-    "trl.data_utils": ("is_conversational",),
-    "trl.models.utils": ("disable_gradient_checkpointing",),
-}
-"""Module -> what we import from there."""
 
 
 def check_trl(installed: str | None = None) -> None:
@@ -92,8 +70,8 @@ def check_trl(installed: str | None = None) -> None:
             f"{tested}: {INSTALL}"
         )
     logger.warning(
-        "steer_trl was tested with TRL %s, and %s is installed. All that it needs is there by name; the first step of "
-        "a training checks that the token weights arrive. For a tested version: %s",
+        "steer_trl was tested with TRL %s, and %s is installed. What it overrides and reads of a trainer is there by "
+        "name; the first step of a training checks that the token weights arrive. For a tested version: %s",
         tested,
         installed,
         INSTALL,
@@ -113,12 +91,6 @@ def broken_pieces() -> list[str]:
             broken += [f"argument {argument!r} of GRPOTrainer.{name}" for argument in missing]
     mentioned = mentioned_by(GRPOTrainer)
     broken += [f"attribute GRPOTrainer().{name}" for name in ATTRIBUTES if name not in mentioned]
-    for module, names in HELPERS.items():
-        try:
-            found_here = vars(import_module(module))
-        except ImportError:
-            found_here = {}
-        broken += [f"{module}.{name}" for name in names if name not in found_here]
     return broken
 
 

@@ -4,7 +4,6 @@ TRL's `num_tokens` counts the prompts too, each as often as it is completed. Her
 all ranks: the completions of groups that dynamic sampling drops too, and nothing that a tool wrote.
 """
 
-import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,23 +11,23 @@ from typing import Any
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from steer_trl.exceptions import InvalidValueError
 from steer_trl.trainer.checkpoint import PROGRESS, read_state
 from steer_trl.trainer.trl import GRPOTrainer, log_total, micro_batches_done, steps_per_rollout
-from steer_trl.validation import is_within
-
-logger = logging.getLogger(__name__)
+from steer_trl.validation import from_state
 
 Generate = Callable[[list[Any]], tuple[Any, ...]]
 
 
 class GeneratedTokens(TrainerCallback):
-    """The count, which is in the log and in every checkpoint, and the budget `max_generated_tokens`."""
+    """The count, which is in the log and in every checkpoint, and the budget `max_generated_tokens`.
+
+    Attributes:
+        total (`int`): tokens so far.
+        was_spent (`bool`): whether the training that begins was ended by its budget before, so that nothing is left.
+    """
 
     def __init__(self, trainer: GRPOTrainer) -> None:
-        self._trainer = trainer
-        self.total = 0
-        self._share: float | None = None  # of the training, when the checkpoint was saved
+        self._trainer, self.total, self.was_spent = trainer, 0, False
 
     def counted(self, generate: Generate) -> Generate:
         """Return `generate`, TRL's, with what it writes counted. Collective, as it is."""
@@ -45,14 +44,11 @@ class GeneratedTokens(TrainerCallback):
 
         return generate_and_count
 
-    def begin(self, checkpoint: str | None) -> bool:
-        """Begin a training, or continue one; return whether it was ended by its budget, so that nothing is left."""
-        self.total, self._share, progress = 0, None, {}
-        if checkpoint is not None:
-            state = read_state(Path(checkpoint))
-            self.load_state_dict(state.get("generated", {"total": 0}))
-            progress = state.get(PROGRESS, {})
-        return self._is_spent(progress.get("micro_batches", 0))
+    def begin(self, checkpoint: str | None) -> None:
+        """Begin a training, or continue one."""
+        state = {} if checkpoint is None else read_state(Path(checkpoint))
+        self.load_state_dict(state.get("generated", {"total": 0}))
+        self.was_spent = self._is_spent(state.get(PROGRESS, {}).get("micro_batches", 0))
 
     def progress(self) -> float:
         """Which share of the training is done, 0 to 1: of its steps or of its budget, whichever will end it first."""
@@ -65,21 +61,6 @@ class GeneratedTokens(TrainerCallback):
         budget = self._trainer.args.max_generated_tokens
         return budget is not None and self.total >= budget and micro_batches % steps_per_rollout(self._trainer) == 0
 
-    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """State which levels jump, that fall with the progress, where a resumed training has another length."""
-        share = self.progress()
-        if self._share is None or share == 1:
-            return
-        for loop in self._trainer.loops:
-            before, now = loop.level(self._share), loop.level(share)
-            if before != now:
-                logger.warning(
-                    "%.3g %% of the training were done when the checkpoint was saved, and of its present length are "
-                    "%.3g %%: the level of %s goes from %.4g nats to %.4g at once. To keep it, resume with the same "
-                    "max_steps, num_train_epochs and max_generated_tokens.",
-                    *(100 * self._share, 100 * share, loop.name, before, now),
-                )
-
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """End the run where the budget is spent, as Transformers ends one at its last step, and evaluate it."""
         if self._is_spent(micro_batches_done(self._trainer)):
@@ -88,9 +69,9 @@ class GeneratedTokens(TrainerCallback):
             control.should_evaluate |= args.eval_strategy != "no"
             control.should_save |= args.save_strategy != "no"
 
-    def state_dict(self) -> dict[str, float]:
-        """Return the count, and the share of the training that is done."""
-        return {"total": self.total, "share": self.progress()} if self.total else {}
+    def state_dict(self) -> dict[str, int]:
+        """Return the count."""
+        return {"total": self.total} if self.total else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue the count.
@@ -98,10 +79,6 @@ class GeneratedTokens(TrainerCallback):
         Raises:
             `ValueError`: it is no number of tokens.
         """
-        total, share = state.get("total"), state.get("share")
-        self._share = share if is_within(share, "[0, 1]") else None
-        if not isinstance(total, int) or total < 0:
-            raise InvalidValueError(
-                f"the tokens generated so far must be a whole number >= 0, got {total!r}. Resume another checkpoint."
-            )
-        self.total = total
+        self.total = from_state(
+            state, "total", lambda x: isinstance(x, int) and x >= 0, "a whole number >= 0 of tokens"
+        )

@@ -44,7 +44,7 @@ class HeadOnly:
 
 def _guard(trainer: GRPOTrainer) -> AbstractContextManager[None]:
     """Let no error out, unless a method cannot do without the sensitivities."""
-    if reads_sensitivities(trainer.shapers):
+    if reads_sensitivities(trainer.shaping.shapers):
         return nullcontext()
     return guard(trainer, "The exact entropy change cannot be predicted for this model")
 
@@ -88,7 +88,7 @@ def scored_pass(
             outputs = forward_pass(*args, **kwargs)
         return *outputs, score_of(outputs).sensitivities
 
-    *outputs, sensitivities = trainer.padding.forward(one_pass, *args, **kwargs)
+    *outputs, sensitivities = trainer.shaping.padding.forward(one_pass, *args, **kwargs)
     logps, entropies, *_ = outputs
     return tuple(outputs), Score(logps, entropies, sensitivities)
 

@@ -68,7 +68,7 @@ class Padding:
 
     @cached_property
     def _multiple(self) -> int:
-        return self._trainer.pad_to_multiple_of or (COMPILED_MULTIPLE if self._trainer.is_compiled else 1)
+        return self._trainer.pad_to_multiple_of or (COMPILED_MULTIPLE if self._trainer.shaping.is_compiled else 1)
 
     @cached_property
     def _count(self) -> int:
@@ -78,7 +78,7 @@ class Padding:
     @cached_property
     def _orders(self) -> bool:
         """Whether the loss is the same however an optimizer step is split."""
-        args, shapers = self._trainer.args, self._trainer.shapers
+        args, shapers = self._trainer.args, self._trainer.shaping.shapers
         accumulation, per_rollout = args.gradient_accumulation_steps, args.steps_per_generation
         depends_on_the_split = (
             LOSSES[args.loss_type].averages_over == "micro-batch tokens"

@@ -44,11 +44,9 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
     if holds:
         logger.warning(
             "output_dir=%r holds a run (%s), and this one begins at step 0: it writes over checkpoints of the same "
-            "steps, leaves the others, which a later resume would take for its own, and moves the log to %s.1. To "
-            "continue that run, call train(resume_from_checkpoint=True); otherwise give another output_dir.",
-            output_dir,
-            named(holds),
-            LOGS,
+            "steps and leaves the others, which a later resume would take for its own. To continue that run, call "
+            "train(resume_from_checkpoint=True); otherwise give another output_dir.",
+            *(output_dir, named(holds)),
         )
     return checkpoint
 

@@ -6,7 +6,7 @@ for what is moved by the rollout's entropy. For all others the loss's forward pa
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -18,20 +18,19 @@ from trl.trainer.utils import pad
 
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.randomness import kept_random_state
-from steer_trl.shaping import Loop, Shaper, act_on_rollouts, reads_sensitivities, shape_rollout
+from steer_trl.shaping import HoldEntropy, Shaper, StartEntropy, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.trainer.checks.tripwire import check_score
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.head_pass import scored_pass
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
-from steer_trl.trainer.log.start_entropy import StartEntropy
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
 from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log, forward, replace_column
 
 
 class RolloutShaping:
-    """What is known of the rollout that TRL writes, and what the methods and loops make of it.
+    """What is known of the rollout that TRL writes, and what the methods make of it.
 
     Attributes:
         is_recording (`bool`): whether TRL is writing one, so that a forward pass may be its score.
@@ -44,21 +43,21 @@ class RolloutShaping:
         self,
         trainer: GRPOTrainer,
         shapers: Mapping[str, Shaper],
-        loops: Sequence[Loop],
+        hold: HoldEntropy | None,
         generated: GeneratedTokens,
         start: StartEntropy,
     ) -> None:
         self.is_recording, self.has_finished, self.start = False, False, start
         self.rewards_per_function = torch.empty(0)
-        self._trainer, self._shapers, self._loops, self._generated = trainer, shapers, loops, generated
+        self._trainer, self._shapers, self._hold, self._generated = trainer, shapers, hold, generated
         self._passes: list[Score] = []
         self._written: dict[str, list[list[int]]] = {}
         self._prompts: list[str] = []
 
     @property
     def wants_entropy(self) -> bool:
-        """Whether a method or a loop must have the rollout's mean entropy."""
-        return bool(self._loops) or any(shaper.needs_rollout_entropy for shaper in self._shapers.values())
+        """Whether something is moved by the rollout's mean entropy."""
+        return self._hold is not None or any(shaper.needs_rollout_entropy for shaper in self._shapers.values())
 
     @property
     def wants_sensitivities(self) -> bool:
@@ -120,17 +119,18 @@ class RolloutShaping:
     def log_entropy(self, entropies: Tensor, mask: Tensor) -> float:
         """Log and return the mean entropy of a new rollout over all ranks, in nats. Collective."""
         entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
-        start = self.start.take(entropy, is_untrained=self._trainer.state.global_step == 0)
+        self.start.take(entropy, is_late=self._trainer.state.global_step > 0)
+        known = not (self.start.value is None or self.start.is_late)
+        start = {"rollout_entropy/start": self.start.value} if known else {}
         append_to_log(self._trainer, {"rollout_entropy": entropy} | start)
         return entropy
 
     def _update_controllers(self, entropy: float) -> None:
-        """Give methods, and then loops, the mean entropy of a new rollout, nats per token."""
+        """Give the methods, and then `hold_entropy`, the mean entropy of a new rollout, nats per token."""
         for shaper in self._shapers.values():
             shaper.on_rollout(entropy)
-        progress = self._generated.progress()
-        for loop in self._loops:
-            loop.on_rollout(entropy, progress)
+        if self._hold is not None:
+            self._hold.on_rollout(entropy, self._generated.progress())
 
     @torch.no_grad()
     def score(self, rollout: dict[str, Any]) -> Score:
@@ -154,6 +154,7 @@ class RolloutShaping:
                 compute_entropy=True,
                 **others,
             )
+        check_score(score.entropies)
         return score
 
     def _as_compared(self, rollout: dict[str, Any]) -> dict[str, Any]:
@@ -168,10 +169,8 @@ class RolloutShaping:
         # The pass under the old policy, if TRL made one, is the one whose log-probabilities it kept. It hides their
         # own tokens from truncated completions that the loss leaves out.
         recorded = next((x for x in self._passes if x.logps is rollout.get("old_per_token_logps")), None)
-        reads_tokens = bool(reads & {"logps", "entropies"})
-        if (recorded is None and self.wants_entropy) or (
-            reads_tokens and (recorded is None or compared is not rollout)
-        ):
+        reads_tokens, hides_tokens = bool(reads & {"logps", "entropies"}), compared is not rollout
+        if (reads_tokens and hides_tokens) or (recorded is None and (reads_tokens or self.wants_entropy)):
             own = self.score(compared)
             keep_score(compared, own)
             return recorded or own
@@ -189,13 +188,12 @@ class RolloutShaping:
 
 def _texts(inputs: list[dict[str, Any]], has_environment: bool) -> list[str]:
     """A text per row that is the same for equal prompts only."""
-    refusal = InvalidValueError(
-        "dcpo_smooth=True, or another method that reads 'prompts', cannot be combined with images or with an "
-        "environment: it identifies prompts by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
-    )
-    if has_environment or any(row.get("image") is not None or row.get("images") for row in inputs):
-        raise refusal
     try:
+        if has_environment or any(row.get("image") is not None or row.get("images") for row in inputs):
+            raise TypeError("images")
         return [json.dumps(row["prompt"], sort_keys=True) for row in inputs]
-    except TypeError as error:  # an image inside of a message
-        raise refusal from error
+    except TypeError as error:  # also of an image inside of a message
+        raise InvalidValueError(
+            "dcpo_smooth=True, or another method that reads 'prompts', cannot be combined with images or with an "
+            "environment: it identifies prompts by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
+        ) from error

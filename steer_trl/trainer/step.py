@@ -4,7 +4,7 @@ A statistic over all micro-batches must be known before the first one's loss. Th
 that one; the others are scored then, unless the rollout's score has the numbers already.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.functional.order_statistics import all_ranks, this_process
 from steer_trl.shaping import (
-    Loop,
+    HoldEntropy,
     Shaper,
     TokenBatch,
     compares_tokens,
@@ -48,11 +48,11 @@ class OptimizerStep(TrainerCallback):
         self,
         trainer: GRPOTrainer,
         shapers: Mapping[str, Shaper],
-        loops: Sequence[Loop],
+        hold: HoldEntropy | None,
         rollouts: RolloutShaping,
         tokens: TokenLog,
     ) -> None:
-        self._trainer, self._shapers, self._loops = trainer, shapers, loops
+        self._trainer, self._shapers, self._hold = trainer, shapers, hold
         self._rollouts, self._tokens = rollouts, tokens
         self._draws = any(shaper.random for shaper in shapers.values())
         questions = {q for s in shapers.values() for q in QUESTIONS if s.answers(q, s.args)}
@@ -65,7 +65,7 @@ class OptimizerStep(TrainerCallback):
         """Begin with a step of its own; nothing is left of one that was interrupted."""
         self.micro_batches = 0
         self._measures: dict[str, Any] | None = None
-        self._log = StepLog(self._trainer, self._shapers, self._loops)
+        self._log = StepLog(self._trainer, self._shapers, self._hold)
         self._tokens.begin_training()
 
     @contextmanager
@@ -95,7 +95,7 @@ class OptimizerStep(TrainerCallback):
     @property
     def wants_sensitivities(self) -> bool:
         """Whether the forward pass that comes is a loss's of which the exact sensitivities are wanted as well."""
-        is_shown = self._tokens.is_looking and self._trainer.model.training and not self._trainer.is_compiled
+        is_shown = self._tokens.is_looking and self._trainer.model.training and not self._trainer.shaping.is_compiled
         return self._inputs is not None and (is_shown or reads_sensitivities(self._shapers))
 
     def see(self, score: Score) -> None:
@@ -119,7 +119,7 @@ class OptimizerStep(TrainerCallback):
         trainer, mode = self._trainer, "train" if self._trainer.model.training else "eval"
         batch = token_batch(trainer, inputs, score, self._draws)
         if mode == "train" and self.micro_batches == 0:
-            self._measures = self._look_ahead(inputs, batch)
+            self._measures = self._of_step(inputs, batch)
         of_step = self._measures if mode == "train" else None
         result = shaped(self._shapers, batch, of_step or measured(self._shapers, batch, this_process))
         if result.advantages is not None:
@@ -141,7 +141,7 @@ class OptimizerStep(TrainerCallback):
         args = self._trainer.args
         return self.micro_batches * args.per_device_train_batch_size * self._trainer.accelerator.num_processes
 
-    def _look_ahead(self, inputs: dict[str, Any], first: TokenBatch) -> dict[str, Any] | None:
+    def _of_step(self, inputs: dict[str, Any], first: TokenBatch) -> dict[str, Any] | None:
         """What the tokens of this step are compared with; `None` where each micro-batch is on its own."""
         trainer, args, is_scored = self._trainer, self._trainer.args, OLD_LOGPS in inputs
         if args.shaping_scope == "micro_batch" or not compares_tokens(self._shapers):
@@ -150,10 +150,9 @@ class OptimizerStep(TrainerCallback):
         start = done % args.steps_per_generation
         count = min(args.gradient_accumulation_steps, args.steps_per_generation)
         others = micro_batches_of_rollout(trainer)[start + 1 : start + count]
-        is_on_policy = done % steps_per_rollout(trainer) == 0
         # A run that was resumed with another method finds a rollout in its checkpoint that was scored for the first.
-        is_kept = is_scored and (OLD_SENSITIVITIES in inputs or not self._rollouts.wants_sensitivities)
-        if is_kept and (is_on_policy or args.shaping_scope == "step"):
+        is_known = is_scored and (OLD_SENSITIVITIES in inputs or not self._rollouts.wants_sensitivities)
+        if is_known and (done % steps_per_rollout(trainer) == 0 or args.shaping_scope == "step"):
             batches = [token_batch(trainer, i, kept_score(i), self._draws) for i in (inputs, *others)]
         else:
             batches = [first, *(token_batch(trainer, i, self._rollouts.score(i), self._draws) for i in others)]

@@ -1,5 +1,7 @@
 """`SteerGRPOTrainer`: every hook of TRL's that this package overrides, in the order in which TRL calls them.
 
+What acts in them are the parts of `self.shaping` (`shaping.py`):
+
     1  a rollout is written          sampling/       other prompts' groups for those that teach nothing
                                      rollout.py      its score, and the methods that compare completions of a prompt
                                      padding.py      its completions by length, and passes without padding
@@ -16,7 +18,6 @@ log-probabilities and entropies, the shaped advantages are written into that cop
 line of TRL's loss. A copy, because TRL hands the same dictionary out again when a rollout is used more than once.
 """
 
-import inspect
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -26,45 +27,24 @@ from datasets import Dataset, IterableDataset
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
-from tqdm.contrib.logging import logging_redirect_tqdm
 from transformers import PreTrainedTokenizerBase, ProcessorMixin, TrainerCallback
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput
+from transformers.trainer_utils import EvalLoopOutput
 from trl.trainer.grpo_trainer import EnvironmentFactory, RolloutFunc
 from trl.trainer.utils import get_config_model_id
 
-from steer_trl.callbacks.alarms import Alarms
-from steer_trl.callbacks.remarks import remark_other_policies
-from steer_trl.callbacks.run_log import RunLog, is_at_its_end
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.diagnostics.watch import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import pushing
-from steer_trl.shaping import make_loops, make_shapers, short_name
-from steer_trl.trainer.benchmarks import BenchmarkRuns, benchmarks_complaints
-from steer_trl.trainer.callbacks.cards import ModelCards
-from steer_trl.trainer.callbacks.terminal import show_lines
-from steer_trl.trainer.checkpoint import Stateful, load_state, naming_full_disk, save_state
-from steer_trl.trainer.checks.compiled import check_compiled
-from steer_trl.trainer.checks.preflight import check_chat_template, check_trainer_arguments
-from steer_trl.trainer.generated import GeneratedTokens
+from steer_trl.trainer.benchmarks import check_benchmarks
+from steer_trl.trainer.checks.preflight import check_trainer_arguments
 from steer_trl.trainer.head_pass import scored_pass
-from steer_trl.trainer.log.start_entropy import StartEntropy
-from steer_trl.trainer.padding import Padding
 from steer_trl.trainer.resume import starting_point
-from steer_trl.trainer.rollout import RolloutShaping
-from steer_trl.trainer.sampling.resample import make_sampling
-from steer_trl.trainer.step import OptimizerStep
-from steer_trl.trainer.tokens.samples import TokenLog
-from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, RewardFunc, forget_rollout
-from steer_trl.trainer.vllm_server import naming_server
-from steer_trl.validation import refuse
+from steer_trl.trainer.shaping import Shaping, eval_dataset_of
+from steer_trl.trainer.trl import EvalDataset, GRPOTrainer, RewardFunc
 
 if TYPE_CHECKING:
     from peft import PeftConfig, PeftModel
     from transformers import BitsAndBytesConfig, PreTrainedModel
-
-OF_TRL = tuple(inspect.signature(GRPOTrainer).parameters)
-"""The arguments of TRL's trainer, which ours are written out from, so that an editor knows them."""
 
 
 class SteerGRPOTrainer(GRPOTrainer):
@@ -120,66 +100,60 @@ class SteerGRPOTrainer(GRPOTrainer):
         *,
         benchmarks: BenchmarkEvaluation | None = None,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name in OF_TRL}
-        check_trainer_arguments(given)
-        refuse(benchmarks_complaints(benchmarks), "SteerGRPOTrainer")
-        self.benchmarks, self.benchmark_runs = benchmarks, BenchmarkRuns(benchmarks, given)
+        check_trainer_arguments(
+            args=args,
+            reward_funcs=reward_funcs,
+            train_dataset=train_dataset,
+            rollout_func=rollout_func,
+            environment_factory=environment_factory,
+        )
+        check_benchmarks(benchmarks, args, eval_dataset, tools=tools, environment_factory=environment_factory)
         if args is None:
             name = model if isinstance(model, str) else get_config_model_id(model.config)
-            given["args"] = args = SteerGRPOConfig(f"{name.split('/')[-1]}-SteerGRPO")
-        self.was_finished = self._is_spent = False
-        self.shapers = make_shapers(args)
-        self.loops = make_loops(args, self.shapers)
-        self.is_compiled = check_compiled(args, self.shapers, model)
-        self.tags = self._tag_names = [*TAGS, *map(short_name, self.shapers)]
-        self.alarms, self.sampling = Alarms(Watch()), make_sampling(self, args)
-        self.generated, self.padding = GeneratedTokens(self), Padding(self, args.skips_padding)
-        self.stateful: dict[str, Stateful] = {**self.shapers, **{loop.name: loop for loop in self.loops}}
-        self.stateful |= {"alarms": self.alarms.watch, "generated": self.generated}
-        start = self.stateful["start_entropy"] = StartEntropy(args)
-        self.rollouts = RolloutShaping(self, self.shapers, self.loops, self.generated, start)
-        self.tokens = self.stateful["tokens"] = TokenLog(self, self.rollouts)
-        self.step = OptimizerStep(self, self.shapers, self.loops, self.rollouts, self.tokens)
-        self.cards = ModelCards(self, self.shapers, benchmarks)
-        self._train_sampler: Any = None  # a streamed data set has none
-        super().__init__(**given)
-        check_chat_template(self)
-        if self.is_world_process_zero():
-            remark_other_policies(args, self.model)
-        self.add_callback(self.step)
-        self.add_callback(self.generated)
-        if args.terminal_log == "lines":
-            show_lines(self)
-        if args.run_log:
-            self.add_callback(RunLog(self.cards.description))
-        if args.alarms:
-            self.add_callback(self.alarms)
-        args.seal()
+            args = SteerGRPOConfig(f"{name.split('/')[-1]}-SteerGRPO")
+        self.shaping = Shaping(self, args, model, eval_dataset, benchmarks)
+        self._tag_names = self.shaping.tags
+        super().__init__(
+            model=model,
+            reward_funcs=reward_funcs,
+            args=args,
+            train_dataset=train_dataset,
+            eval_dataset=eval_dataset_of(benchmarks, eval_dataset),
+            processing_class=processing_class,
+            reward_processing_classes=reward_processing_classes,
+            callbacks=callbacks,
+            optimizers=optimizers,
+            quantization_config=quantization_config,
+            peft_config=peft_config,
+            tools=tools,
+            rollout_func=rollout_func,
+            environment_factory=environment_factory,
+        )
+        self.shaping.attach()
 
     # 1  A rollout is written.
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
-        generate = self.generated.counted(naming_server(self)(super()._generate))
-        generated = self.sampling.generated(prompts, generate, super()._calculate_rewards)
-        self.rollouts.keep_written(generated)
+        generate = self.shaping.generated.counted(super()._generate)
+        generated = self.shaping.sampling.generated(prompts, generate, super()._calculate_rewards)
+        self.shaping.rollouts.keep_written(generated)
         return generated
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         score = partial(super()._calculate_rewards, *args, **kwargs)
-        self.rollouts.rewards_per_function = self.sampling.rewards(score)
-        return self.rollouts.rewards_per_function
+        self.shaping.rollouts.rewards_per_function = self.shaping.sampling.rewards(score)
+        return self.shaping.rollouts.rewards_per_function
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        write = super()._generate_and_score_completions
+        write, parts = super()._generate_and_score_completions, self.shaping
         if not self.model.training:  # evaluation never moves a method's state
-            return self.tokens.mark(write(inputs))
-        with self.sampling.choosing(inputs, write) as chosen, self.rollouts.recording(chosen):
+            return write(inputs)
+        with parts.sampling.choosing(inputs, write) as chosen, parts.rollouts.recording(chosen):
             rollout = write(chosen)
-        rollout = self.rollouts.finish(rollout, completions_before=self.step.completions_so_far)
-        return self.tokens.mark(rollout)
+        return parts.tokens.mark(parts.rollouts.finish(rollout, parts.step.completions_so_far))
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
-        return self.padding.ordered(super()._prepare_inputs(generation_batch))
+        return self.shaping.padding.ordered(super()._prepare_inputs(generation_batch))
 
     # 2  A micro-batch is trained on.
 
@@ -187,19 +161,20 @@ class SteerGRPOTrainer(GRPOTrainer):
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
         """Compute TRL's loss on shaped advantages; `inputs` is left as it is."""
-        with self.step.loss_of(inputs) as copy:
+        with self.shaping.step.loss_of(inputs) as copy:
             loss = super().compute_loss(model, copy, return_outputs, num_items_in_batch)
-        self.padding.loss_logged()
-        self.sampling.loss_logged(inputs)
+        self.shaping.padding.loss_logged()
+        self.shaping.sampling.loss_logged(inputs)
         return loss
 
     def _get_per_token_logps_and_entropies(
         self, model: nn.Module, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor | None, Any]:
-        is_recorded = self.rollouts.is_recording and model is self.model
-        if is_recorded:
+        rollouts = self.shaping.rollouts
+        is_of_rollout = rollouts.is_recording and model is self.model
+        if is_of_rollout:
             kwargs["compute_entropy"] = True  # the policy's head computes them anyway; a reference model's cannot
-        part = self.rollouts if is_recorded else self.step
+        part = rollouts if is_of_rollout else self.shaping.step
         forward_pass = super()._get_per_token_logps_and_entropies
         outputs, score = scored_pass(self, forward_pass, part.wants_sensitivities, model, *args, **kwargs)
         part.see(score)
@@ -218,57 +193,29 @@ class SteerGRPOTrainer(GRPOTrainer):
             `ValueError`: there is no complete checkpoint, or it is of another run than the one in `output_dir`.
         """
         checkpoint = starting_point(resume_from_checkpoint, self.args.output_dir)
-        if self.shapers or self.args.dynamic_sampling != "none":  # else as TRL does
-            forget_rollout(self)
-        self.step.begin_training()
-        self._is_spent = self.generated.begin(checkpoint)
-        with logging_redirect_tqdm():  # an alarm stands on a line of its own, above the progress bar
-            return super().train(checkpoint, *args, **kwargs)
+        self.shaping.begin_training(checkpoint)
+        return super().train(checkpoint, *args, **kwargs)
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
-        self.sampling.read(self._train_sampler)  # here, once: a callback may make another data loader at any time
-        first_epoch, first_batch = super()._init_training_state(*args, **kwargs)
-        if self._is_spent:
-            self.state.max_steps = self.state.global_step
-        self.was_finished = is_at_its_end(self.state)
-        return (self.state.num_train_epochs, 0) if self.was_finished else (first_epoch, first_batch)
+        return self.shaping.place(*super()._init_training_state(*args, **kwargs))
 
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        folder = Path(self._get_output_dir(trial=trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
-        with naming_full_disk(folder):
-            if not self.args.save_only_model:
-                save_state(self, self.stateful, folder)
-                self.sampling.save(folder)
-            super()._save_checkpoint(model, trial)
-
-    def _get_train_sampler(self, dataset: Any = None) -> Any:
-        self._train_sampler = super()._get_train_sampler(dataset)
-        return self._train_sampler
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is not None:
-            load_state(self, self.stateful, self._train_sampler, Path(checkpoint))
-            self.sampling.load(Path(checkpoint))
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Save the model and its card; push them as well if `push_to_hub` is set, as TRL does."""
+        folder = output_dir or self.args.output_dir
+        if _internal_call and output_dir is not None and not self.args.save_only_model:
+            self.shaping.checkpoints.save(Path(output_dir))  # a checkpoint begins with its model
+        super().save_model(output_dir, _internal_call)
+        if _internal_call or not self.args.push_to_hub or folder != self.args.output_dir:  # else the push wrote it
+            self.shaping.cards.write(Path(folder))
 
     # 4  An evaluation.
 
-    def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
-    ) -> dict[str, float]:
-        """Evaluate as TRL does on the `eval_dataset`, if there is one, and on the benchmarks.
-
-        The benchmarks are not for a data set that is given here. With several named ones they come with the first.
-        """
-        with self.benchmark_runs.of_evaluation(self, eval_dataset, metric_key_prefix):
-            return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
-
-    def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
-        """Run TRL's loop, or the benchmarks, or both; see [`evaluate`]."""
-        if not self.benchmark_runs.are_due:
-            return super().evaluation_loop(*args, **kwargs)
-        output = super().evaluation_loop(*args, **kwargs) if self.benchmark_runs.beside_rewards else None
-        return self.benchmark_runs.add_metrics(self, output)
+    def evaluation_loop(
+        self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
+    ) -> EvalLoopOutput:
+        """Run TRL's loop on an `eval_dataset`, and the benchmarks beside the trainer's own, or its first."""
+        loop = partial(super().evaluation_loop, dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs)
+        return self.shaping.benchmarks.evaluated(dataloader, metric_key_prefix, loop)
 
     # 5  The Hub.
 
@@ -286,15 +233,8 @@ class SteerGRPOTrainer(GRPOTrainer):
                 [`~steer_trl.data.load_math_dataset`] has loaded from there.
             tags (`str` or `list[str]`, *optional*): more tags.
         """
-        self.cards.keep(model_name=model_name, dataset_name=dataset_name, tags=tags)
-        self.cards.write(Path(self.args.output_dir))
-
-    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Save the model and its card; push them as well if `push_to_hub` is set, as TRL does."""
-        super().save_model(output_dir, _internal_call)
-        folder = output_dir or self.args.output_dir
-        if _internal_call or not self.args.push_to_hub or folder != self.args.output_dir:  # else the push wrote it
-            self.cards.write(Path(folder))
+        self.shaping.cards.keep(model_name=model_name, dataset_name=dataset_name, tags=tags)
+        self.shaping.cards.write(Path(self.args.output_dir))
 
     def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
         """Save the model and its card to `output_dir` and upload it; arguments as in [`~transformers.Trainer`].

@@ -24,17 +24,12 @@ if TYPE_CHECKING:
     import trl
 
     from steer_trl.config import SteerGRPOConfig
-    from steer_trl.shaping import Loop, Shaper
 
     class GRPOTrainer(trl.GRPOTrainer):
         """The attributes as they are once the trainer is made."""
 
         args: SteerGRPOConfig
-        shapers: Mapping[str, Shaper]  # ours
-        loops: list[Loop]  # ours
-        tags: list[str]  # ours
-        is_compiled: bool  # ours
-        padding: Any  # ours, `padding.py`
+        shaping: Any  # ours, `shaping.py`
         model: PreTrainedModel
         num_generations: int
         pad_to_multiple_of: int | None  # "auto" is settled
@@ -186,9 +181,3 @@ def draw(trainer: GRPOTrainer, prompts: Sequence[Any]) -> list[list[int]]:
     """Return the tokens of one completion of each prompt, from the engine that the trainer generates with."""
     prompt_ids, images, fields = trainer._tokenize_prompts(list(prompts))
     return [list(ids) for ids in trainer._generate_single_turn(prompt_ids, images, fields, num_generations=1)[0]]
-
-
-def address_of_server(trainer: GRPOTrainer) -> str | None:
-    """Return the address of the vLLM server that this process asks; `None` where it asks none."""
-    client = getattr(getattr(trainer, "vllm_generation", None), "vllm_client", None)
-    return None if client is None else client.base_url

@@ -14,7 +14,7 @@ from steer_trl import SteerGRPOTrainer
 from steer_trl.evaluation import Benchmark, BenchmarkEvaluation, Sampling, load_benchmarks, load_samplings
 from steer_trl.report.evaluations import evaluated
 from steer_trl.report.read import find_runs
-from steer_trl.trainer.generation import TrainerGenerator
+from steer_trl.trainer.benchmarks import TrainerGenerator
 
 
 class TestDuringTraining:

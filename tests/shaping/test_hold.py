@@ -14,8 +14,7 @@ from support.runs import ON_CPU
 from steer_trl import SteerGRPOConfig
 from steer_trl.hub.card import settings as card_settings
 from steer_trl.options.removed import REMOVED
-from steer_trl.shaping import SHAPERS, make_loops, make_shapers
-from steer_trl.shaping.hold import HoldEntropy
+from steer_trl.shaping import SHAPERS, HoldEntropy, StartEntropy, first_rollouts, make_shapers
 from steer_trl.validation import listed
 
 ABLE = {"repo_r": {}, "entropy_change": {}, "stare": {"stare_gate": "none", "stare_variant": "C2"}}
@@ -28,21 +27,23 @@ LARGE = {"per_device_train_batch_size": 256, "num_generations": 8}  # 32 groups 
 def held(name, **settings):
     args = config(name, **{"hold_entropy": 0.8} | LARGE | ABLE[name] | settings)
     shapers = make_shapers(args)
-    (hold,) = make_loops(args, shapers)
-    return shapers[name], hold
+    return shapers[name], HoldEntropy(args, shapers, StartEntropy(first_rollouts(args)))
 
 
-def begin(hold, *entropies):
+def begin(hold, *entropies, progress=0.0):
     for entropy in entropies:
-        hold.on_rollout(entropy, 0.0)
+        hold.start.take(entropy)
+        hold.on_rollout(entropy, progress)
 
 
-def test_a_loop_is_no_method():
-    """As one it became a tag of the model, and had to be the last of a dictionary."""
-    args = config("repo_r", hold_entropy=0.5)
-    assert list(make_shapers(args)) == ["repo_r"]
-    assert [loop.name for loop in make_loops(args, make_shapers(args))] == ["hold_entropy"]
-    assert make_loops(config("repo_r"), make_shapers(args)) == []
+def state_of(hold):
+    return json.loads(json.dumps([part.state_dict() for part in (hold.start, hold)], allow_nan=False))
+
+
+def resume(hold, states):
+    for part, state in zip((hold.start, hold), states, strict=True):
+        if state:
+            part.load_state_dict(state)
 
 
 def of(**settings):
@@ -54,8 +55,8 @@ class TestOneSetting:
         args = of(hold_entropy=0.5)
         assert (args.advantage_shaping, args.stare_variant, args.stare_gate) == ("stare", "C2", "none")
         assert "none was named: it is advantage_shaping='stare' with stare_variant='C2'" in caplog.text
-        (hold,) = make_loops(args, make_shapers(args))
-        assert set(hold.shaper.operations) == {"amplify_high_positive", "attenuate_high_negative"}
+        (stare,) = make_shapers(args).values()
+        assert set(stare.operations) == {"amplify_high_positive", "attenuate_high_negative"}
         again = SteerGRPOConfig(output_dir="unused", **card_settings(args) | ON_CPU)
         assert card_settings(again) == card_settings(args)  # what the card states makes the same run
 
@@ -80,7 +81,7 @@ class TestOneSetting:
 def test_the_unit_of_a_strength_is_the_methods():
     shaper, hold = held("stare")
     shaper.max_strength = 100.0
-    hold = HoldEntropy(hold.args, {"stare": shaper})
+    hold = HoldEntropy(hold.args, {"stare": shaper}, hold.start)
     begin(hold, 0.5, 0.5, 0.5, 0.5, 0.2)
     assert shaper.strength == pytest.approx(3 * 3.3 * (math.log(0.4 / 0.2) - math.log(1.02)))
 
@@ -101,13 +102,12 @@ class TestEachMethod:
         shaper, hold = held(name)
         begin(hold, 0.5, math.nan, 0.1, 0.5)
         assert shaper.strength == 0 and not shaper.active
-        assert hold.metrics() == {"hold_entropy/strength": 0.0} and hold.initial_entropy is None
+        assert hold.metrics() == {"hold_entropy/strength": 0.0}
 
     def test_the_level_is_relative_to_the_mean_of_the_first_rollouts(self, name):
         _, hold = held(name)
         begin(hold, 0.5, 0.52, 0.48, 0.5)
         assert hold.metrics()["hold_entropy/target"] == pytest.approx(0.4)
-        assert hold.metrics()["hold_entropy/initial_entropy"] == pytest.approx(0.5)
         begin(hold, 0.1, 0.1)
         assert hold.metrics()["hold_entropy/target"] == pytest.approx(0.4)
 
@@ -123,7 +123,7 @@ class TestEachMethod:
     def test_above_the_level_nothing_is_changed(self, name):
         shaper, hold = held(name)
         for entropy in [*[0.5] * 40, *[0.45] * 40, *[0.7] * 40, *[0.41] * 40]:
-            hold.on_rollout(entropy, 0.0)
+            begin(hold, entropy)
             assert shaper.strength == 0 and not shaper.active
         assert hold.metrics()["hold_entropy/out_of_reach"] == 0
 
@@ -143,7 +143,7 @@ class TestEachMethod:
     def test_in_nats_there_is_no_waiting(self, name):
         shaper, hold = held(name, hold_entropy=0.3, hold_entropy_unit="nats")
         begin(hold, 0.31, 0.2)
-        assert hold.metrics()["hold_entropy/target"] == 0.3 and "hold_entropy/initial_entropy" not in hold.metrics()
+        assert hold.metrics()["hold_entropy/target"] == 0.3
         assert shaper.strength > 0
 
     def test_state_round_trip(self, name):
@@ -151,7 +151,7 @@ class TestEachMethod:
             (one, hold), (other, twin) = held(name), held(name)
             entropies = (0.5, 0.51, 0.49, 0.5, 0.3, 0.2, 0.25, 0.3)
             begin(hold, *entropies[:cut])
-            twin.load_state_dict(json.loads(json.dumps(hold.state_dict(), allow_nan=False)))
+            resume(twin, state_of(hold))
             assert other.strength == one.strength
             begin(hold, *entropies[cut:])
             begin(twin, *entropies[cut:])
@@ -176,13 +176,13 @@ class TestEachMethod:
             (one, hold), (other, twin) = held(name, **falls), held(name, **falls)
             for rollout, entropy in enumerate(entropies):
                 if rollout == cut:
-                    twin.load_state_dict(json.loads(json.dumps(hold.state_dict(), allow_nan=False)))
+                    resume(twin, state_of(hold))
                     assert twin.metrics() == hold.metrics()
                 for loop in (hold, twin)[: 1 + (rollout >= cut)]:
-                    loop.on_rollout(entropy, rollout / 10)
+                    begin(loop, entropy, progress=rollout / 10)
             assert (other.strength, twin.state_dict()) == (one.strength, hold.state_dict())
         assert caplog.text == ""
-        held(name, hold_entropy_final=0.4)[1].load_state_dict(hold.state_dict())
+        resume(held(name, hold_entropy_final=0.4)[1], state_of(hold))
         assert "at 0.4 nats, falling to 0.1 after 30% of the training when the checkpoint was saved" in caplog.text
         assert "will be held at 0.4 nats, falling to 0.2 after 60% of the training" in caplog.text
 
@@ -191,9 +191,10 @@ class TestEachMethod:
         shaper, hold = held(name)
         for entropy in (*[0.5] * 4, 0.3, 0.2):
             shaper.on_rollout(entropy)
-            hold.on_rollout(entropy, 0.0)
+            begin(hold, entropy)
         for order in (1, -1):
             parts = held(name)
+            parts[1].start.load_state_dict(hold.start.state_dict())
             for part, state in list(zip(parts, (shaper.state_dict(), hold.state_dict()), strict=True))[::order]:
                 part.load_state_dict(state)
             assert parts[0].strength == shaper.strength > 0
@@ -201,9 +202,9 @@ class TestEachMethod:
     def test_a_level_changed_at_a_resume_starts_from_the_present_entropy_and_is_reported(self, name, caplog):
         _, hold = held(name, hold_entropy=0.5)
         begin(hold, *[1.0] * 4, 0.6, 0.44)
-        state = json.loads(json.dumps(hold.state_dict()))
+        state = state_of(hold)
         shaper, raised = held(name)
-        raised.load_state_dict(state)
+        resume(raised, state)
         assert "The entropy was held at 0.5 nats when" in caplog.text and "will be held at 0.8 nats" in caplog.text
         raised.on_rollout(0.44, 0.0)
         assert raised.metrics()["hold_entropy/reference"] == pytest.approx(0.44)
@@ -211,7 +212,7 @@ class TestEachMethod:
         caplog.clear()
         same, nats = held(name, hold_entropy=0.5)[1], held(name, hold_entropy=0.5, hold_entropy_unit="nats")[1]
         for twin in (same, nats):  # the same level in another unit is no other level
-            twin.load_state_dict(state)
+            resume(twin, state)
         assert caplog.text == ""
 
 
@@ -220,9 +221,9 @@ def test_rollouts_of_few_prompts_make_up_a_level_together():
     shaper, hold = held("repo_r", per_device_train_batch_size=8, steps_per_generation=2)
     entropies = [0.3 + 0.02 * number for number in range(16)]
     begin(hold, *entropies[:15])
-    assert hold.initial_entropy is None and shaper.strength == 0
-    hold.on_rollout(entropies[15], 0.0)
-    assert hold.initial_entropy == pytest.approx(sum(entropies) / 16)
+    assert hold.regulator is None and shaper.strength == 0
+    begin(hold, entropies[15])
+    assert hold.regulator.target == pytest.approx(0.8 * sum(entropies) / 16)
 
 
 def test_a_target_out_of_reach_is_counted():

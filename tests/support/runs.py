@@ -60,7 +60,7 @@ class Watching(SteerGRPOTrainer):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.written = []
-        self.score, self.rollouts.score = self.rollouts.score, self.count
+        self.score, self.shaping.rollouts.score = self.shaping.rollouts.score, self.count
 
     def _generate_and_score_completions(self, inputs):
         self.written.append(super()._generate_and_score_completions(inputs))
@@ -76,7 +76,7 @@ class Spy(SteerGRPOTrainer):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.seen, self.shape, self.step.shape = [], self.step.shape, self.watch
+        self.seen, self.shape, self.shaping.step.shape = [], self.shaping.step.shape, self.watch
 
     def compute_loss(self, model, inputs, **kwargs):
         before = dict(inputs)

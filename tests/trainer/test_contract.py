@@ -5,7 +5,6 @@ what a name does not tell, for the versions that are called tested.
 """
 
 import ast
-import importlib
 import inspect
 import re
 import subprocess
@@ -18,16 +17,14 @@ from support import ENVIRONMENT, ROOT
 from support.runs import same_parameters
 from transformers import Trainer
 from trl import GRPOTrainer
-from trl.generation.vllm_client import VLLMClient
 from trl.generation.vllm_generation import VLLMGeneration
 from trl.kernels import chunked_logprob
-from trl.models.utils import disable_gradient_checkpointing
-from trl.trainer.utils import RepeatSampler, add_fused_lm_head, get_config_model_id
+from trl.trainer.utils import RepeatSampler, add_fused_lm_head
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.options.trl import LOSSES
 from steer_trl.trainer import contract
-from steer_trl.trainer.contract import ATTRIBUTES, HELPERS, METHODS, TESTED, broken_pieces, check_trl, mentioned_by
+from steer_trl.trainer.contract import ATTRIBUTES, METHODS, TESTED, broken_pieces, check_trl, mentioned_by
 from steer_trl.trainer.trl import MEANS_OF_TOKENS, append_to_log, replace_last
 
 
@@ -111,11 +108,6 @@ class TestTheCheckAtImport:
         self.forget("_buffered_inputs", monkeypatch)
         monkeypatch.setattr(contract, "GRPOTrainer", type("GRPOTrainer", (Mixin, GRPOTrainer), {}))
         assert not [piece for piece in broken_pieces() if "_buffered_inputs" in piece]
-
-    @pytest.mark.parametrize(("module", "name"), [(module, name) for module in HELPERS for name in HELPERS[module]])
-    def test_a_helper_that_is_gone_is_named(self, monkeypatch, module, name):
-        monkeypatch.delattr(importlib.import_module(module), name)
-        assert broken_pieces() == [f"{module}.{name}"]
 
     def test_it_names_all_that_the_trainers_room_touches(self):
         """Read from our own code; what Transformers' trainer has as well is no concern of TRL's."""
@@ -258,11 +250,6 @@ SHAPES = {
             *("max_completion_length", "generation_kwargs", "structured_outputs_regex"),
         )
     ),
-    "a vLLM server is asked by vllm_generation.vllm_client, at its base_url": lambda: (
-        "self.vllm_client = VLLMClient(" in source(VLLMGeneration._init_vllm)
-        and "self.base_url = " in source(VLLMClient.__init__)
-        and "self.session.post(url" in source(VLLMClient._post)
-    ),
     "the log asks model.training which metrics are meant": lambda: (
         '"train" if self.model.training else "eval"' in source(GRPOTrainer.log)
     ),
@@ -271,8 +258,9 @@ SHAPES = {
         and "init_training_references(self, max_steps, num_train_epochs" in source(GRPOTrainer._init_training_state)
         and "for epoch in range(epochs_trained, num_train_epochs)" in source(GRPOTrainer._inner_training_loop)
     ),
-    "the controller's file is read in _load_optimizer_and_scheduler(checkpoint)": lambda: (
-        parameters(GRPOTrainer._load_optimizer_and_scheduler) == {"self", "checkpoint"}
+    "a checkpoint's model is saved first, by save_model(folder, _internal_call=True)": lambda: (
+        source(Trainer._save_checkpoint).index("self.save_model(output_dir, _internal_call=True)")
+        < source(Trainer._save_checkpoint).index("self._save_optimizer_and_scheduler(output_dir)")
     ),
     "rewards of all ranks come from _calculate_rewards, and are summed with reward_weights": lambda: (
         "rewards_per_func = gather(rewards_per_func)" in source(GRPOTrainer._calculate_rewards)
@@ -307,7 +295,6 @@ SHAPES = {
         < source(GRPOTrainer._compute_loss).index("apply_coef = self.entropy_coef\n")
         < source(GRPOTrainer._compute_loss).index('self._metrics[mode]["policy_loss"]')
     ),
-    "helpers are where they were": lambda: callable(disable_gradient_checkpointing) and callable(get_config_model_id),
 }
 
 

@@ -7,7 +7,7 @@ from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
-from steer_trl.shaping import Shaper, make_loops, make_shapers
+from steer_trl.shaping import HoldEntropy, Shaper, StartEntropy, make_shapers
 
 BONUS = {"advantage_shaping": "entropy_bonus"}
 OF_TRL = ("loss", "policy_loss", "entropy_coef", "entropy", "grad_norm", "reward")
@@ -63,7 +63,7 @@ class Coefficients(TrainerCallback):
     def on_step_begin(self, args, state, control, **kwargs):
         coefficient = self.coefficients[state.global_step]
         if isinstance(self.trainer, SteerGRPOTrainer):
-            self.trainer.shapers["entropy_bonus"].strength = coefficient
+            self.trainer.shaping.shapers["entropy_bonus"].strength = coefficient
         else:
             self.trainer.entropy_coef = coefficient
 
@@ -115,7 +115,7 @@ def test_an_evaluation_has_the_bonus_of_the_moment(train, prompts):
 def test_an_entropy_below_the_level_raises_the_coefficient_and_above_it_there_is_none():
     args = config("entropy_bonus", hold_entropy=0.4, hold_entropy_unit="nats")
     shapers = make_shapers(args)
-    (hold,) = make_loops(args, shapers)
+    hold = HoldEntropy(args, shapers, StartEntropy(4))
     coefficient = shapers["entropy_bonus"].entropy_coef
     assert coefficient() == 0
     for entropy, expected in [(0.1, 0.2), (4.0, 0.0)]:

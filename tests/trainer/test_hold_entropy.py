@@ -7,12 +7,12 @@ from steer_trl import SteerGRPOTrainer
 
 def test_one_setting_trains_and_the_card_states_with_what(train, tmp_path):
     trainer = train(SteerGRPOTrainer, hold_entropy=0.5, max_steps=2)
-    assert list(trainer.shapers) == ["stare"]
+    assert list(trainer.shaping.shapers) == ["stare"]
     entry = trainer.state.log_history[0]
     assert entry["hold_entropy/strength"] == 0 and entry["stare/amplify"] == 1  # until the level is known
     trainer.create_model_card()
     card = (tmp_path / "run/README.md").read_text()
-    assert "stare" in trainer.tags and "hold_entropy" not in trainer.tags
+    assert "stare" in trainer.shaping.tags and "hold_entropy" not in trainer.shaping.tags
     for line in ("advantage_shaping: stare", "stare_variant: C2", "stare_gate: none", "hold_entropy: 0.5"):
         assert line in card
 

@@ -181,7 +181,7 @@ def test_smooth_advantages_are_refused_where_text_does_not_tell_prompts_apart(ma
 
 def test_smooth_advantages_are_refused_for_images_inside_of_messages(make_trainer):
     row = {"prompt": [{"role": "user", "content": [{"type": "image", "image": PICTURE}]}]}
-    rollouts = make_trainer(SteerGRPOTrainer, **settings("dcpo")).rollouts
+    rollouts = make_trainer(SteerGRPOTrainer, **settings("dcpo")).shaping.rollouts
     with pytest.raises(ValueError, match="cannot be combined with images"), rollouts.recording([row]):
         pass
 
@@ -215,7 +215,7 @@ def test_draws_and_memory_go_on_after_a_resume(train, make_trainer, tmp_path, na
     resumed = make_trainer(SteerGRPOTrainer, **fields, max_steps=6)
     resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-3"))
     assert same_parameters(whole, resumed)
-    assert whole.shapers[name].state_dict() == resumed.shapers[name].state_dict()
+    assert whole.shaping.shapers[name].state_dict() == resumed.shaping.shapers[name].state_dict()
     assert not same_parameters(whole, train(SteerGRPOTrainer, **fields | {"seed": 8}, max_steps=6))
 
 

@@ -34,7 +34,7 @@ class TestArguments:
                 self.refused(model_dir, tokenizer, train_dataset=Dataset.from_dict({"prompt": rows}), args=args)
 
     def test_names_in_the_place_of_benchmarks(self, model_dir, tokenizer, tmp_path):
-        said = r"benchmarks must be a BenchmarkEvaluation, got \['aime24'\]\. .*load_benchmarks\(\['aime24'\]\)"
+        said = r"benchmarks must be a BenchmarkEvaluation, got \['aime24'\]\. .*load_benchmarks\(\['math500'\]\)"
         with pytest.raises(ValueError, match=said):
             SteerGRPOTrainer(model_dir, count_reward, benchmarks=["aime24"])
 

@@ -89,7 +89,7 @@ class TestSeveralRollouts:
         class Drawing(SteerGRPOTrainer):
             def __init__(self, *args, **kwargs):
                 super().__init__(*args, **kwargs)
-                (quadrant,) = self.shapers.values()
+                (quadrant,) = self.shaping.shapers.values()
                 weights, self.drawn = quadrant.weights, []
                 quadrant.weights = lambda batch, measure: self.drawn.append(batch.draws) or weights(batch, measure)
 

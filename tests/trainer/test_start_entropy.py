@@ -13,34 +13,37 @@ from steer_trl.diagnostics.start import start_entropy
 from steer_trl.diagnostics.watch import Watch
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
+from steer_trl.shaping import StartEntropy, first_rollouts
 from steer_trl.trainer.callbacks.terminal import Story
-from steer_trl.trainer.log.start_entropy import StartEntropy
 
 START = "rollout_entropy/start"
 LARGE = {"per_device_train_batch_size": 32, "gradient_accumulation_steps": 1, "num_generations": 4}  # 8 prompts
 
 
 def start(**fields):
-    return StartEntropy(SteerGRPOConfig("out", use_cpu=True, bf16=False, **LARGE | fields))
+    return StartEntropy(first_rollouts(SteerGRPOConfig("out", use_cpu=True, bf16=False, **LARGE | fields)))
 
 
 def taken(one, *entropies):
-    return [one.take(entropy, is_untrained=i == 0).get(START) for i, entropy in enumerate(entropies)]
+    found = []
+    for entropy in entropies:
+        one.take(entropy)
+        found.append(one.value)
+    return found
 
 
 def test_it_is_the_mean_of_the_first_four_rollouts_and_then_stays():
     one = start()
     assert one.value is None and one.state_dict() == {}
-    assert taken(one, 0.8, 0.6, 0.4, 0.2, 0.1) == pytest.approx([0.8, 0.7, 0.6, 0.5, 0.5])
-    assert one.is_settled and one.value == pytest.approx(0.5)
+    assert taken(one, 0.8, 0.6, 0.4) == pytest.approx([0.8, 0.7, 0.6]) and one.settled is None
+    assert taken(one, 0.2, 0.1) == pytest.approx([0.5, 0.5]) and one.settled == one.value
 
 
 def test_it_is_of_as_many_rollouts_as_have_32_prompts():
     small = start(per_device_train_batch_size=8)  # two prompts
     taken(small, *[1.0] * 15)
-    assert not small.is_settled
-    small.take(17.0, is_untrained=False)
-    assert small.is_settled and small.value == pytest.approx(2.0)
+    assert small.settled is None
+    assert taken(small, 17.0) == [pytest.approx(2.0)] and small.settled
 
 
 @pytest.mark.parametrize("entropy", [math.nan, 0.0, math.inf])
@@ -50,29 +53,24 @@ def test_a_rollout_without_an_entropy_is_none_of_them(entropy):
     assert taken(one, 0.5, entropy) == [0.5, 0.5]
 
 
-def test_a_run_that_is_resumed_without_its_start_has_none():
-    """The entropy of the middle of a training is not where it began."""
-    one = start()
-    assert one.take(0.1, is_untrained=False) == {} and one.value is None
-
-
 def test_it_continues_from_its_state():
-    whole, first = start(), start()
-    taken(first, 0.8, 0.6)
-    second = start()
+    whole, first, second = start(), start(), start()
+    first.take(0.8, is_late=True)
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
-    for entropy in (0.4, 0.2, 0.1):
-        second.take(entropy, is_untrained=False)
+    for entropy in (0.6, 0.4, 0.2, 0.1):
+        second.take(entropy)
     taken(whole, 0.8, 0.6, 0.4, 0.2, 0.1)
-    assert second.value == whole.value and second.is_settled
+    assert second.settled == whole.settled and second.is_late and not whole.is_late
+    second.load_state_dict({})
+    assert second.value is None
 
 
 @pytest.mark.parametrize("entropies", [0.5, [0.5, -1.0], [True], ["0.5"], None])
 def test_a_state_that_cannot_be_is_refused(entropies):
     with pytest.raises(ValueError, match=r"^entropies must be a list, each a number of nats"):
-        start().load_state_dict({"entropies": entropies})
-    with pytest.raises(ValueError, match=r"^entropies is missing"):
-        start().load_state_dict({})
+        start().load_state_dict({"entropies": entropies, "is_late": False})
+    with pytest.raises(ValueError, match=r"^is_late is missing"):
+        start().load_state_dict({"entropies": [0.5]})
 
 
 def test_a_run_logs_it_keeps_it_and_is_resumed_with_it(train, make_trainer, tmp_path):
@@ -82,19 +80,23 @@ def test_a_run_logs_it_keeps_it_and_is_resumed_with_it(train, make_trainer, tmp_
     entropies = [entry["rollout_entropy"] for entry in entries]
     means = [sum(entropies[: i + 1]) / (i + 1) for i in range(len(entropies))]
     assert [entry[START] for entry in entries] == pytest.approx(means) and len(set(entropies)) == 4
-    state = json.loads((tmp_path / "run/checkpoint-2/shaping_state.json").read_text())["start_entropy"]
-    assert state == {"entropies": pytest.approx(entropies[:2])}
+    checkpoint = tmp_path / "run/checkpoint-2"
+    state = json.loads((checkpoint / "shaping_state.json").read_text())["start_entropy"]
+    assert state == {"entropies": pytest.approx(entropies[:2]), "is_late": False}
     resumed = make_trainer(SteerGRPOTrainer, **settings)
-    resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
-    assert resumed.rollouts.start.value == whole.rollouts.start.value
+    resumed.train(resume_from_checkpoint=str(checkpoint))
+    assert resumed.shaping.rollouts.start.value == whole.shaping.rollouts.start.value
+    (checkpoint / "shaping_state.json").unlink()  # as plain TRL's: the entropy of its middle is no start
+    late = make_trainer(SteerGRPOTrainer, **settings)
+    late.train(resume_from_checkpoint=str(checkpoint))
+    assert not [entry for entry in late.state.log_history[2:] if START in entry] and late.shaping.rollouts.start.value
 
 
 def test_the_level_that_is_held_is_relative_to_it(train):
     settings = {"advantage_shaping": "repo_r", "hold_entropy": 0.5, "max_steps": 5} | LARGE
     log = train(SteerGRPOTrainer, **settings).state.log_history
     held = [entry for entry in log if "hold_entropy/target" in entry]
-    assert held and all(entry["hold_entropy/initial_entropy"] == pytest.approx(entry[START]) for entry in held)
-    assert held[-1]["hold_entropy/target"] == pytest.approx(0.5 * held[-1][START])
+    assert held and held[-1]["hold_entropy/target"] == pytest.approx(0.5 * held[-1][START])
 
 
 LINES = [

@@ -1,11 +1,9 @@
 """An optimizer step: what the loss is given, what of it is logged."""
 
 import math
-import re
 
 import pytest
 import torch
-from support import ROOT
 from support.runs import OPEN_STARE, Spy, same_parameters
 from transformers import TrainerCallback
 
@@ -58,7 +56,7 @@ def test_a_bad_token_does_not_reach_its_sequence_through_the_ratio(make_trainer)
         "advantages": torch.tensor([1.0, -1.0]),
         "old_per_token_logps": torch.tensor([[-0.2, -0.4, -1.9, -3.0], [-1.0, -0.6, -2.0, -0.3]]),
     }
-    trainer.step.shape(inputs, Score(logps, torch.ones(2, 4)))
+    trainer.shaping.step.shape(inputs, Score(logps, torch.ones(2, 4)))
     shaped = inputs["advantages"]
     assert shaped.isfinite().all() and shaped[0, 1] == 1
     assert (shaped[0, [0, 2, 3]] < 1).all()
@@ -107,18 +105,6 @@ def test_eq_10_holds_in_every_step_of_a_rollout_with_the_current_policys_maximum
 
 
 class TestMetrics:
-    def test_the_keys_are_the_documented_ones(self, train):
-        ours = self.keys(train(SteerGRPOTrainer, **OPEN_STARE | {"advantage_shaping": ["steer", "stare"]}))
-        trl = self.keys(train(SteerGRPOTrainer, advantage_shaping="none"))
-        page = (ROOT / "docs/metrics.md").read_text()
-        documented = set(re.findall(r"`((?:shaping|stare|weights|sanity)/[\w.]+|rollout_[\w/]+)`", page))
-        # Neither acts on whole rollouts, and the schedule does not move.
-        theirs = {"rollout_advantage_change", "stare/saturated", "sanity/out_of_bounds"}
-        assert ours - trl == documented - theirs  # the last is logged of plain GRPO, too
-
-    def keys(self, trainer):
-        return set().union(*trainer.state.log_history)
-
     def test_weights_of_a_step_are_summed_over_its_micro_batches(self, train):
         trainer = train(Spy, max_steps=1, gradient_accumulation_steps=4, **OPEN_STARE)
         weights = torch.cat(
@@ -141,7 +127,7 @@ class TestMetrics:
         entropies = torch.tensor([[highest + 1e-5, -1e-5, highest + 0.1, -0.1], [1.0, 1.0, 1.0, torch.nan]])
         mask = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]])
         inputs = {"completion_mask": mask, "advantages": torch.tensor([1.0, -1.0])}
-        trainer.step.shape(inputs, Score(logps, entropies))
+        trainer.shaping.step.shape(inputs, Score(logps, entropies))
         assert trainer._metrics["eval"]["sanity/out_of_bounds"] == [pytest.approx(5 / 7)]
 
     def test_a_real_model_has_none(self, train):
@@ -172,8 +158,11 @@ class Taking(SteerGRPOTrainer):
 @pytest.mark.parametrize(
     "settings", [{"steer_lambda_min": 0.3}, {"steer_lambda_min": 0.3, "num_iterations": 2}], ids=str
 )
-def test_a_training_after_an_interrupted_one_begins_with_a_rollout_of_its_own(make_trainer, settings, interrupted_at):
-    settings = settings | {"max_steps": 4, "log_tokens": 1, "log_tokens_groups": 9}
+def test_a_training_after_an_interrupted_one_begins_with_a_rollout_of_its_own(
+    make_trainer, monkeypatch, settings, interrupted_at
+):
+    monkeypatch.setattr("steer_trl.trainer.tokens.samples.GROUPS", 9)
+    settings = settings | {"max_steps": 4, "log_tokens": 1}
     trainer = make_trainer(Taking, **settings, trainer_arguments={"callbacks": [Interrupted(interrupted_at)]})
     trainer.taken = []
     with pytest.raises(KeyboardInterrupt):

@@ -34,7 +34,7 @@ class Seeing(SteerGRPOTrainer):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.read, self.logits, self.shape, self.step.shape = {}, {}, self.step.shape, self.watch
+        self.read, self.logits, self.shape, self.shaping.step.shape = {}, {}, self.shaping.step.shape, self.watch
 
     def watch(self, inputs, score):
         raw = inputs["advantages"]
@@ -47,6 +47,11 @@ class Seeing(SteerGRPOTrainer):
             self.logits[key] = logits_of(self.model, prompt, list(key[1:]))
 
 
+@pytest.fixture(autouse=True)
+def more_groups(monkeypatch):
+    monkeypatch.setattr("steer_trl.trainer.tokens.samples.GROUPS", 3)
+
+
 @pytest.fixture
 def shuffled(train):
     """Two optimizer steps per rollout, so that a group's completions are trained on in both."""
@@ -54,7 +59,6 @@ def shuffled(train):
         Seeing,
         **OPEN_STARE,
         log_tokens=4,
-        log_tokens_groups=3,
         steps_per_generation=4,
         max_steps=6,
         per_device_train_batch_size=4,
@@ -102,10 +106,11 @@ def test_whole_groups_with_the_numbers_of_the_loss(shuffled):
 
 
 @pytest.mark.parametrize("method", ["none", "opo", "steer"])
-def test_a_look_changes_nothing_that_is_trained(train, tmp_path, method):
+def test_a_look_changes_nothing_that_is_trained(train, tmp_path, monkeypatch, method):
+    monkeypatch.setattr("steer_trl.trainer.tokens.export.LONGEST_COMPLETION", 3)
     settings = {"advantage_shaping": method, "num_iterations": 2, "max_steps": 3}
     plain = train(SteerGRPOTrainer, **settings, output_dir=str(tmp_path / "plain"))
-    seen = train(SteerGRPOTrainer, **settings, output_dir=str(tmp_path / "seen"), log_tokens=1, log_tokens_length=3)
+    seen = train(SteerGRPOTrainer, **settings, output_dir=str(tmp_path / "seen"), log_tokens=1)
     assert same_parameters(plain, seen)
     assert looks(plain) == {}
     found = looks(seen)
@@ -134,7 +139,7 @@ def given(prompts, trainer):
 
 def test_what_a_tool_wrote_and_what_never_ended(train):
     arguments = {"rollout_func": given, "reward_funcs": count_reward}
-    settings = {"log_tokens": 1, "max_steps": 1, "mask_truncated_completions": True, "log_tokens_groups": 9}
+    settings = {"log_tokens": 1, "max_steps": 1, "mask_truncated_completions": True}
     lines = looks(train(SteerGRPOTrainer, **settings, trainer_arguments=arguments))[1]
     ended, cut = lines[:4], lines[4:]
     assert [len(line["token_ids"]) for line in lines] == [6] * 4 + [5] * 4
@@ -153,7 +158,7 @@ def above_one(completions, **_):
 
 def test_with_dynamic_sampling_rewards_stay_with_their_completions(train):
     """Groups come from several attempts and change places."""
-    settings = {"log_tokens": 1, "log_tokens_groups": 9, "max_steps": 3, "dynamic_sampling": "resample"}
+    settings = {"log_tokens": 1, "max_steps": 3, "dynamic_sampling": "resample"}
     found = looks(train(SteerGRPOTrainer, **settings, trainer_arguments={"reward_funcs": above_one}))
     assert list(found) == [1, 2, 3]
     for lines in found.values():
@@ -165,8 +170,11 @@ def test_with_dynamic_sampling_rewards_stay_with_their_completions(train):
 
 
 @pytest.mark.parametrize("killed_at", [1, 3], ids=["at its checkpoint", "later"])
-def test_a_look_goes_on_after_a_resume_in_the_middle_of_its_rollout(train, make_trainer, tmp_path, killed_at):
-    settings = {"log_tokens": 4, "log_tokens_groups": 9, "steps_per_generation": 6, "max_steps": 3}
+def test_a_look_goes_on_after_a_resume_in_the_middle_of_its_rollout(
+    train, make_trainer, tmp_path, monkeypatch, killed_at
+):
+    monkeypatch.setattr("steer_trl.trainer.tokens.samples.GROUPS", 9)
+    settings = {"log_tokens": 4, "steps_per_generation": 6, "max_steps": 3}
     settings |= {"save_strategy": "steps", "save_steps": 1}
     expected = looks(train(SteerGRPOTrainer, **settings))
     assert [line["step"] for line in expected[1]] == [1] * 8 + [2] * 8 + [3] * 8

@@ -37,7 +37,7 @@ class TestAFinishedRun:
         again = made(**length)
         assert again.train(resume_from_checkpoint=True).global_step == last
         assert contents(first.args.output_dir) == before
-        assert again.was_finished and same_parameters(first, again)  # a script may save the model, or evaluate
+        assert again.shaping.was_finished and same_parameters(first, again)  # a script may save the model, or evaluate
 
     def test_its_log_takes_an_evaluation_of_now(self, made, prompts):
         made().train()
@@ -56,7 +56,7 @@ class TestAFinishedRun:
         made().train()
         again = made(max_steps=3)
         again.train(resume_from_checkpoint=True)
-        assert again.state.global_step == 3 and not again.was_finished
+        assert again.state.global_step == 3 and not again.shaping.was_finished
 
 
 class TestAuto:

@@ -24,7 +24,8 @@ from steer_trl.functional.stare_controller import TargetEntropyController
 from steer_trl.options.base import ShapingConfig, choice, one_or_several, option
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
-from steer_trl.validation import from_state, in_interval, is_within, listed
+from steer_trl.shaping.start_entropy import StartEntropy
+from steer_trl.validation import from_state, in_interval, listed
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +129,7 @@ class Stare(Shaper[StareOptions]):
             amplify_max=args.stare_amplify_max,
             attenuate_min=args.stare_attenuate_min,
         )
-        self.initial_entropy: float | None = None
+        self.start = StartEntropy(1)  # the gate has to open or close before the first update
         self.recent_gates: deque[bool] = deque(maxlen=RECENT)
         self.operations = stare_operations(args.stare_variant)
         if {"O2", "O3"} & set(listed(args.stare_variant)):
@@ -199,30 +200,23 @@ class Stare(Shaper[StareOptions]):
         return torch.where(entropies < self.controller.target_entropy, weights, 1.0)
 
     def on_rollout(self, entropy: float) -> None:
-        """Fix a relative target at the first rollout, then update the gate and the schedule.
-
-        The gate has to open or close before the first update. So its initial entropy is that of one rollout, and not
-        the mean over several with which alarms and pages compare (`rollout_entropy/start`).
-        """
-        if self.initial_entropy is None and math.isfinite(entropy):
-            self._start_from(entropy)
+        """Fix a relative target at the first rollout, then update the gate and the schedule."""
+        self.start.take(entropy)
+        self._set_target()
         self.controller.update(entropy)
         self.recent_gates.append(self.controller.gate)
 
-    def _start_from(self, entropy: float) -> None:
-        self.initial_entropy = entropy
-        if self.args.stare_target_entropy_unit == "initial":
-            self.controller.target_entropy = self.args.stare_target_entropy * entropy
+    def _set_target(self) -> None:
+        if self.args.stare_target_entropy_unit == "initial" and self.start.value is not None:
+            self.controller.target_entropy = self.args.stare_target_entropy * self.start.value
 
     def metrics(self) -> dict[str, float]:
         """Return the batch's gate (0 or 1), W, M and the target in nats; NaN where there is none, or not yet.
 
-        And the share of recent rollouts with the gate open; of a relative target the first rollout's entropy in nats;
-        of a schedule whether it is at its bounds (0 or 1).
+        And the share of recent rollouts with the gate open; of a schedule whether it is at its bounds (0 or 1).
         """
         controller, recent = self.controller, self.recent_gates
-        is_relative = self.args.stare_target_entropy_unit == "initial"
-        waits = is_relative and self.initial_entropy is None
+        waits = self.args.stare_target_entropy_unit == "initial" and self.start.value is None
         is_idle = self.args.stare_gate == "none"
         schedule = {"stare/saturated": float(self._is_saturated())} if self.args.stare_adaptive else {}
         return schedule | {
@@ -231,7 +225,6 @@ class Stare(Shaper[StareOptions]):
             "stare/amplify": controller.amplify,
             "stare/attenuate": controller.attenuate,
             "stare/target_entropy": math.nan if waits or is_idle else controller.target_entropy,
-            "stare/initial_entropy": self.initial_entropy if is_relative and self.initial_entropy else math.nan,
             "stare/gate_duty": sum(recent) / len(recent) if recent and self.args.stare_gate == "batch" else math.nan,
         }
 
@@ -245,7 +238,7 @@ class Stare(Shaper[StareOptions]):
 
     def state_dict(self) -> dict[str, Any]:
         """Return recent gates, W and M if they move, and the first rollout's entropy; what is set is not state."""
-        own = {"initial_entropy": self.initial_entropy, "recent_gates": list(self.recent_gates)}
+        own = {"start": self.start.state_dict(), "recent_gates": list(self.recent_gates)}
         return self.controller.state_dict() | own
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -254,19 +247,13 @@ class Stare(Shaper[StareOptions]):
         Raises:
             `ValueError`: a value is missing or cannot be.
         """
-        initial = from_state(
-            state,
-            "initial_entropy",
-            lambda x: x is None or is_within(x, "[0, inf)"),
-            "null or a number of nats in [0, inf)",
-        )
         recent = from_state(
-            {"recent_gates": [], **state},  # checkpoints from before they were kept
+            state,
             "recent_gates",
             lambda gates: isinstance(gates, list) and all(isinstance(gate, bool) for gate in gates),
             "a list of true and false",
         )
+        self.start.load_state_dict(from_state(state, "start", lambda start: isinstance(start, dict), "a mapping"))
         self.controller.load_state_dict(state)
         self.recent_gates = deque(recent, maxlen=RECENT)
-        if initial is not None:
-            self._start_from(initial)
+        self._set_target()

@@ -70,7 +70,7 @@ class ModelCards:
         trainer, args = self._trainer, self._trainer.args
         (base_model, is_on_hub), datasets = self.base_model, self._said.get("dataset_name")
         name = args.hub_model_id or Path(args.output_dir).absolute().name
-        tags = ["generated_from_trainer", *trainer.tags, *listed(self._said.get("tags", ()))]
+        tags = ["generated_from_trainer", *trainer.shaping.tags, *listed(self._said.get("tags", ()))]
         return Run(
             args=args,
             name=self._said.get("model_name") or name.split("/")[-1],

@@ -12,15 +12,15 @@ from trl.trainer.utils import get_callable_name, get_config_model_id
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.exceptions import InvalidTypeError, InvalidValueError
 from steer_trl.rewards import MathReward
-from steer_trl.shaping.hold import first_rollouts
+from steer_trl.shaping import first_rollouts
 from steer_trl.trainer.trl import GRPOTrainer
 from steer_trl.validation import refuse
 
 logger = logging.getLogger(__name__)
 
 
-def check_trainer_arguments(arguments: dict[str, Any]) -> None:
-    """Refuse the bound arguments of a [`~trl.GRPOTrainer`] that cannot work; see [`~steer_trl.SteerGRPOTrainer`]."""
+def check_trainer_arguments(**arguments: Any) -> None:
+    """Refuse the arguments of a [`~trl.GRPOTrainer`] that cannot work; see [`~steer_trl.SteerGRPOTrainer`]."""
     args = arguments.get("args")
     if args is not None and not isinstance(args, SteerGRPOConfig):
         raise InvalidTypeError(

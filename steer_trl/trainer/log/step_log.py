@@ -1,6 +1,6 @@
 """What is logged of an optimizer step: the statistics of its micro-batches, gathered from all ranks once."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from steer_trl.diagnostics.change import change_statistics
@@ -8,7 +8,7 @@ from steer_trl.diagnostics.quadrants import token_statistics
 from steer_trl.diagnostics.sanity import sanity_statistics
 from steer_trl.diagnostics.statistics import Statistic
 from steer_trl.diagnostics.weights import shaping_statistics, weight_statistics
-from steer_trl.shaping import Loop, Shaped, Shaper, TokenBatch
+from steer_trl.shaping import HoldEntropy, Shaped, Shaper, TokenBatch
 from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.log.sums import StepSummary
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log
@@ -17,8 +17,8 @@ from steer_trl.trainer.trl import GRPOTrainer, append_to_log
 class StepLog:
     """The log of the step that the trainer is in, and of the evaluation batch that may come within it."""
 
-    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], loops: Sequence[Loop]) -> None:
-        self._trainer, self._shapers, self._loops = trainer, shapers, loops
+    def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], hold: HoldEntropy | None) -> None:
+        self._trainer, self._shapers, self._hold = trainer, shapers, hold
         self._weighs = any(shaper.answers("weights", shaper.args) for shaper in shapers.values())
         self._summaries = {"train": StepSummary(), "eval": StepSummary()}
 
@@ -52,6 +52,5 @@ class StepLog:
     def write(self, mode: str) -> None:
         """Write what was added into TRL's log. Collective."""
         append_to_log(self._trainer, self._summaries[mode].pop(self._trainer.accelerator), mode)
-        parts: list[Shaper | Loop] = [*self._shapers.values(), *self._loops]
-        for part in parts:
+        for part in (*self._shapers.values(), *([self._hold] if self._hold else [])):
             append_to_log(self._trainer, part.metrics(), mode)

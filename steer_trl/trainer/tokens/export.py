@@ -19,6 +19,7 @@ from steer_trl.trainer.trl import GRPOTrainer, tokenizer_of
 
 SCHEMA = 1  # of prime-rl's token export
 LONGEST_PROMPT = 4000  # characters
+LONGEST_COMPLETION = 1024  # tokens
 
 
 def line_of(
@@ -33,7 +34,7 @@ def line_of(
     tokenizer, ids = tokenizer_of(trainer), inputs["completion_ids"][row]
     written = (inputs["completion_mask"][row] != 0) | (ids != tokenizer.pad_token_id)
     length = int(written.nonzero().max()) + 1 if written.any() else 0
-    kept = min(length, trainer.args.log_tokens_length)
+    kept = min(length, LONGEST_COMPLETION)
     prompt = inputs["prompt_ids"][row][inputs["prompt_mask"][row].bool()]
     text = tokenizer.decode(prompt, skip_special_tokens=False)
     mask = batch.mask[row, :kept].bool()

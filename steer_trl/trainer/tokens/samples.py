@@ -23,6 +23,8 @@ from steer_trl.trainer.trl import GRPOTrainer, steps_per_rollout
 from steer_trl.validation import from_state
 
 logger = logging.getLogger(__name__)
+GROUPS = 2
+"""Groups, all completions of a prompt, that are written each time."""
 
 
 class TokenLog:
@@ -61,14 +63,13 @@ class TokenLog:
 
     def mark(self, rollout: dict[str, Any]) -> dict[str, Any]:
         """Add to a training rollout the places and rewards of its completions, if it is to be looked at."""
-        if self._trainer.model.training:
-            step = self._trainer.state.global_step + 1
-            self.is_looking = self._is_due(step)
-            if self.is_looking:
-                self._step, self._seen = step, 0
-                own = own_rows(self._trainer, rollout)
-                rollout.setdefault(ROWS, own)
-                rollout[REWARDS] = self._rollouts.rewards_per_function[own]
+        step = self._trainer.state.global_step + 1
+        self.is_looking = self._is_due(step)
+        if self.is_looking:
+            self._step, self._seen = step, 0
+            own = own_rows(self._trainer, rollout)
+            rollout.setdefault(ROWS, own)
+            rollout[REWARDS] = self._rollouts.rewards_per_function[own]
         return rollout
 
     @torch.no_grad()
@@ -85,9 +86,9 @@ class TokenLog:
         self.is_looking = not is_over
 
     def _lines_of(self, inputs: dict[str, Any], batch: TokenBatch, result: Shaped | None) -> list[dict[str, Any]]:
-        trainer, args, lines = self._trainer, self._trainer.args, []
+        trainer, lines = self._trainer, []
         size, numbers = trainer.num_generations, token_numbers(inputs, batch, result)
-        for row in (inputs[ROWS] < args.log_tokens_groups * size).nonzero().flatten().tolist():
+        for row in (inputs[ROWS] < GROUPS * size).nonzero().flatten().tolist():
             place, rewards = int(inputs[ROWS][row]), inputs[REWARDS][row].tolist()
             known = {
                 "step": trainer.state.global_step + 1,

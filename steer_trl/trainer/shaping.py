@@ -1,0 +1,102 @@
+"""All that a `SteerGRPOTrainer` has beside TRL's trainer, in one object."""
+
+from typing import Any
+
+from datasets import Dataset, IterableDataset
+from transformers import TrainerCallback
+
+from steer_trl.callbacks.alarms import Alarms
+from steer_trl.callbacks.remarks import remark_other_policies
+from steer_trl.callbacks.run_log import RunLog, is_at_its_end
+from steer_trl.config import SteerGRPOConfig
+from steer_trl.diagnostics.watch import Watch
+from steer_trl.evaluation import BenchmarkEvaluation
+from steer_trl.shaping import HoldEntropy, StartEntropy, first_rollouts, make_shapers, short_name
+from steer_trl.trainer.benchmarks import BenchmarkRuns
+from steer_trl.trainer.callbacks.cards import ModelCards
+from steer_trl.trainer.callbacks.terminal import show_lines
+from steer_trl.trainer.checkpoint import Checkpoints
+from steer_trl.trainer.checks.compiled import check_compiled
+from steer_trl.trainer.checks.preflight import check_chat_template
+from steer_trl.trainer.generated import GeneratedTokens
+from steer_trl.trainer.padding import Padding
+from steer_trl.trainer.rollout import RolloutShaping
+from steer_trl.trainer.sampling.resample import make_sampling
+from steer_trl.trainer.step import OptimizerStep
+from steer_trl.trainer.tokens.samples import TokenLog
+from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, forget_rollout
+
+
+class Shaping:
+    """The parts of a trainer. TRL's constructor calls hooks that need them, so they are made before it runs.
+
+    Attributes:
+        shapers (`dict[str, Shaper]`): the methods, by the names in `advantage_shaping`.
+        hold (`HoldEntropy`, *optional*): what moves the strength of one of them.
+        tags (`list[str]`): of the model on the Hub.
+        is_compiled (`bool`): whether the model is, or will be.
+        was_finished (`bool`): whether the last `train` found nothing left to train.
+    """
+
+    def __init__(
+        self,
+        trainer: GRPOTrainer,
+        args: SteerGRPOConfig,
+        model: Any,
+        eval_dataset: EvalDataset,
+        benchmarks: BenchmarkEvaluation | None,
+    ) -> None:
+        self._trainer, self.was_finished = trainer, False
+        self.shapers = make_shapers(args)
+        self.is_compiled = check_compiled(args, self.shapers, model)
+        self.tags = [*TAGS, *map(short_name, self.shapers)]
+        self.start = StartEntropy(first_rollouts(args))
+        self.hold = None if args.hold_entropy is None else HoldEntropy(args, self.shapers, self.start)
+        self.sampling = make_sampling(trainer, args)
+        self.generated = GeneratedTokens(trainer)
+        self.padding = Padding(trainer, args.skips_padding)
+        self.rollouts = RolloutShaping(trainer, self.shapers, self.hold, self.generated, self.start)
+        self.tokens = TokenLog(trainer, self.rollouts)
+        self.step = OptimizerStep(trainer, self.shapers, self.hold, self.rollouts, self.tokens)
+        self.alarms = Alarms(Watch())
+        self.cards = ModelCards(trainer, self.shapers, benchmarks)
+        self.benchmarks = BenchmarkRuns(trainer, benchmarks, beside_rewards=eval_dataset is not None)
+        stateful = {"start_entropy": self.start, **self.shapers}
+        stateful |= {} if self.hold is None else {self.hold.name: self.hold}  # after what its level is relative to
+        stateful |= {"alarms": self.alarms.watch, "generated": self.generated, "tokens": self.tokens}
+        self.checkpoints = Checkpoints(trainer, stateful, self.sampling)
+
+    def attach(self) -> None:
+        """Check the trainer once it is made, and let the parts hear of its training: first what loads a checkpoint."""
+        trainer, args = self._trainer, self._trainer.args
+        check_chat_template(trainer)
+        if trainer.is_world_process_zero():
+            remark_other_policies(args, trainer.model)
+        if args.terminal_log == "lines":
+            show_lines(trainer)
+        parts: list[TrainerCallback] = [self.checkpoints, self.step, self.generated]
+        parts += [RunLog(self.cards.description)] if args.run_log else []
+        for part in [*parts, self.alarms] if args.alarms else parts:
+            trainer.add_callback(part)
+        args.seal()
+
+    def begin_training(self, checkpoint: str | None) -> None:
+        """Begin a training, at a `checkpoint` or at step 0; nothing is left of one that was interrupted."""
+        if self.shapers or self._trainer.args.dynamic_sampling != "none":  # else as TRL does
+            forget_rollout(self._trainer)
+        self.step.begin_training()
+        self.generated.begin(checkpoint)
+        self.checkpoints.continued = checkpoint
+
+    def place(self, epoch: int, batch: int) -> tuple[int, int]:
+        """Return at which epoch and batch to begin where Transformers begin at these: nowhere in a finished run."""
+        state = self._trainer.state
+        if self.generated.was_spent:
+            state.max_steps = state.global_step
+        self.was_finished = is_at_its_end(state)
+        return (state.num_train_epochs, 0) if self.was_finished else (epoch, batch)
+
+
+def eval_dataset_of(benchmarks: BenchmarkEvaluation | None, given: EvalDataset) -> Dataset | IterableDataset | Any:
+    """Return the `eval_dataset` for TRL, which wants one for an evaluation on benchmarks alone."""
+    return benchmarks.benchmarks[0].dataset if benchmarks is not None and given is None else given
