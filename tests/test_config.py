@@ -118,12 +118,12 @@ MISTAKES = [
     ({"advantage_shaping": "gtpo", "loss_type": "sapo"}, "turns the sign of single tokens"),
     (
         {"advantage_shaping": "stare", "stare_gate": "none", "stare_target_entropy": 0.4},
-        "acts only with stare_gate='batch' or",
+        "acts only with stare_gate='batch'/'sample'/'token'",
     ),
     *(
         ({"advantage_shaping": "stare"} | settings, message)
         for settings, message in [
-            ({"stare_gate": "none", "stare_adaptive": True}, "acts only with stare_gate='batch' or"),
+            ({"stare_gate": "none", "stare_adaptive": True}, "acts only with stare_gate='batch'/'sample'/'token'"),
             (
                 {"stare_attenuate": 0.8},
                 "stare_attenuate=0.8 cannot be combined with stare_variant='O1': it acts only with .*'C2'",

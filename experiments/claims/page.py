@@ -47,36 +47,35 @@ def page(data: Data) -> str:
     spread, freedom = short.spread(end)
     return f"""# What the papers claim, and what we found
 
-Every claim of the two papers that fits into one sentence, in our words, tried on the laptop task: a Qwen2 of 0.36
-million parameters on Countdown. A larger model may answer differently. Of {len(findings)} claims {decided} are
-answered, {measured} have an undecided interval, the others no data.
+Whether the laptop task, a Qwen2 of 0.36 million parameters on Countdown, bears out the two papers' claims, in our
+words. A larger model may answer differently. Of {len(findings)} claims {decided} are answered, {measured} have an
+undecided interval, the others no data.
 
 ## Rules
 
-* **Trend** (prevents, keeps, holds, collapses): the change of a run's own entropy over its training. It falls if the
-  interval lies below zero, and is kept if it does not and lies above -{MARGIN} nats. *Diverges*: it still rises in the
-  second half.
-* **Difference** (more, raises, lowers, better, worse): the interval excludes zero. Otherwise its bound is given.
-* **No difference** (alike, as well, harmless): yes if the interval lies within a margin, no if it does not and
-  excludes zero. The margins were set after most of these runs were seen: {MARGIN} nats, a fifth of what GRPO loses in
-  a short run, and {POINT} of accuracy, that of [the second protocol](evidence/protocol2.md).
-* **Order** (best, grows): a difference for every pair. **Correlation**, **effect of one step**: differences too.
+* **Trend** (prevents, keeps, collapses): the change of a run's own entropy over its training. It falls if the interval
+  lies below zero, and is kept if it does not and lies above -{MARGIN} nats. *Diverges*: it still rises in the second
+  half.
+* **Difference** (raises, better), **correlation**, **effect of one step**: the interval excludes zero.
+* **Order** (best, grows): a difference for every pair.
+* **No difference** (alike, harmless): yes if the interval lies within a margin, no if it does not and excludes zero.
+  The margins were set after most runs were seen: {MARGIN} nats, a fifth of what GRPO loses in a short run, and {POINT}
+  of accuracy, as in [the second protocol](evidence/protocol2.md).
 
-A claim of several parts is answered *yes* if all are as claimed, *in part* if some are, *no* if none is and some are
-decided against it. Better, worse, as well and harmless mean accuracy, in short runs greedy: at temperature 1 it
-follows the entropy (over {len(short.runs)} runs r = {short.correlation(sampled):.2f}, greedy r =
-{short.correlation(greedy):.2f}).
+A claim is answered *yes* if all its parts are as claimed, *in part* if some are, *no* if none is and some are against
+it. Better, worse and harmless mean accuracy, in short runs greedy: at temperature 1 it follows the entropy
+(r = {short.correlation(sampled):.2f}; greedy {short.correlation(greedy):.2f}).
 
 Intervals are of 95 %, those of *all* short runs of {100 * SHORT_CONFIDENCE:g} %: rows that three seeds left undecided
-were given three more, once, so every row pays for two looks at 2.5 % each. Arms of short runs are compared by a
-standard deviation pooled over all of them ({spread:.4f} nats, {freedom} degrees of freedom), not paired by seed: three
-pairs cannot tell their own, and Bartlett's test finds only C3's to differ. In brackets: the runs, of both arms where
-there are two (3+6), or rollouts. Nothing is corrected for there being many claims.
+got three more, once, and every row pays for two looks. Their standard deviation is pooled over all arms
+({spread:.4f} nats, {freedom} degrees of freedom), not paired by seed: three pairs cannot tell it, and Bartlett's test
+finds only C3's to differ. In brackets: the runs, of both arms where there are two (3+6), or rollouts. Nothing is
+corrected for there being many claims.
 
-There are {len(short.runs)} *short runs* (120 optimizer steps of 128 completions, four a rollout, one start; *end* is
-the entropy of the last five; `python experiments/claims/short_runs.py`), *one step* on each of 20 rollouts
-(`python experiments/claims/one_step.py`), [tools](tools.md) and [long runs](evidence/results.md), the untuned of which
-came first. This page is written by `python experiments/claims/page.py`.
+The numbers are of {len(short.runs)} *short runs* (120 optimizer steps of 128 completions, four a rollout, one start;
+*end* is the entropy of the last five rollouts; `python experiments/claims/short_runs.py`), *one step* on each of 20
+rollouts (`python experiments/claims/one_step.py`), and [long runs](evidence/results.md), of which the untuned came
+first. This page is written by `python experiments/claims/page.py`.
 
 ## STEER
 
@@ -84,8 +83,7 @@ came first. This page is written by `python experiments/claims/page.py`.
 
 ## STARE
 
-Its paper is not public to us: the claims are those of its abstract, of the authors' README, or second hand, from
-summaries by others.
+Its paper is not public to us: *second hand* is a summary by others.
 
 {rows(claims[1], len(claims[0]) + 1)}
 

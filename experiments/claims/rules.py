@@ -44,14 +44,19 @@ class Claim(NamedTuple):
 
 
 def listed(values: Values) -> str:
-    """Name and number of each."""
-    return ", ".join(f"{name} {value}".strip() for name, value in values.items())
+    """Name and number of each, and the runs of those before where the next has others."""
+    texts = [f"{name} {value.mean:+.3f}±{value.half:.3f}".strip() for name, value in values.items()]
+    runs = [f" ({value.runs})" for value in values.values()]
+    return ", ".join(
+        text + (now if now != after else "") for text, now, after in zip(texts, runs, [*runs[1:], ""], strict=True)
+    )
 
 
 def more(what: str, values: Values, sign: int = 1) -> Finding:
     """A difference, or a correlation: the interval lies on the side of zero that the claim says."""
     found = Finding(tuple(sign * value.sign for value in values.values()), f"{what}: {listed(values)}")
-    return found if any(found.parts) else found.remark(f"bound {max(value.bound for value in values.values()):.3f}")
+    bound = max(value.bound for value in values.values())
+    return found.remark(f"at most {bound:.3f}") if bound <= MARGIN and not any(found.parts) else found
 
 
 def same(what: str, values: Values, margin: float = MARGIN) -> Finding:

@@ -53,7 +53,7 @@ def claims(data: Data) -> list[Claim]:
         Claim(
             "STARE keeps the entropy in the target's band",
             "abstract",
-            same("end above target, by W/M", target),
+            same("end above target, W/M", target),
         ),
         Claim(
             "STARE is 4 to 8 % more accurate than DAPO and others",
@@ -63,12 +63,12 @@ def claims(data: Data) -> list[Claim]:
         Claim(
             "Near criticality: small weights (1.1 / 0.9) flip the entropy's trend",
             "abstract, README",
-            keeps({WEAK: weak}).remark(f"by W/M {listed(trends)}"),
+            keeps({f"W/M {WEAK}": weak}).remark(listed(trends)),
         ),
         Claim(
             "Without a gate the entropy diverges for W of 2 and more",
             "authors' README",
-            more("trend of the second half, by W/M", later),
+            more("second half", later),
         ),
         Claim(
             "With the gate, W up to 4 is harmless",
@@ -78,7 +78,7 @@ def claims(data: Data) -> list[Claim]:
         Claim(
             "Eight variants, of which O1 is best",
             "second hand",
-            order("greedy accuracy of O1 above the other seven", variants).remark(
+            order("greedy accuracy of O1 above others", variants).remark(
                 f"above GRPO {short.difference('O1 W 2.5', measure=greedy)}"
             ),
         ),
@@ -120,12 +120,12 @@ def claims(data: Data) -> list[Claim]:
         Claim(
             "Length and reflection tokens grow together",
             "abstract",
-            no_run("the laptop task's answers have a fixed length"),
+            no_run("answers have a fixed length"),
         ),
         Claim("It works with tools", "abstract", with_tools(data)),
         Claim(
             "It works on long reasoning, over thousands of steps",
             "abstract",
-            no_run("the longest run here has 1,000 steps"),
+            no_run("at most 1,000 steps"),
         ),
     ]

@@ -72,16 +72,16 @@ def is_met(wanted: Any, value: Any) -> bool:
 
 
 def in_words(needs: Mapping[str, Any]) -> str:
-    """Say what [`is_met`] looks for, of all `needs` of a setting: `"stare_gate='batch' or 'sample'"`."""
+    """Say what [`is_met`] looks for in all `needs` of a setting: `"stare_gate='batch'/'sample'"`, `"log_tokens"`."""
     return " and ".join(f"{name}{_in_words(wanted)}" for name, wanted in needs.items())
 
 
 def _in_words(wanted: Any) -> str:
+    if wanted is None:
+        return " unset"
     if isinstance(wanted, str) and wanted[0] in "[(":
-        return f" in {wanted}"
-    return (
-        " unset" if wanted is None else f"={' or '.join(map(repr, wanted if isinstance(wanted, tuple) else [wanted]))}"
-    )
+        return ""
+    return f"={'/'.join(map(repr, wanted if isinstance(wanted, tuple) else [wanted]))}"
 
 
 def unmet(who: str, needs: Mapping[str, Need], settings: Any) -> list[str]:

@@ -25,6 +25,7 @@ import torch.distributed.run as torchrun
 from accelerate.commands import launch
 
 from support import ENVIRONMENT
+from support.forked_children import fork_children
 
 LOADED = ["support.uncompiled", "steer_trl.cli.evaluate", "steer_trl.cli.train", "steer_trl.countdown.model"]
 LOADED += ["support.frozen"]  # the last
@@ -80,6 +81,10 @@ def _ranks(words, engine, environment):
 def _start(words, folder, environment, streams):
     with patch.dict(os.environ, ENVIRONMENT, clear=True):  # libraries read it when they are loaded
         forkserver.ensure_running()
+    return _fork(words, folder, environment, streams)
+
+
+def _fork(words, folder, environment, streams):
     process = warm.Process(target=_become, args=(words, str(folder), environment, *map(str, streams)))
     process.start()
     _children.discard(process)  # else a thread that starts another reads its exit code from the one that waits
@@ -98,6 +103,7 @@ def _become(words, folder, environment, *streams):
     here = os.getcwd() if module else str(Path(words[0]).resolve().parent)
     sys.path[:0] = [here, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     sys.argv[:] = words[1:] if module else words
+    fork_children(_fork)
     try:
         if module:
             runpy.run_module(words[1], run_name="__main__", alter_sys=True)

@@ -402,7 +402,7 @@ class TestRefusals:
                 "dynamic_sampling_factor=3 cannot be combined with dynamic_sampling='none'",
             ),
             (MASK | {"dynamic_sampling_max_attempts": 3}, "with dynamic_sampling='mask': it acts only with"),
-            ({"dynamic_sampling_reward": "is_correct"}, "acts only with dynamic_sampling='mask' or 'resample'"),
+            ({"dynamic_sampling_reward": "is_correct"}, "acts only with dynamic_sampling='mask'/'resample'"),
             (
                 RESAMPLE | {"dynamic_sampling_factor": 1.5},
                 "dynamic_sampling_factor must be a whole number in .1, inf., got 1.5",
