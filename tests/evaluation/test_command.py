@@ -110,7 +110,6 @@ class TestCommand:
         ("wrong", "message"),
         [
             ({"backend": "tgi"}, "backend='tgi' is unknown"),
-            ({"backend": "vllm"}, "backend='vllm' needs vLLM, which is not installed here"),
             (
                 {"backend": "transformers", "tensor_parallel_size": 2},
                 "tensor_parallel_size=2 cannot be combined with backend='transformers'",
@@ -164,7 +163,7 @@ def test_a_sweep_is_several_samplings(tiny_folder, sums, tmp_path):
         (args,) = RecipeParser((EvalArguments,)).parse_args_and_config([*needed, "--samplings", "greedy", *words])
         assert args.ways_to_draw == named and list(args.ways_to_draw) == list(named)
     recipe.write_text("temperatures: [a]\n")
-    with pytest.raises(ValueError, match=r"temperatures must be a list of numbers, got \['a'\]"):
+    with pytest.raises(ValueError, match=r"temperatures.*: invalid float value: 'a'"):
         RecipeParser((EvalArguments,)).parse_args_and_config([*needed, "--config", str(recipe)])
 
 
