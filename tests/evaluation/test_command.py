@@ -106,6 +106,22 @@ class TestCommand:
         for name in ("completions.jsonl", "summary.json"):
             assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
+    @pytest.mark.parametrize(
+        ("wrong", "message"),
+        [
+            ({"backend": "tgi"}, "backend='tgi' is unknown"),
+            (
+                {"backend": "transformers", "tensor_parallel_size": 2},
+                "tensor_parallel_size=2 cannot be combined with backend='transformers'",
+            ),
+            ({"batch_size": 0}, "batch_size must be >= 1, got 0"),
+            ({"dtype": "int8"}, "dtype='int8' is unknown"),
+        ],
+    )
+    def test_refusals(self, wrong, message):
+        with pytest.raises(ValueError, match=message):
+            EvalArguments("model", "out", **wrong)
+
 
 def test_the_headline_columns_come_out_of_one_evaluation(tiny_folder, sums, tmp_path, capsys):
     """Accuracy with top-p 0.7 and greedy, pass@16 and different solutions at temperature 1, on a model of math."""
@@ -142,7 +158,7 @@ def test_a_sweep_is_several_samplings(tiny_folder, sums, tmp_path):
         (args,) = RecipeParser((EvalArguments,)).parse_args_and_config([*needed, "--samplings", "greedy", *words])
         assert args.ways_to_draw == named and list(args.ways_to_draw) == list(named)
     recipe.write_text("temperatures: [a]\n")
-    with pytest.raises(ValueError, match=r"temperatures must be a list of numbers, got \['a'\]"):
+    with pytest.raises(ValueError, match=r"temperatures.*: invalid float value: 'a'"):
         RecipeParser((EvalArguments,)).parse_args_and_config([*needed, "--config", str(recipe)])
 
 
