@@ -200,18 +200,11 @@ MISTAKES = [
     ),
     ({"correct_threshold": 0.5}, "correct_threshold=0.5 is a setting of .*'w_reinforce' and 'psr' and 'nsr'"),
     ({"advantage_shaping": "psr", "w_reinforce_positive": 0.5}, "is a setting of 'w_reinforce', which"),
-    ({"loss_type": "foo"}, "loss_type='foo' is unknown. Use one of 'grpo', 'dapo'"),
-    ({"importance_sampling_level": "sequences"}, r"is unknown. Did you mean 'sequence'\? Use one of"),
-    ({"scale_rewards": "groups"}, r"scale_rewards='groups' is unknown. Did you mean 'group'\?"),
-    ({"delta": 1.2}, "delta must be > 1 \\+ epsilon_high = 1.2, got 1.2"),
-    ({"delta": 1.3, "epsilon_high": 0.4}, "delta must be > 1 \\+ epsilon_high = 1.4, got 1.3"),
-    ({"per_device_train_batch_size": 0}, r"per_device_train_batch_size must be in \[1, inf\), got 0"),
-    ({"gradient_accumulation_steps": 0}, "gradient_accumulation_steps must be in"),
-    ({"max_completion_length": 0}, "max_completion_length must be in"),
-    ({"report_to": "foo"}, "report_to='foo' cannot be used: there is no such tracker"),
-    ({"model_init_kwargs": "x"}, "model_init_kwargs must be a mapping, .*, got 'x'"),
-    ({"max_steps": 0}, "max_steps must be >= 1, or -1"),
-    ({"temperature": 0}, r"temperature must be in \(0, inf\), got 0"),
+    (
+        {"advantage_shaping": "stare", "stare_target_entropy": 80, "stare_target_entropy_unit": "initial"},
+        r"stare_target_entropy must be in \(0, 2\], got 80: it is a multiple",
+    ),
+    ({"log_tokens": 1, "run_log": False}, "log_tokens=1 cannot be combined with run_log=False"),
 ]
 
 
@@ -220,19 +213,6 @@ def test_a_mistake_is_refused_with_field_value_reason_and_remedy(settings, messa
     with pytest.raises(ValueError, match=message) as error:
         config(**settings)
     assert str(error.value).startswith("SteerGRPOConfig: ") and "found" not in str(error.value)
-
-
-def test_an_unknown_name_is_refused_with_the_one_that_it_resembles():
-    with pytest.raises(
-        TypeError, match=r"SteerGRPOConfig: hold_entropie is no setting\. Did you mean 'hold_entropy'\?"
-    ):
-        config(hold_entropie=0.5)
-
-
-def test_a_tracker_that_is_not_installed_is_named_with_its_extra(monkeypatch):
-    monkeypatch.setattr("steer_trl.options.trl.get_available_reporting_integrations", list)
-    with pytest.raises(ValueError, match=r"report_to='tensorboard' .*pip install 'steer_trl\[trackers\]'"):
-        config(report_to="tensorboard")
 
 
 def test_a_single_mistake_is_one_line():
@@ -275,14 +255,6 @@ CHANGED = "TRL's settings were changed: epsilon from 0.2 to 1.0, epsilon_high fr
         ({"advantage_shaping": "opo", "steps_per_generation": 2}, ["opo: it assumes on-policy .* lasts 2 optimizer"]),
         ({"advantage_shaping": "steer", "num_iterations": 4}, []),
         (
-            {"advantage_shaping": "stare", "stare_target_entropy": 80, "stare_target_entropy_unit": "initial"},
-            ["stare_target_entropy=80 times the entropy .* For 80 % of it, use 0.8"],
-        ),
-        (
-            {"advantage_shaping": "repo_r", "hold_entropy": 1.5, "per_device_train_batch_size": 256},
-            ["hold_entropy=1.5 times .* For half of it, use 0.5"],
-        ),
-        (
             {"advantage_shaping": "repo_r", "hold_entropy": 0.5},
             ["hold_entropy=0.5: the entropy of a rollout of 1 prompts"],
         ),
@@ -320,6 +292,11 @@ def test_a_method_that_compares_nothing_takes_any_schedule():
 def test_bounds_of_the_schedule_bind_only_the_schedule():
     args = config(advantage_shaping="stare", stare_variant="C2", stare_amplify=2.0, stare_attenuate=0.1)
     assert args.stare_amplify == 2.0
+
+
+def test_a_loss_of_a_later_trl_is_trls_to_refuse():
+    for name in ("steer", "kl_cov", "fork_tokens"):
+        assert config(advantage_shaping=name, loss_type="new").loss_type == "new"
 
 
 def test_trls_own_checks_still_run():

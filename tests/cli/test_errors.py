@@ -34,7 +34,6 @@ FILES = {
     "typos.yaml": "extends: smoke_cpu\nlambda_min: 0.7\nsteer_lamda_min: 0.7\n",
     "same.yaml": "extends: smoke_cpu\nadvantage_shaping: steer\nstare_amplify: 2.0\n",
     "texts.yaml": "extends: smoke_cpu\noutput_dir: 5\ndataset_name: 5\nmodel_name_or_path: [x]\n",
-    "kwargs.yaml": "extends: smoke_cpu\nmodel_init_kwargs: x\nlr_scheduler_kwargs: [1]\n",
     "nameless.yaml": "extends: smoke_cpu\nenv: {'': 1}\n",
     "many.yaml": "extends: smoke_cpu\nenv: {A: [1]}\n",
     "nul.yaml": 'extends: smoke_cpu\nenv: {A: "a\\0"}\n',
@@ -185,12 +184,6 @@ MISTAKES = [
         "dataset_name must be a list of texts, got 5",
         r"model_name_or_path must be a text, got \['x'\]",
     ),
-    (
-        train(config="kwargs.yaml"),
-        "model_init_kwargs must be a mapping, .*, got 'x'",
-        r"lr_scheduler_kwargs must be a mapping, .*, got \[1\]",
-    ),
-    (train(model_init_kwargs="x"), "model_init_kwargs must be a mapping, .*, got 'x'"),
     (train(config="nameless.yaml"), "recipe nameless.yaml: env must name each variable with a text, got ''"),
     (train(config="many.yaml"), r"recipe many.yaml: env: A must be a text or a number, got \[1\]"),
     (train(config="nul.yaml"), r"recipe nul.yaml: env: A must be a text or a number, got 'a\\x00'"),
@@ -223,25 +216,13 @@ MISTAKES = [
         "stare_amplify must be",
     ),
     # TRL's own settings.
-    (train(loss_type="foo"), "loss_type='foo' is unknown"),
-    (train(delta=0.5), "delta must be > 1 "),
     (train(per_device_train_batch_size=0), "per_device_train_batch_size must be in"),
-    (train(gradient_accumulation_steps=0), "gradient_accumulation_steps must be in"),
-    (train(max_completion_length=0), "max_completion_length must be in"),
     (train(learning_rate=-1), "learning_rate must be in"),
-    (train(max_steps=0), "max_steps must be >= 1, or -1"),
-    (train(num_generations=0), "num_generations must be in \\[1, inf\\), got 0"),
     (train(min_p=7), "min_p must be in \\[0, 1\\], got 7"),
-    (train(top_k=-7), "top_k must be in \\[-1, inf\\), got -7"),
     (train(num_generations=1), "at least 2 generations"),
-    (
-        train(per_device_train_batch_size=1, gradient_accumulation_steps=1),
-        "num_generations=4 must divide the 1 completions of a rollout .* Increase per_device_train_batch_size or",
-    ),
-    (train(num_generations=3), "num_generations=3 must divide the 8 completions of a rollout .* Use 2 or 4 or 8, or"),
+    (train(num_generations=3), r"generation_batch_size \(8\) must be divisible by num_generations \(3\)"),
     (train(generation_batch_size=8, steps_per_generation=2), "can not be both configured"),
-    (train(report_to=["none", "none"]), r"report_to=\('none', 'none'\) cannot be used: 'none' and 'all' stand alone"),
-    (train(report_to="foo"), "report_to='foo' cannot be used"),
+    (train(report_to="foo"), "foo is not supported, only"),
     (train(model_license="Apache 2.0"), "model_license must be an identifier"),
     (train(eval_strategy="steps", eval_steps=1), "eval_strategy='steps' needs eval_benchmarks"),
     (train(eval_benchmarks="problems.jsonl@1"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
@@ -424,7 +405,7 @@ MISTAKES = [
 if not torch.accelerator.is_available():
     ON_GPU = {"use_cpu": "false", "bf16": "true"}
     MISTAKES += [
-        (train(**ON_GPU), "bf16=True needs a GPU that computes in bfloat16"),
+        (train(**ON_GPU), "Your setup doesn't support bf16"),
         (train(accelerate_config="zero3"), "starts 8 processes, one per GPU, and this machine has 0"),
         (train(accelerate_config="ddp", num_processes=2), "starts 2 processes, one per GPU"),
     ]
