@@ -1,8 +1,9 @@
 """STEER and STARE for TRL: token weights that keep the policy entropy alive in RL with verifiable rewards."""
 
-from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from steer_trl.system import lazily
 
 if TYPE_CHECKING:
     from steer_trl.callbacks.any_trainer import AlarmsCallback
@@ -14,16 +15,9 @@ __all__ = ["AlarmsCallback", "SteerGRPOConfig", "SteerGRPOTrainer", "TargetEntro
 
 __version__ = version("steer_trl")
 
-_HOMES = {
-    "AlarmsCallback": "callbacks.any_trainer",
-    "SteerGRPOConfig": "config",
-    "SteerGRPOTrainer": "trainer",
-    "TargetEntropyController": "functional",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import the trainer when it is asked for: the processes that score answers need neither torch nor TRL."""
-    if name in _HOMES:
-        return getattr(import_module(f"steer_trl.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(  # the processes that score answers need neither torch nor TRL
+    __name__,
+    **{"callbacks.any_trainer": ("AlarmsCallback",), "functional.stare_controller": ("TargetEntropyController",)},
+    config=("SteerGRPOConfig",),
+    trainer=("SteerGRPOTrainer",),
+)

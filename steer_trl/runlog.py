@@ -81,14 +81,11 @@ def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> 
     write_whole(folder / RUN, lambda path: path.write_text(text, encoding="utf-8"))
 
 
-def lines(path: Path, longest: float = math.inf) -> Iterator[dict[str, Any] | None]:
-    """Read a file of lines: a mapping each, and `None` for one that is torn, no mapping, or over `longest` bytes.
-
-    Nothing comes from a file that is not there.
-    """
+def lines(path: Path) -> Iterator[dict[str, Any] | None]:
+    """Read a file of lines, if it is there: a mapping each, and `None` for one that is torn or no mapping."""
     if path.is_file():
         with path.open("rb") as file:
-            yield from (loads(line) if len(line) <= longest else None for line in file if line.strip())
+            yield from (loads(line) for line in file if line.strip())
 
 
 def tail(path: Path, most: int = 1 << 16) -> list[dict[str, Any]]:

@@ -1,9 +1,10 @@
-"""The machine: files that a killed run leaves whole or not at all, installed versions, the process."""
+"""The machine: files that a killed run leaves whole or not at all, installed versions, the process, late imports."""
 
 import gc
 import os
 import sys
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,18 @@ def installed(packages: Iterable[str]) -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def lazily(package: str, **homes: Iterable[str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a `package` that imports each name, from the module that is its home, when asked."""
+    home_of = {name: home for home, names in homes.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name in home_of:
+            return getattr(import_module(f"{package}.{home_of[name]}"), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return get
 
 
 def program() -> str | None:

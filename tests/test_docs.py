@@ -124,7 +124,10 @@ def test_the_table_of_methods_is_that_of_the_methods():
     assert methods_table.filled(page) == page, "run make settings"
     table = page.split(methods_table.START)[1].split(methods_table.END)[0]
     rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", table, re.MULTILINE))
-    assert "`grpo_s`" in rows["acts in step 1"] and "`grpo_s`" in rows["acts in step 4"]
+    assert (
+        "`grpo_s`" in rows["1. replaces the advantages"]
+        and "`grpo_s`" in rows["4. weights tokens, by what step 3 left"]
+    )
     assert rows["draws tokens at random"] == "`clip_cov`"
     assert "`repo_r` (0 to 1)" in rows["has a strength"]
     assert "`psr`" in rows["compares completions of the whole rollout"]

@@ -69,6 +69,7 @@ def test_the_source_distribution_has_what_its_tests_read(source, tmp_path):
     run("-c", build, folder=source)
     (path,) = (source / "dist").glob("*.tar.gz")
     with tarfile.open(path) as archive:
-        archive.extractall(tmp_path, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 has none
+        archive.extractall(tmp_path)
     (folder,) = tmp_path.glob("steer_trl-*")
     run("-m", "pytest", "tests/test_docs.py", folder=folder, PYTHONPATH=str(folder))

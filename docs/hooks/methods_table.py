@@ -15,7 +15,14 @@ from steer_trl.shaping.methods import SHAPERS
 
 PAGE = Path(__file__).parents[1] / "methods.md"
 START, END = "<!-- methods: written by make settings -->\n", "<!-- end of methods -->"
-STEPS = {"advantages": 1, "scales": 2, "rollout_bonus": 3, "bonus": 3, "weights": 4, "entropy_coef": 5}
+STEPS = {
+    "advantages": "1. replaces the advantages",
+    "scales": "2. scales whole completions",
+    "rollout_bonus": "3. adds",
+    "bonus": "3. adds",
+    "weights": "4. weights tokens, by what step 3 left",
+    "entropy_coef": "5. TRL's entropy bonus, beside the advantages",
+}
 
 
 def table() -> str:
@@ -34,7 +41,7 @@ def _properties(name: str, method: type[Shaper]) -> Iterator[tuple[str, str]]:
     """The titles of a method's rows, and what stands behind its name there."""
     args = SteerGRPOConfig(output_dir="unused", use_cpu=True, bf16=False, report_to="none", advantage_shaping=name)
     for step in sorted({step for question, step in STEPS.items() if method.answers(question, args)}):
-        yield f"acts in step {step}", ""
+        yield step, ""
     if any(method.answers(question, args) for question in OF_ROLLOUTS):
         yield f"compares completions of {'its own groups' if method(args).by_group else 'the whole rollout'}", ""
     if method.random:

@@ -1,7 +1,7 @@
 """What the papers claim about single settings, as short runs: for each claim, arms that differ in that setting alone.
 
 Everything else is GRPO with the authors' clip bounds (0.2 and 0.28) and four optimizer steps a rollout. Entropy moves
-within these runs; accuracy hardly does, so claims about accuracy are decided elsewhere.
+within these runs, accuracy less.
 """
 
 from typing import Any

@@ -1,157 +1,189 @@
-"""The numbers behind the answers: of the short runs, of the one-step measurement, and of the long runs."""
+"""The numbers behind the answers, each with its interval, from the published files."""
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean, stdev, variance
 from typing import Any, NamedTuple
 
 from scipy import stats
 
 ROOT = Path(__file__).parents[2]
-LAST = 5  # rollouts whose mean entropy is the final one
-PLANNED = 3  # seeds of every arm; those with more were undecided, and are looked at twice (docs/evidence/protocol.md)
-MARGIN = 0.024
-"""Nats per token that count as no difference: a fifth of what GRPO loses in a short run."""
-
-sys.path[:0] = [str(ROOT / "experiments" / name) for name in ("", "evidence")]
+sys.path += [str(ROOT / "experiments" / name) for name in ("", "evidence")]
 import pairs  # noqa: E402  # a script's neighbour, not a package
+
+LAST = 5
+"""Rollouts whose mean is the end of a short run; as many make its middle."""
+SHORT_CONFIDENCE = 0.975
+"""Two looks, after three seeds and after six, at 5 % together: for every row, whether it had the second or not."""
+ACCURACY, PASS = "top-p 0.7 accuracy", "T=1 pass@16"
+IN_PROTOCOL = {ACCURACY: "accuracy, top-p 0.7", PASS: "pass@16, temperature 1"}
+"""What the first long runs call a measure, and what those of the protocol call it."""
+
+Run = dict[str, Any]
+Measure = Callable[[Run], float]
 
 
 class Estimate(NamedTuple):
-    """A mean and the half width of its interval (Student's t, 95 % unless said) over `count` runs or rollouts."""
+    """A mean, the half width of its interval, and the runs that it is of ("3+6": two arms')."""
 
     mean: float
     half: float
-    count: int = 20
+    runs: str
 
     @property
     def sign(self) -> int:
         """1 or -1 where the interval excludes 0, else 0."""
-        return 0 if abs(self.mean) <= self.half or self.count < 2 else 1 if self.mean > 0 else -1
+        return 0 if abs(self.mean) <= self.half else 1 if self.mean > 0 else -1
 
     @property
-    def is_none(self) -> bool:
-        """Whether the whole interval is within the margin."""
-        return self.count > 1 and abs(self.mean) + self.half <= MARGIN
+    def bound(self) -> float:
+        """The largest size in the interval."""
+        return abs(self.mean) + self.half
 
-    @property
-    def plain(self) -> str:
-        """Of something that is no difference: without a sign."""
-        return str(self).removeprefix("+")
+    def above(self, other: "Estimate") -> "Estimate":
+        """How much more this is, as if they were independent."""
+        return Estimate(self.mean - other.mean, (self.half**2 + other.half**2) ** 0.5, self.runs)
 
     def __str__(self) -> str:
-        runs = "" if self.count == PLANNED else f" ({self.count})"
-        return f"{self.mean:+.3f} (one run)" if self.count < 2 else f"{self.mean:+.3f} ±{self.half:.3f}{runs}"
+        return f"{self.mean:+.3f}±{self.half:.3f} ({self.runs})"
 
 
-def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate | None:
-    """The mean of the values and its interval; nothing of no values."""
-    if not values:
-        return None
-    if len(values) == 1:
-        return Estimate(values[0], float("inf"), 1)
+def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate:
+    """The mean of runs, or of pairs of them, by Student's t."""
     half = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1)) * stdev(values) / len(values) ** 0.5
-    return Estimate(mean(values), half, len(values))
+    return Estimate(mean(values), half, str(len(values)))
 
 
-def of_seeds(values: Sequence[float]) -> Estimate | None:
-    """The same over the seeds of short runs; of 97.5 % where there are more than were planned."""
-    return estimate(values, 0.95 if len(values) <= PLANNED else 0.975)
+def first(run: Run) -> float:
+    """Entropy of the first two rollouts, nats per token."""
+    return mean(run["rollouts"]["entropy"][:2])
+
+
+def end(run: Run) -> float:
+    """Entropy at the end."""
+    return mean(run["rollouts"]["entropy"][-LAST:])
+
+
+def trend(run: Run) -> float:
+    """Change of the entropy over the training."""
+    return end(run) - first(run)
+
+
+def later_trend(run: Run) -> float:
+    """The same over its second half."""
+    start = (len(run["rollouts"]["entropy"]) - LAST) // 2 + 1
+    return end(run) - mean(run["rollouts"]["entropy"][start : start + LAST])
+
+
+def roughness(run: Run) -> float:
+    """Standard deviation of the entropy's change from rollout to rollout."""
+    return stdev(after - before for before, after in pairwise(run["rollouts"]["entropy"]))
+
+
+def reward(run: Run) -> float:
+    """Mean reward at the end."""
+    return mean(run["rollouts"]["reward"][-LAST:])
+
+
+def greedy(run: Run) -> float:
+    """Share of the held-out problems that are solved greedily."""
+    return run["solved"]["greedy"]
+
+
+def sampled(run: Run) -> float:
+    """Share of the samples at temperature 1 that are correct."""
+    return run["solved"]["accuracy"]
 
 
 class ShortRuns:
-    """The runs of `short_runs.py`, by arm and seed."""
+    """The runs of `short_runs.py`, by arm."""
 
-    def __init__(self, path: Path) -> None:
-        runs = json.loads(path.read_text()) if path.exists() else []
-        self.runs: dict[str, dict[int, dict[str, Any]]] = {}
+    def __init__(self, runs: list[Run]) -> None:
+        self.runs = runs
+        self.arms: dict[str, list[Run]] = {}
         for run in runs:
-            self.runs.setdefault(run["arm"], {})[run["seed"]] = run
+            self.arms.setdefault(run["arm"], []).append(run)
+        self.spread = cache(self._spread)
 
-    def difference(self, arm: str, baseline: str = "GRPO", of: str = "entropy") -> Estimate | None:
-        """What the arm has more than the baseline at the end, paired by seed: nats per token, or a share."""
-        ours, theirs = self.runs.get(arm, {}), self.runs.get(baseline, {})
-        return of_seeds(
-            [_end(ours[seed], of) - _end(theirs[seed], of) for seed in sorted(ours.keys() & theirs.keys())]
-        )
+    def _spread(self, measure: Measure) -> tuple[float, int]:
+        """Standard deviation among runs of one arm, pooled over all arms, and its degrees of freedom."""
+        several = [[measure(run) for run in runs] for runs in self.arms.values() if len(runs) > 1]
+        freedom = sum(len(values) - 1 for values in several)
+        return (sum(variance(values) * (len(values) - 1) for values in several) / freedom) ** 0.5, freedom
 
-    def end(self, arm: str, of: str = "entropy") -> Estimate | None:
-        """What the arm has at the end."""
-        return of_seeds([_end(run, of) for _, run in sorted(self.runs.get(arm, {}).items())])
+    def _estimate(self, value: float, measure: Measure, *arms: str) -> Estimate:
+        spread, freedom = self.spread(measure)
+        counts = [len(self.arms[arm]) for arm in arms]
+        error = spread * sum(1 / count for count in counts) ** 0.5
+        half = float(stats.t.ppf((1 + SHORT_CONFIDENCE) / 2, freedom)) * error
+        return Estimate(value, half, "+".join(map(str, counts)))
 
-    def first(self, arm: str) -> Estimate | None:
-        """The entropy of the arm's first two rollouts, nats per token."""
-        return of_seeds([mean(run["rollouts"]["entropy"][:2]) for run in self.runs.get(arm, {}).values()])
+    def mean(self, arm: str, measure: Measure) -> Estimate:
+        """The mean of an arm."""
+        return self._estimate(mean(map(measure, self.arms[arm])), measure, arm)
 
-    def trend(self, arm: str) -> Estimate | None:
-        """Final minus first entropy of the arm, nats per token."""
-        runs = self.runs.get(arm, {}).values()
-        return of_seeds([_end(run, "entropy") - mean(run["rollouts"]["entropy"][:2]) for run in runs])
+    def difference(self, arm: str, baseline: str = "GRPO", measure: Measure = end) -> Estimate:
+        """What an arm has more than another."""
+        ours, theirs = (mean(map(measure, self.arms[name])) for name in (arm, baseline))
+        return self._estimate(ours - theirs, measure, arm, baseline)
 
-    def roughness(self, arm: str) -> Estimate | None:
-        """Standard deviation of the entropy's change from rollout to rollout, nats per token."""
-        runs = [run["rollouts"]["entropy"] for run in self.runs.get(arm, {}).values()]
-        return of_seeds([stdev([b - a for a, b in pairwise(r)]) for r in runs])
-
-    def clipped(self, arm: str, key: str) -> Estimate | None:
-        """Mean share of the tokens that the loss clips."""
-        return of_seeds([run["clipped"][key] for run in self.runs.get(arm, {}).values() if key in run["clipped"]])
-
-
-def _end(run: dict[str, Any], of: str) -> float:
-    return mean(run["rollouts"][of][-LAST:]) if of in run["rollouts"] else run["solved"][of]
-
-
-class Published:
-    """Means with the half widths of their intervals, by name: of `one_step.py`, and of the first long runs."""
-
-    def __init__(self, path: Path) -> None:
-        self.found = json.loads(path.read_text()) if path.exists() else {}
-
-    def get(self, key: str) -> Estimate | None:
-        """One of its numbers; over the twenty rollouts of `one_step.py` where nothing else is said."""
-        return Estimate(*self.found[key]) if key in self.found else None
+    def correlation(self, measure: Measure) -> float:
+        """Pearson's correlation with the entropy at the end, over all runs."""
+        return float(stats.pearsonr(list(map(end, self.runs)), list(map(measure, self.runs))).statistic)
 
 
 class ProtocolRuns:
-    """The runs of the protocol on the laptop task, which share its tuned learning rate (`docs/evidence/countdown`)."""
+    """The long runs of the protocol, which share a tuned learning rate (`docs/evidence/countdown`)."""
 
     def __init__(self, folder: Path) -> None:
         self.arms = pairs.load(folder)
 
     def difference(self, arm: str, baseline: str, measure: str) -> Estimate | None:
-        """What the arm has more on the test split, over problems and runs, as `steer-trl compare --paired` has it."""
+        """What the arm has more on the test split, over problems and runs; nothing of fewer than two pairs."""
         count = len(pairs.pairs_of(self.arms, arm, baseline))
         if count < 2:
             return None
-        found = pairs.differences_of(self.arms, arm, baseline)[measure]
-        return Estimate(found.difference, (found.high - found.low) / 2, count)
+        found = pairs.differences_of(self.arms, arm, baseline)[IN_PROTOCOL[measure]]
+        return Estimate(found.difference, (found.high - found.low) / 2, str(count))
 
-    def entropy(self, arm: str, baseline: str) -> Estimate | None:
-        """How much more entropy the arm ends with, nats per token."""
-        both = pairs.pairs_of(self.arms, arm, baseline)
-        ours, theirs = ([pairs.entropy_at_end(self.arms[name][pair]) for pair in both] for name in (arm, baseline))
-        return estimate([mine - other for mine, other in zip(ours, theirs, strict=True)])
+    def trend(self, arm: str) -> Estimate:
+        """Change of the entropy over the training, nats per token."""
+        runs = self.arms[arm].values()
+        return estimate([pairs.entropy_at_end(run) - first(run.record) for run in runs])
+
+    def over_starts(self, arm: str, baseline: str, measure: str) -> Estimate:
+        """The same over the means of the starts alone."""
+        column, by_start = pairs.PRIMARY[IN_PROTOCOL[measure]], {}
+        for pair in pairs.pairs_of(self.arms, arm, baseline):
+            ours, theirs = (pairs.mean_of([self.arms[name][pair]], column) for name in (arm, baseline))
+            by_start.setdefault(pair[0], []).append(ours - theirs)
+        return estimate(list(map(mean, by_start.values())))
 
 
-class ToolRuns:
-    """The runs of `tools.py`, by arm and seed."""
+class Data(NamedTuple):
+    """Everything that is published; what is stored as a mean and a half width is so at 95 %."""
 
-    def __init__(self, path: Path) -> None:
-        runs = json.loads(path.read_text()) if path.exists() else []
-        self.runs = {(run["arm"], run["seed"]): run["steps"] for run in runs}
+    short: ShortRuns
+    one_step: dict[str, Estimate]
+    first: dict[str, Estimate]
+    protocol: ProtocolRuns
+    tools: dict[tuple[str, int], dict[str, list[float]]]
 
-    def difference(self, key: str, last: int = 10) -> Estimate | None:
-        """What STARE has more than GRPO at the end, mean over the last steps."""
-        seeds = sorted(seed for arm, seed in self.runs if arm == "STARE" and ("GRPO", seed) in self.runs)
-        return estimate(
-            [mean(self.runs["STARE", s][key][-last:]) - mean(self.runs["GRPO", s][key][-last:]) for s in seeds]
+    @classmethod
+    def read(cls, folder: Path = ROOT / "docs/claims") -> "Data":
+        """From the files of a folder, and those of the protocol."""
+        short, one_step, first_runs, tools = (
+            json.loads((folder / f"{name}.json").read_text())
+            for name in ("short_runs", "one_step", "first_runs", "tools")
         )
-
-    def gain(self, arm: str, key: str, last: int = 10) -> Estimate | None:
-        """Mean over the last steps minus that over the first."""
-        runs = [steps[key] for (name, _), steps in sorted(self.runs.items()) if name == arm]
-        return estimate([mean(run[-last:]) - mean(run[:last]) for run in runs])
+        return cls(
+            ShortRuns(short),
+            {name: Estimate(*values, "20") for name, values in one_step.items()},
+            {name: Estimate(middle, half, str(count)) for name, (middle, half, count) in first_runs.items()},
+            ProtocolRuns(ROOT / "docs/evidence/countdown"),
+            {(run["arm"], run["seed"]): run["steps"] for run in tools},
+        )

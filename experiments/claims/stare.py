@@ -1,215 +1,131 @@
 """The claims of STARE's paper (arXiv 2606.19236), in its order, each with what answers it."""
 
-from answers import (
-    ACCURACY,
-    FIRST,
-    LATER,
-    NO,
-    OPEN,
-    PART,
-    PASS,
-    SAMPLED,
-    SHORT,
-    TOOLS,
-    YES,
-    Answer,
-    Claim,
-    all_have,
-    entropy,
-    listed,
-    moved,
-    no_measure,
-    of_long_runs,
-    same_entropy,
-)
+from statistics import mean
+
+from arms import STRENGTHS
+from measured import ACCURACY, PASS, Data, Estimate, end, estimate, first, greedy, later_trend, trend
+from rules import POINT, SAMPLED, Claim, Finding, keeps, listed, long_runs, matters, more, no_run, order, same
+
+VARIANTS = ("O2 M 0.4", "O3 W 2.5", "O4 M 0.4", "C1 W 2.5", "C2 W 2.5 M 0.4", "C3 W 2.5 M 0.4", "C4 M 0.4")
+WEAK, STRONG, GATE = "1.1/0.9", "C2 W 2.5 M 0.4", "C2 gate, W 2.5 M 0.4"
+TEN = 10  # steps
 
 
-def critical_strength() -> Answer:
-    """Where the entropy neither falls nor rises without a gate."""
-    arms = sorted((arm for arm in SHORT.runs if arm.startswith("C2 W ")), key=lambda arm: float(arm.split()[2]))
-    found = [(arm.removeprefix("C2 "), SHORT.trend(arm)) for arm in arms]
-    known = [(name, value) for name, value in found if value is not None]
-    if not known:
-        return OPEN, LATER
-    weakest = dict(known).get("W 1.1 M 0.9")
-    answer = OPEN if weakest is None else NO if weakest.sign == -1 else YES if weakest.sign == 1 else OPEN
-    zetas = [(arm, SHORT.trend(arm)) for arm in SHORT.runs if arm.startswith("REPO-R zeta")]
-    return answer, (
-        f"change of the entropy over 120 steps without a gate: {listed(known)}; GRPO {SHORT.trend('GRPO')}; "
-        + listed([(arm, value) for arm, value in zetas if value])
-    )
+def above_target(data: Data, ending: Estimate) -> Estimate:
+    """A end against the gate's target, four fifths of what the runs begin with."""
+    return ending._replace(mean=ending.mean - 0.8 * data.short.mean("GRPO", first).mean)
 
 
-def diverges_above_two() -> Answer:
-    """Ungated runs of W of 2 and more."""
-    found = [(f"W {w} M {m}", SHORT.trend(f"C2 W {w} M {m}")) for w, m in (("2", "0.5"), ("3", "0.33"), ("4", "0.25"))]
-    known = [(name, value) for name, value in found if value]
-    return (all_have(known, 1), f"change over 120 steps: {listed(known)}") if known else (OPEN, LATER)
+def with_tools(data: Data) -> Finding:
+    """The calculator of `examples/`: what STARE learns, and what it has more than GRPO from the same start."""
+    pairs = [(data.tools["STARE", seed], data.tools["GRPO", seed]) for arm, seed in data.tools if arm == "STARE"]
+    gained = estimate([mean(ours["reward"][-TEN:]) - mean(ours["reward"][:TEN]) for ours, _ in pairs])
+    against = {
+        key: estimate([mean(ours[key][-TEN:]) - mean(theirs[key][-TEN:]) for ours, theirs in pairs])
+        for key in ("reward", "entropy")
+    }
+    return more("[calculator](tools.md), correct after 60 steps", {"": gained}).also(more("against GRPO", against))
 
 
-def gate_holds() -> Answer:
-    """At the paper's constants and beyond them, within a tenth of the target."""
-    found = [
-        (f"W {w} M {m}", SHORT.end(f"C2 gate, W {w} M {m}"))
-        for w, m in (("1.1", "0.9"), ("2.5", "0.4"), ("4", "0.25"))
-    ]
-    known = [(name, value) for name, value in found if value]
-    first = SHORT.first("GRPO")
-    if not known or not first:
-        return OPEN, LATER
-    target = 0.8 * first.mean
-    missed = [name for name, value in known if value.mean + value.half < 0.9 * target]
-    kept = [name for name, value in known if abs(value.mean - target) + value.half < 0.1 * target]
-    long = FIRST.get("STARE C2 gate, dynamic sampling: final entropy")
-    ends = ", ".join(f"{name} {value.plain}" for name, value in known)
-    text = f"target {target:.3f} nats, a fifth below the start; final entropy after 120 steps {ends}"
-    if long:
-        text += f"; at the end of the long runs, W 1.1 M 0.9 {long.plain}"
-        missed += ["long runs"] * (long.mean + long.half < 0.9 * target)
-    return NO if missed and not kept else PART if missed else YES if len(kept) == len(known) else OPEN, text
-
-
-def robust_up_to_four() -> Answer:
-    """The gate with strong weights."""
-    answer, text = same_entropy("C2 gate, W 2.5 M 0.4", "C2 gate, W 4 M 0.25")
-    return answer, text if text == LATER else f"{text}; no run exploded"
-
-
-def off_policy() -> Answer:
-    """Weights without a gate, at one optimizer step a rollout and at four."""
-    pairs = (
-        ("one step a rollout", "one step a rollout, C2 W 2.5 M 0.4", "one step a rollout, GRPO"),
-        ("four", "C2 W 2.5 M 0.4", "GRPO"),
-    )
-    found = [(name, value) for name, *arms in pairs if (value := SHORT.difference(*arms)) is not None]
-    if len(found) < 2:
-        return OPEN, LATER
-    return all_have(found[1:], 1), f"W 2.5, M 0.4 against GRPO: {listed(found)}"
-
-
-def shares() -> Answer:
-    """Three shares against a tenth, without a gate."""
-    values = entropy("C2 top 0.05", "C2 top 0.2", "C2 top 0.4", baseline="C2 W 2.5 M 0.4")
-    if len(values) < 3:
-        return OPEN, LATER
-    few, last = [value for _, value in values[:2]], values[2][1]
-    answer = YES if last.sign and all(value.is_none for value in few) else OPEN
-    if any(value.sign for value in few) or last.is_none:
-        answer = PART if last.sign else NO
-    return answer, f"against P 0.1: {listed([(name[7:], value) for name, value in values])}"
-
-
-def fixed_threshold() -> Answer:
-    """Tokens below a probability of 0.1 in the place of a tenth of them."""
-    answer, text = moved(-1, "C2 fixed probability 0.1", baseline="C2 W 2.5 M 0.4")
-    return PART if answer == YES else answer, text if text == LATER else f"of accuracy nothing; {text}"
-
-
-def sampling_helps() -> Answer:
-    """In accuracy, and in 16 tries."""
-    parts = [of_long_runs(SAMPLED, measure, "GRPO") for measure in (ACCURACY, PASS)]
-    answers = {answer for answer, _ in parts}
-    return answers.pop() if len(answers) == 1 else PART, "; ".join(text for _, text in parts)
-
-
-def with_tools() -> Answer:
-    """The calculator of `examples/`: what is learned, and what the weights add."""
-    learned, more, kept = TOOLS.gain("STARE", "reward"), TOOLS.difference("reward"), TOOLS.difference("entropy")
-    if learned is None or more is None or kept is None:
-        return OPEN, LATER
-    works, adds = learned.sign == 1, 1 in (more.sign, kept.sign)
-    return YES if works and adds else PART if works else OPEN, (
-        f"a small model learns to call [a calculator](tools.md) with it: {learned} correct in 60 steps; against GRPO "
-        f"{more}, entropy {kept} nats"
-    )
-
-
-def variants() -> Answer:
-    """All eight, without a gate: what the first solves more than each of the others, and what entropy each keeps."""
-    first, *others = arms = (
-        *("O1 W 2.5", "O2 M 0.4", "O3 W 2.5", "O4 M 0.4"),
-        *("C1 W 2.5", "C2 W 2.5 M 0.4", "C3 W 2.5 M 0.4", "C4 M 0.4"),
-    )
-    gained = [(arm, SHORT.difference(first, arm, of="accuracy")) for arm in others]
-    known = [(arm, value) for arm, value in gained if value]
-    if not known:
-        return OPEN, LATER
-    ranked = sorted(entropy(*arms), key=lambda item: -item[1].mean)
-    return all_have(known, 1), (
-        f"without a gate, O1's accuracy (temperature 1) against {listed(known)}; "
-        f"final entropy against GRPO, most first: {listed(ranked)}"
-    )
-
-
-def levels() -> Answer:
-    """Long runs of three levels."""
-    values = [
-        (
-            level,
-            FIRST.get(
-                f"REPO-R held at {level}, earlier regulator, dynamic sampling against {SAMPLED}: top-p 0.7 accuracy"
+def claims(data: Data) -> list[Claim]:
+    """All of them."""
+    short = data.short
+    arms = {f"{w:g}/{m:g}": f"W {w:g} M {m:g}" for w, m in STRENGTHS}
+    trends = {name: short.mean(f"C2 {arm}", trend) for name, arm in arms.items()}
+    weak = trends.pop(WEAK)
+    later = {name: short.mean(f"C2 {arm}", later_trend) for name, arm in arms.items() if float(arm.split()[1]) >= 2}
+    gated = {name: f"C2 gate, {arm}" for name, arm in arms.items() if f"C2 gate, {arm}" in short.arms}
+    target = {name: above_target(data, short.mean(arm, end)) for name, arm in gated.items()}
+    target["long runs"] = above_target(data, data.first["STARE C2 gate, dynamic sampling: final entropy"])
+    harm = short.difference(gated["4/0.25"], gated[WEAK], greedy)
+    adaptive = short.difference("C2 adaptive", gated[WEAK], greedy)
+    gates = {
+        "completion above batch": short.difference("C2 gate by sample", GATE),
+        "token above batch": short.difference("C2 gate by token", GATE),
+        "completion above token": short.difference("C2 gate by sample", "C2 gate by token"),
+    }
+    shares = {share: short.difference(f"C2 top {share}", STRONG) for share in ("0.05", "0.2", "0.4")}
+    largest = {"0.4": shares.pop("0.4")}
+    variants = [short.difference("O1 W 2.5", variant, greedy) for variant in VARIANTS]
+    start = short.mean("GRPO", first)
+    starts = data.protocol.over_starts(SAMPLED, "GRPO", PASS)
+    return [
+        Claim(
+            "STARE keeps the entropy in the target's band",
+            "abstract",
+            same("end above target, W/M", target),
+        ),
+        Claim(
+            "STARE is 4 to 8 % more accurate than DAPO and others",
+            "abstract",
+            long_runs(data, "STARE C2 gate, dynamic sampling", ACCURACY),
+        ),
+        Claim(
+            "Near criticality: small weights (1.1 / 0.9) flip the entropy's trend",
+            "abstract, README",
+            keeps({f"W/M {WEAK}": weak}).remark(listed(trends)),
+        ),
+        Claim(
+            "Without a gate the entropy diverges for W of 2 and more",
+            "authors' README",
+            more("second half", later),
+        ),
+        Claim(
+            "With the gate, W up to 4 is harmless",
+            "second hand",
+            same("greedy accuracy, W/M 4/0.25 above 1.1/0.9", {"": harm}, POINT),
+        ),
+        Claim(
+            "Eight variants, of which O1 is best",
+            "second hand",
+            order("greedy accuracy of O1 above others", variants).remark(
+                f"above GRPO {short.difference('O1 W 2.5', measure=greedy)}"
             ),
-        )
-        for level in ("0.8", "0.65", "0.5")
+        ),
+        Claim("Gates by batch, completion and token do alike", "second hand", same("end", gates)),
+        Claim(
+            "The share P of 5 to 20 % makes no difference, 40 % does",
+            "second hand",
+            same("end against P 0.1", shares).also(matters("and", largest)),
+        ),
+        Claim(
+            "A target of 0.3 nats is best",
+            "second hand",
+            no_run(f"the start has {start}; no run held it"),
+        ),
+        Claim(
+            "The adaptive schedule does as well as fixed weights",
+            "second hand",
+            same("greedy accuracy", {"": adaptive}, POINT).remark(
+                f"end above target, adaptive {above_target(data, short.mean('C2 adaptive', end))}"
+            ),
+        ),
+        Claim(
+            "A fixed threshold of probability is worse than a share",
+            "second hand",
+            more("greedy accuracy", {"": short.difference("C2 fixed probability 0.1", STRONG, greedy)}, -1),
+        ),
+        Claim(
+            "It also holds off-policy",
+            "second hand",
+            keeps({"no gate, 2.5/0.4": trends["2.5/0.4"]}).also(same("end above target, gate", {WEAK: target[WEAK]})),
+        ),
+        Claim(
+            "GRPO with dynamic sampling is better than GRPO",
+            "second hand",
+            long_runs(data, SAMPLED, ACCURACY, "GRPO")
+            .also(long_runs(data, SAMPLED, PASS, "GRPO"))
+            .remark(f"over starts {starts}{'' if starts.sign else ': these starts only'}"),
+        ),
+        Claim(
+            "Length and reflection tokens grow together",
+            "abstract",
+            no_run("answers have a fixed length"),
+        ),
+        Claim("It works with tools", "abstract", with_tools(data)),
+        Claim(
+            "It works on long reasoning, over thousands of steps",
+            "abstract",
+            no_run("at most 1,000 steps"),
+        ),
     ]
-    text = listed([(level, value) for level, value in values if value])
-    return (
-        "by another mechanism",
-        f"the level trades accuracy for variety; held at, accuracy against {SAMPLED}: {text}",
-    )
-
-
-STARE: list[Claim] = [
-    ("STARE keeps the entropy in the target's band", "abstract", gate_holds),
-    (
-        "STARE is 4 to 8 % more accurate than DAPO and others",
-        "abstract",
-        lambda: of_long_runs("STARE C2 gate, dynamic sampling", ACCURACY),
-    ),
-    ("Near criticality: small weights (1.1 / 0.9) flip the entropy's trend", "abstract, README", critical_strength),
-    ("Without a gate the entropy diverges for W of 2 and more", "authors' README", diverges_above_two),
-    ("With the gate, W up to 4 is harmless", "second hand", robust_up_to_four),
-    ("Eight variants, of which O1 is best", "second hand", variants),
-    (
-        "Gates by batch, completion and token do alike",
-        "second hand",
-        lambda: same_entropy("C2 gate, W 2.5 M 0.4", "C2 gate by sample", "C2 gate by token"),
-    ),
-    (
-        "The share P of 5 to 20 % makes no difference, 40 % does",
-        "second hand",
-        shares,
-    ),
-    ("A target of 0.3 nats is best", "second hand", levels),
-    (
-        "The adaptive schedule does as well as fixed weights",
-        "second hand",
-        lambda: same_entropy("C2 gate, W 1.1 M 0.9", "C2 adaptive"),
-    ),
-    (
-        "A fixed threshold of probability is worse than a share",
-        "second hand",
-        fixed_threshold,
-    ),
-    (
-        "It also holds off-policy",
-        "second hand",
-        off_policy,
-    ),
-    ("GRPO with dynamic sampling is better than GRPO", "second hand", sampling_helps),
-    (
-        "Length and reflection tokens grow together",
-        "abstract",
-        no_measure("the laptop task's answers have a fixed length"),
-    ),
-    (
-        "It works with tools",
-        "abstract",
-        with_tools,
-    ),
-    (
-        "It works on long reasoning, over thousands of steps",
-        "abstract",
-        no_measure("the longest run here has 1,000 steps"),
-    ),
-]

@@ -20,7 +20,6 @@ from pairs import (
     JUDGED,
     PRIMARY,
     PROTOCOL,
-    SECONDARY,
     Arms,
     differences_of,
     entropy_at_end,
@@ -72,8 +71,8 @@ def ends(arms: Arms) -> str:
     for arm, runs in arms.items():
         steps = mean(run.record["rollouts"]["step"][-1] for run in runs.values())
         row = [arm, str(len(runs)), f"{steps:.0f}", f"{mean(map(entropy_at_end, runs.values())):.3f}"]
-        rows.append([*row, *(f"{mean_of(runs.values(), measure):.3f}" for measure in (PRIMARY | SECONDARY).values())])
-    return markdown_table(["", "runs", "steps", "entropy", *PRIMARY, *SECONDARY], rows)
+        rows.append([*row, *(f"{mean_of(runs.values(), measure):.3f}" for measure in PRIMARY.values())])
+    return markdown_table(["", "runs", "steps", "entropy", *PRIMARY], rows)
 
 
 def differences(arms: Arms) -> str:
@@ -116,7 +115,7 @@ def holm(values: dict[tuple[str, str], float]) -> dict[tuple[str, str], float]:
 
 def other_tasks(tasks: dict[str, Arms]) -> str:
     """Of each task with one start, the held arms against the baseline."""
-    measures = [*list(PRIMARY)[1:], "distinct, temperature 1"]
+    measures = list(PRIMARY)[1:]
     rows = []
     for task, arms in tasks.items():
         for arm in (arm for arm in JUDGED if arm in arms):

@@ -95,7 +95,7 @@ class MathArguments:
         default=None,
         metadata={
             "help": "Several ways to draw there, instead of eval_temperature and eval_top_p: papers, greedy, t1 "
-            "(temperature 1), t0.5 (any other), or a YAML file of names and settings."
+            "(temperature 1), t0.5 (any other)."
         },
     )
     eval_judge: str = field(

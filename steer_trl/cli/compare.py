@@ -20,7 +20,7 @@ from steer_trl.cli import frontier
 from steer_trl.cli.comparison_file import output_complaints, write_comparisons
 from steer_trl.cli.sentences import Sentences
 from steer_trl.evaluation.comparison import Difference, Interval, explained
-from steer_trl.evaluation.folders import Evaluation, compare_evaluations, differing_settings, read_evaluations
+from steer_trl.evaluation.folders import Evaluation, compare_evaluations, compare_samplings, read_evaluations
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean, refuse
 
@@ -44,22 +44,19 @@ def main(arguments: list[str]) -> None:
     given = parser.parse_args(arguments)
     sides = _sides(given.folders, given.a, given.b)
     refuse(output_complaints(given.json, [*sides[0], *sides[1]]), "steer-trl compare")
-    chosen = (given.sampling_a, given.sampling_b)
-    refuse(_chosen_complaints(chosen), "steer-trl compare")
+    refuse(_chosen_complaints((given.sampling_a, given.sampling_b)), "steer-trl compare")
     refuse(frontier.complaints(given), "steer-trl compare")
     if given.frontier:
         frontier.compare(given, sides)
         return
-    results = {}
-    for name, (a, b) in _pairs(sides, chosen).items():
-        differences = differing_settings(a, b)
-        if given.sampling_a is None and differences:
-            raise InvalidValueError(
-                f"the two sides were evaluated in other ways ({'; '.join(differences)}). Evaluate them alike, or name "
-                "the two with --sampling_a and --sampling_b if that is what you want to compare."
-            )
-        results[name] = compare_evaluations(a, b, given.paired)
-        print(_text(name, results[name], given.paired))  # noqa: T201
+    a, b = ([read_evaluations(folder) for folder in side] for side in sides)
+    if given.sampling_a is None:
+        results = compare_samplings(a, b, given.paired)
+    else:
+        named = _named(a, sides[0], given.sampling_a), _named(b, sides[1], given.sampling_b)
+        results = {f"A: {given.sampling_a}, B: {given.sampling_b}": compare_evaluations(*named, given.paired)}
+    for name, differences in results.items():
+        print(_text(name, differences, given.paired))  # noqa: T201
     if given.json is not None:
         write_comparisons(given.json, sides, _entries(results))
 
@@ -77,24 +74,6 @@ def _sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[str], l
 def _chosen_complaints(chosen: tuple[str | None, str | None]) -> list[str]:
     one = (chosen[0] is None) != (chosen[1] is None)
     return ["sampling_a and sampling_b must be given both or neither. Name the sampling of each side."] if one else []
-
-
-def _pairs(
-    sides: tuple[list[str], list[str]], chosen: tuple[str | None, str | None]
-) -> dict[str, tuple[list[Evaluation], list[Evaluation]]]:
-    """For each sampling that is compared, the evaluations of both sides."""
-    a, b = ([read_evaluations(folder) for folder in side] for side in sides)
-    if chosen[0] is not None and chosen[1] is not None:
-        label = f"A: {chosen[0]}, B: {chosen[1]}"
-        return {label: (_named(a, sides[0], chosen[0]), _named(b, sides[1], chosen[1]))}
-    names = list(a[0])
-    for found, folder in zip([*a, *b], [*sides[0], *sides[1]], strict=True):
-        if list(found) != names:
-            raise InvalidValueError(
-                f"both sides must have the same samplings, got {names} in {sides[0][0]!r} and {list(found)} in "
-                f"{folder!r}. Evaluate the one that is missing, or name two with --sampling_a and --sampling_b."
-            )
-    return {name: ([one[name] for one in a], [one[name] for one in b]) for name in names}
 
 
 def _named(found: Sequence[dict[str, Evaluation]], folders: Sequence[str], name: str) -> list[Evaluation]:

@@ -15,7 +15,6 @@ from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, benchmark_complaints,
 from steer_trl.evaluation.judges import Judge, as_judge
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.evaluation.sampling import Sampling, load_samplings
-from steer_trl.evaluation.yaml_files import SUFFIXES, read_names
 from steer_trl.hub.results import card_complaints
 from steer_trl.redact import changed
 from steer_trl.rewards import MathReward
@@ -49,7 +48,7 @@ class EvalArguments:
         default=None,
         metadata={
             "help": "Several ways to draw, instead of temperature, top_p and top_k: papers, greedy, t1 "
-            "(temperature 1), t0.5 (any other), or a YAML file of names and settings. Each has a folder of its name."
+            "(temperature 1), t0.5 (any other). Each has a folder of its name."
         },
     )
     temperatures: list[float] | None = field(
@@ -67,8 +66,8 @@ class EvalArguments:
     instruction: str | None = field(
         default=None,
         metadata={
-            "help": "A custom wording, with {problem} once; or a YAML file with one for each benchmark by name; or "
-            "papers, how the papers' test files ask, with --answer_format either."
+            "help": "A custom wording, with {problem} once; or papers, how the papers' test files ask, with "
+            "--answer_format either."
         },
     )
     judge: str = field(
@@ -121,17 +120,15 @@ class EvalArguments:
             self.batch_size = BATCH_SIZES.get(self.backend)
         else:
             complaints += at_least("batch_size", self.batch_size, 1)
-        wordings = self.wording.values() if isinstance(self.wording, dict) else [self.wording]
-        for wording in wordings:
-            own = None if wording == PAPERS else wording
-            complaints += argument_complaints(self.answer_format, own, self.limit)
+        own = None if self.instruction == PAPERS else self.instruction
+        complaints += argument_complaints(self.answer_format, own, self.limit)
         if self.instruction == PAPERS and self.answer_format != "either":
             complaints.append(
                 f"answer_format must be 'either' with instruction='papers', which asks in two ways, got "
                 f"{self.answer_format!r}. Add --answer_format either."
             )
         complaints += self._idle_complaints()
-        _ = self.ways_to_draw  # a file that is wrong is refused now
+        _ = self.ways_to_draw  # a name that is wrong is refused now
         complaints += model_complaints(self.model_name_or_path) + benchmark_complaints(self.benchmarks)
         complaints += card_complaints(self.model_name_or_path) if self.write_card else []
         complaints += output_complaints(self.output_dir) + self._overwrite_complaints()
@@ -158,13 +155,6 @@ class EvalArguments:
             for name, other in idle.items()
             if name in given
         ]
-
-    @cached_property
-    def wording(self) -> str | dict[str, str] | None:
-        """The wording around each problem, or one for each benchmark."""
-        if self.instruction is None or not self.instruction.endswith(SUFFIXES):
-            return self.instruction
-        return read_names(self.instruction, "instruction", str, "wordings, such as {math500: 'Solve: {problem}'}")
 
     @cached_property
     def ways_to_draw(self) -> dict[str, Sampling]:

@@ -70,7 +70,7 @@ def run(args: EvalArguments) -> dict[str, Any]:
         )
     with state.local_main_process_first():  # the others find its work in the cache
         as_they_are = args.judge != MATH
-        loaded = load_benchmarks(args.benchmarks, args.answer_format, args.wording, args.limit, as_they_are)
+        loaded = load_benchmarks(args.benchmarks, args.answer_format, args.instruction, args.limit, as_they_are)
     generator = _generator(args)
     summaries, results = {}, []
     all_settings = EvalSettings(vars(args), loaded, generator)

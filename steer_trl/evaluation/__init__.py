@@ -1,7 +1,13 @@
-"""Evaluation on math benchmarks: avg@k, pass@k and maj@k, from the command line and during training, by one code."""
+"""Evaluation on math benchmarks: avg@k, pass@k and maj@k, from the command line and during training, by one code.
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+Evaluation harnesses load a saved model into an engine of their own. During training the metric must come from the
+policy as it is, on all ranks, with the engine that generates for the training, and resume with it; and it must be the
+number that `steer-trl eval` gives of the checkpoint. So drawing, judging and counting are written here, once.
+"""
+
+from typing import TYPE_CHECKING
+
+from steer_trl.system import lazily
 
 if TYPE_CHECKING:
     from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, Benchmark, load_benchmarks
@@ -31,27 +37,14 @@ __all__ = [
     "table",
 ]
 
-_HOMES = {
-    "PAPER_SAMPLES": "benchmarks",
-    "Benchmark": "benchmarks",
-    "BenchmarkEvaluation": "in_training",
-    "Completion": "sampling",
-    "Records": "records",
-    "RewardJudge": "judges",
-    "Sampling": "sampling",
-    "evaluate": "loop",
-    "load_benchmarks": "benchmarks",
-    "load_samplings": "sampling",
-    "majority_vote": "metrics",
-    "mean_and_interval": "metrics",
-    "pass_at_k": "metrics",
-    "summarize": "summary",
-    "table": "summary",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for: to read an evaluation again, and to compare two, takes no torch."""
-    if name in _HOMES:
-        return getattr(import_module(f"steer_trl.evaluation.{_HOMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(  # to read an evaluation again, and to compare two, takes no torch
+    __name__,
+    benchmarks=("PAPER_SAMPLES", "Benchmark", "load_benchmarks"),
+    in_training=("BenchmarkEvaluation",),
+    judges=("RewardJudge",),
+    loop=("evaluate",),
+    metrics=("majority_vote", "mean_and_interval", "pass_at_k"),
+    records=("Records",),
+    sampling=("Completion", "Sampling", "load_samplings"),
+    summary=("summarize", "table"),
+)

@@ -147,13 +147,8 @@ def generation_settings(sampling: Sampling) -> dict[str, Any]:
     """Return a sampling in the words of [`~transformers.GenerationConfig`]."""
     if sampling.temperature == 0:
         return {"max_new_tokens": sampling.max_tokens, "do_sample": False}
-    return {
-        "max_new_tokens": sampling.max_tokens,
-        "do_sample": True,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-    }
+    drawn = {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k}
+    return {"max_new_tokens": sampling.max_tokens, "do_sample": True, **drawn}
 
 
 def until_eos(ids: list[int], eos_token_ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> Completion:

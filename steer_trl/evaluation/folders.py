@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 from steer_trl import runlog
@@ -20,20 +19,6 @@ from steer_trl.validation import refuse
 OF_THE_QUESTION = ("sampling", "benchmarks", "answer_format", "judge", "timeout", "step")
 """Settings that make two evaluations the same question; all others are about the model and how it is run."""
 MAY_DIFFER = ("sampling.seed", "step", "timeout")
-LONGEST_LINE, MOST_TOKENS = 16 << 20, 10**12  # bytes, tokens of a completion
-KINDS: dict[str, tuple[type, ...]] = {
-    "batch": (int,),
-    "benchmark": (str,),
-    "id": (str, int),
-    "correct": (bool,),
-    "answer": (str, NoneType),
-    "vote": (str, NoneType),
-    "completion": (str,),
-    "num_tokens": (int,),
-    "truncated": (bool,),
-    "timed_out": (bool,),
-}
-"""What an entry holds, as [`~steer_trl.evaluation.evaluate`] writes it and [`per_problem`] reads it."""
 
 
 @dataclass(frozen=True)
@@ -59,21 +44,22 @@ class Evaluation:
         Raises:
             `ValueError`: a line of its file is no entry of an evaluation, or not all that the summary counts.
         """
-        path = self.folder / COMPLETIONS
-        entries = []
-        for number, entry in enumerate(runlog.lines(path, LONGEST_LINE), 1):
-            if entry is None or not _is_entry(entry):
-                raise InvalidValueError(f"line {number} of {str(path)!r} is no completion of an evaluation.")
-            entries.append(entry | {"id": str(entry["id"])})
+        path, sizes = self.folder / COMPLETIONS, self._sizes()
         samples: dict[str, Counter[str]] = {}
-        for entry in entries:
-            samples.setdefault(entry["benchmark"], Counter())[entry["id"]] += 1
-        if not samples or {name: (len(of), set(of.values())) for name, of in samples.items()} != self._sizes():
+        try:
+            entries = [{**entry, "id": str(entry["id"])} for entry in (line or {} for line in runlog.lines(path))]
+            for entry in entries:
+                samples.setdefault(entry["benchmark"], Counter())[entry["id"]] += 1
+            is_whole = samples and {name: (len(of), set(of.values())) for name, of in samples.items()} == sizes
+            values = per_problem(sorted(entries, key=lambda entry: entry["batch"])) if is_whole else {}
+        except (LookupError, TypeError, AttributeError) as error:
+            raise InvalidValueError(f"{str(path)!r} has a line that is no completion: {error!r}.") from error
+        if not values:
             raise InvalidValueError(
                 f"{str(path)!r} does not hold the completions that {SUMMARY} beside it counts: some are missing, "
                 "repeated or of other problems. Evaluate again, with --overwrite true."
             )
-        return per_problem(sorted(entries, key=lambda entry: entry["batch"]))
+        return values
 
     def _sizes(self) -> dict[str, tuple[int, set[int]]]:
         """How many problems and samples of each are in the summary, by benchmark."""
@@ -133,6 +119,34 @@ def _settings(path: Path) -> dict[str, Any]:
     return settings
 
 
+def compare_samplings(
+    a: Sequence[Mapping[str, Evaluation]], b: Sequence[Mapping[str, Evaluation]], paired: bool = False
+) -> dict[str, dict[str, dict[str, Difference]]]:
+    """Return sampling -> benchmark -> metric -> [`Difference`], of what [`read_evaluations`] has read of each seed.
+
+    Raises:
+        `ValueError`: both sides were not evaluated alike, or what [`compare_evaluations`] refuses.
+    """
+    names = list(a[0])
+    for one in [*a, *b]:
+        if list(one) != names:
+            raise InvalidValueError(
+                f"both sides must have the same samplings, got {names} and {list(one)} in "
+                f"{next(iter(one.values())).folder}. Evaluate the one that is missing, or name two with --sampling_a "
+                "and --sampling_b."
+            )
+    found = {}
+    for name in names:
+        sides = [one[name] for one in a], [one[name] for one in b]
+        if different := differing_settings(*sides):
+            raise InvalidValueError(
+                f"the two sides were evaluated in other ways ({'; '.join(different)}). Evaluate them alike, or name "
+                "the two with --sampling_a and --sampling_b if that is what you want to compare."
+            )
+        found[name] = compare_evaluations(*sides, paired)
+    return found
+
+
 def compare_evaluations(
     a: Sequence[Evaluation], b: Sequence[Evaluation], paired: bool = False
 ) -> dict[str, dict[str, Difference]]:
@@ -149,7 +163,7 @@ def compare_evaluations(
     first, *others = [*a, *b]
     repeated = [one for one, other in combinations([first, *others], 2) if one.is_same(other)][:1]
     refuse([f"{one.folder} is given twice, and would count as two. Give it once." for one in repeated], "comparison")
-    refuse([complaint for other in others for complaint in _other_problems(first, other)], "comparison")
+    refuse([complaint for other in others for complaint in other_problems(first, other)], "comparison")
     runs = [[one.run if isinstance(one, Counted) else None for one in side] for side in (a, b)]
     refuse(_pair_complaints(a, b, runs) if paired else [], "comparison")
     starts = [run[0] for run in runs[0] if run is not None]
@@ -193,25 +207,22 @@ def differing_settings(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> list
     return list(dict.fromkeys(found))
 
 
-def _is_entry(line: Mapping[str, Any]) -> bool:
-    is_whole = all(isinstance(line.get(name), kinds) for name, kinds in KINDS.items())
-    return is_whole and 0 <= line["num_tokens"] < MOST_TOKENS
-
-
 def _question(settings: Mapping[str, Any]) -> dict[str, Any]:
     idle = {"answer_format"} if "judge" in settings else set()  # which only the check of the boxed answer reads
     return flat({name: settings[name] for name in OF_THE_QUESTION if name in settings and name not in idle})
 
 
-def _other_problems(one: Evaluation, other: Evaluation) -> list[str]:
+def other_problems(one: Evaluation, other: Evaluation) -> list[str]:
+    """Complain unless both have answered the same problems, as often."""
     both = f"{one.folder} and {other.folder}"
     if one.values.keys() != other.values.keys():
         return [f"{both} must be of the same benchmarks, got {sorted(one.values)} and {sorted(other.values)}."]
     complaints = []
     for name, metrics in one.values.items():
-        there, averages = other.values[name], [metric for metric in metrics if metric.startswith("avg@")]
-        if not averages or averages[0] not in there:
+        average = next(metric for metric in metrics if metric.startswith("avg@"))
+        there = other.values[name].get(average)
+        if there is None:
             complaints.append(f"{both} must have as many samples of each problem of {name!r}.")
-        elif any(metrics[metric].keys() != there[metric].keys() for metric in metrics if metric in there):
+        elif metrics[average].keys() != there.keys():
             complaints.append(f"{both} must have answered the same problems of {name!r}.")
     return complaints

@@ -4,52 +4,46 @@ import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
-from steer_trl.evaluation.sampling import Prompt
 from steer_trl.rewards import MathReward
 from steer_trl.rewards.math_reward import Verdict
 from steer_trl.rewards.returned import reward_complaints
-from steer_trl.validation import in_interval, refuse
+from steer_trl.validation import refuse
 
-
-class Judge(Protocol):
-    """A judge of completions."""
-
-    def __call__(self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-        """Return a verdict for each completion of the problem in its row of the data set."""
-        ...
+Judge = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[Verdict]]
+"""Returns a verdict for each completion of the problem in its row of the data set."""
 
 
 class RewardJudge:
-    """A reward function as a judge: a completion is correct where its reward is above a threshold.
+    """A reward function as a judge: a completion is correct where its reward is above 0.
 
     Args:
         function (`callable`): a reward function as TRL's trainers take it, `async` or not; it is given `prompts`,
             `completions` (texts, or messages where the prompt is a conversation) and every column of the data set.
-        threshold (`float`): 0 fits rewards of 0 and 1, and of -1 and 1.
-
-    Raises:
-        `ValueError`: a threshold that is no number; when called, rewards that are not one number or `None` for each
-            completion.
     """
 
-    def __init__(self, function: Callable[..., Any], threshold: float = 0.0) -> None:
-        refuse(in_interval("threshold", threshold, "(-inf, inf)", "a reward is compared with it"), "RewardJudge")
-        self.function, self.threshold = function, threshold
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
 
     def __call__(self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-        """Return the verdicts; a completion that cannot be scored is incorrect, and each is an answer of its own."""
-        names = [name for name in rows[0] if name != "prompt"]
-        columns = {name: [row[name] for row in rows] for name in names}
+        """Return the verdicts; a completion that cannot be scored is incorrect, and each is an answer of its own.
+
+        Raises:
+            `ValueError`: rewards that are not one number or `None` for each completion.
+        """
+        columns = {name: [row[name] for row in rows] for name in rows[0] if name != "prompt"}
         prompts = [row["prompt"] for row in rows]
-        given = [_as_trl_has_it(text, prompt) for text, prompt in zip(completions, prompts, strict=True)]
+        given: list[Any] = [
+            text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]
+            for text, prompt in zip(completions, prompts, strict=True)
+        ]
         rewards = _awaited(self.function(prompts=prompts, completions=given, **columns))
         rewards = list(rewards) if isinstance(rewards, Iterator) else rewards
         name = getattr(self.function, "__name__", type(self.function).__name__)
         refuse(reward_complaints(name, rewards, len(given)), "judge")
         return [
-            Verdict(text, reward is not None and float(reward) > self.threshold, vote=text.strip())
+            Verdict(text, reward is not None and float(reward) > 0, vote=text.strip())
             for text, reward in zip(completions, rewards, strict=True)
         ]
 
@@ -65,8 +59,8 @@ class MathJudge:
         return self.reward.judge(list(completions), [row["solution"] for row in rows])
 
 
-def as_judge(judge: MathReward | Judge | Callable[..., Any] | None) -> Judge:
-    """Return a judge for what a user has given: `MathReward`, a reward function, a judge, or nothing."""
+def as_judge(judge: MathReward | Callable[..., Any] | None) -> Judge:
+    """Return a judge for what a user has given: `MathReward`, a reward function, one of these judges, or nothing."""
     if judge is None or isinstance(judge, MathReward):
         return MathJudge(judge or MathReward())
     return judge if isinstance(judge, (MathJudge, RewardJudge)) else RewardJudge(judge)
@@ -82,7 +76,3 @@ def _awaited(result: Any) -> Any:
 
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, wait()).result()
-
-
-def _as_trl_has_it(text: str, prompt: Prompt) -> Any:
-    return text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]

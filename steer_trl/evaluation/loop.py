@@ -6,7 +6,7 @@ as it would have. Ranks take batches in turn; the first writes them down.
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
@@ -18,20 +18,14 @@ from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.sampling import Generator, Sampling
 from steer_trl.rewards import MathReward
 
-
-class Request(NamedTuple):
-    """One sample of one problem."""
-
-    benchmark: str
-    id: str
-    sample: int
-    row: dict[str, Any]
+Request = tuple[dict[str, Any], dict[str, Any]]
+"""One sample of one problem: what names it in an entry, and the row of the data set."""
 
 
 def evaluate(
     benchmarks: Sequence[Benchmark],
     generate: Generator,
-    judge: Judge | MathReward | Callable[..., Any],
+    judge: MathReward | Callable[..., Any],
     sampling: Sampling,
     batch_size: int,
     records: Records | None = None,
@@ -82,7 +76,7 @@ def evaluate(
 
 def _requests(benchmark: Benchmark) -> list[Request]:
     return [
-        Request(benchmark.name, name, sample, row)
+        ({"benchmark": benchmark.name, "id": name, "sample": sample}, row)
         for name, row in zip(benchmark.ids, benchmark.dataset, strict=True)
         for sample in range(benchmark.num_samples)
     ]
@@ -96,24 +90,14 @@ def _seed(sampling: Sampling, number: int) -> int:
 def _run(
     batch: list[Request], number: int, generate: Generator, judge: Judge, sampling: Sampling, batch_size: int
 ) -> list[dict[str, Any]]:
-    prompts = [request.row["prompt"] for request in batch]
+    names, rows = zip(*batch, strict=True)
+    prompts = [row["prompt"] for row in rows]
     if generate.needs_equal_batches:
         prompts += prompts[:1] * (batch_size - len(batch))
-    completions = generate(prompts, sampling, _seed(sampling, number))[: len(batch)]
-    verdicts = judge([completion.text for completion in completions], [request.row for request in batch])
+    drawn = generate(prompts, sampling, _seed(sampling, number))[: len(batch)]
+    verdicts = judge([one.text for one in drawn], rows)
     return [
-        {
-            "batch": number,
-            "benchmark": request.benchmark,
-            "id": request.id,
-            "sample": request.sample,
-            "correct": verdict.correct,
-            "answer": verdict.answer,
-            "vote": verdict.vote,
-            "timed_out": verdict.timed_out,
-            "truncated": completion.truncated,
-            "num_tokens": completion.num_tokens,
-            "completion": completion.text,
-        }
-        for request, completion, verdict in zip(batch, completions, verdicts, strict=True)
+        {"batch": number, **name, **verdict._asdict()}
+        | {"truncated": one.truncated, "num_tokens": one.num_tokens, "completion": one.text}
+        for name, one, verdict in zip(names, drawn, verdicts, strict=True)
     ]

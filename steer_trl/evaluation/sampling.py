@@ -1,17 +1,22 @@
 """How completions are drawn, and what comes of it."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
-from steer_trl.evaluation.yaml_files import SUFFIXES, read_names
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import at_least, did_you_mean, in_interval, is_number, refuse
+from steer_trl.validation import did_you_mean, in_intervals, is_number, refuse
 
+RANGES = {
+    "temperature": "[0, inf)",
+    "top_p": "(0, 1]",
+    "top_k": "[0, inf)",
+    "max_tokens": "[1, inf)",
+    "seed": "[0, inf)",
+}
 WHOLE = ("top_k", "max_tokens", "seed")
 NAME = re.compile(r"\w[\w.-]{0,99}")
 
@@ -35,21 +40,13 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        refuse(
-            [
-                *in_interval("temperature", self.temperature, "[0, inf)", "it divides the logits; 0 is greedy"),
-                *in_interval("top_p", self.top_p, "(0, 1]", "it is a share of the probability mass"),
-                *in_interval("top_k", self.top_k, "[0, inf)", "it is a number of tokens; 0 is all of them"),
-                *in_interval("max_tokens", self.max_tokens, "[1, inf)", "it is a number of tokens"),
-                *at_least("seed", self.seed, 0),
-                *(
-                    f"{name} must be a whole number, got {getattr(self, name)!r}."
-                    for name in WHOLE
-                    if is_number(getattr(self, name)) and not isinstance(getattr(self, name), Integral)
-                ),
-            ],
-            "Sampling",
-        )
+        complaints = in_intervals(RANGES, **vars(self))
+        complaints += [
+            f"{name} must be a whole number, got {value!r}."
+            for name, value in vars(self).items()
+            if name in WHOLE and is_number(value) and not isinstance(value, Integral)
+        ]
+        refuse(complaints, "Sampling")
         for field in fields(self):  # Transformers refuses 1 in the place of 1.0
             object.__setattr__(self, field.name, (int if field.name in WHOLE else float)(getattr(self, field.name)))
 
@@ -72,20 +69,17 @@ def load_samplings(names: Sequence[str], **common: Any) -> dict[str, Sampling]:
     """Return samplings by name, in order.
 
     Args:
-        names: each `"papers"`, `"greedy"`, `"t1"`, another temperature such as `"t0.5"`, or a YAML file that maps
-            names to settings of [`Sampling`].
-        common: settings that all of them have unless a file says otherwise, such as `max_tokens`.
+        names: each `"papers"`, `"greedy"`, `"t1"`, or another temperature such as `"t0.5"`.
+        common: settings that all of them have, such as `max_tokens`.
 
     Raises:
-        `ValueError`: an unknown name, one that is given twice, or a file with other settings.
+        `ValueError`: an unknown name, or one that is given twice.
     """
     found: dict[str, Sampling] = {}
     for name in names:
-        read = _read(Path(name)) if name.endswith(SUFFIXES) else {name: _settings(name)}
-        for one, settings in read.items():
-            if one in found:
-                raise InvalidValueError(f"samplings: {one!r} is given twice. Rename or remove one.")
-            found[one] = Sampling(**common | settings)
+        if name in found:
+            raise InvalidValueError(f"samplings: {name!r} is given twice. Remove one.")
+        found[name] = Sampling(**common | _settings(name))
     return found
 
 
@@ -95,24 +89,9 @@ def _settings(name: str) -> dict[str, float]:
     if match := AT_TEMPERATURE.fullmatch(name):
         return {"temperature": float(match[1]), "top_p": 1.0}
     raise InvalidValueError(
-        f"samplings: {name!r} is unknown.{did_you_mean(name, NAMED)} Use {', '.join(map(repr, NAMED))}, 't0.5' for a "
-        "temperature of 0.5, or a YAML file."
+        f"samplings: {name!r} is unknown.{did_you_mean(name, NAMED)} Use {', '.join(map(repr, NAMED))}, or 't0.5' for "
+        "a temperature of 0.5."
     )
-
-
-def _read(path: Path) -> dict[str, dict[str, Any]]:
-    """The samplings of a YAML file."""
-    found = read_names(path, "samplings", Mapping, "settings, such as {hot: {temperature: 1.2}}")
-    known = [field.name for field in fields(Sampling)]
-    complaints = [f"{path}: {text}" for text in name_complaints(found)]
-    complaints += [
-        f"{path}: {name}.{key} is no setting of a sampling.{did_you_mean(key, known)} They are {', '.join(known)}."
-        for name, settings in found.items()
-        for key in settings
-        if key not in known
-    ]
-    refuse(complaints, "samplings")
-    return {name: dict(settings) for name, settings in found.items()}
 
 
 def name_complaints(names: Iterable[object]) -> list[str]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from steer_trl.evaluation.metrics import majority_vote, mean_and_interval, values_of_counts
 
-SHARES = ("unanswered", "truncated", "timed_out")
+COUNTS = ("distinct@", "num_tokens")
 Numbers = dict[str, tuple[float, float]]
 
 
@@ -113,43 +113,25 @@ def _average(rows: list[Numbers]) -> Numbers:
     }
 
 
-def table(summary: dict[str, Any]) -> str:
-    """One line per benchmark, in percent ± half width; different correct completions and tokens as numbers."""
+def table(summary: Mapping[str, Any]) -> str:
+    """A column per benchmark, a row per metric: percent ± half width; different completions and tokens as numbers."""
     from pandas import DataFrame  # a second to import, and nothing else here needs it
 
-    rows = [["benchmark", "problems", "avg@k", "maj@k", "pass@k", "distinct", *SHARES[:2], "tokens"]]
-    for name, row in summary["benchmarks"].items():
-        rows.append(_cells(name, str(row["problems"]), row["metrics"], row["samples"]))
-    if len(summary["benchmarks"]) > 1:
-        rows.append(_cells("average", "", summary["average"], None))
+    columns = {name: {"problems": str(row["problems"])} | _cells(row) for name, row in summary["benchmarks"].items()}
+    if len(columns) > 1:
+        columns["average"] = _cells({"metrics": summary["average"]})
     note = (
         "Percent, ± half width of the 95 % interval over problems; sampling's seed-to-seed variance is not included. "
         "distinct: different correct completions of a problem."
     )
-    frame = DataFrame(rows[1:], columns=rows[0]).set_index("benchmark").rename_axis(index=None, columns="benchmark")
-    return f"{frame.to_string()}\n\n{note}"
+    return f"{DataFrame(columns).fillna('').to_string()}\n\n{note}"
 
 
-def _cells(name: str, problems: str, numbers: Numbers, k: int | None) -> list[str]:
-    def cell(key: str, label: str = "") -> str:
-        if key not in numbers:
-            return ""
-        mean, half = numbers[key]
-        return f"{label}{100 * mean:.1f}" + ("" if half is None else f" ±{100 * half:.1f}")
-
-    suffix, label = ("", "") if k is None else (f"@{k}", f"@{k}: ")
-    best = max((int(key.split("@")[1]) for key in numbers if key.startswith("pass@")), default=0)
-    return [
-        name,
-        problems,
-        cell(f"avg{suffix}", label),
-        cell(f"maj{suffix}"),
-        cell(f"pass@{best}", f"@{best}: "),
-        f"{numbers[f'distinct{suffix}'][0]:.2f}" if f"distinct{suffix}" in numbers else "",
-        cell("unanswered"),
-        cell("truncated"),
-        f"{numbers['num_tokens'][0]:.0f}",
-    ]
+def _cells(row: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        key: f"{mean:.2f}" if key.startswith(COUNTS) else f"{100 * mean:.1f}" + (f" ±{100 * half:.1f}" if half else "")
+        for key, (mean, half) in row["metrics"].items()
+    }
 
 
 def markdown_table(head: Sequence[Any], rows: Iterable[Iterable[Any]]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from steer_trl.evaluation.counts import counts_of
-from steer_trl.evaluation.folders import Counted, Evaluation, differing_settings, read_evaluations
+from steer_trl.evaluation.folders import Counted, Evaluation, differing_settings, other_problems, read_evaluations
 from steer_trl.evaluation.frontier import Sides, Sweep
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import is_within, refuse
@@ -147,13 +147,5 @@ def _temperature_complaints(runs: Sequence[Run], least: int) -> list[str]:
 def _question_complaints(first: Evaluation, rest: Sequence[Evaluation]) -> list[str]:
     different = [one for one in differing_settings([first], rest) if not one.startswith("sampling.temperature:")]
     if different:
-        return [f"they were evaluated in other ways ({one}). Evaluate them alike." for one in different]
-    return [
-        f"{first.folder} and {one.folder} must have answered the same problems, as often."
-        for one in rest
-        if _asked(one) != _asked(first)
-    ]
-
-
-def _asked(evaluation: Evaluation) -> dict[str, tuple[int, list[str]]]:
-    return {name: (counts["samples"], sorted(counts["ids"])) for name, counts in counts_of(evaluation.values).items()}
+        return [f"they were evaluated in other ways ({'; '.join(different)}). Evaluate them alike."]
+    return [complaint for one in rest for complaint in other_problems(first, one)]

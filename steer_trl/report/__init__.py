@@ -1,13 +1,12 @@
 """One page that shows what happened in a run, from its folder alone: `steer-trl report RUN [RUN ...]`.
 
 read.py         a folder as a `Run`: its log, alarms, looks at tokens; whatever else lies there does no harm
-fields.py       its settings, methods and versions, each within a size
 methods.py      a sentence about each method
 panels.py       a panel of the registry (diagnostics/keys/) as the page draws it
-axes.py         what curves are drawn over beside steps: tokens and hours
 evaluations.py  the evaluations below a run: their intervals, and runs compared
-data.py         the runs as the page's data: thinned curves, seeds put together, settings that differ
+frontier.py     its sweeps over temperatures
 tokens.py       some groups of completions, cut to a size that a browser takes
+data.py         the runs as the page's data: thinned curves, seeds put together, settings that differ
 page.py         the data, the style and the scripts in one file that asks nobody for anything
 
 from steer_trl import report

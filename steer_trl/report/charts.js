@@ -15,6 +15,10 @@ function ranged([low, high], lines) {
   };
 }
 
+// A scale of powers of ten, where nothing that is drawn is 0 or less.
+const isLogarithmic = (panel, table) =>
+  state.y === "log" && !panel.is_stacked && table.slice(1).flat().every((value) => !(value <= 0) || value === null);
+
 // The intervals of a line's evaluations: place, lower end, upper end. No metric of an evaluation is below 0.
 function barsOf({ interval, axis }) {
   if (!interval) return [];
@@ -32,35 +36,27 @@ function valueText({ interval }, value) {
 function draw(holder, panel, key, onStep, onRead) {
   const lines = linesOf(panel, key);
   const [places, table] = placed(lines);
+  const hidden = { spanGaps: true, points: { show: false } };
   const options = [{}];
   const bands = [];
   for (const line of lines) {
     const stroke = color(line.color);
-    const few = line.curve[0].length < 30 && !line.aside;
+    const fade = (share) => `color-mix(in srgb, ${stroke} ${share}%, transparent)`;
     options.push({
-      label: line.label,
       stroke,
       width: line.aside ? 1.3 : 1.8,
       dash: line.dash,
       fill: line.stacked ? stroke : undefined,
       spanGaps: true,
-      points: { show: few, size: 5, fill: stroke },
+      points: { show: line.curve[0].length < 30 && !line.aside, size: 5, fill: stroke },
     });
     if (line.curve.length === 4) {
-      bands.push({
-        series: [options.length + 1, options.length],
-        fill: `color-mix(in srgb, ${stroke} 18%, transparent)`,
-      });
-      for (let i = 0; i < 2; i++) options.push({ stroke: "transparent", spanGaps: true, points: { show: false } });
+      bands.push({ series: [options.length + 1, options.length], fill: fade(18) });
+      options.push({ ...hidden, stroke: "transparent" }, { ...hidden, stroke: "transparent" });
     }
-    if (line.raw)
-      options.push({
-        stroke: `color-mix(in srgb, ${stroke} 28%, transparent)`,
-        width: 1,
-        spanGaps: true,
-        points: { show: false },
-      });
+    if (line.raw) options.push({ ...hidden, stroke: fade(28), width: 1 });
   }
+  const isLog = isLogarithmic(panel, table);
   const alarms = alarmsOf(lines);
   const looks = looksOf(lines);
   const axis = {
@@ -68,10 +64,10 @@ function draw(holder, panel, key, onStep, onRead) {
     grid: { stroke: css("--grid"), width: 1 },
     ticks: { show: false },
     font: "11px system-ui, sans-serif",
+    gap: 4,
   };
-  let plot = null;
-  const onCursor = (u) => onRead(lines, places, u.cursor.idx === null || u.cursor.idx === undefined ? null : u, table);
-  plot = new uPlot(
+  const marked = (value) => (value === null ? "" : number(value));
+  const plot = new uPlot(
     {
       width: Math.max(holder.clientWidth, 120),
       height: 210,
@@ -84,14 +80,20 @@ function draw(holder, panel, key, onStep, onRead) {
         points: { size: 7 },
         focus: { prox: 24 },
       },
-      scales: { x: { time: false, range: () => axisRange() }, y: { range: ranged(panel.within, lines) } },
+      scales: {
+        x: { time: false, range: () => axisRange() },
+        y: isLog ? { distr: 3 } : { range: ranged(panel.within, lines) },
+      },
       axes: [
-        { ...axis, size: 28, gap: 4, space: 60, values: (_, splits) => splits.map(tickText) },
-        { ...axis, size: 50, gap: 4, values: (_, splits) => splits.map((value) => number(value)) },
+        { ...axis, size: 28, space: 60, values: (_, splits) => splits.map(tickText) },
+        { ...axis, size: 50, values: (_, splits) => splits.map(marked) },
       ],
       series: options,
       bands,
-      hooks: { setCursor: [onCursor], draw: [(u) => marks(u, lines, alarms, looks)] },
+      hooks: {
+        setCursor: [(u) => onRead(lines, places, u.cursor.idx === null || u.cursor.idx === undefined ? null : u, table)],
+        draw: [(u) => marks(u, lines, alarms, looks)],
+      },
     },
     table,
     holder,
@@ -100,20 +102,18 @@ function draw(holder, panel, key, onStep, onRead) {
   plot.over.addEventListener("mousedown", (event) => (down = event.clientX));
   plot.over.addEventListener("click", (event) => {
     if (down !== null && Math.abs(event.clientX - down) > 4) return; // a drag magnifies
-    const place = plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x");
-    const line = focusedLine(plot, lines, places, event);
-    onStep(Math.round(line.axis.stepAt(place)), line.runs[0]);
+    const box = plot.over.getBoundingClientRect();
+    const line = focusedLine(plot, lines, places, event.clientX - box.left, event.clientY - box.top);
+    onStep(Math.round(line.axis.stepAt(plot.posToVal(event.clientX - box.left, "x"))), line.runs[0]);
   });
   return plot;
 }
 
 // The line that is nearest to where one clicks.
-function focusedLine(plot, lines, places, event) {
-  const y = event.clientY - plot.over.getBoundingClientRect().top;
-  const place = plot.posToVal(event.clientX - plot.over.getBoundingClientRect().left, "x");
+function focusedLine(plot, lines, places, x, y) {
   let best = [Infinity, lines[0]];
   lines.forEach((line, i) => {
-    const index = nearestPoint(plot, places[i], null, place);
+    const index = nearestPoint(plot, places[i], null, plot.posToVal(x, "x"));
     if (line.aside || index === null) return;
     const distance = Math.abs(plot.valToPos(plot.data[places[i]][index], "y") - y);
     if (distance < best[0]) best = [distance, line];
@@ -141,50 +141,42 @@ function nearestPoint(u, series_, closest, place) {
 function marks(u, lines, alarms, looks) {
   const { ctx, bbox } = u;
   const ratio = devicePixelRatio || 1;
+  const across = (place) => u.valToPos(place, "x", true);
+  const path = (...points) => points.forEach(([x, y], i) => (i ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
   ctx.save();
   ctx.beginPath();
   ctx.rect(bbox.left - 6 * ratio, bbox.top - 12 * ratio, bbox.width + 12 * ratio, bbox.height + 14 * ratio);
   ctx.clip();
   for (const alarm of alarms) {
-    const x = u.valToPos(alarm.place, "x", true);
+    const x = across(alarm.place);
     ctx.strokeStyle = ctx.fillStyle = color(alarm.color);
     ctx.globalAlpha = 0.75;
     ctx.setLineDash([3 * ratio, 3 * ratio]);
     ctx.beginPath();
-    ctx.moveTo(x, bbox.top);
-    ctx.lineTo(x, bbox.top + bbox.height);
+    path([x, bbox.top], [x, bbox.top + bbox.height]);
     ctx.stroke();
     ctx.globalAlpha = 1;
     ctx.beginPath();
-    ctx.moveTo(x - 4.5 * ratio, bbox.top - 9 * ratio);
-    ctx.lineTo(x + 4.5 * ratio, bbox.top - 9 * ratio);
-    ctx.lineTo(x, bbox.top - 1 * ratio);
+    const top = bbox.top - 9 * ratio;
+    path([x - 4.5 * ratio, top], [x + 4.5 * ratio, top], [x, bbox.top - ratio]);
     ctx.fill();
   }
   ctx.setLineDash([]);
   ctx.lineWidth = 1.2 * ratio;
   for (const line of lines)
-    for (const [place, low, high] of barsOf(line)) {
-      const [x, from, to] = [u.valToPos(place, "x", true), u.valToPos(low, "y", true), u.valToPos(high, "y", true)];
+    for (const [place, ...ends] of barsOf(line)) {
+      const [x, cap] = [across(place), 3 * ratio];
+      const [low, high] = ends.map((end) => u.valToPos(end, "y", true));
       ctx.strokeStyle = color(line.color);
       ctx.beginPath();
-      ctx.moveTo(x, from);
-      ctx.lineTo(x, to);
-      for (const y of [from, to]) {
-        ctx.moveTo(x - 3 * ratio, y);
-        ctx.lineTo(x + 3 * ratio, y);
-      }
+      path([x, low], [x, high]);
+      for (const y of [low, high]) path([x - cap, y], [x + cap, y]);
       ctx.stroke();
     }
   ctx.fillStyle = css("--muted");
   ctx.globalAlpha = 0.8;
-  for (const place of looks)
-    ctx.fillRect(
-      u.valToPos(place, "x", true) - 1.25 * ratio,
-      bbox.top + bbox.height - 6 * ratio,
-      2.5 * ratio,
-      6 * ratio,
-    );
+  const foot = bbox.top + bbox.height - 6 * ratio;
+  for (const place of looks) ctx.fillRect(across(place) - 1.25 * ratio, foot, 2.5 * ratio, 6 * ratio);
   ctx.restore();
 }
 
@@ -193,34 +185,29 @@ function panelCard(panel, onStep) {
   const several = series().length > 1;
   const having = (line) => series().filter((one) => one.curve(keyOf(panel, one, line.key))).length;
   const present = panel.lines.filter(having);
-  let key = present.reduce((best, line) => (having(line) > having(best) ? line : best), present[0])?.key;
+  let key = present.reduce((most, line) => (having(line) > having(most) ? line : most), present[0])?.key;
   let options = several ? present.map((line) => [line.key, line.label]) : [];
   if (panel.is_stacked) {
-    options = DATA.runs
-      .map((run, i) => [i, run.name])
-      .filter(([i]) => present.some((line) => DATA.runs[i].curves[line.key]));
+    const has = ([i]) => present.some((line) => DATA.runs[i].curves[line.key]);
+    options = DATA.runs.map((run, i) => [i, run.name]).filter(has);
     key = options[0][0];
   }
-  const legend = element("div", { class: "legend" });
-  const holder = element("div", { class: "plot" });
   const choose = (event) => ((key = panel.is_stacked ? Number(event.target.value) : event.target.value), redraw());
+  const list = options.map(([value, label]) => element("option", { value, selected: value === key }, label));
+  const named = options.length === 1 && options[0][1] !== panel.title.toLowerCase();
   const choice =
     options.length > 1
-      ? element(
-          "select",
-          { "aria-label": `What ${panel.title} shows`, onchange: choose },
-          ...options.map(([value, label]) => element("option", { value, selected: value === key }, label)),
-        )
-      : null;
-  const only =
-    options.length === 1 && options[0][1] !== panel.title.toLowerCase()
-      ? element("span", { class: "only" }, options[0][1])
-      : null;
+      ? element("select", { "aria-label": `What ${panel.title} shows`, onchange: choose }, ...list)
+      : named
+        ? element("span", { class: "only" }, options[0][1])
+        : null;
+  const legend = element("div", { class: "legend" });
+  const holder = element("div", { class: "plot" });
   const card = element(
     "article",
     { class: "card panel" },
     element("header", {}, element("h3", {}, panel.title), element("span", { class: "unit" }, panel.unit)),
-    element("div", { class: series().length > 3 || panel.is_stacked ? "row many" : "row" }, choice ?? only, legend),
+    element("div", { class: series().length > 3 || panel.is_stacked ? "row many" : "row" }, choice, legend),
     holder,
     element("p", { class: "sees" }, panel.sees),
     panel.healthy ? element("p", { class: "healthy" }, element("b", {}, "Healthy: "), panel.healthy) : null,
@@ -233,34 +220,25 @@ function panelCard(panel, onStep) {
       const index = nearestPoint(u, places[i], null, place);
       return index === null ? null : (line.own ?? table[places[i]])[index];
     };
-    const read_ = lines.map((line, i) => [line, at(line, i)]).filter(([line]) => !line.aside || !several);
-    if (panel.is_stacked) read_.reverse();
-    legend.replaceChildren(
-      ...read_.map(([line, value]) =>
-        element(
-          "span",
-          { class: "line" },
-          element("i", {
-            class: line.dash ? "swatch dashed" : "swatch",
-            style: `--swatch: ${styleOf(line.color)}`,
-          }),
-          element("span", {}, line.label),
-          element("b", {}, valueText(line, value)),
-        ),
-      ),
-      element("span", { class: "at" }, place === null ? "at the end" : placeText(place)),
-    );
+    const told = lines.map((line, i) => [line, at(line, i)]).filter(([line]) => !line.aside || !several);
+    if (panel.is_stacked) told.reverse();
+    const item = ([line, value]) =>
+      element(
+        "span",
+        { class: "line" },
+        element("i", { class: line.dash ? "swatch dashed" : "swatch", style: `--swatch: ${styleOf(line.color)}` }),
+        element("span", {}, line.label),
+        element("b", {}, valueText(line, value)),
+      );
+    const where = element("span", { class: "at" }, place === null ? "at the end" : placeText(place));
+    legend.replaceChildren(...told.map(item), where);
   }
   function redraw() {
     plot?.destroy();
     plot = draw(holder, panel, key, onStep, read);
-    const lines = linesOf(panel, key);
-    const [places, table] = placed(lines);
-    read(lines, places, null, table);
+    read(linesOf(panel, key), [], null, []);
   }
-  charts.push({
-    redraw,
-    resize: () => plot && holder.clientWidth && plot.setSize({ width: holder.clientWidth, height: 210 }),
-  });
+  const resize = () => plot && holder.clientWidth && plot.setSize({ width: holder.clientWidth, height: 210 });
+  charts.push({ redraw, resize });
   return card;
 }

@@ -1,145 +1,63 @@
-// The evaluations of several runs held against each other, as steer-trl compare does: every number and verdict is its.
+// The evaluations of several runs compared with the first, as steer-trl compare does: every number and verdict is its.
 "use strict";
 
-const HEADLINES = /^(avg|maj|distinct)@\d+$/;
-
-function sideName(table, i) {
-  const group = DATA.groups[table.sides[i].group];
-  return group.runs.length > 1 ? `${group.name} (${group.runs.length} seeds)` : DATA.runs[group.runs[0]].name;
+function tableOf(heads, bodies, attributes = {}) {
+  const head = element("tr", {}, ...heads.map((text) => element("th", { scope: "col" }, text)));
+  const body = bodies.map((rows) => element("tbody", {}, ...rows));
+  return element("div", { class: "table" }, element("table", attributes, element("thead", {}, head), ...body));
 }
 
-// When a side was evaluated, on average over its seeds: equal steps are not equal tokens.
-function sideTime(table, i) {
-  const runsOf = (side) => DATA.groups[side.group].runs.map((run) => DATA.runs[run]);
-  const { steps } = table.sides[i];
-  if (steps.some((step) => step === null)) return null;
-  const which = `step ${[...new Set(steps)].map((step) => step.toLocaleString("en")).join(", ")}`;
-  const column = columnOf("tokens", table.sides.flatMap(runsOf));
-  if (!column) return which;
-  const tokens = runsOf(table.sides[i]).map((run, seed) => between(...run.axes[column], steps[seed]));
-  const mean = tokens.reduce((a, b) => a + b, 0) / tokens.length;
-  return `${which}, ${compact.format(mean)} tokens${tokens.length > 1 ? " on average" : ""}`;
+function rowOf(name, cells) {
+  const cell = (one) => (one instanceof Node && one.tagName === "TD" ? one : element("td", {}, one));
+  return element("tr", {}, element("th", { scope: "row" }, ...[name].flat()), ...cells.map(cell));
 }
 
-function sideLine(letter, table, i) {
-  const time = sideTime(table, i);
-  return element(
-    "p",
-    { class: "side" },
-    element("b", {}, letter),
-    element("i", { class: "dot", style: `--own: ${styleOf(table.sides[i].group)}` }),
-    element("span", {}, sideName(table, i), time ? element("span", { class: "unit" }, ` ${time}`) : null),
-  );
-}
-
+const dotOf = (i) => element("i", { class: "dot", style: `--own: ${styleOf(i)}` });
 const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(Math.abs(value) < 100 ? 3 : 0);
 const interval = ([low, high]) => `${signed(low)} to ${signed(high)}`;
 
 function comparisonRow(row) {
-  const seeds = [
+  const small = [
+    interval([row.low, row.high]),
     row.welch ? `over seeds: ${interval(row.welch)}` : null,
     row.paired_by_seed ? `paired by seed: ${interval(row.paired_by_seed)}` : null,
-  ];
-  return element(
-    "tr",
-    {},
-    element("th", { scope: "row" }, row.metric.replaceAll("_", " ")),
-    element("td", {}, number(row.a)),
-    element("td", {}, number(row.b)),
-    element(
-      "td",
-      {},
-      signed(row.difference),
-      ...[interval([row.low, row.high]), ...seeds].filter(Boolean).map((text) => element("small", {}, text)),
-    ),
-    element("td", { class: row.verdict === "not decided" ? "open" : "decided" }, row.verdict),
-  );
-}
-
-function comparedTable(heads, bodies) {
-  const head = element("tr", {}, ...heads.map((text) => element("th", { scope: "col" }, text)));
-  return element("div", { class: "table" }, element("table", { class: "compared" }, element("thead", {}, head), ...bodies));
-}
-
-function comparisonTable(rows) {
-  const names = (row) => JSON.stringify([row.benchmark, row.sampling]);
-  const bodies = [...new Set(rows.map(names))].map((own) => rows.filter((row) => names(row) === own));
-  const heads = ["", "A", "B", "B − A, 95\u00a0%", "B is"];
-  return comparedTable(
-    heads,
-    bodies.map((body) => {
-      const { benchmark, sampling, problems } = body[0];
-      const label = [benchmark, sampling, `${problems.toLocaleString("en")} problems`].filter(Boolean).join(" · ");
-      return element(
-        "tbody",
-        {},
-        element("tr", {}, element("th", { class: "of", colspan: heads.length, scope: "rowgroup" }, label)),
-        ...body.map(comparisonRow),
-      );
-    }),
-  );
-}
-
-// What one looks at first: one try, the vote, the variety, and pass@ of the most tries.
-function headlines(rows) {
-  const most = Math.max(...rows.map((row) => Number(row.metric.match(/^pass@(\d+)$/)?.[1] ?? 0)));
-  return rows.filter((row) => HEADLINES.test(row.metric) || row.metric === `pass@${most}`);
+  ].filter(Boolean);
+  const difference = [signed(row.difference), ...small.map((text) => element("small", {}, text))];
+  const verdict = element("td", { class: row.verdict === "not decided" ? "open" : "decided" }, row.verdict);
+  return rowOf(row.metric, [number(row.a), number(row.b), element("td", {}, ...difference), verdict]);
 }
 
 function pairCard(table, pair) {
-  const parts = [sideLine("A", table, pair.a), sideLine("B", table, pair.b)];
+  const side = (letter, i) => {
+    const at = table.steps[i] ? ` step ${table.steps[i].join(", ")}` : "";
+    const name = element("span", {}, DATA.groups[i].name, element("span", { class: "unit" }, at));
+    return element("p", { class: "side" }, element("b", {}, letter), dotOf(i), name);
+  };
+  const parts = [side("A", pair.a), side("B", pair.b)];
   if (pair.refused) return [...parts, element("p", { class: "note" }, `Not compared: ${pair.refused}`)];
-  const first = headlines(pair.rows);
-  const rest = pair.rows.filter((row) => !first.includes(row));
-  return [
-    ...parts,
-    comparisonTable(first.length ? first : pair.rows),
-    first.length && rest.length
-      ? element("details", {}, element("summary", {}, "All other measures"), comparisonTable(rest))
-      : null,
-  ];
+  const heads = ["", "A", "B", "B − A, 95\u00a0%", "B is"];
+  const head = (text) => element("tr", {}, element("th", { class: "of", colspan: heads.length }, text));
+  const labels = [...new Set(pair.rows.map((row) => row.label))];
+  const bodies = labels.map((label) => {
+    const own = pair.rows.filter((row) => row.label === label);
+    return [head(`${label} · ${own[0].problems.toLocaleString("en")} problems`), ...own.map(comparisonRow)];
+  });
+  return [...parts, tableOf(heads, bodies, { class: "compared" })];
 }
 
 function comparisonOf(table) {
-  const cards = element("div", { class: "grid" });
-  const pairs = () => table.pairs.filter((pair) => pair.a === (state.baselines[table.name] ?? 0));
-  const fill = () =>
-    cards.replaceChildren(
-      ...pairs().map((pair) =>
-        element("article", { class: "card" }, ...pairCard(table, pair)),
-      ),
-    );
-  const choices = [...new Set(table.pairs.map((pair) => pair.a))];
-  const choice = select(
-    "A, which the others are held against",
-    choices.map((i) => [i, sideName(table, i)]),
-    state.baselines[table.name] ?? 0,
-    (i) => ((state.baselines[table.name] = i), fill()),
-  );
-  const about = [...new Set(table.pairs.map((pair) => pair.about).filter(Boolean))];
-  const without = table.without.map((i) => DATA.groups[i].name);
-  fill();
-  return [
-    element(
-      "p",
-      { class: "sees" },
-      table.name === "benchmarks"
-        ? "The last evaluation of each run during its training."
-        : element("span", {}, "What steer-trl eval has left in ", element("code", {}, table.name), " of each run."),
-      ` ${about.join(" ")} One in twenty such intervals misses, also where nothing differs.`,
-    ),
-    without.length ? element("p", { class: "note" }, `Without such an evaluation: ${without.join(", ")}.`) : null,
-    choices.length > 1 ? choice : null,
-    cards,
-  ];
+  const about = [...new Set(table.pairs.map((pair) => pair.about).filter(Boolean))].join(" ");
+  const what =
+    table.name === "benchmarks"
+      ? "The last evaluation of each run during its training."
+      : `What steer-trl eval has left in ${table.name} of each run.`;
+  const cards = table.pairs.map((pair) => element("article", { class: "card" }, ...pairCard(table, pair)));
+  const misses = "One in twenty such intervals misses, also where nothing differs; steer-trl compare has all measures.";
+  return [element("p", { class: "sees" }, `${what} ${about} ${misses}`), element("div", { class: "grid" }, ...cards)];
 }
 
 function comparisonSection() {
   if (!DATA.comparisons.length) return null;
-  return element(
-    "section",
-    { id: "comparison" },
-    element("h2", {}, "Evaluations compared"),
-    ...DATA.comparisons.map((table) => element("div", { class: "comparison" }, ...comparisonOf(table))),
-  );
+  const tables = DATA.comparisons.map((table) => element("div", { class: "comparison" }, ...comparisonOf(table)));
+  return element("section", { id: "comparison" }, element("h2", {}, "Evaluations compared"), ...tables);
 }

@@ -5,9 +5,9 @@ const COLOURS = {
   weight: {
     label: "Weight",
     middle: 1,
-    low: "below 1: damped",
-    high: "above 1: amplified",
-    about: "The factor on the token's advantage; 1, plain GRPO, has no colour.",
+    low: "damped",
+    high: "amplified",
+    about: "The factor on the token's advantage, on a scale of ratios; 1, plain GRPO, has no colour.",
   },
   surprisal: {
     label: "Surprisal",
@@ -39,64 +39,58 @@ const COLOURS = {
   },
 };
 
-// The 98th percentile of the distance from the middle: one odd token must not make all others pale.
-function scaleOf(completions, by) {
-  const middle = COLOURS[by].middle ?? 0;
-  const sizes = completions
-    .flatMap((one) => (one[by] ?? []).filter((x) => x !== null).map((x) => Math.abs(x - middle)))
-    .filter((x) => x > 0)
-    .sort((a, b) => a - b);
-  return sizes.length ? sizes[Math.floor(0.98 * (sizes.length - 1))] : null;
+// How far a value is from the one without colour; of weights, by their ratio to 1.
+const distance = (value, by) =>
+  by === "weight" ? Math.log(Math.max(value, 0.001)) : value - (COLOURS[by].middle ?? 0);
+
+// Where the colours are full: at the largest distance, or, of other than weights, at the 98th percentile: one odd token
+// must not make all others pale.
+function fullColour(completions, by) {
+  const values = completions.flatMap((one) => one[by] ?? []).filter((x) => x !== null);
+  const sizes = values.map((x) => Math.abs(distance(x, by))).filter((x) => x > 0);
+  sizes.sort((a, b) => a - b);
+  return sizes.length ? sizes[Math.floor((by === "weight" ? 1 : 0.98) * (sizes.length - 1))] : null;
 }
 
-function shade(value, by, scale) {
-  if (value === null || value === undefined || scale === null) return null;
-  const middle = COLOURS[by].middle;
-  const share = Math.max(-1, Math.min(1, (value - (middle ?? 0)) / scale));
-  const strength = Math.round(100 * Math.abs(share) * 0.62);
+function shade(value, by, full) {
+  if (value === null || value === undefined || full === null) return null;
+  const part = Math.max(-1, Math.min(1, distance(value, by) / full));
+  const strength = Math.round(100 * Math.abs(part) * 0.62);
   if (strength === 0) return null;
-  const hue = middle === null ? "--heat" : share < 0 ? "--cold" : "--warm";
+  const hue = COLOURS[by].middle === null ? "--heat" : part < 0 ? "--cold" : "--warm";
   return `color-mix(in srgb, var(${hue}) ${strength}%, transparent)`;
 }
 
-function legendBar(by, scale, estimated) {
+function legendBar(by, full, estimated) {
   const { middle, low, high, about } = COLOURS[by];
-  if (scale === null)
-    return element(
-      "div",
-      { class: "scale" },
-      element("p", {}, `${about} Here it is ${number(middle ?? 0)} for every token.`),
-    );
-  const ends = middle === null ? [0, scale] : [middle - scale, middle + scale];
-  if (by === "weight") ends[0] = Math.max(0, ends[0]);
-  const parts =
-    middle === null
-      ? ["transparent", "color-mix(in srgb, var(--heat) 62%, transparent)"]
-      : [
-          "color-mix(in srgb, var(--cold) 62%, transparent)",
-          "transparent",
-          "color-mix(in srgb, var(--warm) 62%, transparent)",
-        ];
+  const note = (text) => element("p", {}, text + (estimated ? " Estimated from the sampled token alone, as in STEER." : ""));
+  if (full === null)
+    return element("div", { class: "scale" }, note(`${about} Here it is ${number(middle ?? 0)} for every token.`));
+  const tone = (hue) => `color-mix(in srgb, var(${hue}) 62%, transparent)`;
+  const tones = middle === null ? ["transparent", tone("--heat")] : [tone("--cold"), "transparent", tone("--warm")];
+  const ends = middle === null ? [0, full] : [middle - full, middle + full];
+  const [from, to] = by === "weight" ? [Math.exp(-full), Math.exp(full)] : ends;
+  const beyond = by === "weight" ? "" : " 2 % of these tokens are beyond the ends of the scale.";
   return element(
     "div",
     { class: "scale" },
     element(
       "div",
       {},
-      element("span", {}, `${low} ${number(ends[0], 2)}`),
-      element("i", { style: `background: linear-gradient(90deg, ${parts.join(", ")})` }),
-      element("span", {}, `${number(ends[1], 2)} ${high}`),
+      element("span", {}, `${low} ${number(from, 2)}`),
+      element("i", { style: `background: linear-gradient(90deg, ${tones.join(", ")})` }),
+      element("span", {}, `${number(to, 2)} ${high}`),
     ),
-    element("p", {}, about + (estimated ? " Estimated from the sampled token alone, as in STEER." : "")),
+    note(about + beyond),
   );
 }
 
-function completionCard(one, index, by, scale) {
+function completionCard(one, index, by, full) {
   const text = element("div", { class: "text", tabindex: "0", "aria-label": `Completion ${index + 1}` });
   const tools = new Set(one.tool);
   one.texts.forEach((token, i) => {
     const shown_ = token === "" ? "·" : token.replaceAll("\n", "↵\n").replaceAll("\t", "→\t");
-    const background = shade(one[by]?.[i], by, scale);
+    const background = shade(one[by]?.[i], by, full);
     const span = element("span", { class: tools.has(i) ? "tool" : null, "data-i": i }, shown_);
     if (background) span.style.backgroundColor = background;
     text.append(span);
@@ -109,29 +103,25 @@ function completionCard(one, index, by, scale) {
   text.addEventListener("pointerover", tell);
   text.addEventListener("click", tell);
   text.addEventListener("pointerleave", hideTip);
-  const sign = one.raw === null || one.raw === undefined ? "" : one.raw > 0 ? "good" : one.raw < 0 ? "bad" : "";
-  const facts = [
-    element(
-      "b",
-      { class: `badge ${sign}` },
-      `${sign === "good" ? "▲ " : sign === "bad" ? "▼ " : ""}reward ${number(one.reward)}`,
-    ),
-    one.raw === null ? null : element("span", {}, `advantage ${one.raw > 0 ? "+" : ""}${number(one.raw)}`),
-    element("span", {}, `${number(one.tokens, 6)} token${one.tokens === 1 ? "" : "s"}`),
-    one.cut ? element("span", { class: "cut" }, "cut off at the length") : null,
-  ];
+  const sign = one.raw > 0 ? "good" : one.raw < 0 ? "bad" : "";
+  const mark = { good: "▲ ", bad: "▼ " }[sign] ?? "";
   const names = Object.entries(one.rewards);
   return element(
     "article",
     { class: `card completion ${sign}` },
-    element("header", {}, ...facts),
+    element(
+      "header",
+      {},
+      element("b", { class: `badge ${sign}` }, `${mark}reward ${number(one.reward)}`),
+      one.raw === null ? null : element("span", {}, `advantage ${one.raw > 0 ? "+" : ""}${number(one.raw)}`),
+      element("span", {}, `${number(one.tokens, 6)} token${one.tokens === 1 ? "" : "s"}`),
+      one.cut ? element("span", { class: "cut" }, "cut off at the length") : null,
+    ),
     text,
-    one.tokens > one.texts.length
-      ? element("p", { class: "note" }, `The first ${one.texts.length} of ${number(one.tokens, 6)} tokens.`)
-      : null,
-    names.length > 1
-      ? element("p", { class: "note" }, names.map(([name, value]) => `${name} ${number(value)}`).join(" · "))
-      : null,
+    ...notes([
+      one.tokens > one.texts.length && `The first ${one.texts.length} of ${number(one.tokens, 6)} tokens.`,
+      names.length > 1 && names.map(([name, value]) => `${name} ${number(value)}`).join(" · "),
+    ]),
   );
 }
 
@@ -139,16 +129,11 @@ function tokenTip(one, i, tools) {
   if (tools.has(i)) return [element("b", {}, "Written by a tool"), "It is not trained on."];
   const rows = Object.entries(COLOURS).filter(([name]) => one[name] && one[name][i] !== null);
   const likely = one.surprisal?.[i];
+  const numbers = rows.flatMap(([name, { label }]) => [element("dt", {}, label), element("dd", {}, number(one[name][i]))]);
   return [
     element("b", {}, JSON.stringify(one.texts[i])),
-    likely === null || likely === undefined
-      ? "Not trained on."
-      : element("span", {}, `${number(100 * Math.exp(-likely), 2)} % likely`),
-    element(
-      "dl",
-      {},
-      ...rows.flatMap(([name, about]) => [element("dt", {}, about.label), element("dd", {}, number(one[name][i]))]),
-    ),
+    likely === null || likely === undefined ? "Not trained on." : `${number(100 * Math.exp(-likely), 2)} % likely`,
+    element("dl", {}, ...numbers),
   ];
 }
 

@@ -1,4 +1,8 @@
-"""The runs as the page's data: curves thinned, seeds of one setting put together, what differs between runs."""
+"""The runs as the page's data: curves thinned, seeds of one setting put together, what differs between runs.
+
+Curves can be drawn over tokens in the place of optimizer steps, where all runs have counted them. Each run then has
+two columns, steps and tokens so far; between its steps the page reads them on a straight line.
+"""
 
 import json
 import re
@@ -7,82 +11,82 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from steer_trl import runlog
 from steer_trl.diagnostics.keys import PANELS, names
 from steer_trl.diagnostics.start import start_entropy
-from steer_trl.report.axes import Axis, axes_of, axes_of_seeds
 from steer_trl.report.evaluations import Evaluated, comparisons, evaluated
-from steer_trl.report.fields import code_in_words, shortened
 from steer_trl.report.frontier import frontiers
 from steer_trl.report.methods import sentences_about
 from steer_trl.report.panels import as_drawn
-from steer_trl.report.read import Run
-from steer_trl.report.tokens import BUDGET, looks_of
+from steer_trl.report.read import Run, shortened
+from steer_trl.report.tokens import looks_of
 
 POINTS = 400  # of a curve
-MOST_NOTES = 10  # of a run
-ALWAYS_FINITE = (
-    names.LOSS,
-    names.GRAD_NORM,
-    names.ENTROPY,
-    names.ROLLOUT_ENTROPY,
-    names.REWARD,
-)  # others can have nothing to measure
 RUNNING = 15 * 60  # seconds after its last entry that a run is taken to be in progress
 # Settings in which the seeds of one experiment differ.
 OF_ONE_SEED = {"seed", "data_seed", "output_dir", "run_name", "logging_dir", "resume_from_checkpoint", "hub_model_id"}
+TOKENS = {
+    names.GENERATED_TOKENS: "tokens generated so far, also for groups that dynamic sampling drops; without prompts",
+    names.NUM_TOKENS: "tokens as TRL counts them: prompts and completions so far",
+}
+Axis = tuple[list[int], list[float]]
 
 
 def page_data(runs: Sequence[Run]) -> dict[str, Any]:
     """Return all that the page shows, as JSON has it."""
-    budget = BUDGET // len(runs)
     groups = groups_of(runs)
     below = [evaluated(run) for run in runs]
-    compared = comparisons(runs, below, groups)  # before the runs: they note in them what they cannot read
-    swept = frontiers(runs, below, groups)
     keys = sorted({key for run in runs for key in run.curves})
-    return {
-        "written": round(time.time()),
-        "runs": [_run(run, one, budget) for run, one in zip(runs, below, strict=True)],
+    counted = next((key for key in TOKENS if all(_tokens(run, key) for run in runs)), None)
+    axes = [axis for run in runs if counted and (axis := _tokens(run, counted))]
+    data = {
+        "runs": [_run(run, one, len(runs)) for run, one in zip(runs, below, strict=True)],
         "groups": [_group(members, runs) for members in groups],
-        "comparisons": compared,
-        "frontiers": swept,
+        "tokens": TOKENS[counted] if counted else None,
+        "axes": {
+            "runs": [thinned(steps, [places]) for steps, places in axes],
+            "groups": [_at_mean_pace([axes[i] for i in members]) for members in groups if axes],
+        },
+        "comparisons": comparisons(below, groups),
+        "frontiers": frontiers(below, groups),
         "panels": [panel for one in PANELS if (panel := as_drawn(one, runs, keys))["lines"]],
         "keys": keys,
         "names": {name: key for name, key in vars(names).items() if name.isupper()},
         "methods": sentences_about(sorted({name for run in runs for name in run.description.get("methods", [])})),
         "differences": differences(runs),
     }
+    return runlog.as_json(data)
 
 
-def _run(run: Run, below: Evaluated, budget: int) -> dict[str, Any]:
-    looks = looks_of(run, budget)
-    hidden = 1 in run.curves.get(names.HIDDEN, {}).values()  # then a step had no token to measure
-    finite = [key for key in ALWAYS_FINITE if not (hidden and key in names.ENTROPIES)]
-    spoilt = [f"{key} ({run.not_finite[key]}x)" for key in finite if key in run.not_finite]
-    notes = run.notes + ([f"No finite number in some entries: {', '.join(spoilt)}."] if spoilt else [])
-    ended = max(run.times.values(), default=None)
+def _run(run: Run, below: Evaluated, runs: int) -> dict[str, Any]:
+    looks = looks_of(run, runs)
+    about = run.description
     return {
         "name": run.name,
-        "folder": str(run.folder),
-        "methods": run.description.get("methods"),
-        "model": run.description.get("model"),
-        "versions": run.description.get("versions", {}),
-        "started": run.description.get("started"),
-        "resumed": [runlog.step_of(one) for one in run.description.get("resumed", [])],
+        "methods": about.get("methods"),
+        "versions": about.get("versions", {}),
+        "started": about.get("started"),
+        "resumed": about.get("resumed", []),
         "step": run.last_step,
         "max_steps": run.max_steps,
-        "status": _status(run, ended),
-        "ended": ended,
+        "status": _status(run),
+        "ended": max(run.times.values(), default=None),
         "ends": _ends(run),
         "curves": _curves(run),
-        "axes": _thin(axes_of(run)),
         "intervals": below.intervals,
         "alarms": [_alarm(alarm) for alarm in run.alarms],
         "looks": looks,
-        "code": code_in_words(run.description.get("code")),
-        "notes": notes[:MOST_NOTES] + ([f"And {len(notes) - MOST_NOTES} more."] if len(notes) > MOST_NOTES else []),
+        "code": _code(about.get("code", {})),
+        "notes": run.notes,
     }
+
+
+def _code(code: Mapping[str, Any]) -> str:
+    """The commit that a run was started with."""
+    changed = ", with changes" if code.get("is_changed") is True else ""
+    return f"commit {str(code['commit'])[:12]}{changed}" if "commit" in code else ""
 
 
 def _ends(run: Run) -> dict[str, list[float]]:
@@ -107,15 +111,15 @@ def _curves(run: Run) -> dict[str, list[list[Any]]]:
     return curves
 
 
-def _status(run: Run, ended: float | None) -> str:
+def _status(run: Run) -> str:
     """As far as the log tells; one without times does not."""
-    if run.is_finished:
-        return "finished"
-    return "" if ended is None else "running" if time.time() - ended < RUNNING else "stopped"
+    if run.is_finished or not run.times:
+        return "finished" if run.is_finished else ""
+    return "running" if time.time() - max(run.times.values()) < RUNNING else "stopped"
 
 
 def _alarm(alarm: Mapping[str, Any]) -> dict[str, Any]:
-    texts = {name: str(alarm.get(name) or "")[:2000] for name in ("alarm", "title", "text", "level")}
+    texts = {name: str(alarm.get(name) or "") for name in ("alarm", "title", "text")}
     return texts | {"step": runlog.step_of(alarm)}
 
 
@@ -143,6 +147,25 @@ def ends_of(curve: Mapping[int, float]) -> list[float]:
     return [float(f"{fmean(part):.6g}") for part in (values[:count], values[-count:])]
 
 
+def _tokens(run: Run, key: str) -> Axis | None:
+    """Steps and tokens so far. A count stands until the next rollout, so it is placed at its last step."""
+    last: dict[float, int] = {}
+    most = 0.0
+    for step, count in sorted(run.curves.get(key, {}).items()):
+        most = max(most, count)
+        last[most] = step
+    places = {0: 0.0} | {step: count for count, step in last.items()}
+    return (list(places), list(places.values())) if most else None
+
+
+def _at_mean_pace(axes: Sequence[Axis]) -> list[list[Any]]:
+    """The axis of several seeds: the mean of their tokens per step, each while it lasts."""
+    steps = sorted({step for axis in axes for step in axis[0]})
+    places = np.array([np.interp(steps, *axis, right=np.nan) for axis in axes])
+    paces = np.nanmean(np.diff(places, axis=1), axis=0)  # the seed that lasts longest has one everywhere
+    return thinned(steps, [np.cumsum([places[:, 0].mean(), *paces]).tolist()])
+
+
 # Runs beside each other.
 
 
@@ -164,18 +187,13 @@ def _identity(run: Run) -> str | None:
 
 def _group(members: list[int], runs: Sequence[Run]) -> dict[str, Any]:
     own = [runs[place] for place in members]
-    name = own[0].name
-    if len(own) > 1:
-        stem = re.sub(r"[\W_]*(seed|s)?[\W_]*\d*$", "", name)
-        name = stem or " + ".join(own[0].description.get("methods") or ["GRPO"])
+    if len(own) == 1:
+        return {"name": own[0].name, "runs": members}
+    stem = re.sub(r"[\W_]*(seed|s)?[\W_]*\d*$", "", own[0].name)
+    name = stem or " + ".join(own[0].description.get("methods") or ["GRPO"])
     keys = dict.fromkeys(key for run in own for key in run.curves)
-    curves = {key: _together([run.curves.get(key, {}) for run in own]) for key in keys} if len(own) > 1 else {}
-    axes = axes_of_seeds([axes_of(run) for run in own]) if len(own) > 1 else {}
-    return {"name": name, "runs": members, "curves": curves, "axes": _thin(axes)}
-
-
-def _thin(axes: Mapping[str, Axis]) -> dict[str, list[list[Any]]]:
-    return {name: thinned(steps, [places]) for name, (steps, places) in axes.items()}
+    curves = {key: _together([run.curves.get(key, {}) for run in own]) for key in keys}
+    return {"name": f"{name} ({len(own)} seeds)", "runs": members, "curves": curves}
 
 
 def _together(curves: Sequence[Mapping[int, float]]) -> list[list[Any]]:
@@ -188,11 +206,13 @@ def _together(curves: Sequence[Mapping[int, float]]) -> list[list[Any]]:
 def differences(runs: Sequence[Run]) -> dict[str, Any]:
     """Return the settings of all runs: those in which they differ, and those that all share."""
     known = [_settings(run) for run in runs]
-    names = sorted({name for settings in known for name in settings})
     defaults = [run.description.get("defaults", {}) for run in runs]
     of_others = {name: value for some in defaults for name, value in some.items()}
     usual = [of_others | own for own in defaults]
-    rows = {name: [_value(name, own, other) for own, other in zip(known, usual, strict=True)] for name in names}
+    rows = {
+        name: [_value(name, own, other) for own, other in zip(known, usual, strict=True)]
+        for name in sorted({name for settings in known for name in settings})
+    }
     return {
         "different": {name: values for name, values in rows.items() if len(set(values)) > 1},
         "same": {name: values[0] for name, values in rows.items() if len(set(values)) == 1},
@@ -200,11 +220,9 @@ def differences(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    own = dict(run.description.get("settings", {}))
+    own = {n: v for n, v in run.description.get("settings", {}).items() if n not in ("output_dir", "logging_dir")}
     methods = run.description.get("methods")
-    if methods is not None:
-        own["advantage_shaping"] = " + ".join(methods) or "none"
-    return {str(name)[:80]: value for name, value in own.items() if name not in ("output_dir", "logging_dir")}
+    return own if methods is None else own | {"advantage_shaping": " + ".join(methods) or "none"}
 
 
 def _value(name: str, settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
@@ -212,9 +230,5 @@ def _value(name: str, settings: Mapping[str, Any], defaults: Mapping[str, Any]) 
     if name not in settings and name not in defaults:
         return "default"
     value = settings.get(name, defaults.get(name))
-    text = "not set" if value is None else _short(value)
+    text = "not set" if value is None else shortened(value if isinstance(value, str) else json.dumps(value))
     return text if name in settings else f"{text} (default)"
-
-
-def _short(value: Any) -> str:
-    return shortened(value if isinstance(value, str) else json.dumps(value))

@@ -18,24 +18,22 @@ function placesOn(values, from, to) {
   return { place, marks: [low, (low + high) / 2, high] };
 }
 
+const share = (value) => (100 * value).toFixed(1);
+
 function frontierPicture(curves) {
   const points = curves.flatMap((curve) => curve.points);
   const { width, height, left, right, top, bottom } = SIZE;
   const x = placesOn(points.map((point) => point[1]), left, width - right);
   const y = placesOn(points.map((point) => point[2]), height - bottom, top);
-  const share = (value) => (100 * value).toFixed(1);
   const text = (words, attributes) => drawn("text", attributes, words);
-  const lines = curves.map(({ group, points: own }) =>
-    drawn(
-      "g",
-      { style: `--own: ${styleOf(group)}` },
-      drawn("polyline", { points: own.map((one) => `${x.place(one[1])},${y.place(one[2])}`).join(" ") }),
-      ...own.flatMap(([temperature, a, b]) => [
-        drawn("circle", { cx: x.place(a), cy: y.place(b), r: 4 }),
-        text(String(temperature), { x: x.place(a) + 6, y: y.place(b) - 6 }),
-      ]),
-    ),
-  );
+  const pointOf = ([temperature, a, b]) => [
+    drawn("circle", { cx: x.place(a), cy: y.place(b), r: 4 }),
+    text(String(temperature), { x: x.place(a) + 6, y: y.place(b) - 6 }),
+  ];
+  const lines = curves.map(({ group, points: own }) => {
+    const line = drawn("polyline", { points: own.map((one) => `${x.place(one[1])},${y.place(one[2])}`).join(" ") });
+    return drawn("g", { style: `--own: ${styleOf(group)}` }, line, ...own.flatMap(pointOf));
+  });
   return drawn(
     "svg",
     { class: "frontier", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "accuracy against pass@k" },
@@ -49,38 +47,26 @@ function frontierPicture(curves) {
 
 // Which temperature serves k tries best, and pass@k there.
 function bestTable(curves) {
-  const cell = ([, temperature, value]) => element("td", {}, `${temperature} (${(100 * value).toFixed(1)} %)`);
   const heads = ["", ...curves[0].best.map(([k]) => (k === 1 ? "1 try" : `${k} tries`))];
-  const rows = curves.map(({ group, best }) => {
-    const side = [element("i", { class: "dot", style: `--own: ${styleOf(group)}` }), sideName({ sides: [{ group }] }, 0)];
-    return element("tr", {}, element("th", { scope: "row" }, ...side), ...best.map(cell));
-  });
-  return comparedTable(heads, [element("tbody", {}, ...rows)]);
+  const rows = curves.map(({ group, best: own }) =>
+    rowOf([dotOf(group), DATA.groups[group].name], own.map(([, at, value]) => `${at} (${share(value)} %)`)),
+  );
+  return tableOf(heads, [rows], { class: "compared" });
 }
 
 function frontierSection() {
   if (!DATA.frontiers.length) return null;
+  const about =
+    "Sampled hotter, a model is less accurate and its tries differ more. The table has the temperature at which k tries solve most; chosen on these problems, so pass@k there is a little too high.";
+  const cards = DATA.frontiers.map(({ name, benchmark, curves }) => {
+    const head = element("h3", {}, benchmark, element("span", { class: "unit" }, ` ${name}`));
+    return element("article", { class: "card" }, head, frontierPicture(curves), bestTable(curves));
+  });
   return element(
     "section",
     { id: "frontier" },
     element("h2", {}, "Temperatures"),
-    element(
-      "p",
-      { class: "sees" },
-      "Sampled hotter, a model is less accurate and its tries differ more. The table has the temperature at which k tries solve most; chosen on these problems, so pass@k there is a little too high.",
-    ),
-    element(
-      "div",
-      { class: "grid" },
-      ...DATA.frontiers.map(({ name, benchmark, curves }) =>
-        element(
-          "article",
-          { class: "card" },
-          element("h3", {}, benchmark, element("span", { class: "unit" }, ` ${name}`)),
-          frontierPicture(curves),
-          bestTable(curves),
-        ),
-      ),
-    ),
+    element("p", { class: "sees" }, about),
+    element("div", { class: "grid" }, ...cards),
   );
 }

@@ -5,34 +5,26 @@ from typing import Any
 
 from steer_trl.evaluation.frontier import Sweep
 from steer_trl.evaluation.sweeps import sweeps, sweeps_in
-from steer_trl.report.evaluations import Evaluated, Samplings, read_samplings
-from steer_trl.report.fields import shortened
-from steer_trl.report.read import Run
+from steer_trl.report.evaluations import Evaluated, Samplings
 
 
-def frontiers(
-    runs: Sequence[Run], found: Sequence[Evaluated], groups: Sequence[Sequence[int]]
-) -> list[dict[str, Any]]:
+def frontiers(below: Sequence[Evaluated], groups: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
     """Return what the page draws: for each name and benchmark, a curve of each group whose runs were all swept."""
     pictures: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for name in sorted({name for one in found for name in one.folders}):
+    for name in sorted({name for one in below for name in one.found}):
         for i, group in enumerate(groups):
-            if all(found[place].is_of_several(name) for place in group):
-                read = [read_samplings(runs[place], found[place], name) for place in group]
-                for benchmark, sweep in _swept(read).items():
-                    pictures.setdefault((name, shortened(benchmark, 80)), []).append({"group": i} | _curve(sweep))
+            if all(len(below[place].found.get(name, ())) > 1 for place in group):
+                for benchmark, sweep in _swept([below[place].found[name] for place in group]).items():
+                    pictures.setdefault((name, benchmark), []).append({"group": i} | _curve(sweep))
     return [{"name": name, "benchmark": one, "curves": curves} for (name, one), curves in pictures.items()]
 
 
-def _swept(read: Sequence[Samplings | None]) -> dict[str, Sweep]:
+def _swept(read: Sequence[Samplings]) -> dict[str, Sweep]:
     """The largest sweep of each run, by benchmark; nothing where a run has none, or another one."""
     try:
-        found = [max(sweeps_in(one.values()).values(), key=len, default={}) for one in read if one]
-        return (
-            sweeps(found)
-            if len(found) == len(read) and all(len(set(one)) > 1 and [*one] == [*found[0]] for one in found)
-            else {}
-        )
+        found = [max(sweeps_in(one.values()).values(), key=len, default={}) for one in read]
+        is_one = len(found[0]) > 1 and all([*one] == [*found[0]] for one in found)
+        return sweeps(found) if is_one else {}
     except (ValueError, LookupError, TypeError, AttributeError):  # other problems, or settings of none of ours
         return {}
 
@@ -42,9 +34,5 @@ def _curve(sweep: Sweep) -> dict[str, Any]:
     means = {k: sweep.solved(k).mean((1, 2)) for k in sweep.tries}
     most = sweep.tries[-1]
     points = zip(sweep.temperatures, means[1], means[most], strict=True)
-    best = [(k, int(of_k.argmax()), float(of_k.max())) for k, of_k in means.items()]
-    return {
-        "k": most,
-        "points": [[float(f"{value:.6g}") for value in point] for point in points],
-        "best": [[k, sweep.temperatures[at], float(f"{value:.6g}")] for k, at, value in best],
-    }
+    best = [(k, sweep.temperatures[of_k.argmax()], float(of_k.max())) for k, of_k in means.items()]
+    return {"k": most, "points": [list(map(float, point)) for point in points], "best": best}

@@ -8,7 +8,7 @@ const state = {
   together: DATA.groups.some((group) => group.runs.length > 1),
   smooth: 1,
   over: "steps",
-  baselines: {},
+  y: "linear",
 };
 const charts = [];
 
@@ -19,33 +19,20 @@ function element(tag, attributes = {}, ...children) {
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else made.setAttribute(name, value === true ? "" : String(value));
   }
-  made.append(
-    ...children
-      .filter((child) => child !== null && child !== undefined)
-      .map((c) => (c instanceof Node ? c : String(c))),
-  );
+  const given = children.filter((child) => child !== null && child !== undefined);
+  made.append(...given.map((child) => (child instanceof Node ? child : String(child))));
   return made;
 }
 
+const notes = (texts) => texts.filter(Boolean).map((text) => element("p", { class: "note" }, text));
+
 // Buttons of which one is pressed. A keyboard's place in them is found again by their ids, however often they are made.
-function segments(label, id, names, pressed, choose, isOut = () => false) {
-  return element(
-    "div",
-    { class: `segments ${id}`, role: "group", "aria-label": label },
-    ...names.map((name) =>
-      element(
-        "button",
-        {
-          type: "button",
-          id: `${id}-${name.replaceAll(" ", "-")}`,
-          "aria-pressed": String(name === pressed),
-          disabled: isOut(name),
-          onclick: () => choose(name),
-        },
-        name,
-      ),
-    ),
-  );
+function segments(label, id, names, pressed, choose) {
+  const button = (name) => {
+    const attributes = { type: "button", id: `${id}-${name.replaceAll(" ", "-")}`, onclick: () => choose(name) };
+    return element("button", { ...attributes, "aria-pressed": String(name === pressed) }, name);
+  };
+  return element("div", { class: `segments ${id}`, role: "group", "aria-label": label }, ...names.map(button));
 }
 
 function css(name) {
@@ -63,27 +50,42 @@ function number(value, digits = 3) {
 
 // What is compared: runs, or groups of runs that differ in their seed only. Each has a colour of its own.
 function series() {
-  if (state.together) {
-    return DATA.groups.map((group, i) => ({
-      name: group.runs.length > 1 ? `${group.name} (${group.runs.length} seeds)` : DATA.runs[group.runs[0]].name,
-      color: i,
-      runs: group.runs,
-      axes: group.runs.length > 1 ? group.axes : DATA.runs[group.runs[0]].axes,
-      curve: (key) => (group.runs.length > 1 ? group.curves[key] : DATA.runs[group.runs[0]].curves[key]),
-    }));
-  }
-  return DATA.runs.map((run, i) => ({
-    name: run.name,
-    color: i,
-    runs: [i],
-    axes: run.axes,
-    curve: (key) => run.curves[key],
+  const all = state.together ? DATA.groups : DATA.runs.map((run, i) => ({ name: run.name, runs: [i] }));
+  const axes = state.together ? DATA.axes.groups : DATA.axes.runs;
+  return all.map(({ name, runs, curves }, color) => ({
+    name,
+    color,
+    runs,
+    axis: axisOf(axes[color]),
+    curve: (key) => (curves ?? DATA.runs[runs[0]].curves)[key],
   }));
 }
 
-function shown() {
-  return series().filter((one) => !state.hidden.has(one.name));
+const shown = () => series().filter((one) => !state.hidden.has(one.name));
+const ownerOf = (run) => series().find((one) => one.runs.includes(run));
+
+// Where the steps of a run, or of seeds together, lie on the axis, and which step is at a place.
+function axisOf(tokens) {
+  if (state.over === "steps") return { placeOf: (step) => step, stepAt: (place) => place };
+  const [steps, places] = tokens;
+  return { placeOf: (step) => between(steps, places, step), stepAt: (place) => between(places, steps, place) };
 }
+
+// On the straight line between two neighbours; beyond the ends, on that of the last two. `from` never falls.
+function between(from, to, value) {
+  let [low, high] = [0, from.length - 1];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    from[middle] < value ? (low = middle) : (high = middle);
+  }
+  const width = from[high] - from[low];
+  return width ? to[low] + ((value - from[low]) * (to[high] - to[low])) / width : to[high];
+}
+
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+const tickText = (place) => (state.over === "steps" ? place.toLocaleString("en") : compact.format(place));
+const placeText = (place) =>
+  state.over === "steps" ? `step ${Math.round(place).toLocaleString("en")}` : `${compact.format(place)} tokens`;
 
 // A colour of the style sheet, by its number, or as CSS writes it; for the canvas the names in it are looked up.
 const styleOf = (own) => (typeof own === "string" ? own : `var(--c${own % 8})`);
@@ -100,59 +102,36 @@ function linesOf(panel, key) {
 
 // All keys of a panel of a single run, or one key of several.
 function keysOf(panel, key) {
-  const compared = shown();
-  const lines = [];
   const several = series().length > 1;
   const keys = several ? panel.lines.filter((line) => line.key === key) : panel.lines;
-  keys.forEach((line, k) => {
-    for (const one of compared) {
+  return keys.flatMap((line, k) =>
+    shown().flatMap((one) => {
       const own = several ? keyOf(panel, one, line.key) : line.key;
       const curve = one.curve(own);
-      if (!curve || !curve[0].length) continue;
-      const first = k === 0;
-      const axis = axisOf(one);
-      const smooth = smoothed(curve);
-      const raw = smooth !== curve && curve.length === 2 ? curve : null;
+      if (!curve || !curve[0].length) return [];
       const instead = panel.lines.find((other) => other.key === own && own !== line.key);
-      lines.push({
-        label: several ? one.name + (instead ? `, ${instead.label}` : "") : line.label,
-        color: several ? one.color : k,
-        curve: smooth,
-        raw,
-        interval: one.runs.length === 1 ? DATA.runs[one.runs[0]].intervals[own] : undefined,
-        axis,
-        runs: one.runs,
-        end: endOf(one, own),
-      });
-      for (const target of first ? (panel.targets ?? []) : [])
-        if (one.curve(target))
-          lines.push({
-            label: "target",
-            color: several ? one.color : k,
-            curve: one.curve(target).slice(0, 2),
-            dash: [6, 4],
-            aside: true,
-            axis,
-            runs: one.runs,
-            end: endOf(one, target),
-          });
-      if (panel.has_start && first && !several)
-        lines.push({
-          label: "start",
-          color: k,
-          curve: [
-            [curve[0][0], curve[0].at(-1)],
-            [startOf(one, own), startOf(one, own)],
-          ],
-          dash: [2, 3],
-          aside: true,
-          axis,
-          runs: one.runs,
-          end: startOf(one, own),
-        });
-    }
-  });
-  return lines;
+      const about = { color: several ? one.color : k, axis: one.axis, runs: one.runs };
+      const smooth = smoothed(curve);
+      const lines = [
+        {
+          ...about,
+          label: several ? one.name + (instead ? `, ${instead.label}` : "") : line.label,
+          curve: smooth,
+          raw: smooth !== curve && curve.length === 2 ? curve : null,
+          interval: one.runs.length === 1 ? DATA.runs[one.runs[0]].intervals[own] : undefined,
+          end: endOf(one, own),
+        },
+      ];
+      const aside = (label, curve_, dash, end) => lines.push({ ...about, label, curve: curve_, dash, end, aside: true });
+      if (k === 0)
+        for (const target of panel.targets ?? [])
+          if (one.curve(target)) aside("target", one.curve(target).slice(0, 2), [6, 4], endOf(one, target));
+      const start = startOf(one, own);
+      if (panel.has_start && k === 0 && !several)
+        aside("start", [[curve[0][0], curve[0].at(-1)], [start, start]], [2, 3], start);
+      return lines;
+    }),
+  );
 }
 
 // The key that a panel shows of a run: another one where the run has not what the others have.
@@ -173,23 +152,14 @@ function meanOf(numbers) {
 function stackOf(panel, place) {
   const run = DATA.runs[place];
   const keys = panel.lines.filter((line) => run?.curves[line.key]);
+  const axis = axisOf(DATA.axes.runs[place]);
   let sum = null;
   return keys
     .map((line, k) => {
       const [steps, own] = smoothed(run.curves[line.key]);
       sum = own.map((value, i) => value + (sum?.[i] ?? 0));
-      const end = run.ends[line.key][1];
-      const color_ = toneOf(k, keys.length);
-      return {
-        ...line,
-        color: color_,
-        curve: [steps, sum],
-        own,
-        stacked: true,
-        axis: axisOf(run),
-        runs: [place],
-        end,
-      };
+      const about = { curve: [steps, sum], own, stacked: true, axis, runs: [place] };
+      return { ...line, ...about, color: toneOf(k, keys.length), end: run.ends[line.key][1] };
     })
     .reverse();
 }
@@ -219,30 +189,18 @@ function placed(lines) {
   const tables = lines.map((line) => (line.raw ? [...line.curve, line.raw[1]] : line.curve));
   const places = [];
   tables.reduce((place, table) => (places.push(place), place + table.length - 1), 1);
-  return [
-    places,
-    tables.length
-      ? uPlot.join(
-          tables,
-          tables.map((table) => table.slice(1).map(() => 2)),
-        )
-      : [[]],
-  ];
-}
-
-function visibleRuns() {
-  return [...new Set(shown().flatMap((one) => one.runs))];
+  const modes = tables.map((table) => table.slice(1).map(() => 2));
+  return [places, tables.length ? uPlot.join(tables, modes) : [[]]];
 }
 
 // All panels have one range, so that what is above each other happened at once.
 function axisRange() {
-  const places = shown().flatMap((one) => {
-    const { placeOf } = axisOf(one);
-    return DATA.keys.flatMap((key) => {
+  const places = shown().flatMap((one) =>
+    DATA.keys.flatMap((key) => {
       const curve = one.curve(key);
-      return curve && curve[0].length ? [placeOf(curve[0][0]), placeOf(curve[0].at(-1))] : [];
-    });
-  });
+      return curve && curve[0].length ? [curve[0][0], curve[0].at(-1)].map(one.axis.placeOf) : [];
+    }),
+  );
   const [from, to] = [Math.min(...places), Math.max(...places)];
   return to > from ? [from, to] : [from - 1, from + 1];
 }
@@ -254,7 +212,7 @@ function alarmsOf(lines) {
   for (const line of lines)
     for (const i of line.runs)
       for (const { step } of DATA.runs[i].alarms) {
-        const own = several ? series().find((one) => one.runs.includes(i)).color : "var(--alarm)";
+        const own = several ? ownerOf(i).color : "var(--alarm)";
         const place = line.axis.placeOf(step);
         found.set(`${place} ${own}`, { place, color: own });
       }

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from steer_trl import runlog
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
 from steer_trl.system import write_whole
@@ -25,7 +24,6 @@ LICENCE = "vendor/uPlot.LICENSE"
 SCRIPTS = (
     "vendor/uPlot.iife.min.js",
     "lines.js",
-    "axes.js",
     "charts.js",
     "completions.js",
     "tokens.js",
@@ -61,7 +59,7 @@ def write(runs: Sequence[str | Path], path: str | Path = "report.html") -> Path:
 
     Raises:
         `NoRun`: a path in `runs` that is not a folder, or has no log.
-        `ValueError`: `path` is a folder, in a run's log, or a file that is no page; nothing is written then.
+        `ValueError`: `path` is a folder, or a file that is no page; nothing is written then.
     """
     refuse(_complaints(path), "steer_trl.report.write")
     page, path = html(runs), Path(path)
@@ -72,18 +70,11 @@ def write(runs: Sequence[str | Path], path: str | Path = "report.html") -> Path:
 
 def _complaints(path: str | Path) -> list[str]:
     """Why no page can be written to `path`: what is there is not a page's, and might be the run's own."""
-    file, other = Path(path), "Give another file, such as report.html."
-    if str(path).endswith(("/", os.sep)) or file.is_dir():
-        return [f"{path} is a folder. Give another file, such as {file / 'report.html'}."]
-    if runlog.LOGS in file.resolve().parent.parts:
-        return [f"{path} is in the folder of a run's log. {other}"]
-    if os.path.lexists(file) and not _is_page(file):
-        return [f"{path} is there and is no report; it would be lost. {other}"]
+    if str(path).endswith(("/", os.sep)) or Path(path).is_dir():
+        return [f"{path} is a folder. Give another file, such as {Path(path) / 'report.html'}."]
+    if os.path.lexists(path) and not (Path(path).is_file() and Path(path).read_bytes().startswith(DOCTYPE)):
+        return [f"{path} is there and is no report; it would be lost. Give another file, such as report.html."]
     return []
-
-
-def _is_page(path: Path) -> bool:
-    return path.is_file() and path.read_bytes().startswith(DOCTYPE)
 
 
 def _own(name: str) -> str:

@@ -6,17 +6,17 @@ the folder or of its last checkpoint. A line that is no entry is left out and co
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from steer_trl import runlog
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.report.fields import checked, is_number
 
 STATE = "trainer_state.json"
 CHECKPOINT = re.compile(r"checkpoint-(\d{1,15})")
+FIELDS = {"model": str, "versions": dict, "code": dict, "settings": dict, "defaults": dict}
 
 
 class NoRun(InvalidValueError):
@@ -29,23 +29,21 @@ class Run:
 
     Attributes:
         name (`str`), folder (`Path`): what it is called in the page, and where it lies.
+        description (`dict`): `_logs/run.json`; what cannot be shown is left out.
         curves (`dict[str, dict[int, float]]`): the value of each key of the log by optimizer step.
         times (`dict[int, float]`): when a step was logged, seconds since 1970.
-        description (`dict`): `_logs/run.json` as far as it can be, by the names of `fields.FIELDS`.
         alarms (`list[dict]`), looks (`list[tuple[int, Path]]`): alarms; files of single tokens with their steps.
-        not_finite (`dict[str, int]`): how often a key had no finite number.
         last_step (`int`), max_steps (`int`, *optional*), is_finished (`bool`): how far it is.
         notes (`list[str]`): what a reader of the page should know about the folder.
     """
 
     name: str
     folder: Path
+    description: dict[str, Any] = field(default_factory=dict)
     curves: dict[str, dict[int, float]] = field(default_factory=dict)
     times: dict[int, float] = field(default_factory=dict)
-    description: dict[str, Any] = field(default_factory=dict)
     alarms: list[dict[str, Any]] = field(default_factory=list)
     looks: list[tuple[int, Path]] = field(default_factory=list)
-    not_finite: dict[str, int] = field(default_factory=dict)
     last_step: int = 0
     max_steps: int | None = None
     is_finished: bool = False
@@ -86,11 +84,10 @@ def find_runs(paths: Sequence[str | Path]) -> list[Run]:
 def read_run(folder: Path, name: str) -> Run:
     """Read one folder, whatever is in it."""
     logs = folder / runlog.LOGS
-    notes: list[str] = []
-    run = Run(name[:80], folder, description=checked(runlog.read_description(logs)), notes=notes)
-    entries = _without_undone(_entries(logs / runlog.METRICS, notes))
+    run = Run(name, folder, described(runlog.read_description(logs)))
+    entries = list(_entries(logs / runlog.METRICS, run))
     state, where = _state(folder, run)
-    begins = min((runlog.step_of(entry) for entry in entries), default=math.inf)
+    begins = min(map(runlog.step_of, entries), default=math.inf)
     history = state.get("log_history")
     history = [entry for entry in history if isinstance(entry, dict)] if isinstance(history, list) else []
     earlier = [entry for entry in history if runlog.step_of(entry) < begins]
@@ -98,11 +95,34 @@ def read_run(folder: Path, name: str) -> Run:
         run.notes.append(f"The log up to step {runlog.step_of(earlier[-1])} is that of {where}.")
     for entry in [*earlier, *entries]:
         _take(run, entry)
-    run.max_steps = run.description.get("max_steps", checked(state).get("max_steps"))
+    most = run.description.get("max_steps", state.get("max_steps"))
+    run.max_steps = most if is_number(most) and most > 0 else None
     run.is_finished = run.last_step in run.curves.get("train_runtime", {})
-    run.alarms = list(_entries(logs / runlog.ALARMS, notes))
+    run.alarms = list(_entries(logs / runlog.ALARMS, run))
     run.looks = runlog.token_files(logs)
     return run
+
+
+def described(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what the page shows of `run.json`, as far as it is of the types that we write."""
+    found = {name: given[name] for name, kind in FIELDS.items() if isinstance(given.get(name), kind)}
+    found |= {name: given[name] for name in ("started", "max_steps") if is_number(given.get(name))}
+    if isinstance(methods := given.get("methods"), list):
+        found["methods"] = list(map(str, methods))
+    if isinstance(resumed := given.get("resumed"), list):
+        found["resumed"] = [runlog.step_of(one) for one in resumed if isinstance(one, dict)]
+    return found
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON is a finite number that a curve can show."""
+    # NaN is not, nor an integer of a thousand digits.
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
+
+
+def shortened(text: str, longest: int = 300) -> str:
+    """Return `text` with at most `longest` characters, and a mark where some are left out."""
+    return text if len(text) <= longest else f"{text[:longest]} [...]"
 
 
 def _has_log(folder: Path) -> bool:
@@ -125,7 +145,7 @@ def _state(folder: Path, run: Run) -> tuple[dict[str, Any], str]:
     return {}, ""
 
 
-def _entries(path: Path, notes: list[str]) -> Iterator[dict[str, Any]]:
+def _entries(path: Path, run: Run) -> Iterator[dict[str, Any]]:
     """The mappings of a file of lines; a note says how many lines are none."""
     torn = 0
     for entry in runlog.lines(path):
@@ -134,20 +154,7 @@ def _entries(path: Path, notes: list[str]) -> Iterator[dict[str, Any]]:
         else:
             yield entry
     if torn:
-        notes.append(f"{torn} line(s) of {path.name} could not be read.")
-
-
-def _without_undone(entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The entries but those of steps that a run did again from a checkpoint; their steps never fall."""
-    kept: list[tuple[int, dict[str, Any]]] = []
-    last = 0
-    for entry in entries:
-        step = runlog.step_of(entry)
-        while step < last and kept and kept[-1][0] >= step:
-            kept.pop()
-        kept.append((step, entry))
-        last = step
-    return [entry for _, entry in kept]
+        run.notes.append(f"{torn} line(s) of {path.name} could not be read.")
 
 
 def _take(run: Run, entry: dict[str, Any]) -> None:
@@ -156,9 +163,5 @@ def _take(run: Run, entry: dict[str, Any]) -> None:
     if is_number(entry.get("time")):
         run.times[step] = entry["time"]
     for key, value in entry.items():
-        if key in ("step", "epoch", "time"):
-            continue
-        if is_number(value):
+        if key not in ("step", "epoch", "time") and is_number(value):
             run.curves.setdefault(key, {})[step] = float(value)
-        elif value is None or (isinstance(value, float) and not math.isfinite(value)):
-            run.not_finite[key] = run.not_finite.get(key, 0) + 1

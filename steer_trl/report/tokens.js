@@ -17,10 +17,6 @@ function worth(group) {
 const best = (all, worth_) => all.reduce((a, b, i) => (worth_(b) >= worth_(all[a]) ? i : a), 0);
 const bestGroup = (look) => best(look.groups, worth);
 
-function telling(run, step) {
-  return bestGroup(run.looks.find((look) => look.step === step));
-}
-
 // What shows something in a group, unless somebody has chosen: weights that act, otherwise how surprising a token was.
 function colourOf(group) {
   const has = (name) => group.completions.some((one) => one[name]?.some((x) => x !== null));
@@ -29,33 +25,26 @@ function colourOf(group) {
   return ["surprisal", "entropy", "advantage", "change", "weight"].find(has) ?? "surprisal";
 }
 
+const withLooks = () => DATA.runs.flatMap((run, i) => (run.looks.length ? [i] : []));
+
 function tokenSection() {
-  const withLooks = DATA.runs.map((run, i) => (run.looks.length ? i : -1)).filter((i) => i >= 0);
   const body = element("div", { id: "token-body" });
-  const section = element("section", { id: "tokens" }, element("h2", {}, "Token by token"), body);
-  if (!withLooks.length) {
-    body.append(
-      element(
-        "p",
-        { class: "card empty" },
-        "No single tokens were kept. Train with ",
-        element("code", {}, "log_tokens=50"),
-        ", and every 50th step shows its completions here, coloured by weight, surprisal, entropy or advantage.",
-      ),
-    );
-    return section;
+  const [first] = withLooks();
+  if (first === undefined) {
+    const code = element("code", {}, "log_tokens=50");
+    const then = ", and every 50th step shows its completions here, coloured by weight, surprisal, entropy or advantage.";
+    body.append(element("p", { class: "card empty" }, "No single tokens were kept. Train with ", code, then));
+  } else {
+    if (chosen.run === null) {
+      const weighted = (i) => DATA.runs[i].looks.some((look) => look.groups.some((one) => one.completions.some(acts)));
+      chosen.run = withLooks().find(weighted) ?? first;
+      const { looks } = DATA.runs[chosen.run];
+      const look = looks[best(looks, (one) => worth(one.groups[bestGroup(one)]))];
+      Object.assign(chosen, { step: look.step, group: bestGroup(look) });
+    }
+    showTokens(body);
   }
-  if (chosen.run === null) {
-    const weighted = (i) =>
-      DATA.runs[i].looks.some((look) => look.groups.some((group) => group.completions.some(acts)));
-    chosen.run = withLooks.find(weighted) ?? withLooks[0];
-    const { looks } = DATA.runs[chosen.run];
-    const look = looks[best(looks, (one) => worth(one.groups[bestGroup(one)]))];
-    chosen.step = look.step;
-    chosen.group = bestGroup(look);
-  }
-  showTokens(body);
-  return section;
+  return element("section", { id: "tokens" }, element("h2", {}, "Token by token"), body);
 }
 
 function nearestLook(run, step) {
@@ -67,23 +56,21 @@ function nearestLook(run, step) {
 // The look that is nearest to a step, of the run one clicked on where it has one as near.
 function openTokens(step, run) {
   if (chosen.run === null) return;
-  const distance = (i) => Math.abs(nearestLook(i, step) - step) - (i === run ? 0.5 : i === chosen.run ? 0.25 : 0);
-  const able = visibleRuns().filter((i) => DATA.runs[i].looks.length);
-  chosen.run = able.reduce((a, b) => (distance(b) < distance(a) ? b : a), able[0] ?? chosen.run);
+  const away = (i) => Math.abs(nearestLook(i, step) - step) - (i === run ? 0.5 : i === chosen.run ? 0.25 : 0);
+  const visible = shown().flatMap((one) => one.runs);
+  const able = withLooks().filter((i) => visible.includes(i));
+  chosen.run = able.reduce((a, b) => (away(b) < away(a) ? b : a), able[0] ?? chosen.run);
   chosen.step = nearestLook(chosen.run, step);
-  chosen.group = telling(DATA.runs[chosen.run], chosen.step);
+  chosen.group = bestGroup(DATA.runs[chosen.run].looks.find((look) => look.step === chosen.step));
   showTokens(document.getElementById("token-body"));
-  document
-    .getElementById("tokens")
-    .scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
+  document.getElementById("tokens").scrollIntoView({ behavior });
 }
 
 function select(label, options, value, onChange) {
-  const made = element(
-    "select",
-    { "aria-label": label, onchange: (event) => onChange(Number(event.target.value)) },
-    ...options.map(([number_, text]) => element("option", { value: number_, selected: number_ === value }, text)),
-  );
+  const list = options.map(([number_, text]) => element("option", { value: number_, selected: number_ === value }, text));
+  const change = (event) => onChange(Number(event.target.value));
+  const made = element("select", { "aria-label": label, onchange: change }, ...list);
   return element("label", { class: "field" }, element("span", {}, label), made);
 }
 
@@ -92,99 +79,57 @@ function showTokens(body) {
   const look = run.looks.find((one) => one.step === chosen.step) ?? run.looks.at(-1);
   chosen.step = look.step;
   chosen.group = Math.min(chosen.group, look.groups.length - 1);
-  const group = look.groups[chosen.group];
-  const by = colourOf(group);
+  const { prompt, completions } = look.groups[chosen.group];
+  const by = colourOf(look.groups[chosen.group]);
   const again = (changes) => (Object.assign(chosen, changes), showTokens(body));
   const steps = run.looks.map((one) => one.step);
   const place = steps.indexOf(look.step);
-  const others = DATA.runs.map((one, i) => [i, one.name]).filter(([i]) => DATA.runs[i].looks.length);
+  const turn = (text, label, to) => {
+    const onclick = () => again({ step: steps[to] });
+    return element("button", { type: "button", disabled: !(to in steps), "aria-label": label, onclick }, text);
+  };
+  const others = withLooks().map((i) => [i, DATA.runs[i].name]);
+  const has = Object.keys(COLOURS).filter((name) => completions.some((one) => one[name]));
+  const named = (label) => has.find((name) => COLOURS[name].label === label);
+  const labels = has.map((name) => COLOURS[name].label);
+  const chooseRun = (i) => again({ run: i, step: nearestLook(i, chosen.step) });
+  const prompts = look.groups.map((_, i) => [i, `${i + 1} of ${look.groups.length}`]);
   const controls = element(
     "div",
     { class: "controls" },
-    others.length > 1
-      ? select("Run", others, chosen.run, (i) => again({ run: i, step: nearestLook(i, chosen.step) }))
-      : null,
+    others.length > 1 ? select("Run", others, chosen.run, chooseRun) : null,
     element(
       "div",
       { class: "steps" },
-      element(
-        "button",
-        {
-          type: "button",
-          disabled: place === 0,
-          "aria-label": "Earlier step",
-          onclick: () => again({ step: steps[place - 1] }),
-        },
-        "◀",
-      ),
-      select(
-        "Step",
-        steps.map((step) => [step, step]),
-        look.step,
-        (step) => again({ step }),
-      ),
-      element(
-        "button",
-        {
-          type: "button",
-          disabled: place === steps.length - 1,
-          "aria-label": "Later step",
-          onclick: () => again({ step: steps[place + 1] }),
-        },
-        "▶",
-      ),
+      turn("◀", "Earlier step", place - 1),
+      select("Step", steps.map((step) => [step, step]), look.step, (step) => again({ step })),
+      turn("▶", "Later step", place + 1),
     ),
-    look.groups.length > 1
-      ? select(
-          "Prompt",
-          look.groups.map((_, i) => [i, `${i + 1} of ${look.groups.length}`]),
-          chosen.group,
-          (i) => again({ group: i }),
-        )
-      : null,
+    prompts.length > 1 ? select("Prompt", prompts, chosen.group, (i) => again({ group: i })) : null,
     element(
       "div",
       { class: "field" },
       element("span", {}, "Colour by"),
-      element(
-        "div",
-        { class: "segments", role: "group", "aria-label": "Colour by" },
-        ...Object.entries(COLOURS)
-          .filter(([name]) => group.completions.some((one) => one[name]))
-          .map(([name, about]) =>
-            element(
-              "button",
-              { type: "button", "aria-pressed": String(name === by), onclick: () => again({ by: name }) },
-              about.label,
-            ),
-          ),
-      ),
+      segments("Colour by", "colour", labels, COLOURS[by].label, (label) => again({ by: named(label) })),
     ),
   );
-  const scale = scaleOf(group.completions, by);
-  const order = group.completions
+  const full = fullColour(completions, by);
+  const order = completions
     .map((one, i) => [one, i])
     .sort(([a, i], [b, j]) => (b.reward ?? -Infinity) - (a.reward ?? -Infinity) || i - j);
-  const estimated = by === "change" && !group.completions.every((one) => one.exact);
-  const parts = [
-    element("div", { class: "card token-bar" }, controls, legendBar(by, scale, estimated)),
+  const estimated = by === "change" && !completions.every((one) => one.exact);
+  const isDull = completions.length > 1 && !completions.some((one) => one.raw);
+  const dull = "All completions of this prompt got the same reward: no advantage, nothing to learn from them.";
+  body.replaceChildren(
+    element("div", { class: "card token-bar" }, controls, legendBar(by, full, estimated)),
     element(
       "details",
-      { class: "card prompt", open: group.prompt.length < 400 },
+      { class: "card prompt", open: prompt.length < 400 },
       element("summary", {}, "Prompt"),
-      element("pre", {}, group.prompt || "(not kept)"),
+      element("pre", {}, prompt || "(not kept)"),
     ),
-    group.completions.length > 1 && !group.completions.some((one) => one.raw)
-      ? element(
-          "p",
-          { class: "card empty" },
-          "All completions of this prompt got the same reward: no advantage, nothing to learn from them.",
-        )
-      : null,
-    look.more
-      ? element("p", { class: "note" }, "The page has room for the first completions of this step only.")
-      : null,
-    element("div", { class: "completions" }, ...order.map(([one, i]) => completionCard(one, i, by, scale))),
-  ];
-  body.replaceChildren(...parts.filter(Boolean));
+    ...(isDull ? [element("p", { class: "card empty" }, dull)] : []),
+    ...notes([look.more && "The page has room for the first completions of this step only."]),
+    element("div", { class: "completions" }, ...order.map(([one, i]) => completionCard(one, i, by, full))),
+  );
 }

@@ -150,7 +150,7 @@ def test_a_line_that_is_no_completion_is_named(tmp_path, line):
     a, b = (write_evaluation(tmp_path / name, SKILL) for name in ("a", "b"))
     with (b / "completions.jsonl").open("a") as file:
         file.write(line + "\n")
-    with pytest.raises(ValueError, match=r"line 241 of '.*b/completions.jsonl' is no completion of an evaluation"):
+    with pytest.raises(ValueError, match=r"'.*b/completions.jsonl' has a line that is no completion"):
         main([str(a), str(b)])
     (b / "settings.json").write_text(line[:1])
     with pytest.raises(ValueError, match=r"settings.json' must hold the settings of an evaluation"):
@@ -189,22 +189,18 @@ def test_published_files_of_several_starts_in_pairs(tmp_path, capsys):
 
 
 COUNTS = {"samples": 4, "ids": ["0", "1", "2"], "correct": [0, 3, 4], "distinct": [0, 1, 2]}
-NOT_WHOLE = "a whole number and an id of its own per problem"
+NOT_WHOLE, UNREAD = "a count and an id of its own per problem", "cannot be read as one"
 
 
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        *(({"counts": COUNTS | {"ids": ids}}, NOT_WHOLE) for ids in (["0", "1"], ["0", "1", "1"], ["0", 0, 1], [])),
-        *(({"counts": COUNTS | {"correct": some}}, NOT_WHOLE) for some in ([0, 3], [0, 3, np.nan], [0, 3, "4"])),
+        *(({"counts": COUNTS | {"ids": ids}}, NOT_WHOLE) for ids in (["0", "1"], ["0", 0, 1], [])),
         *(({"counts": COUNTS | {"correct": some}}, "0 <= distinct <= correct") for some in ([0, 3, 5], [0, 0, 4])),
-        *(({"counts": COUNTS | {"samples": some}}, NOT_WHOLE) for some in ("4", 0, 4.5, 10**7)),
-        *(({"counts": one}, "cannot be read as one") for one in ([], {}, None, {"samples": 4})),
-        ({"benchmarks": {}}, "t1: it has no benchmark"),
-        ({"evaluations": {}}, "it must hold evaluations"),
-        ({"evaluations": [1]}, "cannot be read as one"),
-        ({"start": "first"}, "whole numbers as start and seed"),
-        ({"settings": [1]}, "cannot be read as one"),
+        ({"counts": COUNTS | {"correct": [0, 3]}}, NOT_WHOLE),
+        *(({"counts": COUNTS | {"correct": [0, 3, "4"]}}, UNREAD), ({"counts": COUNTS | {"samples": "4"}}, UNREAD)),
+        *(({"counts": one}, UNREAD) for one in ([], {}, None, {"samples": 4})),
+        *(({"evaluations": [1]}, UNREAD), ({"start": "first"}, UNREAD), ({"settings": [1]}, UNREAD)),
     ],
 )
 def test_a_damaged_published_file_is_named(tmp_path, capsys, wrong, text):

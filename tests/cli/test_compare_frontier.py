@@ -135,7 +135,7 @@ def test_what_does_not_go_together_is_refused(tmp_path, words, text):
 
 def test_other_problems_and_other_settings_are_refused(tmp_path):
     a, fewer = write_sweep(tmp_path / "a", model="a"), write_sweep(tmp_path / "b", SKILL[:30], model="b")
-    with pytest.raises(ValueError, match="must have answered the same problems, as often"):
+    with pytest.raises(ValueError, match="must have answered the same problems of 'a'"):
         main(["--frontier", str(a), str(fewer)])
     with pytest.raises(ValueError, match=r"a/t0.5 is on both sides\. Give two models"):
         main(["--frontier", str(a), str(a)])

@@ -23,7 +23,8 @@ class TestBenchmarks:
             (["a=x.jsonl", "a=y.jsonl"], "benchmark 'a' is named twice"),
             (["a=x.jsonl@0"], "benchmark 'a' must have >= 1 samples, got 0"),
             ([], "benchmarks must not be empty"),
-            ([""], "a benchmark must be NAME, .* got ''"),
+            ([""], "benchmark '' must be NAME"),
+            (["a=x.jsonl@many"], "benchmark 'a=x.jsonl@many' must be NAME, .* and SAMPLES a whole number"),
         ],
     )
     def test_refusals(self, wrong, message):

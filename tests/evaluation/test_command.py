@@ -185,19 +185,6 @@ def test_a_judge_that_cannot_be_used_is_named_by_its_flag(tiny_folder, sums, tmp
         run(arguments(tiny_folder, tmp_path / "out", f"{sums}@2", judge="my.judge"))
 
 
-def test_each_benchmark_has_its_own_instruction(tiny_folder, sums, tmp_path):
-    wordings = tmp_path / "wordings.yaml"
-    wordings.write_text("sums: 'Only {problem}'\n")
-    run(arguments(tiny_folder, tmp_path / "out", f"{sums}@16", instruction=str(wordings)))
-    plain, own = (
-        arguments(tiny_folder, tmp_path / "x", f"{sums}@16", instruction=one) for one in (None, str(wordings))
-    )
-    assert plain.wording is None and own.wording == {"sums": "Only {problem}"}
-    wordings.write_text("other: '{problem}'\n")
-    with pytest.raises(ValueError, match="instruction: 'other' is no benchmark of"):
-        run(arguments(tiny_folder, tmp_path / "y", f"{sums}@16", instruction=str(wordings)))
-
-
 def test_the_papers_test_files_ask_each_benchmark_in_their_way(tiny_folder, tmp_path):
     names = {name: tmp_path / f"{name}.jsonl" for name in (*OF_THE_PAPERS, "mine")}
     for path in names.values():

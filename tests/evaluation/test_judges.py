@@ -26,7 +26,7 @@ class TestJudges:
             return [None, 0.5]
 
         rows = [{"prompt": [{"role": "user", "content": "a"}], "difficulty": n} for n in (1, 2)]
-        verdicts = RewardJudge(reward, threshold=0.4)(["x", "y"], rows)
+        verdicts = RewardJudge(reward)(["x", "y"], rows)
         assert [verdict.correct for verdict in verdicts] == [False, True]
         assert seen["completions"] == [[{"role": "assistant", "content": text}] for text in "xy"]
         assert seen["difficulty"] == [1, 2] and seen["prompts"] == [row["prompt"] for row in rows]

@@ -53,7 +53,6 @@ def opened(browser, page, width=1366, theme="light"):
     scheme = {"features": [{"name": "prefers-color-scheme", "value": theme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
     browser.get(page.as_uri())
-    browser.execute_script("localStorage.clear(); setTheme('auto')")
     assert browser.execute_script("return document.documentElement.dataset.ready") == "true"
 
 
@@ -199,17 +198,6 @@ def test_long_names_and_the_choice_of_colours_stay_inside_of_the_page(browser, t
         assert browser.execute_script(torn) == 0
 
 
-def test_the_guide_is_open_until_somebody_closes_it(browser, page):
-    opened(browser, page)
-    is_open = "return document.getElementById('guide').open"
-    assert browser.execute_script(is_open)
-    assert "hold_entropy" in browser.find_element(By.ID, "guide").text
-    browser.find_element(By.CSS_SELECTOR, "#guide summary").click()
-    assert eventually(lambda: browser.execute_script("return localStorage.length") > 1)
-    browser.get(page.as_uri())
-    assert not browser.execute_script(is_open)
-
-
 def test_a_method_is_explained_where_it_is_named(browser, two):
     opened(browser, two)
     held, plain = (one.text for one in browser.find_elements(By.CSS_SELECTOR, ".run"))
@@ -217,13 +205,12 @@ def test_a_method_is_explained_where_it_is_named(browser, two):
     assert "Plain GRPO: all tokens of a completion have the same advantage." in plain
 
 
-def test_methods_of_many_runs_are_explained_below_their_table(browser, tmp_path):
+def test_methods_of_many_runs_are_explained_once(browser, tmp_path):
     for seed in range(4):
         write_run(tmp_path / f"run_{seed}", steps=3, seed=seed, method=("stare", "none")[seed % 2], looks=())
     opened(browser, report.write([tmp_path], tmp_path / "report.html"))
     text = browser.find_element(By.ID, "runs").text
     assert text.count("STARE, arXiv 2606.19236: ") == 1 and text.count("Plain GRPO: ") == 1
-    assert "0.3" in browser.find_element(By.CSS_SELECTOR, ".glance td:nth-child(4)").text  # entropy
 
 
 def test_no_panel_stands_alone_beside_a_gap(browser, page):
@@ -257,7 +244,7 @@ def test_the_tokens_open_where_there_is_something_to_see(browser, tmp_path):
     assert browser.execute_script(look) == ["grpo", "20", "Surprisal"] and browser.execute_script(coloured)
 
 
-def test_runs_can_be_hidden_seeds_put_apart_and_the_theme_switched(browser, page):
+def test_runs_can_be_hidden_and_seeds_put_apart(browser, page):
     opened(browser, page)
     names = "return [...document.querySelectorAll('.chip')].map(chip => chip.textContent)"
     assert browser.execute_script(names) == ["grpo", "stare (2 seeds)"]
@@ -267,12 +254,6 @@ def test_runs_can_be_hidden_seeds_put_apart_and_the_theme_switched(browser, page
     assert "grpo" not in browser.execute_script(lines)
     browser.execute_script("document.getElementById('seeds').click()")
     assert browser.execute_script(names) == ["grpo", "stare_0", "stare_1"]
-    colour = "return getComputedStyle(document.body).backgroundColor"
-    before = browser.execute_script(colour)
-    for theme in ("light", "dark"):
-        browser.find_element(By.ID, "theme").click()
-        assert browser.execute_script("return document.documentElement.dataset.theme") == theme
-    assert browser.execute_script(colour) != before
     assert complaints(browser) == []
 
 
@@ -300,25 +281,15 @@ def test_a_run_of_plain_trl_has_its_curves_and_says_how_tokens_are_kept(browser,
     assert complaints(browser) == []
 
 
-HOUR = 3600
-
-
-def write_paced(folder, tokens, hours, steps=40, skill=0.4, **settings):
-    """A run that writes so many tokens and takes so long in all, evaluated at its end."""
-    folder.mkdir(parents=True)
-    (folder / "_logs").mkdir()
-    run = {"methods": [], "max_steps": steps, "started": 1.79e9, "settings": {"note": folder.name} | settings}
-    (folder / "_logs/run.json").write_text(json.dumps(run))
+def write_paced(folder, tokens, steps=40, skill=0.4):
+    """A run that writes so many tokens in all, evaluated at its end."""
+    runlog.begin(folder, 0, {"methods": [], "max_steps": steps, "settings": {"note": folder.name}})
     for step in range(1, steps + 1):
         share = step / steps
-        entry = {"step": step, "entropy": 1 - share / 2, "num_tokens": tokens * share}
-        runlog.append(folder, entry | {"time": 1.79e9 + HOUR * hours * share})
+        runlog.append(folder, {"step": step, "entropy": 1 - share / 2, "num_tokens": tokens * share})
     path = write_evaluation(folder / f"benchmarks/step-{steps}", [skill - 0.2, skill, skill + 0.2] * 20, tokens)
     pairs = json.loads((path / "summary.json").read_text())["benchmarks"]["a"]["metrics"]
-    entry = {"step": steps, "time": 1.79e9 + HOUR * hours} | {
-        f"eval_a_{key}": mean for key, (mean, _) in pairs.items()
-    }
-    runlog.append(folder, entry)
+    runlog.append(folder, {"step": steps} | {f"eval_a_{key}": mean for key, (mean, _) in pairs.items()})
     for place in range(4):
         runlog.append(folder, completion(20, place, random.Random(0)), "tokens/step-00000020.jsonl")
     return folder
@@ -326,10 +297,10 @@ def write_paced(folder, tokens, hours, steps=40, skill=0.4, **settings):
 
 @pytest.fixture(scope="module")
 def paced(tmp_path_factory):
-    """A run, and one that takes as many steps over thrice the tokens in twice the time and solves more."""
+    """A run, and one that takes as many steps over thrice the tokens and solves more."""
     folder = tmp_path_factory.mktemp("paced")
-    write_paced(folder / "plain", 1_000_000, 2)
-    write_paced(folder / "sampled", 3_000_000, 4, skill=0.7)
+    write_paced(folder / "plain", 1_000_000)
+    write_paced(folder / "sampled", 3_000_000, skill=0.7)
     return report.write([folder], folder / "report.html")
 
 
@@ -345,63 +316,17 @@ def axis(browser):
 def test_curves_are_drawn_over_what_one_chooses(browser, paced):
     opened(browser, paced)
     assert axis(browser) == ["steps", 40, 40, 40]
-    browser.find_element(By.ID, "over-tokens").click()
+    browser.execute_script("document.getElementById('over-steps').focus()")
+    ActionChains(browser).send_keys(Keys.TAB).send_keys(Keys.ENTER).perform()  # a keyboard keeps its place
+    assert browser.execute_script("return document.activeElement.id") == "over-tokens"
     assert axis(browser) == ["tokens", 3e6, 1e6, 3e6]
     assert "prompts and completions" in browser.find_element(By.ID, "drawing").text
-    browser.find_element(By.ID, "over-hours").click()
-    assert axis(browser) == ["hours", 4, 2, 4]
     over = browser.find_element(By.CSS_SELECTOR, ".panel .u-over")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", over)
     ActionChains(browser).move_to_element_with_offset(over, int(-0.25 * over.size["width"]), 0).perform()
     legend = browser.execute_script("return document.querySelector('.panel .legend').textContent")
-    assert re.search(r"plain0\.7[45]\d*sampled0\.8[78]\d*(1|0\.99\d*|1\.0\d*) h$", legend)  # after one of four hours
+    assert re.search(r"plain0\.6[12]\d*sampled0\.8[78]\d*7\d\dK tokens$", legend)  # after 0.75 of 3 million
     assert complaints(browser) == []
-
-
-def test_tokens_are_those_that_were_generated_where_all_logs_count_them(browser, tmp_path):
-    for name in ("old", "new"):
-        folder = write_paced(tmp_path / "runs" / name, 1000, 1)
-        if name == "new":
-            path = folder / "_logs/metrics.jsonl"
-            entries = [json.loads(line) for line in path.read_text().splitlines()]
-            counted = [entry | {"generated_tokens": 10 * entry["step"]} for entry in entries]
-            path.write_text("".join(json.dumps(entry) + "\n" for entry in counted))
-    opened(browser, report.write([tmp_path / "runs"], tmp_path / "report.html"))
-    browser.execute_script("drawOver('tokens')")
-    assert axis(browser) == ["tokens", 1000, 1000, 1000]
-    assert "prompts and completions" in browser.find_element(By.ID, "drawing").text
-    browser.execute_script("[...document.querySelectorAll('.chip')].find(one => one.textContent === 'old').click()")
-    assert axis(browser) == ["tokens", 400, 400]
-    assert "prompts do not count" in browser.find_element(By.ID, "drawing").text
-
-
-def test_the_choice_is_kept_in_the_address(browser, paced):
-    opened(browser, paced)
-    browser.find_element(By.ID, "over-hours").click()
-    assert browser.current_url.endswith("#over=hours")
-    browser.execute_script("document.querySelector('#jump a[href=\"#tokens\"]').click()")
-    assert eventually(lambda: browser.current_url.endswith("#tokens&over=hours"))
-    url = browser.current_url
-    browser.get("about:blank")
-    browser.get(url)
-    assert axis(browser)[0] == "hours"
-    assert abs(browser.execute_script("return document.getElementById('tokens').getBoundingClientRect().top")) < 100
-    browser.execute_script("document.getElementById('over-steps').click()")
-    assert "over" not in browser.current_url and axis(browser)[0] == "steps"
-    browser.get("about:blank")
-    browser.get(paced.as_uri() + "#over=<b>nothing</b>&constructor&over-steps=1")
-    assert axis(browser)[0] == "steps" and complaints(browser) == []
-
-
-def test_the_choice_takes_a_keyboard_and_keeps_its_place(browser, paced):
-    opened(browser, paced)
-    browser.execute_script("document.getElementById('over-steps').focus()")
-    focused = "return document.activeElement.id"
-    for key, expected in (("tokens", "over-tokens"), ("hours", "over-hours")):
-        ActionChains(browser).send_keys(Keys.TAB).send_keys(Keys.ENTER).perform()
-        assert browser.execute_script(focused) == expected and axis(browser)[0] == key
-    ActionChains(browser).send_keys(Keys.TAB).send_keys(Keys.SPACE).perform()
-    assert browser.execute_script(focused) == "smooth-as-logged"
 
 
 def test_a_click_over_tokens_opens_the_step_of_the_run_one_clicks_on(browser, paced):
@@ -415,23 +340,50 @@ def test_a_click_over_tokens_opens_the_step_of_the_run_one_clicks_on(browser, pa
     assert looks == [500_000, 1_500_000]
 
 
-def test_what_a_log_lacks_cannot_be_chosen_and_the_page_says_why(browser, tmp_path):
-    write_paced(tmp_path / "runs/ours", 1000, 1)
+def test_a_log_without_counts_is_drawn_over_steps_alone(browser, tmp_path):
+    write_paced(tmp_path / "runs/ours", 1000)
     write_state(tmp_path / "runs/plain/checkpoint-9", 9)
     opened(browser, report.write([tmp_path / "runs"], tmp_path / "report.html"), 390)
-    out = "return ['steps', 'tokens', 'hours'].map(name => document.getElementById(`over-${name}`).disabled)"
-    assert browser.execute_script(out) == [False, True, True]
-    text = browser.find_element(By.ID, "drawing").text
-    assert "Not over tokens: the log of plain has no token counts (num_tokens). Hide it to draw the others." in text
-    assert "Not over hours: the log of plain has no times" in text
-    browser.execute_script("state.over = 'hours'; redrawAll()")
-    browser.get(browser.current_url.split("#")[0] + "#over=hours")
-    browser.refresh()
-    assert axis(browser)[0] == "steps"
-    browser.execute_script("[...document.querySelectorAll('.chip')].find(one => one.textContent === 'plain').click()")
-    assert axis(browser)[:2] == ["hours", 1] and browser.execute_script(out) == [False, False, False]
-    assert browser.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0
+    assert not browser.find_elements(By.ID, "over-tokens") and complaints(browser) == []
+
+
+def test_a_logarithmic_scale_is_for_curves_above_zero(browser, page):
+    opened(browser, page)
+    scales = (
+        "return DATA.panels.map(panel => [panel.title, isLogarithmic(panel, placed(linesOf(panel,"
+        " panel.lines[0].key))[1])])"
+    )
+    assert not any(is_log for _, is_log in browser.execute_script(scales))
+    browser.find_element(By.ID, "y-log").click()
+    found = dict(browser.execute_script(scales))
+    assert found["Policy entropy"] and found["Token weights"] and not found["Loss"]  # which is 0 in these runs
     assert complaints(browser) == []
+
+
+def test_the_curves_are_there_as_csv(browser, page):
+    opened(browser, page)
+    csv = browser.execute_async_script(
+        "const done = arguments[0]; const read = new FileReader(); const made = URL.createObjectURL;"
+        "URL.createObjectURL = blob => { read.onload = () => done(read.result); read.readAsText(blob); return '#' };"
+        "curvesAsCsv(); URL.createObjectURL = made"
+    )
+    head, *rows = csv.splitlines()
+    assert head == "run,key,step,value" and '"grpo","reward",30,0.5' in rows
+    assert len(rows) == browser.execute_script(
+        "return DATA.runs.flatMap(run => Object.values(run.curves)).reduce((sum, [steps]) => sum + steps.length, 0)"
+    )
+
+
+def test_the_colours_of_weights_have_their_real_ends(browser, tmp_path):
+    folder = write_run(tmp_path / "run", looks=())
+    for place, weights in enumerate(([1.0, 0.25, 2.0], [1.0, 1.0, 1.0])):
+        line = completion(1, place, random.Random(0), texts=["a", "b", "c"]) | {"weights": weights}
+        runlog.append(folder, line, "tokens/step-00000001.jsonl")
+    opened(browser, report.write([folder], tmp_path / "report.html"))
+    scale = browser.find_element(By.CSS_SELECTOR, "#tokens .scale").text
+    assert "damped 0.25" in scale and "4 amplified" in scale  # by ratios: 1/4 is as far from 1 as 4
+    shares = browser.execute_script("return [0.25, 2, 1].map(one => shade(one, 'weight', Math.log(4)))")
+    assert "62%" in shares[0] and "31%" in shares[1] and shares[2] is None
 
 
 def test_points_of_an_evaluation_have_bars(browser, paced):
@@ -451,13 +403,10 @@ def test_evaluations_are_compared_in_a_table_that_fits(browser, paced, width, th
     expected = json.loads(browser.execute_script("return JSON.stringify(DATA.comparisons[0].pairs[0].rows[0])"))
     assert f"+{expected['difference']:.3f}" in row and f"+{expected['low']:.3f} to" in " ".join(row.split())
     assert row.split()[-1] == "higher"
-    assert "step 40, 1M tokens" in section.text and "step 40, 3M tokens" in section.text
+    sides = [one.text for one in section.find_elements(By.CSS_SELECTOR, ".side")]
+    assert [" ".join(side.split()) for side in sides] == ["A plain step 40", "B sampled step 40"]
     wide = "[...document.querySelectorAll('#comparison .table')].filter(one => one.scrollWidth > one.clientWidth)"
     assert browser.execute_script(f"return {wide}.length") == 0
-    select = section.find_element(By.TAG_NAME, "select")
-    select.send_keys("sampled")
-    sides = [one.text.split("\n")[0] for one in browser.find_elements(By.CSS_SELECTOR, "#comparison .side")]
-    assert sides == ["A", "B"] and "lower" in browser.find_element(By.ID, "comparison").text
     assert complaints(browser) == []
 
 
@@ -468,7 +417,7 @@ def test_sides_that_cannot_be_compared_say_why(browser, tmp_path):
         write_evaluation(folder / "_eval", [0.5] * 10, settings=drawn)
     opened(browser, report.write([tmp_path], tmp_path / "report.html"), 390)
     text = browser.find_element(By.ID, "comparison").text
-    assert "Not compared: they were evaluated in other ways: sampling.temperature: 0.5" in text
+    assert "were evaluated in other ways (sampling.temperature: 0.5" in text
     assert browser.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0
 
 

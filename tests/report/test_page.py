@@ -76,8 +76,7 @@ def test_the_command_writes_the_page(tmp_path, capsys):
     [
         ("run", "run is a folder"),
         ("pages/", "pages/ is a folder"),
-        ("run/_logs/metrics.jsonl", "is in the folder of a run's log"),
-        ("run/_logs/alarms.jsonl", "is in the folder of a run's log"),
+        ("run/_logs/metrics.jsonl", "is there and is no report"),
         ("notes.txt", "is there and is no report"),
     ],
 )

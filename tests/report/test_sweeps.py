@@ -49,6 +49,6 @@ def test_seeds_are_one_curve_and_runs_without_a_sweep_have_none(tmp_path):
     data = page_data(find_runs([tmp_path]))
     (picture,) = data["frontiers"]
     (curve,) = picture["curves"]
-    assert data["groups"][curve["group"]]["name"] == "held"
+    assert data["groups"][curve["group"]]["name"] == "held (2 seeds)"
     both = [means(tmp_path / f"held_{seed}/_eval/t0.5", "avg@4") for seed in (0, 1)]
     assert curve["points"][0][1] == pytest.approx(np.mean(both), rel=1e-5)
