@@ -348,7 +348,7 @@ MISTAKES = [
     (train(accelerate_config="cpu", output_dir="run"), "holds a run"),
     (
         train(accelerate_config="cpu_2_processes", num_processes=3, per_device_train_batch_size=1),
-        "num_generations=4 must divide the 6 completions of a rollout .* Use 2 or 3 or 6, or change",
+        r"generation_batch_size \(6\) must be divisible by num_generations \(4\)",
     ),
     # Evaluation.
     (
