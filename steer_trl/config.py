@@ -1,7 +1,5 @@
 """The configuration: every field of TRL's `GRPOConfig`, and those of the methods, each from the method's own file."""
 
-import copy
-import inspect
 import json
 import logging
 import re
@@ -11,13 +9,10 @@ from typing import Any
 from trl import GRPOConfig
 
 from steer_trl.exceptions import InvalidTypeError
-from steer_trl.options.base import choice, option, own_fields, single_complaints
-from steer_trl.options.budget import BudgetOptions
-from steer_trl.options.diagnostics import DiagnosticsOptions
-from steer_trl.options.dynamic_sampling import SamplingOptions
+from steer_trl.options.base import own_fields, single_complaints
 from steer_trl.options.needs import VISIBLE_GROUPS, unmet
 from steer_trl.options.removed import hint
-from steer_trl.options.trl import trl_complaints
+from steer_trl.options.run import RunOptions, SamplingOptions
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, find_shaper
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
@@ -37,54 +32,14 @@ LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 
 @dataclass
-class PublishingOptions:
-    """Facts for the model card that only the user has."""
-
-    model_license: str | None = option(
-        None, "Licence that the model card states, e.g. apache-2.0; that of the base model's card if it is known."
-    )
-
-
-@dataclass
-class TerminalOptions:
-    """What a run shows while it lasts."""
-
-    terminal_log: str = choice(
-        "lines",
-        ("lines", "dict"),
-        "Each log on the terminal: 'lines' shows what matters in one line; 'dict' everything, as Transformers does. "
-        "Trackers and files have everything either way.",
-    )
-
-
-@dataclass
-class LogOptions:
-    """What a run writes to `_logs` in its folder. It is not pushed to the Hub."""
-
-    run_log: bool = option(
-        True, "Write every log entry to _logs/metrics.jsonl, which steer-trl report shows; `false` writes none."
-    )
-    log_tokens: int = option(
-        0,
-        "Every so many optimizer steps, write single tokens with all their numbers to _logs/tokens; 0 for never. It "
-        "takes about 130 bytes per token.",
-        "[0, inf)",
-        needs={"run_log": True},
-    )
-
-
-@dataclass
-class SteerGRPOConfig(
-    PublishingOptions, TerminalOptions, LogOptions, DiagnosticsOptions, BudgetOptions, SamplingOptions, MethodOptions
-):
+class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
     It adds the fields below, and those of each method (`SteerOptions` in `shaping/methods/steer.py` and so on), to
     [`~trl.GRPOConfig`], whose fields all keep their meaning and defaults: `docs/settings.md` lists them with their
-    ranges. Every method runs with its authors' values when nothing else is set. All settings that are wrong by
-    themselves are refused at once, before a model is loaded; then all that cannot be combined; then TRL checks its
-    own, and last comes the schedule that these make.
+    ranges. Every method runs with its authors' values when nothing else is set. All of them that are wrong by
+    themselves are refused at once, before a model is loaded; then all that cannot be combined. TRL checks its own.
 
     Raises:
         `ValueError`: a setting outside its range, or one that cannot work with another.
@@ -93,18 +48,14 @@ class SteerGRPOConfig(
     _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "shaping_options"]
 
     def __new__(cls, *_: Any, **given: Any) -> "SteerGRPOConfig":
-        """Refuse a name that is no setting, with the one that it resembles.
+        """Refuse a setting that is gone with what to use instead.
 
         Raises:
             `TypeError`: as for any argument that is unknown.
         """
-        known = inspect.signature(cls.__init__).parameters
-        takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
-        for name in [] if takes_all else given:
-            if name not in known:
-                raise InvalidTypeError(
-                    f"{cls.__name__}: {name} is no setting.{hint(name, known)} Correct or remove it."
-                )
+        for name in given:
+            if gone := hint(name, known=()):
+                raise InvalidTypeError(f"{cls.__name__}: {name} is no setting.{gone}")
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -114,7 +65,7 @@ class SteerGRPOConfig(
             self.advantage_shaping = HELD_BY if is_held else "steer"
         # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.
         complaints = [*self._name_complaints(), *self._custom_complaints(), *self._license_complaints()]
-        refuse([*complaints, *single_complaints(self), *trl_complaints(self)], "SteerGRPOConfig")
+        refuse([*complaints, *single_complaints(self)], "SteerGRPOConfig")
         methods = {name: find_shaper(name) for name in self.shaping_names}
         if any("stare_variant" in method.settings() for method in methods.values()):
             unset = HELD_WITH if is_held else PAPERS_STARE
@@ -125,11 +76,7 @@ class SteerGRPOConfig(
             unmet("dynamic_sampling='mask'", VISIBLE_GROUPS if self.dynamic_sampling == "mask" else {}, self),
             "SteerGRPOConfig",
         )
-        try:
-            super().__post_init__()
-        except ValueError:
-            refuse(self._group_complaints(), "SteerGRPOConfig")  # TRL's names what a user has rarely set
-            raise
+        super().__post_init__()
         refuse(self._schedule_complaints(methods), "SteerGRPOConfig")
         if is_held:
             logger.warning(
@@ -149,10 +96,10 @@ class SteerGRPOConfig(
         return {name: kept.get(name, value and f"<{name.upper()}>") for name, value in settings.items()}
 
     def seal(self) -> None:
-        """Withhold from pickles what may not leave this machine.
+        """Withhold from pickles, and from copies, what may not leave this machine.
 
         A trainer does it with its configuration, because Transformers pickles that into `training_args.bin` and
-        uploads the file with every push. In this process the configuration stays whole, and so do its copies.
+        uploads the file with every push.
         """
         vars(self)["_sealed"] = True
 
@@ -160,29 +107,9 @@ class SteerGRPOConfig(
         state = vars(self)
         return dict.fromkeys(field.name for field in fields(self)) | public(state) if "_sealed" in state else state
 
-    def __copy__(self) -> "SteerGRPOConfig":
-        twin = object.__new__(type(self))
-        vars(twin).update(vars(self))
-        return twin
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "SteerGRPOConfig":
-        twin = object.__new__(type(self))
-        vars(twin).update(copy.deepcopy(vars(self), memo))
-        return twin
-
     def _remarks(self, methods: dict[str, type[Shaper]]) -> list[str]:
         """What a user may expect of a method that it does not do with these settings."""
         remarks = []
-        if "stare" in methods and self.stare_target_entropy_unit == "initial" and self.stare_target_entropy > 1:
-            remarks.append(
-                f"stare: stare_target_entropy={self.stare_target_entropy:g} times the entropy that the run starts "
-                "with is above that, so the gate is open until the entropy has grown as far. For 80 % of it, use 0.8."
-            )
-        if self.hold_entropy is not None and self.hold_entropy_unit == "initial" and self.hold_entropy > 1:
-            remarks.append(
-                f"hold_entropy={self.hold_entropy:g} times the entropy that the run starts with is above that: it "
-                "will be raised. For half of it, use 0.5."
-            )
         if self.hold_entropy is not None and (groups := self.groups_per_rollout) < ENOUGH_GROUPS:
             remarks.append(
                 f"hold_entropy={self.hold_entropy:g}: the entropy of a rollout of {groups} prompts depends on which "
@@ -274,18 +201,6 @@ class SteerGRPOConfig(
         judges = ("correct_threshold",) if self.dynamic_sampling != "none" else ()
         complaints += setting_complaints(methods, self, read_elsewhere=judges) + combination_complaints(methods, self)
         return complaints + hold_conflicts(methods, self)
-
-    def _group_complaints(self) -> list[str]:
-        size, group = self.generation_batch_size, self.num_generations
-        if size is None or group is None or group < 2 or size % group == 0:
-            return []
-        fitting = [str(number) for number in range(2, size + 1) if size % number == 0]
-        more = "Increase per_device_train_batch_size or steps_per_generation."
-        return [
-            f"num_generations={group} must divide the {size} completions of a rollout (per_device_train_batch_size, "
-            "over all processes, times steps_per_generation). "
-            + (f"Use {' or '.join(fitting[:8])}, or change those." if fitting else more)
-        ]
 
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         accumulation, per_rollout = self.gradient_accumulation_steps, self.steps_per_generation

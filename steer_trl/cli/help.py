@@ -8,7 +8,6 @@ from shutil import get_terminal_size
 from typing import Any
 
 from steer_trl.options.base import About
-from steer_trl.options.trl import CHOICES
 from steer_trl.shaping.methods import SHAPERS
 
 # What this package makes of a setting of Transformers', which leaves it to scripts.
@@ -60,8 +59,6 @@ def _lines(field: Field, width: int, short: bool) -> list[str]:
     about = OF_OURS.get(field.name) or " ".join(str(field.metadata.get("help", "")).split())
     if short and not isinstance(field.metadata.get("help"), About):
         about = SENTENCE.split(about)[0].rstrip(".") + "."
-    if field.name in CHOICES:
-        about += f" One of {', '.join(CHOICES[field.name])}."
     default = field.default if field.default_factory is MISSING else field.default_factory()
     value = "" if default is MISSING or default is None else f" (default: {_shown(default)})"
     line = f"  --{field.name}  {about}{value}".rstrip()

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from trl import GRPOConfig
 
 from steer_trl.options.needs import in_words, is_met
+from steer_trl.options.trl import INTERVALS
 from steer_trl.redact import changed, defaults
-from steer_trl.validation import each_of, in_interval, listed, one_of
+from steer_trl.validation import each_of, in_interval, is_number, listed, one_of
 
 
 class About(str):
@@ -59,8 +60,13 @@ def own_fields(args: Any) -> dict[Field, About]:
 
 def single_complaints(args: "ShapingConfig") -> list[str]:
     """Complain about each setting that is wrong by itself: outside its interval, or none of its choices."""
-    complaints = []
-    usual = defaults(args)
+    usual, theirs = defaults(args), {name: getattr(args, name) for name in INTERVALS}
+    complaints = [
+        complaint
+        for name, value in theirs.items()
+        if is_number(value)
+        for complaint in in_interval(name, value, INTERVALS[name])
+    ]
     for setting, about in own_fields(args).items():
         value = getattr(args, setting.name)
         if value is None and usual[setting.name] is None:

@@ -81,7 +81,8 @@ class Padding:
         args, shapers = self._trainer.args, self._trainer.shaping.shapers
         accumulation, per_rollout = args.gradient_accumulation_steps, args.steps_per_generation
         depends_on_the_split = (
-            LOSSES[args.loss_type].averages_over == "micro-batch tokens"
+            args.loss_type not in LOSSES
+            or LOSSES[args.loss_type].averages_over == "micro-batch tokens"
             or args.top_entropy_quantile < 1
             or args.entropy_coef != 0
             or args.use_adaptive_entropy

@@ -32,7 +32,6 @@ FILES = {
     "switch.yaml": "extends: smoke_cpu\nnum_generations: true\n",
     "typos.yaml": "extends: smoke_cpu\nlambda_min: 0.7\nsteer_lamda_min: 0.7\n",
     "same.yaml": "extends: smoke_cpu\nadvantage_shaping: steer\nstare_amplify: 2.0\n",
-    "kwargs.yaml": "extends: smoke_cpu\nmodel_init_kwargs: x\nlr_scheduler_kwargs: [1]\n",
     "reward.yaml": "extends: smoke_cpu\nreward_funcs: maths\n",
     "no.yaml": "extends: smoke_cpu\neval_strategy: no\neval_benchmarks: problems.jsonl\n",
     "latin.jsonl": '{"problem": "Wie groß?", "answer": "2"}\n'.encode("latin-1"),
@@ -162,11 +161,6 @@ MISTAKES = [
     ),
     (train(config="same.yaml"), "stare_amplify=2.0 is a setting of 'stare'"),
     (
-        train(config="kwargs.yaml"),
-        "model_init_kwargs must be a mapping, .*, got 'x'",
-        r"lr_scheduler_kwargs must be a mapping, .*, got \[1\]",
-    ),
-    (train(model_init_kwargs="x"), "model_init_kwargs must be a mapping, .*, got 'x'"),
     (train(config="reward.yaml"), "reward_funcs='maths' cannot be used: it must be 'math' or an import path"),
     (train(config="no.yaml"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
     # Methods.
@@ -192,23 +186,13 @@ MISTAKES = [
         "stare_amplify must be",
     ),
     # TRL's own settings.
-    (train(loss_type="foo"), "loss_type='foo' is unknown"),
-    (train(delta=0.5), "delta must be > 1 "),
     (train(per_device_train_batch_size=0), "per_device_train_batch_size must be in"),
-    (train(gradient_accumulation_steps=0), "gradient_accumulation_steps must be in"),
-    (train(max_completion_length=0), "max_completion_length must be in"),
     (train(learning_rate=-1), "learning_rate must be in"),
-    (train(max_steps=0), "max_steps must be >= 1, or -1"),
-    (train(num_generations=0), "num_generations must be in \\[1, inf\\), got 0"),
+    (train(min_p=7), "min_p must be in \\[0, 1\\], got 7"),
     (train(num_generations=1), "at least 2 generations"),
-    (
-        train(per_device_train_batch_size=1, gradient_accumulation_steps=1),
-        "num_generations=4 must divide the 1 completions of a rollout .* Increase per_device_train_batch_size or",
-    ),
-    (train(num_generations=3), "num_generations=3 must divide the 8 completions of a rollout .* Use 2 or 4 or 8, or"),
+    (train(num_generations=3), r"generation_batch_size \(8\) must be divisible by num_generations \(3\)"),
     (train(generation_batch_size=8, steps_per_generation=2), "can not be both configured"),
-    (train(report_to=["none", "none"]), r"report_to=\('none', 'none'\) cannot be used: 'none' and 'all' stand alone"),
-    (train(report_to="foo"), "report_to='foo' cannot be used"),
+    (train(report_to="foo"), "foo is not supported, only"),
     (train(model_license="Apache 2.0"), "model_license must be an identifier"),
     (train(eval_strategy="steps", eval_steps=1), "eval_strategy='steps' needs eval_benchmarks"),
     (train(eval_benchmarks="problems.jsonl@1"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
@@ -311,7 +295,7 @@ MISTAKES = [
     (train(accelerate_config="cpu", output_dir="run"), "holds a run"),
     (
         train(accelerate_config="cpu_2_processes", num_processes=3, per_device_train_batch_size=1),
-        "num_generations=4 must divide the 6 completions of a rollout .* Use 2 or 3 or 6, or change",
+        r"generation_batch_size \(6\) must be divisible by num_generations \(4\)",
     ),
     # Evaluation.
     (["eval"], "required: --model_name_or_path.*, --output_dir"),
@@ -365,7 +349,7 @@ MISTAKES = [
 if not torch.accelerator.is_available():
     ON_GPU = {"use_cpu": "false", "bf16": "true"}
     MISTAKES += [
-        (train(**ON_GPU), "bf16=True needs a GPU that computes in bfloat16"),
+        (train(**ON_GPU), "Your setup doesn't support bf16"),
         (train(accelerate_config="zero3"), "starts 8 processes, one per GPU, and this machine has 0"),
         (train(accelerate_config="ddp", num_processes=2), "starts 2 processes, one per GPU"),
     ]

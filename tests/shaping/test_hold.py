@@ -260,15 +260,8 @@ def test_repo_r_is_the_papers_formula_between_its_bounds(zeta, seed):
             "moves the strength of one method.* 2 can be",
         ),
         ({"advantage_shaping": "stare"}, "the gate would switch off"),
-        (
-            {"advantage_shaping": "stare", "stare_gate": "none", "stare_amplify": 1.2},
-            "acts only with .*hold_entropy unset",
-        ),
         ({"advantage_shaping": "repo_r", "repo_r_zeta": 0.1}, "acts only with hold_entropy unset"),
         ({"advantage_shaping": "repo_r", "hold_entropy": -1.0}, r"hold_entropy must be in \(0, inf\)"),
-        ({"hold_entropy": None, "hold_entropy_unit": "nats"}, "cannot be combined with hold_entropy=None"),
-        ({"hold_entropy": None, "hold_entropy_final": 0.3}, "cannot be combined with hold_entropy=None"),
-        ({"hold_entropy_decay_start": 0.3}, "cannot be combined with hold_entropy_final=None"),
         ({"hold_entropy_final": 0.9}, r"hold_entropy_final must be in \(0, 0.8\], got 0.9: the level can only fall"),
         ({"hold_entropy_final": 0.0}, r"hold_entropy_final must be in \(0, inf\)"),
         (

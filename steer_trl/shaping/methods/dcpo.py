@@ -21,14 +21,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.exceptions import InvalidValueError
 from steer_trl.functional.clipping import clipped
 from steer_trl.options.base import ShapingConfig, option
 from steer_trl.options.needs import OWN_ADVANTAGES, UNCLIPPED, unmet
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.scores import standardized
-from steer_trl.validation import from_state, is_within
+from steer_trl.validation import from_state
 
 EPS = 1e-6
 HIGHEST = 10.0
@@ -137,21 +136,5 @@ class Dcpo(Shaper[DcpoOptions]):
         Raises:
             `ValueError`: a value is missing or cannot be.
         """
-        if not self.args.dcpo_smooth:
-            return
-        seen = from_state(state, "seen", lambda x: isinstance(x, dict), "a mapping from prompts to their rewards")
-        for prompt, memory in seen.items():
-            if not _is_memory(memory):
-                raise InvalidValueError(
-                    f"seen[{prompt!r}] must be [groups, mean, variance], three finite numbers of which the first is "
-                    f"an integer of at least 1 and the last is at least 0, got {memory!r}"
-                )
-        self.seen = seen
-
-
-def _is_memory(memory: Any) -> bool:
-    if not isinstance(memory, list) or len(memory) != 3:
-        return False
-    times, mean, variance = memory
-    counts = isinstance(times, int) and is_within(times, "[1, inf)")
-    return counts and is_within(mean, "(-inf, inf)") and is_within(variance, "[0, inf)")
+        if self.args.dcpo_smooth:
+            self.seen = from_state(state, "seen", lambda x: isinstance(x, dict), "a mapping from prompts to rewards")

@@ -107,18 +107,6 @@ class TestSmoothAdvantages:
         assert torch.equal(ours, again.advantages(last)) and not torch.equal(ours, empty.advantages(last))
 
 
-@pytest.mark.parametrize(
-    "memory",
-    [[0, 0.5, 0.1], [1.5, 0.5, 0.1], [1, math.nan, 0.1], [1, 0.5, -0.1], [1, 0.5, math.inf], [1, 0.5], None, 3],
-    ids=str,
-)
-def test_dcpos_memory(memory):
-    shaper = method("dcpo", dcpo_smooth=True)
-    with pytest.raises(ValueError, match=r"^seen\['b'\] must be \[groups, mean, variance\].* got "):
-        shaper.load_state_dict({"seen": {"a": [2, 0.5, 0.1], "b": memory}})
-    assert shaper.seen == {}
-
-
 @pytest.mark.parametrize("state", [{}, {"seen": [1]}, {"seen": None}, None], ids=str)
 def test_dcpos_memory_is_no_mapping(state):
     with pytest.raises(ValueError, match=r"^seen (is missing and )?must be a mapping|^the state must be"):

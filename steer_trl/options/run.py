@@ -1,0 +1,76 @@
+"""The settings that every run has, whatever its method: what it shows, when it ends, which groups it trains on.
+
+Dynamic sampling is DAPO's (arXiv 2503.14476, section 3.2). STARE's released scripts have it on, with 3 times as many
+prompts as are trained on, at most 10 attempts, and the surplus dropped.
+"""
+
+from dataclasses import dataclass
+
+from steer_trl.options.base import ShapingConfig, choice, option
+
+RESAMPLE = {"dynamic_sampling": "resample"}
+
+
+@dataclass
+class RunOptions(ShapingConfig):
+    """What a run shows and publishes, and when it ends."""
+
+    model_license: str | None = option(
+        None, "Licence that the model card states, e.g. apache-2.0; that of the base model's card if it is known."
+    )
+    terminal_log: str = choice(
+        "lines",
+        ("lines", "dict"),
+        "Each log on the terminal: 'lines' shows what matters in one line; 'dict' everything, as Transformers does. "
+        "Trackers and files have everything either way.",
+    )
+    run_log: bool = option(
+        True, "Write every log entry to _logs/metrics.jsonl, which steer-trl report shows; `false` writes none."
+    )
+    log_tokens: int = option(
+        0,
+        "Every so many optimizer steps, write single tokens with all their numbers to _logs/tokens; 0 for never. It "
+        "takes about 130 bytes per token.",
+        "[0, inf)",
+        needs={"run_log": True},
+    )
+    diagnostics: bool = option(
+        True, "Log what happens to the tokens: quadrants, weights, entropy by position and by advantage, clipping."
+    )
+    alarms: bool = option(
+        True, "Warn when a run goes wrong in a known way: on the terminal, in the run log and in the tracker."
+    )
+    max_generated_tokens: int | None = option(
+        None,
+        "End the run with the rollout that brings the generated tokens of all ranks, those of dropped groups "
+        "included, to this number; the end is evaluated and saved where the run is. Unset: max_steps alone decides.",
+        "[1, inf)",
+    )
+
+
+@dataclass
+class SamplingOptions(ShapingConfig):
+    """Dynamic sampling: which of the groups that were written are trained on."""
+
+    dynamic_sampling: str = choice(
+        "none",
+        ("none", "mask", "resample"),
+        "What happens to a group whose completions are all equally correct: 'none' trains on it, as TRL does; 'mask' "
+        "takes it out of the loss and of every statistic; 'resample' replaces it by the group of another prompt.",
+    )
+    dynamic_sampling_reward: str | None = option(
+        None,
+        "Name of the reward function that decides whether a completion is correct; by default the only one there is.",
+        needs={"dynamic_sampling": ("mask", "resample")},
+    )
+    dynamic_sampling_factor: int = option(
+        1, "Prompts of an attempt, as a multiple of the prompts of a rollout.", "[1, inf)", needs=RESAMPLE
+    )
+    dynamic_sampling_max_attempts: int = option(10, "The most attempts for a rollout.", "[1, inf)", needs=RESAMPLE)
+    dynamic_sampling_surplus: str = choice(
+        "keep",
+        ("keep", "drop"),
+        "What happens to informative groups that are left over: 'keep' trains on them in the next rollout, when the "
+        "policy is a few updates older; 'drop' leaves them out, as the authors of STARE do.",
+        needs=RESAMPLE,
+    )
