@@ -160,7 +160,6 @@ MISTAKES = [
         r"steer_lamda_min is no setting\. Did you mean 'steer_lambda_min'",
     ),
     (train(config="same.yaml"), "stare_amplify=2.0 is a setting of 'stare'"),
-    (
     (train(config="reward.yaml"), "reward_funcs='maths' cannot be used: it must be 'math' or an import path"),
     (train(config="no.yaml"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
     # Methods.
