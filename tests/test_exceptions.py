@@ -8,7 +8,6 @@ from importlib import import_module
 import pytest
 
 import steer_trl
-from steer_trl.cli.errors import Failed
 from steer_trl.exceptions import SteerError
 from steer_trl.validation import Refusal
 
@@ -22,7 +21,6 @@ def _all():
 
 
 GIVEN = {
-    Failed: [(["one", "two"],), (["one"], 137)],
     Refusal: [(["a: b."], "a"), (["b."], "a"), (["b.", "c."], "a")],
 }
 
@@ -38,4 +36,4 @@ def test_pickled_and_unpickled_it_prints_the_same(kind):
 
 
 def test_all_are_found():
-    assert {SteerError, Failed, Refusal} < set(_all()) and set(GIVEN) < set(_all())
+    assert {SteerError, Refusal} < set(_all()) and set(GIVEN) < set(_all())

@@ -10,8 +10,9 @@ from steer_trl.data import load_math_dataset
 from steer_trl.data.instructions import INSTRUCTIONS, PAPERS, with_instruction
 from steer_trl.data.reading import read_rows
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks, load_samplings
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards import MathReward
-from steer_trl.validation import did_you_mean, refuse
+from steer_trl.validation import did_you_mean
 
 PUBLIC_TEXTS = {  # that a model card may print; see `redact.py`
     *("dataset_name", "dataset_config", "dataset_split", "prompt_column", "answer_column", "answer_format"),
@@ -172,17 +173,13 @@ class MathArguments:
     def _as_it_is(self, name: str, rows: Dataset) -> Dataset:
         """Rows with every column, of which only the prompt is renamed and worded."""
         column = self.prompt_column or "prompt"
-        complaint = (
-            f"prompt_column={column!r} is no column of data set {name!r}."
-            f"{did_you_mean(column, rows.column_names)} Its columns are {sorted(rows.column_names)}. Reward functions "
-            "of your own are given the rows as they are: name the column of the prompt with --prompt_column."
-        )
-        taken = (
-            f"prompt_column={column!r} cannot be combined with data set {name!r}, which has a column "
-            "'prompt' as well. Rename or remove that one."
-        )
-        refuse([] if column in rows.column_names else [complaint], "data set")
-        refuse([taken] if column != "prompt" and "prompt" in rows.column_names else [], "data set")
+        if column not in rows.column_names:
+            raise InvalidValueError(
+                f"prompt_column={column!r} is no column of data set {name!r}."
+                f"{did_you_mean(column, rows.column_names)} Its columns are {sorted(rows.column_names)}. Reward "
+                "functions of your own are given the rows as they are: name the column of the prompt with "
+                "--prompt_column."
+            )
         rows = rows if self.limit is None else rows.select(range(min(self.limit, len(rows))))
         rows = rows if column == "prompt" else rows.rename_column(column, "prompt")
         if self.instruction is None:

@@ -18,7 +18,7 @@ from pandas import DataFrame
 
 from steer_trl.cli import frontier
 from steer_trl.cli.comparison_file import output_complaints, write_comparisons
-from steer_trl.cli.sentences import Sentences
+from steer_trl.cli.errors import OneLineParser
 from steer_trl.evaluation.comparison import Difference, Interval, explained
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, compare_samplings, read_evaluations
 from steer_trl.exceptions import InvalidValueError
@@ -31,7 +31,9 @@ def main(arguments: list[str]) -> None:
     Raises:
         `ValueError`: a folder without an evaluation, two sides that cannot be compared, or a file that would be lost.
     """
-    parser = Sentences("steer-trl compare", allow_abbrev=False, description=__doc__.split("\n", 1)[0].replace("`", ""))
+    parser = OneLineParser(
+        "steer-trl compare", allow_abbrev=False, description=__doc__.split("\n", 1)[0].replace("`", "")
+    )
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help="two folders, A and B")
     parser.add_argument("--a", nargs="+", default=[], metavar="FOLDER", help="side A, a folder for each seed")
     parser.add_argument("--b", nargs="+", default=[], metavar="FOLDER", help="side B, a folder for each seed")
@@ -43,8 +45,10 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--help-all", action="help", help=SUPPRESS)
     given = parser.parse_args(arguments)
     sides = _sides(given.folders, given.a, given.b)
-    refuse(output_complaints(given.json, [*sides[0], *sides[1]]), "steer-trl compare")
-    refuse(_chosen_complaints((given.sampling_a, given.sampling_b)), "steer-trl compare")
+    outputs = {"json": given.json, "picture": given.picture}
+    refuse(output_complaints(outputs, [*sides[0], *sides[1], *(given.fallback or ())]), "steer-trl compare")
+    chosen = (given.sampling_a, given.sampling_b)
+    refuse(_chosen_complaints(chosen), "steer-trl compare")
     refuse(frontier.complaints(given), "steer-trl compare")
     if given.frontier:
         frontier.compare(given, sides)

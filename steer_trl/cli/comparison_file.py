@@ -1,8 +1,8 @@
-"""The file that `steer-trl compare --json` writes: both sides, an entry for each difference; no input is lost."""
+"""What `steer-trl compare` writes: both sides and an entry for each difference, or a picture; no input is lost."""
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +10,24 @@ from steer_trl import runlog
 from steer_trl.system import write_whole
 
 
-def output_complaints(path: Path | None, inputs: Sequence[str]) -> list[str]:
-    """Complain about a file for the differences that is compared itself, or that is there and holds something else."""
-    if path is None:
-        return []
-    if path.is_dir():
-        return [f"json={str(path)!r} is a folder. Give a file, such as {str(path / 'comparison.json')!r}."]
-    places = [path.resolve(), *path.resolve().parents]
-    complaints = [
-        f"json={str(path)!r} must not be written onto or into {one!r}, which is compared. Give another file."
-        for one in inputs
-        if Path(one).resolve() in places
-    ]
-    if not complaints and os.path.lexists(path) and not _is_comparison(path):
-        complaints.append(f"json={str(path)!r} is there and is no comparison; it would be lost. Give another file.")
+def output_complaints(outputs: Mapping[str, Path | None], inputs: Sequence[str]) -> list[str]:
+    """Complain about an output, by its flag, in the place of an input, or a JSON file that would be lost."""
+    complaints = []
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        places = [path.resolve(), *path.resolve().parents]
+        if path.is_dir():
+            complaints.append(f"{name}={str(path)!r} is a folder. Give a file.")
+        elif onto := [one for one in inputs if Path(one).resolve() in places]:
+            complaints.append(
+                f"{name}={str(path)!r} must not be written onto or into {onto[0]!r}, which is compared. Give another "
+                "file."
+            )
+        elif name == "json" and os.path.lexists(path) and not _is_comparison(path):
+            complaints.append(
+                f"json={str(path)!r} is there and is no comparison; it would be lost. Give another file."
+            )
     return complaints
 
 

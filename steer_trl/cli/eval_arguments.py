@@ -1,26 +1,25 @@
 """What `steer-trl eval` is given, each setting with its range, and what cannot be combined."""
 
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from steer_trl.cli.checks import model_complaints
+from steer_trl.cli.checks import ignored
 from steer_trl.cli.overwrite import model_above
 from steer_trl.cli.rewards import MATH, load_rewards
-from steer_trl.cli.sentences import lacking
 from steer_trl.data.instructions import PAPERS
 from steer_trl.data.loader import argument_complaints
 from steer_trl.evaluation.backends import has_vllm
-from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, benchmark_complaints, sources_of
+from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, sources_of
 from steer_trl.evaluation.judges import Judge, as_judge
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.evaluation.sampling import Sampling, load_samplings
 from steer_trl.hub.results import card_complaints
-from steer_trl.redact import changed
 from steer_trl.rewards import MathReward
 from steer_trl.validation import at_least, in_interval, one_of, refuse
 
 BATCH_SIZES = {"transformers": 32, "vllm": 4096}
+OF_VLLM = ("tensor_parallel_size", "max_model_length", "gpu_memory_utilization")
 
 
 @dataclass
@@ -48,7 +47,7 @@ class EvalArguments:
         default=None,
         metadata={
             "help": "Several ways to draw, instead of temperature, top_p and top_k: papers, greedy, t1 "
-            "(temperature 1), t0.5 (any other). Each has a folder of its name."
+            "(temperature 1), t0.5 (any other), or a YAML file of names and settings. Each has a folder of its name."
         },
     )
     temperatures: list[float] | None = field(
@@ -87,39 +86,24 @@ class EvalArguments:
     )
 
     def __post_init__(self) -> None:
-        needed = [field for field in fields(self) if field.default is MISSING and field.default_factory is MISSING]
-        empty = [field for field in needed if not getattr(self, field.name)]
-        refuse([lacking(f"--{field.name}", field.metadata["help"]) for field in empty], "steer-trl eval")
+        complaints = [
+            f"{name} is missing. Give --{name}."
+            for name in ("model_name_or_path", "output_dir")
+            if not getattr(self, name).strip()
+        ]
+        refuse(complaints, "steer-trl eval")
         for temperature in self.temperatures or []:
             named = "greedy, 0, has a name of its own, --samplings greedy"
-            refuse(in_interval("temperatures", temperature, "[0.001, 1000]", named), "steer-trl eval")
+            complaints += in_interval("temperatures", temperature, "[0.001, 1000]", named)
             self.samplings = [*(self.samplings or []), f"t{float(temperature)!r}".removesuffix(".0")]
-        complaints = one_of("backend", self.backend, ("auto", "vllm", "transformers"))
-        complaints += one_of("dtype", self.dtype, ("auto", "bfloat16", "float16", "float32"))
+        refuse(complaints, "steer-trl eval")
         if self.backend == "auto":
             self.backend = "vllm" if has_vllm() else "transformers"
-        if self.backend == "vllm" and not has_vllm():
-            complaints.append("backend='vllm' needs vLLM, which is not installed here: pip install 'steer_trl[vllm]'")
-        if self.backend == "vllm" and Path(self.model_name_or_path, "adapter_config.json").exists():
-            complaints.append(
-                f"backend='vllm' cannot be combined with the LoRA adapter {self.model_name_or_path!r}. Merge it into "
-                "its base first, or use --backend transformers."
-            )
-        if self.backend == "transformers" and self.tensor_parallel_size != 1:
-            complaints.append(
-                f"tensor_parallel_size={self.tensor_parallel_size} cannot be combined with backend='transformers', "
-                "which would ignore it. Start several processes with accelerate launch."
-            )
-        complaints += [
-            f"{name}={getattr(self, name)!r} cannot be combined with backend='transformers', which would ignore it. "
-            "Leave it unset, or use --backend vllm."
-            for name in ("max_model_length", "gpu_memory_utilization")
-            if self.backend == "transformers" and name in changed(self)
-        ]
         if self.batch_size is None:
-            self.batch_size = BATCH_SIZES.get(self.backend)
-        else:
-            complaints += at_least("batch_size", self.batch_size, 1)
+            self.batch_size = BATCH_SIZES.get(self.backend, 1)
+        complaints += one_of("backend", self.backend, BATCH_SIZES)
+        complaints += one_of("dtype", self.dtype, ("auto", "bfloat16", "float16", "float32"))
+        complaints += at_least("batch_size", self.batch_size, 1)
         own = None if self.instruction == PAPERS else self.instruction
         complaints += argument_complaints(self.answer_format, own, self.limit)
         if self.instruction == PAPERS and self.answer_format != "either":
@@ -127,9 +111,12 @@ class EvalArguments:
                 f"answer_format must be 'either' with instruction='papers', which asks in two ways, got "
                 f"{self.answer_format!r}. Add --answer_format either."
             )
-        complaints += self._idle_complaints()
-        _ = self.ways_to_draw  # a name that is wrong is refused now
-        complaints += model_complaints(self.model_name_or_path) + benchmark_complaints(self.benchmarks)
+        if self.backend == "transformers":
+            complaints += ignored(self, OF_VLLM, "backend='transformers'")
+        if self.samplings:
+            complaints += ignored(self, ("temperature", "top_p", "top_k"), "samplings")
+        if self.judge != MATH:
+            complaints += ignored(self, ("instruction", "answer_format", "timeout"), f"judge={self.judge!r}")
         complaints += card_complaints(self.model_name_or_path) if self.write_card else []
         complaints += output_complaints(self.output_dir) + self._overwrite_complaints()
         refuse(complaints, "steer-trl eval")
@@ -143,17 +130,6 @@ class EvalArguments:
             "would be written over it. Give another output_dir."
             for source in sources_of(self.benchmarks)
             if Path(source).expanduser().resolve() in written
-        ]
-
-    def _idle_complaints(self) -> list[str]:
-        given = changed(self)
-        idle = dict.fromkeys(("temperature", "top_p", "top_k"), "samplings") if self.samplings else {}
-        if self.judge != MATH:
-            idle |= dict.fromkeys(("instruction", "answer_format", "timeout"), f"judge={self.judge!r}")
-        return [
-            f"{name}={given[name]!r} cannot be combined with {other}, with which it would be ignored. Leave it unset."
-            for name, other in idle.items()
-            if name in given
         ]
 
     @cached_property
@@ -172,11 +148,7 @@ class EvalArguments:
 
 
 def output_complaints(folder: str) -> list[str]:
-    """Complain about a folder that is a file, or in which completions would be pushed together with a model."""
-    if not folder.strip():
-        return [f"output_dir must be the name of a folder, got {folder!r}. Give one."]
-    if Path(folder).is_file():
-        return [f"output_dir={folder!r} must be a folder, and is a file. Give another one."]
+    """Complain about a folder in which completions would be pushed together with a model."""
     model = model_above(Path(folder))
     if model is None:
         return []

@@ -6,8 +6,7 @@ from importlib import import_module
 from importlib.metadata import version
 
 from steer_trl.cli.errors import one_line
-from steer_trl.cli.recipe_files import layers
-from steer_trl.cli.sentences import split_off
+from steer_trl.cli.recipe_files import layers, split_recipe
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean
 
@@ -38,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     command, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
     with one_line(f"steer-trl {command}" if command in COMMANDS else "steer-trl"):
+        " ".join(rest).encode()  # bytes that are no text would end in the files of a run
         if command == "help" and rest and rest[0] in COMMANDS:
             import_module(COMMANDS[rest[0]][0]).main(["--help"])
         elif command in ("-h", "--help", "help"):
@@ -59,7 +59,7 @@ def look_for_recipe(arguments: list[str]) -> None:
     Raises:
         `FileNotFoundError`, `ValueError`: as [`~steer_trl.cli.recipe_files.layers`].
     """
-    path, _ = split_off("--config", arguments)
+    path, _ = split_recipe(arguments)
     if path is not None:
         layers(path)
 

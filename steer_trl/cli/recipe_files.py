@@ -8,11 +8,20 @@ from typing import Any
 
 import yaml
 
+from steer_trl.cli.errors import OneLineParser
 from steer_trl.exceptions import InvalidValueError, NotThereError
 from steer_trl.validation import did_you_mean
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 RECIPES, ENGINES = CONFIGS / "recipes", CONFIGS / "accelerate"
+
+
+def split_recipe(arguments: list[str]) -> tuple[str | None, list[str]]:
+    """Return what follows `--config`, `None` without it, and the other arguments."""
+    parser = OneLineParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config")
+    known, others = parser.parse_known_args(arguments)
+    return known.config, others
 
 
 def named(folder: Path) -> dict[str, Path]:

@@ -5,7 +5,7 @@
 A run is the folder that `output_dir` named; a folder of runs stands for all of them. It works on a run in progress.
 """
 
-from steer_trl.cli.sentences import Sentences
+from steer_trl.cli.errors import OneLineParser
 from steer_trl.report import write
 
 
@@ -16,7 +16,9 @@ def main(arguments: list[str]) -> None:
         `NoRun`: a RUN that is not a folder, or has no log.
         `ValueError`: an output that is a folder, or that would overwrite what is no page.
     """
-    parser = Sentences("steer-trl report", allow_abbrev=False, description=__doc__.split("\n", 1)[0].replace("`", ""))
+    parser = OneLineParser(
+        "steer-trl report", allow_abbrev=False, description=__doc__.split("\n", 1)[0].replace("`", "")
+    )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run, or of several runs")
     parser.add_argument("-o", "--output", default="report.html", help="the page; report.html by default")
     given = parser.parse_args(arguments)

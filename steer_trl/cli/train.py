@@ -10,8 +10,6 @@ A recipe holds the fields of `SteerGRPOConfig` (all of TRL's `GRPOConfig` and th
 same fields on the command line override it, and a recipe can extend another (`extends: other.yaml`).
 """
 
-import os
-import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -25,20 +23,19 @@ from trl import GRPOConfig, ModelConfig, get_peft_config, get_quantization_confi
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.cli.arguments import PUBLIC_TEXTS, MathArguments
 from steer_trl.cli.checks import check, missing_complaints
-from steer_trl.cli.errors import FAILURES, training
+from steer_trl.cli.errors import OneLineParser, training
 from steer_trl.cli.help import method_groups, settings_of, text
-from steer_trl.cli.launch import Engine
+from steer_trl.cli.launch import find_engine, launch
 from steer_trl.cli.overwrite import model_is_saved, remove_run
 from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume
 from steer_trl.cli.recipe_files import layers
-from steer_trl.cli.sentences import split_off
 from steer_trl.data.lengths import drop_long_prompts
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.redact import changed, defaults, public
+from steer_trl.redact import changed, public
 from steer_trl.shaping.checks import unread
 from steer_trl.system import leave_group
-from steer_trl.validation import refuse
+from steer_trl.validation import listed, refuse
 
 HEAD = """
 usage: steer-trl train [--config RECIPE] [--accelerate_config ENGINE] [--SETTING VALUE ...]
@@ -73,32 +70,20 @@ class TrainParser(RecipeParser):
     """The settings of a training run; a recipe may hold those of methods that the command line has switched off."""
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
-        """Return a recipe's settings, without those of what something nearer has switched off; print which."""
+        """Return a recipe's settings, without those of a method or a level that something nearer switches off."""
         parser = ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("--advantage_shaping", "--advantage-shaping", nargs="+")
         parser.add_argument("--hold_entropy", "--hold-entropy")
-        typed, left_out = parser.parse_known_args(args)[0], []
-        chosen, level = typed.advantage_shaping, typed.hold_entropy
-        settings: dict[str, Any] = {}
-        usual = defaults(SteerGRPOConfig)
+        given = vars(parser.parse_known_args(args)[0])
+        typed = settings = {name: value for name, value in given.items() if value is not None}
         for _, own in layers(path):
-            idle = [] if chosen is None else unread(own, [name for name in chosen if name != "none"])
-            left_out += [name for name in idle if own[name] != usual[name]]
-            if level is not None and level.lower() in NO_LEVEL:
-                of_level = [name for name in own if name.startswith("hold_entropy_")]
-                idle, left_out = idle + of_level, left_out + of_level
+            idle = []
+            if (shaping := settings.get("advantage_shaping")) is not None:
+                idle = unread(own, [name for name in listed(shaping) if name != "none"])
+            if str(settings.get("hold_entropy", "")).lower() in NO_LEVEL:
+                idle += [name for name in own if name.startswith("hold_entropy_")]
             settings = {name: value for name, value in own.items() if name not in idle} | settings
-            shaping = own.get("advantage_shaping", chosen) if chosen is None else chosen
-            chosen = [shaping] if isinstance(shaping, str) else shaping if isinstance(shaping, list) else None
-            if level is None and "hold_entropy" in own:
-                level = str(own["hold_entropy"])
-        if left_out and FAILURES not in os.environ and os.environ.get("RANK", "0") == "0":
-            names = ", ".join(dict.fromkeys(left_out))
-            print(  # noqa: T201
-                f"steer-trl train: note: {names} of recipe {path} left out: nothing in use reads them.",
-                file=sys.stderr,
-            )
-        return settings
+        return {name: value for name, value in settings.items() if name not in typed}
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
         """Refuse a run without a model, a data set or a folder before any other complaint."""
@@ -137,29 +122,27 @@ def main(arguments: list[str]) -> None:
         parser = TrainParser(TYPES, prog="steer-trl train")
         print(parser.format_help_all() if "--help-all" in arguments else parser.format_help(), end="")  # noqa: T201
         return
-    engine, rest = split_off("--accelerate_config", arguments)
-    num_processes, rest = split_off("--num_processes", rest, metavar="N")
-    if engine is not None:
-        launch(Engine.find(engine, num_processes), rest)
-    elif num_processes is not None:
+    parser = OneLineParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--accelerate_config")
+    parser.add_argument("--num_processes", type=int)
+    given, rest = parser.parse_known_args(arguments)
+    if given.accelerate_config is None and given.num_processes is None:
+        run(*parse(rest))
+        leave_group()
+        return
+    if given.accelerate_config is None:
         raise InvalidValueError(
             "num_processes cannot be used without accelerate_config. Say --accelerate_config ddp, or zero3."
         )
-    else:
-        run(*parse(rest))
-        leave_group()
-
-
-def launch(engine: Engine, arguments: list[str]) -> None:
-    """Start the processes of `engine`, once what each would complain about has been looked for here."""
+    engine, count = find_engine(given.accelerate_config, given.num_processes)
 
     class OfOneProcess(SteerGRPOConfig):
         """What a process will read, on its device, without taking one here."""
 
-        device, n_gpu, world_size = torch.device("cpu"), 1, engine.num_processes
+        device, n_gpu, world_size = torch.device("cpu"), 1, count
 
-    check(*parse(arguments, OfOneProcess))
-    engine.launch(["train", *arguments])
+    check(*parse(rest, OfOneProcess)[:2])
+    launch(engine, count, ["train", *rest])
 
 
 def parse(
@@ -175,8 +158,10 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     state = PartialState()
     with state.local_main_process_first():  # the others find its work in the cache
         if state.is_local_main_process:
-            check(math_args, training_args, model_args)
-        rewards, tools, dataset = math_args.load_rewards(), math_args.load_tools(), math_args.load_dataset()
+            check(math_args, training_args)
+        rewards, tools = math_args.load_rewards(), math_args.load_tools()
+        benchmarks = math_args.load_evaluation(training_args.max_completion_length)
+        dataset = math_args.load_dataset()
         if math_args.max_prompt_length is not None:
             tokenizer = AutoTokenizer.from_pretrained(
                 model_args.model_name_or_path,
@@ -184,7 +169,6 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
                 trust_remote_code=training_args.trust_remote_code,
             )
             dataset = drop_long_prompts(dataset, tokenizer, math_args.max_prompt_length)
-        benchmarks = math_args.load_evaluation(training_args.max_completion_length)
     trainer = _make_trainer(math_args, training_args, model_args, rewards, tools, dataset, benchmarks)
     if math_args.overwrite_output_dir and training_args.should_save:
         remove_run(Path(training_args.output_dir))

@@ -79,11 +79,6 @@ class Difference:
     over_starts: Interval | None = None
 
     @property
-    def is_decided(self) -> bool:
-        """Whether the interval leaves out 0."""
-        return self.low > 0 or self.high < 0
-
-    @property
     def verdict(self) -> str:
         """`"higher"` or `"lower"` on side B, or `"not decided"`: what follows from the interval alone."""
         return "higher" if self.low > 0 else "lower" if self.high < 0 else "not decided"

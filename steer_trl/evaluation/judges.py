@@ -2,14 +2,13 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards import MathReward
 from steer_trl.rewards.math_reward import Verdict
-from steer_trl.rewards.returned import reward_complaints
-from steer_trl.validation import refuse
 
 Judge = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[Verdict]]
 """Returns a verdict for each completion of the problem in its row of the data set."""
@@ -39,13 +38,16 @@ class RewardJudge:
             for text, prompt in zip(completions, prompts, strict=True)
         ]
         rewards = _awaited(self.function(prompts=prompts, completions=given, **columns))
-        rewards = list(rewards) if isinstance(rewards, Iterator) else rewards
-        name = getattr(self.function, "__name__", type(self.function).__name__)
-        refuse(reward_complaints(name, rewards, len(given)), "judge")
-        return [
-            Verdict(text, reward is not None and float(reward) > 0, vote=text.strip())
-            for text, reward in zip(completions, rewards, strict=True)
-        ]
+        try:
+            correct = [reward is not None and float(reward) > 0 for reward in rewards]
+            pairs = list(zip(completions, correct, strict=True))
+        except (TypeError, ValueError) as error:
+            name = getattr(self.function, "__name__", type(self.function).__name__)
+            raise InvalidValueError(
+                f"the reward function {name!r} must return a list with one number, or None, for each completion, got "
+                f"{rewards!r:.80} for {len(given)}."
+            ) from error
+        return [Verdict(text, is_correct, vote=text.strip()) for text, is_correct in pairs]
 
 
 class MathJudge:

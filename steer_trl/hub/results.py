@@ -6,7 +6,6 @@ true` adds its own to a card that is there.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ CARD = "README.md"
 METRIC = re.compile(r"(?:avg|pass|maj)@\d+")
 OF_LOG = re.compile(rf"eval_(?P<benchmark>.+)_(?P<metric>{METRIC.pattern})")
 HUB_DATASET = re.compile(rf"{re.escape(HUB_PAGE)}([\w.-]+(?:/[\w.-]+)?)")
-NEWER = ("interval", "step")  # a result that differs from another in these only takes its place
 
 
 def results_of_log(
@@ -45,11 +43,11 @@ def results_of_log(
 def results_of_summary(
     summary: Mapping[str, Any], benchmarks: Sequence[Benchmark], sampling: Sampling
 ) -> list[EvalResult]:
-    """Return what [`~steer_trl.evaluation.summary.summarize`] has found, with the half widths of the intervals."""
+    """Return what [`~steer_trl.evaluation.summary.summarize`] has found."""
     return [
-        _result(benchmark, metric, mean, sampling, **{} if half is None else {"interval": round(half, 6)})
+        _result(benchmark, metric, mean, sampling)
         for benchmark in benchmarks
-        for metric, (mean, half) in summary["benchmarks"][benchmark.name]["metrics"].items()
+        for metric, (mean, _) in summary["benchmarks"][benchmark.name]["metrics"].items()
         if METRIC.fullmatch(metric)
     ]
 
@@ -120,16 +118,8 @@ def card_complaints(model: str) -> list[str]:
 def write_results(path: Path, results: Sequence[EvalResult]) -> None:
     """Write `results` into the metadata of the card `path`; they replace what was measured in the same way."""
     card = ModelCard.load(path)
-    measured = [_manner(result) for result in results]
-    others = [result for result in card.data.eval_results or [] if _manner(result) not in measured]
+    before = card.data.eval_results or []
+    others = [old for old in before if not any(new.is_equal_except_value(old) for new in results)]
     card.data.model_name = card.data.model_name or path.absolute().parent.name
     card.data.eval_results = [*others, *results]
     write_whole(path, card.save)
-
-
-def _manner(result: EvalResult) -> EvalResult:
-    """All of a result but what it is."""
-    args = result.metric_args
-    if isinstance(args, Mapping):  # another author's can be anything
-        args = {name: value for name, value in args.items() if name not in NEWER}
-    return replace(result, metric_value=None, metric_args=args)

@@ -59,7 +59,7 @@ def evaluated(run: Run) -> Evaluated:
     folders = {p.name: p for p in _folders(run.folder) if p.name not in own and not CHECKPOINT.match(p.name)}
     last = max(logged, default=None)
     folders |= {} if last is None else {IN_TRAINING: logged[last]}
-    found = {}
+    found: dict[str, Samplings] = {}
     for name, path in folders.items():
         if any((one / COMPLETIONS).exists() for one in _with_inner(path)):
             try:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from steer_trl import runlog
 from steer_trl.exceptions import InvalidValueError
@@ -96,7 +96,7 @@ def read_run(folder: Path, name: str) -> Run:
     for entry in [*earlier, *entries]:
         _take(run, entry)
     most = run.description.get("max_steps", state.get("max_steps"))
-    run.max_steps = most if is_number(most) and most > 0 else None
+    run.max_steps = int(most) if is_number(most) and most > 0 else None
     run.is_finished = run.last_step in run.curves.get("train_runtime", {})
     run.alarms = list(_entries(logs / runlog.ALARMS, run))
     run.looks = runlog.token_files(logs)
@@ -114,7 +114,7 @@ def described(given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Whether a value of JSON is a finite number that a curve can show."""
     # NaN is not, nor an integer of a thousand digits.
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import torch
 from accelerate.utils import gather_object, send_to_device
-from datasets import IterableDataset
+from datasets import Dataset, IterableDataset
 from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
@@ -107,9 +107,8 @@ class Checkpoints(TrainerCallback):
                 "data set to read on where it was.",
                 folder,
             )
-        # TRL's sampler would begin a later epoch in the first one's order.
-        if getattr(sampler, "generator", None) is not None:
-            for _ in range(int(epoch)):
+        if sampler is not None and sampler.generator is not None:
+            for _passed in range(int(epoch)):  # TRL's sampler would begin a later epoch in the first one's order
                 torch.randperm(sampler.num_samples, generator=sampler.generator)
         self._sampling.load(folder)
 
@@ -149,7 +148,7 @@ def _sampler(dataloader: DataLoader) -> Any:
 def _settings(trainer: GRPOTrainer) -> dict[str, Any]:
     args, rows = trainer.args, trainer.train_dataset
     settings = {name: getattr(args, name) for name in OF_A_RUN} | {"advantage_shaping": list(args.shaping_names)}
-    settings["train_rows"] = None if isinstance(rows, IterableDataset) else len(rows)
+    settings["train_rows"] = len(rows) if isinstance(rows, Dataset) else None
     return settings | {"num_processes": trainer.accelerator.num_processes}
 
 

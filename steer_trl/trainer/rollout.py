@@ -120,9 +120,9 @@ class RolloutShaping:
         """Log and return the mean entropy of a new rollout over all ranks, in nats. Collective."""
         entropy = masked_mean_over_ranks(self._trainer.accelerator, entropies, mask)
         self.start.take(entropy, is_late=self._trainer.state.global_step > 0)
-        known = not (self.start.value is None or self.start.is_late)
-        start = {"rollout_entropy/start": self.start.value} if known else {}
-        append_to_log(self._trainer, {"rollout_entropy": entropy} | start)
+        start = None if self.start.is_late else self.start.value
+        known = {} if start is None else {"rollout_entropy/start": start}
+        append_to_log(self._trainer, {"rollout_entropy": entropy} | known)
         return entropy
 
     def _update_controllers(self, entropy: float) -> None:

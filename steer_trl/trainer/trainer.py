@@ -115,7 +115,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         self._tag_names = self.shaping.tags
         super().__init__(
             model=model,
-            reward_funcs=reward_funcs,
+            reward_funcs=reward_funcs,  # type: ignore[arg-type]  # TRL wants lists, and takes any sequence
             args=args,
             train_dataset=train_dataset,
             eval_dataset=eval_dataset_of(benchmarks, eval_dataset),
@@ -214,7 +214,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
     ) -> EvalLoopOutput:
         """Run TRL's loop on an `eval_dataset`, and the benchmarks beside the trainer's own, or its first."""
-        loop = partial(super().evaluation_loop, dataloader, *args, metric_key_prefix=metric_key_prefix, **kwargs)
+        kwargs["metric_key_prefix"] = metric_key_prefix
+        loop = partial(super().evaluation_loop, dataloader, *args, **kwargs)
         return self.shaping.benchmarks.evaluated(dataloader, metric_key_prefix, loop)
 
     # 5  The Hub.

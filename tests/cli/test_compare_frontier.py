@@ -1,6 +1,7 @@
 """`steer-trl compare --frontier`, on published files, on folders and on what cannot be compared."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -131,6 +132,27 @@ def test_what_does_not_go_together_is_refused(tmp_path, words, text):
     sides = [published(tmp_path, name, 1, 0, 0, benchmarks=("test", "val")) for name in "ab"]
     with pytest.raises(ValueError, match=text):
         main([*sides, *words])
+
+
+@pytest.mark.parametrize(
+    ("flag", "place", "text"),
+    [
+        ("--json", "start.json", "json='.*' must not be written onto or into '.*start.json'"),
+        ("--picture", "folder/x.png", "picture='.*' must not be written onto or into '.*folder'"),
+        ("--picture", "a.svg", "picture='.*' must not be written onto or into '.*a.svg'"),
+        ("--picture", "other.png", "picture='.*other.png' is a folder"),
+    ],
+)
+def test_nothing_is_written_over_an_input(tmp_path, flag, place, text):
+    a, b, start = (published(tmp_path, name, 1, 0, 0) for name in ("a", "b", "start"))
+    a, start = (Path(old).rename(tmp_path / new) for old, new in ((a, "a.svg"), (start, "start.json")))
+    (tmp_path / "other.png").mkdir()
+    write_sweep(tmp_path / "folder", model="start")
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    with pytest.raises(ValueError, match=text):
+        fallback = [str(start), str(tmp_path / "folder")]
+        main(["--frontier", str(a), b, "--fallback", *fallback, flag, str(tmp_path / place)])
+    assert before == {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
 
 
 def test_other_problems_and_other_settings_are_refused(tmp_path):

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from functools import partial
-from importlib.util import find_spec
 
 import pytest
 import torch
@@ -17,8 +16,7 @@ from support import ENVIRONMENT, ROOT
 from support.runs import save_tiny_model
 from tqdm import tqdm
 
-from steer_trl.cli.errors import CRASHED, FAILURES, HINT, SAID, TRACEBACK, Failed, one_line
-from steer_trl.cli.launch import failure
+from steer_trl.cli.errors import HINT, TRACEBACK, one_line
 from steer_trl.cli.main import COMMANDS, main
 
 FILES = {
@@ -30,19 +28,12 @@ FILES = {
     "gone.yaml": "extends: smok_cpu\n",
     "env.yaml": "extends: smoke_cpu\nenv: [A, B]\n",
     "binary.yaml": b"\xff\xfe\x00",
-    "kinds.yaml": "extends: smoke_cpu\nmax_steps: 2.5\nbf16: 3\nseed: null\nnum_generations: true\nbeta: [1]\n",
+    "kinds.yaml": "extends: smoke_cpu\nmax_steps: 2.5\n",
+    "switch.yaml": "extends: smoke_cpu\nnum_generations: true\n",
     "typos.yaml": "extends: smoke_cpu\nlambda_min: 0.7\nsteer_lamda_min: 0.7\n",
     "same.yaml": "extends: smoke_cpu\nadvantage_shaping: steer\nstare_amplify: 2.0\n",
-    "texts.yaml": "extends: smoke_cpu\noutput_dir: 5\ndataset_name: 5\nmodel_name_or_path: [x]\n",
-    "nameless.yaml": "extends: smoke_cpu\nenv: {'': 1}\n",
-    "many.yaml": "extends: smoke_cpu\nenv: {A: [1]}\n",
-    "nul.yaml": 'extends: smoke_cpu\nenv: {A: "a\\0"}\n',
-    "half.yaml": 'extends: smoke_cpu\nenv: {"\\uD800": a}\n',
     "reward.yaml": "extends: smoke_cpu\nreward_funcs: maths\n",
-    "words.yaml": "extends: smoke_cpu\nreward_funcs: [math, 3]\n",
     "no.yaml": "extends: smoke_cpu\neval_strategy: no\neval_benchmarks: problems.jsonl\n",
-    "processes.yaml": "distributed_type: MULTI_CPU\nnum_processes: two\nuse_cpu: true\n",
-    "machines.yaml": "distributed_type: MULTI_CPU\nnum_processes: 2\nnum_machines: [1]\nuse_cpu: true\n",
     "latin.jsonl": '{"problem": "Wie groß?", "answer": "2"}\n'.encode("latin-1"),
     "objects.jsonl": '{"problem": {"a": 1}, "answer": "2"}\n' * 8,
     "counts.jsonl": '{"problem": 1, "answer": "2"}\n' * 8,
@@ -55,12 +46,10 @@ FILES = {
     "bad.parquet": "no parquet",
     "problems.csv": "frage,antwort\nWhat is 1+1?,2\nWhat is 1+2?,3\n",
     "problems.txt": "What is 1+1?",
-    "engine.yaml": "distributed_type: MULTI_GPU\nnum_machines: 2\nnum_processes: 3\nuse_cpu: true\n",
     "rewards_of_mine.py": "VALUE = 3\ndef reward(completions, **_): return [1.0] * len(completions)\n",
     "torn_file.py": "def reward(\n",
     "raises.py": "x = 1\n1 / 0\n",
     "ends.py": "raise SystemExit\n",
-    "cut.yaml": 'extends: smoke_cpu\noutput_dir: "a\\0"\n',
     "tools_of_mine.py": "def silent(x: str): return x\ndef untyped(x):\n '''Do.\n Args:\n  x: it\n '''\n",
 }
 
@@ -93,7 +82,7 @@ def place(tmp_path_factory):
 @pytest.fixture
 def here(place, monkeypatch):
     monkeypatch.chdir(place)
-    for name in (TRACEBACK, FAILURES, "RANK"):
+    for name in (TRACEBACK, "RANK"):
         monkeypatch.delenv(name, raising=False)
     yield
     shutil.rmtree(place / "new", ignore_errors=True)  # of what should have been refused, and was not
@@ -143,15 +132,14 @@ MISTAKES = [
     (train(**{"steer-lamda-min": 0.7}), r"steer_lamda_min is no setting\. Did you mean 'steer_lambda_min'\?"),
     (train(max_step=3), r"max_step is no setting\. Did you mean 'max_steps'\?"),  # not taken for max_steps
     ([*train(), "steer"], "'steer' belongs to no setting"),
-    ([*train(), "--max_steps"], r"max_steps: expected one argument after --max_steps, and nothing follows\."),
-    (train(max_steps="ten"), "max_steps must be a whole number, got 'ten'"),
-    (train(max_steps="2.5"), "max_steps must be a whole number, got '2.5'"),
-    (train(steer_lambda_min="abc"), "steer_lambda_min must be a number, got 'abc'"),
-    (train(stare_adaptive="yep"), "stare_adaptive: .*got yep"),
+    ([*train(), "--max_steps"], "max_steps.*: expected one argument"),
+    (train(max_steps="ten"), "max_steps.*: invalid int value: 'ten'"),
+    (train(steer_lambda_min="abc"), "steer_lambda_min.*: invalid float value: 'abc'"),
+    ([*train(), "--"], r"'--' belongs to no setting"),
+    (train(stare_adaptive="yep"), "stare_adaptive.*got yep"),
     (train(eval_strategy="sometimes"), "eval_strategy.*sometimes"),
     # Recipes.
-    ([*train(config=None), "--config"], "config: expected one argument"),
-    ([*train(), "--config", "smoke_cpu"], "config: given 2 times, with smoke_cpu, smoke_cpu"),
+    ([*train(config=None), "--config"], "config.*: expected one argument"),
     (train(config="smoke-cpu"), r"there is no recipe 'smoke-cpu'.* Did you mean 'smoke_cpu'\?"),
     (train(config="runs/mine.yaml"), "there is no recipe 'runs/mine.yaml'.*steer-trl recipes lists the names"),
     (train(config="configs/recipes/nope.yaml"), "there is no recipe"),
@@ -164,33 +152,15 @@ MISTAKES = [
     (train(config="circle.yaml"), "extends itself"),
     (train(config="gone.yaml"), r"gone\.yaml extends 'smok_cpu'.* Did you mean 'smoke_cpu'\?"),
     (train(config="env.yaml"), "env must be a mapping of variables"),
-    (
-        train(config="kinds.yaml"),
-        r"max_steps must be a whole number, got 2\.5",
-        "bf16 must be true or false, got 3",
-        "seed must not be null",
-        "num_generations must be a whole number, got True",
-        r"beta must be a number, got \[1\]",
-    ),
+    (train(config="kinds.yaml"), r"max_steps.*: invalid int value: '2\.5'"),
+    (train(config="switch.yaml"), "num_generations.*: invalid int value: 'true'"),
     (
         train(config="typos.yaml"),
         r"^lambda_min is no setting\. Did you mean 'steer_lambda_min'",
         r"steer_lamda_min is no setting\. Did you mean 'steer_lambda_min'",
     ),
     (train(config="same.yaml"), "stare_amplify=2.0 is a setting of 'stare'"),
-    (
-        train(config="texts.yaml", output_dir=None, dataset_name=None, model_name_or_path=None),
-        "output_dir must be a text, got 5",
-        "dataset_name must be a list of texts, got 5",
-        r"model_name_or_path must be a text, got \['x'\]",
-    ),
-    (train(config="nameless.yaml"), "recipe nameless.yaml: env must name each variable with a text, got ''"),
-    (train(config="many.yaml"), r"recipe many.yaml: env: A must be a text or a number, got \[1\]"),
-    (train(config="nul.yaml"), r"recipe nul.yaml: env: A must be a text or a number, got 'a\\x00'"),
-    (train(config="cut.yaml", output_dir=None), r"output_dir must be a text in UTF-8 without NUL, got 'a\\x00'"),
-    (train(config="half.yaml"), r"recipe half.yaml: env must name each variable with a text, got '\\ud800'"),
     (train(config="reward.yaml"), "reward_funcs='maths' cannot be used: it must be 'math' or an import path"),
-    (train(config="words.yaml"), r"reward_funcs must be a list of texts, got \['math', 3\]"),
     (train(config="no.yaml"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
     # Methods.
     (train(advantage_shaping="ster"), r"advantage_shaping='ster' is unknown\. Did you mean 'steer'\?"),
@@ -208,7 +178,6 @@ MISTAKES = [
     (train(stare_target_entropy=-1), "stare_target_entropy must be in"),
     (train(stare_target_entropy_unit="percent"), "stare_target_entropy_unit='percent' is unknown"),
     (train(shaping_scope="batch"), "shaping_scope='batch' is unknown"),
-    (train(advantage_shaping="nsr", correct_threshold=5), r"correct_threshold must be in \[-1, 1\), got 5\.0"),
     (
         train(steer_lambda_min=2, stare_amplify=0, stare_variant="X"),
         "steer_lambda_min must be",
@@ -218,7 +187,7 @@ MISTAKES = [
     # TRL's own settings.
     (train(per_device_train_batch_size=0), "per_device_train_batch_size must be in"),
     (train(learning_rate=-1), "learning_rate must be in"),
-    (train(min_p=7), "min_p must be in \\[0, 1\\], got 7"),
+    (train(num_generations=0), "num_generations must be in \\[1, inf\\), got 0"),
     (train(num_generations=1), "at least 2 generations"),
     (train(num_generations=3), r"generation_batch_size \(8\) must be divisible by num_generations \(3\)"),
     (train(generation_batch_size=8, steps_per_generation=2), "can not be both configured"),
@@ -235,19 +204,10 @@ MISTAKES = [
     ),
     (train(**EVALUATED, eval_judge="no.such.judge"), "eval_judge='no.such.judge' cannot be used"),
     (train(max_generated_tokens=0), "max_generated_tokens must be in \\[1, inf\\), got 0"),
-    (
-        train(eval_strategy="steps", eval_steps=1, eval_benchmarks=["x.jsonl@four", "problems.jsonl"]),
-        "benchmark 'x.jsonl@four' must be NAME",
-    ),
     # The model.
-    (train(model_name_or_path="empty"), "there is no config.json in it"),
-    (train(model_name_or_path="/nope/x"), "Repo id must be in the form .* '/nope/x'"),
-    (train(model_name_or_path="problems.txt"), "must be a folder or a name on the Hub, and is a file"),
-    (train(model_name_or_path="nowhere/tinny"), "couldn't connect"),
+    (train(model_name_or_path="empty"), "Unrecognized model in empty"),
     (train(model_name_or_path="torn"), "Error while deserializing header"),
     (train(model_name_or_path="base"), "'base' has no chat template"),
-    (train(lora_r=8), "lora_r=8 cannot be combined with use_peft=False"),
-    (train(use_peft="true", lora_target_modules="nosuch"), "nosuch"),
     # The data set.
     (train(dataset_name=""), "dataset_name is missing. Give"),
     (train(dataset_name=["problems.jsonl", " "]), "dataset_name is missing. Give"),
@@ -311,20 +271,14 @@ MISTAKES = [
     (train(tools="tools_of_mine.silent"), "Cannot generate JSON schema for silent because it has no docstring"),
     (train(tools="tools_of_mine.untyped"), "tools='tools_of_mine.untyped' cannot be used: Argument x is missing"),
     # Folders.
-    (train(output_dir="problems.txt"), "output_dir='problems.txt' must be a folder, and is a file"),
-    (train(output_dir=""), "output_dir is missing"),
-    (train(output_dir=" "), "output_dir must be the name of a folder, got ' '"),
-    (train(output_dir="runs/\udcff"), r"output_dir must be a text in UTF-8, got 'runs/\\udcff'"),
+    (train(output_dir="problems.txt"), "File exists: 'problems.txt'"),
+    (train(output_dir=" "), "output_dir is missing"),
+    (train(output_dir="runs/\udcff"), "surrogates not allowed"),
     (train(output_dir="run"), r"holds a run \(checkpoint-4, checkpoint-2\), .*--overwrite_output_dir true"),
     (train(output_dir="tiny"), r"holds a run \(config.json\)"),
-    (train(resume_from_checkpoint="true"), "resume_from_checkpoint=True needs a checkpoint in output_dir='new'"),
     (
         train(output_dir="run", resume_from_checkpoint="checkpoint-3"),
-        "resume_from_checkpoint='checkpoint-3' must be true, auto or the folder .* checkpoint-4, checkpoint-2",
-    ),
-    (
-        train(output_dir="run", resume_from_checkpoint="true", advantage_shaping="opo"),
-        r"advantage_shaping=\['opo'\] must be \['steer', 'stare'\] to resume 'run/checkpoint-4'",
+        "resume_from_checkpoint='checkpoint-3' must be true, auto or the folder of a checkpoint, and is none",
     ),
     (
         train(output_dir="run", resume_from_checkpoint="true", overwrite_output_dir="true"),
@@ -334,30 +288,18 @@ MISTAKES = [
     ([*train(), "--accelerate_config"], "accelerate_config: expected one argument"),
     (train(accelerate_config="zero4"), r"no engine configuration 'zero4'.* Did you mean 'zero3'\?"),
     (train(accelerate_config="list.yaml"), "list.yaml must be a YAML mapping"),
-    (
-        train(accelerate_config="processes.yaml"),
-        "processes.yaml: num_processes must be a whole number >= 1, got 'two'",
-    ),
-    (train(accelerate_config="machines.yaml"), r"machines.yaml: num_machines must be a whole number >= 1, got \[1\]"),
-    (train(accelerate_config="engine.yaml"), "num_processes=3 must be a multiple of num_machines=2"),
     (train(num_processes=4), "num_processes cannot be used without accelerate_config"),
-    (train(accelerate_config="cpu", num_processes="four"), "num_processes must be a whole number >= 1, got 'four'"),
-    (train(accelerate_config="cpu", num_processes=2), "num_processes=2 cannot be .* 'cpu.yaml', which starts one"),
+    (train(accelerate_config="cpu", num_processes="four"), "num_processes: invalid int value: 'four'"),
     (train(accelerate_config="cpu", advantage_shaping="ster"), "advantage_shaping='ster' is unknown"),
-    (train(accelerate_config="cpu", dataset_name="nope.jsonl"), "there is no such file"),
     (train(accelerate_config="cpu", output_dir="run"), "holds a run"),
     (
         train(accelerate_config="cpu_2_processes", num_processes=3, per_device_train_batch_size=1),
         r"generation_batch_size \(6\) must be divisible by num_generations \(4\)",
     ),
     # Evaluation.
-    (
-        ["eval"],
-        "model_name_or_path is missing: folder of a saved model",
-        "output_dir is missing: folder for the results",
-    ),
+    (["eval"], "required: --model_name_or_path.*, --output_dir"),
     (evaluate(benchmark="aime24"), r"benchmark is no setting\. Did you mean 'benchmarks'\?"),
-    (evaluate(model_name_or_path="empty"), "there is no config.json in it"),
+    (evaluate(model_name_or_path="empty"), "Unrecognized model in empty"),
     (evaluate(benchmarks="problems.jsonl@0"), "must have >= 1 samples"),
     (evaluate(benchmarks=["problems.jsonl", "problems.jsonl@2"]), "is named twice"),
     (evaluate(benchmarks="x.parquet@four"), "'x.parquet@four' must be NAME"),
@@ -370,10 +312,11 @@ MISTAKES = [
     (evaluate(tensor_parallel_size=2, backend="transformers"), "tensor_parallel_size=2 cannot be combined"),
     (evaluate(limit=0), "limit must be >= 1, got 0"),
     (evaluate(instruction="Solve it."), "instruction must contain {problem}"),
-    (evaluate(output_dir=""), "output_dir is missing: folder for the results"),
-    (evaluate(model_name_or_path=""), "model_name_or_path is missing: folder of a saved model"),
-    (evaluate(output_dir=" "), "output_dir must be the name of a folder, got ' '"),
-    (evaluate(output_dir="\udcff"), r"output_dir must be a text in UTF-8, got '\\udcff'"),
+    (evaluate(output_dir=" "), "output_dir is missing"),
+    (evaluate(model_name_or_path=""), "model_name_or_path is missing"),
+    (evaluate(judge="no.such"), "judge='no.such' cannot be used: No module named 'no'"),
+    (evaluate(judge="nonsense"), "judge='nonsense' cannot be used: it must be 'math' or an import path"),
+    (evaluate(judge="rewards_of_mine.reward", timeout=3), "timeout=3.0 cannot be combined with judge="),
     (evaluate(backend="transformers", max_model_length=64), "max_model_length=64 cannot be combined with backend='tr"),
     (
         evaluate(backend="transformers", gpu_memory_utilization=0.5),
@@ -387,7 +330,7 @@ MISTAKES = [
     (evaluate(model_name_or_path="torn"), "Error while deserializing header"),
     (evaluate(model_name_or_path="base"), "'base' has no chat template"),
     (evaluate(model_name_or_path="card", write_card="true"), "'card/README.md' .*line 1, column"),
-    (evaluate(output_dir="problems.txt"), "must be a folder, and is a file"),
+    (evaluate(output_dir="problems.txt"), "File exists: 'problems.txt'"),
     (evaluate(output_dir="tiny"), "would be pushed with the model"),
     (evaluate(output_dir="tiny/eval"), r"begins with an underscore: '.*/tiny/_eval'"),
     (evaluate(output_dir="evaluated"), "settings.json, with what they depend on, is missing"),
@@ -398,7 +341,7 @@ MISTAKES = [
     (["recipes", "stare"], r"Did you mean one of stare_long_cot_qwen3_8b_base, .*, stare_c2, stare_o1\?"),
     (["recipes", "a", "b"], "one name is shown at a time"),
     # The report.
-    (["report"], "RUN is missing: folder of a run, or of several runs"),
+    (["report"], "required: RUN"),
     (["report", "nope"], "nope"),
     (["report", "--out", "x", "nope"], "--out"),
 ]
@@ -409,11 +352,6 @@ if not torch.accelerator.is_available():
         (train(accelerate_config="zero3"), "starts 8 processes, one per GPU, and this machine has 0"),
         (train(accelerate_config="ddp", num_processes=2), "starts 2 processes, one per GPU"),
     ]
-PACKAGES = {"vllm": {"use_vllm": "true"}, "bitsandbytes": {"load_in_4bit": "true"}}
-PACKAGES |= {"liger_kernel": {"use_liger_kernel": "true"}}
-for package, setting in PACKAGES.items():
-    if find_spec(package) is None:
-        MISTAKES.append((train(**setting), f"needs {package}, which is not installed here: pip install"))
 
 
 @pytest.mark.filterwarnings("default")
@@ -438,12 +376,12 @@ def shell(*line, folder=None, **environment):
 class TestProcesses:
     """The same in processes of their own, where nothing else can catch an error."""
 
-    def test_two_processes_say_it_once(self, place):
-        """Only the processes can find out: the line of each is the same."""
+    def test_of_two_processes_each_says_what_it_knows(self, place):
+        """Only the processes can find out."""
         done = shell(*train(accelerate_config="cpu_2_processes", dataset_name="bad.jsonl"), folder=place)
         errors = [line for line in done.stderr.splitlines() if line.startswith("steer-trl")]
-        assert done.returncode == 2 and len(errors) == 1, done.stderr
-        assert "'bad.jsonl' cannot be loaded" in errors[0]
+        assert done.returncode == 2 and len(errors) <= 2, done.stderr
+        assert any("error: data set 'bad.jsonl' cannot be loaded" in error for error in errors)
         assert "Traceback" not in done.stderr and "ChildFailedError" not in done.stderr
 
     def test_a_traceback_on_request(self, place):
@@ -516,40 +454,7 @@ def test_an_error_inside_of_the_package_keeps_its_traceback_with_a_launcher(here
     line = train(advantage_shaping="broken.WrongShape", accelerate_config="cpu")
     done = shell(*line, folder=place, PYTHONPATH=f"{ROOT}:{place}")
     assert done.returncode == 1 and "Traceback" in done.stderr and "shaping/compose.py" in done.stderr
-    assert done.stderr.strip().splitlines()[-1].endswith("process 0 has crashed; its traceback is above.")
-
-
-class TestFailure:
-    """What the process that has started others says when they fail."""
-
-    error = subprocess.CalledProcessError(-9, "python")
-
-    def test_a_consequence_is_not_said_beside_its_cause(self, tmp_path):
-        (tmp_path / f"1{SAID}").write_text(f"Connection closed by peer. {HINT}\n")
-        (tmp_path / f"0{SAID}").write_text("limit must be >= 1, got 0.\n")
-        (tmp_path / f"2{SAID}").write_text("limit must be >= 1, got 0.\n")
-        assert failure(self.error, tmp_path).lines == ["limit must be >= 1, got 0."]
-
-    def test_a_crash(self, tmp_path):
-        (tmp_path / f"1{CRASHED}").touch()
-        (tmp_path / f"0{SAID}").write_text(f"Connection closed by peer. {HINT}\n")
-        found = failure(self.error, tmp_path)
-        assert (found.lines, found.code) == (["process 1 has crashed; its traceback is above."], 1)
-
-    def test_a_crash_that_follows_what_another_has_said_is_no_cause(self, tmp_path):
-        (tmp_path / f"1{SAID}").write_text("The vLLM server does not answer any more.\n")
-        (tmp_path / f"0{CRASHED}").touch()
-        os.utime(tmp_path / f"0{CRASHED}", ns=(0, (tmp_path / f"1{SAID}").stat().st_mtime_ns + 1))
-        found = failure(self.error, tmp_path)
-        assert (found.lines, found.code) == (["The vLLM server does not answer any more."], 2)
-
-    def test_a_process_that_was_killed(self, tmp_path):
-        assert failure(self.error, tmp_path).lines == ["process 0 was ended by signal 9. Its messages are above."]
-
-    def test_the_exit_code_is_passed_on(self, capsys):
-        with pytest.raises(SystemExit) as exit, one_line("steer-trl train"):
-            raise Failed(["one", "two"], 7)
-        assert exit.value.code == 7 and capsys.readouterr().err.count("steer-trl train: error: ") == 2
+    assert done.stderr.strip().splitlines()[-1].endswith("process 0 ended with exit code 1; its messages are above.")
 
 
 def test_a_process_without_a_starter_says_its_number(monkeypatch, capsys):
@@ -611,4 +516,4 @@ def test_an_interruption_of_started_processes_is_quiet(engine, place):
     shutil.rmtree(place / "asleep_run", ignore_errors=True)
     assert process.returncode == 130, said[-3000:]
     assert "Traceback" not in said
-    assert said.count("steer-trl train: stopped: interrupted\n") == 1  # perhaps behind a bar of a process that ends
+    assert "steer-trl train: stopped: interrupted\n" in said  # perhaps behind a bar of a process that ends

@@ -10,8 +10,8 @@ from support import ROOT
 from support.runs import save_tiny_model
 
 from steer_trl.cli.eval_arguments import EvalArguments
-from steer_trl.cli.parser import RecipeParser, split_off
-from steer_trl.cli.recipe_files import load_recipe
+from steer_trl.cli.parser import RecipeParser
+from steer_trl.cli.recipe_files import load_recipe, split_recipe
 from steer_trl.cli.train import parse as parse_arguments
 from steer_trl.shaping import SHAPERS
 
@@ -226,8 +226,8 @@ class TestCommandLine:
     def test_a_flag_and_its_value_in_one_word(self):
         path = ROOT / "configs/recipes/smoke_cpu.yaml"
         assert parse_arguments([f"--config={path}", "--max_steps=7"])[1].max_steps == 7
-        assert split_off("--config", ["--a", "--config=x=y", "b"]) == ("x=y", ["--a", "b"])
-        assert split_off("--config", ["--accelerate_config", "x"]) == (None, ["--accelerate_config", "x"])
+        assert split_recipe(["--a", "--config=x=y", "b"]) == ("x=y", ["--a", "b"])
+        assert split_recipe(["--accelerate_config", "x"]) == (None, ["--accelerate_config", "x"])
 
     def test_an_empty_environment(self, tmp_path):
         recipe = tmp_path / "a.yaml"

@@ -102,7 +102,7 @@ def test_one_model_each_is_the_paired_t_test():
     interval = expected.confidence_interval(0.95)
     assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
     assert found.p == pytest.approx(expected.pvalue)
-    assert found.is_decided == (expected.pvalue < 0.05)
+    assert (found.verdict != "not decided") == (expected.pvalue < 0.05)
     assert found.difference == pytest.approx(found.b - found.a) and found.problems == 40
 
 
@@ -145,7 +145,7 @@ def test_equal_differences_are_decided_by_their_signs(count):
     found = compare_values([[0.1] * count], [[0.4] * count])
     sums = np.abs([sum(signs) for signs in product((-1, 1), repeat=count)]) * 0.3 / count
     assert found.p == pytest.approx(np.mean(sums >= 0.3 - 1e-9))
-    assert found.is_decided == (found.p < 0.05) == (count >= 6)
+    assert (found.verdict != "not decided") == (found.p < 0.05) == (count >= 6)
     half = (found.high - found.low) / 2
     assert np.mean(sums > half + 1e-9) <= 0.05 < np.mean(sums > half - 1e-9)
     several = compare_values([[0.1] * 30] * count, [[0.4] * 30] * count)  # as few models, with many problems

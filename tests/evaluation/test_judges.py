@@ -2,7 +2,9 @@
 
 import asyncio
 
+import numpy as np
 import pytest
+import torch
 
 from steer_trl.countdown.task import countdown_reward, problems, solutions
 from steer_trl.evaluation import RewardJudge
@@ -31,17 +33,14 @@ class TestJudges:
         assert seen["completions"] == [[{"role": "assistant", "content": text}] for text in "xy"]
         assert seen["difficulty"] == [1, 2] and seen["prompts"] == [row["prompt"] for row in rows]
 
-    @pytest.mark.parametrize(
-        ("result", "shown"),
-        [
-            (None, "None"),
-            ([1.0], "1 for 2 completions"),
-            (["a", "b"], "'a' among them"),
-            ("ab", "'ab'"),
-        ],
-    )
+    @pytest.mark.parametrize("result", [[1, None], (0.5, True), np.ones(2), torch.ones(2), [torch.tensor(1.0)] * 2])
+    def test_what_trl_takes_of_a_reward_function_is_taken(self, result):
+        verdicts = RewardJudge(lambda **_: result)(["x", "y"], [{"prompt": "a"}] * 2)
+        assert verdicts[0].correct and verdicts[1].correct is (result[1] is not None)
+
+    @pytest.mark.parametrize("result", [None, [1.0], ["a", "b"], "ab", torch.tensor(1.0), [[1.0], [2.0]]])
     @pytest.mark.parametrize("is_async", [False, True])
-    def test_what_is_no_list_of_rewards_is_named(self, result, shown, is_async):
+    def test_what_is_no_list_of_rewards_is_named(self, result, is_async):
         def graded(**_):
             return result
 
@@ -49,8 +48,8 @@ class TestJudges:
             return result
 
         function = graded_later if is_async else graded
-        named = f"the reward function '{function.__name__}' must return a list"
-        with pytest.raises(ValueError, match=f"{named} .* got {shown}"):
+        named = f"the reward function '{function.__name__}' must return a list .* for 2"
+        with pytest.raises(ValueError, match=named):
             RewardJudge(function)(["x", "y"], [{"prompt": "a"}] * 2)
 
     def test_asynchronous_functions_and_iterators_are_judges(self):

@@ -124,8 +124,7 @@ class TestOfTheCommand:
         assert manners(card) == [("avg@2", 3072, 5), ("avg@2", 4, None), ("pass@2", 4, None), ("maj@2", 4, None)]
         metrics = json.loads((model.parent / "eval/summary.json").read_text())["benchmarks"]["sums"]["metrics"]
         for result in card.data.eval_results[1:]:
-            mean, half = metrics[result.metric_name]
-            assert (result.metric_value, result.metric_args["interval"]) == pytest.approx((mean, half), abs=1e-6)
+            assert result.metric_value == pytest.approx(metrics[result.metric_name][0], abs=1e-6)
         assert complaints(str(card)) == []
         assert card.text == before
 
@@ -147,9 +146,6 @@ class TestOfTheCommand:
         once = (model / "README.md").read_text()
         evaluate(model, sums)
         assert (model / "README.md").read_text() == once
-        evaluate(model, sums, max_tokens=3072, overwrite="true")  # as the training has measured
-        card = ModelCard.load(model / "README.md")
-        assert [m for m in manners(card) if m[0] == "avg@2"] == [("avg@2", 4, None), ("avg@2", 3072, None)]
 
     @pytest.mark.parametrize("end", ["\n", "\r\n"])
     def test_a_card_of_another_hand_keeps_all_else(self, model, sums, end):

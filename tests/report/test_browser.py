@@ -213,15 +213,6 @@ def test_methods_of_many_runs_are_explained_once(browser, tmp_path):
     assert text.count("STARE, arXiv 2606.19236: ") == 1 and text.count("Plain GRPO: ") == 1
 
 
-def test_no_panel_stands_alone_beside_a_gap(browser, page):
-    opened(browser, page)
-    gaps = (
-        "return [...document.querySelectorAll('.grid')].filter(grid => grid.children.length > 1).map(grid =>"
-        " grid.getBoundingClientRect().right - grid.lastElementChild.getBoundingClientRect().right)"
-    )
-    assert max(map(abs, browser.execute_script(gaps))) < 1
-
-
 def test_the_tokens_open_where_there_is_something_to_see(browser, tmp_path):
     dice = random.Random(0)
     texts = {False: [["a", "b"]] * 4, True: [["a", "b"], ["a", "c"], ["d", "b"], ["e", "f"]]}

@@ -139,7 +139,7 @@ class Other(Shaper):
         ({"entropy_coef": 0.01, "hold_entropy": 0.5}, "entropy_coef=0.01 cannot be combined with 'entropy_bonus'"),
         (
             {"entropy_bonus_coef": 0.01, "hold_entropy": 0.5},
-            "entropy_bonus_coef=0.01 cannot be combined with hold_entropy: the regulator sets it",
+            "entropy_bonus_coef=0.01 cannot be combined with hold_entropy=0.5",
         ),
     ],
 )

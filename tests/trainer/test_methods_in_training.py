@@ -226,7 +226,7 @@ def test_evaluation_remembers_nothing(train, prompts):
         "trainer_arguments": {"eval_dataset": prompts.select(range(3))},
     }
     one, other = (train(SteerGRPOTrainer, **settings("dcpo"), **more) for more in (fields, {}))
-    assert one.shapers["dcpo"].seen.keys() == other.shapers["dcpo"].seen.keys() != set()
+    assert one.shaping.shapers["dcpo"].seen.keys() == other.shaping.shapers["dcpo"].seen.keys() != set()
 
 
 def test_the_card_cites_each_paper_once(train, tmp_path):

@@ -1,13 +1,10 @@
 """Arguments that cannot work are refused before anything is loaded."""
 
-import numpy as np
 import pytest
-import torch
 from datasets import Dataset
 from support.runs import CHARACTERS, ON_CPU, count_reward
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.rewards.returned import reward_complaints
 from steer_trl.tiny import tiny_tokenizer
 
 
@@ -48,13 +45,6 @@ class TestArguments:
         given = {"train_dataset": chats, "processing_class": base}
         with pytest.raises(ValueError, match="has no chat template, but the prompts are conversations"):
             make_trainer(SteerGRPOTrainer, trainer_arguments=given)
-
-    def test_what_trl_takes_of_a_reward_function_is_taken(self):
-        fine = [[1, None, True], (0.5,), np.ones(2), torch.ones(2), [np.float32(1)], [torch.tensor(1.0)]]
-        sizes = [3, 1, 2, 2, 1, 1, 5]
-        assert [reward_complaints("f", *one) for one in zip([*fine, (x for x in [1.0])], sizes, strict=True)] == [
-            []
-        ] * 7
 
     def test_positional_arguments_and_the_default_configuration(self, model_dir, tokenizer, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

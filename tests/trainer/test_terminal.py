@@ -1,6 +1,5 @@
 """What a run shows on the terminal: one line for each log, in words."""
 
-import logging
 import re
 
 import pytest
@@ -138,17 +137,6 @@ class TestInTraining:
         assert len(steps) == 2 and all(re.match(pattern, line) for line in steps), lines
         assert lines[-1].startswith("trained 2 steps in ") and "{" not in captured.out
         assert quiet or re.search(r"entropy=\S+, reward=", captured.err)
-
-    def test_a_warning_stands_above_the_bar(self, make_trainer, capsys):
-        class Warns(TrainerCallback):
-            def on_step_end(self, *_, **__):
-                logging.getLogger("steer_trl").warning("The entropy collapses.")
-
-        trainer = make_trainer(SteerGRPOTrainer, max_steps=2, disable_tqdm=False)
-        trainer.add_callback(Warns)
-        trainer.train()
-        lines = [line.strip() for line in capsys.readouterr().err.replace("\r", "\n").splitlines()]
-        assert lines.count("The entropy collapses.") == 2  # not behind the bar, as `50%|...reward=0]The entropy`
 
     def test_a_bar_is_replaced_by_ours_when_the_trainer_is_made(self, make_trainer):
         trainer = make_trainer(SteerGRPOTrainer, disable_tqdm=False)

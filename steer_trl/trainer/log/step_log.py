@@ -52,5 +52,7 @@ class StepLog:
     def write(self, mode: str) -> None:
         """Write what was added into TRL's log. Collective."""
         append_to_log(self._trainer, self._summaries[mode].pop(self._trainer.accelerator), mode)
-        for part in (*self._shapers.values(), *([self._hold] if self._hold else [])):
-            append_to_log(self._trainer, part.metrics(), mode)
+        for shaper in self._shapers.values():
+            append_to_log(self._trainer, shaper.metrics(), mode)
+        if self._hold is not None:
+            append_to_log(self._trainer, self._hold.metrics(), mode)
