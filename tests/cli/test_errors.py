@@ -187,7 +187,7 @@ MISTAKES = [
     # TRL's own settings.
     (train(per_device_train_batch_size=0), "per_device_train_batch_size must be in"),
     (train(learning_rate=-1), "learning_rate must be in"),
-    (train(min_p=7), "min_p must be in \\[0, 1\\], got 7"),
+    (train(num_generations=0), "num_generations must be in \\[1, inf\\), got 0"),
     (train(num_generations=1), "at least 2 generations"),
     (train(num_generations=3), r"generation_batch_size \(8\) must be divisible by num_generations \(3\)"),
     (train(generation_batch_size=8, steps_per_generation=2), "can not be both configured"),

@@ -35,7 +35,7 @@ class WReinforceOptions(ShapingConfig):
 class WReinforce(Shaper[WReinforceOptions]):
     """Weighted REINFORCE."""
 
-    options = WReinforceOptions
+    options: ClassVar[type[ShapingConfig]] = WReinforceOptions
     paper = Paper(
         "The Surprising Effectiveness of Negative Reinforcement in LLM Reasoning",
         "Xinyu Zhu and Mengzhou Xia and Zhepei Wei and Wei-Lin Chen and Danqi Chen and Yu Meng",
