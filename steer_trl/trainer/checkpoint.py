@@ -6,7 +6,9 @@ saved in the middle of a rollout. Both are written first: any checkpoint that TR
 
 import json
 import logging
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +18,7 @@ from datasets import Dataset, IterableDataset
 from torch.utils.data import DataLoader
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
-from steer_trl.exceptions import InvalidValueError
+from steer_trl.exceptions import CannotContinueError, InvalidValueError
 from steer_trl.system import write_whole
 from steer_trl.trainer.sampling.select import DynamicSampling
 from steer_trl.trainer.trl import (
@@ -131,6 +133,27 @@ class Checkpoints(TrainerCallback):
                 "and may read the data from another place than an uninterrupted run.",
                 folder,
             )
+
+
+@contextmanager
+def naming_full_disk(folder: Path) -> Iterator[None]:
+    """Turn what goes wrong on a full disk, whatever library wrote, into a sentence about it.
+
+    Raises:
+        `RuntimeError`: the disk is full.
+    """
+    try:
+        yield
+    except Exception as error:
+        free = shutil.disk_usage(folder).free if folder.exists() else 2**20
+        if free >= 2**20 and not any(
+            text in f"{error} {error.__context__}" for text in ("No space left", "quota exce")
+        ):
+            raise
+        raise CannotContinueError(
+            f"The disk of {folder} is full, {free / 2**20:.0f} MiB are left. Earlier checkpoints are whole. Make room "
+            "(save_total_limit keeps only so many of them), and go on with resume_from_checkpoint='auto'."
+        ) from error
 
 
 def read_state(folder: Path) -> dict[str, Any]:

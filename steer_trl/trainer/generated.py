@@ -4,6 +4,7 @@ TRL's `num_tokens` counts the prompts too, each as often as it is completed. Her
 all ranks: the completions of groups that dynamic sampling drops too, and nothing that a tool wrote.
 """
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from steer_trl.trainer.checkpoint import PROGRESS, read_state
 from steer_trl.trainer.trl import GRPOTrainer, log_total, micro_batches_done, steps_per_rollout
 from steer_trl.validation import from_state
+
+logger = logging.getLogger(__name__)
 
 Generate = Callable[[list[Any]], tuple[Any, ...]]
 
@@ -28,6 +31,7 @@ class GeneratedTokens(TrainerCallback):
 
     def __init__(self, trainer: GRPOTrainer) -> None:
         self._trainer, self.total, self.was_spent = trainer, 0, False
+        self._share = 0.0  # of the training, when the checkpoint was saved
 
     def counted(self, generate: Generate) -> Generate:
         """Return `generate`, TRL's, with what it writes counted. Collective, as it is."""
@@ -61,6 +65,20 @@ class GeneratedTokens(TrainerCallback):
         budget = self._trainer.args.max_generated_tokens
         return budget is not None and self.total >= budget and micro_batches % steps_per_rollout(self._trainer) == 0
 
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """State how far a level jumps that falls with the progress, where a resumed training has another length."""
+        hold, share = self._trainer.shaping.hold, self.progress()
+        if hold is None or not self._share or share == 1:
+            return
+        before, now = hold.level(self._share), hold.level(share)
+        if before != now:
+            logger.warning(
+                "%.3g %% of the training were done when the checkpoint was saved, and of its present length are "
+                "%.3g %%: the level of hold_entropy goes from %.4g nats to %.4g at once. To keep it, resume with the "
+                "same max_steps, num_train_epochs and max_generated_tokens.",
+                *(100 * self._share, 100 * share, before, now),
+            )
+
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """End the run where the budget is spent, as Transformers ends one at its last step, and evaluate it."""
         if self._is_spent(micro_batches_done(self._trainer)):
@@ -69,9 +87,9 @@ class GeneratedTokens(TrainerCallback):
             control.should_evaluate |= args.eval_strategy != "no"
             control.should_save |= args.save_strategy != "no"
 
-    def state_dict(self) -> dict[str, int]:
-        """Return the count."""
-        return {"total": self.total} if self.total else {}
+    def state_dict(self) -> dict[str, float]:
+        """Return the count, and the share of the training that is done."""
+        return {"total": self.total, "share": self.progress()} if self.total else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue the count.
@@ -79,6 +97,7 @@ class GeneratedTokens(TrainerCallback):
         Raises:
             `ValueError`: it is no number of tokens.
         """
+        self._share = float(state.get("share", 0.0))
         self.total = from_state(
             state, "total", lambda x: isinstance(x, int) and x >= 0, "a whole number >= 0 of tokens"
         )

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.functional.order_statistics import all_ranks, this_process
@@ -57,6 +58,7 @@ class OptimizerStep(TrainerCallback):
         self._draws = any(shaper.random for shaper in shapers.values())
         questions = {q for s in shapers.values() for q in QUESTIONS if s.answers(q, s.args)}
         self._is_watched = not questions <= {*OF_ROLLOUTS}  # until the first loss has taken what we give it
+        self._awaits_gradient = self._is_watched  # until one has reached a loss that we returned
         self._acts_on_rollouts = not questions.isdisjoint(OF_ROLLOUTS)
         self._inputs: dict[str, Any] | None = None
         self.begin_training()
@@ -81,13 +83,21 @@ class OptimizerStep(TrainerCallback):
         finally:
             self._inputs = None
 
+    def keep_loss(self, loss: Tensor) -> None:
+        """Note whether a gradient reaches the loss that `compute_loss` returns: its caller could throw it away."""
+        if self._awaits_gradient and loss.requires_grad:
+            loss.register_hook(self._gradient_arrived)
+
+    def _gradient_arrived(self, gradient: Tensor) -> None:
+        self._awaits_gradient = False
+
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Refuse a training that has gone around the hooks in which its methods act, before anything is saved.
 
         Raises:
             `RuntimeError`: it has.
         """
-        if self._is_watched:
+        if self._is_watched or self._awaits_gradient:
             refuse_bypass("compute_loss")
         if self._acts_on_rollouts and state.global_step == 1 and not self._rollouts.has_finished:
             refuse_bypass("_generate_and_score_completions")

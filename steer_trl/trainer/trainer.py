@@ -36,6 +36,7 @@ from steer_trl.config import SteerGRPOConfig
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import pushing
 from steer_trl.trainer.benchmarks import check_benchmarks
+from steer_trl.trainer.checkpoint import naming_full_disk
 from steer_trl.trainer.checks.preflight import check_trainer_arguments
 from steer_trl.trainer.head_pass import scored_pass
 from steer_trl.trainer.resume import starting_point
@@ -163,6 +164,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         """Compute TRL's loss on shaped advantages; `inputs` is left as it is."""
         with self.shaping.step.loss_of(inputs) as copy:
             loss = super().compute_loss(model, copy, return_outputs, num_items_in_batch)
+        self.shaping.step.keep_loss(loss)
         self.shaping.padding.loss_logged()
         self.shaping.sampling.loss_logged(inputs)
         return loss
@@ -194,7 +196,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         """
         checkpoint = starting_point(resume_from_checkpoint, self.args.output_dir)
         self.shaping.begin_training(checkpoint)
-        return super().train(checkpoint, *args, **kwargs)
+        with naming_full_disk(Path(self.args.output_dir)):
+            return super().train(checkpoint, *args, **kwargs)
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
         return self.shaping.place(*super()._init_training_state(*args, **kwargs))

@@ -1,6 +1,8 @@
 """A run that is resumed goes on where it was."""
 
 import json
+import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -200,6 +202,22 @@ class TestCheckpoint:
         (tmp_path / "run/checkpoint-2").mkdir(parents=True)
         with pytest.raises(ValueError, match="needs a complete checkpoint in output_dir"):
             make_trainer(SteerGRPOTrainer).train(resume_from_checkpoint=True)
+
+    @pytest.mark.parametrize("library", [False, True], ids=["ours", "torch"])
+    def test_a_full_disk_is_named(self, make_trainer, tmp_path, monkeypatch, library):
+        """Ours says that no space is left; torch says that a position is unexpected, and then the disk is asked."""
+        checkpoint = tmp_path / "run/checkpoint-2"
+        checkpoint.mkdir(parents=True)
+        (checkpoint / ("optimizer.pt" if library else "_shaping_state.json.partial")).symlink_to("/dev/full")
+        if library:
+            monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=4096))
+        with pytest.raises(RuntimeError, match=r"The disk of .*run is full, .*'auto'"):
+            make_trainer(SteerGRPOTrainer, **self.SAVED).train()
+
+    def test_another_failure_keeps_its_own_error(self, make_trainer, tmp_path):
+        (tmp_path / "run/checkpoint-2/_shaping_state.json.partial").mkdir(parents=True)
+        with pytest.raises(IsADirectoryError):
+            make_trainer(SteerGRPOTrainer, **self.SAVED).train()
 
     def test_card_names_the_methods(self, train, tmp_path):
         train(SteerGRPOTrainer, **self.SETTINGS | {"advantage_shaping": ["steer", "stare"]})

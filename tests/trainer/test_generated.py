@@ -94,3 +94,22 @@ def test_a_falling_level_follows_the_budget_where_that_ends_the_run(train):
     found = {entry["generated_tokens"]: entry["hold_entropy/target"] for entry in log}
     assert len(found) > 1
     assert found == pytest.approx({total: 1 - 0.5 * min(total / 160, 1) for total in found})
+
+
+@pytest.mark.parametrize(
+    ("level", "longer", "said"),
+    [
+        ({"hold_entropy_final": 1.0}, {"max_steps": 8}, "from 3 nats to 4 at once"),
+        ({"hold_entropy_final": 1.0}, {"max_steps": 3}, "from 3 nats to 2.333 at once"),
+        ({"hold_entropy_final": 1.0}, {}, None),
+        ({}, {"max_steps": 8}, None),  # one that stays
+    ],
+)
+def test_a_falling_level_that_jumps_at_a_resume_is_stated(make_trainer, tmp_path, caplog, level, longer, said):
+    held = {"advantage_shaping": "repo_r", "hold_entropy": 4.0, "hold_entropy_unit": "nats"}
+    falls = {"hold_entropy_decay_start": 0.25} if level else {}
+    fields = held | falls | level | {"save_strategy": "steps", "save_steps": 2}
+    make_trainer(SteerGRPOTrainer, **fields).train()
+    resumed = make_trainer(SteerGRPOTrainer, **fields | longer)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
+    assert ("at once" in caplog.text) == (said is not None) and (said or "") in caplog.text

@@ -53,6 +53,12 @@ class OwnLoss(SteerGRPOTrainer):
         return self._compute_loss(model, inputs)
 
 
+class DroppedLoss(SteerGRPOTrainer):
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        super().compute_loss(model, inputs)
+        return self._compute_loss(model, inputs)
+
+
 class OwnStep(SteerGRPOTrainer):
     def training_step(self, model, inputs, num_items_in_batch=None):
         loss = (
@@ -68,7 +74,12 @@ class OwnRollout(SteerGRPOTrainer):
         return GRPOTrainer._generate_and_score_completions(self, inputs)
 
 
-BYPASSES = {OwnLoss: "compute_loss", OwnStep: "compute_loss", OwnRollout: "_generate_and_score_completions"}
+BYPASSES = {
+    OwnLoss: "compute_loss",
+    DroppedLoss: "compute_loss",
+    OwnStep: "compute_loss",
+    OwnRollout: "_generate_and_score_completions",
+}
 HELD = {"advantage_shaping": "repo_r", "hold_entropy": 0.1, "hold_entropy_unit": "nats"}
 
 
@@ -84,7 +95,7 @@ HELD = {"advantage_shaping": "repo_r", "hold_entropy": 0.1, "hold_entropy_unit":
 )
 def test_a_trainer_that_goes_around_a_hook_ends_after_its_first_step(make_trainer, tmp_path, trainer_class, settings):
     trainer = make_trainer(trainer_class, save_strategy="steps", save_steps=1, **settings)
-    text = rf"do not reach TRL's loss: .*did not pass SteerGRPOTrainer\.{BYPASSES[trainer_class]} .*plain GRPO"
+    text = rf"do not reach TRL's loss: .*did not use SteerGRPOTrainer\.{BYPASSES[trainer_class]} .*plain GRPO"
     with pytest.raises(RuntimeError, match=text):
         trainer.train()
     assert trainer.state.global_step == 1 and not list((tmp_path / "run").glob("checkpoint-*"))
@@ -92,7 +103,7 @@ def test_a_trainer_that_goes_around_a_hook_ends_after_its_first_step(make_traine
 
 def test_a_patched_class_ends_after_its_first_step(make_trainer, monkeypatch):
     monkeypatch.setattr(SteerGRPOTrainer, "compute_loss", GRPOTrainer.compute_loss)
-    with pytest.raises(RuntimeError, match=r"do not reach TRL's loss: .*did not pass SteerGRPOTrainer\.compute_loss"):
+    with pytest.raises(RuntimeError, match=r"do not reach TRL's loss: .*did not use SteerGRPOTrainer\.compute_loss"):
         make_trainer(SteerGRPOTrainer).train()
 
 

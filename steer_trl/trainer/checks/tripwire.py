@@ -70,7 +70,7 @@ def refuse_bypass(hook: str) -> NoReturn:
     Raises:
         `RuntimeError`: always.
     """
-    _refuse(f"its first step did not pass SteerGRPOTrainer.{hook} (a subclass that overrides it must call super)")
+    _refuse(f"its first step did not use SteerGRPOTrainer.{hook} (a subclass that overrides it must return super's)")
 
 
 def _refuse(what: str) -> NoReturn:
