@@ -29,6 +29,7 @@ METHODS = {
     "entropy held at 0.5": BASELINE
     | {"advantage_shaping": "stare", "stare_variant": "C2", "stare_gate": "none", "hold_entropy": 0.5},
 }
+LEARNING_RATE = 1.25e-4  # twice the recipe's, which is for two million tokens: here there is one
 SAMPLINGS = ["t0.25", "t0.5", "t0.75", "t1", "t1.25"]
 
 
@@ -45,7 +46,8 @@ def main() -> None:
 
     steps, problems = given.supervised_steps, given.num_problems
     experiment = Experiment(COUNTDOWN, given.output_dir, given.seed, steps, problems, SAMPLINGS)
-    common = {"max_generated_tokens": given.tokens, "max_steps": 2000, "seed": given.seed, "eval_samplings": ["t1"]}
+    common = {"max_generated_tokens": given.tokens, "max_steps": 2000, "seed": given.seed}
+    common |= {"learning_rate": LEARNING_RATE, "eval_samplings": ["t1"]}
     experiment.make_start()
     side_by_side(lambda name: experiment.train(name, METHODS[name] | common), METHODS)
 
