@@ -86,6 +86,8 @@ class VLLMGenerator:
         gpu_memory_utilization: float = 0.9,
         max_model_length: int | None = None,
     ) -> None:
+        if not has_vllm():
+            raise InvalidValueError("backend='vllm' needs vLLM, which is not installed: pip install 'steer_trl[vllm]'")
         from vllm import LLM
 
         self.engine = LLM(

@@ -202,7 +202,7 @@ def test_the_papers_test_files_ask_each_benchmark_in_their_way(tiny_folder, tmp_
     ("wrong", "message"),
     [
         ({"backend": "tgi"}, "backend='tgi' is unknown"),
-        ({"backend": "vllm"}, "backend='vllm' needs vLLM, which is not installed here"),
+        ({"backend": "vllm"}, "backend='vllm' needs vLLM, which is not installed: pip"),
         ({"tensor_parallel_size": 2}, "tensor_parallel_size=2 cannot be combined with backend='transformers'"),
         ({"batch_size": 0}, "batch_size must be >= 1, got 0"),
         ({"dtype": "int8"}, "dtype='int8' is unknown"),
@@ -222,7 +222,7 @@ def test_the_papers_test_files_ask_each_benchmark_in_their_way(tiny_folder, tmp_
 )
 def test_settings_that_are_refused(tiny_folder, sums, tmp_path, wrong, message):
     with pytest.raises(ValueError, match=message):
-        arguments(tiny_folder, tmp_path / "out", f"{sums}@16", **wrong)
+        run(arguments(tiny_folder, tmp_path / "out", f"{sums}@16", **wrong))
 
 
 @pytest.mark.parametrize("ids", [["c", "d", "same", "same"], [None] * 4, [3, 2, 1, 0]])
