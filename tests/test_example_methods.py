@@ -184,7 +184,8 @@ def test_clip_bounds_switches_trls_clipping_off():
 def test_hold_entropy_moves_the_strength(name, most):
     settings = {"hold_entropy": 0.4, "hold_entropy_unit": "nats", "num_iterations": 2}
     args = config(f"{name}.{EXAMPLES[name]}", **settings)
-    shaper, hold = (shapers := make_shapers(args))[args.advantage_shaping], HoldEntropy(args, shapers, StartEntropy(4))
+    shapers = make_shapers(args)
+    shaper, hold = shapers[args.shaping_names[0]], HoldEntropy(args, shapers, StartEntropy(4))
     assert shaper.strength == 0
     for _ in range(60):
         hold.on_rollout(0.1, 0.0)

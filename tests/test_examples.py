@@ -18,7 +18,7 @@ from steer_trl import SteerGRPOConfig, runlog
 from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.cli.train import parse
 from steer_trl.data.instructions import INSTRUCTIONS
-from steer_trl.shaping.hold import ENOUGH_GROUPS
+from steer_trl.shaping.start_entropy import ENOUGH_GROUPS
 
 
 def test_quickstart(tmp_path):

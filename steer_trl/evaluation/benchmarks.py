@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 # avg@32 for the small ones, avg@1 for the others (arXiv 2510.10150, Table 1).
 PAPER_SAMPLES = {"aime24": 32, "aime25": 32, "amc23": 32, "math500": 1, "minerva": 1, "olympiadbench": 1}
+MOST_SAMPLES = 100_000
+"""Of a problem. More is a slip of the finger, which ends for want of memory."""
 SPECIFICATION = re.compile(r"(?:(?P<name>[\w.-]+)=)?(?P<source>.+?)(?:@(?P<samples>\d+))?")
 
 
@@ -110,7 +112,9 @@ def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
     repeated = sorted({name for name in names if names.count(name) > 1})
     complaints += [f"benchmark {name!r} is named twice. Rename one of them: other={name}." for name in repeated]
     complaints += [
-        f"benchmark {name!r} must have >= 1 samples, got {k}. Write {name}@1." for name, _, k in parts if k < 1
+        f"benchmark {name!r} must have from 1 to {MOST_SAMPLES:,} samples, got {k}. Write {name}@1."
+        for name, _, k in parts
+        if not 1 <= k <= MOST_SAMPLES
     ]
     return complaints + [complaint for _, source, _ in parts for complaint in file_complaints(source)]
 

@@ -300,7 +300,7 @@ MISTAKES = [
     (["eval"], "required: --model_name_or_path.*, --output_dir"),
     (evaluate(benchmark="aime24"), r"benchmark is no setting\. Did you mean 'benchmarks'\?"),
     (evaluate(model_name_or_path="empty"), "Unrecognized model in empty"),
-    (evaluate(benchmarks="problems.jsonl@0"), "must have >= 1 samples"),
+    (evaluate(benchmarks="problems.jsonl@0"), "must have from 1 to 100,000 samples"),
     (evaluate(benchmarks=["problems.jsonl", "problems.jsonl@2"]), "is named twice"),
     (evaluate(benchmarks="x.parquet@four"), "'x.parquet@four' must be NAME"),
     (evaluate(benchmarks="aime27"), r"'aime27' is no short name\. Did you mean 'aime2"),
@@ -324,7 +324,7 @@ MISTAKES = [
     ),
     (
         evaluate(benchmarks="x=problems.jsonl@" + 20 * "9"),
-        "benchmark 'x=problems.jsonl@9*' must have < 1000000 samples, got 9999",
+        "benchmark 'x' must have from 1 to 100,000 samples, got 9999",
     ),
     (evaluate(benchmarks="numbers.jsonl@1"), "'numbers.jsonl' cannot be loaded"),
     (evaluate(model_name_or_path="torn"), "Error while deserializing header"),

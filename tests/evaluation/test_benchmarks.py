@@ -21,7 +21,7 @@ class TestBenchmarks:
         ("wrong", "message"),
         [
             (["a=x.jsonl", "a=y.jsonl"], "benchmark 'a' is named twice"),
-            (["a=x.jsonl@0"], "benchmark 'a' must have >= 1 samples, got 0"),
+            (["a=x.jsonl@0"], "benchmark 'a' must have from 1 to 100,000 samples, got 0"),
             ([], "benchmarks must not be empty"),
             ([""], "benchmark '' must be NAME"),
             (["a=x.jsonl@many"], "benchmark 'a=x.jsonl@many' must be NAME, .* and SAMPLES a whole number"),
