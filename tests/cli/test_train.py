@@ -57,10 +57,12 @@ class TestRecipes:
         _, args, _ = parse([*line, "--advantage_shaping", "none"])
         assert args.shaping_names == () and args.stare_target_entropy == 0.3
 
-    def test_a_level_that_the_command_line_switches_off_takes_its_settings_along(self):
-        line = ["--config", "held_qwen2.5_math_1.5b", *NEEDED, "--use_vllm", "false"]
-        assert parse(line)[1].hold_entropy_final == 0.25
-        assert parse(["--config", "held_qwen2.5_math_7b", *line[2:]])[1].hold_entropy_decay_start == 0.4
+    def test_a_level_that_the_command_line_switches_off_takes_its_settings_along(self, tmp_path):
+        falls = tmp_path / "falls.yaml"
+        falls.write_text("extends: held_qwen2.5_math_1.5b\nhold_entropy_final: 0.25\nhold_entropy_decay_start: 0.4\n")
+        line = ["--config", str(falls), *NEEDED, "--use_vllm", "false"]
+        args = parse(line)[1]
+        assert (args.hold_entropy_final, args.hold_entropy_decay_start) == (0.25, 0.4)
         _, args, _ = parse([*line, "--advantage_shaping", "none", "--hold_entropy", "none"])
         assert (args.hold_entropy, args.hold_entropy_final, args.hold_entropy_decay_start) == (None, None, 0.6)
         with pytest.raises(ValueError, match=r"hold_entropy_final=0\.3 cannot be combined with hold_entropy=None"):
