@@ -148,10 +148,6 @@ MISTAKES = [
     ),
     ({"correct_threshold": 0.5}, "correct_threshold=0.5 is a setting of .*'w_reinforce' and 'psr' and 'nsr'"),
     ({"advantage_shaping": "psr", "w_reinforce_positive": 0.5}, "is a setting of 'w_reinforce', which"),
-    (
-        {"advantage_shaping": "stare", "stare_target_entropy": 80, "stare_target_entropy_unit": "initial"},
-        r"stare_target_entropy must be in \(0, 2\], got 80: it is a multiple",
-    ),
 ]
 
 
