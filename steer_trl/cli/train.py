@@ -122,10 +122,10 @@ def main(arguments: list[str]) -> None:
         parser = TrainParser(TYPES, prog="steer-trl train")
         print(parser.format_help_all() if "--help-all" in arguments else parser.format_help(), end="")  # noqa: T201
         return
-    parser = OneLineParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--accelerate_config")
-    parser.add_argument("--num_processes", type=int)
-    given, rest = parser.parse_known_args(arguments)
+    of_engine = OneLineParser(add_help=False, allow_abbrev=False)
+    of_engine.add_argument("--accelerate_config")
+    of_engine.add_argument("--num_processes", type=int)
+    given, rest = of_engine.parse_known_args(arguments)
     if given.accelerate_config is None and given.num_processes is None:
         run(*parse(rest))
         leave_group()

@@ -22,7 +22,8 @@ class PromptStream:
 
     def __init__(self, sampler: RepeatSampler) -> None:
         self._sampler = sampler
-        self._go_to(passes=0, position=0)
+        self.passes = self.position = 0
+        self._begin()
 
     @property
     def epochs(self) -> float:
@@ -62,12 +63,13 @@ class PromptStream:
                 f"{self._sampler.num_samples}. Resume on the same data, or begin a new run from the checkpoint's "
                 "weights."
             )
-        self._go_to(state["passes"], state["position"])
+        self.passes, self.position = state["passes"], state["position"]
+        self._begin()
 
-    def _go_to(self, passes: int, position: int) -> None:
+    def _begin(self) -> None:
+        """Read the orders of the passes up to the present one."""
         theirs = self._sampler
         # TRL's sampler shuffles anew each time it is read, from one stream of random numbers.
         self._passes = RepeatSampler(theirs.data_source, 1, 1, shuffle=theirs.shuffle, seed=theirs.seed)
-        self.passes, self.position = passes, position
-        for _ in range(passes + 1):
+        for _ in range(self.passes + 1):
             self._order = list(self._passes)
