@@ -4,23 +4,28 @@ A run's folder is never written over or mixed with another run unless it was ask
 """
 
 from collections.abc import Collection
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from trl import ModelConfig
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.cli.arguments import MathArguments
 from steer_trl.cli.overwrite import LEFT, MODELS
 from steer_trl.cli.parser import checkpoint_to_resume
 from steer_trl.cli.rewards import MATH
+from steer_trl.options.trl import LOSSES
 from steer_trl.redact import changed
 from steer_trl.trainer.resume import AUTO, complete_checkpoints, named, what_a_run_left
-from steer_trl.validation import refuse
+from steer_trl.validation import in_interval, one_of, refuse
 
+TRAINER = "trl.trainer.grpo_trainer"
 OF_MATH = ("reward_incorrect", "reward_timeout", "answer_column", "answer_format")
 OF_EVALUATION = ("eval_temperature", "eval_top_p", "eval_samplings", "eval_judge", "eval_instruction")
 
 
-def check(math_args: MathArguments, training_args: SteerGRPOConfig) -> None:
+def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
     """Refuse a run that cannot work.
 
     Raises:
@@ -29,6 +34,17 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig) -> None:
     complaints = _evaluation_complaints(math_args, training_args) + _folder_complaints(math_args, training_args)
     if not math_args.asks_for_math:
         complaints += ignored(math_args, OF_MATH, f"reward_funcs={math_args.reward_funcs!r}")
+    elif "correct_threshold" in changed(training_args) and math_args.reward_funcs == [MATH]:
+        incorrect = math_args.reward_incorrect
+        why = "a completion's reward is 1 or the first of these, and all would count as the same"
+        complaints += in_interval("correct_threshold", training_args.correct_threshold, f"[{incorrect:g}, 1)", why)
+    if not model_args.use_peft:
+        of_lora = [name for name in vars(model_args) if name.startswith("lora_") or name in ("use_rslora", "use_dora")]
+        complaints += ignored(model_args, of_lora, "use_peft=False")
+    if (
+        f'"{training_args.loss_type}"' not in Path(str(getattr(find_spec(TRAINER), "origin", ""))).read_text()
+    ):  # of a later TRL, too
+        complaints += one_of("loss_type", training_args.loss_type, tuple(LOSSES))
     refuse(complaints, "steer-trl train")
 
 

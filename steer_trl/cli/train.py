@@ -141,7 +141,7 @@ def main(arguments: list[str]) -> None:
 
         device, n_gpu, world_size = torch.device("cpu"), 1, count
 
-    check(*parse(rest, OfOneProcess)[:2])
+    check(*parse(rest, OfOneProcess))
     launch(engine, count, ["train", *rest])
 
 
@@ -158,7 +158,7 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     state = PartialState()
     with state.local_main_process_first():  # the others find its work in the cache
         if state.is_local_main_process:
-            check(math_args, training_args)
+            check(math_args, training_args, model_args)
         rewards, tools = math_args.load_rewards(), math_args.load_tools()
         benchmarks = math_args.load_evaluation(training_args.max_completion_length)
         dataset = math_args.load_dataset()

@@ -187,6 +187,13 @@ MISTAKES = [
     # TRL's own settings.
     (train(per_device_train_batch_size=0), "per_device_train_batch_size must be in"),
     (train(learning_rate=-1), "learning_rate must be in"),
+    (train(loss_type="foo"), "loss_type='foo' is unknown"),
+    (train(lora_r=8), "lora_r=8 cannot be combined with use_peft=False"),
+    (
+        train(dynamic_sampling="resample", correct_threshold=1, reward_funcs="math"),
+        "correct_threshold must be in \\[-1, 1\\), got 1",
+    ),
+    (train(stare_target_entropy=80, stare_target_entropy_unit="initial"), "stare_target_entropy must be in \\(0, 10"),
     (train(num_generations=0), "num_generations must be in \\[1, inf\\), got 0"),
     (train(num_generations=1), "at least 2 generations"),
     (train(num_generations=3), r"generation_batch_size \(8\) must be divisible by num_generations \(3\)"),

@@ -147,6 +147,9 @@ class Stare(Shaper[StareOptions]):
             above, below = f"[{args.stare_amplify}, inf)", f"(0, {args.stare_attenuate}]"
             complaints += in_interval("stare_amplify_max", args.stare_amplify_max, above, "W starts below it")
             complaints += in_interval("stare_attenuate_min", args.stare_attenuate_min, below, "M starts above it")
+        if args.stare_target_entropy_unit == "initial":
+            why = "it is a multiple of the entropy that the run begins with"
+            complaints += in_interval("stare_target_entropy", args.stare_target_entropy, "(0, 10]", why)
         if args.hold_entropy is not None and args.stare_gate != "none":
             complaints.append(
                 f"stare_gate={args.stare_gate!r} cannot be combined with hold_entropy={args.hold_entropy!r}: the gate "
