@@ -1,0 +1,43 @@
+"""The pilot of the second protocol as a table: each arm and rate at its best temperatures, on the validation problems.
+
+    python experiments/evidence/pilot.py
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from steer_trl.evaluation.folders import read_evaluations
+from steer_trl.evaluation.frontier import Sweep
+from steer_trl.evaluation.summary import markdown_table
+from steer_trl.evaluation.sweeps import sweeps
+
+FOLDER = Path(__file__).parents[2] / "docs/evidence/countdown20/pilot"
+
+
+def main() -> None:
+    """Print the table, the largest F first."""
+    runs: dict[str, list[Path]] = {}
+    for path in sorted(FOLDER.glob("*.json")):
+        runs.setdefault(json.loads(path.read_text())["arm"], []).append(path)
+    found = {arm: sweeps([_swept(path) for path in paths])["validation"] for arm, paths in runs.items()}
+    rows = [[arm, str(len(runs[arm])), *_cells(sweep)] for arm, sweep in found.items()]
+    rows.sort(key=lambda row: -float(row[-1]))
+    head = ["arm", "runs", *(str(k) for k in next(iter(found.values())).tries), "F"]
+    sys.stdout.write(markdown_table(head, rows) + "\n")
+
+
+def _swept(path: Path) -> dict[float, object]:
+    return dict(sorted((float(name[1:]), one) for name, one in read_evaluations(path).items()))
+
+
+def _cells(sweep: Sweep) -> list[str]:
+    """Per cent of problems solved in so many tries, each at the temperature with the largest mean over the runs."""
+    best = [100 * sweep.solved(k).mean((1, 2)).max() for k in sweep.tries]
+    return [f"{value:.1f}" for value in [*best, float(np.mean(best))]]
+
+
+if __name__ == "__main__":
+    main()
