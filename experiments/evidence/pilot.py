@@ -1,6 +1,6 @@
 """The pilot of the second protocol as a table: each arm and rate at its best temperatures, on the validation problems.
 
-    python experiments/evidence/pilot.py
+python experiments/evidence/pilot.py
 """
 
 import json
