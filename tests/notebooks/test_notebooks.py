@@ -168,7 +168,7 @@ def test_lora_on_one_gpu_scaled_down(tmp_path, guessing_model, problems):
     assert sum(pictures(executed)) == 1
     shown = printed(executed)
     assert "After 0 optimizer steps" in shown and "After 3 optimizer steps" in shown
-    assert len([line for line in shown.splitlines() if line.startswith("mine  ")]) == 2  # rows of the tables
+    assert len([line for line in shown.splitlines() if line.startswith("avg@4 ")]) == 2  # rows of the tables
     entries = (tmp_path / "runs/lora/benchmarks/step-0/completions.jsonl").read_text().splitlines()
     right = [json.loads(entry)["correct"] for entry in entries]
     assert len(right) == 8 * 4 and 0 < sum(right) < 32
