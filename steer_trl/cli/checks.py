@@ -45,6 +45,18 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
         f'"{training_args.loss_type}"' not in Path(str(getattr(find_spec(TRAINER), "origin", ""))).read_text()
     ):  # of a later TRL, too
         complaints += one_of("loss_type", training_args.loss_type, tuple(LOSSES))
+    wanted = {
+        ("use_vllm=True", "vllm", "steer_trl[vllm]"): training_args.use_vllm,
+        ("use_peft=True", "peft", "steer_trl[peft]"): model_args.use_peft,
+        ("use_liger_kernel=True", "liger_kernel", "liger-kernel"): training_args.use_liger_kernel,
+        ("load_in_4bit or load_in_8bit", "bitsandbytes", "bitsandbytes"): model_args.load_in_4bit
+        or model_args.load_in_8bit,
+    }
+    complaints += [
+        f"{setting} needs {package}, which is not installed here: pip install {extra!r}, or leave it out."
+        for (setting, package, extra), is_wanted in wanted.items()
+        if is_wanted and find_spec(package) is None
+    ]
     refuse(complaints, "steer-trl train")
 
 

@@ -188,6 +188,7 @@ MISTAKES = [
     (train(per_device_train_batch_size=0), "per_device_train_batch_size must be in"),
     (train(learning_rate=-1), "learning_rate must be in"),
     (train(loss_type="foo"), "loss_type='foo' is unknown"),
+    (train(use_liger_kernel="true"), "use_liger_kernel=True needs liger_kernel, which is not installed here"),
     (train(lora_r=8), "lora_r=8 cannot be combined with use_peft=False"),
     (
         train(dynamic_sampling="resample", correct_threshold=1, reward_funcs="math"),
