@@ -44,7 +44,10 @@ class RecipeParser(OneLineParser, TrlParser):
             environment = settings.pop("env", None) or {}
             if not isinstance(environment, Mapping):
                 raise InvalidValueError(f"recipe {path}: env must be a mapping of variables, got {environment!r}.")
-            os.environ |= {str(name): str(value) for name, value in environment.items()}
+            try:
+                os.environ |= {str(name): str(value) for name, value in environment.items()}
+            except ValueError as error:  # a NUL, or half of a character
+                raise InvalidValueError(f"recipe {path}: env cannot be set: {error}.") from error
             args = [word for name, value in settings.items() for word in self._words(name, value)] + args
         return super().parse_args_and_config(args, *others, **named)
 

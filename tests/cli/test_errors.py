@@ -32,6 +32,7 @@ FILES = {
     "switch.yaml": "extends: smoke_cpu\nnum_generations: true\n",
     "typos.yaml": "extends: smoke_cpu\nlambda_min: 0.7\nsteer_lamda_min: 0.7\n",
     "same.yaml": "extends: smoke_cpu\nadvantage_shaping: steer\nstare_amplify: 2.0\n",
+    "nul.yaml": 'extends: smoke_cpu\nenv: {A: "a\\0"}\n',
     "reward.yaml": "extends: smoke_cpu\nreward_funcs: maths\n",
     "no.yaml": "extends: smoke_cpu\neval_strategy: no\neval_benchmarks: problems.jsonl\n",
     "latin.jsonl": '{"problem": "Wie groß?", "answer": "2"}\n'.encode("latin-1"),
@@ -160,6 +161,7 @@ MISTAKES = [
         r"steer_lamda_min is no setting\. Did you mean 'steer_lambda_min'",
     ),
     (train(config="same.yaml"), "stare_amplify=2.0 is a setting of 'stare'"),
+    (train(config="nul.yaml"), "recipe nul.yaml: env cannot be set: embedded null byte"),
     (train(config="reward.yaml"), "reward_funcs='maths' cannot be used: it must be 'math' or an import path"),
     (train(config="no.yaml"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
     # Methods.
