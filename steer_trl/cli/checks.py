@@ -20,7 +20,6 @@ from steer_trl.redact import changed
 from steer_trl.trainer.resume import AUTO, complete_checkpoints, named, what_a_run_left
 from steer_trl.validation import in_interval, one_of, refuse
 
-TRAINER = "trl.trainer.grpo_trainer"
 OF_MATH = ("reward_incorrect", "reward_timeout", "answer_column", "answer_format")
 OF_EVALUATION = ("eval_temperature", "eval_top_p", "eval_samplings", "eval_judge", "eval_instruction")
 
@@ -32,31 +31,13 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
         `ValueError`: with every reason.
     """
     complaints = _evaluation_complaints(math_args, training_args) + _folder_complaints(math_args, training_args)
-    if not math_args.asks_for_math:
-        complaints += ignored(math_args, OF_MATH, f"reward_funcs={math_args.reward_funcs!r}")
-    elif "correct_threshold" in changed(training_args) and math_args.reward_funcs == [MATH]:
-        incorrect = math_args.reward_incorrect
-        why = "a completion's reward is 1 or the first of these, and all would count as the same"
-        complaints += in_interval("correct_threshold", training_args.correct_threshold, f"[{incorrect:g}, 1)", why)
+    complaints += _reward_complaints(math_args, training_args) + _package_complaints(training_args, model_args)
     if not model_args.use_peft:
         of_lora = [name for name in vars(model_args) if name.startswith("lora_") or name in ("use_rslora", "use_dora")]
         complaints += ignored(model_args, of_lora, "use_peft=False")
-    if (
-        f'"{training_args.loss_type}"' not in Path(str(getattr(find_spec(TRAINER), "origin", ""))).read_text()
-    ):  # of a later TRL, too
-        complaints += one_of("loss_type", training_args.loss_type, tuple(LOSSES))
-    wanted = {
-        ("use_vllm=True", "vllm", "steer_trl[vllm]"): training_args.use_vllm,
-        ("use_peft=True", "peft", "steer_trl[peft]"): model_args.use_peft,
-        ("use_liger_kernel=True", "liger_kernel", "liger-kernel"): training_args.use_liger_kernel,
-        ("load_in_4bit or load_in_8bit", "bitsandbytes", "bitsandbytes"): model_args.load_in_4bit
-        or model_args.load_in_8bit,
-    }
-    complaints += [
-        f"{setting} needs {package}, which is not installed here: pip install {extra!r}, or leave it out."
-        for (setting, package, extra), is_wanted in wanted.items()
-        if is_wanted and find_spec(package) is None
-    ]
+    trainer = find_spec("trl.trainer.grpo_trainer")
+    if trainer and trainer.origin and f'"{training_args.loss_type}"' not in Path(trainer.origin).read_text():
+        complaints += one_of("loss_type", training_args.loss_type, tuple(LOSSES))  # and none of a later TRL's
     refuse(complaints, "steer-trl train")
 
 
@@ -99,6 +80,30 @@ def _evaluation_complaints(args: MathArguments, training: SteerGRPOConfig) -> li
             "steps, or eval_benchmarks: null in the recipe."
         )
     return complaints
+
+
+def _reward_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[str]:
+    if not args.asks_for_math:
+        return ignored(args, OF_MATH, f"reward_funcs={args.reward_funcs!r}")
+    if "correct_threshold" not in changed(training) or args.reward_funcs != [MATH]:
+        return []
+    why = "a completion's reward is 1 or the first of these, and all would count as the same"
+    return in_interval("correct_threshold", training.correct_threshold, f"[{args.reward_incorrect:g}, 1)", why)
+
+
+def _package_complaints(training: SteerGRPOConfig, model: ModelConfig) -> list[str]:
+    """Complain about packages that are asked for and missing, with what brings them."""
+    wanted = {
+        ("use_vllm=True", "vllm", "steer_trl[vllm]"): training.use_vllm,
+        ("use_peft=True", "peft", "steer_trl[peft]"): model.use_peft,
+        ("use_liger_kernel=True", "liger_kernel", "liger-kernel"): training.use_liger_kernel,
+        ("load_in_4bit or load_in_8bit", "bitsandbytes", "bitsandbytes"): model.load_in_4bit or model.load_in_8bit,
+    }
+    return [
+        f"{setting} needs {package}, which is not installed here: pip install {extra!r}, or leave it out."
+        for (setting, package, extra), is_wanted in wanted.items()
+        if is_wanted and find_spec(package) is None
+    ]
 
 
 def _folder_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[str]:

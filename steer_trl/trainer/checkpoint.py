@@ -7,6 +7,7 @@ saved in the middle of a rollout. Both are written first: any checkpoint that TR
 import json
 import logging
 import shutil
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -137,7 +138,7 @@ class Checkpoints(TrainerCallback):
 
 @contextmanager
 def naming_full_disk(folder: Path) -> Iterator[None]:
-    """Turn what goes wrong on a full disk, whatever library wrote, into a sentence about it.
+    """Turn what goes wrong on a full disk while a checkpoint is saved, whatever library wrote, into a sentence.
 
     Raises:
         `RuntimeError`: the disk is full.
@@ -145,10 +146,12 @@ def naming_full_disk(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        free = shutil.disk_usage(folder).free if folder.exists() else 2**20
-        if free >= 2**20 and not any(
-            text in f"{error} {error.__context__}" for text in ("No space left", "quota exce")
-        ):
+        if all(frame.name != "_save_checkpoint" for frame in traceback.extract_tb(error.__traceback__)):
+            raise
+        free, texts, cause = shutil.disk_usage(folder).free, str(error), error.__context__
+        while cause is not None:
+            texts, cause = texts + str(cause), cause.__context__
+        if free >= 2**20 and "No space left" not in texts and "quota exceeded" not in texts:
             raise
         raise CannotContinueError(
             f"The disk of {folder} is full, {free / 2**20:.0f} MiB are left. Earlier checkpoints are whole. Make room "

@@ -14,7 +14,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.trainer.checkpoint import PROGRESS, read_state
 from steer_trl.trainer.trl import GRPOTrainer, log_total, micro_batches_done, steps_per_rollout
-from steer_trl.validation import from_state
+from steer_trl.validation import from_state, is_within
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +97,8 @@ class GeneratedTokens(TrainerCallback):
         Raises:
             `ValueError`: it is no number of tokens.
         """
-        self._share = float(state.get("share", 0.0))
+        share: Any = state.get("share")
+        self._share = share if is_within(share, "[0, 1]") else 0.0
         self.total = from_state(
             state, "total", lambda x: isinstance(x, int) and x >= 0, "a whole number >= 0 of tokens"
         )
