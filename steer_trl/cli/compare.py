@@ -8,7 +8,6 @@ Each is a folder that steer-trl eval has written, or a published file of counts.
 models that were sampled at several temperatures.
 """
 
-from argparse import SUPPRESS
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -42,7 +41,6 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--sampling_b", metavar="NAME", help="... with this one of side B")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all differences to this file")
     frontier.add_arguments(parser)
-    parser.add_argument("--help-all", action="help", help=SUPPRESS)
     given = parser.parse_args(arguments)
     sides = _sides(given.folders, given.a, given.b)
     outputs = {"json": given.json, "picture": given.picture}

@@ -12,7 +12,7 @@ from functools import partial
 
 import pytest
 import torch
-from support import ENVIRONMENT, ROOT
+from support import ENVIRONMENT, ROOT, SMOKE
 from support.runs import save_tiny_model
 from tqdm import tqdm
 
@@ -25,16 +25,16 @@ FILES = {
     "empty.yaml": "",
     "twice.yaml": "max_steps: 1\nseed: 2\nmax_steps: 2\n",
     "circle.yaml": "extends: circle.yaml\n",
-    "gone.yaml": "extends: smok_cpu\n",
-    "env.yaml": "extends: smoke_cpu\nenv: [A, B]\n",
+    "gone.yaml": "extends: fist_run\n",
+    "env.yaml": f"extends: {SMOKE}\nenv: [A, B]\n",
     "binary.yaml": b"\xff\xfe\x00",
-    "kinds.yaml": "extends: smoke_cpu\nmax_steps: 2.5\n",
-    "switch.yaml": "extends: smoke_cpu\nnum_generations: true\n",
-    "typos.yaml": "extends: smoke_cpu\nlambda_min: 0.7\nsteer_lamda_min: 0.7\n",
-    "same.yaml": "extends: smoke_cpu\nadvantage_shaping: steer\nstare_amplify: 2.0\n",
-    "nul.yaml": 'extends: smoke_cpu\nenv: {A: "a\\0"}\n',
-    "reward.yaml": "extends: smoke_cpu\nreward_funcs: maths\n",
-    "no.yaml": "extends: smoke_cpu\neval_strategy: no\neval_benchmarks: problems.jsonl\n",
+    "kinds.yaml": f"extends: {SMOKE}\nmax_steps: 2.5\n",
+    "switch.yaml": f"extends: {SMOKE}\nnum_generations: true\n",
+    "typos.yaml": f"extends: {SMOKE}\nlambda_min: 0.7\nsteer_lamda_min: 0.7\n",
+    "same.yaml": f"extends: {SMOKE}\nadvantage_shaping: steer\nstare_amplify: 2.0\n",
+    "nul.yaml": f'extends: {SMOKE}\nenv: {{A: "a\\0"}}\n',
+    "reward.yaml": f"extends: {SMOKE}\nreward_funcs: maths\n",
+    "no.yaml": f"extends: {SMOKE}\neval_strategy: no\neval_benchmarks: problems.jsonl\n",
     "latin.jsonl": '{"problem": "Wie groß?", "answer": "2"}\n'.encode("latin-1"),
     "objects.jsonl": '{"problem": {"a": 1}, "answer": "2"}\n' * 8,
     "counts.jsonl": '{"problem": 1, "answer": "2"}\n' * 8,
@@ -89,7 +89,7 @@ def here(place, monkeypatch):
     shutil.rmtree(place / "new", ignore_errors=True)  # of what should have been refused, and was not
 
 
-TRAIN = {"--config": "smoke_cpu", "--model_name_or_path": "tiny", "--dataset_name": "problems.jsonl"}
+TRAIN = {"--config": str(SMOKE), "--model_name_or_path": "tiny", "--dataset_name": "problems.jsonl"}
 TRAIN |= {"--output_dir": "new"}
 EVAL = {"--model_name_or_path": "tiny", "--output_dir": "new", "--benchmarks": "problems.jsonl@1"}
 
@@ -141,17 +141,17 @@ MISTAKES = [
     (train(eval_strategy="sometimes"), "eval_strategy.*sometimes"),
     # Recipes.
     ([*train(config=None), "--config"], "config.*: expected one argument"),
-    (train(config="smoke-cpu"), r"there is no recipe 'smoke-cpu'.* Did you mean 'smoke_cpu'\?"),
+    (train(config="first-run"), r"there is no recipe 'first-run'.* Did you mean 'first_run'\?"),
     (train(config="runs/mine.yaml"), "there is no recipe 'runs/mine.yaml'.*steer-trl recipes lists the names"),
     (train(config="configs/recipes/nope.yaml"), "there is no recipe"),
     (train(config="empty"), "there is no recipe 'empty'"),
-    (train(config="tab.yaml"), r"tab\.yaml, line 2, column 1 is no valid YAML"),
+    (train(config="tab.yaml"), r"tab\.yaml is no valid YAML: .* line 2, column 1"),
     (train(config="list.yaml"), "list.yaml must be a YAML mapping, got a list"),
     (train(config="empty.yaml"), "empty.yaml must be a YAML mapping, got nothing"),
-    (train(config="binary.yaml"), r"binary\.yaml must be a text in UTF-8"),
-    (train(config="twice.yaml"), r"duplicate key 'max_steps' \(lines 1, 3\)"),
+    (train(config="binary.yaml"), r"binary\.yaml is no valid YAML"),
+    (train(config="twice.yaml"), r"'max_steps' is there twice.* line 1, column 1"),
     (train(config="circle.yaml"), "extends itself"),
-    (train(config="gone.yaml"), r"gone\.yaml extends 'smok_cpu'.* Did you mean 'smoke_cpu'\?"),
+    (train(config="gone.yaml"), r"gone\.yaml extends 'fist_run'.* Did you mean 'first_run'\?"),
     (train(config="env.yaml"), "env must be a mapping of variables"),
     (train(config="kinds.yaml"), r"max_steps.*: invalid int value: '2\.5'"),
     (train(config="switch.yaml"), "num_generations.*: invalid int value: 'true'"),
@@ -205,13 +205,10 @@ MISTAKES = [
     (train(model_license="Apache 2.0"), "model_license must be an identifier"),
     (train(eval_strategy="steps", eval_steps=1), "eval_strategy='steps' needs eval_benchmarks"),
     (train(eval_benchmarks="problems.jsonl@1"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
-    (train(eval_temperature=0.5), "eval_temperature=0.5 cannot be combined with eval_benchmarks=None"),
+    (train(eval_temperature=0.5), "eval_temperature is no setting.* Use eval_samplings"),
+    (train(eval_samplings="t1"), r"eval_samplings=\['t1'\] cannot be combined with eval_benchmarks=None"),
     (train(eval_judge="my.judge"), "eval_judge='my.judge' cannot be combined with eval_benchmarks=None"),
     (train(**EVALUATED, eval_samplings=["t1", "greddy"]), "samplings: 'greddy' is unknown. Did you mean 'greedy'"),
-    (
-        train(**EVALUATED, eval_samplings=["t1"], eval_top_p=0.5),
-        "eval_top_p=0.5 cannot be combined with eval_samplings",
-    ),
     (train(**EVALUATED, eval_judge="no.such.judge"), "eval_judge='no.such.judge' cannot be used"),
     (train(max_generated_tokens=0), "max_generated_tokens must be in \\[1, inf\\), got 0"),
     # The model.
@@ -348,7 +345,6 @@ MISTAKES = [
     (evaluate(config="list.yaml"), "list.yaml must be a YAML mapping"),
     # Recipes, listed.
     (["recipes", "psrr"], r"there is no recipe 'psrr'.* Did you mean 'psr'\?"),
-    (["recipes", "stare"], r"Did you mean one of stare_long_cot_qwen3_8b_base, .*, stare_c2, stare_o1\?"),
     (["recipes", "a", "b"], "one name is shown at a time"),
     # The report.
     (["report"], "required: RUN"),
@@ -409,7 +405,7 @@ class TestProcesses:
         )
         assert done.stderr == ""
 
-    @pytest.mark.parametrize("recipe", ["smoke-cpu", "tab.yaml"])
+    @pytest.mark.parametrize("recipe", ["first-run", "tab.yaml"])
     def test_a_recipe_is_looked_for_before_torch_is_imported(self, place, recipe):
         program = (
             "import sys\n"
