@@ -30,7 +30,6 @@ from steer_trl.cli.overwrite import model_is_saved, remove_run
 from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume, print_help
 from steer_trl.cli.recipe_files import layers
 from steer_trl.data.lengths import drop_long_prompts
-from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.redact import changed, public
 from steer_trl.shaping.checks import unread
@@ -137,33 +136,8 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
                 trust_remote_code=training_args.trust_remote_code,
             )
             dataset = drop_long_prompts(dataset, tokenizer, math_args.max_prompt_length)
-    trainer = _make_trainer(math_args, training_args, model_args, rewards, tools, dataset, benchmarks)
-    if math_args.overwrite_output_dir and training_args.should_save:
-        remove_run(Path(training_args.output_dir))
-    trainer.accelerator.wait_for_everyone()
-    with training(), logging_redirect_tqdm():  # an alarm stands on a line of its own, above the progress bar
-        trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
-    if trainer.shaping.was_finished and model_is_saved(Path(training_args.output_dir)):
-        trainer.accelerator.print(f"Nothing was trained or written; the model is in {training_args.output_dir}")
-        return
-    trainer.save_model()
-    trainer.accelerator.print(f"Saved to {training_args.output_dir}")
-
-
-def _make_trainer(
-    math_args: MathArguments,
-    training_args: SteerGRPOConfig,
-    model_args: ModelConfig,
-    rewards: list[Any],
-    tools: list[Any] | None,
-    dataset: Any,
-    benchmarks: BenchmarkEvaluation | None,
-) -> SteerGRPOTrainer:
-    loading = {
-        "revision": model_args.model_revision,
-        "attn_implementation": model_args.attn_implementation,
-        "dtype": model_args.dtype,
-    }
+    loading = {name: getattr(model_args, name) for name in ("attn_implementation", "dtype")}
+    loading["revision"] = model_args.model_revision
     training_args.model_init_kwargs = loading | (training_args.model_init_kwargs or {})
     assert model_args.model_name_or_path is not None  # `checks.py` has seen to it
     trainer = SteerGRPOTrainer(
@@ -178,4 +152,13 @@ def _make_trainer(
     )
     wording = {} if math_args.wording is None else {"instruction": math_args.wording}
     trainer.shaping.cards.recipe = public(changed(math_args) | wording | changed(model_args), PUBLIC_TEXTS)
-    return trainer
+    if math_args.overwrite_output_dir and training_args.should_save:
+        remove_run(Path(training_args.output_dir))
+    trainer.accelerator.wait_for_everyone()
+    with training(), logging_redirect_tqdm():  # an alarm stands on a line of its own, above the progress bar
+        trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
+    if trainer.shaping.was_finished and model_is_saved(Path(training_args.output_dir)):
+        trainer.accelerator.print(f"Nothing was trained or written; the model is in {training_args.output_dir}")
+        return
+    trainer.save_model()
+    trainer.accelerator.print(f"Saved to {training_args.output_dir}")
