@@ -8,7 +8,7 @@ import pytest
 import torch
 import yaml
 from datasets import Dataset
-from support import ROOT, SHARED
+from support import ROOT, SHARED, SMOKE
 from support.processes import run
 from support.readme import settings_of_snippets
 from support.runs import ON_CPU
@@ -67,7 +67,7 @@ def tiny_folder(tmp_path):
 
 def train(tmp_path, model, dataset, *overrides, engine="cpu", **options):
     engine = ROOT / f"configs/accelerate/{engine}.yaml"
-    script = ["-m", "steer_trl.cli", "train", "--config", ROOT / "configs/recipes/smoke_cpu.yaml"]
+    script = ["-m", "steer_trl.cli", "train", "--config", SMOKE]
     arguments = [
         "--model_name_or_path",
         model,
@@ -115,7 +115,7 @@ def test_the_plain_script(tmp_path, tiny_folder, problems):
 
 
 def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, problems):
-    engine, recipe = ROOT / "configs/accelerate/cpu_2_processes.yaml", ROOT / "configs/recipes/smoke_cpu.yaml"
+    engine, recipe = ROOT / "configs/accelerate/cpu_2_processes.yaml", SMOKE
     flags = ["--accelerate_config", engine, "--config", recipe, "--model_name_or_path", tiny_folder]
     flags += ["--dataset_name", problems, "--output_dir", tmp_path / "out", "--log_tokens", 2]
     flags += ["--steps_per_generation", 4]  # two optimizer steps per rollout, shuffled
@@ -204,7 +204,7 @@ def test_a_method_of_ones_own_works_through_a_recipe(tmp_path, tiny_folder, prob
     ((_, code), (_, lines)) = blocks
     assert len(code.splitlines()) < 20
     (tmp_path / "my_shaper.py").write_text(code)
-    (tmp_path / "recipe.yaml").write_text(f"extends: {ROOT}/configs/recipes/smoke_cpu.yaml\n{lines}")
+    (tmp_path / "recipe.yaml").write_text(f"extends: {SMOKE}\n{lines}")
     overrides = ["--model_name_or_path", tiny_folder, "--dataset_name", problems, "--output_dir", tmp_path / "out"]
     command = ["-m", "steer_trl.cli", "train", "--config", tmp_path / "recipe.yaml", *overrides]
     run(*command, engine=ROOT / "configs/accelerate/cpu.yaml", folder=tmp_path, PYTHONPATH=str(tmp_path))

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from accelerate.commands.config.config_args import load_config_from_file
-from support import ROOT
+from support import ROOT, SMOKE
 from support.runs import save_tiny_model
 
 from steer_trl.cli.eval_arguments import EvalArguments
@@ -85,7 +85,7 @@ ENGINE_OF = {
     "held_lora_24gb": "single_gpu",
     "held_long_cot_r1_distill_1.5b": "zero2",
 }
-ON_A_CPU = ("first_run", "smoke_cpu", "countdown")
+ON_A_CPU = ("first_run", "countdown")
 HELD = [name for name in ENGINE_OF if name.startswith("held_")]
 
 
@@ -224,14 +224,14 @@ def test_a_methods_recipe_changes_only_what_is_the_methods(path):
 
 class TestCommandLine:
     def test_a_flag_and_its_value_in_one_word(self):
-        path = ROOT / "configs/recipes/smoke_cpu.yaml"
+        path = SMOKE
         assert parse_arguments([f"--config={path}", "--max_steps=7"])[1].max_steps == 7
         assert split_recipe(["--a", "--config=x=y", "b"]) == ("x=y", ["--a", "b"])
         assert split_recipe(["--accelerate_config", "x"]) == (None, ["--accelerate_config", "x"])
 
     def test_an_empty_environment(self, tmp_path):
         recipe = tmp_path / "a.yaml"
-        recipe.write_text(f"extends: {ROOT}/configs/recipes/smoke_cpu.yaml\nenv:\n")
+        recipe.write_text(f"extends: {SMOKE}\nenv:\n")
         assert parse_arguments(["--config", str(recipe)])[1].max_steps == 2
 
 
@@ -255,6 +255,6 @@ class TestExtends:
 
     def test_environment_variables_are_set(self, tmp_path, monkeypatch):
         monkeypatch.delenv("OF_A_RECIPE", raising=False)
-        base = ROOT / "configs/recipes/smoke_cpu.yaml"
+        base = SMOKE
         parse(self.write(tmp_path, a=f"extends: {base}\nenv: {{OF_A_RECIPE: 7}}\n"))
         assert os.environ["OF_A_RECIPE"] == "7"
