@@ -63,7 +63,7 @@ class Shaper(Generic[Options]):
 
     reads: ClassVar[tuple[str, ...]] = ()
     """What the answers about a rollout want beside its mask and advantages: any of `"rewards"`, `"logps"`,
-    `"entropies"`, `"prompts"`. The middle two can cost a forward pass per rollout."""
+    `"entropies"`. The last two can cost a forward pass per rollout."""
 
     by_group: bool = False
     """Whether the answers about a rollout compare a completion with those of its own prompt only. A rank is then given
@@ -124,14 +124,14 @@ class Shaper(Generic[Options]):
         return []
 
     @classmethod
-    def answers(cls, question: str, args: Options) -> bool:
-        """Whether the method answers `question` with these settings: by default, whether it has written it."""
+    def answers(cls, question: str) -> bool:
+        """Whether the method has written an answer to `question`."""
         return getattr(cls, question) is not getattr(Shaper, question)
 
     @property
     def compares(self) -> bool:
         """Whether it compares the tokens of an optimizer step with each other: whether it answers [`measure`]."""
-        return self.answers("measure", self.args)
+        return self.answers("measure")
 
     @property
     def active(self) -> bool:
