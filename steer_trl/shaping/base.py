@@ -13,8 +13,10 @@ the answers of several methods together.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from importlib.resources import files
 from typing import Any, ClassVar, Generic, TypeVar
 
+import yaml
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -47,6 +49,11 @@ class Paper:
             f"@article{{{key}-{self.arxiv},\n    title  = {{{{{self.title}}}}},\n    author = {{{self.authors}}},\n"
             f"    year   = {self.year},\n    eprint = {{arXiv:{self.arxiv}}},\n}}"
         )
+
+
+_ROWS = yaml.safe_load(files("steer_trl.shaping").joinpath("papers.yaml").read_text("utf-8"))
+PAPERS = {arxiv: Paper(**row, arxiv=arxiv) for arxiv, row in _ROWS.items()}
+"""Those of the methods, by arXiv number."""
 
 
 class Shaper(Generic[Options]):

@@ -12,16 +12,10 @@ import torch
 from torch import Tensor
 
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.shaping.base import Paper
+from steer_trl.shaping.base import PAPERS
 from steer_trl.shaping.batch import TokenBatch
 
-ENTROPY_MECHANISM = Paper(
-    "The Entropy Mechanism of Reinforcement Learning for Reasoning Language Models",
-    "Ganqu Cui and Yuchen Zhang and Jiacheng Chen and Lifan Yuan and Zhi Wang and Yuxin Zuo and Haozhan Li and "
-    "Yuchen Fan and Huayu Chen and Weize Chen and others",
-    2025,
-    "2505.22617",
-)
+ENTROPY_MECHANISM = PAPERS["2505.22617"]
 
 
 class Means(NamedTuple):

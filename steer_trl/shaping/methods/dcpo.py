@@ -16,7 +16,7 @@ from torch import Tensor
 from steer_trl.functional.clipping import clipped
 from steer_trl.options.base import ShapingConfig, option
 from steer_trl.options.needs import UNCLIPPED
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
 HIGHEST = 10.0
@@ -35,12 +35,7 @@ class Dcpo(Shaper[DcpoOptions]):
     """DCPO's clipping."""
 
     options = DcpoOptions
-    paper = Paper(
-        "DCPO: Dynamic Clipping Policy Optimization",
-        "Shihui Yang and Chengfeng Dou and Peidong Guo and Kai Lu and Qiang Ju and Fei Deng and Rihui Xin",
-        2025,
-        "2509.02333",
-    )
+    paper = PAPERS["2509.02333"]
     surrogate = UNCLIPPED
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:

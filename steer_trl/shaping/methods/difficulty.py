@@ -27,7 +27,7 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.functional.difficulty import focal_factors, maxrl_advantages, pass_at_k_advantages
 from steer_trl.options.base import ShapingConfig, option
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import is_right
 
@@ -65,13 +65,7 @@ class ByDifficulty(Shaper[Options]):
 class MaxRL(ByDifficulty[ShapingConfig]):
     """MaxRL's advantages."""
 
-    paper = Paper(
-        "Maximum Likelihood Reinforcement Learning",
-        "Fahim Tajwar and Guanning Zeng and Yueer Zhou and Yuda Song and Daman Arora and Yiding Jiang and "
-        "Jeff Schneider and Ruslan Salakhutdinov and Haiwen Feng and Andrea Zanette",
-        2026,
-        "2602.02710",
-    )
+    paper = PAPERS["2602.02710"]
     needs = OWN_OR_UNSCALED_ADVANTAGES
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
@@ -90,13 +84,7 @@ class FGrpo(ByDifficulty[FGrpoOptions]):
     """TRL's advantages times the focal factor of their group."""
 
     options = FGrpoOptions
-    paper = Paper(
-        "F-GRPO: Don't Let Your Policy Learn the Obvious and Forget the Rare",
-        "Daniil Plyusov and Alexey Gorbatovski and Boris Shaposhnikov and Viacheslav Sinii and Alexey Malakhov and "
-        "Daria Korotyshova and Daniil Gavrilov",
-        2026,
-        "2602.06717",
-    )
+    paper = PAPERS["2602.06717"]
 
     @property
     def active(self) -> bool:
@@ -119,12 +107,7 @@ class PassAtK(ByDifficulty[PassAtKOptions]):
     """The advantages of pass@k."""
 
     options = PassAtKOptions
-    paper = Paper(
-        "Pass@k Training for Adaptively Balancing Exploration and Exploitation of Large Reasoning Models",
-        "Zhipeng Chen and Xiaobo Qin and Youbin Wu and Yue Ling and Qinghao Ye and Wayne Xin Zhao and Guang Shi",
-        2025,
-        "2508.10751",
-    )
+    paper = PAPERS["2508.10751"]
     needs = OWN_OR_UNSCALED_ADVANTAGES
 
     @classmethod

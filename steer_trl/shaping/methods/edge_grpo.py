@@ -13,19 +13,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
 
 
 class EdgeGrpo(Shaper[ShapingConfig]):
     """Advantages over relative entropies."""
 
-    paper = Paper(
-        "EDGE-GRPO: Entropy-Driven GRPO with Guided Error Correction for Advantage Diversity",
-        "Xingjian Zhang and Siwei Wen and Wenjun Wu and Lei Huang",
-        2025,
-        "2507.21848",
-    )
+    paper = PAPERS["2507.21848"]
     reads = ("rewards", "entropies")
     by_group = True
     per_token = False

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
 KAPPA = 2.0
@@ -32,13 +32,7 @@ class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):
     """A bonus of entropy on the advantages."""
 
     options = EntropyAdvantageOptions
-    paper = Paper(
-        "Reasoning with Exploration: An Entropy Perspective",
-        "Daixuan Cheng and Shaohan Huang and Xuekai Zhu and Bo Dai and Wayne Xin Zhao and Zhenliang Zhang and "
-        "Furu Wei",
-        2025,
-        "2506.14758",
-    )
+    paper = PAPERS["2506.14758"]
 
     @property
     def active(self) -> bool:

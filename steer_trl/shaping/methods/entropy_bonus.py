@@ -19,7 +19,7 @@ Choose it where groups are often all right or all wrong: nothing is multiplied b
 from dataclasses import dataclass
 
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 
 
 @dataclass
@@ -39,13 +39,7 @@ class EntropyBonus(Shaper[EntropyBonusOptions]):
     """TRL's entropy bonus; its strength is the coefficient."""
 
     options = EntropyBonusOptions
-    paper = Paper(
-        "Asynchronous Methods for Deep Reinforcement Learning",
-        "Volodymyr Mnih and Adri{\\`a} Puigdom{\\`e}nech Badia and Mehdi Mirza and Alex Graves and "
-        "Timothy P. Lillicrap and Tim Harley and David Silver and Koray Kavukcuoglu",
-        2016,
-        "1602.01783",
-    )
+    paper = PAPERS["1602.01783"]
     per_token = False
     max_strength = 0.2
     strength_gain = 0.2

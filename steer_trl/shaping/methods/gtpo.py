@@ -18,17 +18,12 @@ from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig, option
 from steer_trl.options.needs import OWN_ADVANTAGES, SIGNS
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import is_right, relative, standardized
 
 EPS = 1e-8
-GTPO_PAPER = Paper(
-    "GTPO and GRPO-S: Token and Sequence-Level Reward Shaping with Policy Entropy",
-    "Hongze Tan and Jianfei Pan",
-    2025,
-    "2508.04349",
-)
+GTPO_PAPER = PAPERS["2508.04349"]
 
 
 @dataclass

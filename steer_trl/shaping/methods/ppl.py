@@ -12,16 +12,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import standardized
 
-DECOMPOSING = Paper(
-    "Decomposing the Entropy-Performance Exchange: The Missing Keys to Unlocking Effective Reinforcement Learning",
-    "Jia Deng and Jie Chen and Zhipeng Chen and Wayne Xin Zhao and Ji-Rong Wen",
-    2025,
-    "2508.02260",
-)
+DECOMPOSING = PAPERS["2508.02260"]
 LARGEST_SCORE = 3.0
 
 

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
 MAX_WEIGHT = 3.0
@@ -38,13 +38,7 @@ class RepoR(Shaper[RepoROptions]):
     """REPO-R's token weights; its strength is zeta."""
 
     options = RepoROptions
-    paper = Paper(
-        "Entropy-Preserving Reinforcement Learning",
-        "Aleksei Petrenko and Ben Lipkin and Kevin Chen and Erik Wijmans and Marco Cusumano-Towner and Raja Giryes "
-        'and Philipp Kr{\\"a}henb{\\"u}hl',
-        2026,
-        "2603.11682",
-    )
+    paper = PAPERS["2603.11682"]
     max_strength = 1.0
 
     def __init__(self, args: RepoROptions) -> None:

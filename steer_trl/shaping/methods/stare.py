@@ -22,7 +22,7 @@ from steer_trl.functional.order_statistics import Reduce
 from steer_trl.functional.stare import NAMES, SurprisalLimits, stare_operations
 from steer_trl.functional.stare_controller import TargetEntropyController
 from steer_trl.options.base import ShapingConfig, choice, one_or_several, option
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
 from steer_trl.shaping.start_entropy import StartEntropy
 from steer_trl.validation import from_state, in_interval, listed
@@ -108,12 +108,7 @@ class Stare(Shaper[StareOptions]):
     """STARE's token weights and its closed loop."""
 
     options = StareOptions
-    paper = Paper(
-        "STARE: Surprisal-Guided Token-Level Advantage Reweighting for Policy Entropy Stability",
-        "Haipeng Luo and Qingfeng Sun and Songli Wu and Can Xu and Wenfeng Deng and Han Hu and Yansong Tang",
-        2026,
-        "2606.19236",
-    )
+    paper = PAPERS["2606.19236"]
 
     max_strength = 3.0  # W from 1 to 4
     strength_gain = 3.0
