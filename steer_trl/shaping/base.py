@@ -100,6 +100,12 @@ class Shaper(Generic[Options]):
     needs_sensitivities: bool = False
     """Whether it reads `TokenBatch.sensitivities`, which cost another pass of the LM head."""
 
+    off: ClassVar[Mapping[str, float]] = {}
+    """Values of its settings, each of which leaves it nothing to do: the run is GRPO, bit for bit."""
+
+    strength_setting: ClassVar[str | None] = None
+    """The setting that [`strength`] begins with."""
+
     max_strength: ClassVar[float | None] = None
     """The most [`strength`] that `hold_entropy` gives a method that has one."""
 
@@ -117,6 +123,8 @@ class Shaper(Generic[Options]):
     def __init__(self, args: Options) -> None:
         self.args = args
         self.tolerance = 0.0 if args.shaping_scope == "micro_batch" else self.TIE
+        if self.strength_setting:
+            self.strength = getattr(args, self.strength_setting)
 
     @classmethod
     def settings(cls) -> tuple[str, ...]:
@@ -143,7 +151,8 @@ class Shaper(Generic[Options]):
     @property
     def active(self) -> bool:
         """Whether any advantage can change now. If not, they are not touched at all."""
-        return True
+        is_moved_off = self.strength_setting is not None and self.strength == 0
+        return not is_moved_off and all(getattr(self.args, name) != value for name, value in self.off.items())
 
     # About a rollout. Every rank is asked, with the same rollout unless `by_group` is true; evaluation never is, so an
     # answer may change the method's state.

@@ -151,7 +151,7 @@ def test_completions_are_scored_once_and_only_if_somebody_asks(train, name):
 @pytest.mark.parametrize("name", SHAPERS)
 def test_every_method_trains_off_policy_and_says_what_it_did(train, name, monkeypatch):
     for bound in ("EPSILON_LOW", "EPSILON_HIGH"):  # which so short a training does not reach
-        monkeypatch.setattr(f"steer_trl.shaping.methods.grpo_s.{bound}", 1e-3)
+        monkeypatch.setattr(f"steer_trl.shaping.methods.gtpo.{bound}", 1e-3)
     trainer = train(SteerGRPOTrainer, num_iterations=2, **settings(name), **judged(name))
     assert all(parameter.isfinite().all() for parameter in trainer.model.parameters())
     log = trainer.state.log_history

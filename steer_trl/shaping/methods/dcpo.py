@@ -4,8 +4,8 @@ r"""DCPO, arXiv 2509.02333: clip bounds that are wide for unlikely tokens and na
     A_hat = 0 where (A > 0, r > high) or (A < 0, r < low) or (A < 0, r > 10); A elsewhere
 
 q is the old probability. TRL's own clipping is switched off: unclipped ratios with this A_hat have the gradient of the
-clipped loss. The loss that is logged is then unclipped, and TRL's clip ratios are 0; `dcpo/clipped_*` count what is
-clipped. The paper's smooth advantages, which standardise rewards over all epochs of a prompt, are not here.
+clipped loss. What is logged is the unclipped loss; `dcpo/clipped_*` count what is clipped. The paper's smooth
+advantages, which standardise rewards over all epochs of a prompt, are not here.
 """
 
 from dataclasses import dataclass

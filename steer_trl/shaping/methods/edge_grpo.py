@@ -2,10 +2,9 @@
 
     A_hat_i = A_i / Hr_i,   Hr_i = Hm_i / mean over the group of Hm,   Hm_i = mean_t H_it
 
-H of the policy that wrote the rollout. The authors' code takes the current entropies, over the padding too, without
-detaching them, so that their gradient leaks into the entropy; a weight on the advantage cannot express that leak.
-Their guided error correction changes the
-data and is not here. Choose it to distinguish completions of a group that were equally rewarded.
+H of the policy that wrote the rollout. The authors' code takes the current entropies, over the padding too, and lets
+their gradient leak into the entropy; their guided error correction changes the data. Neither is here. Choose it to
+distinguish completions of a group that were equally rewarded.
 """
 
 import torch

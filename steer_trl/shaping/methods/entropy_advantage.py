@@ -33,11 +33,7 @@ class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):
 
     options = EntropyAdvantageOptions
     paper = PAPERS["2506.14758"]
-
-    @property
-    def active(self) -> bool:
-        """False for alpha = 0."""
-        return self.args.entropy_advantage_alpha > 0
+    off = {"entropy_advantage_alpha": 0}
 
     def bonus(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return min(alpha H, |A| / kappa), 0 where H is not finite."""

@@ -43,6 +43,7 @@ class ForkTokens(Shaper[ForkTokensOptions]):
 
     options = ForkTokensOptions
     paper = PAPERS["2506.01939"]
+    off = {"fork_tokens_fraction": 1}
     needs = TOKEN_RATIOS | {
         "loss_type": Need(
             tuple(name for name, loss in LOSSES.items() if loss.averages_over == "completions"),
@@ -51,11 +52,6 @@ class ForkTokens(Shaper[ForkTokensOptions]):
         ),
         "top_entropy_quantile": Need((1.0,), "both choose tokens by entropy"),
     }
-
-    @property
-    def active(self) -> bool:
-        """False where all tokens are chosen."""
-        return self.args.fork_tokens_fraction < 1
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> ForkMeasure:
         """Return the smallest entropy of S, and N / |S|."""

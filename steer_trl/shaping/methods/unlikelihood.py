@@ -33,15 +33,11 @@ class Unlikelihood(Shaper[UnlikelihoodOptions]):
 
     options = UnlikelihoodOptions
     paper = PAPERS["2506.02355"]
+    off = {"unlikelihood_beta": 0}
     reads = ("rewards", "logps")
     by_group = True
     per_token = False
     needs = OWN_ADVANTAGES
-
-    @property
-    def active(self) -> bool:
-        """False for beta = 0."""
-        return self.args.unlikelihood_beta > 0
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the advantages of R', 0 where the reward is missing."""

@@ -5,9 +5,8 @@
     nsr           A_hat_i = -1 if incorrect, and correct answers are dropped
 
 No group baseline: a group that is all correct or all incorrect teaches too. Dropping means that the loss averages
-over the rest, so the advantages are multiplied by all / kept, counted as the loss counts (tokens or completions), over
-the whole rollout; the authors count in the micro-batches of a re-packed batch. It assumes rewards that are either
-correct or incorrect. NSR keeps the entropy up, PSR lets it fall; W-REINFORCE is the compromise the authors recommend.
+over the rest, so the advantages are multiplied by all / kept, counted as the loss counts (tokens or completions) over
+the whole rollout. NSR keeps the entropy up, PSR lets it fall; W-REINFORCE is the compromise the authors recommend.
 """
 
 from dataclasses import dataclass
