@@ -3,10 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from steer_trl.diagnostics.change import change_statistics
-from steer_trl.diagnostics.quadrants import token_statistics
-from steer_trl.diagnostics.sanity import sanity_statistics
 from steer_trl.diagnostics.statistics import Statistic
+from steer_trl.diagnostics.tokens import change_statistics, sanity_statistics, token_statistics
 from steer_trl.diagnostics.weights import shaping_statistics, weight_statistics
 from steer_trl.shaping import HoldEntropy, Shaped, Shaper, TokenBatch
 from steer_trl.trainer.log.guard import guard
