@@ -193,7 +193,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         for name, method in methods.items():
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
             complaints += need_complaints(name, method, self)
-            if method.answers("entropy_coef", self) and self.dynamic_sampling == "mask":
+            if method.answers("entropy_coef") and self.dynamic_sampling == "mask":
                 complaints.append(
                     f"advantage_shaping={name!r} cannot be combined with dynamic_sampling='mask': "
                     f"{VISIBLE_GROUPS['entropy_coef'].why}. Use dynamic_sampling='resample'."
@@ -204,7 +204,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
 
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         accumulation, per_rollout = self.gradient_accumulation_steps, self.steps_per_generation
-        compares = any(method.answers("measure", self) for method in methods.values())
+        compares = any(method.answers("measure") for method in methods.values())
         if not compares or self.shaping_scope == "micro_batch" or per_rollout % accumulation == 0:
             return []
         return [

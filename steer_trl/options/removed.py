@@ -16,6 +16,7 @@ CONSTANTS = {
 }
 REMOVED = {
     **{name: f"It is {value}, which nobody has varied: leave it out." for name, value in CONSTANTS.items()},
+    "dcpo_smooth": "DCPO is its clipping here, with TRL's advantages: leave it out.",
     "edge_grpo_clamp": "Relative entropies have no bounds, as in the authors' code: leave it out.",
     "gtpo_normalize": "z-scores are over all tokens of a group: leave it out.",
     "gtpo_version": "It is the paper's second: leave it out.",

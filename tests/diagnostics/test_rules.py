@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from trl import GRPOConfig
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.diagnostics.no_learning import NO_LEARNING
-from steer_trl.diagnostics.rules import Rule, only
+from steer_trl.diagnostics.rules import NO_LEARNING, Rule, only
 from steer_trl.diagnostics.watch import RULES, Watch
 
 BY_NAME = {rule.name: rule for rule in RULES}
@@ -189,7 +188,7 @@ def test_a_collapse_of_an_entropy_that_is_held_is_not_told_to_hold_it():
 @pytest.mark.parametrize("rule", [BY_NAME["collapse"], *NO_LEARNING], ids=lambda rule: rule.name)
 def test_a_cure_that_trls_own_trainer_has_not_says_whose_it_is(rule):
     own = {field.name for field in fields(SteerGRPOConfig)} - {field.name for field in fields(GRPOConfig)}
-    text = rule.text + "".join(rule.names({}).values())
+    text = rule.text + "".join(rule.words({}).values())
     assert not own & set(re.findall(r"\w+", text)) or "SteerGRPOConfig" in text
 
 
