@@ -290,7 +290,7 @@ MISTAKES = [
     (evaluate(output_dir="tiny"), "would be pushed with the model"),
     (evaluate(output_dir="tiny/eval"), r"begins with an underscore: '.*/tiny/_eval'"),
     (evaluate(output_dir="evaluated"), "settings.json, with what they depend on, is missing"),
-    (evaluate(write_card="true"), "write_card=True needs a card, and there is no 'tiny/README.md'"),
+    (evaluate(write_card="true"), "write_card=True needs .*'tiny/README.md' is none: .*No such file"),
     # Recipes, listed.
     (["recipes", "psrr"], r"there is no recipe 'psrr'.* Did you mean 'psr'\?"),
     (["recipes", "a", "b"], "one name is shown at a time"),
