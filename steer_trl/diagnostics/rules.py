@@ -86,7 +86,7 @@ def remedy(log: Numbers) -> dict[str, str]:
     """What to do about a collapse; where the entropy is held already, why it can fall all the same."""
     if names.STRENGTH not in log:
         return {
-            "remedy": "Lower learning_rate, raise epsilon_high, or hold the entropy: hold_entropy=0.65, a setting of "
+            "remedy": "Lower learning_rate, raise epsilon_high, or hold the entropy: hold_entropy=0.5, a setting of "
             "SteerGRPOConfig for SteerGRPOTrainer."
         }
     return {

@@ -39,7 +39,7 @@ from steer_trl.validation import refuse
 LEVEL = 0.95
 SAME = 1e-9  # share of a difference that is rounding
 Interval = tuple[float, float]
-OVER_PROBLEMS = "the 95 % interval over problems, which both sides have answered (paired)"
+OVER_PROBLEMS = "the 95 % interval over the problems that both sides have answered (paired)"
 OVER_BOTH = (
     "the 95 % interval over problems and seeds (two-way random effects, Satterthwaite's degrees of freedom); beside "
     "it the intervals over seeds alone"
