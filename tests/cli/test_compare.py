@@ -43,7 +43,7 @@ def test_two_evaluations_are_paired_over_their_problems(tmp_path, capsys):
     shown = capsys.readouterr().out
     (line,) = (line for line in shown.splitlines() if "avg@4" in line)
     assert f"{found['difference']:+.3f}" in line and f"{found['low']:+.3f} to {found['high']:+.3f}" in line
-    assert line.split()[-1] == "higher" and "over problems, which both sides have answered (paired)" in shown
+    assert line.split()[-1] == "higher" and "over the problems that both sides have answered (paired)" in shown
 
 
 def test_several_seeds_on_each_side(tmp_path, capsys):
