@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from steer_trl.cli.checks import ignored
 from steer_trl.cli.overwrite import model_above
@@ -11,7 +12,6 @@ from steer_trl.data.instructions import PAPERS
 from steer_trl.data.loader import argument_complaints
 from steer_trl.evaluation.backends import has_vllm
 from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, sources_of
-from steer_trl.evaluation.judges import Judge, as_judge
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.evaluation.sampling import Sampling, load_samplings
 from steer_trl.hub.results import card_complaints
@@ -122,12 +122,12 @@ class EvalArguments:
             return load_samplings(self.samplings, max_tokens=self.max_tokens, seed=self.seed)
         return {"": Sampling(self.temperature, self.top_p, self.top_k, self.max_tokens, self.seed)}
 
-    def load_judge(self) -> Judge:
-        """Return the judge of what is correct."""
+    def load_judge(self) -> Any:
+        """Return the reward by which a completion is correct."""
         if self.judge == MATH:
-            return as_judge(MathReward(timeout=self.timeout, answer_format=self.answer_format))
+            return MathReward(timeout=self.timeout, answer_format=self.answer_format)
         (function,) = load_rewards([self.judge], {}, field="judge")
-        return as_judge(function)
+        return function
 
 
 def output_complaints(folder: str) -> list[str]:

@@ -29,7 +29,7 @@ OWN = ("validation", "fallback", "picture")
 BEST, EQUAL, FALLBACK = "best temperature", "equal accuracy", "fallback"
 HEADS = {
     BEST: "pass@k, each k at its best temperature, chosen on {chosen}; the mean over k is F",
-    EQUAL: "pass@{k} with B as accurate as A: `reached` of B's runs are; the others stand at their nearest",
+    EQUAL: "pass@{k} with B as accurate as A, which `reached` of its runs can be; the others at their nearest",
     FALLBACK: "pass@{k} with some of the tries the other model's, at the best temperatures, chosen on {chosen}",
 }
 

@@ -4,13 +4,7 @@ from typing import NamedTuple
 
 
 class Loss(NamedTuple):
-    """A loss of TRL's.
-
-    Attributes:
-        clips (`bool`): whether a clipped token has no gradient; the other losses bound the ratio in their own ways.
-        averages_over (`str`): what its denominator counts: `"rollout tokens"`, `"micro-batch tokens"`, or
-            `"completions"`, of which each has the same weight whatever the lengths of the others.
-    """
+    """A loss of TRL's: whether a clipped token has no gradient, and what its denominator counts."""
 
     clips: bool
     averages_over: str

@@ -13,8 +13,10 @@ the answers of several methods together.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from importlib.resources import files
 from typing import Any, ClassVar, Generic, TypeVar
 
+import yaml
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -49,6 +51,11 @@ class Paper:
         )
 
 
+_ROWS = yaml.safe_load(files("steer_trl.shaping").joinpath("papers.yaml").read_text("utf-8"))
+PAPERS = {arxiv: Paper(**row, arxiv=arxiv) for arxiv, row in _ROWS.items()}
+"""Those of the methods, by arXiv number."""
+
+
 class Shaper(Generic[Options]):
     """A method. A subclass answers [`weights`], or another of the questions in `shaping/base.py`.
 
@@ -63,7 +70,7 @@ class Shaper(Generic[Options]):
 
     reads: ClassVar[tuple[str, ...]] = ()
     """What the answers about a rollout want beside its mask and advantages: any of `"rewards"`, `"logps"`,
-    `"entropies"`, `"prompts"`. The middle two can cost a forward pass per rollout."""
+    `"entropies"`. The last two can cost a forward pass per rollout."""
 
     by_group: bool = False
     """Whether the answers about a rollout compare a completion with those of its own prompt only. A rank is then given
@@ -93,6 +100,12 @@ class Shaper(Generic[Options]):
     needs_sensitivities: bool = False
     """Whether it reads `TokenBatch.sensitivities`, which cost another pass of the LM head."""
 
+    off: ClassVar[Mapping[str, float]] = {}
+    """Values of its settings, each of which leaves it nothing to do: the run is GRPO, bit for bit."""
+
+    strength_setting: ClassVar[str | None] = None
+    """The setting that [`strength`] begins with."""
+
     max_strength: ClassVar[float | None] = None
     """The most [`strength`] that `hold_entropy` gives a method that has one."""
 
@@ -110,6 +123,8 @@ class Shaper(Generic[Options]):
     def __init__(self, args: Options) -> None:
         self.args = args
         self.tolerance = 0.0 if args.shaping_scope == "micro_batch" else self.TIE
+        if self.strength_setting:
+            self.strength = getattr(args, self.strength_setting)
 
     @classmethod
     def settings(cls) -> tuple[str, ...]:
@@ -124,19 +139,20 @@ class Shaper(Generic[Options]):
         return []
 
     @classmethod
-    def answers(cls, question: str, args: Options) -> bool:
-        """Whether the method answers `question` with these settings: by default, whether it has written it."""
+    def answers(cls, question: str) -> bool:
+        """Whether the method has written an answer to `question`."""
         return getattr(cls, question) is not getattr(Shaper, question)
 
     @property
     def compares(self) -> bool:
         """Whether it compares the tokens of an optimizer step with each other: whether it answers [`measure`]."""
-        return self.answers("measure", self.args)
+        return self.answers("measure")
 
     @property
     def active(self) -> bool:
         """Whether any advantage can change now. If not, they are not touched at all."""
-        return True
+        is_moved_off = self.strength_setting is not None and self.strength == 0
+        return not is_moved_off and all(getattr(self.args, name) != value for name, value in self.off.items())
 
     # About a rollout. Every rank is asked, with the same rollout unless `by_group` is true; evaluation never is, so an
     # answer may change the method's state.

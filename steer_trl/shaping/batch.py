@@ -96,11 +96,10 @@ class Rollout:
         rewards (`torch.Tensor` of shape `[N]`, *optional*): the weighted sum of the reward functions; NaN where none
             could score.
         logps, entropies (`torch.Tensor` of shape `[N, T]`, *optional*): of the policy that wrote it, nats.
-        prompts (`list[str]`, *optional*): one text per completion that distinguishes prompts.
         response_mask (`torch.Tensor` of shape `[N, T]`, *optional*): 1 for the tokens that the policy wrote, also in
             truncated completions that `mask_truncated_completions` keeps out of the loss; `None` where `mask` is it.
 
-    `rewards` to `prompts` are there for a method whose `reads` names them.
+    `rewards` to `entropies` are there for a method whose `reads` names them.
     """
 
     num_generations: int
@@ -109,7 +108,6 @@ class Rollout:
     rewards: Float[Tensor, "N"] | None = None
     logps: Float[Tensor, "N T"] | None = None
     entropies: Float[Tensor, "N T"] | None = None
-    prompts: list[str] | None = None
     response_mask: Shaped[Tensor, "N T"] | None = None
 
     @property

@@ -86,7 +86,7 @@ class Padding:
             or args.top_entropy_quantile < 1
             or args.entropy_coef != 0
             or args.use_adaptive_entropy
-            or any(shaper.answers("entropy_coef", args) for shaper in shapers.values())
+            or any(shaper.answers("entropy_coef") for shaper in shapers.values())
             or self._trainer.aux_loss_enabled
             or (bool(shapers) and args.shaping_scope == "micro_batch")
             or (per_rollout % accumulation != 0 and accumulation % per_rollout != 0)

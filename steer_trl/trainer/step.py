@@ -56,7 +56,7 @@ class OptimizerStep(TrainerCallback):
         self._trainer, self._shapers, self._hold = trainer, shapers, hold
         self._rollouts, self._tokens = rollouts, tokens
         self._draws = any(shaper.random for shaper in shapers.values())
-        questions = {q for s in shapers.values() for q in QUESTIONS if s.answers(q, s.args)}
+        questions = {q for s in shapers.values() for q in QUESTIONS if s.answers(q)}
         self._is_watched = not questions <= {*OF_ROLLOUTS}  # until the first loss has taken what we give it
         self._awaits_gradient = self._is_watched  # until one has reached a loss that we returned
         self._acts_on_rollouts = not questions.isdisjoint(OF_ROLLOUTS)

@@ -17,7 +17,7 @@ from trl import RLOOConfig, RLOOTrainer
 
 from steer_trl import AlarmsCallback, SteerGRPOTrainer, runlog
 from steer_trl.cli.main import main
-from steer_trl.diagnostics.no_learning import NO_LEARNING
+from steer_trl.diagnostics.rules import NO_LEARNING
 from steer_trl.rewards import MathReward
 from steer_trl.tiny import tiny_qwen2
 

@@ -43,7 +43,7 @@ def test_two_evaluations_are_paired_over_their_problems(tmp_path, capsys):
     shown = capsys.readouterr().out
     (line,) = (line for line in shown.splitlines() if "avg@4" in line)
     assert f"{found['difference']:+.3f}" in line and f"{found['low']:+.3f} to {found['high']:+.3f}" in line
-    assert line.split()[-1] == "higher" and "over problems, which both sides have answered (paired)" in shown
+    assert line.split()[-1] == "higher" and "over the problems that both sides have answered (paired)" in shown
 
 
 def test_several_seeds_on_each_side(tmp_path, capsys):
@@ -121,10 +121,10 @@ def test_a_line_that_is_no_completion_is_named(tmp_path, line):
     a, b = (write_evaluation(tmp_path / name, SKILL) for name in ("a", "b"))
     with (b / "completions.jsonl").open("a") as file:
         file.write(line + "\n")
-    with pytest.raises(ValueError, match=r"'.*b/completions.jsonl' has a line that is no completion"):
+    with pytest.raises(ValueError, match=r"'.*b/completions.jsonl' does not hold the completions that summary.json"):
         main([str(a), str(b)])
     (b / "settings.json").write_text(line[:1])
-    with pytest.raises(ValueError, match=r"settings.json' must hold the settings of an evaluation"):
+    with pytest.raises(ValueError, match=r"settings.json' cannot be read as a mapping in JSON"):
         main([str(a), str(b)])
 
 
@@ -206,7 +206,7 @@ def test_an_evaluation_that_has_lost_lines_is_not_compared(tmp_path, change):
         main([str(a), str(b)])
     (b / "completions.jsonl").write_bytes((a / "completions.jsonl").read_bytes())
     (b / "summary.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"b/summary.json' is no summary of an evaluation: KeyError"):
+    with pytest.raises(ValueError, match=r"b/completions.jsonl' does not hold .*KeyError"):
         main([str(a), str(b)])
 
 

@@ -9,8 +9,7 @@ from diagnostics.test_statistics import finished
 from hypothesis import given
 from support.methods.batches import SEEDS, random_batch, trained
 
-from steer_trl.diagnostics.change import change_statistics
-from steer_trl.diagnostics.quadrants import quadrants, quarters, token_statistics
+from steer_trl.diagnostics.tokens import change_statistics, quadrants, quarters, token_statistics
 from steer_trl.functional import entropy_sensitivity
 
 

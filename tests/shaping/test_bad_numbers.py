@@ -59,10 +59,10 @@ class TestBadNumbers:
         hit = torch.rand(rollout.mask.shape, generator=torch.Generator().manual_seed(seed)) < 0.2
         assert advantages(name, self.spoilt(rollout, hit)).isfinite().all()
 
-    @pytest.mark.parametrize("name", ["opo", "gtpo", "grpo_s", "dcpo"])
+    @pytest.mark.parametrize("name", ["opo", "gtpo", "grpo_s"])
     def test_equal_completions_teach_nothing(self, name):
         ones = torch.ones(6, 3)
-        rollout = Rollout(3, ones, ones[:, :1], torch.full((6,), 0.1), -ones, ones, ["a"] * 3 + ["b"] * 3)
+        rollout = Rollout(3, ones, ones[:, :1], torch.full((6,), 0.1), -ones, ones)
         torch.testing.assert_close(advantages(name, rollout), 0 * ones, atol=1e-7, rtol=0)
 
     @pytest.mark.parametrize("name", IN_THE_LOSS)

@@ -194,9 +194,8 @@ CASES = {
         fetched=(0, 5),
     ),
     "dcpo": Case(
-        lively={"dcpo_smooth": True, "dcpo_epsilon_low": 1e-3, "dcpo_epsilon_high": 1e-3},
+        lively={"dcpo_epsilon_low": 1e-3, "dcpo_epsilon_high": 1e-3},
         wrong={"dcpo_epsilon_low": [-0.1, math.nan], "dcpo_epsilon_high": [-0.1]},
-        fetched=(1, 1),
         marks=["dcpo/clipped_low", "dcpo/clipped_high"],
         needs=UNCLIPPED,
     ),
