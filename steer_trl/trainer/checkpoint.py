@@ -93,15 +93,15 @@ class Checkpoints(TrainerCallback):
         self._sampling.read(sampler)
         if self.continued is None:
             return
-        self._load(Path(self.continued))
-        if is_streamed and (state.epoch or 0) > 1:
-            logger.warning("A later pass over a streamed train_dataset: the run reads it from its beginning.")
+        folder, epoch = Path(self.continued), state.epoch or 0
+        self._load(folder)
+        if is_streamed and epoch > 1:
+            text = "%s is of a later pass over a streamed train_dataset, which the run reads from its beginning."
+            logger.warning(text, folder)
         if sampler is not None and sampler.generator is not None:
-            for _passed in range(
-                int(state.epoch or 0)
-            ):  # TRL's sampler would begin a later epoch in the first's order
+            for _passed in range(int(epoch)):  # TRL's sampler would begin a later epoch in the first one's order
                 torch.randperm(sampler.num_samples, generator=sampler.generator)
-        self._sampling.load(Path(self.continued))
+        self._sampling.load(folder)
 
     def _load(self, folder: Path) -> None:
         path, state = folder / STATE_FILE, read_state(folder)
