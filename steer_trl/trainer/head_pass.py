@@ -76,9 +76,9 @@ def scored_pass(
     padding = trainer.shaping.padding
     if not wants_sensitivities:
         outputs = padding.forward(forward_pass, *args, **kwargs)
-        return outputs, Score(*outputs[:2])
+        return outputs, Score(outputs[0], outputs[1])
     *outputs, sensitivities = padding.forward(with_sensitivities, *args, **kwargs)
-    return tuple(outputs), Score(*outputs[:2], sensitivities)
+    return tuple(outputs), Score(outputs[0], outputs[1], sensitivities)
 
 
 def _joined(found: list[Tensor], logps: Tensor) -> Tensor:
