@@ -81,13 +81,12 @@ def load_benchmarks(
 
 def _as_it_is(source: str, split: str | None, limit: int | None) -> Dataset:
     """All columns, of which `prompt` can be asked."""
-    rows = read_rows(source, split)
+    rows = read_rows(source, split, limit=limit)
     if "prompt" not in rows.column_names:
         raise InvalidValueError(
             f"benchmark {source!r} must have a column 'prompt' for a judge of your own, and has "
             f"{sorted(rows.column_names)}. Rename the one that holds it."
         )
-    rows = rows if limit is None else rows.select(range(min(limit, len(rows))))
     for number, row in enumerate(rows.select_columns("prompt")):
         try:
             if not row["prompt"]:
