@@ -22,9 +22,13 @@ def best(arms: Arms, folder: Path) -> str:
     rows = []
     for constant, falling in zip(*of_arms, strict=True):
         k, base = constant.about["k"], constant.difference.a
-        cells = [f"{base:.3f}{_at(constant.about, 'a')}"]
+        cells = [f"{base:.3f}{at(constant.about, 'a')}"]
         for row in (constant, falling):
-            cells += [f"{row.difference.b:.3f}{_at(row.about, 'b')}", _points(row.difference), _starts(row.difference)]
+            cells += [
+                f"{row.difference.b:.3f}{at(row.about, 'b')}",
+                points(row.difference),
+                starts_alone(row.difference),
+            ]
         rows.append(["F, their mean" if k == "mean" else str(k), *cells])
     head = [cell for arm in JUDGED for cell in (arm, "points more", "starts alone")]
     return markdown_table(["k", BASELINE, *head], rows)
@@ -35,7 +39,7 @@ def with_start(arms: Arms, folder: Path) -> str:
     of_arms = [compare_with_fallback(_sides(arms, folder, BASELINE, arm, with_start=True), TRIES) for arm in JUDGED]
     rows = [
         [str(one.about["fallback_a"]), str(one.about["fallback_b"]), f"{one.difference.a:.3f}"]
-        + [_points(row.difference) for row in (one, other)]
+        + [points(row.difference) for row in (one, other)]
         for one, other in zip(*of_arms, strict=True)
     ]
     return markdown_table(["tries of the start: baseline", "held arm", f"{BASELINE}, with them", *JUDGED], rows)
@@ -78,13 +82,16 @@ def _swept(arms: Arms, folder: Path, arm: str, pairs: list[tuple[int, int]]) -> 
     return sweeps(runs)["test"]
 
 
-def _at(about: dict[str, float], side: str) -> str:
+def at(about: dict[str, float], side: str) -> str:
+    """The temperature that a side was judged at, as a cell says it."""
     return f" at {about[f'temperature_{side}']:g}" if f"temperature_{side}" in about else ""
 
 
-def _points(one: Difference) -> str:
+def points(one: Difference) -> str:
+    """A difference and half of its interval, in points."""
     return f"{100 * one.difference:+.1f} ±{50 * (one.high - one.low):.1f}"
 
 
-def _starts(one: Difference) -> str:
+def starts_alone(one: Difference) -> str:
+    """Its interval over the starts alone, in points."""
     return " to ".join(f"{100 * bound:+.1f}" for bound in one.over_starts or ())

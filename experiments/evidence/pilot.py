@@ -5,11 +5,12 @@ python experiments/evidence/pilot.py
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from steer_trl.evaluation.folders import read_evaluations
+from steer_trl.evaluation.folders import Evaluation, read_evaluations
 from steer_trl.evaluation.frontier import Sweep
 from steer_trl.evaluation.summary import markdown_table
 from steer_trl.evaluation.sweeps import sweeps
@@ -22,15 +23,18 @@ def main() -> None:
     runs: dict[str, list[Path]] = {}
     for path in sorted(FOLDER.glob("*.json")):
         runs.setdefault(json.loads(path.read_text())["arm"], []).append(path)
-    found = {arm: sweeps([_swept(path) for path in paths])["validation"] for arm, paths in runs.items()}
+    found = {
+        arm: sweeps([swept(read_evaluations(path)) for path in paths])["validation"] for arm, paths in runs.items()
+    }
     rows = [[arm, str(len(runs[arm])), *_cells(sweep)] for arm, sweep in found.items()]
     rows.sort(key=lambda row: -float(row[-1]))
     head = ["arm", "runs", *(str(k) for k in next(iter(found.values())).tries), "F"]
     sys.stdout.write(markdown_table(head, rows) + "\n")
 
 
-def _swept(path: Path) -> dict[float, object]:
-    return dict(sorted((float(name[1:]), one) for name, one in read_evaluations(path).items()))
+def swept(evaluations: Mapping[str, Evaluation]) -> dict[float, Evaluation]:
+    """A run's evaluations by temperature, coldest first."""
+    return dict(sorted((float(name[1:]), one) for name, one in evaluations.items()))
 
 
 def _cells(sweep: Sweep) -> list[str]:

@@ -21,7 +21,7 @@ from steer_trl.trainer.resume import AUTO, complete_checkpoints, named, what_a_r
 from steer_trl.validation import in_interval, one_of, refuse
 
 OF_MATH = ("reward_incorrect", "reward_timeout", "answer_column", "answer_format")
-OF_EVALUATION = ("eval_temperature", "eval_top_p", "eval_samplings", "eval_judge", "eval_instruction")
+OF_EVALUATION = ("eval_samplings", "eval_judge", "eval_instruction")
 
 
 def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
@@ -71,9 +71,8 @@ def _evaluation_complaints(args: MathArguments, training: SteerGRPOConfig) -> li
                 "nothing to evaluate on. Name some, such as --eval_benchmarks math500, or set eval_strategy: 'no'."
             )
         return complaints
-    complaints = ignored(args, ("eval_temperature", "eval_top_p"), "eval_samplings") if args.eval_samplings else []
-    if args.eval_judge != MATH:
-        complaints += ignored(args, ("eval_instruction",), f"eval_judge={args.eval_judge!r}")
+    judged = args.eval_judge != MATH
+    complaints = ignored(args, ("eval_instruction",), f"eval_judge={args.eval_judge!r}") if judged else []
     if not evaluates:
         complaints.append(
             "eval_benchmarks cannot be combined with eval_strategy='no', which never evaluates. Set eval_strategy: "

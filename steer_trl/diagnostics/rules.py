@@ -108,7 +108,7 @@ def held_below(log: Numbers) -> dict[str, float]:
 def remedy(log: Numbers) -> dict[str, str]:
     """What to do about a collapse; where the entropy is held already, why it can fall all the same."""
     if names.STRENGTH not in log:
-        ours = "hold_entropy=0.65, a setting of SteerGRPOConfig"
+        ours = "hold_entropy=0.5, a setting of SteerGRPOConfig"
         return {"remedy": f"Lower learning_rate, raise epsilon_high, or hold the entropy: {ours}."}
     return {
         "remedy": f"hold_entropy does not hold it, with its strength at {log[names.STRENGTH]:.3g}. At 0 it does not "

@@ -12,7 +12,6 @@ from steer_trl.system import lazily
 if TYPE_CHECKING:
     from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, Benchmark, load_benchmarks
     from steer_trl.evaluation.in_training import BenchmarkEvaluation
-    from steer_trl.evaluation.judges import RewardJudge
     from steer_trl.evaluation.loop import evaluate
     from steer_trl.evaluation.metrics import majority_vote, mean_and_interval, pass_at_k
     from steer_trl.evaluation.records import Records
@@ -25,7 +24,6 @@ __all__ = [
     "BenchmarkEvaluation",
     "Completion",
     "Records",
-    "RewardJudge",
     "Sampling",
     "evaluate",
     "load_benchmarks",
@@ -41,7 +39,6 @@ __getattr__ = lazily(  # to read an evaluation again, and to compare two, takes 
     __name__,
     benchmarks=("PAPER_SAMPLES", "Benchmark", "load_benchmarks"),
     in_training=("BenchmarkEvaluation",),
-    judges=("RewardJudge",),
     loop=("evaluate",),
     metrics=("majority_vote", "mean_and_interval", "pass_at_k"),
     records=("Records",),

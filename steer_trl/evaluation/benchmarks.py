@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,8 +22,7 @@ logger = logging.getLogger(__name__)
 
 # avg@32 for the small ones, avg@1 for the others (arXiv 2510.10150, Table 1).
 PAPER_SAMPLES = {"aime24": 32, "aime25": 32, "amc23": 32, "math500": 1, "minerva": 1, "olympiadbench": 1}
-MOST_SAMPLES = 100_000
-"""Of a problem. More is a slip of the finger, which ends for want of memory."""
+MOST_SAMPLES = 100_000  # of a problem; more is a slip of the finger, which ends for want of memory
 SPECIFICATION = re.compile(r"(?:(?P<name>[\w.-]+)=)?(?P<source>.+?)(?:@(?P<samples>\d+))?")
 
 
@@ -66,20 +66,22 @@ def load_benchmarks(
         `ValueError`: two of one name, no sample, or what `load_math_dataset` refuses.
     """
     refuse(benchmark_complaints(specifications), "benchmarks")
-    parts = [_parse(specification) for specification in specifications]
-
-    def load(name: str, source: str) -> Dataset:
-        if as_they_are:
-            return _as_it_is(source, limit)
+    loaded = []
+    for name, source, samples in map(_parse, specifications):
+        # The test split of a data set of the Hub that has no short name; never by default the one to train on.
+        split = None if source in SOURCES or Path(source).suffix in FILE_BUILDERS else "test"
         wording = OF_THE_PAPERS.get(name) if instruction == PAPERS else instruction
-        return load_math_dataset(source, _split(source), answer_format=answer_format, instruction=wording, limit=limit)
+        if as_they_are:
+            dataset = _as_it_is(source, split, limit)
+        else:
+            dataset = load_math_dataset(source, split, answer_format=answer_format, instruction=wording, limit=limit)
+        loaded.append(Benchmark(name, dataset, samples))
+    return loaded
 
-    return [Benchmark(name, load(name, source), samples) for name, source, samples in parts]
 
-
-def _as_it_is(source: str, limit: int | None) -> Dataset:
+def _as_it_is(source: str, split: str | None, limit: int | None) -> Dataset:
     """All columns, of which `prompt` can be asked."""
-    rows = read_rows(source, _split(source))
+    rows = read_rows(source, split)
     if "prompt" not in rows.column_names:
         raise InvalidValueError(
             f"benchmark {source!r} must have a column 'prompt' for a judge of your own, and has "
@@ -100,17 +102,16 @@ def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
     """Complain about specifications that are wrong by themselves, before any is loaded."""
     if not specifications:
         return [f"benchmarks must not be empty. Name some of {', '.join(PAPER_SAMPLES)}, or a file."]
-    complaints = [
+    malformed = [
         f"benchmark {one!r} must be NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES, and SAMPLES a whole number."
         for one in specifications
         if not one or ("@" in one and not one.rpartition("@")[2].isdecimal() and not Path(one).exists())
     ]
-    if complaints:
-        return complaints
-    parts = [_parse(specification) for specification in specifications]
-    names = [name for name, _, _ in parts]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    complaints += [f"benchmark {name!r} is named twice. Rename one of them: other={name}." for name in repeated]
+    if malformed:
+        return malformed
+    parts = list(map(_parse, specifications))
+    repeated = [name for name, count in Counter(name for name, _, _ in parts).items() if count > 1]
+    complaints = [f"benchmark {name!r} is named twice. Rename one of them: other={name}." for name in repeated]
     complaints += [
         f"benchmark {name!r} must have from 1 to {MOST_SAMPLES:,} samples, got {k}. Write {name}@1."
         for name, _, k in parts
@@ -131,12 +132,6 @@ def one_sample_if_greedy(benchmarks: Sequence[Benchmark], sampling: Sampling) ->
         return list(benchmarks)
     logger.warning("Sampling is greedy: one sample per problem, not %s, is drawn.", ", ".join(several))
     return [replace(benchmark, num_samples=1) for benchmark in benchmarks]
-
-
-def _split(source: str) -> str | None:
-    """The test split of a data set of the Hub that has no short name; never by default the one to train on."""
-    is_file = Path(source).suffix in FILE_BUILDERS
-    return None if source in SOURCES or is_file else "test"
 
 
 def _parse(specification: str) -> tuple[str, str, int]:

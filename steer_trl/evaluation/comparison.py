@@ -39,15 +39,6 @@ from steer_trl.validation import refuse
 LEVEL = 0.95
 SAME = 1e-9  # share of a difference that is rounding
 Interval = tuple[float, float]
-OVER_PROBLEMS = "the 95 % interval over problems, which both sides have answered (paired)"
-OVER_BOTH = (
-    "the 95 % interval over problems and seeds (two-way random effects, Satterthwaite's degrees of freedom); beside "
-    "it the intervals over seeds alone"
-)
-OVER_PAIRS = (
-    "the 95 % interval over problems and pairs of runs (two-way random effects of the paired differences, "
-    "Satterthwaite's degrees of freedom); beside it the intervals over runs alone"
-)
 Array = NDArray[np.float64]
 
 
@@ -111,44 +102,46 @@ def compare_values(
     if seeds == (1, 1):
         return Difference(*means, difference, *_decided(difference, of_problems, problems - 1, problems), problems)
     tables = [values_b - values_a] if paired else [values_a, values_b]
-    of_seeds = [table.mean(1).var(ddof=1) / len(table) for table in tables]
-    interaction = sum(map(_interaction, tables))
-    total = max(of_problems + sum(of_seeds) - interaction, of_problems, sum(of_seeds))
-    parts = [(of_problems, problems - 1)]
-    parts += [(part, len(table) - 1) for part, table in zip(of_seeds, tables, strict=True)]
-    by_seed = values_a.mean(1), values_b.mean(1)
+    of_seeds = [(table.mean(1).var(ddof=1) / len(table), len(table) - 1) for table in tables]
+    by_seeds = sum(part for part, _ in of_seeds)
+    total = max(of_problems + by_seeds - sum(map(_interaction, tables)), of_problems, by_seeds)
+    degrees = _satterthwaite(total, [(of_problems, problems - 1), *of_seeds])
+    means_a, means_b = values_a.mean(1), values_b.mean(1)
     return Difference(
         *means,
         difference,
-        *_decided(difference, total, _satterthwaite(total, parts), min(problems, *seeds)),
+        *_decided(difference, total, degrees, min(problems, *seeds)),
         problems,
         seeds,
-        welch=welch(*by_seed),
-        paired_by_seed=_paired(by_seed[1] - by_seed[0]) if seeds[0] == seeds[1] else None,
-        over_starts=_over_starts(by_seed[1] - by_seed[0], starts) if paired and starts is not None else None,
+        welch=welch(means_a, means_b),
+        paired_by_seed=_paired(means_b - means_a) if seeds[0] == seeds[1] else None,
+        over_starts=_over_starts(means_b - means_a, starts) if paired and starts is not None else None,
     )
 
 
 def explained(several: bool, paired: bool = False) -> str:
     """Return a sentence on the intervals of a table, of one seed on each side or of several, perhaps in pairs."""
-    how = OVER_PAIRS if several and paired else OVER_BOTH if several else OVER_PROBLEMS
-    return f"Difference of B from A, with {how}."
+    how = "the problems that both sides have answered (paired)"
+    if several:
+        seeds, of = ("pairs of runs", " of the paired differences") if paired else ("seeds", "")
+        how = (
+            f"problems and {seeds} (two-way random effects{of}, Satterthwaite's degrees of freedom); beside it the "
+            f"intervals over {'runs' if paired else 'seeds'} alone"
+        )
+    return f"Difference of B from A, with the 95 % interval over {how}."
 
 
 def _complaints(a: Array, b: Array, paired: bool) -> list[str]:
+    counts = f"got {len(a)} and {len(b)}"
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
         return [f"both sides must have the same problems, a row for each seed, got shapes {a.shape} and {b.shape}."]
     if a.shape[1] < 2:
         return ["both sides must have at least 2 problems: one has no interval."]
     if (len(a) == 1) != (len(b) == 1):
-        return [
-            f"both sides must have one seed, or both several, got {len(a)} and {len(b)}: how much a seed matters "
-            "cannot be learned from one. Compare one with one, or evaluate more seeds."
-        ]
+        why = "how much a seed matters cannot be learned from one. Compare one with one, or evaluate more seeds."
+        return [f"both sides must have one seed, or both several, {counts}: {why}"]
     if paired and len(a) != len(b):
-        return [
-            f"paired runs must be as many on both sides, got {len(a)} and {len(b)}. Give those that belong together."
-        ]
+        return [f"paired runs must be as many on both sides, {counts}. Give those that belong together."]
     return []
 
 

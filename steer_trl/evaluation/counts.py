@@ -25,15 +25,14 @@ Values = dict[str, dict[str, dict[str, float]]]
 
 def counts_of(values: Values) -> dict[str, dict[str, Any]]:
     """Return the counts of every benchmark, of values by benchmark, metric and id of a problem."""
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for name, metrics in values.items():
-        average = next(metric for metric in metrics if metric.startswith("avg@"))
+        average, shares = next(iter(metrics.items()))
         samples = int(average.removeprefix("avg@"))
-        counts: dict[str, Any] = {"samples": samples, "ids": list(metrics[average])}
-        counts["correct"] = [round(value * samples) for value in metrics[average].values()]
+        correct = [round(share * samples) for share in shares.values()]
+        found[name] = {"samples": samples, "ids": list(shares), "correct": correct}
         if samples > 1:
-            counts["distinct"] = [round(value) for value in metrics[f"distinct@{samples}"].values()]
-        found[name] = counts
+            found[name]["distinct"] = [round(value) for value in metrics[f"distinct@{samples}"].values()]
     return found
 
 
@@ -62,14 +61,6 @@ def packed(benchmarks: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _unpacked(counts: dict[str, Any]) -> dict[str, Any]:
-    texts = {key: text for key, text in counts.items() if isinstance(text, str) and key != "ids"}
-    found = counts | {key: [int(digit, len(DIGITS)) for digit in text] for key, text in texts.items()}
-    if isinstance(counts["ids"], str):
-        found["ids"] = [f"{counts['ids']}{i}" for i in range(len(found["correct"]))]
-    return found
-
-
 def read_counts(path: Path) -> dict[str, dict[str, Any]]:
     """Return `settings`, `counts` and `run` of each evaluation in a published file, by the name of its sampling.
 
@@ -84,7 +75,11 @@ def read_counts(path: Path) -> dict[str, dict[str, Any]]:
         if not all(seed is None or isinstance(seed, int) for seed in run or ()):
             raise InvalidValueError(f"it must have whole numbers as start and seed, got {run}")
         return {
-            name: {"settings": dict(one["settings"]), "counts": _checked(name, one["benchmarks"]), "run": run}
+            name: {
+                "settings": dict(one["settings"]),
+                "counts": {of: _unpacked(f"{name} {of}", counts) for of, counts in one["benchmarks"].items()},
+                "run": run,
+            }
             for name, one in record[EVALUATIONS].items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -101,16 +96,17 @@ def ids_as_texts(ids: Iterable[Any]) -> list[str]:
     return texts if None not in found and len(set(texts)) == len(texts) else []
 
 
-def _checked(sampling: str, benchmarks: dict[str, Any]) -> dict[str, Any]:
-    """The counts of every benchmark, ids as texts."""
-    found = {}
-    for name, packed_counts in benchmarks.items():
-        counts = _unpacked(packed_counts)
-        k, correct, ids = counts["samples"], counts["correct"], ids_as_texts(counts["ids"])
-        distinct = counts["distinct"] if k != 1 else correct
-        if not (ids and len(ids) == len(correct) == len(distinct)):
-            raise InvalidValueError(f"{sampling} {name}: it must have a count and an id of its own per problem")
-        if not all(0 <= some <= count <= k for some, count in zip(distinct, correct, strict=True)):
-            raise InvalidValueError(f"{sampling} {name}: it must have 0 <= distinct <= correct <= samples")
-        found[name] = counts | {"ids": ids}
-    return found
+def _unpacked(name: str, counts: dict[str, Any]) -> dict[str, Any]:
+    """The counts of a benchmark as lists, ids as texts."""
+    k, ids, correct = counts["samples"], counts["ids"], _numbers(counts["correct"])
+    distinct = _numbers(counts["distinct"]) if k != 1 else correct
+    ids = ids_as_texts([f"{ids}{i}" for i in range(len(correct))] if isinstance(ids, str) else ids)
+    if not (ids and len(ids) == len(correct) == len(distinct)):
+        raise InvalidValueError(f"{name}: it must have a count and an id of its own per problem")
+    if not all(0 <= some <= count <= k for some, count in zip(distinct, correct, strict=True)):
+        raise InvalidValueError(f"{name}: it must have 0 <= distinct <= correct <= samples")
+    return {"samples": k, "ids": ids, "correct": correct, "distinct": distinct}
+
+
+def _numbers(column: str | list[int]) -> list[int]:
+    return [int(digit, len(DIGITS)) for digit in column] if isinstance(column, str) else column

@@ -10,7 +10,7 @@ from typing import Any
 
 from steer_trl import runlog
 from steer_trl.evaluation.comparison import Difference, compare_values
-from steer_trl.evaluation.counts import read_counts, values_of
+from steer_trl.evaluation.counts import Values, read_counts, values_of
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY, flat
 from steer_trl.evaluation.summary import per_problem
 from steer_trl.exceptions import InvalidValueError
@@ -23,70 +23,58 @@ MAY_DIFFER = ("sampling.seed", "step", "timeout")
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What `steer-trl eval`, or an evaluation during training, has left in a folder.
+    """What `steer-trl eval`, or an evaluation during training, has left in a folder, or a published file of it.
 
     Attributes:
         folder (`Path`): where it lies.
         settings (`dict`): what its completions depend on.
+        counts (`dict`, *optional*): those of every benchmark, in a published file; see `counts.py`.
+        run (`tuple`, *optional*): the seed of the start and that of the training, in a published file.
     """
 
     folder: Path
     settings: dict[str, Any]
+    counts: dict[str, dict[str, Any]] | None = None
+    run: tuple[int, int] | None = None
 
     def is_same(self, other: "Evaluation") -> bool:
         """Whether both are one evaluation; a published file holds one of each sampling."""
         return self.folder.resolve() == other.folder.resolve() and self.settings == other.settings
 
     @cached_property
-    def values(self) -> dict[str, dict[str, dict[str, float]]]:
+    def values(self) -> Values:
         """Benchmark -> metric -> id of a problem -> value.
 
         Raises:
-            `ValueError`: a line of its file is no entry of an evaluation, or not all that the summary counts.
+            `ValueError`: the completions in its folder are not those that its summary counts.
         """
-        path, sizes = self.folder / COMPLETIONS, self._sizes()
-        samples: dict[str, Counter[str]] = {}
-        try:
-            entries = [{**entry, "id": str(entry["id"])} for entry in (line or {} for line in runlog.lines(path))]
-            for entry in entries:
-                samples.setdefault(entry["benchmark"], Counter())[entry["id"]] += 1
-            is_whole = samples and {name: (len(of), set(of.values())) for name, of in samples.items()} == sizes
-            values = per_problem(sorted(entries, key=lambda entry: entry["batch"])) if is_whole else {}
-        except (LookupError, TypeError, AttributeError) as error:
-            raise InvalidValueError(f"{str(path)!r} has a line that is no completion: {error!r}.") from error
-        if not values:
-            raise InvalidValueError(
-                f"{str(path)!r} does not hold the completions that {SUMMARY} beside it counts: some are missing, "
-                "repeated or of other problems. Evaluate again, with --overwrite true."
-            )
-        return values
-
-    def _sizes(self) -> dict[str, tuple[int, set[int]]]:
-        """How many problems and samples of each are in the summary, by benchmark."""
-        path = self.folder / SUMMARY
-        try:
-            summary = runlog.loads(path.read_bytes()) or {}
-            return {name: (one["problems"], {one["samples"]}) for name, one in summary["benchmarks"].items()}
-        except (OSError, KeyError, TypeError, AttributeError) as error:
-            raise InvalidValueError(f"{str(path)!r} is no summary of an evaluation: {error!r}.") from error
+        return _values_in(self.folder) if self.counts is None else values_of(self.counts)
 
 
-@dataclass(frozen=True)
-class Counted(Evaluation):
-    """The same of a published file, which has the counts of every problem in the place of the completions.
+def _values_in(folder: Path) -> Values:
+    samples: dict[str, Counter[str]] = {}
+    try:
+        summary = _read(folder / SUMMARY)["benchmarks"]
+        counted = {name: (one["problems"], {one["samples"]}) for name, one in summary.items()}
+        entries = [entry or {} for entry in runlog.lines(folder / COMPLETIONS)]
+        entries = [entry | {"id": str(entry["id"])} for entry in entries]
+        for entry in entries:
+            samples.setdefault(entry["benchmark"], Counter())[entry["id"]] += 1
+        if {name: (len(ids), set(ids.values())) for name, ids in samples.items()} != counted:
+            raise InvalidValueError("some are missing, repeated or of other problems")
+        return per_problem(sorted(entries, key=lambda entry: entry["batch"]))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidValueError(
+            f"{str(folder / COMPLETIONS)!r} does not hold the completions that {SUMMARY} beside it counts: {error!r}. "
+            "Evaluate again, with --overwrite true."
+        ) from error
 
-    Attributes:
-        counts (`dict`): by benchmark; see `counts.py`.
-        run (`tuple`, *optional*): the seed of the start and that of the training.
-    """
 
-    counts: dict[str, dict[str, Any]]
-    run: tuple[Any, Any] | None = None
-
-    @cached_property
-    def values(self) -> dict[str, dict[str, dict[str, float]]]:
-        """Benchmark -> metric -> id of a problem -> value."""
-        return values_of(self.counts)
+def _read(path: Path) -> dict[str, Any]:
+    found = runlog.loads(path.read_bytes())
+    if found is None:
+        raise InvalidValueError(f"{str(path)!r} cannot be read as a mapping in JSON")
+    return found
 
 
 def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
@@ -97,26 +85,18 @@ def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
     """
     folder = Path(folder)
     if folder.suffix == ".json":
-        counts = read_counts(folder)
-        return {name: Counted(folder, **one) for name, one in sorted(counts.items())}
+        return {name: Evaluation(folder, **one) for name, one in sorted(read_counts(folder).items())}
     inside = sorted(folder.iterdir()) if folder.is_dir() else []
     found = {"": folder} | {path.name: path for path in inside}
     found = {name: path for name, path in found.items() if (path / COMPLETIONS).is_file()}
+    if not found:
+        raise InvalidValueError(
+            f"{str(folder)!r} must be a folder that steer-trl eval has written, and holds no {COMPLETIONS}. Give one."
+        )
     torn = [path for path in found.values() if not ((path / SUMMARY).is_file() and (path / SETTINGS).is_file())]
-    missing = (
-        f"{str(folder)!r} must be a folder that steer-trl eval has written, and holds no {COMPLETIONS}. Give one."
-    )
     unfinished = "{!r} holds an evaluation that has not ended. Run its command again, which resumes it."
-    refuse([] if found else [missing], "evaluation")
     refuse([unfinished.format(str(path)) for path in torn], "evaluation")
-    return {name: Evaluation(path, _settings(path / SETTINGS)) for name, path in sorted(found.items())}
-
-
-def _settings(path: Path) -> dict[str, Any]:
-    settings = runlog.loads(path.read_bytes()) if path.is_file() else None
-    if settings is None:
-        raise InvalidValueError(f"{str(path)!r} must hold the settings of an evaluation, and cannot be read as JSON.")
-    return settings
+    return {name: Evaluation(path, _read(path / SETTINGS)) for name, path in sorted(found.items())}
 
 
 def compare_samplings(
@@ -132,16 +112,14 @@ def compare_samplings(
         if list(one) != names:
             raise InvalidValueError(
                 f"both sides must have the same samplings, got {names} and {list(one)} in "
-                f"{next(iter(one.values())).folder}. Evaluate the one that is missing, or name two with --sampling_a "
-                "and --sampling_b."
+                f"{next(iter(one.values())).folder}. Evaluate the one that is missing."
             )
     found = {}
     for name in names:
         sides = [one[name] for one in a], [one[name] for one in b]
         if different := differing_settings(*sides):
             raise InvalidValueError(
-                f"the two sides were evaluated in other ways ({'; '.join(different)}). Evaluate them alike, or name "
-                "the two with --sampling_a and --sampling_b if that is what you want to compare."
+                f"the two sides were evaluated in other ways ({'; '.join(different)}). Evaluate them alike."
             )
         found[name] = compare_evaluations(*sides, paired)
     return found
@@ -164,9 +142,14 @@ def compare_evaluations(
     repeated = [one for one, other in combinations([first, *others], 2) if one.is_same(other)][:1]
     refuse([f"{one.folder} is given twice, and would count as two. Give it once." for one in repeated], "comparison")
     refuse([complaint for other in others for complaint in other_problems(first, other)], "comparison")
-    runs = [[one.run if isinstance(one, Counted) else None for one in side] for side in (a, b)]
-    refuse(_pair_complaints(a, b, runs) if paired else [], "comparison")
-    starts = [run[0] for run in runs[0] if run is not None]
+    mixed = [
+        f"{one.folder} and {other.folder} must be of the same start and seed to be paired, got {one.run} and "
+        f"{other.run}. Give both sides in the same order."
+        for one, other in zip(a, b, strict=False)
+        if paired and one.run and other.run and one.run != other.run
+    ]
+    refuse(mixed, "comparison")
+    starts = [one.run[0] for one in a if one.run]
     return {
         name: {
             metric: compare_values(
@@ -180,17 +163,6 @@ def compare_evaluations(
         }
         for name, metrics in first.values.items()
     }
-
-
-def _pair_complaints(
-    a: Sequence[Evaluation], b: Sequence[Evaluation], runs: Sequence[Sequence[tuple[Any, Any] | None]]
-) -> list[str]:
-    return [
-        f"{one.folder} and {other.folder} must be of the same start and seed to be paired, got {run} and {of_other}. "
-        "Give both sides in the same order."
-        for one, other, run, of_other in zip(a, b, *runs, strict=False)
-        if run is not None and of_other is not None and run != of_other
-    ]
 
 
 def differing_settings(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> list[str]:
@@ -219,10 +191,10 @@ def other_problems(one: Evaluation, other: Evaluation) -> list[str]:
         return [f"{both} must be of the same benchmarks, got {sorted(one.values)} and {sorted(other.values)}."]
     complaints = []
     for name, metrics in one.values.items():
-        average = next(metric for metric in metrics if metric.startswith("avg@"))
+        average, values = next(iter(metrics.items()))
         there = other.values[name].get(average)
         if there is None:
             complaints.append(f"{both} must have as many samples of each problem of {name!r}.")
-        elif metrics[average].keys() != there.keys():
+        elif values.keys() != there.keys():
             complaints.append(f"{both} must have answered the same problems of {name!r}.")
     return complaints

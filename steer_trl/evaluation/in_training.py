@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from steer_trl.evaluation.benchmarks import Benchmark, one_sample_if_greedy
-from steer_trl.evaluation.judges import as_judge
 from steer_trl.evaluation.loop import evaluate
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.sampling import Generator, Sampling, name_complaints
@@ -37,12 +36,10 @@ class BenchmarkEvaluation:
         sampling: Sampling | Mapping[str, Sampling] | None = None,
         judge: MathReward | Callable[..., Any] | None = None,
     ) -> None:
-        named: Mapping[str, Sampling] = sampling if isinstance(sampling, Mapping) else {}
-        refuse(name_complaints(named), "sampling")
-        alone = sampling if isinstance(sampling, Sampling) else Sampling()
-        self.samplings = dict(named) or {"": alone}
+        self.samplings = dict(sampling) if isinstance(sampling, Mapping) else {"": sampling or Sampling()}
+        refuse(name_complaints(self.samplings if isinstance(sampling, Mapping) else ()), "sampling")
         self.by_sampling = {name: one_sample_if_greedy(benchmarks, one) for name, one in self.samplings.items()}
-        self.judge = as_judge(judge)
+        self.judge = judge or MathReward()
 
     @property
     def benchmarks(self) -> list[Benchmark]:
@@ -66,16 +63,11 @@ class BenchmarkEvaluation:
     def complaints(self, metric_for_best_model: str | None, has_other_metrics: bool) -> list[str]:
         """Say that no metric has the name that the best checkpoint is to be chosen by, if that is so."""
         entry = dict.fromkeys(("id", "correct", "answer", "vote", "timed_out", "truncated", "num_tokens"), 0)
-        names = sorted(
-            name
-            for sampling, benchmarks in self.by_sampling.items()
-            for name in flatten(
-                summarize(
-                    [entry | {"completion": "", "benchmark": b.name} for b in benchmarks for _ in range(b.num_samples)]
-                ),
-                sampling,
-            )
-        )
+        names: list[str] = []
+        for sampling, benchmarks in self.by_sampling.items():
+            samples = [benchmark.name for benchmark in benchmarks for _ in range(benchmark.num_samples)]
+            names += flatten(summarize([entry | {"completion": "", "benchmark": name} for name in samples]), sampling)
+        names.sort()
         wanted = (metric_for_best_model or names[0]).removeprefix("eval_")
         if wanted in names or (has_other_metrics and "@" not in wanted):
             return []
@@ -106,5 +98,5 @@ class BenchmarkEvaluation:
             summary = summarize(entries)
             if records:
                 records.write_summary(summary)
-            metrics |= flatten(summary, name)
+            metrics |= {key: mean for key, (mean, _) in flatten(summary, name).items()}
         return metrics

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from steer_trl.exceptions import InvalidValueError
@@ -14,58 +15,38 @@ Judge = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[Verdict]]
 """Returns a verdict for each completion of the problem in its row of the data set."""
 
 
-class RewardJudge:
-    """A reward function as a judge: a completion is correct where its reward is above 0.
+def as_judge(reward: MathReward | Callable[..., Any]) -> Judge:
+    """Return a judge: `MathReward`, by the column `solution`, or any reward function, which may be `async`.
 
-    Args:
-        function (`callable`): a reward function as TRL's trainers take it, `async` or not; it is given `prompts`,
-            `completions` (texts, or messages where the prompt is a conversation) and every column of the data set.
+    A completion is correct where its reward is above 0, and incorrect where it cannot be scored; each is an answer of
+    its own. The function is given `prompts`, `completions` (texts, or messages where the prompt is a conversation) and
+    every column of the data set. The judge raises `ValueError` for rewards that are not one number or `None` each.
     """
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-
-    def __call__(self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-        """Return the verdicts; a completion that cannot be scored is incorrect, and each is an answer of its own.
-
-        Raises:
-            `ValueError`: rewards that are not one number or `None` for each completion.
-        """
-        columns = {name: [row[name] for row in rows] for name in rows[0] if name != "prompt"}
-        prompts = [row["prompt"] for row in rows]
-        given: list[Any] = [
-            text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]
-            for text, prompt in zip(completions, prompts, strict=True)
-        ]
-        rewards = _awaited(self.function(prompts=prompts, completions=given, **columns))
-        try:
-            correct = [reward is not None and float(reward) > 0 for reward in rewards]
-            pairs = list(zip(completions, correct, strict=True))
-        except (TypeError, ValueError) as error:
-            name = getattr(self.function, "__name__", type(self.function).__name__)
-            raise InvalidValueError(
-                f"the reward function {name!r} must return a list with one number, or None, for each completion, got "
-                f"{rewards!r:.80} for {len(given)}."
-            ) from error
-        return [Verdict(text, is_correct, vote=text.strip()) for text, is_correct in pairs]
+    if isinstance(reward, MathReward):
+        return lambda completions, rows: reward.judge(list(completions), [row["solution"] for row in rows])
+    return partial(_judged, reward)
 
 
-class MathJudge:
-    """[`~steer_trl.rewards.MathReward`] as a judge, by the column `solution`."""
-
-    def __init__(self, reward: MathReward) -> None:
-        self.reward = reward
-
-    def __call__(self, completions: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Verdict]:
-        """Return its verdicts."""
-        return self.reward.judge(list(completions), [row["solution"] for row in rows])
-
-
-def as_judge(judge: MathReward | Callable[..., Any] | None) -> Judge:
-    """Return a judge for what a user has given: `MathReward`, a reward function, one of these judges, or nothing."""
-    if judge is None or isinstance(judge, MathReward):
-        return MathJudge(judge or MathReward())
-    return judge if isinstance(judge, (MathJudge, RewardJudge)) else RewardJudge(judge)
+def _judged(
+    reward: Callable[..., Any], completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
+) -> list[Verdict]:
+    columns = {name: [row[name] for row in rows] for name in rows[0] if name != "prompt"}
+    prompts = [row["prompt"] for row in rows]
+    given: list[Any] = [
+        text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]
+        for text, prompt in zip(completions, prompts, strict=True)
+    ]
+    rewards = _awaited(reward(prompts=prompts, completions=given, **columns))
+    try:
+        correct = [value is not None and float(value) > 0 for value in rewards]
+        pairs = list(zip(completions, correct, strict=True))
+    except (TypeError, ValueError) as error:
+        name = getattr(reward, "__name__", type(reward).__name__)
+        raise InvalidValueError(
+            f"the reward function {name!r} must return a list with one number, or None, for each completion, got "
+            f"{rewards!r:.80} for {len(given)}."
+        ) from error
+    return [Verdict(text, is_correct, vote=text.strip()) for text, is_correct in pairs]
 
 
 def _awaited(result: Any) -> Any:

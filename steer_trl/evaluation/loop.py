@@ -46,7 +46,7 @@ def evaluate(
         records (*optional*): the folder to resume from and to write to; on the first rank only.
         desc (`str`): of the progress bar.
     """
-    benchmarks, judge = one_sample_if_greedy(benchmarks, sampling), as_judge(judge)
+    benchmarks, decide = one_sample_if_greedy(benchmarks, sampling), as_judge(judge)
     requests = [request for benchmark in benchmarks for request in _requests(benchmark)]
     batches = [requests[i : i + batch_size] for i in range(0, len(requests), batch_size)]
     state = PartialState()
@@ -61,10 +61,10 @@ def evaluate(
             entries = [
                 entry
                 for number in mine
-                for entry in _run(batches[number], number, generate, judge, sampling, batch_size)
+                for entry in _run(batches[number], number, generate, decide, sampling, batch_size)
             ]
             if not mine and generate.is_collective:  # the others cannot draw without this rank
-                _run(batches[0], 0, generate, judge, sampling, batch_size)
+                _run(batches[0], 0, generate, decide, sampling, batch_size)
             entries = gather_object(entries) if state.num_processes > 1 else entries
             if records:
                 records.append(entries)

@@ -74,11 +74,13 @@ class Records:
                 f"{self.folder} holds completions, but {SETTINGS}, with what they depend on, is missing. "
                 "Give another folder, or --overwrite."
             )
-        before = json.loads(path.read_text()) if path.exists() else settings
-        there, here = flat(before), flat(settings)
-        changed = sorted(key for key in there.keys() | here.keys() if there.get(key) != here.get(key))
-        if changed:
-            differences = "; ".join(f"{key}: {there.get(key)!r} there, {here.get(key)!r} here" for key in changed)
+        there, here = flat(json.loads(path.read_text()) if path.exists() else settings), flat(settings)
+        differences = "; ".join(
+            f"{key}: {there.get(key)!r} there, {here.get(key)!r} here"
+            for key in sorted(there.keys() | here.keys())
+            if there.get(key) != here.get(key)
+        )
+        if differences:
             raise InvalidValueError(
                 f"{self.folder} holds an evaluation with other settings ({differences}). "
                 "Give another folder, the same settings, or --overwrite."

@@ -10,13 +10,8 @@ from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean, in_intervals, is_number, refuse
 
-RANGES = {
-    "temperature": "[0, inf)",
-    "top_p": "(0, 1]",
-    "top_k": "[0, inf)",
-    "max_tokens": "[1, inf)",
-    "seed": "[0, inf)",
-}
+RANGES = {"temperature": "[0, inf)", "top_p": "(0, 1]"}
+RANGES |= {"top_k": "[0, inf)", "max_tokens": "[1, inf)", "seed": "[0, inf)"}
 WHOLE = ("top_k", "max_tokens", "seed")
 NAME = re.compile(r"\w[\w.-]{0,99}")
 
@@ -59,9 +54,8 @@ class Sampling:
 NAMED: dict[str, dict[str, float]] = {
     "papers": {"temperature": 1.0, "top_p": 0.7},
     "greedy": {"temperature": 0.0, "top_p": 1.0},
-    "t1": {"temperature": 1.0, "top_p": 1.0},
 }
-"""Samplings by name: STEER's and STARE's papers', greedy, and temperature 1 of the whole distribution."""
+"""Samplings by name: STEER's and STARE's papers', and greedy; `"t1"` is temperature 1 of the whole distribution."""
 AT_TEMPERATURE = re.compile(r"t(\d+(?:\.\d+)?)")
 
 
@@ -77,21 +71,17 @@ def load_samplings(names: Sequence[str], **common: Any) -> dict[str, Sampling]:
     """
     found: dict[str, Sampling] = {}
     for name in names:
+        match = AT_TEMPERATURE.fullmatch(name)
+        settings = {"temperature": float(match[1]), "top_p": 1.0} if match else NAMED.get(name)
+        if settings is None:
+            raise InvalidValueError(
+                f"samplings: {name!r} is unknown.{did_you_mean(name, NAMED)} Use {', '.join(map(repr, NAMED))}, or "
+                "'t0.5' for a temperature of 0.5."
+            )
         if name in found:
             raise InvalidValueError(f"samplings: {name!r} is given twice. Remove one.")
-        found[name] = Sampling(**common | _settings(name))
+        found[name] = Sampling(**common | settings)
     return found
-
-
-def _settings(name: str) -> dict[str, float]:
-    if name in NAMED:
-        return NAMED[name]
-    if match := AT_TEMPERATURE.fullmatch(name):
-        return {"temperature": float(match[1]), "top_p": 1.0}
-    raise InvalidValueError(
-        f"samplings: {name!r} is unknown.{did_you_mean(name, NAMED)} Use {', '.join(map(repr, NAMED))}, or 't0.5' for "
-        "a temperature of 0.5."
-    )
 
 
 def name_complaints(names: Iterable[object]) -> list[str]:

@@ -51,13 +51,8 @@ def per_problem(entries: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, 
     }
 
 
-def flatten(summary: Mapping[str, Any], sampling: str = "") -> dict[str, float]:
-    """Return the means of a summary under one name each: `aime24_avg@32`, ..., `average_avg`."""
-    return {name: mean for name, (mean, _) in flat_pairs(summary, sampling).items()}
-
-
-def flat_pairs(summary: Mapping[str, Any], sampling: str = "") -> dict[str, tuple[float, float | None]]:
-    """As [`flatten`], with the half width of each interval behind its mean."""
+def flatten(summary: Mapping[str, Any], sampling: str = "") -> dict[str, tuple[float, float | None]]:
+    """Return the pairs of a summary under one name each: `aime24_avg@32`, ..., `average_avg`."""
     rows = {name: row["metrics"] for name, row in summary["benchmarks"].items()}
     if len(rows) > 1:
         rows["average"] = summary["average"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from steer_trl.evaluation.counts import counts_of
-from steer_trl.evaluation.folders import Counted, Evaluation, differing_settings, other_problems, read_evaluations
+from steer_trl.evaluation.folders import Evaluation, differing_settings, other_problems, read_evaluations
 from steer_trl.evaluation.frontier import Sides, Sweep
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import is_within, refuse
@@ -47,7 +47,7 @@ def read_sides(
     refuse([f"{one} is on both sides. Give two models." for one in twice[:1]], "frontier")
     pairs = [[_start_and_seed(run) for run in side] for side in (ours, theirs)]
     starts = None
-    if _are_the_same(*pairs):
+    if 1 < len(ours) == len(theirs) == len(set(pairs[0])) and set(pairs[0]) == set(pairs[1]):
         ours, theirs = (sorted(side, key=_start_and_seed) for side in (ours, theirs))
         paired, starts = True, [start for start, _ in sorted(pairs[0])]
     elif paired and all(pair for side in pairs for pair in side):
@@ -100,31 +100,23 @@ def _in_order(counts: Mapping[str, Any]) -> list[int]:
 
 def _runs_of(paths: Sequence[str]) -> list[dict[Way, Run]]:
     """The runs of a side, each of one or several paths, in the order in which they are given."""
-    pieces: dict[Any, list[Evaluation]] = {}
+    pieces: dict[str, list[Evaluation]] = {}
     for path in paths:
         for one in read_evaluations(path).values():
             of_the_model = repr([one.settings.get(name) for name in OF_THE_MODEL])
-            identity = one.folder.name if isinstance(one, Counted) else of_the_model
-            pieces.setdefault(identity, []).append(one)
+            pieces.setdefault(one.folder.name if one.counts else of_the_model, []).append(one)
     return [sweeps_in(evaluations) for evaluations in pieces.values()]
 
 
-def _start_and_seed(run: Run) -> tuple[Any, ...]:
+def _start_and_seed(run: Run) -> tuple[int, ...]:
     """Those of a published run; of others nothing is known."""
-    one = next(iter(run.values()))
-    return one.run or () if isinstance(one, Counted) else ()
-
-
-def _are_the_same(a: Sequence[tuple[Any, ...]], b: Sequence[tuple[Any, ...]]) -> bool:
-    return len(a) == len(b) == len(set(a)) > 1 and set(a) == set(b)
+    return next(iter(run.values())).run or ()
 
 
 def _of_the_start(run: Run, others: Sequence[Run]) -> Run:
     """The fallback of a run: the only one, or that of its start."""
     start = _start_and_seed(run)[:1]
-    found = (
-        others if len(others) == 1 else [other for other in others if start and _start_and_seed(other)[:1] == start]
-    )
+    found = others if len(others) == 1 else [one for one in others if start and _start_and_seed(one)[:1] == start]
     if len(found) != 1:
         raise InvalidValueError(
             f"fallback must be one model, or one of each start, got {len(found)} of {len(others)} for "
@@ -135,12 +127,11 @@ def _of_the_start(run: Run, others: Sequence[Run]) -> Run:
 
 def _temperature_complaints(runs: Sequence[Run], least: int) -> list[str]:
     lists = [list(run) for run in runs]
-    wrong = next((found for found in lists if found != lists[0] or len(found) < least), None)
-    if wrong is None:
-        return []
+    wrong = [found for found in lists if found != lists[0] or len(found) < least]
     return [
-        f"every run must have been sampled at the same temperatures, {least} or more, got {lists[0]} and {wrong}. "
+        f"every run must have been sampled at the same temperatures, {least} or more, got {lists[0]} and {found}. "
         "steer-trl eval --temperatures .25 .5 .75 1 1.25 draws them."
+        for found in wrong[:1]
     ]
 
 

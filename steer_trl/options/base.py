@@ -1,6 +1,7 @@
 """What a setting is, and those that every method has."""
 
 from collections.abc import Collection, Mapping
+from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -47,9 +48,9 @@ def choice(default: str | None, choices: tuple[str, ...], help: str, needs: Need
     return field(default=default, metadata=About.of(help, choices=choices, needs=needs))
 
 
-def one_or_several(default: str | None, help: str, choices: tuple[str, ...] = ()) -> Any:
+def one_or_several(default: str | list[str] | None, help: str, choices: tuple[str, ...] = ()) -> Any:
     """Make a field that holds a text or a list of them; the command line's parser forgets its default otherwise."""
-    return field(default_factory=lambda: default, metadata=About.of(help, choices=choices))
+    return field(default_factory=lambda: copy(default), metadata=About.of(help, choices=choices))
 
 
 def own_fields(args: Any) -> dict[Field, About]:

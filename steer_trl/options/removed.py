@@ -29,6 +29,7 @@ REMOVED = {
     "dynamic_sampling_exhausted": "A rollout that stays short is trained on; watch dynamic_sampling/hidden.",
     "dynamic_sampling_solved_pass_rate": "Take solved prompts out of train_dataset instead.",
     "dynamic_sampling_variance_share": "Every group whose completions differ in correctness is trained on.",
+    **dict.fromkeys(("eval_temperature", "eval_top_p"), "Use eval_samplings: papers (the default), greedy, t1, t0.5."),
 }
 
 EXAMPLES = {"rsi": "Rsi", "ucpo": "Ucpo", "entropic": "Entropic", "clip_bounds": "ClipBounds", "quadrant": "Quadrant"}

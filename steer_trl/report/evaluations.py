@@ -16,7 +16,7 @@ from steer_trl import runlog
 from steer_trl.evaluation.comparison import Difference, explained
 from steer_trl.evaluation.folders import Evaluation, compare_samplings, read_evaluations
 from steer_trl.evaluation.records import COMPLETIONS, SUMMARY
-from steer_trl.evaluation.summary import flat_pairs
+from steer_trl.evaluation.summary import flatten
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.report.read import CHECKPOINT, Run, is_number, shortened
 
@@ -103,7 +103,7 @@ def _summary(folder: Path) -> dict[str, Pair]:
     for path in _with_inner(folder):
         try:
             summary = runlog.loads((path / SUMMARY).read_bytes()) or {}
-            pairs = flat_pairs(summary, "" if path == folder else path.name)
+            pairs = flatten(summary, "" if path == folder else path.name)
             found |= {f"eval_{key}": (mean, half) for key, (mean, half) in pairs.items() if is_number(mean)}
         except (OSError, KeyError, TypeError, ValueError, AttributeError):  # what is there is none of ours
             continue

@@ -15,9 +15,8 @@ from steer_trl.shaping import HoldEntropy, StartEntropy, first_rollouts, make_sh
 from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
-from steer_trl.trainer.checkpoint import Checkpoints, Stateful
-from steer_trl.trainer.checks.compiled import check_compiled
-from steer_trl.trainer.checks.preflight import check_chat_template
+from steer_trl.trainer.checkpoint import Checkpoints
+from steer_trl.trainer.checks.preflight import check_chat_template, check_compiled
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.padding import Padding
 from steer_trl.trainer.rollout import RolloutShaping
@@ -61,7 +60,7 @@ class Shaping:
         self.alarms = Alarms(Watch())
         self.cards = ModelCards(trainer, self.shapers, benchmarks)
         self.benchmarks = BenchmarkRuns(trainer, benchmarks, beside_rewards=eval_dataset is not None)
-        stateful: dict[str, Stateful] = {"start_entropy": self.start, **self.shapers}
+        stateful: dict[str, Any] = {"start_entropy": self.start, **self.shapers}
         stateful |= {} if self.hold is None else {self.hold.name: self.hold}  # after what its level is relative to
         stateful |= {"alarms": self.alarms.watch, "generated": self.generated, "tokens": self.tokens}
         self.checkpoints = Checkpoints(trainer, stateful, self.sampling)

@@ -118,7 +118,6 @@ def test_a_benchmark_chooses_the_temperatures_of_the_others(tmp_path, capsys):
 WRONG = [
     (["--validation", "val"], "validation needs --frontier"),
     (["--fallback", "x"], "fallback needs --frontier"),
-    (["--frontier", "--sampling_a", "t1", "--sampling_b", "t1"], "sampling_a cannot be combined with --frontier"),
     (["--frontier", "--picture", "a.txt"], r"picture must end in .png, .svg or .pdf, got 'a.txt'"),
     (
         ["--frontier", "--validation", "tset"],

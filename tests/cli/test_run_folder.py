@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support import SMOKE
 from support.runs import save_tiny_model
 
 from steer_trl.cli.main import main
@@ -19,7 +20,7 @@ def line(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     rows = [{"problem": f"What is {i}+1?", "answer": str(i + 1)} for i in range(8)]
     (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = ["train", "--config", "smoke_cpu", "--model_name_or_path", str(save_tiny_model(folder / "tiny"))]
+    words = ["train", "--config", str(SMOKE), "--model_name_or_path", str(save_tiny_model(folder / "tiny"))]
     words += ["--dataset_name", str(folder / "problems.jsonl"), "--output_dir", str(folder / "run")]
     main(words)
     return words

@@ -168,7 +168,7 @@ def test_a_collapse_of_an_entropy_that_is_held_is_not_told_to_hold_it():
     for strength, remedy in (({}, "hold the entropy"), ({"hold_entropy/strength": 0.25}, "strength at 0.25")):
         watch = Watch([BY_NAME["collapse"]])
         (alarm,) = [a for step in range(20) for a in watch.take(step, (lost if step else start) | strength)]
-        assert remedy in alarm.text and ("hold_entropy=0.65" in alarm.text) == (not strength)
+        assert remedy in alarm.text and ("hold_entropy=0.5" in alarm.text) == (not strength)
 
 
 @pytest.mark.parametrize("rule", [BY_NAME["collapse"], *NO_LEARNING], ids=lambda rule: rule.name)

@@ -49,15 +49,6 @@ class TestCommand:
         metrics = json.loads((tmp_path / "whole/summary.json").read_text())["benchmarks"]["aime24"]
         assert (metrics["problems"], metrics["samples"]) == (30, 8)
 
-    def test_greedy_is_avg_at_1(self, tiny_folder, sums, tmp_path, caplog):
-        summary = run(arguments(tiny_folder, tmp_path, f"{sums}@2", temperature=0.0))
-        assert "avg@1" in summary["benchmarks"]["sums"]["metrics"]
-        assert summary["settings"]["benchmarks"]["sums"]["samples"] == 1
-        assert (tmp_path / "completions.jsonl").read_text().count("\n") == 4
-        assert [record.message for record in caplog.records if "greedy" in record.message] == [
-            "Sampling is greedy: one sample per problem, not sums@2, is drawn."
-        ]
-
     @pytest.mark.parametrize(
         ("change", "message"),
         [
@@ -91,36 +82,12 @@ class TestCommand:
     def test_two_processes_measure_what_one_does(self, tiny_folder, tmp_path):
         path = tmp_path / "sums.jsonl"
         path.write_text("".join(f'{{"problem": "{i}+1=", "answer": "{i + 1}"}}\n' for i in range(5)))
-        model = [
-            "--model_name_or_path",
-            tiny_folder,
-            "--benchmarks",
-            f"{path}@2",
-            "--max_tokens",
-            8,
-            "--batch_size",
-            4,
-        ]
+        model = ["--model_name_or_path", tiny_folder, "--benchmarks", f"{path}@2", "--max_tokens", 8]
+        model += ["--batch_size", 4]
         for folder, engine in (("one", None), ("two", processes.TWO_PROCESSES)):
             processes.run("-m", "steer_trl.cli", "eval", *model, "--output_dir", tmp_path / folder, engine=engine)
         for name in ("completions.jsonl", "summary.json"):
             assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
-
-    @pytest.mark.parametrize(
-        ("wrong", "message"),
-        [
-            ({"backend": "tgi"}, "backend='tgi' is unknown"),
-            (
-                {"backend": "transformers", "tensor_parallel_size": 2},
-                "tensor_parallel_size=2 cannot be combined with backend='transformers'",
-            ),
-            ({"batch_size": 0}, "batch_size must be >= 1, got 0"),
-            ({"dtype": "int8"}, "dtype='int8' is unknown"),
-        ],
-    )
-    def test_refusals(self, wrong, message):
-        with pytest.raises(ValueError, match=message):
-            EvalArguments("model", "out", **wrong)
 
 
 def test_the_headline_columns_come_out_of_one_evaluation(tiny_folder, sums, tmp_path, capsys):
@@ -174,11 +141,6 @@ def test_any_task_is_evaluated_by_its_own_reward(tiny_folder, tmp_path):
     assert [entry["correct"] for entry in entries] == [reward > 0 for reward in rewards]
 
 
-def test_a_judge_that_cannot_be_used_is_named_by_its_flag(tiny_folder, sums, tmp_path):
-    with pytest.raises(ValueError, match=r"judge='my\.judge' cannot be used"):
-        run(arguments(tiny_folder, tmp_path / "out", f"{sums}@2", judge="my.judge"))
-
-
 def test_the_papers_test_files_ask_each_benchmark_in_their_way(tiny_folder, tmp_path):
     names = {name: tmp_path / f"{name}.jsonl" for name in (*OF_THE_PAPERS, "mine")}
     for path in names.values():
@@ -194,7 +156,7 @@ def test_the_papers_test_files_ask_each_benchmark_in_their_way(tiny_folder, tmp_
         arguments(tiny_folder, tmp_path / "x", of_each[0], instruction="papers")
     args = MathArguments(eval_benchmarks=of_each[:1], eval_instruction="papers")
     evaluation = args.load_evaluation(max_tokens=8)
-    assert [v.correct for v in evaluation.judge(["Answer: 2"], [{"solution": "2"}])] == [True]
+    assert evaluation.judge(["Answer: 2"], ["2"]) == [1.0]
     assert evaluation.benchmarks[0].dataset[0]["prompt"][-1]["content"] == asked["aime24"]
 
 
@@ -218,6 +180,7 @@ def test_the_papers_test_files_ask_each_benchmark_in_their_way(tiny_folder, tmp_
             "answer_format='answer_line' cannot be combined with judge",
         ),
         ({"judge": "my.judge", "timeout": 9.0}, "timeout=9.0 cannot be combined with judge='my.judge'"),
+        ({"judge": "my.judge"}, r"judge='my\.judge' cannot be used"),
     ],
 )
 def test_settings_that_are_refused(tiny_folder, sums, tmp_path, wrong, message):

@@ -35,18 +35,10 @@ def published(arm, **named):
 # Against enumeration.
 
 
-def test_pass_at_k_is_the_share_of_subsets_with_a_correct_one():
-    correct = np.arange(6).reshape(1, 1, 6)
-    for k in (1, 2, 4):
-        subsets = list(combinations(range(5), k))
-        expected = [np.mean([min(subset) < right for subset in subsets]) for right in range(6)]
-        assert sweep(correct, 5).solved(k)[0, 0] == pytest.approx(expected)
-    assert sweep(correct, 5).tries == [1, 2, 4] and sweep(correct, 16).tries == [1, 2, 4, 8, 16]
-
-
 def test_tries_of_a_fallback_are_enumerated():
     """Every choice of k - m of a model's samples and m of the other's; at each pair of temperatures."""
     own, other = sweep([[[0, 1, 3, 4]], [[2, 0, 1, 4]]], 4), sweep([[[2, 0, 1, 0]], [[5, 1, 0, 3]], [[1, 1, 1, 1]]], 5)
+    assert own.tries == [1, 2, 4] and sweep(np.zeros((1, 1, 1)), 16).tries == [1, 2, 4, 8, 16]
     for k, m in ((2, 1), (4, 1), (4, 2), (4, 3)):
         found = own.solved_with(other, k, m).reshape(2, 3, 4)
         for t, s, p in np.ndindex(2, 3, 4):
@@ -65,15 +57,6 @@ def test_tries_of_a_fallback_are_enumerated():
 def test_a_validation_set_chooses_for_all_problems():
     values, choosing = np.arange(12.0).reshape(3, 1, 4), np.array([[[0.1, 0.2]], [[0.5, 0.1]], [[0.1, 0.3]]])
     assert np.array_equal(at_best_temperature(values, choosing), values[1])
-
-
-def test_problems_do_not_choose_for_themselves():
-    """Where all temperatures are the same, the best of them is a matter of chance, and nothing may be gained by it."""
-    rng = np.random.default_rng(0)
-    values = rng.normal(0, 1, (6, 300, 40))
-    own = np.array([at_best_temperature(values[:, [run]]).mean() for run in range(300)])
-    best = values.mean(2).max(0)
-    assert abs(own.mean()) < 3 * own.std() / 300**0.5 < 0.03 and best.mean() > 0.15
 
 
 def test_each_half_has_its_own_temperature():

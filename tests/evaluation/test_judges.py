@@ -7,57 +7,57 @@ import pytest
 import torch
 
 from steer_trl.countdown.task import countdown_reward, problems, solutions
-from steer_trl.evaluation import RewardJudge
+from steer_trl.evaluation.judges import as_judge
+
+TWO = ["x", "y"], [{"prompt": "a"}] * 2
 
 
-class TestJudges:
-    def test_a_reward_function_judges_texts_as_it_rewards_them(self):
-        prompts = [row["prompt"] for row in problems("test")[:4]]
-        texts = [solutions(prompts[0])[0], "1+1=3", solutions(prompts[2])[1], ""]
-        verdicts = RewardJudge(countdown_reward)(
-            texts, [{"prompt": prompt, "id": str(i)} for i, prompt in enumerate(prompts)]
-        )
-        assert [verdict.correct for verdict in verdicts] == [True, False, True, False]
-        assert [verdict.answer for verdict in verdicts] == texts
+def test_a_reward_function_judges_texts_as_it_rewards_them():
+    prompts = [row["prompt"] for row in problems("test")[:4]]
+    texts = [solutions(prompts[0])[0], "1+1=3", solutions(prompts[2])[1], ""]
+    verdicts = as_judge(countdown_reward)(texts, [{"prompt": one, "id": str(i)} for i, one in enumerate(prompts)])
+    assert [verdict.correct for verdict in verdicts] == [True, False, True, False]
+    assert [verdict.answer for verdict in verdicts] == texts
 
-    def test_it_is_given_messages_where_the_prompt_has_some_and_every_column(self):
-        seen = {}
 
-        def reward(prompts, completions, difficulty, **_):
-            seen.update(prompts=prompts, completions=completions, difficulty=difficulty)
-            return [None, 0.5]
+def test_it_is_given_messages_where_the_prompt_has_some_and_every_column():
+    seen = {}
 
-        rows = [{"prompt": [{"role": "user", "content": "a"}], "difficulty": n} for n in (1, 2)]
-        verdicts = RewardJudge(reward)(["x", "y"], rows)
-        assert [verdict.correct for verdict in verdicts] == [False, True]
-        assert seen["completions"] == [[{"role": "assistant", "content": text}] for text in "xy"]
-        assert seen["difficulty"] == [1, 2] and seen["prompts"] == [row["prompt"] for row in rows]
+    def reward(prompts, completions, difficulty, **_):
+        seen.update(prompts=prompts, completions=completions, difficulty=difficulty)
+        return [None, 0.5]
 
-    @pytest.mark.parametrize("result", [[1, None], (0.5, True), np.ones(2), torch.ones(2), [torch.tensor(1.0)] * 2])
-    def test_what_trl_takes_of_a_reward_function_is_taken(self, result):
-        verdicts = RewardJudge(lambda **_: result)(["x", "y"], [{"prompt": "a"}] * 2)
-        assert verdicts[0].correct and verdicts[1].correct is (result[1] is not None)
+    rows = [{"prompt": [{"role": "user", "content": "a"}], "difficulty": n} for n in (1, 2)]
+    assert [verdict.correct for verdict in as_judge(reward)(["x", "y"], rows)] == [False, True]
+    assert seen["completions"] == [[{"role": "assistant", "content": text}] for text in "xy"]
+    assert seen["difficulty"] == [1, 2] and seen["prompts"] == [row["prompt"] for row in rows]
 
-    @pytest.mark.parametrize("result", [None, [1.0], ["a", "b"], "ab", torch.tensor(1.0), [[1.0], [2.0]]])
-    @pytest.mark.parametrize("is_async", [False, True])
-    def test_what_is_no_list_of_rewards_is_named(self, result, is_async):
-        def graded(**_):
-            return result
 
-        async def graded_later(**_):
-            return result
+@pytest.mark.parametrize("result", [[1, None], (0.5, True), np.ones(2), torch.ones(2), [torch.tensor(1.0)] * 2])
+def test_what_trl_takes_of_a_reward_function_is_taken(result):
+    verdicts = as_judge(lambda **_: result)(*TWO)
+    assert verdicts[0].correct and verdicts[1].correct is (result[1] is not None)
 
-        function = graded_later if is_async else graded
-        named = f"the reward function '{function.__name__}' must return a list .* for 2"
-        with pytest.raises(ValueError, match=named):
-            RewardJudge(function)(["x", "y"], [{"prompt": "a"}] * 2)
 
-    def test_asynchronous_functions_and_iterators_are_judges(self):
-        async def later(completions, **_):
-            await asyncio.sleep(0)
-            return (len(text) - 1 for text in completions)
+@pytest.mark.parametrize("result", [None, [1.0], ["a", "b"], "ab", torch.tensor(1.0), [[1.0], [2.0]]])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_is_no_list_of_rewards_is_named(result, is_async):
+    async def later(**_):
+        return result
 
-        async def in_a_notebook():
-            return RewardJudge(later)(["x", "yy"], [{"prompt": "a"}] * 2)
+    def graded(**_):
+        return later() if is_async else result
 
-        assert [verdict.correct for verdict in asyncio.run(in_a_notebook())] == [False, True]
+    with pytest.raises(ValueError, match=r"the reward function 'graded' must return a list .* for 2"):
+        as_judge(graded)(*TWO)
+
+
+def test_asynchronous_functions_and_iterators_are_judges():
+    async def later(completions, **_):
+        await asyncio.sleep(0)
+        return (len(text) - 1 for text in completions)
+
+    async def in_a_notebook():
+        return as_judge(later)(["x", "yy"], [{"prompt": "a"}] * 2)
+
+    assert [verdict.correct for verdict in asyncio.run(in_a_notebook())] == [False, True]

@@ -72,3 +72,14 @@ def test_a_reward_that_judges_by_an_answer_line(tmp_path):
         evaluate([Benchmark("x", data, 1)], say, judge, Sampling(), 4)[0]["correct"] for judge in (strict, lenient)
     ]
     assert judged == [False, True]
+
+
+def test_a_folder_takes_no_evaluation_with_other_settings(tmp_path):
+    Records(tmp_path, {"top_p": 0.7})
+    with pytest.raises(ValueError, match=r"other settings \(top_p: 0.7 there, 0.9 here\)"):
+        Records(tmp_path, {"top_p": 0.9})
+    Records(tmp_path, {"top_p": 0.9}, overwrite=True)
+    (tmp_path / "settings.json").unlink()
+    (tmp_path / "completions.jsonl").write_text("{}\n")
+    with pytest.raises(ValueError, match=r"holds completions, but settings\.json, .* is missing"):
+        Records(tmp_path, {"top_p": 0.9})

@@ -55,11 +55,11 @@ class ByCovariance(Shaper[Options]):
         # float64: the sums run over millions of tokens, and must not depend on how they are split.
         parts = [valid, *(torch.where(valid, x, 0.0) for x in (batch.advantages.expand_as(valid), batch.logps))]
         tokens, *sums = reduce(torch.stack([part.double().sum() for part in parts]), "sum")
-        means = [total / tokens.clamp(min=1) for total in sums]
-        numbers, among = self.ranked(batch, *means)
+        advantage, logp = (total / tokens.clamp(min=1) for total in sums)
+        numbers, among = self.ranked(batch, advantage, logp)
         count = max(math.floor(getattr(self.args, self.share) * tokens.item() + 1e-6), 1)
         threshold = kth_largest(numbers, among, min(count, int(reduce(among.sum(), "sum"))), reduce)
-        return Measure(*means, threshold.double())
+        return Measure(advantage, logp, threshold.double())
 
 
 @dataclass
