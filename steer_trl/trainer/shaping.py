@@ -11,7 +11,7 @@ from steer_trl.callbacks.run_log import RunLog, is_at_its_end
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics.watch import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.shaping import HoldEntropy, StartEntropy, first_rollouts, make_shapers, short_name
+from steer_trl.shaping import HoldEntropy, StartEntropy, first_rollouts, make_shapers
 from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
@@ -48,7 +48,7 @@ class Shaping:
         self._trainer, self.was_finished = trainer, False
         self.shapers = make_shapers(args)
         self.is_compiled = check_compiled(args, self.shapers, model)
-        self.tags = [*TAGS, *map(short_name, self.shapers)]
+        self.tags = [*TAGS, *(name.replace(":", ".").rpartition(".")[2] for name in self.shapers)]
         self.start = StartEntropy(first_rollouts(args))
         self.hold = None if args.hold_entropy is None else HoldEntropy(args, self.shapers, self.start)
         self.sampling = make_sampling(trainer, args)
