@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from transformers.integrations import INTEGRATION_TO_CALLBACK
 from trl import ModelConfig
 
 from steer_trl import SteerGRPOConfig
@@ -35,6 +36,9 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
     if not model_args.use_peft:
         of_lora = [name for name in vars(model_args) if name.startswith("lora_") or name in ("use_rslora", "use_dora")]
         complaints += ignored(model_args, of_lora, "use_peft=False")
+    if not INTEGRATION_TO_CALLBACK.keys() >= set(training_args.report_to):  # which is empty for 'none'
+        trackers = ", ".join(map(repr, INTEGRATION_TO_CALLBACK))
+        complaints.append(f"report_to={training_args.report_to!r} must be 'none' alone, or some of {trackers}.")
     trainer = find_spec("trl.trainer.grpo_trainer")
     if trainer and trainer.origin and f'"{training_args.loss_type}"' not in Path(trainer.origin).read_text():
         complaints += one_of("loss_type", training_args.loss_type, tuple(LOSSES))  # and none of a later TRL's

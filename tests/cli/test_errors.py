@@ -172,6 +172,11 @@ MISTAKES = [
     # TRL's own settings.
     (train(per_device_train_batch_size=0), "per_device_train_batch_size must be in"),
     (train(loss_type="foo"), "loss_type='foo' is unknown"),
+    (train(report_to=["none", "none"]), r"report_to=\['none', 'none'\] must be 'none' alone, or some of"),
+    (train(report_to="tensorbord"), r"report_to=\['tensorbord'\] must be 'none' alone, or some of 'azure_ml'"),
+    (train(steps_per_generation=0), r"steps_per_generation must be in \[1, inf\), got 0"),
+    (train(num_iterations=0), r"num_iterations must be in \[1, inf\), got 0"),
+    (train(num_train_epochs="inf", max_steps=-1), r"num_train_epochs must be in \[0, inf\), got inf"),
     (train(use_liger_kernel="true"), "use_liger_kernel=True needs liger_kernel, which is not installed here"),
     (train(lora_r=8), "lora_r=8 cannot be combined with use_peft=False"),
     (
