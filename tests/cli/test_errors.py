@@ -216,6 +216,10 @@ MISTAKES = [
         train(dataset_name="objects.jsonl"),
         "a question must be a text or a list of messages, each with 'role' and 'content', got",
     ),
+    (
+        train(dataset_name="objects.jsonl", prompt_column="problem", reward_funcs="rewards_of_mine.reward"),
+        "data set 'objects.jsonl', row 0: a question must be a text or a list of messages",
+    ),
     (train(dataset_name="none.jsonl"), "'none.jsonl' has no rows"),
     (train(dataset_name="columns.jsonl"), "a question is missing", "an answer is missing"),
     (train(dataset_name="problems.csv", prompt_column="frage"), "an answer is missing: .*'antwort'"),
