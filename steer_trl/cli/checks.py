@@ -69,10 +69,11 @@ def _evaluation_complaints(args: MathArguments, training: SteerGRPOConfig) -> li
     evaluates = training.eval_strategy != "no"
     if not args.eval_benchmarks:
         complaints = ignored(args, OF_EVALUATION, "eval_benchmarks=None")
-        if evaluates:
+        if evaluates or training.eval_on_start:
+            strategy = f"eval_strategy={getattr(training.eval_strategy, 'value', None)!r}"
             complaints.append(
-                f"eval_strategy={getattr(training.eval_strategy, 'value', None)!r} needs eval_benchmarks: there is "
-                "nothing to evaluate on. Name some, such as --eval_benchmarks math500, or set eval_strategy: 'no'."
+                f"{strategy if evaluates else 'eval_on_start=True'} needs eval_benchmarks: there is nothing to "
+                "evaluate on. Name some, such as --eval_benchmarks math500, or leave it out (eval_strategy: 'no')."
             )
         return complaints
     judged = args.eval_judge != MATH

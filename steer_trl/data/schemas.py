@@ -16,7 +16,6 @@ filled counts: MATH-500 has a worked `solution` beside its `answer`.
 
 import json
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from steer_trl.data.instructions import without_instruction
@@ -64,7 +63,8 @@ def read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str]:
     question = next((row[name] for name in QUESTIONS if row.get(name)), None)
     messages = [{"role": "user", "content": question}] if isinstance(question, str) else question or []
     try:
-        texts = [{"role": message["role"], "content": text_of([message])} for message in messages]
+        parts = [(message["role"], message["content"]) for message in messages]
+        texts = [{"role": role, "content": text_of([{"content": content}])} for role, content in parts]
     except (TypeError, KeyError):
         kind = "a text or a list of messages, each with 'role' and 'content'"
         raise InvalidValueError(f"a question must be {kind}, got {str(question)[:100]}.") from None
@@ -73,17 +73,6 @@ def read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str]:
     *before, last = texts
     problem, context = without_instruction(last["content"]), row.get("context")
     return before, f"{context}\n\n{problem}" if problem and isinstance(context, str) and context.strip() else problem
-
-
-def check_prompts(name: str, rows: Iterable[dict[str, Any]]) -> None:
-    """Refuse `rows` of which a `prompt` cannot be asked, by their `name`."""
-    for number, row in enumerate(rows):
-        try:
-            if not row["prompt"]:
-                raise InvalidValueError("there is no prompt. Correct or remove it.")
-            read_question(row)
-        except InvalidValueError as error:
-            raise InvalidValueError(f"{name}, row {number}: {error}") from error
 
 
 def read_answer(answer: Any) -> str | None:

@@ -114,6 +114,7 @@ EVALUATED = {"eval_strategy": "steps", "eval_steps": 1, "eval_benchmarks": ["pro
 MISTAKES = [
     # Commands and flags.
     ([], r"no command\. Use one of train, eval"),
+    (["help", "trian"], r"no command 'trian'"),
     (["trian"], r"no command 'trian'\. Did you mean 'train'\?"),
     (
         ["train"],
@@ -188,6 +189,7 @@ MISTAKES = [
     (train(num_generations=3), r"generation_batch_size \(8\) must be divisible by num_generations \(3\)"),
     (train(model_license="Apache 2.0"), "model_license must be an identifier"),
     (train(eval_strategy="steps", eval_steps=1), "eval_strategy='steps' needs eval_benchmarks"),
+    (train(eval_on_start="true"), "eval_on_start=True needs eval_benchmarks"),
     (train(eval_benchmarks="problems.jsonl@1"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
     (train(eval_temperature=0.5), "eval_temperature is no setting.* Use eval_samplings"),
     (train(eval_samplings="t1"), r"eval_samplings=\['t1'\] cannot be combined with eval_benchmarks=None"),
