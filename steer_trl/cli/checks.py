@@ -18,7 +18,7 @@ from steer_trl.cli.parser import checkpoint_to_resume
 from steer_trl.cli.rewards import MATH
 from steer_trl.options.trl import LOSSES
 from steer_trl.redact import changed
-from steer_trl.trainer.resume import AUTO, complete_checkpoints, named, what_a_run_left
+from steer_trl.trainer.resume import AUTO, complete_checkpoints, is_complete, named, what_a_run_left
 from steer_trl.validation import in_interval, one_of, refuse
 
 OF_MATH = ("reward_incorrect", "reward_timeout", "answer_column", "answer_format")
@@ -117,7 +117,7 @@ def _folder_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[s
         return [
             "overwrite_output_dir=True cannot be combined with resume_from_checkpoint: it removes what is resumed."
         ]
-    if isinstance(resume, str) and resume != AUTO and not Path(resume).is_dir():
+    if isinstance(resume, str) and resume != AUTO and not is_complete(Path(resume)):
         return [f"resume_from_checkpoint={resume!r} must be true, auto or the folder of a checkpoint, and is none."]
     if not resume and not args.overwrite_output_dir and (holds := what_a_run_left(folder, LEFT)):
         return [

@@ -10,7 +10,7 @@ from trl import GRPOConfig
 from steer_trl.options.needs import in_words, is_met
 from steer_trl.options.trl import INTERVALS
 from steer_trl.redact import changed, defaults
-from steer_trl.validation import each_of, in_interval, is_number, listed, one_of
+from steer_trl.validation import each_of, in_interval, listed, one_of
 
 Needs = Mapping[str, Any] | None
 
@@ -62,7 +62,7 @@ def single_complaints(args: "ShapingConfig") -> list[str]:
     """Complain about each setting that is wrong by itself: outside its interval, or none of its choices."""
     usual, complaints = defaults(args), []
     for name, interval in INTERVALS.items():
-        if is_number(value := getattr(args, name)):
+        if (value := getattr(args, name)) is not None:
             complaints += in_interval(name, value, interval)
     for setting, about in own_fields(args).items():
         value = getattr(args, setting.name)

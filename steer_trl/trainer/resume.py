@@ -85,10 +85,11 @@ def last_complete_checkpoint(output_dir: str) -> str | None:
 def complete_checkpoints(output_dir: str) -> list[str]:
     """The checkpoints of `output_dir` that were written to their end, in order of their steps."""
     checkpoints = sort_checkpoints(output_dir) if Path(output_dir).is_dir() else []
-    return [checkpoint for checkpoint in checkpoints if _is_complete(Path(checkpoint))]
+    return [checkpoint for checkpoint in checkpoints if is_complete(Path(checkpoint))]
 
 
-def _is_complete(checkpoint: Path) -> bool:
+def is_complete(checkpoint: Path) -> bool:
+    """Whether a checkpoint was written to its end."""
     try:
         json.loads((checkpoint / TRAINER_STATE_NAME).read_text())
     except (OSError, ValueError):  # not there, or torn

@@ -29,6 +29,7 @@ FILES = {
     "env.yaml": f"extends: {SMOKE}\nenv: [A, B]\n",
     "binary.yaml": b"\xff\xfe\x00",
     "switch.yaml": f"extends: {SMOKE}\nnum_generations: true\n",
+    "mapping.yaml": f"extends: {SMOKE}\nlearning_rate: {{a: 1}}\n",
     "typos.yaml": f"extends: {SMOKE}\nlambda_min: 0.7\nsteer_lamda_min: 0.7\n",
     "same.yaml": f"extends: {SMOKE}\nadvantage_shaping: steer\nstare_amplify: 2.0\n",
     "nul.yaml": f'extends: {SMOKE}\nenv: {{A: "a\\0"}}\n',
@@ -143,6 +144,7 @@ MISTAKES = [
     (train(config="circle.yaml"), "extends itself"),
     (train(config="gone.yaml"), r"gone\.yaml extends 'fist_run'.* Did you mean 'first_run'\?"),
     (train(config="env.yaml"), "env must be a mapping of variables"),
+    (train(config="mapping.yaml"), "learning_rate must be a number in .*, got {'a': 1}"),
     (train(config="switch.yaml"), "num_generations.*: invalid int value: 'true'"),
     (
         train(config="typos.yaml"),
@@ -270,9 +272,11 @@ MISTAKES = [
         train(output_dir="run", resume_from_checkpoint="true", overwrite_output_dir="true"),
         "overwrite_output_dir=True cannot be combined with resume_from_checkpoint",
     ),
+    (train(resume_from_checkpoint="tiny"), "resume_from_checkpoint='tiny' must be true, auto or the folder of a"),
     # Processes: all of this without starting any.
     ([*train(), "--accelerate_config"], "accelerate_config: expected one argument"),
     (train(accelerate_config="zero4"), r"no engine configuration 'zero4'.* Did you mean 'zero3'\?"),
+    (train(accelerate_config="cpu", num_processes=0), "num_processes must be >= 1, got 0"),
     (train(num_processes=4), "num_processes cannot be used without accelerate_config"),
     (train(accelerate_config="cpu", advantage_shaping="ster"), "advantage_shaping='ster' is unknown"),
     (
