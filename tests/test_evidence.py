@@ -112,19 +112,8 @@ def test_the_page_of_the_protocol_has_the_differences_of_the_command(protocol, t
     loaded = page.load(tmp_path)
     assert [(arm, len(runs)) for arm, runs in loaded.items()] == [(arm, 4) for arm in arms]
     sides = [sorted(tmp_path.glob(f"{name}-*.json")) for name in arms.values()]
-    run(
-        "-m",
-        "steer_trl.cli",
-        "compare",
-        "--paired",
-        "--json",
-        "c.json",
-        "--a",
-        *sides[0],
-        "--b",
-        *sides[1],
-        folder=tmp_path,
-    )
+    words = ["compare", "--paired", "--json", "c.json", "--a", *sides[0], "--b", *sides[1]]
+    run("-m", "steer_trl.cli", *words, folder=tmp_path)
     compared = json.loads((tmp_path / "c.json").read_text())["comparisons"]
     (one,) = (one for one in compared if (one["sampling"], one["metric"]) == ("t1", "pass@16"))
     table = page.differences(loaded)

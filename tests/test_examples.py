@@ -2,7 +2,6 @@
 
 import json
 import re
-import runpy
 
 import pytest
 import torch
@@ -15,7 +14,6 @@ from support.runs import ON_CPU
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from steer_trl import SteerGRPOConfig, runlog
-from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.cli.train import parse
 from steer_trl.data.instructions import INSTRUCTIONS
 from steer_trl.shaping.start_entropy import ENOUGH_GROUPS
@@ -39,14 +37,6 @@ def test_quickstart(tmp_path):
     first = [log[0] for log in logs]  # of the same start on the same data
     assert first[0]["step"] == 0
     assert first[0]["eval_validation_t1_avg@16"] == first[1]["eval_validation_t1_avg@16"]
-
-
-def test_the_quickstarts_methods_differ_by_the_recipes_setting():
-    baseline, held = runpy.run_path(str(ROOT / "examples/quickstart.py"))["METHODS"].values()
-    names = ("advantage_shaping", "stare_variant", "stare_gate", "hold_entropy", "dynamic_sampling")
-    recipe = load_recipe("held_qwen2.5_math_7b")
-    assert held == {name: recipe[name] for name in names}
-    assert baseline == {"advantage_shaping": "none", "dynamic_sampling": recipe["dynamic_sampling"]}
 
 
 def test_the_snippets_of_readme_warn_of_nothing_but_their_method_and_hold_a_level_of_enough_prompts(tmp_path, caplog):
@@ -135,19 +125,6 @@ def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, pr
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(again | {"output_dir": str(tmp_path / "again")}))
     _, args, _ = parse(["--config", str(tmp_path / "again.yaml"), "--use_cpu", "true", "--bf16", "false"])
     assert (args.advantage_shaping, args.max_steps) == (["steer", "stare"], 2)
-
-
-def test_the_command_line_resumes(tmp_path, tiny_folder, problems):
-    train(tmp_path, tiny_folder, problems)
-    saved = tmp_path / "out/checkpoint-2/trainer_state.json"
-    state = json.loads(saved.read_text())
-    state["log_history"][0]["loss"] = 12345.0  # a mark that a run from the start would not have
-    saved.write_text(json.dumps(state))
-    words = ["--max_steps", "3", "--save_steps", "3", "--resume_from_checkpoint", "true"]
-    train(tmp_path, tiny_folder, problems, *words)
-    log = json.loads((tmp_path / "out/checkpoint-3/trainer_state.json").read_text())["log_history"]
-    assert [entry["step"] for entry in log if "loss" in entry] == [1, 2, 3]
-    assert log[0]["loss"] == 12345.0
 
 
 def test_two_processes_evaluate_and_keep_the_best_checkpoint(tmp_path, tiny_folder, problems):

@@ -93,13 +93,6 @@ def test_counts_hold_all_that_is_compared(tmp_path):
     assert counts_of(whole["t1"].values)["test"]["distinct"] == [0, 2, 4, 5]
 
 
-@pytest.mark.parametrize("text", ["{}", "no", '{"evaluations": [1]}', '{"evaluations": {"t1": {"settings": {}}}}'])
-def test_another_file_is_refused(tmp_path, text):
-    (tmp_path / "a.json").write_text(text)
-    with pytest.raises(ValueError, match=r"a\.json' must be a folder that steer-trl eval has written, or a published"):
-        read_evaluations(tmp_path / "a.json")
-
-
 def test_verdicts_in_words(tmp_path):
     """The intervals of the two means overlap by far: the problems differ more than the models."""
     skill = [number % 14 for number in range(56)]

@@ -10,6 +10,7 @@ from steer_trl.data import load_math_dataset
 from steer_trl.data.instructions import INSTRUCTIONS, PAPERS, with_instruction
 from steer_trl.data.reading import read_rows
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks, load_samplings
+from steer_trl.evaluation.benchmarks import check_prompts
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.options.base import one_or_several, option
 from steer_trl.rewards import MathReward
@@ -145,6 +146,7 @@ class MathArguments:
         rows = rows if self.limit is None else rows.select(range(min(self.limit, len(rows))))
         rows = rows if column == "prompt" else rows.rename_column(column, "prompt")
         if self.instruction is None:
+            check_prompts(f"data set {name!r}", rows)
             return rows
         return rows.map(_worded, fn_kwargs={"instruction": self.instruction}, desc="Writing prompts")
 

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from transformers.integrations import INTEGRATION_TO_CALLBACK
 from trl import ModelConfig
 
 from steer_trl import SteerGRPOConfig
@@ -35,6 +36,9 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
     if not model_args.use_peft:
         of_lora = [name for name in vars(model_args) if name.startswith("lora_") or name in ("use_rslora", "use_dora")]
         complaints += ignored(model_args, of_lora, "use_peft=False")
+    if not INTEGRATION_TO_CALLBACK.keys() >= set(training_args.report_to):  # which is empty for 'none'
+        trackers = ", ".join(map(repr, INTEGRATION_TO_CALLBACK))
+        complaints.append(f"report_to={training_args.report_to!r} must be 'none' alone, or some of {trackers}.")
     trainer = find_spec("trl.trainer.grpo_trainer")
     if trainer and trainer.origin and f'"{training_args.loss_type}"' not in Path(trainer.origin).read_text():
         complaints += one_of("loss_type", training_args.loss_type, tuple(LOSSES))  # and none of a later TRL's
@@ -65,10 +69,11 @@ def _evaluation_complaints(args: MathArguments, training: SteerGRPOConfig) -> li
     evaluates = training.eval_strategy != "no"
     if not args.eval_benchmarks:
         complaints = ignored(args, OF_EVALUATION, "eval_benchmarks=None")
-        if evaluates:
+        if evaluates or training.eval_on_start:
+            strategy = f"eval_strategy={getattr(training.eval_strategy, 'value', None)!r}"
             complaints.append(
-                f"eval_strategy={getattr(training.eval_strategy, 'value', None)!r} needs eval_benchmarks: there is "
-                "nothing to evaluate on. Name some, such as --eval_benchmarks math500, or set eval_strategy: 'no'."
+                f"{strategy if evaluates else 'eval_on_start=True'} needs eval_benchmarks: there is nothing to "
+                "evaluate on. Name some, such as --eval_benchmarks math500, or leave it out (eval_strategy: 'no')."
             )
         return complaints
     judged = args.eval_judge != MATH

@@ -37,9 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
     with one_line(f"steer-trl {command}" if command in COMMANDS else "steer-trl"):
         " ".join(rest).encode()  # bytes that are no text would end in the files of a run
-        if command == "help" and rest and rest[0] in COMMANDS:
-            import_module(COMMANDS[rest[0]][0]).main(["--help"])
-        elif command in ("-h", "--help", "help"):
+        if command == "help" and rest:
+            command, rest = rest[0], ["--help"]
+        if command in ("-h", "--help", "help"):
             print(usage(), end="")  # noqa: T201
         elif command == "--version":
             print(f"steer-trl {version('steer_trl')}")  # noqa: T201

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from steer_trl.data.instructions import INSTRUCTIONS, with_instruction
 from steer_trl.data.reading import read_rows
-from steer_trl.data.schemas import QUESTIONS, answer_columns, missing_columns, read_row
+from steer_trl.data.schemas import ANSWERS, QUESTIONS, answer_columns, read_row
 from steer_trl.data.sources import SOURCES
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards import MathReward
@@ -69,8 +69,7 @@ def load_math_dataset(
     names = [name_or_path] if isinstance(name_or_path, str) else list(name_or_path)
     read = []
     for name in names:
-        raw = read_rows(name, split, config, revision)
-        raw = raw if limit is None else raw.select(range(min(limit, len(raw))))
+        raw = read_rows(name, split, config, revision, limit)
         raw, answers = _named_columns(raw, prompt_column, answer_column, name)
         read.append(
             raw.map(
@@ -121,9 +120,16 @@ def _named_columns(raw: Dataset, prompt: str | None, answer: str | None, name: s
     if prompt is not None:
         raw = raw.remove_columns([q for q in QUESTIONS if q in raw.column_names and q not in (prompt, answer)])
         raw = raw if prompt in QUESTIONS else raw.rename_column(prompt, QUESTIONS[0])
-    missing = missing_columns(raw.features, [answer] if answer else None)
+    answers = [answer] if answer else answer_columns(raw.features)
+    has_question = any(column in raw.column_names for column in QUESTIONS)
+    missing = [] if has_question else [f"a question is missing: it needs a column {_or(QUESTIONS)}"]
+    missing += [] if answers else [f"an answer is missing: it needs a column {_or(ANSWERS)}"]
     refuse([f"{text}; its columns are {sorted(raw.column_names)}." for text in missing], f"data set {name!r}")
-    return raw, [answer] if answer else answer_columns(raw.features)
+    return raw, answers
+
+
+def _or(names: Sequence[str]) -> str:
+    return " or ".join(map(repr, names))
 
 
 def _select(rows: Dataset, name: str) -> Dataset:

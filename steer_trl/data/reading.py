@@ -29,7 +29,11 @@ def file_complaints(name_or_path: str) -> list[str]:
 
 
 def read_rows(
-    name_or_path: str, split: str | None = None, config: str | None = None, revision: str | None = None
+    name_or_path: str,
+    split: str | None = None,
+    config: str | None = None,
+    revision: str | None = None,
+    limit: int | None = None,
 ) -> Dataset:
     """Load the rows of a data set, all columns of them; arguments as in [`~steer_trl.data.load_math_dataset`].
 
@@ -53,18 +57,12 @@ def read_rows(
     try:
         dataset = load_dataset(**arguments)
     except (ValueError, StopIteration, OSError, DatasetsError) as error:
-        raise _explained(error, name_or_path, is_of_hub) from error
+        reasons = [" ".join(str(one).split()).rstrip(".") for one in (error, error.__cause__) if one]
+        if isinstance(error, StopIteration) or "corresponds to no data" in reasons[0]:  # so `datasets` says "empty"
+            raise InvalidValueError(f"data set {name_or_path!r} has no rows. Check the file and the split.") from error
+        where = " from the Hub" if is_of_hub else ""
+        text = f"data set {name_or_path!r} cannot be loaded{where}: {': '.join(reasons)}."
+        raise (ConnectionError if isinstance(error, ConnectionError) else InvalidValueError)(text) from error
     if is_of_hub:
         dataset.info.homepage = HUB_PAGE + arguments["path"]  # for the model card; `map` and `select` keep it
-    return dataset
-
-
-def _explained(error: Exception, name: str, is_of_hub: bool) -> Exception:
-    """The library's error, with the name of the data set."""
-    reason = " ".join(str(error).split()).rstrip(".")
-    if isinstance(error, StopIteration) or "corresponds to no data" in reason:  # so `datasets` says "empty"
-        return InvalidValueError(f"data set {name!r} has no rows. Check the file and the split.")
-    if error.__cause__:  # of a file, where it is broken
-        reason += ": " + " ".join(str(error.__cause__).split()).rstrip(".")
-    text = f"data set {name!r} cannot be loaded{' from the Hub' * is_of_hub}: {reason}."
-    return ConnectionError(text) if isinstance(error, ConnectionError) else InvalidValueError(text)
+    return dataset if limit is None else dataset.select(range(min(limit, len(dataset))))

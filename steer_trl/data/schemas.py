@@ -27,17 +27,6 @@ ANSWERS = ("reward_model", "final_answer", "answer", "target", "solution")
 IDS = ("id", "unique_id", "problem_id", "extra_info")
 
 
-def missing_columns(features: dict[str, Any], answers: list[str] | None = None) -> list[str]:
-    """Say which column a data set of these features lacks; nothing if it can be read. `answers` are those it has."""
-    complaints = []
-    if not any(name in features for name in QUESTIONS):
-        complaints.append(f"a question is missing: it needs a column {_or(QUESTIONS)}")
-    if not (answers or answer_columns(features)):
-        others = [name for name in ANSWERS if name != "reward_model"]
-        complaints.append(f"an answer is missing: it needs a column {_or(others)}, or 'reward_model.ground_truth'")
-    return complaints
-
-
 def answer_columns(features: dict[str, Any]) -> list[str]:
     """Return the columns that hold answers, the most trusted first."""
     reward_model = features.get("reward_model")
@@ -63,7 +52,8 @@ def read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str]:
     question = next((row[name] for name in QUESTIONS if row.get(name)), None)
     messages = [{"role": "user", "content": question}] if isinstance(question, str) else question or []
     try:
-        texts = [{"role": message["role"], "content": text_of([message])} for message in messages]
+        parts = [(message["role"], message["content"]) for message in messages]
+        texts = [{"role": role, "content": text_of([{"content": content}])} for role, content in parts]
     except (TypeError, KeyError):
         kind = "a text or a list of messages, each with 'role' and 'content'"
         raise InvalidValueError(f"a question must be {kind}, got {str(question)[:100]}.") from None
@@ -105,7 +95,3 @@ def _id(row: dict[str, Any], index: int) -> str:
     names = [row[name] for name in IDS if row.get(name) is not None]
     name = names[0].get("index") if names and isinstance(names[0], dict) else names[0] if names else None
     return str(index if name is None else name)
-
-
-def _or(names: Any) -> str:
-    return " or ".join(map(repr, names))

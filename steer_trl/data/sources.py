@@ -13,25 +13,21 @@ class Source:
     config: str | None = None
 
 
+PROCESSED = ("open-r1/DAPO-Math-17k-Processed", "train", "31dd309567e3da778038cc87d868b6097a3ccf68")
+RAW = ("BytedTsinghua-SIA/DAPO-Math-17k", "train", "65877096c24ffa7abc4e4fa5edb95cf3413a5674")
+DEEPSCALER = ("agentica-org/DeepScaleR-Preview-Dataset", "train", "b6ae8c60f5c1f2b594e2140b91c49c9ad0949e29")
+
 TRAINING = {
     # The raw set holds each problem about 100 times; the processed one, of both languages, is STEER's.
-    "dapo-math-17k": Source(
-        "open-r1/DAPO-Math-17k-Processed", "train", "31dd309567e3da778038cc87d868b6097a3ccf68", "all"
-    ),
-    "dapo-math-17k-en": Source(
-        "open-r1/DAPO-Math-17k-Processed", "train", "31dd309567e3da778038cc87d868b6097a3ccf68", "en"
-    ),
-    "dapo-math-17k-raw": Source(
-        "BytedTsinghua-SIA/DAPO-Math-17k", "train", "65877096c24ffa7abc4e4fa5edb95cf3413a5674"
-    ),
+    "dapo-math-17k": Source(*PROCESSED, "all"),
+    "dapo-math-17k-en": Source(*PROCESSED, "en"),
+    "dapo-math-17k-raw": Source(*RAW),
     # STARE's script reads the first; its authors recommend the others beside DAPO's and DeepScaleR's. No commits of
     # these three could be found, so they are the sets that may change.
     "dapo-math-17k-cleaned": Source("haizhongzheng/DAPO-Math-17K-cleaned", "train", None),
     "skywork-or1-math": Source("Skywork/Skywork-OR1-RL-Data", "math", None),
     "polaris-53k": Source("POLARIS-Project/Polaris-Dataset-53K", "train", None),
-    "deepscaler": Source(
-        "agentica-org/DeepScaleR-Preview-Dataset", "train", "b6ae8c60f5c1f2b594e2140b91c49c9ad0949e29"
-    ),
+    "deepscaler": Source(*DEEPSCALER),
     "gsm8k-train": Source("openai/gsm8k", "train", "740312add88f781978c0658806c59bc2815b9866", "main"),
 }
 BENCHMARKS = {

@@ -6,7 +6,6 @@ dropped. What the completions depend on is in `settings.json` beside it; a folde
 
 import json
 import os
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,11 +45,10 @@ class Records:
             return {}
         lines = self._path.read_text().splitlines(keepends=True)
         entries = [json.loads(line) for line in lines if line.endswith("}\n")]
-        counts = Counter(entry["batch"] for entry in entries)
         batches: dict[int, list[dict[str, Any]]] = {}
         for entry in entries:
-            if counts[entry["batch"]] == batch_sizes[entry["batch"]]:
-                batches.setdefault(entry["batch"], []).append(entry)
+            batches.setdefault(entry["batch"], []).append(entry)
+        batches = {number: batch for number, batch in batches.items() if len(batch) == batch_sizes[number]}
         if sum(map(len, batches.values())) != len(lines):
             kept = [json.dumps(entry) + "\n" for batch in batches.values() for entry in batch]
             self._write(COMPLETIONS, "".join(kept))

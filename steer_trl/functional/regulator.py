@@ -1,4 +1,4 @@
-"""A closed loop that keeps the policy's entropy from falling below a level, by the strength of what can raise it.
+"""A closed loop that holds the policy's entropy near a level, by the strength of what can raise it.
 
     e = ln(R_k / H_k)                    positive while the entropy is too low
     e = 0 inside a deadband of 2 %, else its distance from it

@@ -3,8 +3,8 @@
     A  ->  advantages replace  ->  scales multiply  ->  bonuses add  ->  weights multiply
 
 Every answer sees what those before it made: STEER reads the size of the advantages, and is given the shaped ones.
-Between two answers to one question the order must not matter. Scales commute and weights commute (each of them reads
-the advantages before any weight); two replacements or two bonuses do not, and are refused.
+Scales commute, and so do weights (each reads the advantages before any weight); two replacements or two bonuses do
+not, and are refused.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,8 +26,7 @@ class Shaped:
     """What became of a micro-batch.
 
     Attributes:
-        advantages (`torch.Tensor` of shape `[B, T]`, *optional*): `None` where nothing changes, so that off is exactly
-            off.
+        advantages (`torch.Tensor` of shape `[B, T]`, *optional*): `None` where nothing changes: off is exactly off.
         weights (`torch.Tensor` of shape `[B, T]`): the product of all methods' weights, 1 off the mask.
         marks (`dict[str, torch.Tensor]`): see [`Shaper.marks`].
     """
@@ -62,7 +61,7 @@ def shape_rollout(shapers: Iterable[Shaper], rollout: Rollout) -> Tensor:
 
 def compares_tokens(shapers: Shapers) -> bool:
     """Whether any active method compares the tokens of an optimizer step with each other."""
-    return any(shaper.active and shaper.compares for shaper in shapers.values())
+    return any(shaper.active and shaper.answers("measure") for shaper in shapers.values())
 
 
 def reads_sensitivities(shapers: Shapers) -> bool:
@@ -76,7 +75,7 @@ def measured(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, A
     acting = {n: s for n, s in shapers.items() if s.active and any(s.answers(q) for q in OF_BATCHES)}
     bonuses_first = sorted(acting.items(), key=lambda item: not item[1].answers("bonus"))
     for name, shaper in bonuses_first:  # weights see bonuses
-        measures[name] = shaper.measure(batch, reduce) if shaper.compares else None
+        measures[name] = shaper.measure(batch, reduce)
         batch = _with_bonus(shaper, batch, measures[name])
     return measures
 

@@ -161,16 +161,19 @@ def test_published_files_of_several_starts_in_pairs(tmp_path, capsys):
 
 COUNTS = {"samples": 4, "ids": ["0", "1", "2"], "correct": [0, 3, 4], "distinct": [0, 1, 2]}
 NOT_WHOLE, UNREAD = "a count and an id of its own per problem", "cannot be read as one"
+WHOLE = "whole numbers, 0 <= distinct <= correct <= samples"
 
 
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
         *(({"counts": COUNTS | {"ids": ids}}, NOT_WHOLE) for ids in (["0", "1"], ["0", 0, 1], [])),
-        *(({"counts": COUNTS | {"correct": some}}, "0 <= distinct <= correct") for some in ([0, 3, 5], [0, 0, 4])),
+        *(({"counts": COUNTS | {"correct": some}}, WHOLE) for some in ([0, 3, 5], [0, 0, 4])),
         ({"counts": COUNTS | {"correct": [0, 3]}}, NOT_WHOLE),
         *(({"counts": COUNTS | {"correct": [0, 3, "4"]}}, UNREAD), ({"counts": COUNTS | {"samples": "4"}}, UNREAD)),
         *(({"counts": one}, UNREAD) for one in ([], {}, None, {"samples": 4})),
+        *(({"counts": COUNTS | {"samples": 4.5}}, WHOLE), ({"counts": COUNTS | {"correct": [0, 3.5, 4]}}, WHOLE)),
+        *(({"evaluations": {}}, "must have a benchmark"), ({"benchmarks": {}}, "must have a benchmark")),
         *(({"evaluations": [1]}, UNREAD), ({"start": "first"}, UNREAD), ({"settings": [1]}, UNREAD)),
     ],
 )

@@ -114,6 +114,7 @@ EVALUATED = {"eval_strategy": "steps", "eval_steps": 1, "eval_benchmarks": ["pro
 MISTAKES = [
     # Commands and flags.
     ([], r"no command\. Use one of train, eval"),
+    (["help", "trian"], r"no command 'trian'"),
     (["trian"], r"no command 'trian'\. Did you mean 'train'\?"),
     (
         ["train"],
@@ -172,6 +173,11 @@ MISTAKES = [
     # TRL's own settings.
     (train(per_device_train_batch_size=0), "per_device_train_batch_size must be in"),
     (train(loss_type="foo"), "loss_type='foo' is unknown"),
+    (train(report_to=["none", "none"]), r"report_to=\['none', 'none'\] must be 'none' alone, or some of"),
+    (train(report_to="tensorbord"), r"report_to=\['tensorbord'\] must be 'none' alone, or some of 'azure_ml'"),
+    (train(steps_per_generation=0), r"steps_per_generation must be in \[1, inf\), got 0"),
+    (train(num_iterations=0), r"num_iterations must be in \[1, inf\), got 0"),
+    (train(num_train_epochs="inf", max_steps=-1), r"num_train_epochs must be in \[0, inf\), got inf"),
     (train(use_liger_kernel="true"), "use_liger_kernel=True needs liger_kernel, which is not installed here"),
     (train(lora_r=8), "lora_r=8 cannot be combined with use_peft=False"),
     (
@@ -183,6 +189,7 @@ MISTAKES = [
     (train(num_generations=3), r"generation_batch_size \(8\) must be divisible by num_generations \(3\)"),
     (train(model_license="Apache 2.0"), "model_license must be an identifier"),
     (train(eval_strategy="steps", eval_steps=1), "eval_strategy='steps' needs eval_benchmarks"),
+    (train(eval_on_start="true"), "eval_on_start=True needs eval_benchmarks"),
     (train(eval_benchmarks="problems.jsonl@1"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
     (train(eval_temperature=0.5), "eval_temperature is no setting.* Use eval_samplings"),
     (train(eval_samplings="t1"), r"eval_samplings=\['t1'\] cannot be combined with eval_benchmarks=None"),
@@ -210,6 +217,10 @@ MISTAKES = [
     (
         train(dataset_name="objects.jsonl"),
         "a question must be a text or a list of messages, each with 'role' and 'content', got",
+    ),
+    (
+        train(dataset_name="objects.jsonl", prompt_column="problem", reward_funcs="rewards_of_mine.reward"),
+        "data set 'objects.jsonl', row 0: a question must be a text or a list of messages",
     ),
     (train(dataset_name="none.jsonl"), "'none.jsonl' has no rows"),
     (train(dataset_name="columns.jsonl"), "a question is missing", "an answer is missing"),

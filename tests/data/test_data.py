@@ -39,23 +39,14 @@ SCHEMAS = {
         "extra_info": {"index": "9a9b6eb4"},
     },
     "haizhongzheng/DAPO-Math-17K-cleaned": {"prompt": QUESTION, "target": "4", "ability": "MATH"},
-    "HuggingFaceH4/aime_2024": {
-        "id": 60,
-        "problem": QUESTION,
-        "solution": WORKED,
-        "answer": "004",
-        "url": "https://example.org",
-        "year": "2024",
-    },
-    "math-ai/aime24": {"id": 60, "problem": QUESTION, "solution": r"\boxed{4}", "url": "https://example.org"},
+    "HuggingFaceH4/aime_2024": {"id": 60, "problem": QUESTION, "solution": WORKED, "answer": "004"},
+    "math-ai/aime24": {"id": 60, "problem": QUESTION, "solution": r"\boxed{4}"},
     "math-ai/aime25": {"problem": QUESTION, "answer": "4", "id": "0"},
-    "math-ai/amc23": {"id": 0, "question": QUESTION, "answer": "4.0", "url": "https://example.org"},
+    "math-ai/amc23": {"id": 0, "question": QUESTION, "answer": "4.0"},
     "HuggingFaceH4/MATH-500": {
         "problem": QUESTION,
         "solution": WORKED,
         "answer": "4",
-        "subject": "Algebra",
-        "level": 2,
         "unique_id": "test/algebra/1.json",
     },
     "math-ai/minervamath": {"question": QUESTION, "answer": "4"},
@@ -65,9 +56,6 @@ SCHEMAS = {
         "solution": ["Count."],
         "final_answer": ["$4$"],
         "context": None,
-        "modality": "Text-only",
-        "is_multiple_answer": False,
-        "unit": None,
     },
     "Hothan/OlympiadBench": {
         "id": 1606,
@@ -75,8 +63,6 @@ SCHEMAS = {
         "solution": ["Count."],
         "final_answer": ["4"],
         "context": None,
-        "image_1": None,
-        "error": None,
     },
     "openai/gsm8k": {"question": QUESTION, "answer": "Two and two are <<2+2=4>>4.\n#### 4"},
     "agentica-org/DeepScaleR-Preview-Dataset": {"problem": QUESTION, "answer": "4", "solution": "Count."},
@@ -163,13 +149,6 @@ def test_instructions_come_off_again(wording):
     assert without_instruction(QUESTION) == QUESTION
 
 
-def test_nothing_is_said_of_what_was_not_removed(save, capsys):
-    load_math_dataset(save([{"prompt": f"{i}+1?", "solution": str(i + 1)} for i in range(3)]))
-    assert "3 problems from 3 rows. 100.0 % of the gold" in said(capsys)
-    load_math_dataset(save([{"prompt": "1+1?", "solution": "2"}] * 2))
-    assert "1 problems from 2 rows. Removed: 1 copies. 100.0 % of the gold" in said(capsys)
-
-
 def test_copies_go_and_are_counted(save, capsys):
     rows = [
         {"id": 7, "prompt": "1+1?", "solution": "2"},
@@ -187,6 +166,9 @@ def test_copies_go_and_are_counted(save, capsys):
     assert "32 problems from 38 rows. Removed: 3 copies, 1 problems whose copies disagree" in line
     assert "1 rows without a question, 1 problems whose answer cannot be scored (row 37: " in line
     assert "97.0 % of the gold answers score themselves" in line
+    rows = [{"id": 0, "prompt": f"{i}+1?", "solution": str(i + 1)} for i in range(3)]
+    assert load_math_dataset(save(rows))["id"] == ["0", "1", "2"]  # names that are not unique are no names
+    assert "3 problems from 3 rows. 100.0 % of the gold" in said(capsys)
 
 
 def test_what_only_looks_alike_stays(save):
@@ -194,11 +176,6 @@ def test_what_only_looks_alike_stays(save):
     assert len(load_math_dataset(save(rows))) == 2
     rows = [{"prompt": "1\uff0c2?", "solution": "4"}, {"prompt": "1,2?", "solution": "4"}]  # a wide comma
     assert len(load_math_dataset(save(rows, ".jsonl"))) == 1
-
-
-def test_names_that_are_not_unique_are_no_names(save):
-    rows = [{"id": 0, "prompt": f"{i}+1?", "solution": str(i + 1)} for i in range(3)]
-    assert load_math_dataset(save(rows))["id"] == ["0", "1", "2"]
 
 
 def test_several_sets_are_mixed_without_the_copies_between_them(save, tmp_path, capsys):
@@ -249,7 +226,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("reward_model", [{"style": "rule"}, "rule", None])
     def test_no_ground_truth_in_verls_schema(self, save, reward_model):
-        with pytest.raises(ValueError, match=r"an answer is missing: .* or 'reward_model.ground_truth'"):
+        with pytest.raises(ValueError, match="an answer is missing"):
             load_math_dataset(save([{"prompt": MESSAGES, "reward_model": reward_model}]))
 
     @pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
@@ -267,11 +244,6 @@ class TestRefusals:
         rows = [{"prompt": "1+1?", "solution": "2"}, {"prompt": "1+2?", "solution": answer}]
         with pytest.raises(ValueError, match=r"1 of 2 gold answers cannot be scored \(row 1"):
             load_math_dataset(save(rows))
-
-    def test_answers_in_words_and_units_are_fine(self, save):
-        answers = [r"\text{June 20}", "Evelyn", r"5 \text{ cm}", r"x \in \mathbb{R}", r"\frac{1}{2}"]
-        rows = [{"prompt": f"{i}?", "solution": answer} for i, answer in enumerate(answers)]
-        assert len(load_math_dataset(save(rows))) == 5
 
     @pytest.mark.parametrize(
         "prompt", [None, [], [{"role": "assistant", "content": "4"}], [{"role": "user", "content": None}]]

@@ -50,12 +50,6 @@ class TestTransformersBackEnd:
         greedy = generator(self.PROMPTS, Sampling(temperature=0.0, max_tokens=6), seed=0)
         assert generator(self.PROMPTS, Sampling(top_p=1e-6, max_tokens=6), seed=3) == greedy
 
-    def test_no_padding_token(self, generator):
-        tokenizer = tiny_tokenizer()
-        tokenizer.pad_token = None
-        drawn = TransformersGenerator(generator.model, tokenizer)(self.PROMPTS, Sampling(max_tokens=4), seed=0)
-        assert len(drawn) == 2
-
     def test_no_chat_template(self, generator):
         tokenizer = tiny_tokenizer()
         tokenizer.chat_template = None

@@ -151,33 +151,12 @@ def test_intervals_cover_known_differences(runs, paired):
     assert all(EXPECTED[0] <= share <= EXPECTED[1] for share in np.mean(covered, axis=0))
 
 
-# The first protocol's published files.
+# The first protocol's published files; its page (`tests/test_evidence.py`) and the command have the other numbers.
 
 
 def points(one):
     """`-1.9 1.8`: the difference and its half width, percentage points."""
     return f"{100 * one.difference:+.1f} {50 * (one.high - one.low):.1f}"
-
-
-def test_the_published_runs_at_their_best_temperatures():
-    """Those of the constant level are in `tests/cli/test_compare_frontier.py`."""
-    rows = compare_best(published("falling-level"))
-    expected = ["-0.7 1.4", "+0.8 1.4", "+2.7 1.7", "+4.1 1.8", "+5.5 2.0", "+2.5 1.5"]
-    assert [points(row.difference) for row in rows] == expected
-    low, high = rows[-1].difference.over_starts
-    assert round(50 * (high - low), 1) == 3.4 and rows[0].difference.seeds == (9, 9)
-
-
-@pytest.mark.parametrize(
-    ("arm", "reached", "gained"),
-    [("constant-level", [7, 9, 9], [4.7, 11.6, 12.5]), ("falling-level", [9, 9, 9], [3.3, 4.8, 5.3])],
-)
-def test_the_published_runs_at_equal_accuracy(arm, reached, gained):
-    rows = [
-        row for row in compare_at_equal_accuracy(published(arm), 16) if row.about["temperature_a"] in (1, 1.25, 1.5)
-    ]
-    assert [row.about["reached"] for row in rows] == reached
-    assert [round(100 * row.difference.difference, 1) for row in rows] == gained
 
 
 @pytest.mark.parametrize(

@@ -28,11 +28,12 @@ class TestDuringTraining:
     FIELDS = {"eval_strategy": "steps", "eval_steps": 1, "max_steps": 2}
 
     def test_logs_chooses_the_best_and_leaves_training_alone(self, train, evaluation, tmp_path):
-        plain = train(SteerGRPOTrainer, max_steps=2)
+        plain = train(SteerGRPOTrainer, max_steps=2, logging_steps=2)
         rewards = [log for log in plain.state.log_history if "reward" in log]
         trainer = train(
             SteerGRPOTrainer,
             **self.FIELDS,
+            logging_steps=2,
             save_strategy="steps",
             save_steps=1,
             metric_for_best_model="sums_num_tokens",
@@ -78,8 +79,10 @@ class TestDuringTraining:
             given = {"benchmarks": evaluation}
             trainer = make_trainer(SteerGRPOTrainer, **self.FIELDS, **fields, trainer_arguments=given)
             trainer.model.generation_config.update(**habits)
-            before = trainer.generation_config
+            before, generate, seen = trainer.generation_config, trainer._generate_single_turn, []
+            trainer._generate_single_turn = lambda *a, **k: seen.append(trainer.generation_config) or generate(*a, **k)
             metrics = trainer.evaluate()
+            assert {(c.top_p, c.temperature, c.max_new_tokens) for c in seen} == {(0.7, 1.0, 4)}
             assert trainer.generation_config is before and before.top_p == 1.0
             return {key: value for key, value in metrics.items() if "sums" in key}
 

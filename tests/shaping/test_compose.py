@@ -68,15 +68,6 @@ class TestCombinations:
             ours, _ = self.applied(make_shapers(config(*order)), rollout, batch)
             torch.testing.assert_close(ours, expected * batch.mask)
 
-    def test_maxrl_with_a_constant_weight(self):
-        rollout, batch = self.both()
-        constant = {"stare_variant": "C2", "stare_gate": "none", "stare_amplify": 1.5, "stare_attenuate": 2 / 3}
-        ours, both = self.applied(make_shapers(config("maxrl", "stare", **constant)), rollout, batch)
-        alone, _ = self.applied(make_shapers(config("maxrl")), rollout, batch)
-        of_stare = weights(method("stare", **constant), replace(batch, advantages=alone)) * batch.mask
-        torch.testing.assert_close(ours, alone * of_stare)
-        assert {round(x, 3) for x in both[batch.mask.bool()].tolist()} == {0.667, 1.0, 1.5}
-
     @pytest.mark.parametrize("adding", ["entropy_advantage", "position"])
     def test_weights_are_given_the_advantages_with_the_bonus(self, adding):
         rollout, batch = self.both()

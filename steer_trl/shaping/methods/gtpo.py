@@ -28,7 +28,7 @@ from steer_trl.options.base import ShapingConfig, option
 from steer_trl.options.needs import OWN_ADVANTAGES, SIGNS, UNCLIPPED
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
-from steer_trl.shaping.scores import is_right, relative, standardized
+from steer_trl.shaping.scores import is_right, standardized
 
 EPS = 1e-8
 EPSILON_LOW, EPSILON_HIGH = 0.2, 0.28
@@ -110,3 +110,12 @@ class GrpoS(ByEntropy):
         ratio = mean_of_tokens(batch.ratio, batch.mask).unsqueeze(1)  # NaN without tokens: not clipped
         low, high = clipped(ratio, batch.advantages, 1 - EPSILON_LOW, 1 + EPSILON_HIGH)
         return low.expand_as(batch.logps), high.expand_as(batch.logps)
+
+
+def relative(
+    values: Float[Tensor, "N *T"], counted: Bool[Tensor, "N *T"], group_size: int, eps: float
+) -> Float[Tensor, "N *T"]:
+    """Each value over the mean of those counted in its group, position by position `[N]` or `[N, T]`."""
+    grouped, members = (x.view(-1, group_size, *x.shape[1:]) for x in (values, counted))
+    total = torch.where(members, grouped, 0.0).sum(1, keepdim=True)
+    return (members.sum(1, keepdim=True) * grouped / (total + eps)).view_as(values)

@@ -45,9 +45,7 @@ class StareOptions(ShapingConfig):
         NAMES,
     )
     stare_top_fraction: float = option(
-        0.1,
-        "P: share of each side's tokens, by surprisal, that counts as surprising; 0 selects nothing.",
-        "[0, 1]",
+        0.1, "P: share of each side's tokens, by surprisal, that counts as surprising; 0 selects nothing.", "[0, 1]"
     )
     stare_amplify: float = option(
         1.1,

@@ -6,16 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.methods.batches import (
-    EXACT,
-    SEEDS,
-    chosen,
-    kept,
-    method,
-    random_batch,
-    trained,
-    weights,
-)
+from support.methods.batches import EXACT, SEEDS, chosen, kept, method, random_batch, trained, weights
 from support.methods.oracles import mean
 
 

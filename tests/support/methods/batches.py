@@ -10,7 +10,7 @@ from steer_trl import SteerGRPOConfig, shaping
 from steer_trl.functional.order_statistics import this_process
 from steer_trl.shaping import SHAPERS, Rollout, TokenBatch
 from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS
-from support.methods.oracles import mean
+from support.methods.oracles import mean, trained
 from support.runs import ON_CPU
 
 SEEDS = st.integers(0, 2**31)
@@ -42,7 +42,7 @@ def advantages(name, rollout, **options):
 
 
 def measure(shaper, batch):
-    return shaper.measure(batch, this_process) if shaper.compares else None
+    return shaper.measure(batch, this_process)
 
 
 def weights(shaper, batch):
@@ -110,11 +110,6 @@ def clipped_loss(ratio, advantage, low, high, dual=math.inf):
     """The clipped loss of each token or completion."""
     loss = -torch.minimum(ratio * advantage, torch.clamp(ratio, low, high) * advantage)
     return torch.where(advantage < 0, torch.minimum(loss, -dual * advantage), loss)
-
-
-def trained(batch):
-    """The places of the trained tokens."""
-    return [tuple(place) for place in batch.mask.bool().nonzero().tolist()]
 
 
 def chosen(selected, batch):
