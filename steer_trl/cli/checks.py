@@ -19,7 +19,7 @@ from steer_trl.cli.rewards import MATH
 from steer_trl.options.trl import LOSSES
 from steer_trl.redact import changed
 from steer_trl.trainer.resume import AUTO, complete_checkpoints, is_complete, named, what_a_run_left
-from steer_trl.validation import in_interval, one_of, refuse
+from steer_trl.validation import in_interval, listed, one_of, refuse
 
 OF_MATH = ("reward_incorrect", "reward_timeout", "answer_column", "answer_format")
 OF_EVALUATION = ("eval_samplings", "eval_judge", "eval_instruction")
@@ -36,7 +36,7 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
     if not model_args.use_peft:
         of_lora = [name for name in vars(model_args) if name.startswith("lora_") or name in ("use_rslora", "use_dora")]
         complaints += ignored(model_args, of_lora, "use_peft=False")
-    if not INTEGRATION_TO_CALLBACK.keys() >= set(training_args.report_to):  # which is empty for 'none'
+    if not INTEGRATION_TO_CALLBACK.keys() >= set(listed(training_args.report_to or ())):  # which is empty for 'none'
         trackers = ", ".join(map(repr, INTEGRATION_TO_CALLBACK))
         complaints.append(f"report_to={training_args.report_to!r} must be 'none' alone, or some of {trackers}.")
     trainer = find_spec("trl.trainer.grpo_trainer")

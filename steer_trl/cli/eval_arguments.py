@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from steer_trl.cli.checks import ignored
-from steer_trl.cli.overwrite import model_above
 from steer_trl.cli.rewards import MATH, load_rewards
 from steer_trl.data.instructions import PAPERS
 from steer_trl.data.loader import argument_complaints
@@ -101,7 +100,7 @@ class EvalArguments:
         if self.judge != MATH:
             complaints += ignored(self, ("instruction", "answer_format", "timeout"), f"judge={self.judge!r}")
         complaints += card_complaints(self.model_name_or_path) if self.write_card else []
-        complaints += output_complaints(self.output_dir) + self._overwrite_complaints()
+        complaints += self._overwrite_complaints()
         refuse(complaints, "steer-trl eval")
 
     def _overwrite_complaints(self) -> list[str]:
@@ -128,14 +127,3 @@ class EvalArguments:
             return MathReward(timeout=self.timeout, answer_format=self.answer_format)
         (function,) = load_rewards([self.judge], {}, field="judge")
         return function
-
-
-def output_complaints(folder: str) -> list[str]:
-    """Complain about a folder in which completions would be pushed together with a model."""
-    model = model_above(Path(folder))
-    if model is None:
-        return []
-    return [
-        f"output_dir={folder!r} must not be in a model's folder: what is written there would be pushed with the model "
-        f"in {str(model)!r}. Give another one, or one that begins with an underscore: {str(model / '_eval')!r}."
-    ]

@@ -61,7 +61,7 @@ def test_folders_with_a_fallback_and_pieces_of_a_run(tmp_path, capsys):
     write_sweep(b, SKILL / 2, model="b", temperatures=(1.5,))
     main(["--frontier", "--a", str(a), str(more), "--b", str(b), "--fallback", str(other)])
     shown = capsys.readouterr().out
-    assert "fallback a" in shown and "0 of 1" in shown and "over problems, which both sides" in shown
+    assert "fallback a" in shown and "0 of 1" in shown and "over the problems that both sides" in shown
     with pytest.raises(ValueError, match=r"are of one run and both at temperature 0.5"):
         main(["--frontier", "--a", str(a), str(write_sweep(tmp_path / "again", model="a")), "--b", str(b)])
 

@@ -302,8 +302,6 @@ MISTAKES = [
     (evaluate(model_name_or_path="base"), "'base' has no chat template"),
     (evaluate(model_name_or_path="card", write_card="true"), "'card/README.md' .*line 1, column"),
     (evaluate(output_dir="problems.txt"), "File exists: 'problems.txt'"),
-    (evaluate(output_dir="tiny"), "would be pushed with the model"),
-    (evaluate(output_dir="tiny/eval"), r"begins with an underscore: '.*/tiny/_eval'"),
     (evaluate(output_dir="evaluated"), "settings.json, with what they depend on, is missing"),
     (evaluate(write_card="true"), "write_card=True needs .*'tiny/README.md' is none: .*No such file"),
     # Recipes, listed.

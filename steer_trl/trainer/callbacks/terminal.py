@@ -1,7 +1,7 @@
 """One readable line for each log, and a progress bar with entropy and reward, in the place of a raw dictionary.
 
     step 12/2400  reward 0.31  entropy 0.42 (start 0.55, target 0.44, strength +0.12)  weights 0.80..1.00, mean 0.993,
-    31 % changed  truncated 4 %  same reward 22 %  14 s, 9 h 12 min left
+    31 % changed  truncated 4 %  same reward 22 %  14.2 s, 9:12:00 left
 
 Everything else that is logged goes to the trackers and into `trainer_state.json`, as always. Notebooks keep their
 table.
@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tqdm import tqdm
 from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerControl, TrainerState
 
 from steer_trl.callbacks.run_log import is_at_its_end
@@ -57,7 +58,9 @@ class Story:
         """Return the line for a log of training, of an evaluation or of the end."""
         if "train_runtime" in logs:
             trained = state.global_step - self.first_step
-            return f"trained {trained} step{'' if trained == 1 else 's'} in {duration(logs['train_runtime'])}"
+            return (
+                f"trained {trained} step{'' if trained == 1 else 's'} in {tqdm.format_interval(logs['train_runtime'])}"
+            )
         if any(key.startswith("eval_") for key in logs):
             return "  ".join([f"step {state.global_step}/{state.max_steps}  evaluation", *_measured(logs)])
         self.start_entropy = start_entropy([logs], self.start_entropy)
@@ -83,10 +86,10 @@ class Story:
 
     def _times(self, logs: Logs, state: TrainerState) -> str:
         """The seconds of a step, and what is left at the mean pace since the training began."""
-        parts = [duration(logs["step_time"])] if logs.get("step_time") is not None else []
+        parts = [f"{logs['step_time']:.1f} s"] if logs.get("step_time") is not None else []
         trained, to_do = state.global_step - self.first_step, state.max_steps - state.global_step
         if trained and to_do > 0:
-            parts.append(f"{duration((time.monotonic() - self.began) / trained * to_do)} left")
+            parts.append(f"{tqdm.format_interval((time.monotonic() - self.began) / trained * to_do)} left")
         return ", ".join(parts)
 
 
@@ -137,18 +140,6 @@ def show_lines(trainer: Trainer) -> None:
         if theirs in kinds:
             trainer.remove_callback(theirs)
             trainer.add_callback(ours)
-
-
-def duration(seconds: float) -> str:
-    """Return a time in words: `0.8 s`, `14 s`, `3 min 5 s`, `9 h 12 min`, `2 d 4 h`."""
-    if seconds < 59.5:
-        return f"{seconds:.2g} s" if seconds < 9.5 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
-    first = next(i for i, (count, _) in enumerate(parts) if count)
-    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count)
 
 
 def _first(logs: Logs, keys: Sequence[str]) -> Any:
