@@ -155,7 +155,8 @@ def compare_evaluations(
     return {
         name: {
             metric: compare_values(
-                *([[one.values[name][metric][i] for i in ids] for one in side] for side in (a, b)),
+                [[one.values[name][metric][i] for i in ids] for one in a],
+                [[one.values[name][metric][i] for i in ids] for one in b],
                 paired=paired,
                 starts=starts if len(starts) == len(a) else None,
             )
