@@ -17,9 +17,7 @@ import torch
 from overhead import allocations
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.diagnostics.change import change_statistics
-from steer_trl.diagnostics.quadrants import token_statistics
-from steer_trl.diagnostics.sanity import sanity_statistics
+from steer_trl.diagnostics.tokens import change_statistics, sanity_statistics, token_statistics
 from steer_trl.diagnostics.weights import shaping_statistics, weight_statistics
 from steer_trl.functional.order_statistics import this_process
 from steer_trl.shaping import Shaped, Shaper, TokenBatch, make_shapers, measured, shaped

@@ -25,8 +25,7 @@ logger = logging.getLogger(__name__)
 
 PAPERS_STARE = {"stare_variant": "O1", "stare_gate": "batch"}
 HELD_BY, HELD_WITH = "stare", {"stare_variant": "C2", "stare_gate": "none"}
-"""What `hold_entropy` moves where no method is named: of those measured at half of the first entropy, it kept most
-accuracy and most variety (`docs/evidence/results.md`, earlier runs)."""
+"""What `hold_entropy` moves where no method is named (`docs/evidence/results.md`, earlier runs)."""
 
 LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
@@ -48,11 +47,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "shaping_options"]
 
     def __new__(cls, *_: Any, **given: Any) -> "SteerGRPOConfig":
-        """Refuse a setting that is gone with what to use instead.
-
-        Raises:
-            `TypeError`: as for any argument that is unknown.
-        """
+        """Refuse a setting that is gone with what to use instead, by the `TypeError` of any unknown argument."""
         for name in given:
             if gone := hint(name, known=()):
                 raise InvalidTypeError(f"{cls.__name__}: {name} is no setting.{gone}")
@@ -64,18 +59,16 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         if has_choice:
             self.advantage_shaping = HELD_BY if is_held else "steer"
         # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.
-        complaints = [*self._name_complaints(), *self._custom_complaints(), *self._license_complaints()]
-        refuse([*complaints, *single_complaints(self)], "SteerGRPOConfig")
+        complaints = self._name_complaints() + self._text_complaints()
+        refuse(complaints + single_complaints(self), "SteerGRPOConfig")
         methods = {name: find_shaper(name) for name in self.shaping_names}
         if any("stare_variant" in method.settings() for method in methods.values()):
             unset = HELD_WITH if is_held else PAPERS_STARE
             vars(self).update({name: value for name, value in unset.items() if getattr(self, name) is None})
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
         self._take_surrogates(methods)
-        refuse(
-            unmet("dynamic_sampling='mask'", VISIBLE_GROUPS if self.dynamic_sampling == "mask" else {}, self),
-            "SteerGRPOConfig",
-        )
+        if self.dynamic_sampling == "mask":
+            refuse(unmet("dynamic_sampling='mask'", VISIBLE_GROUPS, self), "SteerGRPOConfig")
         super().__post_init__()
         refuse(self._schedule_complaints(methods), "SteerGRPOConfig")
         if is_held:
@@ -96,11 +89,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         return {name: kept.get(name, value and f"<{name.upper()}>") for name, value in settings.items()}
 
     def seal(self) -> None:
-        """Withhold from pickles, and from copies, what may not leave this machine.
-
-        A trainer does it with its configuration, because Transformers pickles that into `training_args.bin` and
-        uploads the file with every push.
-        """
+        """Withhold from pickles and copies what may not leave this machine: `training_args.bin` is in every push."""
         vars(self)["_sealed"] = True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -117,22 +106,22 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
                 "steps_per_generation (with gradient_accumulation_steps) or per_device_train_batch_size."
             )
         waits = self.dynamic_sampling == "resample" and self.dynamic_sampling_surplus == "keep"
-        optimizer_steps = self.steps_per_generation * self.num_iterations / self.gradient_accumulation_steps
+        steps = self.steps_per_generation * self.num_iterations / self.gradient_accumulation_steps
         for name, method in methods.items():
-            if method.surrogate and optimizer_steps <= 1:
+            if method.surrogate and steps <= 1:
                 remarks.append(
-                    f"{name}: with one optimizer step per rollout no token has moved since its rollout, so "
-                    "nothing is clipped or held. Set steps_per_generation or num_iterations for several."
+                    f"{name}: with one optimizer step per rollout no token has moved since its rollout, so nothing is "
+                    "clipped or held. Set steps_per_generation or num_iterations for several."
                 )
-            if method.on_policy and optimizer_steps > 1:
+            if method.on_policy and steps > 1:
                 remarks.append(
-                    f"{name}: it assumes on-policy training, and here a rollout lasts {optimizer_steps:g} optimizer "
-                    "steps. For one, set steps_per_generation to gradient_accumulation_steps and num_iterations to 1."
+                    f"{name}: it assumes on-policy training, and here a rollout lasts {steps:g} optimizer steps. For "
+                    "one, set steps_per_generation to gradient_accumulation_steps and num_iterations to 1."
                 )
             if method.on_policy and waits:
                 remarks.append(
-                    f"{name}: it assumes on-policy training, and with dynamic_sampling='resample' groups that are "
-                    "left over are trained on a rollout later. Set dynamic_sampling_surplus to 'drop' for none."
+                    f"{name}: it assumes on-policy training, and groups that are left over are trained on a rollout "
+                    "later. Set dynamic_sampling_surplus to 'drop' for none."
                 )
             if method.per_token and self.importance_sampling_level == "sequence":
                 remarks.append(
@@ -146,15 +135,10 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     def _name_complaints(self) -> list[str]:
         shaping = self.advantage_shaping
         if not isinstance(shaping, (str, list, tuple)) or not shaping:
-            return [
-                f"advantage_shaping must be the name of a method or a list of names, got {shaping!r}. Use 'steer', "
-                "'stare', 'none' for plain GRPO, or a list such as ['steer', 'stare']."
-            ]
+            return [f"advantage_shaping must be the name of a method or a list of names, got {shaping!r}."]
         names = listed(shaping)
         if "none" in names and len(names) > 1:
-            return [
-                f"advantage_shaping={shaping!r}: 'none' cannot be combined with a method. Leave it out of the list."
-            ]
+            return [f"advantage_shaping={shaping!r}: 'none' cannot be combined with a method. Leave it out."]
         complaints = []
         for name in self.shaping_names:
             try:
@@ -163,23 +147,19 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
                 complaints.append(str(error))
         return complaints
 
-    def _custom_complaints(self) -> list[str]:
-        given = self.shaping_options
+    def _text_complaints(self) -> list[str]:
+        complaints, given, license = [], self.shaping_options, self.model_license
         if isinstance(given, str):  # the command line's; TRL would parse it after our checks
             try:
                 self.shaping_options = json.loads(given)
             except json.JSONDecodeError as error:
-                return [f"shaping_options must be JSON such as '{{\"last\": 0.5}}', got {given!r}: {error}."]
-        return []
-
-    def _license_complaints(self) -> list[str]:
-        given = self.model_license
-        if given is None or (isinstance(given, str) and LICENSE.fullmatch(given)):
-            return []
-        return [
-            "model_license must be an identifier of https://huggingface.co/docs/hub/repositories-licenses such as "
-            f"'apache-2.0', or 'other', got {given!r}."
-        ]
+                complaints.append(f"shaping_options must be JSON such as '{{\"last\": 0.5}}', got {given!r}: {error}.")
+        if license is not None and not (isinstance(license, str) and LICENSE.fullmatch(license)):
+            complaints.append(
+                "model_license must be an identifier of https://huggingface.co/docs/hub/repositories-licenses such as "
+                f"'apache-2.0', or 'other', got {license!r}."
+            )
+        return complaints
 
     # What does not go together.
 
@@ -193,7 +173,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         for name, method in methods.items():
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
             complaints += need_complaints(name, method, self)
-            if method.answers("entropy_coef", self) and self.dynamic_sampling == "mask":
+            if method.answers("entropy_coef") and self.dynamic_sampling == "mask":
                 complaints.append(
                     f"advantage_shaping={name!r} cannot be combined with dynamic_sampling='mask': "
                     f"{VISIBLE_GROUPS['entropy_coef'].why}. Use dynamic_sampling='resample'."
@@ -204,7 +184,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
 
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         accumulation, per_rollout = self.gradient_accumulation_steps, self.steps_per_generation
-        compares = any(method.answers("measure", self) for method in methods.values())
+        compares = any(method.answers("measure") for method in methods.values())
         if not compares or self.shaping_scope == "micro_batch" or per_rollout % accumulation == 0:
             return []
         return [
@@ -216,18 +196,13 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     def _take_surrogates(self, methods: dict[str, type[Shaper]]) -> None:
         """Switch TRL's clipping off for a method that brings its own."""
         for name, method in methods.items():
-            changed = {
-                setting: needed for setting, needed in method.surrogate.items() if getattr(self, setting) != needed
-            }
+            changed = [(field, value) for field, value in method.surrogate.items() if getattr(self, field) != value]
             if changed:  # a value that was given and is the default cannot be told from one that was not
-                texts = [
-                    f"{setting} from {getattr(self, setting)!r} to {needed!r}" for setting, needed in changed.items()
-                ]
                 logger.warning(
                     "%s: it brings a loss of its own, so TRL's settings were changed: %s. Set these values yourself, "
                     "and nothing is changed.",
                     name,
-                    ", ".join(texts),
+                    ", ".join(f"{field} from {getattr(self, field)!r} to {value!r}" for field, value in changed),
                 )
             vars(self).update(changed)
 

@@ -88,17 +88,6 @@ def lines(path: Path) -> Iterator[dict[str, Any] | None]:
             yield from (loads(line) for line in file if line.strip())
 
 
-def tail(path: Path, most: int = 1 << 16) -> list[dict[str, Any]]:
-    """The last lines of a file, of `most` bytes together, without those that are torn; none where it is not there."""
-    if not path.is_file():
-        return []
-    with path.open("rb") as file:
-        begin = file.seek(max(file.seek(0, 2) - most, 0))
-        if begin:
-            file.readline()  # of which the beginning is missing
-        return [entry for line in file if (entry := loads(line)) is not None]
-
-
 def loads(text: bytes) -> dict[str, Any] | None:
     """A mapping from JSON, where NaN and infinities are `None`; `None` from anything else."""
     try:

@@ -44,16 +44,6 @@ def lazily(package: str, **homes: Iterable[str]) -> Callable[[str], Any]:
     return get
 
 
-def program() -> str | None:
-    """The script or module that this process runs, without its arguments: these may hold anything.
-
-    `None` in a notebook or an interactive session.
-    """
-    module = sys.modules["__main__"].__spec__
-    name = f"python -m {module.name.removesuffix('.__main__')}" if module is not None else Path(sys.argv[0]).name
-    return None if "ipykernel" in sys.modules or name in ("", "-c") else name
-
-
 def leave_group() -> None:
     """Leave the process group; the last thing a process does, when nobody needs its trainer any more.
 

@@ -66,13 +66,13 @@ def test_the_trainer_overrides_few_hooks_of_trls():
 
 
 BUDGET = {
-    **{"": 930, "callbacks": 350, "cli": 1890, "countdown": 240, "data": 525, "diagnostics": 820, "evaluation": 1900},
-    **{"diagnostics/keys": 120, "functional": 810, "hub": 370, "options": 460, "report": 785, "rewards": 565},
-    **{"shaping": 840, "shaping/methods": 1770, "trainer": 2080, "trainer/callbacks": 320, "trainer/checks": 270},
-    **{"trainer/log": 180, "trainer/sampling": 650, "trainer/tokens": 250},
+    **{"": 860, "callbacks": 340, "cli": 1620, "countdown": 220, "data": 525, "diagnostics": 610, "evaluation": 1900},
+    **{"diagnostics/keys": 120, "functional": 740, "hub": 310, "options": 430, "report": 785, "rewards": 565},
+    **{"shaping": 800, "shaping/methods": 1440, "trainer": 1970, "trainer/callbacks": 280, "trainer/checks": 250},
+    **{"trainer/log": 170, "trainer/sampling": 610, "trainer/tokens": 240},
 }
 """Lines of Python that each room may have. What is added takes something away; a room that shrinks lowers its own."""
-SETTINGS = 60
+SETTINGS = 58
 
 
 def test_every_room_keeps_to_its_lines():

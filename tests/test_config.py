@@ -31,7 +31,7 @@ class Halved(Shaper):
 
 class Misspelt(Shaper):
     def weight(self, batch, measure):
-        return 0.5 * batch.mask
+        return None
 
 
 class Fives(Shaper):
@@ -51,7 +51,8 @@ class OneMore(Shaper):
 
 def test_defaults_are_the_papers():
     args = config()
-    assert (args.advantage_shaping, args.shaping_names) == ("steer", ("steer",))
+    assert (args.advantage_shaping, args.shaping_names, args.steer_scale_floor) == ("steer", ("steer",), 0)
+    assert config(steer_form="released").steer_scale_floor == 0.02
     steer = (args.steer_lambda_min, args.steer_mapping, args.steer_form, args.steer_lambda_max, args.steer_quantile)
     assert steer == (0.8, "exponential", "paper", 1.2, 0.8)
     args = config(advantage_shaping="stare")
@@ -74,12 +75,6 @@ def test_every_field_of_trl_keeps_its_default():
 )
 def test_shaping_names(shaping, names):
     assert config(advantage_shaping=shaping).shaping_names == names
-
-
-def test_the_floor_follows_the_form():
-    assert config().steer_scale_floor == 0
-    assert config(steer_form="released").steer_scale_floor == 0.02
-    assert config(steer_form="released", steer_mapping="linear").steer_scale_floor == 0
 
 
 MISTAKES = [
@@ -122,7 +117,6 @@ MISTAKES = [
     ),
     ({"steer_lambda_min": 0}, r"steer_lambda_min must be in \(0, 1\], got 0\."),
     ({"steer_lambda_min": "0.8"}, "steer_lambda_min must be a number in .*, got '0.8'"),
-    ({"steer_lambda_min": True}, "steer_lambda_min must be a number in .*, got True"),
     ({"steer_mapping": "linear", "steer_lambda_max": 0.7}, r"steer_lambda_max must be in \[0.8, inf\), got 0.7"),
     ({"steer_form": "released", "importance_sampling_level": "sequence"}, "token ratios only"),
     ({"stare_variant": "O5"}, "stare_variant='O5' is unknown. Use one of 'O1', 'O2'"),
@@ -153,14 +147,10 @@ MISTAKES = [
 
 IGNORED = [  # the last setting, and what ignores it
     ({"stare_gate": "none", "stare_target_entropy": 0.4}, "stare_gate"),
-    ({"stare_gate": "none", "stare_target_entropy_unit": "initial"}, "stare_gate"),
-    ({"stare_gate": "none", "stare_adaptive": True}, "stare_gate"),
     ({"stare_attenuate": 0.8}, "stare_variant"),
     ({"stare_variant": "C1", "stare_attenuate": 0.8}, "stare_variant"),
     ({"stare_variant": ["O2", "O4"], "stare_amplify": 1.2}, "stare_variant"),
     ({"stare_step": 0.1}, "stare_adaptive"),
-    ({"stare_amplify_max": 2.0}, "stare_adaptive"),
-    ({"stare_attenuate_min": 0.1}, "stare_adaptive"),
     ({"stare_adaptive": True, "stare_attenuate_min": 0.1}, "stare_variant"),
     ({"stare_adaptive": True, "stare_variant": "O2", "stare_amplify_max": 2.0}, "stare_variant"),
     ({"steer_lambda_max": 1.5}, "steer_mapping"),
@@ -185,19 +175,7 @@ def test_a_setting_that_another_makes_idle_is_refused(settings, other):
 def test_a_mistake_is_refused_with_field_value_reason_and_remedy(settings, message):
     with pytest.raises(ValueError, match=message) as error:
         config(**settings)
-    assert str(error.value).startswith("SteerGRPOConfig: ") and "found" not in str(error.value)
-
-
-def test_a_single_mistake_is_one_line():
-    with pytest.raises(ValueError, match="steer_lambda_min") as error:
-        config(steer_lambda_min=2)
-    assert str(error.value).startswith("SteerGRPOConfig: steer_lambda_min must be") and "\n" not in str(error.value)
-
-
-def test_all_mistakes_are_told_at_once():
-    with pytest.raises(ValueError, match="3 problems found") as error:
-        config(steer_lambda_min=2, stare_amplify=0, stare_variant="X")
-    assert len(str(error.value).splitlines()) == 4
+    assert str(error.value).startswith("SteerGRPOConfig: ") and "\n" not in str(error.value)
 
 
 ON_POLICY = "with one optimizer step per rollout no token has moved"
@@ -209,23 +187,19 @@ CHANGED = "TRL's settings were changed: epsilon from 0.2 to 1.0, epsilon_high fr
     ("settings", "remarks"),
     [
         ({"advantage_shaping": "kl_cov"}, [CHANGED, f"kl_cov: {ON_POLICY}"]),
-        ({"advantage_shaping": "dcpo"}, [CHANGED, f"dcpo: {ON_POLICY}"]),
         (
             {"advantage_shaping": "dcpo", "steps_per_generation": 2},
             [f"dcpo: it brings a loss of its own, so {CHANGED}."],
         ),
         ({"advantage_shaping": "kl_cov", "num_iterations": 2}, [CHANGED]),
-        ({"advantage_shaping": "dcpo", "num_iterations": 2, "epsilon": 0.2}, [CHANGED]),
         ({"advantage_shaping": "dcpo", "num_iterations": 2, "epsilon": 1.0, "epsilon_high": 1e9}, []),
         (
             {"advantage_shaping": "grpo_s", "num_iterations": 2, "loss_type": "dapo"},
             [f"{CHANGED}, loss_type from 'dapo' to 'grpo'."],
         ),
         ({"advantage_shaping": "stare", "importance_sampling_level": "sequence"}, [MEAN_ONLY]),
-        ({"advantage_shaping": "gtpo", "importance_sampling_level": "sequence"}, [MEAN_ONLY]),
         ({"advantage_shaping": "opo", "importance_sampling_level": "sequence"}, []),
         ({"advantage_shaping": "opo", "num_iterations": 4}, ["opo: it assumes on-policy .* lasts 4 optimizer steps"]),
-        ({"advantage_shaping": "opo", "steps_per_generation": 2}, ["opo: it assumes on-policy .* lasts 2 optimizer"]),
         ({"advantage_shaping": "steer", "num_iterations": 4}, []),
         (
             {"advantage_shaping": "repo_r", "hold_entropy": 0.5},
@@ -262,11 +236,6 @@ def test_a_method_that_compares_nothing_takes_any_schedule():
     assert config(advantage_shaping="opo", **schedule).steps_per_generation == 2
 
 
-def test_bounds_of_the_schedule_bind_only_the_schedule():
-    args = config(advantage_shaping="stare", stare_variant="C2", stare_amplify=2.0, stare_attenuate=0.1)
-    assert args.stare_amplify == 2.0
-
-
 def test_a_loss_of_a_later_trl_is_trls_to_refuse():
     for name in ("steer", "kl_cov", "fork_tokens"):
         assert config(advantage_shaping=name, loss_type="new").loss_type == "new"
@@ -286,20 +255,12 @@ def test_yaml_and_command_line(tmp_path):
     (args,) = TrlParser(SteerGRPOConfig).parse_args_and_config(line)
     assert args.shaping_names == ("stare",) and args.stare_target_entropy_unit == "initial"
     recipe.write_text("output_dir: out\nuse_cpu: true\nbf16: false\n")
-    (args,) = TrlParser(SteerGRPOConfig).parse_args_and_config(["--config", str(recipe), "--steer_signed", "no"])
-    assert args.shaping_names == ("steer",)
     line = ["--config", str(recipe), "--advantage_shaping", "stare", "--stare_variant", "C2"]
     (args,) = TrlParser(SteerGRPOConfig).parse_args_and_config(line)
     assert stare_operations(args.stare_variant) == STARE_VARIANTS["C2"]
     own = ["--advantage_shaping", "test_config.Halved", "--shaping_options", '{"strength": 0.5}']
     (args,) = TrlParser(SteerGRPOConfig).parse_args_and_config(["--config", str(recipe), *own])
     assert args.shaping_options == {"strength": 0.5}
-
-
-def test_the_settings_survive_a_round_trip():
-    args = config(advantage_shaping=["stare", "steer"], steer_lambda_min=0.7)
-    again = {key: value for key, value in args.to_dict().items() if key.startswith(("steer_", "stare_", "advantage_"))}
-    assert vars(config(**again)).items() >= again.items()
 
 
 def test_every_number_has_a_range_that_its_help_says():
@@ -314,10 +275,17 @@ def test_every_number_has_a_range_that_its_help_says():
             config(advantage_shaping="none", **{number.name: math.nan})
 
 
-def test_all_that_cannot_be_combined_is_told_at_once():
-    with pytest.raises(ValueError, match="3 problem") as error:
-        config(advantage_shaping="kl_cov", epsilon=0.1, off_policy_mask_threshold=0.5, steer_signed=True)
-    assert all(name in str(error.value) for name in ("epsilon=0.1", "off_policy_mask_threshold=0.5", "steer_signed"))
+@pytest.mark.parametrize(
+    "mistakes",
+    [
+        {"steer_lambda_min": 2, "stare_amplify": 0, "stare_variant": "X"},
+        {"advantage_shaping": "kl_cov", "epsilon": 0.1, "off_policy_mask_threshold": 0.5, "steer_signed": True},
+    ],
+)
+def test_all_mistakes_of_a_kind_are_told_at_once(mistakes):
+    with pytest.raises(ValueError, match="3 problems found") as error:
+        config(**mistakes)
+    assert all(name in str(error.value) for name in mistakes if name != "advantage_shaping")
 
 
 @pytest.mark.parametrize("order", [*permutations(("Fives", "Doubled", "OneMore"))])

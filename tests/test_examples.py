@@ -2,20 +2,18 @@
 
 import json
 import re
-import runpy
 
 import pytest
 import torch
 import yaml
 from datasets import Dataset
-from support import ROOT, SHARED
+from support import ROOT, SHARED, SMOKE
 from support.processes import run
 from support.readme import settings_of_snippets
 from support.runs import ON_CPU
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from steer_trl import SteerGRPOConfig, runlog
-from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.cli.train import parse
 from steer_trl.data.instructions import INSTRUCTIONS
 from steer_trl.shaping.start_entropy import ENOUGH_GROUPS
@@ -41,14 +39,6 @@ def test_quickstart(tmp_path):
     assert first[0]["eval_validation_t1_avg@16"] == first[1]["eval_validation_t1_avg@16"]
 
 
-def test_the_quickstarts_methods_differ_by_the_recipes_setting():
-    baseline, held = runpy.run_path(str(ROOT / "examples/quickstart.py"))["METHODS"].values()
-    names = ("advantage_shaping", "stare_variant", "stare_gate", "hold_entropy", "dynamic_sampling")
-    recipe = load_recipe("held_qwen2.5_math_7b")
-    assert held == {name: recipe[name] for name in names}
-    assert baseline == {"advantage_shaping": "none", "dynamic_sampling": recipe["dynamic_sampling"]}
-
-
 def test_the_snippets_of_readme_warn_of_nothing_but_their_method_and_hold_a_level_of_enough_prompts(tmp_path, caplog):
     for settings in settings_of_snippets():
         args = SteerGRPOConfig(**settings | ON_CPU, output_dir=str(tmp_path))
@@ -67,7 +57,7 @@ def tiny_folder(tmp_path):
 
 def train(tmp_path, model, dataset, *overrides, engine="cpu", **options):
     engine = ROOT / f"configs/accelerate/{engine}.yaml"
-    script = ["-m", "steer_trl.cli", "train", "--config", ROOT / "configs/recipes/smoke_cpu.yaml"]
+    script = ["-m", "steer_trl.cli", "train", "--config", SMOKE]
     arguments = [
         "--model_name_or_path",
         model,
@@ -115,7 +105,7 @@ def test_the_plain_script(tmp_path, tiny_folder, problems):
 
 
 def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, problems):
-    engine, recipe = ROOT / "configs/accelerate/cpu_2_processes.yaml", ROOT / "configs/recipes/smoke_cpu.yaml"
+    engine, recipe = ROOT / "configs/accelerate/cpu_2_processes.yaml", SMOKE
     flags = ["--accelerate_config", engine, "--config", recipe, "--model_name_or_path", tiny_folder]
     flags += ["--dataset_name", problems, "--output_dir", tmp_path / "out", "--log_tokens", 2]
     flags += ["--steps_per_generation", 4]  # two optimizer steps per rollout, shuffled
@@ -135,19 +125,6 @@ def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, pr
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(again | {"output_dir": str(tmp_path / "again")}))
     _, args, _ = parse(["--config", str(tmp_path / "again.yaml"), "--use_cpu", "true", "--bf16", "false"])
     assert (args.advantage_shaping, args.max_steps) == (["steer", "stare"], 2)
-
-
-def test_the_command_line_resumes(tmp_path, tiny_folder, problems):
-    train(tmp_path, tiny_folder, problems)
-    saved = tmp_path / "out/checkpoint-2/trainer_state.json"
-    state = json.loads(saved.read_text())
-    state["log_history"][0]["loss"] = 12345.0  # a mark that a run from the start would not have
-    saved.write_text(json.dumps(state))
-    words = ["--max_steps", "3", "--save_steps", "3", "--resume_from_checkpoint", "true"]
-    train(tmp_path, tiny_folder, problems, *words)
-    log = json.loads((tmp_path / "out/checkpoint-3/trainer_state.json").read_text())["log_history"]
-    assert [entry["step"] for entry in log if "loss" in entry] == [1, 2, 3]
-    assert log[0]["loss"] == 12345.0
 
 
 def test_two_processes_evaluate_and_keep_the_best_checkpoint(tmp_path, tiny_folder, problems):
@@ -204,7 +181,7 @@ def test_a_method_of_ones_own_works_through_a_recipe(tmp_path, tiny_folder, prob
     ((_, code), (_, lines)) = blocks
     assert len(code.splitlines()) < 20
     (tmp_path / "my_shaper.py").write_text(code)
-    (tmp_path / "recipe.yaml").write_text(f"extends: {ROOT}/configs/recipes/smoke_cpu.yaml\n{lines}")
+    (tmp_path / "recipe.yaml").write_text(f"extends: {SMOKE}\n{lines}")
     overrides = ["--model_name_or_path", tiny_folder, "--dataset_name", problems, "--output_dir", tmp_path / "out"]
     command = ["-m", "steer_trl.cli", "train", "--config", tmp_path / "recipe.yaml", *overrides]
     run(*command, engine=ROOT / "configs/accelerate/cpu.yaml", folder=tmp_path, PYTHONPATH=str(tmp_path))

@@ -20,9 +20,7 @@ def _all():
     return sorted(ours, key=lambda c: c.__qualname__)
 
 
-GIVEN = {
-    Refusal: [(["a: b."], "a"), (["b."], "a"), (["b.", "c."], "a")],
-}
+GIVEN = {Refusal: [(["a: b."], "a"), (["b."], "a"), (["b.", "c."], "a")]}
 
 
 @pytest.mark.parametrize("kind", _all(), ids=lambda kind: kind.__name__)

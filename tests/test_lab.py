@@ -36,13 +36,6 @@ def test_the_time_left_of_a_run_begins_with_its_first_step(tmp_path, counted):
         assert bar.n == 5 and bar.format_dict["rate"] == pytest.approx(0.5, rel=0.5)
 
 
-def test_the_tail_of_a_log_has_its_last_whole_lines(tmp_path):
-    for step in range(1000):
-        runlog.append(tmp_path, {"step": step, "text": "x" * 50})
-    found = runlog.tail(tmp_path / runlog.LOGS / runlog.METRICS, most=1000)
-    assert [entry["step"] for entry in found] == list(range(1000 - len(found), 1000)) and 5 < len(found) < 20
-
-
 def test_a_run_that_fails_says_why(tmp_path):
     experiment = Experiment(COUNTDOWN, tmp_path, num_problems=4)  # there is no start
     experiment.task.write_problems(tmp_path / "problems", 4)
@@ -98,13 +91,6 @@ def test_counts_hold_all_that_is_compared(tmp_path):
         assert again["test"] == {metric: one.values["test"][metric] for metric in again["test"]}
         assert {metric for sampling, metric in COLUMNS.values() if sampling == name} <= again["test"].keys()
     assert counts_of(whole["t1"].values)["test"]["distinct"] == [0, 2, 4, 5]
-
-
-@pytest.mark.parametrize("text", ["{}", "no", '{"evaluations": [1]}', '{"evaluations": {"t1": {"settings": {}}}}'])
-def test_another_file_is_refused(tmp_path, text):
-    (tmp_path / "a.json").write_text(text)
-    with pytest.raises(ValueError, match=r"a\.json' must be a folder that steer-trl eval has written, or a published"):
-        read_evaluations(tmp_path / "a.json")
 
 
 def test_verdicts_in_words(tmp_path):

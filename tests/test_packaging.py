@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from email.parser import Parser
 
 import pytest
 from support import ENVIRONMENT, ROOT
@@ -43,15 +42,6 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(wheel):
     assert len([name for name in names if name.startswith("steer_trl/configs/")]) > 30
 
 
-def test_its_metadata_say_what_it_is(wheel):
-    archive = zipfile.ZipFile(wheel)
-    (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
-    metadata = Parser().parsestr(archive.read(name).decode())
-    assert (metadata["Name"], metadata["Requires-Python"]) == ("steer_trl", ">=3.11")
-    assert metadata["Author"] and metadata["Keywords"] and metadata["License"] == "Apache-2.0"
-    assert metadata.get_payload().startswith("# steer_trl")
-
-
 def test_recipes_are_found_by_name_where_there_is_no_repository(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
     elsewhere = tmp_path / "elsewhere"
@@ -59,8 +49,7 @@ def test_recipes_are_found_by_name_where_there_is_no_repository(wheel, tmp_path)
     command = ("-m", "steer_trl.cli", "recipes")
     environment = {"PYTHONPATH": str(tmp_path / "installed")}
     assert "steer_qwen2.5_math_7b" in run(*command, folder=elsewhere, **environment)
-    for name in ("psr", "configs/recipes/methods/psr.yaml"):
-        assert "advantage_shaping: psr" in run(*command, name, folder=elsewhere, **environment)
+    assert "advantage_shaping: psr" in run(*command, "psr", folder=elsewhere, **environment)
 
 
 def test_the_source_distribution_has_what_its_tests_read(source, tmp_path):

@@ -40,9 +40,9 @@ def table() -> str:
 def _properties(name: str, method: type[Shaper]) -> Iterator[tuple[str, str]]:
     """The titles of a method's rows, and what stands behind its name there."""
     args = SteerGRPOConfig(output_dir="unused", use_cpu=True, bf16=False, report_to="none", advantage_shaping=name)
-    for step in sorted({step for question, step in STEPS.items() if method.answers(question, args)}):
+    for step in sorted({step for question, step in STEPS.items() if method.answers(question)}):
         yield step, ""
-    if any(method.answers(question, args) for question in OF_ROLLOUTS):
+    if any(method.answers(question) for question in OF_ROLLOUTS):
         yield f"compares completions of {'its own groups' if method(args).by_group else 'the whole rollout'}", ""
     if method.random:
         yield "draws tokens at random", ""

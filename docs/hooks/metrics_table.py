@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from steer_trl.diagnostics import no_learning, rules
+from steer_trl.diagnostics import rules
 from steer_trl.diagnostics.keys import KEYS, Key
 from steer_trl.diagnostics.rules import Rule
 
@@ -20,7 +20,7 @@ BLOCK = re.compile(r"(<!-- (\w+): written by make metrics -->\n).*?(<!-- end -->
 def tables() -> dict[str, str]:
     """Each table by the name of its place: one for each origin of keys, and the alarms of two kinds."""
     found = {origin: keys_of([key for key in KEYS if key.origin == origin]) for origin in ORIGINS}
-    for place, kind in (("alarms", rules.RULES), ("no_learning", no_learning.NO_LEARNING)):
+    for place, kind in (("alarms", rules.RULES), ("no_learning", rules.NO_LEARNING)):
         found[place] = table(("alarm", "value", "fires at", "armed again at", "steps"), map(alarm, kind))
     return found
 

@@ -211,8 +211,8 @@ def _run(
 def show(bar: Any, folder: Path, counted: str) -> None:
     """Show in a progress bar how far a run's log is, and its entropy. The bar's time begins with the first step."""
     latest: dict[str, Any] = {}
-    for entry in runlog.tail(folder / runlog.LOGS / runlog.METRICS):
-        latest |= {key: value for key, value in entry.items() if value is not None}
+    for entry in runlog.lines(folder / runlog.LOGS / runlog.METRICS):
+        latest |= {key: value for key, value in (entry or {}).items() if value is not None}
     done = min(latest.get(counted, 0), bar.total or 0)
     if done and not bar.n:
         bar.unpause()  # loading the model and evaluating the start are no steps

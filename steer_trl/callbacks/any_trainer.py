@@ -1,6 +1,5 @@
 """`AlarmsCallback`: the alarms and the run log for a trainer that is not ours, by one line in its script."""
 
-import logging
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState
@@ -11,9 +10,6 @@ from steer_trl.callbacks.remarks import remark_other_policies
 from steer_trl.callbacks.run_log import RunLog, description
 from steer_trl.diagnostics.watch import Watch
 from steer_trl.exceptions import InvalidValueError
-
-logger = logging.getLogger(__name__)
-
 
 ACTING = "_acting_alarms_callback"
 """Attribute of a training's state: where a trainer has several of these callbacks, the first one acts."""
@@ -43,7 +39,6 @@ class AlarmsCallback(TrainerCallback):
 
     def __init__(self) -> None:
         self._log, self._alarms = RunLog(description), Alarms(Watch())
-        self._has_seen_a_line = False
 
     def on_init_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Refuse a trainer that has the alarms built in."""
@@ -60,7 +55,6 @@ class AlarmsCallback(TrainerCallback):
         self.on_init_end(args, state, control)  # again, for `add_callback`
         if vars(state).setdefault(ACTING, self) is not self:
             return
-        self._has_seen_a_line = False
         if state.is_world_process_zero:
             guarded(remark_other_policies, args, model)
         self._log.on_train_begin(args, state, control, model=model)
@@ -76,10 +70,3 @@ class AlarmsCallback(TrainerCallback):
             return
         self._log.on_log(args, state, control, logs=logs)
         self._alarms.on_log(args, state, control, logs=logs)
-        if state.is_world_process_zero and logs and "loss" in logs and not self._has_seen_a_line:
-            self._has_seen_a_line = True
-            if "reward" not in logs:
-                logger.warning(
-                    "AlarmsCallback reads what GRPO trainers log, and the first line of this log has no 'reward': "
-                    "most alarms cannot be given."
-                )

@@ -7,13 +7,12 @@ look as if they held a secret are withheld all the same. Outside of a checkout, 
 
 import subprocess
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 from steer_trl import runlog
 from steer_trl.redact import without_secrets
 
-LARGEST = 1 << 20  # bytes of a diff
+LARGEST = 1 << 20  # characters of a diff
 PATIENCE = 10  # seconds for git
 
 
@@ -33,14 +32,12 @@ def write_diff(output_dir: str, step: int, diff: str) -> None:
 
 
 def _git(*arguments: str) -> str:
-    """Return what git prints, at most [`LARGEST`] bytes of it; nothing if it fails or takes too long."""
+    """Return what git prints, at most [`LARGEST`] characters of it; nothing if it fails or takes too long."""
     command = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", *arguments]
-    with TemporaryFile() as output:
-        try:
-            subprocess.run(command, stdout=output, stderr=subprocess.DEVNULL, timeout=PATIENCE, check=True)
-        except (OSError, subprocess.SubprocessError):
-            return ""
-        left_out = output.seek(0, 2) - LARGEST
-        output.seek(0)
-        text = output.read(LARGEST).decode(errors="replace")
-        return f"{text}\n[{left_out} more bytes are left out.]\n" if left_out > 0 else text
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    text = done.stdout.decode(errors="replace")
+    left_out = len(text) - LARGEST
+    return f"{text[:LARGEST]}\n[{left_out} more characters are left out.]\n" if left_out > 0 else text

@@ -1,6 +1,6 @@
 """What `steer-trl train` reads beside TRL's settings: the data set, the reward, the benchmarks, the folder."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from datasets import Dataset, concatenate_datasets
@@ -10,7 +10,9 @@ from steer_trl.data import load_math_dataset
 from steer_trl.data.instructions import INSTRUCTIONS, PAPERS, with_instruction
 from steer_trl.data.reading import read_rows
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks, load_samplings
+from steer_trl.evaluation.benchmarks import check_prompts
 from steer_trl.exceptions import InvalidValueError
+from steer_trl.options.base import one_or_several, option
 from steer_trl.rewards import MathReward
 from steer_trl.validation import did_you_mean
 
@@ -27,88 +29,53 @@ PUBLIC_TEXTS = {  # that a model card may print; see `redact.py`
 class MathArguments:
     """The data set, the reward and the benchmarks."""
 
-    dataset_name: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "Short name such as dapo-math-17k, Hub name, or a .parquet, .json, .jsonl or .csv file. Several "
-            "are mixed, without copies."
-        },
+    dataset_name: list[str] | None = option(
+        None,
+        "Short name such as dapo-math-17k, Hub name, or a .parquet, .json, .jsonl or .csv file. Several are mixed, "
+        "without copies.",
     )
-    dataset_config: str | None = field(
-        default=None, metadata={"help": "Configuration of a Hub data set with several."}
+    dataset_config: str | None = option(None, "Configuration of a Hub data set with several.")
+    dataset_split: str | None = option(None, "Split to train on; by default its usual one.")
+    prompt_column: str | None = option(None, "Column of the problems; by default found by its name.")
+    answer_column: str | None = option(None, "Column of the answers; by default found by its name.")
+    limit: int | None = option(None, "Rows to read of each data set, from the first; by default all.")
+    max_prompt_length: int | None = option(
+        None, "Tokens of a prompt, chat template included, above which it is dropped; by default none is."
     )
-    dataset_split: str | None = field(default=None, metadata={"help": "Split to train on; by default its usual one."})
-    prompt_column: str | None = field(
-        default=None, metadata={"help": "Column of the problems; by default found by its name."}
+    instruction: str | None = option(None, "A custom wording around each problem, with {problem} once.")
+    answer_format: str = option("boxed", "boxed, answer_line for a last line 'Answer: ...', or either.")
+    reward_funcs: list[str] = one_or_several(
+        [MATH],
+        "'math', the check of the boxed answer, or import paths of reward functions, such as my.module.f. Without "
+        "'math' the data set is taken as it is: every column goes to the functions.",
     )
-    answer_column: str | None = field(
-        default=None, metadata={"help": "Column of the answers; by default found by its name."}
+    tools: list[str] | None = option(
+        None,
+        "Import paths of functions that the model may call, such as my_sandbox.run_python, with typed arguments and a "
+        "docstring. They run in this process: what runs a model's code needs a container.",
     )
-    limit: int | None = field(
-        default=None, metadata={"help": "Rows to read of each data set, from the first; by default all."}
+    reward_incorrect: float = option(-1.0, "Reward of an incorrect answer; a correct one gets 1.")
+    reward_timeout: float = option(5.0, "Seconds of CPU time that scoring one answer may take.")
+    eval_benchmarks: list[str] | None = option(
+        None, "Measured at each evaluation: NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES."
     )
-    max_prompt_length: int | None = field(
-        default=None,
-        metadata={
-            "help": "Tokens of a prompt, chat template included, above which it is dropped; by default none is."
-        },
+    eval_instruction: str | None = option(
+        None,
+        "Wording around each problem of the benchmarks, with {problem} once; or papers, how the papers' test files "
+        "ask, judged by a box or else a last line 'Answer: ...'. By default that of boxed answers.",
     )
-    instruction: str | None = field(
-        default=None, metadata={"help": "A custom wording around each problem, with {problem} once."}
+    eval_samplings: list[str] | None = option(
+        None,
+        "Several ways to draw there: papers, greedy, t1 (temperature 1), t0.5 (any other). By default the papers', "
+        "temperature 1 and top-p 0.7.",
     )
-    answer_format: str = field(
-        default="boxed", metadata={"help": "boxed, answer_line for a last line 'Answer: ...', or either."}
+    eval_judge: str = option(
+        MATH,
+        "Whose verdict counts there: math, the check of the boxed answer, or the import path of a reward function; "
+        "what it gives more than 0 is correct, and every column of the benchmark goes to it as it is.",
     )
-    reward_funcs: list[str] = field(
-        default_factory=lambda: [MATH],
-        metadata={
-            "help": "'math', the check of the boxed answer, or import paths of reward functions, such as my.module.f. "
-            "Without 'math' the data set is taken as it is: every column goes to the functions."
-        },
-    )
-    tools: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "Import paths of functions that the model may call, such as my_sandbox.run_python, with typed "
-            "arguments and a docstring. They run in this process: what runs a model's code needs a container."
-        },
-    )
-    reward_incorrect: float = field(
-        default=-1.0, metadata={"help": "Reward of an incorrect answer; a correct one gets 1."}
-    )
-    reward_timeout: float = field(
-        default=5.0, metadata={"help": "Seconds of CPU time that scoring one answer may take."}
-    )
-    eval_benchmarks: list[str] | None = field(
-        default=None,
-        metadata={"help": "Measured at each evaluation: NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES."},
-    )
-    eval_instruction: str | None = field(
-        default=None,
-        metadata={
-            "help": "Wording around each problem of the benchmarks, with {problem} once; or papers, how the papers' "
-            "test files ask, judged by a box or else a last line 'Answer: ...'. By default that of boxed answers."
-        },
-    )
-    eval_temperature: float = field(default=1.0, metadata={"help": "Sampling temperature on the benchmarks."})
-    eval_top_p: float = field(default=0.7, metadata={"help": "Share of the probability mass drawn from there."})
-    eval_samplings: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "Several ways to draw there, instead of eval_temperature and eval_top_p: papers, greedy, t1 "
-            "(temperature 1), t0.5 (any other)."
-        },
-    )
-    eval_judge: str = field(
-        default=MATH,
-        metadata={
-            "help": "Whose verdict counts there: math, the check of the boxed answer, or the import path of a reward "
-            "function; what it gives more than 0 is correct, and every column of the benchmark goes to it as it is."
-        },
-    )
-    overwrite_output_dir: bool = field(
-        default=False,
-        metadata={"help": "Start over in a folder that contains a run; remove its checkpoints and logs."},
+    overwrite_output_dir: bool = option(
+        False, "Start over in a folder that contains a run; remove its checkpoints and logs."
     )
 
     @property
@@ -134,19 +101,15 @@ class MathArguments:
         """Return what each evaluation measures, on completions of at most `max_tokens`; `None` without benchmarks."""
         if not self.eval_benchmarks:
             return None
-        sampling: Sampling | dict[str, Sampling] = self.ways_to_draw(max_tokens)
+        sampling: Sampling | dict[str, Sampling] = Sampling(max_tokens=max_tokens)
+        if self.eval_samplings:
+            sampling = load_samplings(self.eval_samplings, max_tokens=max_tokens)
         if self.eval_judge == MATH:
             answer_format = "either" if self.eval_instruction == PAPERS else "boxed"
             benchmarks = load_benchmarks(self.eval_benchmarks, answer_format, self.eval_instruction)
             return BenchmarkEvaluation(benchmarks, sampling, MathReward(answer_format=answer_format))
         (judge,) = load_rewards([self.eval_judge], {}, field="eval_judge")
         return BenchmarkEvaluation(load_benchmarks(self.eval_benchmarks, as_they_are=True), sampling, judge)
-
-    def ways_to_draw(self, max_tokens: int) -> Sampling | dict[str, Sampling]:
-        """Return how completions of at most `max_tokens` are drawn on the benchmarks; several ways by name."""
-        if self.eval_samplings:
-            return load_samplings(self.eval_samplings, max_tokens=max_tokens)
-        return Sampling(temperature=self.eval_temperature, top_p=self.eval_top_p, max_tokens=max_tokens)
 
     def load_tools(self) -> list[Any] | None:
         """Return the functions that the model may call."""
@@ -183,6 +146,7 @@ class MathArguments:
         rows = rows if self.limit is None else rows.select(range(min(self.limit, len(rows))))
         rows = rows if column == "prompt" else rows.rename_column(column, "prompt")
         if self.instruction is None:
+            check_prompts(f"data set {name!r}", rows)
             return rows
         return rows.map(_worded, fn_kwargs={"instruction": self.instruction}, desc="Writing prompts")
 

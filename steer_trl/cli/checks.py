@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from transformers.integrations import INTEGRATION_TO_CALLBACK
 from trl import ModelConfig
 
 from steer_trl import SteerGRPOConfig
@@ -18,10 +19,10 @@ from steer_trl.cli.rewards import MATH
 from steer_trl.options.trl import LOSSES
 from steer_trl.redact import changed
 from steer_trl.trainer.resume import AUTO, complete_checkpoints, named, what_a_run_left
-from steer_trl.validation import in_interval, one_of, refuse
+from steer_trl.validation import in_interval, listed, one_of, refuse
 
 OF_MATH = ("reward_incorrect", "reward_timeout", "answer_column", "answer_format")
-OF_EVALUATION = ("eval_temperature", "eval_top_p", "eval_samplings", "eval_judge", "eval_instruction")
+OF_EVALUATION = ("eval_samplings", "eval_judge", "eval_instruction")
 
 
 def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
@@ -35,6 +36,9 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
     if not model_args.use_peft:
         of_lora = [name for name in vars(model_args) if name.startswith("lora_") or name in ("use_rslora", "use_dora")]
         complaints += ignored(model_args, of_lora, "use_peft=False")
+    if not INTEGRATION_TO_CALLBACK.keys() >= set(listed(training_args.report_to or ())):  # which is empty for 'none'
+        trackers = ", ".join(map(repr, INTEGRATION_TO_CALLBACK))
+        complaints.append(f"report_to={training_args.report_to!r} must be 'none' alone, or some of {trackers}.")
     trainer = find_spec("trl.trainer.grpo_trainer")
     if trainer and trainer.origin and f'"{training_args.loss_type}"' not in Path(trainer.origin).read_text():
         complaints += one_of("loss_type", training_args.loss_type, tuple(LOSSES))  # and none of a later TRL's
@@ -65,15 +69,15 @@ def _evaluation_complaints(args: MathArguments, training: SteerGRPOConfig) -> li
     evaluates = training.eval_strategy != "no"
     if not args.eval_benchmarks:
         complaints = ignored(args, OF_EVALUATION, "eval_benchmarks=None")
-        if evaluates:
+        if evaluates or training.eval_on_start:
+            strategy = f"eval_strategy={getattr(training.eval_strategy, 'value', None)!r}"
             complaints.append(
-                f"eval_strategy={getattr(training.eval_strategy, 'value', None)!r} needs eval_benchmarks: there is "
-                "nothing to evaluate on. Name some, such as --eval_benchmarks math500, or set eval_strategy: 'no'."
+                f"{strategy if evaluates else 'eval_on_start=True'} needs eval_benchmarks: there is nothing to "
+                "evaluate on. Name some, such as --eval_benchmarks math500, or leave it out (eval_strategy: 'no')."
             )
         return complaints
-    complaints = ignored(args, ("eval_temperature", "eval_top_p"), "eval_samplings") if args.eval_samplings else []
-    if args.eval_judge != MATH:
-        complaints += ignored(args, ("eval_instruction",), f"eval_judge={args.eval_judge!r}")
+    judged = args.eval_judge != MATH
+    complaints = ignored(args, ("eval_instruction",), f"eval_judge={args.eval_judge!r}") if judged else []
     if not evaluates:
         complaints.append(
             "eval_benchmarks cannot be combined with eval_strategy='no', which never evaluates. Set eval_strategy: "

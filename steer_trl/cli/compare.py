@@ -8,8 +8,6 @@ Each is a folder that steer-trl eval has written, or a published file of counts.
 models that were sampled at several temperatures.
 """
 
-from argparse import SUPPRESS
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,9 +18,9 @@ from steer_trl.cli import frontier
 from steer_trl.cli.comparison_file import output_complaints, write_comparisons
 from steer_trl.cli.errors import OneLineParser
 from steer_trl.evaluation.comparison import Difference, Interval, explained
-from steer_trl.evaluation.folders import Evaluation, compare_evaluations, compare_samplings, read_evaluations
+from steer_trl.evaluation.folders import compare_samplings, read_evaluations
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import did_you_mean, refuse
+from steer_trl.validation import refuse
 
 
 def main(arguments: list[str]) -> None:
@@ -38,27 +36,18 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--a", nargs="+", default=[], metavar="FOLDER", help="side A, a folder for each seed")
     parser.add_argument("--b", nargs="+", default=[], metavar="FOLDER", help="side B, a folder for each seed")
     parser.add_argument("--paired", action="store_true", help="the n-th of A and the n-th of B belong together")
-    parser.add_argument("--sampling_a", metavar="NAME", help="compare this sampling of side A alone, ...")
-    parser.add_argument("--sampling_b", metavar="NAME", help="... with this one of side B")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all differences to this file")
     frontier.add_arguments(parser)
-    parser.add_argument("--help-all", action="help", help=SUPPRESS)
     given = parser.parse_args(arguments)
     sides = _sides(given.folders, given.a, given.b)
     outputs = {"json": given.json, "picture": given.picture}
     refuse(output_complaints(outputs, [*sides[0], *sides[1], *(given.fallback or ())]), "steer-trl compare")
-    chosen = (given.sampling_a, given.sampling_b)
-    refuse(_chosen_complaints(chosen), "steer-trl compare")
     refuse(frontier.complaints(given), "steer-trl compare")
     if given.frontier:
         frontier.compare(given, sides)
         return
     a, b = ([read_evaluations(folder) for folder in side] for side in sides)
-    if given.sampling_a is None:
-        results = compare_samplings(a, b, given.paired)
-    else:
-        named = _named(a, sides[0], given.sampling_a), _named(b, sides[1], given.sampling_b)
-        results = {f"A: {given.sampling_a}, B: {given.sampling_b}": compare_evaluations(*named, given.paired)}
+    results = compare_samplings(a, b, given.paired)
     for name, differences in results.items():
         print(_text(name, differences, given.paired))  # noqa: T201
     if given.json is not None:
@@ -73,21 +62,6 @@ def _sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[str], l
     raise InvalidValueError(
         "two sides are needed: steer-trl compare A B, or --a A0 A1 ... --b B0 B1 ... with several seeds."
     )
-
-
-def _chosen_complaints(chosen: tuple[str | None, str | None]) -> list[str]:
-    one = (chosen[0] is None) != (chosen[1] is None)
-    return ["sampling_a and sampling_b must be given both or neither. Name the sampling of each side."] if one else []
-
-
-def _named(found: Sequence[dict[str, Evaluation]], folders: Sequence[str], name: str) -> list[Evaluation]:
-    for samplings, folder in zip(found, folders, strict=True):
-        if name not in samplings:
-            raise InvalidValueError(
-                f"{folder!r} has no sampling {name!r}.{did_you_mean(name, samplings)} It has "
-                f"{', '.join(map(repr, samplings))}."
-            )
-    return [samplings[name] for samplings in found]
 
 
 def _text(name: str, results: dict[str, dict[str, Difference]], paired: bool) -> str:

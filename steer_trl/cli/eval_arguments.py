@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from steer_trl.cli.checks import ignored
-from steer_trl.cli.overwrite import model_above
 from steer_trl.cli.rewards import MATH, load_rewards
 from steer_trl.data.instructions import PAPERS
 from steer_trl.data.loader import argument_complaints
@@ -15,6 +14,7 @@ from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, sources_of
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.evaluation.sampling import Sampling, load_samplings
 from steer_trl.hub.results import card_complaints
+from steer_trl.options.base import one_or_several, option
 from steer_trl.rewards import MathReward
 from steer_trl.validation import at_least, in_interval, one_of, refuse
 
@@ -28,62 +28,44 @@ class EvalArguments:
 
     model_name_or_path: str = field(metadata={"help": "Folder of a saved model, or its name on the Hub."})
     output_dir: str = field(metadata={"help": "Folder for the results; an evaluation that it contains is resumed."})
-    benchmarks: list[str] = field(
-        default_factory=lambda: list(PAPER_SAMPLES),
-        metadata={"help": "NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES each; --list lists the names."},
+    benchmarks: list[str] = one_or_several(
+        list(PAPER_SAMPLES), "NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES each; --list lists the names."
     )
-    limit: int | None = field(
-        default=None, metadata={"help": "Problems of each benchmark, from the first; by default all."}
+    limit: int | None = option(None, "Problems of each benchmark, from the first; by default all.")
+    model_revision: str | None = option(None, "Commit of the model on the Hub.")
+    dtype: str = option("auto", "auto, bfloat16, float16 or float32.")
+    backend: str = option("auto", "vllm, transformers, or auto: vLLM where it is installed.")
+    temperature: float = option(1.0, "Sampling temperature; 0 is greedy, one sample per problem.")
+    top_p: float = option(0.7, "Share of the probability mass that is drawn from.")
+    top_k: int = option(0, "Most probable tokens that are drawn from; 0 for all.")
+    samplings: list[str] | None = option(
+        None,
+        "Several ways to draw, instead of temperature, top_p and top_k: papers, greedy, t1 (temperature 1), t0.5 (any "
+        "other). Each has a folder of its name.",
     )
-    model_revision: str | None = field(default=None, metadata={"help": "Commit of the model on the Hub."})
-    dtype: str = field(default="auto", metadata={"help": "auto, bfloat16, float16 or float32."})
-    backend: str = field(default="auto", metadata={"help": "vllm, transformers, or auto: vLLM where it is installed."})
-    temperature: float = field(
-        default=1.0, metadata={"help": "Sampling temperature; 0 is greedy, one sample per problem."}
+    temperatures: list[float] | None = option(
+        None, "A sweep, for steer-trl compare --frontier: .25 1 stands for the samplings t0.25 t1."
     )
-    top_p: float = field(default=0.7, metadata={"help": "Share of the probability mass that is drawn from."})
-    top_k: int = field(default=0, metadata={"help": "Most probable tokens that are drawn from; 0 for all."})
-    samplings: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "Several ways to draw, instead of temperature, top_p and top_k: papers, greedy, t1 "
-            "(temperature 1), t0.5 (any other), or a YAML file of names and settings. Each has a folder of its name."
-        },
+    max_tokens: int = option(3072, "Tokens at which a completion is cut off.")
+    seed: int = option(0, "Seed of the samples.")
+    batch_size: int | None = option(None, "Completions drawn at once; 32 with Transformers, 4096 with vLLM.")
+    answer_format: str = option("boxed", "boxed, answer_line for a last line 'Answer: ...', or either.")
+    instruction: str | None = option(
+        None,
+        "A custom wording, with {problem} once; or papers, how the papers' test files ask, with --answer_format "
+        "either.",
     )
-    temperatures: list[float] | None = field(
-        default=None,
-        metadata={"help": "A sweep, for steer-trl compare --frontier: .25 1 stands for the samplings t0.25 t1."},
+    judge: str = option(
+        MATH,
+        "math, the check of the boxed answer, or the import path of a reward function, such as my.module.f: what it "
+        "gives more than 0 is correct. It is given every column of the benchmark as it is.",
     )
-    max_tokens: int = field(default=3072, metadata={"help": "Tokens at which a completion is cut off."})
-    seed: int = field(default=0, metadata={"help": "Seed of the samples."})
-    batch_size: int | None = field(
-        default=None, metadata={"help": "Completions drawn at once; 32 with Transformers, 4096 with vLLM."}
-    )
-    answer_format: str = field(
-        default="boxed", metadata={"help": "boxed, answer_line for a last line 'Answer: ...', or either."}
-    )
-    instruction: str | None = field(
-        default=None,
-        metadata={
-            "help": "A custom wording, with {problem} once; or papers, how the papers' test files ask, with "
-            "--answer_format either."
-        },
-    )
-    judge: str = field(
-        default=MATH,
-        metadata={
-            "help": "math, the check of the boxed answer, or the import path of a reward function, such as "
-            "my.module.f: what it gives more than 0 is correct. It is given every column of the benchmark as it is."
-        },
-    )
-    timeout: float = field(default=5.0, metadata={"help": "Seconds of CPU time that judging one answer may take."})
-    tensor_parallel_size: int = field(default=1, metadata={"help": "GPUs that vLLM splits the model over."})
-    gpu_memory_utilization: float = field(default=0.9, metadata={"help": "Share of a GPU's memory that vLLM takes."})
-    max_model_length: int | None = field(default=None, metadata={"help": "Prompt and completion, tokens, for vLLM."})
-    overwrite: bool = field(default=False, metadata={"help": "Start over in a folder that contains an evaluation."})
-    write_card: bool = field(
-        default=False, metadata={"help": "Write the results into the card (README.md) in the model's folder."}
-    )
+    timeout: float = option(5.0, "Seconds of CPU time that judging one answer may take.")
+    tensor_parallel_size: int = option(1, "GPUs that vLLM splits the model over.")
+    gpu_memory_utilization: float = option(0.9, "Share of a GPU's memory that vLLM takes.")
+    max_model_length: int | None = option(None, "Prompt and completion, tokens, for vLLM.")
+    overwrite: bool = option(False, "Start over in a folder that contains an evaluation.")
+    write_card: bool = option(False, "Write the results into the card (README.md) in the model's folder.")
 
     def __post_init__(self) -> None:
         complaints = [
@@ -118,7 +100,7 @@ class EvalArguments:
         if self.judge != MATH:
             complaints += ignored(self, ("instruction", "answer_format", "timeout"), f"judge={self.judge!r}")
         complaints += card_complaints(self.model_name_or_path) if self.write_card else []
-        complaints += output_complaints(self.output_dir) + self._overwrite_complaints()
+        complaints += self._overwrite_complaints()
         refuse(complaints, "steer-trl eval")
 
     def _overwrite_complaints(self) -> list[str]:
@@ -145,14 +127,3 @@ class EvalArguments:
             return MathReward(timeout=self.timeout, answer_format=self.answer_format)
         (function,) = load_rewards([self.judge], {}, field="judge")
         return function
-
-
-def output_complaints(folder: str) -> list[str]:
-    """Complain about a folder in which completions would be pushed together with a model."""
-    model = model_above(Path(folder))
-    if model is None:
-        return []
-    return [
-        f"output_dir={folder!r} must not be in a model's folder: what is written there would be pushed with the model "
-        f"in {str(model)!r}. Give another one, or one that begins with an underscore: {str(model / '_eval')!r}."
-    ]

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from steer_trl.cli.eval_arguments import EvalArguments
+from steer_trl.cli.rewards import MATH
 from steer_trl.evaluation.backends import TransformersGenerator, VLLMGenerator, prompt_token_ids
 from steer_trl.evaluation.benchmarks import Benchmark
-from steer_trl.evaluation.sampling import Sampling
 
 GIVEN = (
     *("model_name_or_path", "model_revision", "dtype", "backend", "batch_size", "answer_format", "timeout"),
@@ -16,36 +17,32 @@ GIVEN = (
 """Arguments that are written down as they are."""
 
 
-class EvalSettings:
-    """The settings of an evaluation in several ways to draw; what they share is made once.
+def eval_settings(
+    args: EvalArguments,
+    benchmarks: Mapping[str, Sequence[Benchmark]],
+    generator: TransformersGenerator | VLLMGenerator,
+) -> dict[str, dict[str, Any]]:
+    """Return the settings of each way to draw, by its name.
 
-    Args:
-        given (`Mapping`): the arguments of the command.
-        benchmarks (`Sequence[Benchmark]`): as they were loaded.
-        generator: draws the completions. `prompt_token_ids` is a digest of what its model reads: another chat template
-            or tokenizer gives another one.
+    `benchmarks` are those of each way, with its numbers of samples. `prompt_token_ids` is a digest of what the
+    generator's model reads: another chat template or tokenizer gives another one.
     """
-
-    def __init__(
-        self,
-        given: Mapping[str, Any],
-        benchmarks: Sequence[Benchmark],
-        generator: TransformersGenerator | VLLMGenerator,
-    ) -> None:
-        prompts = [prompt for benchmark in benchmarks for prompt in benchmark.dataset["prompt"]]
-        self._rows = {benchmark.name: _digest(benchmark.dataset.to_list()) for benchmark in benchmarks}
-        self._shared = {name: given[name] for name in GIVEN} | {
-            "model_commit": generator.commit,
-            "model_files": _digest(_weights(given["model_name_or_path"])),
-            "prompt_token_ids": _digest(prompt_token_ids(generator.tokenizer, prompts)),
-            "eos_token_ids": sorted(set(generator.eos_token_ids)),
-        }
-
-    def of(self, sampling: Sampling, benchmarks: Sequence[Benchmark], judge: str | None) -> dict[str, Any]:
-        """Return those of one way to draw, with its numbers of samples; `judge` is `None` for the math judge."""
-        named = {} if judge is None else {"judge": judge}
-        counts = {one.name: {"samples": one.num_samples, "rows": self._rows[one.name]} for one in benchmarks}
-        return self._shared | named | {"sampling": vars(sampling), "benchmarks": counts}
+    loaded = next(iter(benchmarks.values()))
+    prompts = [prompt for benchmark in loaded for prompt in benchmark.dataset["prompt"]]
+    rows = {benchmark.name: _digest(benchmark.dataset.to_list()) for benchmark in loaded}
+    shared = {name: getattr(args, name) for name in GIVEN} | {
+        "model_commit": generator.commit,
+        "model_files": _digest(_weights(args.model_name_or_path)),
+        "prompt_token_ids": _digest(prompt_token_ids(generator.tokenizer, prompts)),
+        "eos_token_ids": sorted(set(generator.eos_token_ids)),
+    }
+    shared |= {} if args.judge == MATH else {"judge": args.judge}
+    return {
+        name: shared
+        | {"sampling": vars(args.ways_to_draw[name])}
+        | {"benchmarks": {one.name: {"samples": one.num_samples, "rows": rows[one.name]} for one in some}}
+        for name, some in benchmarks.items()
+    }
 
 
 def _weights(name: str) -> list[tuple[str, int, int]]:

@@ -17,9 +17,8 @@ from accelerate import PartialState
 from accelerate.utils import set_seed
 
 from steer_trl.cli.eval_arguments import EvalArguments
-from steer_trl.cli.eval_settings import EvalSettings
-from steer_trl.cli.help import settings_of, text
-from steer_trl.cli.parser import RecipeParser
+from steer_trl.cli.eval_settings import eval_settings
+from steer_trl.cli.parser import RecipeParser, print_help
 from steer_trl.cli.rewards import MATH
 from steer_trl.data.sources import BENCHMARKS
 from steer_trl.evaluation.backends import TransformersGenerator, VLLMGenerator
@@ -31,20 +30,18 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.hub.results import CARD, results_of_summary, write_results
 from steer_trl.system import leave_group
 
-HEAD = """
-usage: steer-trl eval --model_name_or_path MODEL --output_dir FOLDER [--benchmarks NAME@SAMPLES ...] [--SETTING VALUE]
+USAGE = """steer-trl eval --model_name_or_path MODEL --output_dir FOLDER [--benchmarks NAME@SAMPLES] [--SETTING VALUE]
 
   steer-trl eval --model_name_or_path runs/model --output_dir runs/eval --benchmarks aime24 math500@4
 
-  --config  Recipe: a YAML file of settings; the command line overrides it.
-  --list  List the names of benchmarks.
-"""
+  --config  a recipe: a YAML file of settings; the command line overrides it
+  --list    list the names of benchmarks"""
 
 
 def main(arguments: list[str]) -> None:
     """Parse, evaluate, write, print."""
     if {"-h", "--help", "--help-all"} & set(arguments):
-        print(text(HEAD, {"Settings": list(settings_of(EvalArguments))}, settings_of(EvalArguments)), end="")  # noqa: T201
+        print_help(RecipeParser((EvalArguments,), usage=USAGE))
         return
     if "--list" in arguments:
         print(available())  # noqa: T201
@@ -73,10 +70,9 @@ def run(args: EvalArguments) -> dict[str, Any]:
         loaded = load_benchmarks(args.benchmarks, args.answer_format, args.instruction, args.limit, as_they_are)
     generator = _generator(args)
     summaries, results = {}, []
-    all_settings = EvalSettings(vars(args), loaded, generator)
-    for name, sampling in args.ways_to_draw.items():
-        benchmarks = one_sample_if_greedy(loaded, sampling)
-        settings = all_settings.of(sampling, benchmarks, None if args.judge == MATH else args.judge)
+    by_name = {name: one_sample_if_greedy(loaded, sampling) for name, sampling in args.ways_to_draw.items()}
+    for name, settings in eval_settings(args, by_name, generator).items():
+        benchmarks, sampling = by_name[name], args.ways_to_draw[name]
         folder = Path(args.output_dir, name)
         records = Records(folder, settings, args.overwrite) if state.is_main_process else None
         assert args.batch_size is not None  # `__post_init__` has chosen one

@@ -29,7 +29,7 @@ OWN = ("validation", "fallback", "picture")
 BEST, EQUAL, FALLBACK = "best temperature", "equal accuracy", "fallback"
 HEADS = {
     BEST: "pass@k, each k at its best temperature, chosen on {chosen}; the mean over k is F",
-    EQUAL: "pass@{k} with B as accurate as A: `reached` of B's runs are; the others stand at their nearest",
+    EQUAL: "pass@{k} with B as accurate as A, which `reached` of its runs can be; the others at their nearest",
     FALLBACK: "pass@{k} with some of the tries the other model's, at the best temperatures, chosen on {chosen}",
 }
 
@@ -49,16 +49,11 @@ def complaints(given: Namespace) -> list[str]:
     """Complain about what does not go together, before anything is read."""
     if not given.frontier:
         return [f"{name} needs --frontier." for name in OWN if getattr(given, name) is not None]
-    found = [
-        f"{name} cannot be combined with --frontier, which compares all temperatures. Leave it out."
-        for name in ("sampling_a", "sampling_b")
-        if getattr(given, name) is not None
-    ]
     if given.picture is not None and given.picture.suffix not in (".png", ".svg", ".pdf"):
-        found.append(f"picture must end in .png, .svg or .pdf, got {str(given.picture)!r}.")
+        return [f"picture must end in .png, .svg or .pdf, got {str(given.picture)!r}."]
     if given.picture is not None and find_spec("matplotlib") is None:
-        found.append("picture needs matplotlib, which is not installed here: pip install 'steer_trl[plots]'.")
-    return found
+        return ["picture needs matplotlib, which is not installed here: pip install 'steer_trl[plots]'."]
+    return []
 
 
 def compare(given: Namespace, paths: tuple[list[str], list[str]]) -> None:

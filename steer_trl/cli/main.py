@@ -6,7 +6,6 @@ from importlib import import_module
 from importlib.metadata import version
 
 from steer_trl.cli.errors import one_line
-from steer_trl.cli.recipe_files import layers, split_recipe
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean
 
@@ -38,30 +37,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     command, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
     with one_line(f"steer-trl {command}" if command in COMMANDS else "steer-trl"):
         " ".join(rest).encode()  # bytes that are no text would end in the files of a run
-        if command == "help" and rest and rest[0] in COMMANDS:
-            import_module(COMMANDS[rest[0]][0]).main(["--help"])
-        elif command in ("-h", "--help", "help"):
+        if command == "help" and rest:
+            command, rest = rest[0], ["--help"]
+        if command in ("-h", "--help", "help"):
             print(usage(), end="")  # noqa: T201
         elif command == "--version":
             print(f"steer-trl {version('steer_trl')}")  # noqa: T201
         elif command in COMMANDS:
-            if command in ("train", "eval"):
-                look_for_recipe(rest)
             import_module(COMMANDS[command][0]).main(rest)
         else:
             what = f"there is no command {command!r}.{did_you_mean(command, COMMANDS)}" if command else "no command."
             raise InvalidValueError(f"{what} Use one of {', '.join(COMMANDS)}; steer-trl --help describes them.")
-
-
-def look_for_recipe(arguments: list[str]) -> None:
-    """Find and read the recipe now: a misspelt name should not have to wait until torch is imported.
-
-    Raises:
-        `FileNotFoundError`, `ValueError`: as [`~steer_trl.cli.recipe_files.layers`].
-    """
-    path, _ = split_recipe(arguments)
-    if path is not None:
-        layers(path)
 
 
 def usage() -> str:

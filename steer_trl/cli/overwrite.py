@@ -28,16 +28,3 @@ def remove_run(folder: Path) -> None:
     for pattern in LEFT_BY_RUNS:
         for path in folder.glob(pattern):
             shutil.rmtree(path, ignore_errors=True)
-
-
-def model_above(folder: Path) -> Path | None:
-    """The folder of a saved model that `folder` is, or lies in, where it would be pushed with it; `None` outside.
-
-    Names that begin with an underscore are never pushed.
-    """
-    path = folder.absolute()
-    for parent in (path, *path.parents):
-        inside = path.relative_to(parent).parts
-        if any((parent / name).is_file() for name in MODELS) and not (inside and inside[0].startswith("_")):
-            return parent
-    return None

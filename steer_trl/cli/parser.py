@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from argparse import SUPPRESS, ArgumentParser
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from trl import TrlParser
@@ -16,6 +17,19 @@ from steer_trl.validation import refuse
 
 ONE_OR_SEVERAL = ("report_to", "advantage_shaping")
 """Settings that take a text or a list, of which Transformers' parser knows the text only."""
+RESUME = (
+    "true for the last complete checkpoint in output_dir, auto for the same if there is one and step 0 otherwise, or "
+    "the folder of a checkpoint"
+)
+
+
+def print_help(parser: ArgumentParser, shown: Collection[str] | None = None) -> None:
+    """Print the help on the settings that are `shown`, or on all, each under one spelling."""
+    for action in parser._actions:
+        action.option_strings = action.option_strings[:1]
+        if shown is not None and action.dest not in shown:
+            action.help = SUPPRESS
+    parser.print_help()
 
 
 def checkpoint_to_resume(value: str | None) -> str | bool | None:
@@ -31,6 +45,8 @@ class RecipeParser(OneLineParser, TrlParser):
         for action in self._actions:
             if action.dest in ONE_OR_SEVERAL:
                 action.nargs = "+"
+            if action.dest == "resume_from_checkpoint":  # which Transformers leaves to scripts
+                action.help = RESUME
 
     def parse_args_and_config(self, args: Iterable[str] | None = None, *others: Any, **named: Any) -> tuple[Any, ...]:
         """Parse the command line over the recipe over the defaults; see [`~trl.TrlParser`].

@@ -32,8 +32,6 @@ def named(folder: Path) -> dict[str, Path]:
 def find_file(name: str | Path, folder: Path, kind: str) -> Path:
     """Return the file `name`, or that of this package in `folder` with the name, with or without `.yaml`.
 
-    Its path in the repository, `configs/recipes/smoke_cpu.yaml`, finds it as well where there is no repository.
-
     Raises:
         `FileNotFoundError`: there is neither; the message names what is similar, and where all names are.
     """
@@ -42,14 +40,11 @@ def find_file(name: str | Path, folder: Path, kind: str) -> Path:
         return path
     own = named(folder)
     name_only = path.name.removesuffix(".yaml")
-    prefix = f"configs/{folder.name}"
-    if name_only in own and str(path.parent) in (".", "methods", prefix, f"{prefix}/methods"):
+    if name_only in own and str(path.parent) in (".", "methods"):
         return own[name_only]
-    longer = [known for known in own if known.startswith(name_only)] if name_only else []
-    hint = f" Did you mean one of {', '.join(longer)}?" if longer[1:] else did_you_mean(name_only, own)
     raise NotThereError(
         f"there is no {kind} {str(name)!r}: neither such a file nor one of that name in this package."
-        f"{hint} steer-trl recipes lists the names."
+        f"{did_you_mean(name_only, own)} steer-trl recipes lists the names."
     )
 
 
@@ -95,8 +90,7 @@ class _Loader(yaml.SafeLoader):
         keys = [key.value for key, _ in node.value]
         for key, _ in node.value:
             if keys.count(key.value) > 1 and key.value != "<<":
-                lines = ", ".join(str(k.start_mark.line + 1) for k, _ in node.value if k.value == key.value)
-                raise yaml.constructor.ConstructorError(problem=f"duplicate key {key.value!r} (lines {lines})")
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is there twice", key.start_mark)
         return super().construct_mapping(node, deep)
 
 
@@ -107,13 +101,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         `ValueError`: it is no YAML, or no mapping, or names a key twice.
     """
     try:
-        read = yaml.load(path.read_text(), _Loader)
-    except UnicodeDecodeError as error:
-        raise InvalidValueError(f"{path} must be a text in UTF-8: {error}. Is it a YAML file?") from error
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise InvalidValueError(f"{path}{place} is no valid YAML: {error.problem}. Correct it.") from error
+        read = yaml.load(path.read_bytes(), _Loader)
     except yaml.YAMLError as error:
         raise InvalidValueError(f"{path} is no valid YAML: {error}. Correct it.") from error
     if not isinstance(read, dict):

@@ -1,7 +1,5 @@
 """`steer-trl recipes`: the recipes and the engine configurations of this package, or one of them, merged and whole."""
 
-import re
-from itertools import takewhile
 from pathlib import Path
 
 import yaml
@@ -13,9 +11,6 @@ HELP = """usage: steer-trl recipes [NAME]
 
 Without a name, list what --config and --accelerate_config take; with one, print the recipe, those that it extends
 merged into it. steer-trl recipes NAME > mine.yaml makes a copy to change."""
-
-END = re.compile(r"(?<!Eq)\. |(?<=\?) ")
-"""Where a sentence ends."""
 
 
 def main(arguments: list[str]) -> None:
@@ -40,11 +35,8 @@ def _all() -> str:
 
 
 def _about(path: Path) -> str:
-    """The first sentence of the comment that a file begins with."""
-    lines = path.read_text().splitlines()
-    paragraph = takewhile(lambda line: line.startswith("# "), lines)
-    sentence = END.split(" ".join(line.lstrip("# ") for line in paragraph))[0].rstrip(".:")
-    return sentence if len(sentence) <= 120 else sentence[:117].rsplit(" ", 1)[0] + " ..."
+    """The first sentence of the comment that a file begins with, as far as it is on the first line."""
+    return path.read_text().partition("\n")[0].lstrip("# ").partition(". ")[0].rstrip(".:")
 
 
 def _one(name: str) -> str:

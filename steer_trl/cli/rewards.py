@@ -2,15 +2,15 @@
 
 import pkgutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from transformers.utils import DocstringParsingException, TypeHintParsingException, get_json_schema
 
-from steer_trl.exceptions import InvalidTypeError, InvalidValueError
+from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards import MathReward
-from steer_trl.validation import refuse, why_not_imported
+from steer_trl.validation import why_not_imported
 
 MATH = "math"
 
@@ -18,20 +18,13 @@ MATH = "math"
 def load_rewards(names: Sequence[str], math: dict[str, Any], field: str = "reward_funcs") -> list[Any]:
     """Return the reward functions of these names; `math` are the arguments of [`~steer_trl.rewards.MathReward`].
 
-    `field` is the setting that an error names.
-
-    A module in the current folder is found, as by `python -m`.
+    `field` is the setting that an error names. A module in the current folder is found, as by `python -m`.
 
     Raises:
         `ValueError`: a name that cannot be imported, or is no function.
     """
-
-    def load(name: str) -> Any:
-        if name == MATH:
-            return MathReward(**math)
-        return _imported(name, f"{MATH!r} or an import path such as my.module.my_reward")
-
-    return _each(field, names, load)
+    must_be = f"{MATH!r} or an import path such as my.module.my_reward"
+    return [MathReward(**math) if name == MATH else _imported(name, field, must_be) for name in names]
 
 
 def load_tools(names: Sequence[str]) -> list[Any]:
@@ -41,39 +34,25 @@ def load_tools(names: Sequence[str]) -> list[Any]:
         `ValueError`: a name that cannot be imported, is no function, or whose types or docstring do not state how to
             call it.
     """
-
-    def load(name: str) -> Any:
-        tool = _imported(name, "an import path such as my_sandbox.run_python")
+    tools = [_imported(name, "tools", "an import path such as my_sandbox.run_python") for name in names]
+    for name, tool in zip(names, tools, strict=True):
         try:
             get_json_schema(tool)  # what the model will be told of it
         except (DocstringParsingException, TypeHintParsingException) as error:
-            raise InvalidValueError(str(error)) from error
-        return tool
-
-    return _each("tools", names, load)
+            raise InvalidValueError(f"tools={name!r} cannot be used: {error}") from error
+    return tools
 
 
-def _each(field: str, names: Sequence[str], load: Callable[[str], Any]) -> list[Any]:
-    functions: list[Any] = []
-    complaints: list[str] = []
-    for name in names:
-        try:
-            functions.append(load(name))
-        except (Exception, SystemExit) as error:  # a file of the user's can raise anything
-            complaints += getattr(
-                error, "complaints", [f"{field}={name!r} cannot be used: {why_not_imported(error)}."]
-            )
-    refuse(complaints, field)
-    return functions
-
-
-def _imported(name: str, must_be: str) -> Any:
+def _imported(name: str, field: str, must_be: str) -> Any:
     if "." not in name and ":" not in name:
-        raise InvalidValueError(f"it must be {must_be}")
-    here = str(Path.cwd())
-    if here not in sys.path:
+        raise InvalidValueError(f"{field}={name!r} cannot be used: it must be {must_be}.")
+    if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
-    function = pkgutil.resolve_name(name)
+    try:
+        function = pkgutil.resolve_name(name)
+        function = function() if isinstance(function, type) else function
+    except (Exception, SystemExit) as error:  # a file of the user's can raise anything
+        raise InvalidValueError(f"{field}={name!r} cannot be used: {why_not_imported(error)}.") from error
     if not callable(function):
-        raise InvalidTypeError(f"it is a {type(function).__name__}, no function")
-    return function() if isinstance(function, type) else function
+        raise InvalidValueError(f"{field}={name!r} cannot be used: it is a {type(function).__name__}, no function.")
+    return function

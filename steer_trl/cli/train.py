@@ -11,6 +11,7 @@ same fields on the command line override it, and a recipe can extend another (`e
 """
 
 from argparse import ArgumentParser
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -24,44 +25,33 @@ from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.cli.arguments import PUBLIC_TEXTS, MathArguments
 from steer_trl.cli.checks import check, missing_complaints
 from steer_trl.cli.errors import OneLineParser, training
-from steer_trl.cli.help import method_groups, settings_of, text
 from steer_trl.cli.launch import find_engine, launch
 from steer_trl.cli.overwrite import model_is_saved, remove_run
-from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume
+from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume, print_help
 from steer_trl.cli.recipe_files import layers
 from steer_trl.data.lengths import drop_long_prompts
-from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.redact import changed, public
 from steer_trl.shaping.checks import unread
 from steer_trl.system import leave_group
 from steer_trl.validation import listed, refuse
 
-HEAD = """
-usage: steer-trl train [--config RECIPE] [--accelerate_config ENGINE] [--SETTING VALUE ...]
+USAGE = """steer-trl train [--config RECIPE] [--accelerate_config ENGINE] [--SETTING VALUE ...]
 
   steer-trl train --accelerate_config zero3 --config steer_qwen2.5_math_7b
-  steer-trl train --config smoke_cpu --model_name_or_path runs/tiny --dataset_name runs/tiny/problems.jsonl
 
-  --config  Recipe: a YAML file of settings, or a name; steer-trl recipes lists the names. The command line
-      overrides it.
-  --accelerate_config  Start the processes of this configuration of accelerate: a file, or a name such as zero3.
-  --num_processes  Number of processes, instead of the configuration's.
-"""
-TAIL = """
-Every field of TRL's GRPOConfig and ModelConfig is a setting as well: steer-trl train --help-all lists them.
-"""
-OF_TRL = {
-    "Model": ["model_name_or_path", "model_revision", "dtype", "attn_implementation", "load_in_4bit"],
-    "LoRA": ["use_peft", "lora_r", "lora_alpha", "lora_target_modules"],
-    "Run": [
-        *("output_dir", "resume_from_checkpoint", "max_steps", "num_train_epochs", "learning_rate", "seed"),
-        *("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation", "num_iterations"),
-        *("num_generations", "max_completion_length", "temperature", "loss_type", "epsilon_high", "delta", "beta"),
-        *("use_vllm", "vllm_mode", "bf16", "use_cpu", "save_steps", "eval_strategy", "eval_steps", "report_to"),
-        *("log_completions", "push_to_hub", "hub_model_id", "model_license"),
-    ],
-}
+  --config             a recipe: a YAML file of settings, or a name that steer-trl recipes lists
+  --accelerate_config  start the processes of this configuration of accelerate: a file, or a name such as zero3
+  --num_processes      how many, instead of the configuration's
+  --help-all           every setting, also of TRL and Transformers"""
+OF_TRL = (
+    *("model_name_or_path", "dtype", "use_peft", "lora_r", "output_dir", "resume_from_checkpoint", "max_steps"),
+    *("num_train_epochs", "learning_rate", "seed", "per_device_train_batch_size", "gradient_accumulation_steps"),
+    *("steps_per_generation", "num_iterations", "num_generations", "max_completion_length", "temperature"),
+    *("loss_type", "epsilon_high", "delta", "beta", "use_vllm", "vllm_mode", "bf16", "use_cpu", "save_steps"),
+    *("eval_strategy", "eval_steps", "report_to", "push_to_hub", "hub_model_id"),
+)
+"""Settings of TRL and Transformers that `--help` shows."""
 NO_LEVEL = ("none", "null")
 TYPES = (MathArguments, SteerGRPOConfig, ModelConfig)
 
@@ -91,36 +81,13 @@ class TrainParser(RecipeParser):
         refuse(missing_complaints(known.model_name_or_path, known.dataset_name, known.output_dir), "steer-trl train")
         return known, unknown
 
-    def format_help(self) -> str:
-        """Return the help that fits a few screens."""
-        return text(HEAD, self._groups(), self._known(), TAIL, short=True)
-
-    def format_help_all(self) -> str:
-        """Return the help on every setting."""
-        groups = self._groups()
-        rest = self._known().keys() - {name for names in groups.values() for name in names}
-        ordered = [name for name in self._known() if name in rest]
-        return text(HEAD, groups | {"All others, of TRL and Transformers": ordered}, self._known())
-
-    def _known(self) -> dict[str, Any]:
-        return settings_of(*self.dataclass_types)
-
-    def _groups(self) -> dict[str, list[str]]:
-        task = list(settings_of(MathArguments))
-        evaluation = [name for name in task if name.startswith("eval_")]
-        ours = settings_of(SteerGRPOConfig).keys() - settings_of(GRPOConfig).keys() - {"model_license"}
-        methods = method_groups()
-        of_methods = {name for names in methods.values() for name in names}
-        general = [name for name in settings_of(SteerGRPOConfig) if name in ours - of_methods]
-        first = {"Method": general, "Data and reward": [name for name in task if name not in evaluation]}
-        return first | OF_TRL | {"Evaluation": evaluation} | methods
-
 
 def main(arguments: list[str]) -> None:
     """Train here, or start the processes that the engine's configuration asks for, each of which trains here."""
     if {"-h", "--help", "--help-all"} & set(arguments):
-        parser = TrainParser(TYPES, prog="steer-trl train")
-        print(parser.format_help_all() if "--help-all" in arguments else parser.format_help(), end="")  # noqa: T201
+        shown = {field.name for kind in TYPES[:2] for field in fields(kind)}
+        shown = shown - {field.name for field in fields(GRPOConfig)} | set(OF_TRL)
+        print_help(TrainParser(TYPES, usage=USAGE), None if "--help-all" in arguments else shown)
         return
     of_engine = OneLineParser(add_help=False, allow_abbrev=False)
     of_engine.add_argument("--accelerate_config")
@@ -169,33 +136,8 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
                 trust_remote_code=training_args.trust_remote_code,
             )
             dataset = drop_long_prompts(dataset, tokenizer, math_args.max_prompt_length)
-    trainer = _make_trainer(math_args, training_args, model_args, rewards, tools, dataset, benchmarks)
-    if math_args.overwrite_output_dir and training_args.should_save:
-        remove_run(Path(training_args.output_dir))
-    trainer.accelerator.wait_for_everyone()
-    with training(), logging_redirect_tqdm():  # an alarm stands on a line of its own, above the progress bar
-        trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
-    if trainer.shaping.was_finished and model_is_saved(Path(training_args.output_dir)):
-        trainer.accelerator.print(f"Nothing was trained or written; the model is in {training_args.output_dir}")
-        return
-    trainer.save_model()
-    trainer.accelerator.print(f"Saved to {training_args.output_dir}")
-
-
-def _make_trainer(
-    math_args: MathArguments,
-    training_args: SteerGRPOConfig,
-    model_args: ModelConfig,
-    rewards: list[Any],
-    tools: list[Any] | None,
-    dataset: Any,
-    benchmarks: BenchmarkEvaluation | None,
-) -> SteerGRPOTrainer:
-    loading = {
-        "revision": model_args.model_revision,
-        "attn_implementation": model_args.attn_implementation,
-        "dtype": model_args.dtype,
-    }
+    loading = {name: getattr(model_args, name) for name in ("attn_implementation", "dtype")}
+    loading["revision"] = model_args.model_revision
     training_args.model_init_kwargs = loading | (training_args.model_init_kwargs or {})
     assert model_args.model_name_or_path is not None  # `checks.py` has seen to it
     trainer = SteerGRPOTrainer(
@@ -210,4 +152,13 @@ def _make_trainer(
     )
     wording = {} if math_args.wording is None else {"instruction": math_args.wording}
     trainer.shaping.cards.recipe = public(changed(math_args) | wording | changed(model_args), PUBLIC_TEXTS)
-    return trainer
+    if math_args.overwrite_output_dir and training_args.should_save:
+        remove_run(Path(training_args.output_dir))
+    trainer.accelerator.wait_for_everyone()
+    with training(), logging_redirect_tqdm():  # an alarm stands on a line of its own, above the progress bar
+        trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
+    if trainer.shaping.was_finished and model_is_saved(Path(training_args.output_dir)):
+        trainer.accelerator.print(f"Nothing was trained or written; the model is in {training_args.output_dir}")
+        return
+    trainer.save_model()
+    trainer.accelerator.print(f"Saved to {training_args.output_dir}")

@@ -5,13 +5,11 @@ python -m steer_trl.countdown.model --output_dir runs/start
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from datasets import Dataset
-from transformers import TrainerCallback, TrainerControl, TrainerState
 from trl import SFTConfig, SFTTrainer
 
-from steer_trl import runlog
+from steer_trl.callbacks.run_log import RunLog, description
 from steer_trl.cli.parser import RecipeParser
 from steer_trl.countdown.task import CHARACTERS, solved_examples
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
@@ -31,18 +29,6 @@ class StartArguments:
         default=0, metadata={"help": "Seed of the first weights, of the training and of its examples, which differ."}
     )
     logging_steps: int = field(default=10, metadata={"help": "Optimizer steps between two lines of the log."})
-
-
-class WriteLog(TrainerCallback):
-    """Writes the log as a run of this package does, so that it can be followed."""
-
-    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Begin a log."""
-        runlog.begin(args.output_dir, 0, {"max_steps": state.max_steps})
-
-    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **_: Any) -> None:
-        """Write a line."""
-        runlog.append(args.output_dir, {"step": state.global_step} | (logs or {}))
 
 
 def supervised_start(output_dir: str | Path, steps: int, seed: int = 0, logging_steps: int = 10) -> None:
@@ -70,7 +56,7 @@ def supervised_start(output_dir: str | Path, steps: int, seed: int = 0, logging_
         ),
         train_dataset=Dataset.from_list(solved_examples(steps * BATCH_SIZE, seed + 1)),
         processing_class=tokenizer,
-        callbacks=[WriteLog()],
+        callbacks=[RunLog(description)],
     )
     trainer.train()
     trainer.save_model()

@@ -52,7 +52,8 @@ def read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str]:
     question = next((row[name] for name in QUESTIONS if row.get(name)), None)
     messages = [{"role": "user", "content": question}] if isinstance(question, str) else question or []
     try:
-        texts = [{"role": message["role"], "content": text_of([message])} for message in messages]
+        parts = [(message["role"], message["content"]) for message in messages]
+        texts = [{"role": role, "content": text_of([{"content": content}])} for role, content in parts]
     except (TypeError, KeyError):
         kind = "a text or a list of messages, each with 'role' and 'content'"
         raise InvalidValueError(f"a question must be {kind}, got {str(question)[:100]}.") from None

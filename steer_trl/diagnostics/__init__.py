@@ -3,12 +3,10 @@
     keys/           the registry: a row for each key of the log, and the panels of the report
     estimators.py   how a number of the log is made of sums
     statistics.py   a number of the log, as sums that add up over micro-batches and ranks
-    quadrants.py    quadrants, entropy by position and by advantage, clipped tokens
+    tokens.py       quadrants, entropy by position and by advantage, clipped tokens, the change of the entropy
     weights.py      what the methods did to the advantages
-    sanity.py       numbers that cannot be
-    change.py       the change of the entropy: predicted token by token
-    rules.py        the table of alarms: what is compared with which thresholds, and what to do about it
-    no_learning.py  the alarms of a run that learns nothing, under any trainer that logs GRPO's keys
+    alarms.yaml     the table of alarms: what is compared with which thresholds, and what to do about it
+    rules.py        what its rows compare
     start.py        the initial entropy, as the log has it
     watch.py        when an alarm is raised, and when it is armed again
 

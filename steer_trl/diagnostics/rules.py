@@ -1,26 +1,30 @@
-"""The alarms of an entropy that is to be held: which number is compared with what, what it means, what to change.
+"""The alarms, a row each of `alarms.yaml`, and what they compare: of the entropy, and of a run that learns nothing.
 
-Those of a run that learns nothing, under whatever trainer, are in `no_learning.py`.
-
-A rule compares one value. It fires at `fires`, once that has held for `steps` optimizer steps, and is armed again
-when the value is back at `clears`; in between nothing is said twice (`watch.py`). Fires above clears means that large
-values are bad, fires below clears that small ones are.
-
-Thresholds are ours, far from what a healthy run has. A text is true under any trainer: where a cure needs a setting of
-ours, it says so.
+Where one explains another, the other is silent: rewards that are all 0 because every completion is cut off are the
+length's fault, not the reward's. When one is raised is in `watch.py`.
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import yaml
 
 from steer_trl.diagnostics.keys import names
+from steer_trl.validation import is_number
 
 Numbers = Mapping[str, float]
 """The last known number of each key of the log; the initial entropy also if that is not logged."""
-
 LOWEST_START = f"lowest {names.START_ENTROPY}"
 """The lowest initial entropy that was logged: an explosion within the first rollouts raises their mean itself."""
+ALIKE = 1e-6
+"""A standard deviation of rewards that is none: what rounding leaves of equal numbers is below."""
+OF_FUNCTION = re.compile(r"rewards/(.+)/mean")
+UNSCORED = "unscored "
+"""Before the name of a reward function: 1 while it has returned `None` for every completion."""
 
 
 @dataclass(frozen=True)
@@ -28,16 +32,14 @@ class Rule:
     """An alarm.
 
     Attributes:
-        name (`str`): what files call it.
-        title (`str`): for people, below 64 characters.
-        fires (`float`), clears (`float`): thresholds of the value.
-        steps (`int`): optimizer steps for which it must have held.
+        name (`str`), title (`str`): what files call it; for people, below 64 characters.
+        fires (`float`), clears (`float`), steps (`int`): thresholds of the value, and how long it must have held.
         measure (`callable`): makes of [`Numbers`] those that the text names, the compared one under `"value"`; NaN
             where it is not known. Raises `KeyError` where the log has never had a key that it needs.
         text (`str`): what it means and what to change, with the numbers' places.
         level (`str`): `"warning"` or `"error"`.
         compared (`str`): what the value is, for `docs/metrics.md`.
-        names (`callable`, *optional*): makes of [`Numbers`] the words that the text has places for.
+        words (`callable`): makes of [`Numbers`] the words that the text has places for.
     """
 
     name: str
@@ -49,7 +51,7 @@ class Rule:
     text: str
     level: str = "warning"
     compared: str = ""
-    names: Callable[[Numbers], dict[str, str]] = lambda log: {}
+    words: Callable[[Numbers], dict[str, str]] = lambda log: {}
 
     def holds(self, value: float) -> bool:
         """Whether the value is one to report."""
@@ -82,25 +84,8 @@ def above_start(log: Numbers) -> dict[str, float]:
     return against(max([start, *(target for target in targets(log) if target <= 3 * start)]), log)
 
 
-def remedy(log: Numbers) -> dict[str, str]:
-    """What to do about a collapse; where the entropy is held already, why it can fall all the same."""
-    if names.STRENGTH not in log:
-        return {
-            "remedy": "Lower learning_rate, raise epsilon_high, or hold the entropy: hold_entropy=0.65, a setting of "
-            "SteerGRPOConfig for SteerGRPOTrainer."
-        }
-    return {
-        "remedy": f"hold_entropy does not hold it, with its strength at {log[names.STRENGTH]:.3g}. At 0 it does not "
-        "know its target yet, which is relative to the first rollouts (hold_entropy_unit='nats' gives it at once); "
-        "above, the method is too weak: look at frac_reward_zero_std, or lower learning_rate."
-    }
-
-
 def change(log: Numbers) -> dict[str, float]:
-    """How much the methods change the advantages, in the loss or on whole rollouts.
-
-    Unknown where there may be nothing to change: while a gate is closed, and with `hold_entropy`.
-    """
+    """How much the methods change the advantages; unknown while a gate is closed, and with `hold_entropy`."""
     of_loss, of_rollouts = log.get(names.RELATIVE_CHANGE), log.get(names.ROLLOUT_ADVANTAGE_CHANGE)
     known = [value for value in (of_loss, of_rollouts) if value is not None]
     may_rest = log.get(names.GATE, 1.0) < 1 or names.STRENGTH in log
@@ -120,87 +105,88 @@ def held_below(log: Numbers) -> dict[str, float]:
     return {"value": entropy / target, "entropy": entropy, "target": target, **others}
 
 
+def remedy(log: Numbers) -> dict[str, str]:
+    """What to do about a collapse; where the entropy is held already, why it can fall all the same."""
+    if names.STRENGTH not in log:
+        ours = "hold_entropy=0.5, a setting of SteerGRPOConfig"
+        return {"remedy": f"Lower learning_rate, raise epsilon_high, or hold the entropy: {ours}."}
+    return {
+        "remedy": f"hold_entropy does not hold it, with its strength at {log[names.STRENGTH]:.3g}. At 0 it does not "
+        "know its target yet (hold_entropy_unit='nats' gives it at once); above, the method is too weak: look at "
+        "frac_reward_zero_std, or lower learning_rate."
+    }
+
+
+def remembered(before: Numbers, line: Mapping[str, Any]) -> dict[str, float]:
+    """Return which reward functions have scored nothing so far, given what was known `before` and a new `line`."""
+    memory: dict[str, float] = {}
+    for key, value in line.items():
+        if function := OF_FUNCTION.fullmatch(key):
+            scores = is_number(value) and math.isfinite(value)
+            memory[UNSCORED + function[1]] = 0.0 if scores else before.get(UNSCORED + function[1], 1.0)
+    return memory
+
+
+def unscored(log: Numbers) -> list[str]:
+    """The reward functions that have returned `None` for every completion so far."""
+    return [key.removeprefix(UNSCORED) for key, value in log.items() if key.startswith(UNSCORED) and value == 1]
+
+
+def unscored_functions(log: Numbers) -> dict[str, str]:
+    """The names of those functions."""
+    return {"functions": " and ".join(map(repr, unscored(log)))}
+
+
+def count_of_unscored(log: Numbers) -> dict[str, float]:
+    """Their number."""
+    return {"value": float(len(unscored(log)))}
+
+
+def all_cut_off(log: Numbers) -> bool:
+    """Whether no completion ends by itself."""
+    return log.get(names.CLIPPED_RATIO, 0.0) >= 1
+
+
+def spread(log: Numbers) -> dict[str, float]:
+    """The standard deviation of the rewards of a step; NaN where equal rewards have a rule of their own."""
+    explained = all_cut_off(log) or unscored(log) or log.get(names.UNANSWERED, 0.0) >= 0.95
+    return {"value": math.nan if explained else log[names.REWARD_STD], "reward": log.get(names.REWARD, math.nan)}
+
+
+def dead_groups(log: Numbers) -> dict[str, float]:
+    """The share of groups without a difference, where the rewards of a step differ: else another rule is meant."""
+    return {"value": math.nan if log.get(names.REWARD_STD, 1.0) <= ALIKE else log[names.FRAC_REWARD_ZERO_STD]}
+
+
+def some_dead_groups(log: Numbers) -> dict[str, float]:
+    """The same while a group is left that has a difference."""
+    value = dead_groups(log)["value"]
+    return {"value": math.nan if value >= 1 else value}
+
+
+def some_cut_off(log: Numbers) -> dict[str, float]:
+    """The share of completions that are cut off, while one is left that ends."""
+    return {"value": math.nan if all_cut_off(log) else log[names.CLIPPED_RATIO]}
+
+
+def gradient_of_differences(log: Numbers) -> dict[str, float]:
+    """The norm of the gradient, where groups with a difference must give one."""
+    signal = log[names.REWARD_STD] > ALIKE and log.get(names.FRAC_REWARD_ZERO_STD, 0.0) < 0.9 and not all_cut_off(log)
+    return {"value": log[names.GRAD_NORM] if signal else math.nan}
+
+
 def only(key: str) -> Callable[[Numbers], dict[str, float]]:
     """The number of one key."""
     return lambda log: {"value": log[key]}
 
 
-RULES = (
-    Rule(
-        "collapse",
-        "The entropy collapses",
-        *(0.5, 0.65, 10),
-        below_start,
-        "the policy entropy is {entropy:.3g} nats, {value:.0%} of {level:.3g}, its initial value or a lower target. "
-        "Completions become alike: the reward may rise while pass@k falls. {remedy}",
-        names=remedy,
-        compared=f"`{names.ENTROPY}`, over `{names.START_ENTROPY}` or a target of the method below it",
-    ),
-    Rule(
-        "explosion",
-        "The entropy explodes",
-        *(2.0, 1.5, 10),
-        above_start,
-        "the policy entropy is {entropy:.3g} nats, {value:.1f} times {level:.3g}, its initial value or a higher "
-        "target. The policy becomes random, and the reward falls with it. Lower learning_rate or an entropy bonus; "
-        "with STARE lower stare_amplify, and use stare_gate='none' only with hold_entropy.",
-        compared=(
-            f"`{names.ENTROPY}`, over the lowest `{names.START_ENTROPY}` so far or a target of the method above it, "
-            "up to three times"
-        ),
-    ),
-    Rule(
-        "idle",
-        "The method does next to nothing",
-        *(0.001, 0.002, 20),
-        change,
-        "the methods change the advantages by {value:.2%} in the mean, so this is a run of plain GRPO. STEER: one "
-        "token may own the largest entropy change; lower steer_lambda_min. STARE: raise stare_amplify, lower "
-        "stare_attenuate or raise stare_top_fraction.",
-        compared=(
-            f"the larger of `{names.RELATIVE_CHANGE}` and `{names.ROLLOUT_ADVANTAGE_CHANGE}`; not while a gate is "
-            "closed, nor with `hold_entropy`"
-        ),
-    ),
-    Rule(
-        "weak_gate",
-        "The gate is open, and the entropy stays below its target",
-        *(0.8, 0.9, 50),
-        under_target,
-        "the entropy is {entropy:.3g} nats, {value:.0%} of its target {level:.3g}, with the gate open all the time: "
-        "the weights are too weak to raise it, or the target is out of reach. Use stare_variant='C2', a larger "
-        "stare_amplify and smaller stare_attenuate, or stare_adaptive=True; or lower stare_target_entropy.",
-        compared=f"`{names.ENTROPY}` over `{names.STARE_TARGET}`, while the gate is open",
-    ),
-    Rule(
-        "saturated",
-        "STARE's schedule is at its bound",
-        *(1.0, 0.5, 50),
-        only(names.SATURATED),
-        "W and M have been at their bounds for long, so they no longer answer to the entropy. Raise "
-        "stare_amplify_max, lower stare_attenuate_min, or lower stare_target_entropy.",
-        compared=f"`{names.SATURATED}`",
-    ),
-    Rule(
-        "below_target",
-        "The entropy stays below the target of hold_entropy",
-        *(0.9, 0.95, 30),
-        held_below,
-        "the entropy is {entropy:.3g} nats, {value:.0%} of the target {target:.3g}, and has been more than a tenth "
-        "below it for long. The strength is {strength:.3g}, and has been at its upper bound for {rollouts:.0f} "
-        "rollouts. Weights act through advantages: look at frac_reward_zero_std, and set dynamic_sampling='resample'. "
-        "Or choose a lower hold_entropy, another method, or a lower learning_rate.",
-        compared=f"`{names.ROLLOUT_ENTROPY}` over `{names.HELD_REFERENCE}`",
-    ),
-    Rule(
-        "out_of_bounds",
-        "Impossible log-probabilities or entropies",
-        *(1e-12, 0.0, 0),
-        only(names.OUT_OF_BOUNDS),
-        "{value:.3%} of the tokens have a log-probability above 0, or an entropy below 0 or above the logarithm of "
-        "the vocabulary. That is a fault of the kernel or of the precision, and all that is made of them is wrong. "
-        "Stop the run; try without use_liger_kernel, or in another precision.",
-        level="error",
-        compared=f"`{names.OUT_OF_BOUNDS}`",
-    ),
-)
+WORDS = {"collapse": remedy, "unscored": unscored_functions}
+
+
+def _rule(name: str, row: dict[str, Any]) -> Rule:
+    key, measure = row.pop("key", None), row.pop("measure", None)
+    return Rule(name, measure=only(key) if key else globals()[measure], words=WORDS.get(name, lambda log: {}), **row)
+
+
+_TABLE = yaml.safe_load(files("steer_trl.diagnostics").joinpath("alarms.yaml").read_text("utf-8"))
+RULES, NO_LEARNING = (tuple(_rule(*row) for row in rows.items()) for rows in _TABLE.values())

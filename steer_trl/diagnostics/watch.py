@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from steer_trl.diagnostics import no_learning, rules
+from steer_trl.diagnostics import rules
 from steer_trl.diagnostics.keys import names
 from steer_trl.diagnostics.rules import Rule
 from steer_trl.diagnostics.start import of_tokens, start_entropy
 from steer_trl.validation import from_state, is_number
 
-RULES = (*rules.RULES, *no_learning.NO_LEARNING)
+RULES = (*rules.RULES, *rules.NO_LEARNING)
 """Every alarm there is."""
 
 OF_TRAINING = {names.LOSS, names.ENTROPY}
@@ -55,7 +55,7 @@ class Watch:
         if not line.keys() & OF_TRAINING:
             return []
         read = of_tokens(line)
-        self._numbers |= no_learning.remembered(self._numbers, read)
+        self._numbers |= rules.remembered(self._numbers, read)
         self._numbers |= {
             key: float(value) for key, value in read.items() if is_number(value) and math.isfinite(value)
         }
@@ -80,7 +80,7 @@ class Watch:
         if rule.name in self._raised or step - since < rule.steps:
             return None
         self._raised.add(rule.name)
-        text = rule.text.format(**numbers, **rule.names(self._numbers))
+        text = rule.text.format(**numbers, **rule.words(self._numbers))
         return Alarm(step, rule.name, rule.title, text[0].upper() + text[1:], rule.level, numbers)
 
     def state_dict(self) -> dict[str, Any]:

@@ -87,14 +87,19 @@ def _as_it_is(source: str, split: str | None, limit: int | None) -> Dataset:
             f"benchmark {source!r} must have a column 'prompt' for a judge of your own, and has "
             f"{sorted(rows.column_names)}. Rename the one that holds it."
         )
+    check_prompts(f"benchmark {source!r}", rows)
+    return rows
+
+
+def check_prompts(name: str, rows: Dataset) -> None:
+    """Refuse `rows` of which a `prompt` cannot be asked, by their `name`."""
     for number, row in enumerate(rows.select_columns("prompt")):
         try:
             if not row["prompt"]:
                 raise InvalidValueError("there is no prompt. Correct or remove it.")
             read_question(row)
         except InvalidValueError as error:
-            raise InvalidValueError(f"benchmark {source!r}, row {number}: {error}") from error
-    return rows
+            raise InvalidValueError(f"{name}, row {number}: {error}") from error
 
 
 def benchmark_complaints(specifications: Sequence[str]) -> list[str]:

@@ -121,7 +121,7 @@ def compare_values(
 
 def explained(several: bool, paired: bool = False) -> str:
     """Return a sentence on the intervals of a table, of one seed on each side or of several, perhaps in pairs."""
-    how = "problems, which both sides have answered (paired)"
+    how = "the problems that both sides have answered (paired)"
     if several:
         seeds, of = ("pairs of runs", " of the paired differences") if paired else ("seeds", "")
         how = (

@@ -74,7 +74,7 @@ def read_counts(path: Path) -> dict[str, dict[str, Any]]:
         run = (record["start"], record["seed"]) if "start" in record else None
         if not all(seed is None or isinstance(seed, int) for seed in run or ()):
             raise InvalidValueError(f"it must have whole numbers as start and seed, got {run}")
-        return {
+        found = {
             name: {
                 "settings": dict(one["settings"]),
                 "counts": {of: _unpacked(f"{name} {of}", counts) for of, counts in one["benchmarks"].items()},
@@ -82,6 +82,9 @@ def read_counts(path: Path) -> dict[str, dict[str, Any]]:
             }
             for name, one in record[EVALUATIONS].items()
         }
+        if not (found and all(one["counts"] for one in found.values())):
+            raise InvalidValueError("it must have a benchmark in each of its evaluations")
+        return found
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidValueError(
             f"{str(path)!r} must be a folder that steer-trl eval has written, or a published file with its counts, "
@@ -103,8 +106,9 @@ def _unpacked(name: str, counts: dict[str, Any]) -> dict[str, Any]:
     ids = ids_as_texts([f"{ids}{i}" for i in range(len(correct))] if isinstance(ids, str) else ids)
     if not (ids and len(ids) == len(correct) == len(distinct)):
         raise InvalidValueError(f"{name}: it must have a count and an id of its own per problem")
-    if not all(0 <= some <= count <= k for some, count in zip(distinct, correct, strict=True)):
-        raise InvalidValueError(f"{name}: it must have 0 <= distinct <= correct <= samples")
+    are_whole = all(isinstance(number, int) for number in (k, *correct, *distinct))
+    if not are_whole or not all(0 <= some <= count <= k for some, count in zip(distinct, correct, strict=True)):
+        raise InvalidValueError(f"{name}: it must have whole numbers, 0 <= distinct <= correct <= samples")
     return {"samples": k, "ids": ids, "correct": correct, "distinct": distinct}
 
 

@@ -112,16 +112,14 @@ def compare_samplings(
         if list(one) != names:
             raise InvalidValueError(
                 f"both sides must have the same samplings, got {names} and {list(one)} in "
-                f"{next(iter(one.values())).folder}. Evaluate the one that is missing, or name two with --sampling_a "
-                "and --sampling_b."
+                f"{next(iter(one.values())).folder}. Evaluate the one that is missing."
             )
     found = {}
     for name in names:
         sides = [one[name] for one in a], [one[name] for one in b]
         if different := differing_settings(*sides):
             raise InvalidValueError(
-                f"the two sides were evaluated in other ways ({'; '.join(different)}). Evaluate them alike, or name "
-                "the two with --sampling_a and --sampling_b if that is what you want to compare."
+                f"the two sides were evaluated in other ways ({'; '.join(different)}). Evaluate them alike."
             )
         found[name] = compare_evaluations(*sides, paired)
     return found

@@ -68,8 +68,9 @@ def sweeps_in(evaluations: Iterable[Evaluation]) -> dict[Way, Run]:
     """
     found: dict[Way, dict[float, Evaluation]] = {}
     for one in evaluations:
-        sampling = one.settings.get("sampling", {})
-        temperature = sampling.get("temperature")
+        given = one.settings.get("sampling")
+        sampling: dict[str, Any] = given if isinstance(given, dict) else {}
+        temperature: Any = sampling.get("temperature")
         if is_within(temperature, "(0, inf)"):
             way = tuple(sorted((key, repr(value)) for key, value in sampling.items() if key not in VARIES))
             before = found.setdefault(way, {}).setdefault(temperature, one)

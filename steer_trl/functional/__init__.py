@@ -8,12 +8,10 @@ Notation. B sequences on this process, T response tokens, V vocabulary. For toke
     A        advantage                                                                         advantages [B] or [B, T]
     m        1 for a token that is trained on, 0 for prompt, padding and tool tokens            mask [B, T]
 
-STEER is arXiv 2510.10150, STARE is arXiv 2606.19236. A method gives each token a weight w > 0 that multiplies its
-advantage; because w does not depend on the parameters, w * clipped_loss(A) = clipped_loss(w * A), so any GRPO loss
-takes the weights as they are. Everything is computed in float32 and detached. A token whose log-probability or entropy
-is not finite gets weight 1 and is not counted in any statistic. The ranges of the settings are the configuration's.
-
-The annotations give these shapes in the notation of jaxtyping; only tests check them, at each call.
+A weight w > 0 multiplies a token's advantage; because w does not depend on the parameters, w * clipped_loss(A) =
+clipped_loss(w * A), so any GRPO loss takes the weights as they are. Everything is computed in float32 and detached. A
+token whose log-probability or entropy is not finite gets weight 1 and is not counted in any statistic. Ranges are the
+configuration's. The annotations give shapes in the notation of jaxtyping; only tests check them, at each call.
 """
 
 from steer_trl.functional.regulator import EntropyRegulator

@@ -7,10 +7,8 @@ Of n completions that were scored c are correct; r is 1 for a correct one and 0 
     pass@k   (r - p) C(n - c - 1, k - 1) / C(n - 1, k - 1)      arXiv 2508.10751, before it divides by a deviation
 
 The last is what the subsets of k completions that include one say of it: the mean over them of (1 if any is correct),
-minus the mean over all subsets. That is 1 - pass@k for a correct one, and 1 - pass@k - C(n - c - 1, k - 1) /
-C(n - 1, k - 1) for another, as 2508.10751 has it; pass@k = 1 - C(n - c, k) / C(n, k). It is n / k times the rewards of
-2505.15201, theorem 2, minus their mean: n = 4, c = 2, k = 2 gives 1/6 here and 1/12 there. For large n it is F-GRPO's
-factor with gamma = k - 1.
+minus the mean over all subsets. It is n / k times the rewards of 2505.15201, theorem 2, minus their mean; for large n
+it is F-GRPO's factor with gamma = k - 1.
 
 `correct` `[N]` is r, NaN for a completion that was not scored: it counts in no group, and has the advantage 0.
 """
@@ -36,10 +34,7 @@ def focal_factors(correct: Float[Tensor, "N"], num_generations: int, gamma: floa
 def pass_at_k_advantages(
     correct: Float[Tensor, "N"], num_generations: int, k: int, scaled: bool
 ) -> Float[Tensor, "N"]:
-    """The advantages of pass@k `[N]`; 0 in a group with fewer than k incorrect completions.
-
-    If `scaled`, they are over the deviation sqrt(pass@k (1 - pass@k)) of the subsets, as in 2508.10751.
-    """
+    """The advantages of pass@k `[N]`; if `scaled` over the deviation sqrt(pass@k (1 - pass@k)), as in 2508.10751."""
     groups = correct.view(-1, num_generations)
     rate, scored = groups.nanmean(1, keepdim=True), (~groups.isnan()).sum(1, keepdim=True)
     incorrect, factor = (groups == 0).sum(1, keepdim=True), torch.ones_like(rate)

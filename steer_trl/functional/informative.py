@@ -7,14 +7,13 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-TOLERANCE = 1e-6
+TOLERANCE = 1e-6  # of the range: the deviation of equal floats need not be 0
 
 
 def is_informative(correctness: Float[Tensor, "N"], num_generations: int) -> Bool[Tensor, "groups"]:
-    """Whether the completions of each prompt differ in `correctness` by more than 1e-6 `[N / num_generations]`.
+    """Whether the completions of each prompt differ in `correctness` by more than rounding `[N / num_generations]`.
 
-    The range decides, not a comparison of a deviation with 0: the deviation of equal floats need not be 0. NaN (a
-    completion that was not scored) is left out; a group without two scores is not informative.
+    NaN (a completion that was not scored) is left out; a group without two scores is not informative.
     """
     groups = correctness.view(-1, num_generations)
     highest = torch.where(groups.isnan(), -torch.inf, groups).amax(1)

@@ -1,11 +1,9 @@
 """What a token is compared with: every number that one token's weight takes from the other tokens.
 
-The papers define these numbers over the batch. `values` are the tokens of it that this process has; `reduce` adds
-those of the other ranks: [`this_process`] does not, [`all_ranks`] does. Every function calls `reduce` equally often on
-every rank, with tensors whose size does not depend on the number of tokens.
-
-Every function takes `values` and a boolean `valid` of the same shape and ignores what is not valid. An empty set is
-legal and gives a neutral answer, never an error: a rank's tokens can all be masked.
+`values` are the tokens that this process has; `reduce` adds those of the other ranks: [`this_process`] does not,
+[`all_ranks`] does. Every function calls `reduce` equally often on every rank, with tensors whose size does not depend
+on the number of tokens, and ignores what is not `valid`. An empty set gives a neutral answer: a rank's tokens can all
+be masked.
 """
 
 import math
@@ -46,8 +44,7 @@ def quantile(
     """Return the `q`-quantile of the valid values, as a 0-d tensor; `inf` when nothing is valid.
 
     It is the order statistic below the quantile's position, not an interpolation: `value > quantile` selects the same
-    tokens either way, and an order statistic of float32 values is exact. `torch.quantile` is not used because it fails
-    above 2^24 elements, and because it knows one rank only.
+    tokens either way. `torch.quantile` fails above 2^24 elements, and knows one rank only.
     """
     count = int(reduce(valid.sum(), "sum"))
     return kth_largest(values, valid, count - math.floor(q * (count - 1)) if count else 0, reduce)
@@ -71,8 +68,8 @@ def kth_largest(
 ) -> Float32[Tensor, ""]:
     """Return the `k`-th largest of the valid values, as a 0-d tensor; `inf` for `k = 0`. `k` is the same on all ranks.
 
-    It is selected exactly by counting: four rounds, each fixes 8 of the 32 bits and reduces 256 counts.
-    The bits of a float32, suitably flipped, are ordered as the numbers are.
+    Selected exactly, by counting: four rounds, each fixes 8 of the 32 bits and reduces 256 counts. The bits of a
+    float32, suitably flipped, are ordered as the numbers are.
     """
     bits = (values.float() + 0.0).view(torch.int32).long()  # + 0.0: there is one zero
     keys = torch.where(bits < 0, -1 - bits, bits + 2**31)

@@ -1,24 +1,19 @@
-"""A closed loop that keeps the policy's entropy from falling below a level, by the strength of what can raise it.
+"""A closed loop that holds the policy's entropy near a level, by the strength of what can raise it.
 
     e = ln(R_k / H_k)                    positive while the entropy is too low
     e = 0 inside a deadband of 2 %, else its distance from it
     I <- I + 0.3 e                       but not while u stands at a bound that e pushes against (anti-windup)
     u = gain (3 e + I)                   within [0, high]
 
-R is the level H*, and while the entropy is above it u is 0, which changes nothing at all: a run that would not have
-fallen that far is left alone. Where the first entropy is below the level, R leads from there to it, so that the policy
-is spared a first step at full strength:
+R is the level H*; while the entropy is above it u is 0, which changes nothing at all. Where the first entropy is below
+the level, R leads from there to it, so that the policy is spared a first step at full strength:
 
     ln R_k = ln H* + (ln H_0 - ln H*) exp(-k / 20)
 
-The error is a logarithm because entropies live on one: half of the level and twice the level are equally wrong, and
-one pair of gains serves every level; none of the methods that were measured needed another. The proportional part
-answers a change at once; the integral part finds the strength at which the error stays zero. An integral alone swings.
-
-The level may fall: H* is constant for a share of the training, and then goes linearly to `final` at its end. The error
-is always against the level of the moment. A rollout is written before the updates that its strength acts in, so the
-answer to a strength is seen one rollout later. The gains suit that and one more; three later, many policies swing
-(`experiments/regulator.py`).
+The error is a logarithm: half of the level and twice the level are equally wrong, and one pair of gains serves every
+level. The level may fall: H* is constant for a share of the training, and then goes linearly to `final` at its end.
+A rollout is written before the updates that its strength acts in, so the answer to a strength is seen one rollout
+later. The gains suit that and one more; three later, many policies swing (`experiments/regulator.py`).
 """
 
 import math
@@ -27,16 +22,11 @@ from typing import Any
 
 from steer_trl.validation import from_state, is_within
 
-PROPORTIONAL, INTEGRAL = 3.0, 0.3
-"""Gains, the second per rollout: of those tried on synthetic policies, what misses no level there."""
-DEADBAND = 0.02
-"""Relative distance from the level that is left alone: what the entropy of one model's rollouts differs by."""
-APPROACH = 20
-"""Rollouts in which the distance of the reference from the level falls by a factor e."""
-REACH = 0.1
-"""Relative distance from the target below which the entropy counts as held."""
+PROPORTIONAL, INTEGRAL = 3.0, 0.3  # the second per rollout: what misses no level on synthetic policies
+DEADBAND = 0.02  # relative: what the entropy of one model's rollouts differs by
+APPROACH = 20  # rollouts in which the distance of the reference from the level falls by a factor e
+REACH = 0.1  # relative distance from the target below which the entropy counts as held
 MOVING = ("target", "strength", "error", "reference", "integral", "at_bound", "rollouts", "origin", "gap")
-"""What a checkpoint has."""
 is_finite = partial(is_within, interval="(-inf, inf)")
 
 
@@ -51,13 +41,11 @@ class EntropyRegulator:
         decay_start (`float`): share of the training after which the level falls to `final`, in [0, 1).
 
     Attributes:
-        target (`float`): the level of the last rollout, nats per token.
+        target (`float`), reference (`float`): H* and R of the last rollout, nats per token.
+        error (`float`), integral (`float`): H / H* - 1 of the last rollout, 0 before the first; I.
         strength (`float`): of the current rollout.
-        error (`float`): H / H* - 1 of the last rollout; 0 before the first.
-        reference (`float`): R of the last rollout, nats per token; the target before the first.
-        integral (`float`): I.
-        at_bound (`int`): rollouts in a row that the strength has stood at its upper bound and the entropy more than
-            10 % below the target, which is out of the reach of this strength.
+        at_bound (`int`): rollouts in a row with the strength at its upper bound and the entropy out of its reach: more
+            than 10 % below the target.
         rollouts (`int`), origin (`float`), gap (`float`): of the path to the level: how many rollouts ago it began, at
             which level, and how far below that the entropy was then, in ln H.
     """
@@ -79,7 +67,6 @@ class EntropyRegulator:
         """Take the entropy of a new rollout (nats per token, not negative) and return the strength for it.
 
         `progress` is the share of the training that is done, in [0, 1]. An entropy that is not finite changes nothing.
-        One of 0 is taken for a trillionth of the target.
         """
         if not math.isfinite(entropy):
             return self.strength
@@ -87,7 +74,7 @@ class EntropyRegulator:
         if self.target > before:  # a run that was made longer: the path begins again where the entropy is
             self.rollouts = 0
         self.error = entropy / self.target - 1
-        distance = math.log(max(entropy / self.target, 1e-12))
+        distance = math.log(max(entropy / self.target, 1e-12))  # an entropy of 0 has no logarithm
         if not self.rollouts:
             self.gap, self.origin = min(distance, 0.0), self.target
         # Upwards to where the level was, until it meets the level.
@@ -110,7 +97,7 @@ class EntropyRegulator:
         return [self.start, self.final, self.decay_start]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what moves during training, and the schedule, as plain numbers for a JSON file."""
+        """Return what moves during training, and the schedule."""
         return {name: getattr(self, name) for name in MOVING} | {"schedule": self.schedule}
 
     def load_state_dict(self, state: Any) -> None:

@@ -18,16 +18,12 @@ def entropy_sensitivity(
 
         Phi(a) = pi_a (ln pi_a + H) - sum_v pi_v^2 (ln pi_v + H)
 
-    A policy-gradient step of size epsilon with advantage A on token a changes H by -epsilon A Phi(a) to first order
-    (STARE, section 3; STEER's Omega estimates the same quantity from the sampled token alone), and
-    `sum_a pi_a Phi(a) = 0`.
+    A policy-gradient step of size epsilon with advantage A on token a changes H by -epsilon A Phi(a) (STARE,
+    section 3). Phi is in nats per unit of logit, and `sum_a pi_a Phi(a) = 0`.
 
     Args:
         logits (`torch.Tensor` of shape `[..., V]`): next-token logits, already divided by the temperature.
         token_ids (`torch.Tensor` of shape `[...]`): the token whose update is considered.
-
-    Returns:
-        `torch.Tensor` of shape `[...]`: Phi in nats per unit of logit, float32.
     """
     logps = logits.detach().float().log_softmax(-1)
     probs = logps.exp()
@@ -49,17 +45,12 @@ def entropy_sensitivity_without_logits(
         Phi(a) = pi_a (ln pi_a + H) - S [(ln pi_a + H) - (ln rho_a + H_rho) / 2],   S = pi_a^2 / rho_a
 
     Half the temperature squares the probabilities: rho_v = pi_v^2 / S with S = sum_v pi_v^2, so that
-    `sum_v pi_v^2 ln pi_v = S (ln S - H_rho) / 2`. The sums are arranged by `ln pi_a + H`, which is how far the token's
-    logit is above the mean one: normalisations, and their rounding, cancel in it.
+    `sum_v pi_v^2 ln pi_v = S (ln S - H_rho) / 2`. Arranged by `ln pi_a + H`, in which normalisations and their
+    rounding cancel. Phi is 0 where all four are 0: what TRL's head returns for a position that it does not score.
 
     Args:
         logps, entropies (`torch.Tensor` of shape `[...]`): ln pi of the token whose update is considered, and H, nats.
-        half_logps, half_entropies (`torch.Tensor` of shape `[...]`): the same of rho, for the same logits at half the
-            temperature.
-
-    Returns:
-        `torch.Tensor` of shape `[...]`: Phi in nats per unit of logit, float32; 0 where all four are 0, which is what
-        TRL's head returns for a position that it does not score.
+        half_logps, half_entropies (`torch.Tensor` of shape `[...]`): the same of rho, at half the temperature.
     """
     lp, entropy, half_lp, half_entropy = (x.detach().float() for x in (logps, entropies, half_logps, half_entropies))
     above_mean = lp + entropy
@@ -83,22 +74,16 @@ def entropy_change(
         I_clip = 0 where (A > 0 and r > 1 + epsilon_high) or (A < 0 and r < 1 - epsilon_low), else 1
 
     With the exact Phi it is the derivative of the token's entropy along the step. Without, Phi is estimated as
-    (1 - pi)^2 (ln pi + H): STEER's Eq. 9 in its single-sample form, with the clip indicator of Eq. 6.
+    (1 - pi)^2 (ln pi + H): STEER's Eq. 9 in its single-sample form, with the clip indicator of Eq. 6. NaN where an
+    input is not finite.
 
     Args:
-        logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
-        old_logps (`torch.Tensor` of shape `[B, T]`): log-probabilities at rollout time, nats.
-        entropies (`torch.Tensor` of shape `[B, T]`): next-token entropies, nats.
+        logps, old_logps, entropies (`torch.Tensor` of shape `[B, T]`): nats; `old_logps` are those at rollout time.
         advantages (`torch.Tensor` of shape `[B]`, `[B, 1]` or `[B, T]`).
-        epsilon_low (`float`), epsilon_high (`float`): clip range of the surrogate loss; `inf` for a loss that does
-            not clip.
+        epsilon_low (`float`), epsilon_high (`float`): clip range of the loss; `inf` for one that does not clip.
         log_ratio (`torch.Tensor` of shape `[B, T]` or `[B, 1]`, *optional*): ln r, for a loss whose ratio is not the
             token's own `logps - old_logps`.
-        sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): Phi of each token, exactly:
-            [`entropy_sensitivity_without_logits`].
-
-    Returns:
-        `torch.Tensor` of shape `[B, T]`: Omega, float32; NaN where an input is not finite.
+        sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): Phi of each token, exactly.
     """
     lp, lq, entropy, advantage = _columns(logps, old_logps, entropies, advantages)
     phi = torch.expm1(lp).square() * (lp + entropy) if sensitivities is None else sensitivities.detach().float()

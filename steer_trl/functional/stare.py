@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Float32, Shaped
+from jaxtyping import Float, Float32, Shaped
 from torch import Tensor
 
 from steer_trl.functional import order_statistics
@@ -17,7 +17,6 @@ STARE_OPERATIONS = (
     "amplify_low_negative",
     "attenuate_high_negative",
 )
-# Of O2 and O3, public sources disagree which is which.
 STARE_VARIANTS = {
     "O1": STARE_OPERATIONS[:1],
     "O2": STARE_OPERATIONS[1:2],
@@ -52,20 +51,13 @@ def stare_statistic(
     top_fraction: float = 0.1,
     reduce: Reduce = this_process,
 ) -> SurprisalLimits:
-    """Return what delimits the sets of [`stare_weights`], whose arguments these are.
-
-    `reduce` takes in the tokens of the other ranks; see `steer_trl/functional/order_statistics.py`.
-    """
+    """Return what delimits the sets of [`stare_weights`]; `reduce` takes in the tokens of the other ranks."""
     surprisal, *sides = _sides(logps, advantages, mask)
     return SurprisalLimits(*(order_statistics.top_threshold(surprisal, x, top_fraction, reduce) for x in sides))
 
 
-def _sides(
-    logps: Float[Tensor, "B T"],
-    advantages: Float[Tensor, "B"] | Float[Tensor, "B 1"] | Float[Tensor, "B T"],
-    mask: Shaped[Tensor, "B T"],
-) -> tuple[Float32[Tensor, "B T"], Bool[Tensor, "B T"], Bool[Tensor, "B T"]]:
-    """Surprisal, T+ and T-."""
+def _sides(logps: Tensor, advantages: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Surprisal, T+ and T-, all `[B, T]`."""
     surprisal = -logps.detach().float()
     advantage = advantages.detach()
     advantage = advantage.unsqueeze(1) if advantage.dim() == 1 else advantage
@@ -88,16 +80,15 @@ def stare_weights(
     r"""Weight tokens by their surprisal and the sign of their advantage: STARE's omega with an open gate.
 
     T+ and T- are the tokens with A > 0 and A < 0. L+ and L- are the `top_fraction` of each with the largest surprisal
-    -ln pi; U+ and U- are the others: with P = 0.1 nine tokens in ten, where the paper's choice is not public. Raising
-    a surprising token raises the entropy and lowering it lowers the entropy, the other way round for a token that was
-    expected. So four operations keep entropy, each with a name of the paper:
+    -ln pi; U+ and U- are the others [U]. Four operations keep entropy, each with a name of the paper:
 
         amplify_high_positive     L+ by W    O1        attenuate_low_positive     U+ by M    O2
         amplify_low_negative      U- by W    O3        attenuate_high_negative    L- by M    O4
 
         C1 = O1 + O3    C2 = O1 + O4    C3 = O2 + O3    C4 = O2 + O4
 
-    Public sources disagree on which of the two is O2 and which is O3; the names of the operations do not.
+    Public sources disagree on which is O2 and which is O3; the names of the operations do not. Weights are 1 off the
+    mask and where the log-probability is not finite.
 
     Args:
         logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
@@ -110,9 +101,6 @@ def stare_weights(
         statistic (`SurprisalLimits`, *optional*): [`stare_statistic`] of the batch these tokens belong to; of these
             tokens alone by default.
         tolerance (`float`): nats beyond the threshold that still count as a tie with it.
-
-    Returns:
-        `torch.Tensor` of shape `[B, T]`: weights, float32; 1 off the mask and where the log-probability is not finite.
     """
     surprisal, *sides = _sides(logps, advantages, mask)
     if statistic is None:

@@ -17,20 +17,15 @@ class TargetEntropyController:
         if adaptive:  W <- clip(W + step * sign(target - H), 1, amplify_max)
                       M <- clip(M - step * sign(target - H), attenuate_min, 1)
 
-    The updated values are the ones used for this rollout. The paper prints W_{k+1} = clip(W_k + ...), one rollout
-    later; we follow the code. A non-finite H changes nothing. The gate starts open.
+    The updated values are the ones used for this rollout, as in the code; the paper prints W_{k+1} = clip(W_k + ...),
+    one rollout later. A non-finite H changes nothing. The gate starts open.
 
     Args:
         target_entropy (`float`): nats per token, positive.
-        amplify (`float`): W at the start, at least 1.
-        attenuate (`float`): M at the start, in (0, 1].
+        amplify (`float`), attenuate (`float`): W, at least 1, and M, in (0, 1]: at the start and as they are now.
         adaptive (`bool`): whether W and M move.
         step (`float`): how much they move at each update, at least 0.
-        amplify_max (`float`): upper bound of W.
-        attenuate_min (`float`): lower bound of M, in (0, `attenuate`].
-
-    Attributes:
-        gate (`bool`), amplify (`float`), attenuate (`float`): the values for the current rollout.
+        amplify_max (`float`), attenuate_min (`float`): upper bound of W; lower bound of M, in (0, `attenuate`].
     """
 
     def __init__(
@@ -43,14 +38,10 @@ class TargetEntropyController:
         amplify_max: float = 1.5,
         attenuate_min: float = 0.5,
     ) -> None:
-        self.target_entropy = target_entropy
-        self.gate = True
-        self.amplify = amplify
-        self.attenuate = attenuate
-        self.adaptive = adaptive
-        self.step = step
-        self.amplify_max = amplify_max
-        self.attenuate_min = attenuate_min
+        self.target_entropy, self.gate = target_entropy, True
+        self.amplify, self.attenuate = amplify, attenuate
+        self.adaptive, self.step = adaptive, step
+        self.amplify_max, self.attenuate_min = amplify_max, attenuate_min
 
     def update(self, entropy: float) -> None:
         """Take the entropy of a new rollout, in nats per token."""

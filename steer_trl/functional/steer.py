@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Float32, Shaped
+from jaxtyping import Float, Float32, Shaped
 from torch import Tensor
 
 from steer_trl.functional import order_statistics
@@ -26,11 +26,7 @@ def steer_statistic(
     signed: bool = False,
     reduce: Reduce = this_process,
 ) -> Range:
-    r"""Return what STEER compares each token with; x is |Omega|, or Omega itself if `signed`.
-
-    `reduce` takes in the tokens of the other ranks; see `steer_trl/functional/order_statistics.py`. The other
-    arguments are as in [`steer_weights`].
-    """
+    """Return what [`steer_weights`] compares each token with; `reduce` takes in the tokens of the other ranks."""
     x, valid = _compared(omega, mask, signed)
     if mapping == "binary":
         threshold = order_statistics.quantile(x, valid, quantile, reduce)
@@ -38,9 +34,8 @@ def steer_statistic(
     return Range(*order_statistics.extremes(x, valid, reduce))
 
 
-def _compared(
-    omega: Float[Tensor, "B T"], mask: Shaped[Tensor, "B T"], signed: bool
-) -> tuple[Float32[Tensor, "B T"], Bool[Tensor, "B T"]]:
+def _compared(omega: Tensor, mask: Tensor, signed: bool) -> tuple[Tensor, Tensor]:
+    """The numbers x, and which of them count, both `[B, T]`."""
     omega = omega.detach().float()
     return omega if signed else omega.abs(), mask.bool() & omega.isfinite()
 
@@ -64,8 +59,8 @@ def steer_weights(
         linear        lambda = lambda_max - (lambda_max - lambda_min) (x - min x) / (max x - min x)       (sec. 5)
         binary        lambda = lambda_min where x > Q_quantile(x), else 1                                 (sec. 5)
 
-    with x = |Omega|, or Omega itself if `signed`. The token with the largest |Omega| gets exactly `lambda_min` in the
-    exponential mapping. Where all x are equal the linear mapping gives its midpoint, as the authors' code does.
+    with x = |Omega|, or Omega itself if `signed`. Where all x are equal the linear mapping gives its midpoint, as the
+    authors' code does. Weights are 1 off the mask and where Omega is not finite.
 
     Args:
         omega (`torch.Tensor` of shape `[B, T]`): see [`~steer_trl.functional.entropy_change`].
@@ -80,9 +75,6 @@ def steer_weights(
         statistic (`Range`, *optional*): [`steer_statistic`] of the batch these tokens belong to;
             of these tokens alone by default. A token beyond it is treated as one that lies on it.
         tolerance (`float`): relative difference from the quantile below which the binary mapping takes x for equal.
-
-    Returns:
-        `torch.Tensor` of shape `[B, T]`: weights, float32; 1 off the mask and where Omega is not finite.
     """
     x, valid = _compared(omega, mask, signed)
     if statistic is None:

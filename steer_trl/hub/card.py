@@ -1,25 +1,23 @@
 """The model card: what is known of the run. It never states what the run does not know."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import yaml
-from huggingface_hub import EvalResult, ModelCard, ModelCardData, try_to_load_from_cache
-from transformers.utils import is_matplotlib_available
+from huggingface_hub import ModelCard, ModelCardData
 
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.curves import PANELS, WINDOW, curves, entropy_ends
+from steer_trl.curves import WINDOW, entropy_ends
 from steer_trl.diagnostics.keys.names import ENTROPY
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.hub.results import CARD, results_of_log, table
+from steer_trl.hub.results import results_of_log, table
 from steer_trl.redact import changed, public
 from steer_trl.shaping import Paper, find_shaper
-from steer_trl.system import installed, write_whole
+from steer_trl.system import installed
 
-PICTURE, REPORT = "entropy.png", "report.html"
 POINTS = 12
 PACKAGES = (
     *("steer_trl", "trl", "transformers", "torch", "datasets", "tokenizers"),
@@ -41,16 +39,13 @@ class Run:
     Attributes:
         name (`str`), tags (`Sequence[str]`): of the model.
         repository (`str`, *optional*): its name on the Hub.
-        base_model (`str`, *optional*): the model it began from: a name on the Hub or a folder.
-        base_is_on_hub (`bool`): which of the two.
+        base_model (`str`, *optional*), base_is_on_hub (`bool`): what it began from, a name on the Hub or a folder.
         is_adapter (`bool`), is_chat (`bool`): whether peft saves it; whether its tokenizer has a chat template.
         datasets (`Sequence[str]`): names on the Hub of what it was trained on.
         papers (`Sequence[Paper]`), rewards (`Sequence[str]`): of its methods; names of its reward functions.
         log (`Sequence[dict]`): the trainer's `state.log_history`.
         step (`int`): the optimizer step that the weights are of; before the log's last where the best were loaded.
         benchmarks (*optional*): what the log's benchmark metrics were measured on.
-        program (`str`, *optional*): that started it; `None` in a notebook.
-        num_processes (`int`): that trained it.
         recipe (`dict`): settings of `steer-trl train` besides those of `args`, as far as they may leave.
     """
 
@@ -68,27 +63,34 @@ class Run:
     log: Sequence[dict[str, Any]] = field(default_factory=list)
     step: int = 0
     benchmarks: BenchmarkEvaluation | None = None
-    program: str | None = None
-    num_processes: int = 1
     recipe: dict[str, Any] = field(default_factory=dict)
 
 
-def make_card(run: Run, has_picture: bool = False, has_report: bool = False) -> ModelCard:
+def make_card(run: Run, has_report: bool = False) -> ModelCard:
     """Return the card of the run: metadata, how to use it, entropy, evaluation, settings, citations."""
-    licence, licence_from = find_license(run.args.model_license, run.base_model)
     results = results_of_log(run.log, run.step, run.benchmarks)
-    curve = entropy_curve(run.log)
+    curve = [entry for entry in run.log if entry.get(ENTROPY) is not None and "step" in entry]
+    base: dict[str, Any] = {}
+    if run.base_is_on_hub:
+        base = {"base_model": run.base_model, "base_model_relation": "adapter" if run.is_adapter else "finetune"}
+    data = ModelCardData(
+        model_name=run.name,
+        library_name="peft" if run.is_adapter else "transformers",
+        license=run.args.model_license,
+        pipeline_tag="text-generation",
+        tags=list(run.tags),
+        datasets=list(run.datasets) or None,
+        eval_results=results or None,
+        **base,
+    )
     return ModelCard.from_template(
-        _metadata(run, licence, results),
+        data,
         template_str=resources.files("steer_trl").joinpath("hub/model_card.md").read_text(),
         run=run,
         base_name=Path(run.base_model or "").name,
-        license=licence.get("license"),
-        license_from=licence_from,
         ends=entropy_ends(curve),
         curve=_spread(curve),
         window=min(WINDOW, len(curve)),
-        has_picture=has_picture,
         has_report=has_report,
         evaluation=table(results),
         settings=yaml.safe_dump(
@@ -98,74 +100,11 @@ def make_card(run: Run, has_picture: bool = False, has_report: bool = False) -> 
     )
 
 
-def _metadata(run: Run, licence: dict[str, str], results: list[EvalResult]) -> ModelCardData:
-    base: dict[str, Any] = {}
-    if run.base_is_on_hub:
-        base = {"base_model": run.base_model, "base_model_relation": "adapter" if run.is_adapter else "finetune"}
-    return ModelCardData(
-        model_name=run.name,
-        library_name="peft" if run.is_adapter else "transformers",
-        pipeline_tag="text-generation",
-        tags=list(run.tags),
-        datasets=list(run.datasets) or None,
-        eval_results=results or None,
-        **base | licence,
-    )
-
-
-# The licence and the data set: only what is known.
-
-
-def find_license(given: str | None, base_model: str | None) -> tuple[dict[str, str], str]:
-    """Return the card's licence fields and where they come from: `"given"`, `"base model"` or `"unknown"`.
-
-    The base model's card is read where it lies on this machine, in its folder or in the Hub's cache; never fetched.
-    """
-    if given is not None:
-        return {"license": given}, "given"
-    try:
-        path = _card_of(base_model) if base_model else None
-        data = ModelCard.load(path, ignore_metadata_errors=True).data if path is not None else None
-    except Exception:  # a card of another author; a run must not end because of it
-        return {}, "unknown"
-    if data is not None:
-        names = ("license", "license_name", "license_link")
-        found = {name: data.get(name) for name in names if isinstance(data.get(name), str)}
-        if "license" in found:
-            return found, "base model"
-    return {}, "unknown"
-
-
-def _card_of(model: str) -> Path | None:
-    path = Path(model, CARD) if Path(model).is_dir() else try_to_load_from_cache(model, CARD)
-    return Path(path) if isinstance(path, (str, Path)) and Path(path).is_file() else None
-
-
-# The log.
-
-
-def entropy_curve(log: Iterable[dict[str, Any]]) -> list[dict[str, float]]:
-    """Return the log's points of training that have an `entropy` (nats per token), one for each step, in order."""
-    return [entry for entry in log if entry.get(ENTROPY) is not None and "step" in entry]
-
-
 def _spread(curve: Sequence[dict[str, float]]) -> list[dict[str, float]]:
     """At most twelve points, evenly spaced, the first and the last among them."""
     if len(curve) <= POINTS:
         return list(curve)
     return [curve[round(i * (len(curve) - 1) / (POINTS - 1))] for i in range(POINTS)]
-
-
-def draw_entropy(curve: Sequence[dict[str, float]], path: Path) -> bool:
-    """Draw the entropy over the steps and save it as PNG; `False` without matplotlib or two points."""
-    if len(curve) < 2 or not is_matplotlib_available():
-        return False
-    figure = curves(curve, panels=PANELS[:1])
-    write_whole(path, lambda partial: figure.savefig(partial, format="png"))
-    return True
-
-
-# The settings.
 
 
 def settings(args: SteerGRPOConfig) -> dict[str, Any]:

@@ -51,7 +51,6 @@ def _text(trainer: Trainer, error: Exception) -> str:
     command = ["hf", "upload", repository, folder, "."]
     command += [word for pattern in NOT_PUSHED for word in ("--exclude", pattern)]
     command += ["--revision", args.hub_revision] if args.hub_revision else []
-    command += ["--private"] if args.hub_private_repo else []
     reason = " ".join(str(error).split()).rstrip(".")
     return (
         f"The push to {repository} on {constants.ENDPOINT} failed: {reason}. Nothing is lost: all files are in "

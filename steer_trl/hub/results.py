@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import EvalResult, ModelCard
+from huggingface_hub import EvalResult, ModelCard, metadata_load
 
 from steer_trl.data import SOURCES
 from steer_trl.data.reading import HUB_PAGE
@@ -102,16 +102,14 @@ def _how(args: Mapping[str, Any]) -> tuple[Any, Any, str]:
 def card_complaints(model: str) -> list[str]:
     """Complain about a model whose card results cannot be written into."""
     card = Path(model, CARD)
-    if not card.is_file():
-        return [
-            f"write_card=True needs a card, and there is no {str(card)!r}. Give the folder of a model that has one "
-            "(hf download NAME/MODEL --local-dir FOLDER for a model on the Hub), or leave it unset."
-        ]
     try:
-        ModelCard.load(card)
+        metadata_load(card)
     except Exception as error:  # whatever another author has written
         reason = " ".join(str(error).split())
-        return [f"write_card=True needs a card whose metadata can be read, and {str(card)!r} is none: {reason}"]
+        return [
+            f"write_card=True needs the folder of a model with a card whose metadata can be read, and {str(card)!r} "
+            f"is none: {reason}. Give one (hf download NAME/MODEL --local-dir FOLDER), or leave it unset."
+        ]
     return []
 
 

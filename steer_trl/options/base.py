@@ -1,6 +1,7 @@
-"""What a setting is, and those that every method has: the ground on which each method's own settings stand."""
+"""What a setting is, and those that every method has."""
 
 from collections.abc import Collection, Mapping
+from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from steer_trl.options.trl import INTERVALS
 from steer_trl.redact import changed, defaults
 from steer_trl.validation import each_of, in_interval, is_number, listed, one_of
 
+Needs = Mapping[str, Any] | None
+
 
 class About(str):
     """A help text that knows what its setting may be: the command line's parser takes no metadata of ours."""
@@ -20,53 +23,47 @@ class About(str):
     choices: tuple[str, ...]
     needs: Mapping[str, Any]
 
-    def __new__(
-        cls,
-        text: str,
-        within: str | None = None,
-        choices: tuple[str, ...] = (),
-        needs: Mapping[str, Any] | None = None,
-    ) -> "About":
+    @classmethod
+    def of(
+        cls, text: str, within: str | None = None, choices: tuple[str, ...] = (), needs: Needs = None
+    ) -> dict[str, "About"]:
+        """Return a field's metadata, with the text that the parser shows."""
         text += f" Only with {in_words(needs)}." if needs else ""
-        about = super().__new__(cls, text if within is None else f"{text} In {within}.")
+        about = cls(text if within is None else f"{text} In {within}.")
         about.text, about.within, about.choices, about.needs = text, within, choices, needs or {}
-        return about
+        return {"help": about}
 
 
-def option(default: Any, help: str, within: str | None = None, needs: Mapping[str, Any] | None = None) -> Any:
+def option(default: Any, help: str, within: str | None = None, needs: Needs = None) -> Any:
     """Make a field with the text that the command line shows.
 
     `within` is the interval of a number, `"(0, 1]"`. `needs` are values of other settings without which this one is
     ignored, and refused: of each one value, a tuple of several, or an interval.
     """
-    return field(default=default, metadata={"help": About(help, within, needs=needs)})
+    return field(default=default, metadata=About.of(help, within, needs=needs))
 
 
-def choice(default: str | None, choices: tuple[str, ...], help: str, needs: Mapping[str, Any] | None = None) -> Any:
+def choice(default: str | None, choices: tuple[str, ...], help: str, needs: Needs = None) -> Any:
     """Make a field that holds one of the `choices`; `needs` as for [`option`]."""
-    return field(default=default, metadata={"help": About(help, choices=choices, needs=needs)})
+    return field(default=default, metadata=About.of(help, choices=choices, needs=needs))
 
 
-def one_or_several(default: str | None, help: str, choices: tuple[str, ...] = ()) -> Any:
+def one_or_several(default: str | list[str] | None, help: str, choices: tuple[str, ...] = ()) -> Any:
     """Make a field that holds a text or a list of them; the command line's parser forgets its default otherwise."""
-    return field(default_factory=lambda: default, metadata={"help": About(help, choices=choices)})
+    return field(default_factory=lambda: copy(default), metadata=About.of(help, choices=choices))
 
 
 def own_fields(args: Any) -> dict[Field, About]:
     """The settings of ours, each with what it may be."""
-    abouts = {setting: setting.metadata.get("help") for setting in fields(args)}
-    return {setting: about for setting, about in abouts.items() if isinstance(about, About)}
+    return {field: about for field in fields(args) if isinstance(about := field.metadata.get("help"), About)}
 
 
 def single_complaints(args: "ShapingConfig") -> list[str]:
     """Complain about each setting that is wrong by itself: outside its interval, or none of its choices."""
-    usual, theirs = defaults(args), {name: getattr(args, name) for name in INTERVALS}
-    complaints = [
-        complaint
-        for name, value in theirs.items()
-        if is_number(value)
-        for complaint in in_interval(name, value, INTERVALS[name])
-    ]
+    usual, complaints = defaults(args), []
+    for name, interval in INTERVALS.items():
+        if is_number(value := getattr(args, name)):
+            complaints += in_interval(name, value, interval)
     for setting, about in own_fields(args).items():
         value = getattr(args, setting.name)
         if value is None and usual[setting.name] is None:

@@ -21,10 +21,6 @@ class Need(NamedTuple):
     why: str
     refused: bool = False
 
-    def is_met(self, value: Any) -> bool:
-        """Whether a method can work with this value of the setting."""
-        return (value in self.values) is not self.refused
-
 
 OWN_ADVANTAGES = {
     "scale_rewards": Need(("group", True), "it makes the advantages itself, so it would be ignored"),
@@ -55,10 +51,8 @@ VISIBLE_GROUPS = {
         "its denominator counts completions or micro-batches, which hidden groups cannot leave",
         refused=True,
     ),
-    **{
-        name: Need(need.values, "TRL's bonus is a mean over micro-batches, hidden ones too")
-        for name, need in OWN_BONUS.items()
-    },
+    "entropy_coef": Need((0.0,), "TRL's bonus is a mean over micro-batches, hidden ones too"),
+    "use_adaptive_entropy": Need((False,), "TRL's bonus is a mean over micro-batches, hidden ones too"),
 }
 """Those of `dynamic_sampling="mask"`."""
 
@@ -77,11 +71,9 @@ def in_words(needs: Mapping[str, Any]) -> str:
 
 
 def _in_words(wanted: Any) -> str:
-    if wanted is None:
-        return " unset"
     if isinstance(wanted, str) and wanted[0] in "[(":
         return ""
-    return f"={'/'.join(map(repr, wanted if isinstance(wanted, tuple) else [wanted]))}"
+    return " unset" if wanted is None else f"={'/'.join(map(repr, wanted if isinstance(wanted, tuple) else [wanted]))}"
 
 
 def unmet(who: str, needs: Mapping[str, Need], settings: Any) -> list[str]:
@@ -89,5 +81,5 @@ def unmet(who: str, needs: Mapping[str, Need], settings: Any) -> list[str]:
     return [
         f"{name}={value!r} cannot be combined with {who}: {need.why}. Leave it unset."
         for name, need in needs.items()
-        if not need.is_met(value := getattr(settings, name))
+        if ((value := getattr(settings, name)) in need.values) is need.refused
     ]

@@ -15,9 +15,7 @@ RESAMPLE = {"dynamic_sampling": "resample"}
 class RunOptions(ShapingConfig):
     """What a run shows and publishes, and when it ends."""
 
-    model_license: str | None = option(
-        None, "Licence that the model card states, e.g. apache-2.0; that of the base model's card if it is known."
-    )
+    model_license: str | None = option(None, "Licence that the model card states, e.g. apache-2.0.")
     terminal_log: str = choice(
         "lines",
         ("lines", "dict"),

@@ -4,13 +4,7 @@ from typing import NamedTuple
 
 
 class Loss(NamedTuple):
-    """A loss of TRL's.
-
-    Attributes:
-        clips (`bool`): whether a clipped token has no gradient; the other losses bound the ratio in their own ways.
-        averages_over (`str`): what its denominator counts: `"rollout tokens"`, `"micro-batch tokens"`, or
-            `"completions"`, of which each has the same weight whatever the lengths of the others.
-    """
+    """A loss of TRL's: whether a clipped token has no gradient, and what its denominator counts."""
 
     clips: bool
     averages_over: str
@@ -31,10 +25,11 @@ TOKEN_MEAN_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.averages
 
 INTERVALS = {
     **dict.fromkeys(("per_device_train_batch_size", "gradient_accumulation_steps", "num_generations"), "[1, inf)"),
-    "learning_rate": "[0, inf)",
+    **dict.fromkeys(("steps_per_generation", "num_iterations"), "[1, inf)"),
+    **dict.fromkeys(("learning_rate", "num_train_epochs"), "[0, inf)"),
     "temperature": "(0, inf)",
     "top_p": "(0, 1]",
     "top_k": "[-1, inf)",
     "min_p": "[0, 1]",
 }
-"""Of numbers that end in a traceback otherwise, or in the middle of a training."""
+"""Of numbers that end in a traceback otherwise, in the middle of a training, or without one."""

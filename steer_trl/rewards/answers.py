@@ -74,5 +74,5 @@ def text_of(completion: str | list[dict[str, Any]]) -> str:
         return completion
     content = completion[-1].get("content") if completion else None
     if isinstance(content, list):
-        content = "".join(part.get("text", "") for part in content if isinstance(part, dict))
+        content = "".join(part.get("text") or "" for part in content if isinstance(part, dict))
     return content or ""

@@ -42,7 +42,6 @@ __all__ = [
     "reads_sensitivities",
     "shape_rollout",
     "shaped",
-    "short_name",
 ]
 
 
@@ -59,8 +58,8 @@ def find_shaper(name: Any) -> type[Shaper]:
     if not isinstance(name, str) or not ("." in name or ":" in name):
         known = ", ".join(map(repr, (*SHAPERS, "none")))
         raise InvalidValueError(
-            f"advantage_shaping={name!r} is unknown.{did_you_mean(name, SHAPERS)} Use one of {known}, or "
-            "the import path of a subclass of steer_trl.shaping.Shaper."
+            f"advantage_shaping={name!r} is unknown.{did_you_mean(name, SHAPERS)} Use one of {known}, or the import "
+            "path of a subclass of steer_trl.shaping.Shaper."
         )
     try:
         found = pkgutil.resolve_name(name)
@@ -72,11 +71,6 @@ def find_shaper(name: Any) -> type[Shaper]:
     if not (isinstance(found, type) and issubclass(found, Shaper)):
         raise InvalidValueError(f"advantage_shaping={name!r} must be a subclass of steer_trl.shaping.Shaper.")
     return found
-
-
-def short_name(name: str) -> str:
-    """Return what a method is called in a text: its name, or the class at the end of an import path."""
-    return name.replace(":", ".").rpartition(".")[2]
 
 
 def make_shapers(args: ShapingConfig) -> dict[str, Shaper]:

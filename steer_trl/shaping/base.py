@@ -13,8 +13,10 @@ the answers of several methods together.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from importlib.resources import files
 from typing import Any, ClassVar, Generic, TypeVar
 
+import yaml
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -49,6 +51,11 @@ class Paper:
         )
 
 
+_ROWS = yaml.safe_load(files("steer_trl.shaping").joinpath("papers.yaml").read_text("utf-8"))
+PAPERS = {arxiv: Paper(**row, arxiv=arxiv) for arxiv, row in _ROWS.items()}
+"""Those of the methods, by arXiv number."""
+
+
 class Shaper(Generic[Options]):
     """A method. A subclass answers [`weights`], or another of the questions in `shaping/base.py`.
 
@@ -63,11 +70,11 @@ class Shaper(Generic[Options]):
 
     reads: ClassVar[tuple[str, ...]] = ()
     """What the answers about a rollout want beside its mask and advantages: any of `"rewards"`, `"logps"`,
-    `"entropies"`, `"prompts"`. The middle two can cost a forward pass per rollout."""
+    `"entropies"`. The last two can cost a forward pass per rollout."""
 
     by_group: bool = False
     """Whether the answers about a rollout compare a completion with those of its own prompt only. A rank is then given
-    the groups of its own completions, otherwise the rollout of all ranks, which takes their memory on each."""
+    the groups of its own completions, otherwise the rollout of all ranks."""
 
     per_token: ClassVar[bool] = True
     """Whether the tokens of one completion can fare differently."""
@@ -88,10 +95,16 @@ class Shaper(Generic[Options]):
     """Fields of `GRPOConfig` that switch TRL's own clipping off, for a method that brings another loss."""
 
     needs_rollout_entropy: bool = False
-    """Whether [`on_rollout`] must be given the rollout's entropy, which can cost a forward pass per rollout."""
+    """Whether [`on_rollout`] is given the rollout's entropy, which can cost a forward pass per rollout."""
 
     needs_sensitivities: bool = False
     """Whether it reads `TokenBatch.sensitivities`, which cost another pass of the LM head."""
+
+    off: ClassVar[Mapping[str, float]] = {}
+    """Values of its settings, each of which leaves it nothing to do: the run is GRPO, bit for bit."""
+
+    strength_setting: ClassVar[str | None] = None
+    """The setting that [`strength`] begins with."""
 
     max_strength: ClassVar[float | None] = None
     """The most [`strength`] that `hold_entropy` gives a method that has one."""
@@ -103,17 +116,16 @@ class Shaper(Generic[Options]):
     """What `hold_entropy` moves between rollouts: the larger, the more entropy the method keeps; at 0 it changes
     nothing, and below 0 it spends entropy."""
 
-    # Completions of a group begin alike, and the same token's numbers differ in their last bits from batch to batch.
-    # Nats for a surprisal, relative for |Omega|; the released codes compare exactly.
-    TIE: ClassVar[float] = 1e-5
-
     def __init__(self, args: Options) -> None:
         self.args = args
-        self.tolerance = 0.0 if args.shaping_scope == "micro_batch" else self.TIE
+        # The same token's numbers differ in their last bits from batch to batch. Nats, or relative for |Omega|.
+        self.tolerance = 0.0 if args.shaping_scope == "micro_batch" else 1e-5
+        if self.strength_setting:
+            self.strength = getattr(args, self.strength_setting)
 
     @classmethod
     def settings(cls) -> tuple[str, ...]:
-        """Names of the fields that only this method reads, or methods like it: those of its `options`."""
+        """Names of the fields that only methods like this one read: those of its `options`."""
         general = {field.name for field in fields(ShapingConfig)}
         own = tuple(field.name for field in fields(cls.options) if field.name not in general)
         return (*own, "correct_threshold") if cls.tells_correct else own
@@ -124,22 +136,17 @@ class Shaper(Generic[Options]):
         return []
 
     @classmethod
-    def answers(cls, question: str, args: Options) -> bool:
-        """Whether the method answers `question` with these settings: by default, whether it has written it."""
+    def answers(cls, question: str) -> bool:
+        """Whether the method has written an answer to `question`."""
         return getattr(cls, question) is not getattr(Shaper, question)
-
-    @property
-    def compares(self) -> bool:
-        """Whether it compares the tokens of an optimizer step with each other: whether it answers [`measure`]."""
-        return self.answers("measure", self.args)
 
     @property
     def active(self) -> bool:
         """Whether any advantage can change now. If not, they are not touched at all."""
-        return True
+        is_moved_off = self.strength_setting is not None and self.strength == 0
+        return not is_moved_off and all(getattr(self.args, name) != value for name, value in self.off.items())
 
-    # About a rollout. Every rank is asked, with the same rollout unless `by_group` is true; evaluation never is, so an
-    # answer may change the method's state.
+    # About a rollout. Every rank is asked, evaluation never is, so an answer may change the method's state.
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"] | Float[Tensor, "N T"]:
         """Return new advantages `[N]`, `[N, 1]` or `[N, T]`, given what `reads` names."""
@@ -154,11 +161,9 @@ class Shaper(Generic[Options]):
         raise NotImplementedError
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Any:
-        """Return what the tokens of a batch are compared with, taking in those of other ranks with `reduce`.
+        """Return what the tokens of an optimizer step are compared with: a tensor or a `NamedTuple` of them.
 
-        Every rank calls it, and it must call `reduce` equally often on every rank, whatever the tokens. The batch has
-        the completions of all micro-batches of the step. The answer is a tensor or a `NamedTuple` of them; the other
-        questions are given it.
+        `reduce` takes in the tokens of other ranks; it must be called equally often on every rank, whatever they are.
         """
         return None
 
@@ -167,10 +172,7 @@ class Shaper(Generic[Options]):
         return None
 
     def weights(self, batch: TokenBatch, measure: Any) -> Float[Tensor, "B T"] | None:
-        """Return token weights `[B, T]`, not negative, given [`measure`] of the tokens' batch, or `None`.
-
-        What they are off the mask does not matter. Never changes the method's state.
-        """
+        """Return token weights `[B, T]`, not negative, or `None`. Never changes the method's state."""
         return None
 
     def entropy_coef(self) -> float:

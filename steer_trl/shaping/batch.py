@@ -31,13 +31,12 @@ class TokenBatch:
         mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that are trained on; 0 for padding, tool output and
             masked truncated completions.
         epsilon_low (`float`), epsilon_high (`float`): clip range of the loss; `inf` where it does not clip.
-        draws (`torch.Tensor` of shape `[B, T]`, *optional*): uniform random numbers in [0, 1), for a method that asks;
-            they depend on the seed, the optimizer step and the token's place in the rollout, not on how it is split.
+        draws (`torch.Tensor` of shape `[B, T]`, *optional*): uniform random numbers in [0, 1) for a `random` method,
+            by the seed, the optimizer step and the token's place in the rollout, however it is split.
         log_ratio (`torch.Tensor` of shape `[B, 1]`, *optional*): log of the ratio of the whole sequence, where the
             loss takes that; each token's own, `logps - old_logps`, by default.
-        sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): Phi of each token, exactly: an update of size
-            epsilon with advantage A changes the entropy of its distribution by -epsilon A Phi
-            ([`~steer_trl.functional.entropy_sensitivity`]). Only for a method that sets `needs_sensitivities`.
+        sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): Phi of each token, exactly
+            ([`~steer_trl.functional.entropy_sensitivity`]), for a method that sets `needs_sensitivities`.
     """
 
     logps: Float[Tensor, "B T"]
@@ -69,17 +68,11 @@ class TokenBatch:
 
     @classmethod
     def merged(cls, batches: Sequence["TokenBatch"]) -> "TokenBatch":
-        """Put the completions of several micro-batches below each other, for a statistic over all of them.
-
-        What not all of them have, the result has not.
-        """
+        """Put the completions of several micro-batches below each other; what not all of them have is left out."""
         rows: dict[str, Any] = {}
         for name in (field.name for field in fields(cls) if isinstance(getattr(batches[0], field.name), Tensor)):
-            parts = [getattr(batch, name) for batch in batches]
-            if any(part is None for part in parts):
-                rows[name] = None
-            else:
-                rows[name] = torch.cat([x.expand_as(b.logps) for x, b in zip(parts, batches, strict=True)])
+            parts = [x.expand_as(batch.logps) for batch in batches if (x := getattr(batch, name)) is not None]
+            rows[name] = torch.cat(parts) if len(parts) == len(batches) else None
         return replace(batches[0], **rows)
 
 
@@ -87,20 +80,15 @@ class TokenBatch:
 class Rollout:
     """Whole groups of a training rollout: N completions, those of a prompt beside each other. All detached.
 
-    They are those of all ranks, or for methods that set `by_group` those to which a rank's own completions belong.
-
     Attributes:
         num_generations (`int`): G, the completions of a prompt.
         mask (`torch.Tensor` of shape `[N, T]`): 1 for the tokens that are trained on; what the loss averages over.
         advantages (`torch.Tensor` of shape `[N, 1]` or `[N, T]`): TRL's, or those of the method before.
         rewards (`torch.Tensor` of shape `[N]`, *optional*): the weighted sum of the reward functions; NaN where none
-            could score.
+            could score. It, `logps` and `entropies` are there for a method whose `reads` names them.
         logps, entropies (`torch.Tensor` of shape `[N, T]`, *optional*): of the policy that wrote it, nats.
-        prompts (`list[str]`, *optional*): one text per completion that distinguishes prompts.
         response_mask (`torch.Tensor` of shape `[N, T]`, *optional*): 1 for the tokens that the policy wrote, also in
             truncated completions that `mask_truncated_completions` keeps out of the loss; `None` where `mask` is it.
-
-    `rewards` to `prompts` are there for a method whose `reads` names them.
     """
 
     num_generations: int
@@ -109,7 +97,6 @@ class Rollout:
     rewards: Float[Tensor, "N"] | None = None
     logps: Float[Tensor, "N T"] | None = None
     entropies: Float[Tensor, "N T"] | None = None
-    prompts: list[str] | None = None
     response_mask: Shaped[Tensor, "N T"] | None = None
 
     @property

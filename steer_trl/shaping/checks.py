@@ -41,7 +41,7 @@ def need_complaints(name: str, method: type[Shaper], args: ShapingConfig) -> lis
         setting: Need((needed, usual[setting]), f"it brings a loss of its own, and needs {setting}={needed!r}")
         for setting, needed in method.surrogate.items()
     }
-    return unmet(repr(name), needs | (OWN_BONUS if method.answers("entropy_coef", args) else {}), args)
+    return unmet(repr(name), needs | (OWN_BONUS if method.answers("entropy_coef") else {}), args)
 
 
 def combination_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
@@ -50,7 +50,7 @@ def combination_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
         f"advantage_shaping={name!r} must answer one of {', '.join(map(repr, QUESTIONS))}, and with "
         "these settings it answers none. Write one of these methods."
         for name, method in methods.items()
-        if not any(method.answers(question, args) for question in QUESTIONS)
+        if not any(method.answers(question) for question in QUESTIONS)
     ]
     if len(set(methods.values())) < len(args.shaping_names):
         complaints.append(
@@ -62,14 +62,14 @@ def combination_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
         (("rollout_bonus", "bonus"), "sums depend on who comes first"),
         (("entropy_coef",), "each sets the one coefficient of TRL's entropy bonus"),
     ]:
-        names = [n for n, m in methods.items() if any(m.answers(question, args) for question in questions)]
+        names = [n for n, m in methods.items() if any(m.answers(question) for question in questions)]
         if len(names) > 1:
             complaints.append(_refusal(names, why))
     random = [name for name, method in methods.items() if method.random]
     if len(random) > 1:
         complaints.append(_refusal(random, "they would draw the same tokens"))
     for name, method in methods.items():
-        others = [n for n, m in methods.items() if n != name and any(m.answers(q, args) for q in OF_BATCHES)]
+        others = [n for n, m in methods.items() if n != name and any(m.answers(q) for q in OF_BATCHES)]
         if method.surrogate and others:
             why = f"{name} has a loss of its own, whose clipping the others do not follow"
             complaints.append(_refusal([name, *others], why))

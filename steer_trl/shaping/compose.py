@@ -3,8 +3,8 @@
     A  ->  advantages replace  ->  scales multiply  ->  bonuses add  ->  weights multiply
 
 Every answer sees what those before it made: STEER reads the size of the advantages, and is given the shaped ones.
-Between two answers to one question the order must not matter. Scales commute and weights commute (each of them reads
-the advantages before any weight); two replacements or two bonuses do not, and are refused.
+Scales commute, and so do weights (each reads the advantages before any weight); two replacements or two bonuses do
+not, and are refused.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,8 +26,7 @@ class Shaped:
     """What became of a micro-batch.
 
     Attributes:
-        advantages (`torch.Tensor` of shape `[B, T]`, *optional*): `None` where nothing changes, so that off is exactly
-            off.
+        advantages (`torch.Tensor` of shape `[B, T]`, *optional*): `None` where nothing changes: off is exactly off.
         weights (`torch.Tensor` of shape `[B, T]`): the product of all methods' weights, 1 off the mask.
         marks (`dict[str, torch.Tensor]`): see [`Shaper.marks`].
     """
@@ -46,14 +45,14 @@ COMBINE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 def act_on_rollouts(shapers: Shapers) -> list[Shaper]:
     """The methods that change the advantages of a whole rollout."""
-    return [s for s in shapers.values() if s.active and any(s.answers(question, s.args) for question in OF_ROLLOUTS)]
+    return [s for s in shapers.values() if s.active and any(s.answers(question) for question in OF_ROLLOUTS)]
 
 
 def shape_rollout(shapers: Iterable[Shaper], rollout: Rollout) -> Tensor:
     """Return the advantages `[N, 1]` or `[N, T]` after all `shapers`, whatever their order."""
     shapers = list(shapers)
     for question in OF_ROLLOUTS:
-        for shaper in (s for s in shapers if s.answers(question, s.args)):
+        for shaper in (s for s in shapers if s.answers(question)):
             answer = getattr(shaper, question)(rollout)
             answer = answer.unsqueeze(1) if answer.dim() == 1 else answer
             rollout = replace(rollout, advantages=COMBINE[question](rollout.advantages, answer))
@@ -62,7 +61,7 @@ def shape_rollout(shapers: Iterable[Shaper], rollout: Rollout) -> Tensor:
 
 def compares_tokens(shapers: Shapers) -> bool:
     """Whether any active method compares the tokens of an optimizer step with each other."""
-    return any(shaper.active and shaper.compares for shaper in shapers.values())
+    return any(shaper.active and shaper.answers("measure") for shaper in shapers.values())
 
 
 def reads_sensitivities(shapers: Shapers) -> bool:
@@ -73,10 +72,10 @@ def reads_sensitivities(shapers: Shapers) -> bool:
 def measured(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, Any]:
     """Return the measure of each active method. Collective if `reduce` is; all ranks agree on what is active."""
     measures = {}
-    acting = {n: s for n, s in shapers.items() if s.active and any(s.answers(q, s.args) for q in OF_BATCHES)}
-    bonuses_first = sorted(acting.items(), key=lambda item: not item[1].answers("bonus", item[1].args))
+    acting = {n: s for n, s in shapers.items() if s.active and any(s.answers(q) for q in OF_BATCHES)}
+    bonuses_first = sorted(acting.items(), key=lambda item: not item[1].answers("bonus"))
     for name, shaper in bonuses_first:  # weights see bonuses
-        measures[name] = shaper.measure(batch, reduce) if shaper.compares else None
+        measures[name] = shaper.measure(batch, reduce)
         batch = _with_bonus(shaper, batch, measures[name])
     return measures
 
@@ -106,4 +105,4 @@ def _with_bonus(shaper: Shaper, batch: TokenBatch, measure: Any) -> TokenBatch:
 
 def entropy_coef(shapers: Shapers) -> float | None:
     """Return the coefficient of TRL's entropy bonus that a method sets; `None` where it is the user's."""
-    return next((s.entropy_coef() for s in shapers.values() if s.answers("entropy_coef", s.args)), None)
+    return next((s.entropy_coef() for s in shapers.values() if s.answers("entropy_coef")), None)

@@ -1,17 +1,13 @@
 """`hold_entropy`: keep the policy's entropy from falling below a level, by the strength of a method in use.
 
-It is no method, and changes no advantage itself. Before any update with a new rollout, and after the methods, it is
-given the rollout's entropy and moves the strength of one method (`functional/regulator.py`), which states how far its
-strength goes and how much of it answers an error (`Shaper.max_strength`).
+Before any update with a new rollout, and after the methods, it is given the rollout's entropy and moves the strength
+of one method (`functional/regulator.py`), which states how far its strength goes and how much of it answers an error
+(`Shaper.max_strength`, `strength_gain`).
 
-The strength is never negative: while the entropy is above the level it is 0, and the run is GRPO. A relative level is
-a multiple of the entropy that the run began with (`start_entropy.py`), and until that is known the strength is 0 as
-well. The level can fall over the last part of the training (`hold_entropy_final`); where the entropy does not fall by
-itself nothing pushes it.
-
-Token weights multiply advantages: where all completions of a prompt are rewarded alike there is nothing to multiply,
-and no weight can hold anything. Then the strength goes to its bound and stays, `hold_entropy/out_of_reach` counts the
-rollouts, and an alarm reports it.
+The strength is 0 while the entropy is above the level, and the run is GRPO. A relative level is a multiple of the
+entropy that the run began with (`start_entropy.py`), and until that is known the strength is 0 as well. Where all
+completions of a prompt are rewarded alike no weight can hold anything: then the strength goes to its bound,
+`hold_entropy/out_of_reach` counts the rollouts, and an alarm reports it.
 """
 
 import logging
@@ -30,8 +26,7 @@ logger = logging.getLogger(__name__)
 class HoldEntropy:
     """Moves the strength of a method; its `strength` and `error` are in the log."""
 
-    name = "hold_entropy"
-    """Its key in the checkpoint."""
+    name = "hold_entropy"  # its key in the checkpoint
 
     def __init__(self, args: ShapingConfig, shapers: Mapping[str, Shaper], start: StartEntropy) -> None:
         self.args, self.start = args, start
@@ -56,10 +51,7 @@ class HoldEntropy:
         return self._regulator
 
     def on_rollout(self, entropy: float, progress: float) -> None:
-        """Take the mean entropy (nats) of a new training rollout over all ranks, before any update with it.
-
-        `progress` is the share of the training that is done, in [0, 1].
-        """
+        """Take a new rollout's mean entropy (nats) over all ranks, after a share `progress` of the training."""
         if self.regulator is not None:
             self.shaper.strength = self.regulator.update(entropy, progress)
 
@@ -84,11 +76,7 @@ class HoldEntropy:
         return {} if self.regulator is None else self.regulator.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`]. Where the level has changed since, the entropy moves there from where it is.
-
-        Raises:
-            `ValueError`: a value is missing or cannot be.
-        """
+        """Continue from a [`state_dict`]; `ValueError` where a value is missing or cannot be."""
         if self.regulator is not None:
             self.regulator.load_state_dict(state)
             self.shaper.strength = self.regulator.strength

@@ -25,12 +25,3 @@ def standardized(values: Float[Tensor, "N *T"], group_size: int, eps: float) -> 
     # Below float32's resolution a deviation is rounding, which dividing by it would blow up.
     differs = std > 1e-6 * grouped.abs().nan_to_num(0.0).amax(1, keepdim=True)
     return torch.where(differs & ~scores.isnan(), scores, 0.0).view(values.shape)
-
-
-def relative(
-    values: Float[Tensor, "N *T"], counted: Bool[Tensor, "N *T"], group_size: int, eps: float
-) -> Float[Tensor, "N *T"]:
-    """Each value over the mean of those counted in its group, position by position `[N]` or `[N, T]`."""
-    grouped, members = (x.view(-1, group_size, *x.shape[1:]) for x in (values, counted))
-    total = torch.where(members, grouped, 0.0).sum(1, keepdim=True)
-    return (members.sum(1, keepdim=True) * grouped / (total + eps)).view_as(values)

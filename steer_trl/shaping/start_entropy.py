@@ -12,8 +12,7 @@ from steer_trl.options.base import ShapingConfig
 from steer_trl.validation import from_state, is_within
 
 FIRST_ROLLOUTS = 4
-ENOUGH_GROUPS = 32
-"""Groups, at least, of the first rollouts together."""
+ENOUGH_GROUPS = 32  # at least, of the first rollouts together
 
 
 def first_rollouts(args: ShapingConfig) -> int:
@@ -54,11 +53,7 @@ class StartEntropy:
         return {"entropies": list(self._entropies), "is_late": self.is_late} if self._entropies else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`].
-
-        Raises:
-            `ValueError`: a value is missing or cannot be.
-        """
+        """Continue from a [`state_dict`]; `ValueError` where a value is missing or cannot be."""
         state = state or {"entropies": [], "is_late": False}
         must_be = "a list, each a number of nats in (0, inf)"
         self._entropies = list(from_state(state, "entropies", _are_entropies, must_be))

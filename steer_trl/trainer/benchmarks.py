@@ -17,14 +17,9 @@ from steer_trl.randomness import kept_random_state
 from steer_trl.trainer.trl import GRPOTrainer, draw, tokenizer_of
 from steer_trl.validation import refuse
 
-WHY_NOT_WITH = {
-    "environment_factory": "a benchmark has no environment",
-    "tools": "the prompts would offer them, and nothing would run the calls",
-}
-
 
 def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset: Any, **others: Any) -> None:
-    """Refuse benchmarks that are no evaluation, or cannot be one with the other arguments of a trainer.
+    """Refuse benchmarks that are no evaluation, or cannot be one with the `others`, arguments of a trainer.
 
     Raises:
         `ValueError`: they cannot be.
@@ -35,8 +30,7 @@ def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset
         complaint = f"benchmarks must be a BenchmarkEvaluation, got {benchmarks!r:.80}. Write BenchmarkEvaluation"
         refuse([f"{complaint}(load_benchmarks(['math500'])), both of steer_trl.evaluation."], "SteerGRPOTrainer")
     complaints = [
-        f"benchmarks cannot be combined with {name}: {WHY_NOT_WITH[name]}. Leave benchmarks unset, and evaluate saved "
-        "checkpoints with steer-trl eval."
+        f"benchmarks cannot be combined with {name}. Evaluate saved checkpoints with steer-trl eval."
         for name, value in others.items()
         if value
     ]
@@ -109,7 +103,10 @@ class TrainerGenerator:
         """Put the evaluation's sampling, all of it, in the place of the training's, where TRL's engines read it."""
         trainer = self.trainer
         if trainer.use_vllm:
-            changes: list[tuple[object, dict[str, Any]]] = [(trainer.vllm_generation, _vllm_settings(sampling))]
+            settings: dict[str, Any] = {"min_p": None, "repetition_penalty": 1.0, "structured_outputs_regex": None}
+            settings |= {name: getattr(sampling, name) for name in ("temperature", "top_p", "top_k")}
+            settings |= {"max_completion_length": sampling.max_tokens, "generation_kwargs": {}}
+            changes: list[tuple[object, dict[str, Any]]] = [(trainer.vllm_generation, settings)]
         else:
             tokens = {"eos_token_id": trainer.eos_token_ids, "pad_token_id": tokenizer_of(trainer).pad_token_id}
             settings = generation_settings(sampling) | tokens
@@ -128,17 +125,3 @@ class TrainerGenerator:
         finally:
             for owner, values in before:
                 vars(owner).update(values)
-
-
-def _vllm_settings(sampling: Sampling) -> dict[str, Any]:
-    """Return a sampling in the words of TRL's `VLLMGeneration`."""
-    return {
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "top_k": sampling.top_k,
-        "min_p": None,
-        "repetition_penalty": 1.0,
-        "max_completion_length": sampling.max_tokens,
-        "generation_kwargs": {},
-        "structured_outputs_regex": None,
-    }

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from accelerate.utils import gather_object, send_to_device
@@ -35,10 +35,9 @@ logger = logging.getLogger(__name__)
 STATE_FILE = "shaping_state.json"
 ROLLOUT_FILE = "rollout_{rank}_of_{ranks}.pt"
 SETTINGS = "settings"
+"""Key of `shaping_state.json`: what a resume should have in common with the run."""
 PROGRESS = "progress"
-"""Keys of `shaping_state.json` beside the methods' names: what a resume should have in common with the run; how many
-micro-batches were trained on, and how many make a rollout. Optimizer steps do not tell: an epoch that is no multiple
-of the accumulation ends with a shorter one."""
+"""Key for how many micro-batches were trained on, and how many make a rollout: optimizer steps differ in length."""
 GEOMETRY = ("per_device_train_batch_size", "steps_per_generation", "num_generations", "num_iterations")
 """The settings by which a rollout is cut."""
 OF_A_RUN = (
@@ -48,24 +47,16 @@ OF_A_RUN = (
 """The settings without which a run is not the same run."""
 
 
-class Stateful(Protocol):
-    """A method, or anything else of a run that moves, as plain numbers."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what moves; empty where nothing does."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`]."""
-
-
 class Checkpoints(TrainerCallback):
     """Saves and loads, beside TRL's own files, what a `trainer` needs to be resumed at any moment.
+
+    `parts` are all that moves, by name: each has a `state_dict` of plain numbers, and a `load_state_dict`.
 
     Attributes:
         continued (`str`, *optional*): the checkpoint that the training which begins continues.
     """
 
-    def __init__(self, trainer: GRPOTrainer, parts: Mapping[str, Stateful], sampling: DynamicSampling) -> None:
+    def __init__(self, trainer: GRPOTrainer, parts: Mapping[str, Any], sampling: DynamicSampling) -> None:
         self._trainer, self._parts, self._sampling = trainer, parts, sampling
         self.continued: str | None = None
 
@@ -79,7 +70,7 @@ class Checkpoints(TrainerCallback):
             text = json.dumps({PROGRESS: progress, SETTINGS: _settings(trainer), **states}, indent=2)
             write_whole(folder / STATE_FILE, lambda path: path.write_text(text))
         if done % steps_per_rollout(trainer):
-            rollout = {"geometry": _geometry(trainer), "buffered_inputs": micro_batches_of_rollout(trainer)}
+            rollout = micro_batches_of_rollout(trainer)
             write_whole(folder / _rollout_name(trainer), lambda path: torch.save(rollout, path))
         self._sampling.save(folder)
 
@@ -105,11 +96,8 @@ class Checkpoints(TrainerCallback):
         folder, epoch = Path(self.continued), state.epoch or 0
         self._load(folder)
         if is_streamed and epoch > 1:
-            logger.warning(
-                "%s is of a later pass over a streamed train_dataset: the run reads it from its beginning. Load the "
-                "data set to read on where it was.",
-                folder,
-            )
+            text = "%s is of a later pass over a streamed train_dataset, which the run reads from its beginning."
+            logger.warning(text, folder)
         if sampler is not None and sampler.generator is not None:
             for _passed in range(int(epoch)):  # TRL's sampler would begin a later epoch in the first one's order
                 torch.randperm(sampler.num_samples, generator=sampler.generator)
@@ -117,7 +105,11 @@ class Checkpoints(TrainerCallback):
 
     def _load(self, folder: Path) -> None:
         path, state = folder / STATE_FILE, read_state(folder)
-        _say_what_changed(folder, state.get(SETTINGS, {}), _settings(self._trainer))
+        before, now = state.get(SETTINGS, {}), _settings(self._trainer)
+        changed = [name for name in before if before[name] != now.get(name)]
+        if changed:
+            texts = [f"{name} {before[name]!r}, now {now.get(name)!r}" for name in changed]
+            logger.warning("%s was saved by a run with other settings: %s.", folder, "; ".join(texts))
         for name, part in self._parts.items():
             if name in state:
                 try:
@@ -127,11 +119,11 @@ class Checkpoints(TrainerCallback):
             elif part.state_dict():
                 logger.warning("%s has no state of %r: it starts from scratch, as in a first rollout.", path, name)
         if PROGRESS in state:
-            _load_rollout(self._trainer, folder, **state[PROGRESS])
+            recut = [f"{name} must be {before[name]}, got {now[name]}" for name in changed if name in GEOMETRY]
+            _load_rollout(self._trainer, folder, recut, **state[PROGRESS])
         else:  # TRL's own checkpoint, or one of the weights only
             logger.warning(
-                "%s does not record where in a rollout it was saved: the run continues with a new one, as TRL's does, "
-                "and may read the data from another place than an uninterrupted run.",
+                "%s does not record where in a rollout it was saved: the run continues with a new one, as TRL's does.",
                 folder,
             )
 
@@ -146,12 +138,9 @@ def naming_full_disk(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if all(frame.name != "_save_checkpoint" for frame in traceback.extract_tb(error.__traceback__)):
-            raise
-        free, texts, cause = shutil.disk_usage(folder).free, str(error), error.__context__
-        while cause is not None:
-            texts, cause = texts + str(cause), cause.__context__
-        if free >= 2**20 and "No space left" not in texts and "quota exceeded" not in texts:
+        text, free = "".join(traceback.format_exception(error)), shutil.disk_usage(folder).free
+        is_full = free < 2**20 or "No space left" in text or "quota exceeded" in text
+        if not is_full or "in _save_checkpoint" not in text:
             raise
         raise CannotContinueError(
             f"The disk of {folder} is full, {free / 2**20:.0f} MiB are left. Earlier checkpoints are whole. Make room "
@@ -178,22 +167,7 @@ def _settings(trainer: GRPOTrainer) -> dict[str, Any]:
     return settings | {"num_processes": trainer.accelerator.num_processes}
 
 
-def _geometry(trainer: GRPOTrainer) -> dict[str, int]:
-    return {name: getattr(trainer.args, name) for name in GEOMETRY}
-
-
-def _say_what_changed(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    changed = [f"{name} {before[name]!r}, now {now[name]!r}" for name in before if before[name] != now.get(name)]
-    if changed:
-        logger.warning(
-            "%s was saved by a run with other settings: %s. It continues with the current settings; its position in "
-            "the data is counted in current batches.",
-            folder,
-            "; ".join(changed),
-        )
-
-
-def _load_rollout(trainer: GRPOTrainer, folder: Path, micro_batches: int, per_rollout: int) -> None:
+def _load_rollout(trainer: GRPOTrainer, folder: Path, recut: list[str], micro_batches: int, per_rollout: int) -> None:
     if micro_batches % per_rollout == 0:  # between two rollouts, where batch sizes may change
         continue_rollout(trainer, micro_batches if per_rollout == steps_per_rollout(trainer) else 0)
         return
@@ -204,15 +178,13 @@ def _load_rollout(trainer: GRPOTrainer, folder: Path, micro_batches: int, per_ro
             f"{path.name} or that of another process is not. Resume on as many processes as saved it, or from a "
             f"checkpoint between two rollouts, one without any {ROLLOUT_FILE.format(rank='*', ranks='*')}."
         )
-    rollout = torch.load(path, map_location="cpu", weights_only=True)
-    saved, now = rollout["geometry"], _geometry(trainer)
-    differences = [f"{name} must be {saved[name]}, got {now[name]}" for name in now if now[name] != saved[name]]
-    if differences:
+    if recut:
         raise InvalidValueError(
-            f"{folder} was saved in the middle of a rollout cut by other batch sizes: {', '.join(differences)}. "
-            "Resume with the same batch sizes, or from a checkpoint between two rollouts."
+            f"{folder} was saved in the middle of a rollout cut by other batch sizes: {', '.join(recut)}. Resume with "
+            "the same batch sizes, or from a checkpoint between two rollouts."
         )
-    continue_rollout(trainer, micro_batches, send_to_device(rollout["buffered_inputs"], trainer.accelerator.device))
+    rollout = torch.load(path, map_location="cpu", weights_only=True)
+    continue_rollout(trainer, micro_batches, send_to_device(rollout, trainer.accelerator.device))
 
 
 def _rollout_name(trainer: GRPOTrainer) -> str:

@@ -22,20 +22,15 @@ TESTED = ("1.16",)
 INSTALL = "pip install 'trl>=1.16,<1.17'"
 
 METHODS = {
-    "_generate": ("prompts",),
-    "_calculate_rewards": (),
-    "_generate_and_score_completions": ("inputs",),
-    "_get_per_token_logps_and_entropies": (
-        *("model", "input_ids", "attention_mask", "logits_to_keep", "batch_size", "compute_entropy"),
-    ),
-    "_tokenize_prompts": ("prompts",),
-    "_generate_single_turn": ("prompt_ids", "images", "multimodal_fields", "num_generations"),
-    "compute_loss": ("model", "inputs", "return_outputs", "num_items_in_batch"),
-    "_init_training_state": (),
-    "save_model": ("output_dir", "_internal_call"),
-    "_finish_current_push": (),
-    "evaluation_loop": ("dataloader", "metric_key_prefix"),
-    "create_model_card": ("model_name", "dataset_name", "tags"),
+    **dict.fromkeys(("_calculate_rewards", "_init_training_state", "_finish_current_push"), ""),
+    **dict.fromkeys(("_generate", "_tokenize_prompts"), "prompts"),
+    "_generate_and_score_completions": "inputs",
+    "_get_per_token_logps_and_entropies": "model input_ids attention_mask logits_to_keep batch_size compute_entropy",
+    "_generate_single_turn": "prompt_ids images multimodal_fields num_generations",
+    "compute_loss": "model inputs return_outputs num_items_in_batch",
+    "save_model": "output_dir _internal_call",
+    "evaluation_loop": "dataloader metric_key_prefix",
+    "create_model_card": "model_name dataset_name tags",
 }
 """Methods of `GRPOTrainer` that we override or call, and the arguments we call them with."""
 
@@ -72,22 +67,17 @@ def check_trl(installed: str | None = None) -> None:
     logger.warning(
         "steer_trl was tested with TRL %s, and %s is installed. What it overrides and reads of a trainer is there by "
         "name; the first step of a training checks that the token weights arrive. For a tested version: %s",
-        tested,
-        installed,
-        INSTALL,
+        *(tested, installed, INSTALL),
     )
 
 
 def broken_pieces() -> list[str]:
     """Return what we need of TRL and is not there, each as it is called."""
-    broken = [] if hasattr(GRPOTrainer, "_tag_names") else ["GRPOTrainer._tag_names"]
-    for name, arguments in METHODS.items():
-        found = inspect.signature(getattr(GRPOTrainer, name)).parameters if hasattr(GRPOTrainer, name) else None
-        if found is None:
-            broken.append(f"GRPOTrainer.{name}")
-        else:
-            takes_all = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in found.values())
-            missing = [argument for argument in arguments if argument not in found and not takes_all]
+    broken = [f"GRPOTrainer.{name}" for name in ("_tag_names", *METHODS) if not hasattr(GRPOTrainer, name)]
+    for name in [name for name in METHODS if hasattr(GRPOTrainer, name)]:
+        found = inspect.signature(getattr(GRPOTrainer, name)).parameters
+        if all(one.kind is not inspect.Parameter.VAR_KEYWORD for one in found.values()):
+            missing = [argument for argument in METHODS[name].split() if argument not in found]
             broken += [f"argument {argument!r} of GRPOTrainer.{name}" for argument in missing]
     mentioned = mentioned_by(GRPOTrainer)
     broken += [f"attribute GRPOTrainer().{name}" for name in ATTRIBUTES if name not in mentioned]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
 from torch import Tensor
 
 from steer_trl.shaping import Rollout, Shaper
@@ -21,12 +20,11 @@ def whole_groups(
     rollout: dict[str, Any],
     compared: dict[str, Any],
     rewards_per_function: Tensor,
-    prompts: list[str],
 ) -> tuple[Rollout, slice]:
     """Return the groups that `shapers` see, and which rows of them are this rank's own. Collective.
 
     `rollout` is what TRL made of this rank's completions; `compared` the same with the truncated ones that the loss
-    leaves out; `prompts` their texts.
+    leaves out.
     """
     reads = {name for shaper in shapers for name in shaper.reads}
     count, size = len(rollout["advantages"]), trainer.num_generations
@@ -53,7 +51,6 @@ def whole_groups(
         rewards=total_reward(trainer, rewards_per_function)[seen] if "rewards" in reads else None,
         logps=fetched(compared[OLD_LOGPS]) if "logps" in reads else None,
         entropies=fetched(compared[OLD_ENTROPIES]) if "entropies" in reads else None,
-        prompts=gather_object(prompts)[seen] if "prompts" in reads else None,
         response_mask=fetched_mask(compared) if compared is not rollout else None,
     )
     return groups, slice(start - seen.start, start - seen.start + count)

@@ -7,8 +7,7 @@ that are there for one pass; where nobody asks, the model is as TRL left it.
 """
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -49,48 +48,37 @@ def _guard(trainer: GRPOTrainer) -> AbstractContextManager[None]:
     return guard(trainer, "The exact entropy change cannot be predicted for this model")
 
 
-@contextmanager
-def scoring(trainer: GRPOTrainer, wants_sensitivities: bool) -> Iterator[Callable[[tuple[Any, ...]], Score]]:
-    """Give a function that makes the score `[B, T]` of what TRL's forward pass returned inside.
-
-    With `wants_sensitivities` each pass of the policy inside is followed by one of its head. Collective then where
-    the head's weights are sharded: the same on every rank. Where it fails and only a diagnostic asks, they are NaN:
-    what is made of them has the same keys on every rank, and counts no token on this one.
-    """
-    found: list[Tensor] = []
-
-    def score_of(outputs: tuple[Any, ...]) -> Score:
-        logps, entropies, *_ = outputs
-        if not wants_sensitivities:
-            return Score(logps, entropies)
-        with _guard(trainer):
-            return Score(logps, entropies, _joined(found, logps))
-        return Score(logps, entropies, torch.full_like(logps, math.nan))
-
-    hooks: list[RemovableHandle] = []
-    if wants_sensitivities:
-        with _guard(trainer):
-            hooks = _hooks(trainer, found)
-    try:
-        yield score_of
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
 def scored_pass(
     trainer: GRPOTrainer, forward_pass: ForwardPass, wants_sensitivities: bool, *args: Any, **kwargs: Any
 ) -> tuple[tuple[Any, ...], Score]:
-    """Return the outputs of TRL's `forward_pass`, made without padding, and the score in them."""
+    """Return the outputs of TRL's `forward_pass`, made without padding, and the score `[B, T]` in them.
 
-    def one_pass(*args: Any, **kwargs: Any) -> tuple[Tensor | None, ...]:
-        with scoring(trainer, wants_sensitivities) as score_of:
+    With `wants_sensitivities` each pass of the policy is followed by one of its head. Collective then where the head's
+    weights are sharded: the same on every rank. Where it fails and only a diagnostic asks, they are NaN: what is made
+    of them has the same keys on every rank, and counts no token on this one.
+    """
+
+    def with_sensitivities(*args: Any, **kwargs: Any) -> tuple[Tensor | None, ...]:
+        found: list[Tensor] = []
+        hooks: list[RemovableHandle] = []
+        with _guard(trainer):
+            hooks = _hooks(trainer, found)
+        try:
             outputs = forward_pass(*args, **kwargs)
-        return *outputs, score_of(outputs).sensitivities
+        finally:
+            for hook in hooks:
+                hook.remove()
+        sensitivities = torch.full_like(outputs[0], math.nan)
+        with _guard(trainer):
+            sensitivities = _joined(found, outputs[0])
+        return *outputs, sensitivities
 
-    *outputs, sensitivities = trainer.shaping.padding.forward(one_pass, *args, **kwargs)
-    logps, entropies, *_ = outputs
-    return tuple(outputs), Score(logps, entropies, sensitivities)
+    padding = trainer.shaping.padding
+    if not wants_sensitivities:
+        outputs = padding.forward(forward_pass, *args, **kwargs)
+        return outputs, Score(outputs[0], outputs[1])
+    *outputs, sensitivities = padding.forward(with_sensitivities, *args, **kwargs)
+    return tuple(outputs), Score(outputs[0], outputs[1], sensitivities)
 
 
 def _joined(found: list[Tensor], logps: Tensor) -> Tensor:

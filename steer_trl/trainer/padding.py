@@ -7,7 +7,7 @@
 
 The update is TRL's but for the rounding of floating-point numbers. Completions are ordered where the loss does not
 depend on how a step is split: not with the loss `"bnpo"`, `top_entropy_quantile`, an entropy bonus, a router's
-auxiliary loss, images, or a method whose `shaping_scope` is `"micro_batch"`.
+auxiliary loss, or a method whose `shaping_scope` is `"micro_batch"`. With images, all stays as TRL makes it.
 """
 
 import logging
@@ -27,16 +27,13 @@ from steer_trl.trainer.trl import (
     means_of_tokens,
     micro_batches_done,
     micro_batches_of_rollout,
+    micro_batches_of_step,
     weigh_last,
 )
 
 logger = logging.getLogger(__name__)
 
-PER_TOKEN = {"token_type_ids", "mm_token_type_ids"}
-OF_IMAGES = {
-    *("pixel_values", "pixel_attention_mask", "image_grid_thw", "image_sizes", "image_position_ids"),
-    *("num_images", "num_tiles", "spatial_shapes"),
-}
+PER_TOKEN = {"token_type_ids"}
 FLAGS = {"compute_entropy", "compute_aux_loss"}
 COMPILED_MULTIPLE = 64
 """Columns of a compiled model are a multiple of this, so that few shapes are compiled."""
@@ -71,11 +68,6 @@ class Padding:
         return self._trainer.pad_to_multiple_of or (COMPILED_MULTIPLE if self._trainer.shaping.is_compiled else 1)
 
     @cached_property
-    def _count(self) -> int:
-        """Micro-batches of a rollout in an optimizer step."""
-        return min(self._trainer.args.gradient_accumulation_steps, self._trainer.args.steps_per_generation)
-
-    @cached_property
     def _orders(self) -> bool:
         """Whether the loss is the same however an optimizer step is split."""
         args, shapers = self._trainer.args, self._trainer.shaping.shapers
@@ -86,7 +78,7 @@ class Padding:
             or args.top_entropy_quantile < 1
             or args.entropy_coef != 0
             or args.use_adaptive_entropy
-            or any(shaper.answers("entropy_coef", args) for shaper in shapers.values())
+            or any(shaper.answers("entropy_coef") for shaper in shapers.values())
             or self._trainer.aux_loss_enabled
             or (bool(shapers) and args.shaping_scope == "micro_batch")
             or (per_rollout % accumulation != 0 and accumulation % per_rollout != 0)
@@ -97,7 +89,7 @@ class Padding:
         """Whether columns can be cut from the inputs that are `given`; if not, that is stated once."""
         if self._is_skipped:
             reasons = [f"this model's positions ({kind}) depend on it" for kind in self._positions_by_length]
-            reasons += [f"it is not known how to cut {name}" for name in sorted(given - OF_IMAGES - PER_TOKEN)]
+            reasons += [f"it is not known how to cut {name}" for name in sorted(given - PER_TOKEN)]
             if reasons:
                 self._is_skipped = False
                 logger.warning("skip_padding: padding stays, since %s.", " and ".join(reasons))
@@ -119,21 +111,16 @@ class Padding:
         given = {name for name, value in inputs.items() if value is not None} - FLAGS
         if not self._skips(given):
             return forward_pass(model, input_ids, attention_mask, logits_to_keep, batch_size, **inputs)
-        size, whole = len(input_ids), None
+        size = len(input_ids)
         order = torch.arange(size, device=input_ids.device)
-        if given & OF_IMAGES:  # TRL finds the images of a chunk's rows
-            chunks, whole = order.split(size), batch_size
-        else:
-            if batch_size is not None and batch_size < size:
-                order = attention_mask.sum(1).argsort(descending=True, stable=True)
-            chunks = order.split(batch_size or size)
+        if batch_size is not None and batch_size < size:
+            order = attention_mask.sum(1).argsort(descending=True, stable=True)
         parts = []
-        for rows in chunks:
+        for rows in order.split(batch_size or size):
             columns, kept = self._columns(attention_mask[rows], logits_to_keep)
+            ids, mask = input_ids[rows][:, columns], attention_mask[rows][:, columns]
             cut = {name: inputs[name][rows][:, columns] for name in PER_TOKEN & given}
-            out = forward_pass(
-                model, input_ids[rows][:, columns], attention_mask[rows][:, columns], kept, whole, **inputs | cut
-            )
+            out = forward_pass(model, ids, mask, kept, None, **inputs | cut)
             parts.append([_widened(x, logits_to_keep) for x in out])
         places = order.argsort()
         return tuple(_joined(list(of_parts), places) for of_parts in zip(*parts, strict=True))
@@ -163,11 +150,12 @@ class Padding:
             return inputs
         rollout = micro_batches_of_rollout(trainer)
         if rollout is not self._ordered:
-            steps = [rollout[i : i + self._count] for i in range(0, len(rollout), self._count)]
+            count = micro_batches_of_step(trainer)
+            steps = [rollout[i : i + count] for i in range(0, len(rollout), count)]
             rollout = self._ordered = [one for step in steps for one in _by_length(step)]
             continue_rollout(trainer, micro_batches_done(trainer), rollout)
             tokens = torch.stack([loss_mask(one).sum() for one in rollout])
-            self._shares = list(_shares(trainer.accelerator.reduce(tokens, reduction="sum").split(self._count)))
+            self._shares = list(_shares(trainer.accelerator.reduce(tokens, reduction="sum").split(count)))
         return rollout[micro_batches_done(trainer) % len(rollout)]
 
     def loss_logged(self) -> None:
@@ -192,7 +180,7 @@ def _joined(parts: list[Tensor | None], places: Tensor) -> Tensor | None:
 def _by_length(step: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The micro-batches of an optimizer step with its completions dealt anew, longest first; with images as it was."""
     size = len(step[0]["completion_ids"])
-    if OF_IMAGES & step[0].keys() or any(len(one["completion_ids"]) != size for one in step):
+    if "num_images" in step[0] or any(len(one["completion_ids"]) != size for one in step):
         return step
     names = [name for name, x in step[0].items() if isinstance(x, Tensor) and x.dim() and len(x) == size]
     rows = {name: torch.cat([micro_batch[name] for micro_batch in step]) for name in names}

@@ -36,11 +36,16 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
             f"resume_from_checkpoint=True needs a complete checkpoint in output_dir={output_dir!r}, which has none. "
             "Leave it unset to begin at step 0, or set it to 'auto', which resumes only where there is one."
         )
-    if checkpoint is not None and is_of_folder(checkpoint, output_dir):
+    if checkpoint is not None and Path(checkpoint).resolve().parent == Path(output_dir).resolve():
         return checkpoint
     (holds,) = broadcast_object_list([what_a_run_left(Path(output_dir))])
     if holds and checkpoint is not None:
-        raise InvalidValueError(another_runs_checkpoint(checkpoint, output_dir, holds))
+        raise InvalidValueError(
+            f"output_dir={output_dir!r} holds a run ({named(holds)}), and resume_from_checkpoint={checkpoint!r} is of "
+            "another: its checkpoints and its log would be written over. Give an output_dir that holds no run, or "
+            f"that of the checkpoint, {str(Path(checkpoint).parent)!r}; to continue the run in output_dir, set "
+            "resume_from_checkpoint to true."
+        )
     if holds:
         logger.warning(
             "output_dir=%r holds a run (%s), and this one begins at step 0: it writes over checkpoints of the same "
@@ -49,11 +54,6 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
             *(output_dir, named(holds)),
         )
     return checkpoint
-
-
-def is_of_folder(checkpoint: str | Path, output_dir: str | Path) -> bool:
-    """Whether `checkpoint` lies in `output_dir`, however the two are written."""
-    return Path(checkpoint).resolve().parent == Path(output_dir).resolve()
 
 
 def what_a_run_left(folder: Path, names: Sequence[str] = (LOGS,)) -> list[Path]:
@@ -67,16 +67,6 @@ def what_a_run_left(folder: Path, names: Sequence[str] = (LOGS,)) -> list[Path]:
 def named(paths: Sequence[Path], most: int = 3) -> str:
     """The names of the first few, for a sentence."""
     return ", ".join(path.name for path in paths[:most])
-
-
-def another_runs_checkpoint(checkpoint: str | Path, output_dir: str | Path, holds: Sequence[Path]) -> str:
-    """The complaint about a checkpoint from outside of an `output_dir` that holds a run."""
-    return (
-        f"output_dir={str(output_dir)!r} holds a run ({named(holds)}), and resume_from_checkpoint={str(checkpoint)!r} "
-        "is of another: its checkpoints and its log would be written over. Give an output_dir that holds no run, or "
-        f"that of the checkpoint, {str(Path(checkpoint).parent)!r}; to continue the run in output_dir, set "
-        "resume_from_checkpoint to true."
-    )
 
 
 def last_complete_checkpoint(output_dir: str) -> str | None:

@@ -5,7 +5,6 @@ Otherwise it is made for methods that compare completions, which act here, where
 for what is moved by the rollout's entropy. For all others the loss's forward pass comes early enough (`step.py`).
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -16,7 +15,6 @@ from torch import Tensor
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import pad
 
-from steer_trl.exceptions import InvalidValueError
 from steer_trl.randomness import kept_random_state
 from steer_trl.shaping import HoldEntropy, Shaper, StartEntropy, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.shaping.batch import mean_of_tokens
@@ -52,7 +50,6 @@ class RolloutShaping:
         self._trainer, self._shapers, self._hold, self._generated = trainer, shapers, hold, generated
         self._passes: list[Score] = []
         self._written: dict[str, list[list[int]]] = {}
-        self._prompts: list[str] = []
 
     @property
     def wants_entropy(self) -> bool:
@@ -67,10 +64,8 @@ class RolloutShaping:
     # While TRL writes it.
 
     @contextmanager
-    def recording(self, inputs: list[dict[str, Any]]) -> Iterator[None]:
-        """Record what TRL makes inside of `inputs`, the rows of the data set."""
-        if any("prompts" in shaper.reads for shaper in act_on_rollouts(self._shapers)):
-            self._prompts = _texts(inputs, self._trainer.environment_factories is not None)
+    def recording(self) -> Iterator[None]:
+        """Record what TRL makes inside."""
         self._passes, self.is_recording = [], bool(self._shapers)
         try:
             yield
@@ -107,9 +102,7 @@ class RolloutShaping:
         if any(shaper.random for shaper in self._shapers.values()):
             rollout[ROWS] = completions_before + own_rows(self._trainer, rollout)  # rollouts of one step draw apart
         if acting:
-            groups, own = whole_groups(
-                self._trainer, acting, rollout, compared, self.rewards_per_function, self._prompts
-            )
+            groups, own = whole_groups(self._trainer, acting, rollout, compared, self.rewards_per_function)
             before, width = rollout["advantages"], rollout["completion_ids"].size(1)
             shaped = shape_rollout(acting, groups)[own][:, :width]
             rollout["advantages"] = shaped.squeeze(1) if shaped.size(1) == 1 else shaped
@@ -184,16 +177,3 @@ class RolloutShaping:
         append_to_log(trainer, {"rollout_advantage_change": mean})
         own = after if after.dim() == 1 else mean_of_tokens(after, written)
         replace_column(trainer, "advantages", trainer.accelerator.gather(own).tolist())
-
-
-def _texts(inputs: list[dict[str, Any]], has_environment: bool) -> list[str]:
-    """A text per row that is the same for equal prompts only."""
-    try:
-        if has_environment or any(row.get("image") is not None or row.get("images") for row in inputs):
-            raise TypeError("images")
-        return [json.dumps(row["prompt"], sort_keys=True) for row in inputs]
-    except TypeError as error:  # also of an image inside of a message
-        raise InvalidValueError(
-            "dcpo_smooth=True, or another method that reads 'prompts', cannot be combined with images or with an "
-            "environment: it identifies prompts by the text of the column 'prompt' alone. Leave dcpo_smooth unset."
-        ) from error

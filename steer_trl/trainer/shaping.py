@@ -11,13 +11,12 @@ from steer_trl.callbacks.run_log import RunLog, is_at_its_end
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics.watch import Watch
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.shaping import HoldEntropy, StartEntropy, first_rollouts, make_shapers, short_name
+from steer_trl.shaping import HoldEntropy, StartEntropy, first_rollouts, make_shapers
 from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
-from steer_trl.trainer.checkpoint import Checkpoints, Stateful
-from steer_trl.trainer.checks.compiled import check_compiled
-from steer_trl.trainer.checks.preflight import check_chat_template
+from steer_trl.trainer.checkpoint import Checkpoints
+from steer_trl.trainer.checks.preflight import check_compiled, check_prompts
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.padding import Padding
 from steer_trl.trainer.rollout import RolloutShaping
@@ -49,7 +48,7 @@ class Shaping:
         self._trainer, self.was_finished = trainer, False
         self.shapers = make_shapers(args)
         self.is_compiled = check_compiled(args, self.shapers, model)
-        self.tags = [*TAGS, *map(short_name, self.shapers)]
+        self.tags = [*TAGS, *(name.replace(":", ".").rpartition(".")[2] for name in self.shapers)]
         self.start = StartEntropy(first_rollouts(args))
         self.hold = None if args.hold_entropy is None else HoldEntropy(args, self.shapers, self.start)
         self.sampling = make_sampling(trainer, args)
@@ -61,7 +60,7 @@ class Shaping:
         self.alarms = Alarms(Watch())
         self.cards = ModelCards(trainer, self.shapers, benchmarks)
         self.benchmarks = BenchmarkRuns(trainer, benchmarks, beside_rewards=eval_dataset is not None)
-        stateful: dict[str, Stateful] = {"start_entropy": self.start, **self.shapers}
+        stateful: dict[str, Any] = {"start_entropy": self.start, **self.shapers}
         stateful |= {} if self.hold is None else {self.hold.name: self.hold}  # after what its level is relative to
         stateful |= {"alarms": self.alarms.watch, "generated": self.generated, "tokens": self.tokens}
         self.checkpoints = Checkpoints(trainer, stateful, self.sampling)
@@ -69,7 +68,7 @@ class Shaping:
     def attach(self) -> None:
         """Check the trainer once it is made, and let the parts hear of its training: first what loads a checkpoint."""
         trainer, args = self._trainer, self._trainer.args
-        check_chat_template(trainer)
+        check_prompts(trainer)
         if trainer.is_world_process_zero():
             remark_other_policies(args, trainer.model)
         if args.terminal_log == "lines":

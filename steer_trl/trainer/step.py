@@ -33,6 +33,7 @@ from steer_trl.trainer.trl import (
     GRPOTrainer,
     micro_batches_done,
     micro_batches_of_rollout,
+    micro_batches_of_step,
     set_entropy_bonus,
     steps_per_rollout,
 )
@@ -56,7 +57,7 @@ class OptimizerStep(TrainerCallback):
         self._trainer, self._shapers, self._hold = trainer, shapers, hold
         self._rollouts, self._tokens = rollouts, tokens
         self._draws = any(shaper.random for shaper in shapers.values())
-        questions = {q for s in shapers.values() for q in QUESTIONS if s.answers(q, s.args)}
+        questions = {q for s in shapers.values() for q in QUESTIONS if s.answers(q)}
         self._is_watched = not questions <= {*OF_ROLLOUTS}  # until the first loss has taken what we give it
         self._awaits_gradient = self._is_watched  # until one has reached a loss that we returned
         self._acts_on_rollouts = not questions.isdisjoint(OF_ROLLOUTS)
@@ -158,8 +159,7 @@ class OptimizerStep(TrainerCallback):
             return None
         done = micro_batches_done(trainer)
         start = done % args.steps_per_generation
-        count = min(args.gradient_accumulation_steps, args.steps_per_generation)
-        others = micro_batches_of_rollout(trainer)[start + 1 : start + count]
+        others = micro_batches_of_rollout(trainer)[start + 1 : start + micro_batches_of_step(trainer)]
         # A run that was resumed with another method finds a rollout in its checkpoint that was scored for the first.
         is_known = is_scored and (OLD_SENSITIVITIES in inputs or not self._rollouts.wants_sensitivities)
         if is_known and (done % steps_per_rollout(trainer) == 0 or args.shaping_scope == "step"):

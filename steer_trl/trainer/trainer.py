@@ -149,7 +149,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         write, parts = super()._generate_and_score_completions, self.shaping
         if not self.model.training:  # evaluation never moves a method's state
             return write(inputs)
-        with parts.sampling.choosing(inputs, write) as chosen, parts.rollouts.recording(chosen):
+        with parts.sampling.choosing(inputs, write) as chosen, parts.rollouts.recording():
             rollout = write(chosen)
         return parts.tokens.mark(parts.rollouts.finish(rollout, parts.step.completions_so_far))
 

@@ -59,6 +59,11 @@ def steps_per_rollout(trainer: GRPOTrainer) -> int:
     return trainer.args.steps_per_generation * trainer.num_iterations
 
 
+def micro_batches_of_step(trainer: GRPOTrainer) -> int:
+    """Return how many micro-batches of one rollout an optimizer step has."""
+    return min(trainer.args.gradient_accumulation_steps, trainer.args.steps_per_generation)
+
+
 def micro_batches_done(trainer: GRPOTrainer) -> int:
     """Return how many micro-batches were trained on, those before a resume included."""
     return trainer._step
@@ -152,16 +157,9 @@ def replace_column(trainer: GRPOTrainer, column: str, values: Iterable[float], o
     table.extend(values)
 
 
-def take_extra_columns(trainer: GRPOTrainer) -> dict[str, list[Any]]:
-    """Return, and take away, what reward functions have given to `log_extra` for the rollout that is written."""
-    columns = {name: list(values) for name, values in trainer._pending_extra_logs.items()}
-    trainer._pending_extra_logs.clear()
-    return columns
-
-
-def give_extra_columns(trainer: GRPOTrainer, columns: "Mapping[str, list[Any]]") -> None:
-    """Put columns where TRL looks for what reward functions have given to `log_extra`."""
-    trainer._pending_extra_logs.update(columns)
+def extra_columns(trainer: GRPOTrainer) -> dict[str, list[Any]]:
+    """Return what reward functions have given to `log_extra` for the rollout that is written: TRL's own dictionary."""
+    return trainer._pending_extra_logs
 
 
 # The model.

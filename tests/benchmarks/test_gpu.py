@@ -7,7 +7,15 @@ import pytest
 from support import ROOT, processes
 
 SCRIPT = ROOT / "benchmarks/gpu.py"
-PARTS = ["sensitivity", "off_is_exact", "selection", "bf16", "overhead_steer", "smollm2_held_at_half"]
+PARTS = [
+    "sensitivity",
+    "off_is_exact",
+    "selection",
+    "bf16",
+    "overhead_steer",
+    "without_padding",
+    "smollm2_held_at_half",
+]
 """One of each kind: the others call the same functions with another method."""
 WITH_VLLM = ["vllm_none"] if find_spec("vllm") is None else []  # where it is missing it is named
 

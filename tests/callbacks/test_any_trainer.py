@@ -13,11 +13,11 @@ from support import ENVIRONMENT
 from support.digits import cut_off, mostly_cut_off, nothing, ones, written
 from support.runs import TINY_RUN, sums
 from transformers import PrinterCallback
-from trl import RLOOConfig, RLOOTrainer, SFTConfig, SFTTrainer
+from trl import RLOOConfig, RLOOTrainer
 
 from steer_trl import AlarmsCallback, SteerGRPOTrainer, runlog
 from steer_trl.cli.main import main
-from steer_trl.diagnostics.no_learning import NO_LEARNING
+from steer_trl.diagnostics.rules import NO_LEARNING
 from steer_trl.rewards import MathReward
 from steer_trl.tiny import tiny_qwen2
 
@@ -195,18 +195,6 @@ def test_a_trainer_that_has_the_alarms_refuses_it(make_trainer):
     trainer.add_callback(AlarmsCallback())
     with pytest.raises(ValueError, match="Remove it from callbacks"):
         trainer.train()
-
-
-def test_a_log_without_a_reward_is_named_once(tmp_path, model_dir, tokenizer, caplog):
-    settings = {name: TINY_RUN[name] for name in ("use_cpu", "bf16", "logging_steps", "save_strategy", "report_to")}
-    args = SFTConfig(str(tmp_path), **settings, max_steps=2, disable_tqdm=True)
-    data = sums().rename_column("prompt", "text")
-    rest = {"train_dataset": data, "processing_class": tokenizer, "callbacks": [AlarmsCallback()]}
-    SFTTrainer(model_dir, args=args, **rest).train()
-    assert [record.getMessage() for record in caplog.records if "AlarmsCallback" in record.getMessage()] == [
-        "AlarmsCallback reads what GRPO trainers log, and the first line of this log has no 'reward': most alarms "
-        "cannot be given."
-    ]
 
 
 def test_it_needs_no_trainer_of_ours():

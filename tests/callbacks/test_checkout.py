@@ -42,7 +42,7 @@ def test_a_diff_is_cut_where_it_is_too_long(repository, monkeypatch):
     (repository / "train.py").write_text("lr = 2\n" * 100)
     whole = checkout()[1]
     monkeypatch.setattr(module, "LARGEST", 200)
-    assert checkout()[1] == f"{whole[:200]}\n[{len(whole) - 200} more bytes are left out.]\n"
+    assert checkout()[1] == f"{whole[:200]}\n[{len(whole) - 200} more characters are left out.]\n"
 
 
 @pytest.mark.parametrize("where", ["outside", "no commit", "no git"])

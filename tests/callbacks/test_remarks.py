@@ -4,7 +4,6 @@ import logging
 from types import SimpleNamespace
 
 import pytest
-import torch
 from support.digits import ones, written
 from torch import nn
 from trl import GRPOConfig
@@ -35,14 +34,6 @@ def test_truncated_sampling(given, said):
     assert all(part in text for part in said) and "The importance ratio of vLLM's tokens is too small" in text
     alone = truncation(SimpleNamespace(**PLAIN | given))
     assert all(part in alone for part in said) and "vLLM" not in alone
-
-
-def test_the_ratio_is_the_probability_that_is_kept():
-    """What the remark states, of log-probabilities as vLLM and TRL compute them."""
-    logps = torch.randn(50).log_softmax(-1)
-    kept = logps.topk(5).indices
-    of_vllm = logps[kept].log_softmax(-1)
-    torch.testing.assert_close((logps[kept] - of_vllm).exp(), logps.exp()[kept].sum().expand(5))
 
 
 def test_the_fields_are_those_of_trl():

@@ -61,7 +61,7 @@ def test_folders_with_a_fallback_and_pieces_of_a_run(tmp_path, capsys):
     write_sweep(b, SKILL / 2, model="b", temperatures=(1.5,))
     main(["--frontier", "--a", str(a), str(more), "--b", str(b), "--fallback", str(other)])
     shown = capsys.readouterr().out
-    assert "fallback a" in shown and "0 of 1" in shown and "over problems, which both sides" in shown
+    assert "fallback a" in shown and "0 of 1" in shown and "over the problems that both sides" in shown
     with pytest.raises(ValueError, match=r"are of one run and both at temperature 0.5"):
         main(["--frontier", "--a", str(a), str(write_sweep(tmp_path / "again", model="a")), "--b", str(b)])
 
@@ -118,7 +118,6 @@ def test_a_benchmark_chooses_the_temperatures_of_the_others(tmp_path, capsys):
 WRONG = [
     (["--validation", "val"], "validation needs --frontier"),
     (["--fallback", "x"], "fallback needs --frontier"),
-    (["--frontier", "--sampling_a", "t1", "--sampling_b", "t1"], "sampling_a cannot be combined with --frontier"),
     (["--frontier", "--picture", "a.txt"], r"picture must end in .png, .svg or .pdf, got 'a.txt'"),
     (
         ["--frontier", "--validation", "tset"],
@@ -168,4 +167,7 @@ def test_other_problems_and_other_settings_are_refused(tmp_path):
     for file in cut.glob("*/settings.json"):
         file.write_text(json.dumps(json.loads(file.read_text()) | {"judge": "another"}))
     with pytest.raises(ValueError, match="evaluated in other ways"):
+        main(["--frontier", str(a), str(cut)])
+    (cut / "t1/settings.json").write_text('{"sampling": "t1"}')
+    with pytest.raises(ValueError, match=r"at the same temperatures, 2 or more, got \[0.5, 1.0\] and \[0.5\]"):
         main(["--frontier", str(a), str(cut)])

@@ -12,7 +12,7 @@ from functools import partial
 
 import pytest
 import torch
-from support import ENVIRONMENT, ROOT
+from support import ENVIRONMENT, ROOT, SMOKE
 from support.runs import save_tiny_model
 from tqdm import tqdm
 
@@ -25,26 +25,22 @@ FILES = {
     "empty.yaml": "",
     "twice.yaml": "max_steps: 1\nseed: 2\nmax_steps: 2\n",
     "circle.yaml": "extends: circle.yaml\n",
-    "gone.yaml": "extends: smok_cpu\n",
-    "env.yaml": "extends: smoke_cpu\nenv: [A, B]\n",
+    "gone.yaml": "extends: fist_run\n",
+    "env.yaml": f"extends: {SMOKE}\nenv: [A, B]\n",
     "binary.yaml": b"\xff\xfe\x00",
-    "kinds.yaml": "extends: smoke_cpu\nmax_steps: 2.5\n",
-    "switch.yaml": "extends: smoke_cpu\nnum_generations: true\n",
-    "typos.yaml": "extends: smoke_cpu\nlambda_min: 0.7\nsteer_lamda_min: 0.7\n",
-    "same.yaml": "extends: smoke_cpu\nadvantage_shaping: steer\nstare_amplify: 2.0\n",
-    "nul.yaml": 'extends: smoke_cpu\nenv: {A: "a\\0"}\n',
-    "reward.yaml": "extends: smoke_cpu\nreward_funcs: maths\n",
-    "no.yaml": "extends: smoke_cpu\neval_strategy: no\neval_benchmarks: problems.jsonl\n",
+    "switch.yaml": f"extends: {SMOKE}\nnum_generations: true\n",
+    "typos.yaml": f"extends: {SMOKE}\nlambda_min: 0.7\nsteer_lamda_min: 0.7\n",
+    "same.yaml": f"extends: {SMOKE}\nadvantage_shaping: steer\nstare_amplify: 2.0\n",
+    "nul.yaml": f'extends: {SMOKE}\nenv: {{A: "a\\0"}}\n',
+    "reward.yaml": f"extends: {SMOKE}\nreward_funcs: maths\n",
+    "no.yaml": f"extends: {SMOKE}\neval_strategy: no\neval_benchmarks: problems.jsonl\n",
     "latin.jsonl": '{"problem": "Wie groß?", "answer": "2"}\n'.encode("latin-1"),
     "objects.jsonl": '{"problem": {"a": 1}, "answer": "2"}\n' * 8,
-    "counts.jsonl": '{"problem": 1, "answer": "2"}\n' * 8,
-    "lists.jsonl": '{"problem": ["1+1?"], "answer": "2"}\n' * 8,
     "bad.jsonl": '{"problem": "1+1?", "answer": "2"}\n{"problem": \n',
     "numbers.jsonl": "1\n2\n",
     "none.jsonl": "",
     "columns.jsonl": '{"frage": "1+1?", "antwort": "2"}\n' * 8,
     "unscorable.jsonl": '{"problem": "Why?", "answer": "because of this"}\n' * 3,
-    "bad.parquet": "no parquet",
     "problems.csv": "frage,antwort\nWhat is 1+1?,2\nWhat is 1+2?,3\n",
     "problems.txt": "What is 1+1?",
     "rewards_of_mine.py": "VALUE = 3\ndef reward(completions, **_): return [1.0] * len(completions)\n",
@@ -69,6 +65,7 @@ def place(tmp_path_factory):
     (folder / "torn/model.safetensors").write_bytes((folder / "tiny/model.safetensors").read_bytes()[:999])
     shutil.copytree(folder / "tiny", folder / "base")
     (folder / "base/chat_template.jinja").unlink()
+    shutil.copytree(folder / "tiny", folder / "wordless", ignore=shutil.ignore_patterns("tokenizer*"))
     shutil.copytree(folder / "tiny", folder / "card")
     (folder / "card/README.md").write_text("---\nlicense: [a\n---\nA model.\n")
     for step in (2, 4):
@@ -89,7 +86,7 @@ def here(place, monkeypatch):
     shutil.rmtree(place / "new", ignore_errors=True)  # of what should have been refused, and was not
 
 
-TRAIN = {"--config": "smoke_cpu", "--model_name_or_path": "tiny", "--dataset_name": "problems.jsonl"}
+TRAIN = {"--config": str(SMOKE), "--model_name_or_path": "tiny", "--dataset_name": "problems.jsonl"}
 TRAIN |= {"--output_dir": "new"}
 EVAL = {"--model_name_or_path": "tiny", "--output_dir": "new", "--benchmarks": "problems.jsonl@1"}
 
@@ -118,8 +115,8 @@ EVALUATED = {"eval_strategy": "steps", "eval_steps": 1, "eval_benchmarks": ["pro
 MISTAKES = [
     # Commands and flags.
     ([], r"no command\. Use one of train, eval"),
+    (["help", "trian"], r"no command 'trian'"),
     (["trian"], r"no command 'trian'\. Did you mean 'train'\?"),
-    (["quux"], r"no command 'quux'\. Use one of"),
     (
         ["train"],
         r"model_name_or_path is missing\. Give",
@@ -127,33 +124,26 @@ MISTAKES = [
         r"output_dir is missing\. Give the folder",
     ),
     (train(config=None, model_name_or_path=None), "model_name_or_path is missing"),
-    (train(config=None, dataset_name=None), "dataset_name is missing"),
-    (train(config=None, output_dir=None), "output_dir is missing"),
     (train(advantage_shapping="steer"), r"advantage_shapping is no setting\. Did you mean 'advantage_shaping'\?"),
     (train(**{"steer-lamda-min": 0.7}), r"steer_lamda_min is no setting\. Did you mean 'steer_lambda_min'\?"),
     (train(max_step=3), r"max_step is no setting\. Did you mean 'max_steps'\?"),  # not taken for max_steps
     ([*train(), "steer"], "'steer' belongs to no setting"),
     ([*train(), "--max_steps"], "max_steps.*: expected one argument"),
-    (train(max_steps="ten"), "max_steps.*: invalid int value: 'ten'"),
     (train(steer_lambda_min="abc"), "steer_lambda_min.*: invalid float value: 'abc'"),
     ([*train(), "--"], r"'--' belongs to no setting"),
     (train(stare_adaptive="yep"), "stare_adaptive.*got yep"),
-    (train(eval_strategy="sometimes"), "eval_strategy.*sometimes"),
     # Recipes.
     ([*train(config=None), "--config"], "config.*: expected one argument"),
-    (train(config="smoke-cpu"), r"there is no recipe 'smoke-cpu'.* Did you mean 'smoke_cpu'\?"),
+    (train(config="first-run"), r"there is no recipe 'first-run'.* Did you mean 'first_run'\?"),
     (train(config="runs/mine.yaml"), "there is no recipe 'runs/mine.yaml'.*steer-trl recipes lists the names"),
-    (train(config="configs/recipes/nope.yaml"), "there is no recipe"),
-    (train(config="empty"), "there is no recipe 'empty'"),
-    (train(config="tab.yaml"), r"tab\.yaml, line 2, column 1 is no valid YAML"),
+    (train(config="tab.yaml"), r"tab\.yaml is no valid YAML: .* line 2, column 1"),
     (train(config="list.yaml"), "list.yaml must be a YAML mapping, got a list"),
     (train(config="empty.yaml"), "empty.yaml must be a YAML mapping, got nothing"),
-    (train(config="binary.yaml"), r"binary\.yaml must be a text in UTF-8"),
-    (train(config="twice.yaml"), r"duplicate key 'max_steps' \(lines 1, 3\)"),
+    (train(config="binary.yaml"), r"binary\.yaml is no valid YAML"),
+    (train(config="twice.yaml"), r"'max_steps' is there twice.* line 1, column 1"),
     (train(config="circle.yaml"), "extends itself"),
-    (train(config="gone.yaml"), r"gone\.yaml extends 'smok_cpu'.* Did you mean 'smoke_cpu'\?"),
+    (train(config="gone.yaml"), r"gone\.yaml extends 'fist_run'.* Did you mean 'first_run'\?"),
     (train(config="env.yaml"), "env must be a mapping of variables"),
-    (train(config="kinds.yaml"), r"max_steps.*: invalid int value: '2\.5'"),
     (train(config="switch.yaml"), "num_generations.*: invalid int value: 'true'"),
     (
         train(config="typos.yaml"),
@@ -166,7 +156,6 @@ MISTAKES = [
     (train(config="no.yaml"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
     # Methods.
     (train(advantage_shaping="ster"), r"advantage_shaping='ster' is unknown\. Did you mean 'steer'\?"),
-    (train(advantage_shaping="STEER"), r"advantage_shaping='STEER' is unknown\. Did you mean 'steer'\?"),
     (train(advantage_shaping=["steer", "none"]), "'none' cannot be combined with a method"),
     (train(advantage_shaping=["stare", "stare"]), "applies a method twice"),
     (train(advantage_shaping=["psr", "nsr"]), "cannot be combined: each replaces the advantages"),
@@ -174,12 +163,8 @@ MISTAKES = [
     (train(advantage_shaping="json.dumps"), "must be a subclass of steer_trl.shaping.Shaper"),
     (train(advantage_shaping="steer", stare_amplify=2.0), r"Set advantage_shaping to \['steer', 'stare'\], or leave"),
     (train(steer_lambda_min=1.5), r"steer_lambda_min must be in \(0, 1\], got 1\.5"),
-    (train(steer_lambda_min="nan"), "steer_lambda_min must be in"),
     (train(steer_lambda_max=1.5), "steer_lambda_max=1.5 cannot be combined with steer_mapping='exponential'"),
     (train(stare_variant="C5"), "stare_variant='C5' is unknown.* Use one of"),
-    (train(stare_target_entropy=-1), "stare_target_entropy must be in"),
-    (train(stare_target_entropy_unit="percent"), "stare_target_entropy_unit='percent' is unknown"),
-    (train(shaping_scope="batch"), "shaping_scope='batch' is unknown"),
     (
         train(steer_lambda_min=2, stare_amplify=0, stare_variant="X"),
         "steer_lambda_min must be",
@@ -188,8 +173,12 @@ MISTAKES = [
     ),
     # TRL's own settings.
     (train(per_device_train_batch_size=0), "per_device_train_batch_size must be in"),
-    (train(learning_rate=-1), "learning_rate must be in"),
     (train(loss_type="foo"), "loss_type='foo' is unknown"),
+    (train(report_to=["none", "none"]), r"report_to=\['none', 'none'\] must be 'none' alone, or some of"),
+    (train(report_to="tensorbord"), r"report_to=\['tensorbord'\] must be 'none' alone, or some of 'azure_ml'"),
+    (train(steps_per_generation=0), r"steps_per_generation must be in \[1, inf\), got 0"),
+    (train(num_iterations=0), r"num_iterations must be in \[1, inf\), got 0"),
+    (train(num_train_epochs="inf", max_steps=-1), r"num_train_epochs must be in \[0, inf\), got inf"),
     (train(use_liger_kernel="true"), "use_liger_kernel=True needs liger_kernel, which is not installed here"),
     (train(lora_r=8), "lora_r=8 cannot be combined with use_peft=False"),
     (
@@ -198,26 +187,22 @@ MISTAKES = [
     ),
     (train(stare_target_entropy=80, stare_target_entropy_unit="initial"), "stare_target_entropy must be in \\(0, 10"),
     (train(num_generations=0), "num_generations must be in \\[1, inf\\), got 0"),
-    (train(num_generations=1), "at least 2 generations"),
     (train(num_generations=3), r"generation_batch_size \(8\) must be divisible by num_generations \(3\)"),
-    (train(generation_batch_size=8, steps_per_generation=2), "can not be both configured"),
-    (train(report_to="foo"), "foo is not supported, only"),
     (train(model_license="Apache 2.0"), "model_license must be an identifier"),
     (train(eval_strategy="steps", eval_steps=1), "eval_strategy='steps' needs eval_benchmarks"),
+    (train(eval_on_start="true"), "eval_on_start=True needs eval_benchmarks"),
     (train(eval_benchmarks="problems.jsonl@1"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
-    (train(eval_temperature=0.5), "eval_temperature=0.5 cannot be combined with eval_benchmarks=None"),
+    (train(eval_temperature=0.5), "eval_temperature is no setting.* Use eval_samplings"),
+    (train(eval_samplings="t1"), r"eval_samplings=\['t1'\] cannot be combined with eval_benchmarks=None"),
     (train(eval_judge="my.judge"), "eval_judge='my.judge' cannot be combined with eval_benchmarks=None"),
     (train(**EVALUATED, eval_samplings=["t1", "greddy"]), "samplings: 'greddy' is unknown. Did you mean 'greedy'"),
-    (
-        train(**EVALUATED, eval_samplings=["t1"], eval_top_p=0.5),
-        "eval_top_p=0.5 cannot be combined with eval_samplings",
-    ),
     (train(**EVALUATED, eval_judge="no.such.judge"), "eval_judge='no.such.judge' cannot be used"),
     (train(max_generated_tokens=0), "max_generated_tokens must be in \\[1, inf\\), got 0"),
     # The model.
     (train(model_name_or_path="empty"), "Unrecognized model in empty"),
     (train(model_name_or_path="torn"), "Error while deserializing header"),
     (train(model_name_or_path="base"), "'base' has no chat template"),
+    (train(model_name_or_path="wordless"), "The tokenizer of 'wordless' has no vocabulary: its files are missing"),
     # The data set.
     (train(dataset_name=""), "dataset_name is missing. Give"),
     (train(dataset_name=["problems.jsonl", " "]), "dataset_name is missing. Give"),
@@ -230,22 +215,16 @@ MISTAKES = [
     (train(dataset_name="problems.txt"), "must be a .parquet or .json or .jsonl or .csv file"),
     (train(dataset_name="me/no-such-data"), "'me/no-such-data' cannot be loaded from the Hub: Couldn't reach"),
     (train(dataset_name="bad.jsonl"), "'bad.jsonl' cannot be loaded: .*JSON parse error: .* in row"),
-    (train(dataset_name="numbers.jsonl"), "'numbers.jsonl' cannot be loaded: .*JSON parse error"),
     (train(dataset_name="latin.jsonl"), "'utf-8' codec can't decode byte"),
     (
         train(dataset_name="objects.jsonl"),
         "a question must be a text or a list of messages, each with 'role' and 'content', got",
     ),
     (
-        train(dataset_name="counts.jsonl"),
-        "a question must be a text or a list of messages, each with 'role' and 'content', got",
-    ),
-    (
-        train(dataset_name="lists.jsonl"),
-        "a question must be a text or a list of messages, each with 'role' and 'content', got",
+        train(dataset_name="objects.jsonl", prompt_column="problem", reward_funcs="rewards_of_mine.reward"),
+        "data set 'objects.jsonl', row 0: a question must be a text or a list of messages",
     ),
     (train(dataset_name="none.jsonl"), "'none.jsonl' has no rows"),
-    (train(dataset_name="bad.parquet"), "'bad.parquet' cannot be loaded"),
     (train(dataset_name="columns.jsonl"), "a question is missing", "an answer is missing"),
     (train(dataset_name="problems.csv", prompt_column="frage"), "an answer is missing: .*'antwort'"),
     (
@@ -261,7 +240,6 @@ MISTAKES = [
     # The reward.
     (train(reward_incorrect=1), "incorrect must be in"),
     (train(reward_timeout=0), "timeout must be in"),
-    (train(reward_funcs="nonsense"), "must be 'math' or an import path"),
     (train(reward_funcs="no_such_module.f"), "reward_funcs='no_such_module.f' cannot be used: No module named"),
     (train(reward_funcs="rewards_of_mine.f"), "has no attribute 'f'"),
     (train(reward_funcs="raises.f"), r"reward_funcs='raises.f' .*: ZeroDivisionError: .* \(.*raises\.py, line 2\)"),
@@ -297,11 +275,8 @@ MISTAKES = [
     # Processes: all of this without starting any.
     ([*train(), "--accelerate_config"], "accelerate_config: expected one argument"),
     (train(accelerate_config="zero4"), r"no engine configuration 'zero4'.* Did you mean 'zero3'\?"),
-    (train(accelerate_config="list.yaml"), "list.yaml must be a YAML mapping"),
     (train(num_processes=4), "num_processes cannot be used without accelerate_config"),
-    (train(accelerate_config="cpu", num_processes="four"), "num_processes: invalid int value: 'four'"),
     (train(accelerate_config="cpu", advantage_shaping="ster"), "advantage_shaping='ster' is unknown"),
-    (train(accelerate_config="cpu", output_dir="run"), "holds a run"),
     (
         train(accelerate_config="cpu_2_processes", num_processes=3, per_device_train_batch_size=1),
         r"generation_batch_size \(6\) must be divisible by num_generations \(4\)",
@@ -314,41 +289,22 @@ MISTAKES = [
     (evaluate(benchmarks=["problems.jsonl", "problems.jsonl@2"]), "is named twice"),
     (evaluate(benchmarks="x.parquet@four"), "'x.parquet@four' must be NAME"),
     (evaluate(benchmarks="aime27"), r"'aime27' is no short name\. Did you mean 'aime2"),
-    (evaluate(temperature=-1), "temperature must be in"),
-    (evaluate(top_p=0), "top_p must be in"),
-    (evaluate(dtype="float8"), "dtype='float8' is unknown"),
     (evaluate(backend="vlm"), r"backend='vlm' is unknown\. Did you mean 'vllm'\?"),
     (evaluate(batch_size=0), "batch_size must be >= 1"),
     (evaluate(tensor_parallel_size=2, backend="transformers"), "tensor_parallel_size=2 cannot be combined"),
-    (evaluate(limit=0), "limit must be >= 1, got 0"),
-    (evaluate(instruction="Solve it."), "instruction must contain {problem}"),
     (evaluate(output_dir=" "), "output_dir is missing"),
     (evaluate(model_name_or_path=""), "model_name_or_path is missing"),
     (evaluate(judge="no.such"), "judge='no.such' cannot be used: No module named 'no'"),
-    (evaluate(judge="nonsense"), "judge='nonsense' cannot be used: it must be 'math' or an import path"),
     (evaluate(judge="rewards_of_mine.reward", timeout=3), "timeout=3.0 cannot be combined with judge="),
-    (evaluate(backend="transformers", max_model_length=64), "max_model_length=64 cannot be combined with backend='tr"),
-    (
-        evaluate(backend="transformers", gpu_memory_utilization=0.5),
-        "gpu_memory_utilization=0.5 cannot be combined with backend='transformers'",
-    ),
-    (
-        evaluate(benchmarks="x=problems.jsonl@" + 20 * "9"),
-        "benchmark 'x' must have from 1 to 100,000 samples, got 9999",
-    ),
-    (evaluate(benchmarks="numbers.jsonl@1"), "'numbers.jsonl' cannot be loaded"),
     (evaluate(model_name_or_path="torn"), "Error while deserializing header"),
     (evaluate(model_name_or_path="base"), "'base' has no chat template"),
+    (evaluate(model_name_or_path="wordless"), "The tokenizer of 'wordless' has no vocabulary"),
     (evaluate(model_name_or_path="card", write_card="true"), "'card/README.md' .*line 1, column"),
     (evaluate(output_dir="problems.txt"), "File exists: 'problems.txt'"),
-    (evaluate(output_dir="tiny"), "would be pushed with the model"),
-    (evaluate(output_dir="tiny/eval"), r"begins with an underscore: '.*/tiny/_eval'"),
     (evaluate(output_dir="evaluated"), "settings.json, with what they depend on, is missing"),
-    (evaluate(write_card="true"), "write_card=True needs a card, and there is no 'tiny/README.md'"),
-    (evaluate(config="list.yaml"), "list.yaml must be a YAML mapping"),
+    (evaluate(write_card="true"), "write_card=True needs .*'tiny/README.md' is none: .*No such file"),
     # Recipes, listed.
     (["recipes", "psrr"], r"there is no recipe 'psrr'.* Did you mean 'psr'\?"),
-    (["recipes", "stare"], r"Did you mean one of stare_long_cot_qwen3_8b_base, .*, stare_c2, stare_o1\?"),
     (["recipes", "a", "b"], "one name is shown at a time"),
     # The report.
     (["report"], "required: RUN"),
@@ -409,19 +365,6 @@ class TestProcesses:
         )
         assert done.stderr == ""
 
-    @pytest.mark.parametrize("recipe", ["smoke-cpu", "tab.yaml"])
-    def test_a_recipe_is_looked_for_before_torch_is_imported(self, place, recipe):
-        program = (
-            "import sys\n"
-            "from steer_trl.cli.main import main\n"
-            "try:\n    main(['train', '--config', sys.argv[1]])\n"
-            "finally:\n    print([name for name in ('torch', 'trl', 'transformers') if name in sys.modules])\n"
-        )
-        environment = ENVIRONMENT | {"PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-c", program, recipe]
-        done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
-        assert done.returncode == 2 and done.stdout == "[]\n" and recipe in done.stderr
-
     def test_version_and_help(self, place):
         assert re.fullmatch(r"steer-trl \d+\.\d+\.\d+\n", shell("--version").stdout)
         text = shell("--help").stdout
@@ -442,24 +385,11 @@ from steer_trl.shaping import Shaper
 class WrongShape(Shaper):
     def weights(self, batch, measure):
         return batch.logps.new_ones(7, 3)
-
-class WrongType(Shaper):
-    def weights(self, batch, measure):
-        return len(None)
 """
 
 
-@pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize(("method", "kind"), [("WrongShape", RuntimeError), ("WrongType", TypeError)])
-def test_an_error_inside_of_the_package_keeps_its_traceback(here, place, monkeypatch, method, kind):
+def test_an_error_inside_of_the_package_keeps_its_traceback(place):
     """Of a kind that libraries raise for a wrong input, raised below a function of this package, hours into a run."""
-    (place / "broken.py").write_text(BROKEN)
-    monkeypatch.syspath_prepend(str(place))
-    with pytest.raises(kind):
-        main(train(advantage_shaping=f"broken.{method}", output_dir="new"))
-
-
-def test_an_error_inside_of_the_package_keeps_its_traceback_with_a_launcher(here, place):
     (place / "broken.py").write_text(BROKEN)
     line = train(advantage_shaping="broken.WrongShape", accelerate_config="cpu")
     done = shell(*line, folder=place, PYTHONPATH=f"{ROOT}:{place}")

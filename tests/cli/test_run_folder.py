@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support import SMOKE
 from support.runs import save_tiny_model
 
 from steer_trl.cli.main import main
-from steer_trl.cli.overwrite import model_above
 
 pytestmark = pytest.mark.filterwarnings("default")  # of Transformers, about a resume
 
@@ -19,7 +19,7 @@ def line(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     rows = [{"problem": f"What is {i}+1?", "answer": str(i + 1)} for i in range(8)]
     (folder / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = ["train", "--config", "smoke_cpu", "--model_name_or_path", str(save_tiny_model(folder / "tiny"))]
+    words = ["train", "--config", str(SMOKE), "--model_name_or_path", str(save_tiny_model(folder / "tiny"))]
     words += ["--dataset_name", str(folder / "problems.jsonl"), "--output_dir", str(folder / "run")]
     main(words)
     return words
@@ -62,16 +62,6 @@ def test_beginning_anew_removes_what_the_run_before_has_left(line):
     main(changed(line, overwrite_output_dir="true"))
     assert steps(line) == ["checkpoint-2"] and not (folder / "_logs/old.jsonl").exists()
     assert (folder / "notes.txt").read_text() == "mine"
-
-
-@pytest.mark.parametrize(
-    ("folder", "found"),
-    [("model", True), ("model/eval", True), ("model/a/b", True), ("model/_eval", False), ("beside", False)],
-)
-def test_which_folders_would_be_pushed_with_a_model(tmp_path, folder, found):
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model/config.json").write_text("{}")
-    assert model_above(tmp_path / folder) == (tmp_path / "model" if found else None)
 
 
 def contents(folder):

@@ -5,7 +5,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from support import ENVIRONMENT
+from support import ENVIRONMENT, SMOKE
 from support.processes import run
 from support.runs import save_tiny_model
 
@@ -30,7 +30,7 @@ def test_every_tracker_gets_every_step(tmp_path, monkeypatch):
     )
     names = ["--run_name", "three", "--project", "sums", "--output_dir", "out", "--dataset_name", "sums.jsonl"]
     trackers = ["--report_to", "trackio", "wandb", "tensorboard"]
-    recipe = ["--config", "smoke_cpu", "--model_name_or_path", save_tiny_model(tmp_path / "tiny")]
+    recipe = ["--config", SMOKE, "--model_name_or_path", save_tiny_model(tmp_path / "tiny")]
     sizes = ["--max_steps", STEPS, "--save_strategy", "no"]
     run("-m", "steer_trl.cli", "train", *recipe, *names, *trackers, *sizes, folder=tmp_path, launched=True)
     log = list(runlog.lines(tmp_path / "out/_logs/metrics.jsonl"))

@@ -43,12 +43,6 @@ def test_every_key_that_is_written_has_a_row():
     assert written - files <= BY_NAME.keys()
 
 
-def test_what_is_appended_to_the_log_by_a_plain_word_has_a_row():
-    found = [re.findall(r'append_to_log\([\w.]+, \{"(\w+)"', path.read_text()) for path in SOURCES]
-    words = {word for some in found for word in some}
-    assert words == {"rollout_entropy", "rollout_advantage_change"} and words <= BY_NAME.keys()
-
-
 def test_every_key_of_ours_is_written_somewhere():
     assert OWN - set().union(*STRINGS.values()) == set()
 

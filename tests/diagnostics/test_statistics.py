@@ -37,11 +37,6 @@ def test_any_split_gives_what_numpy_gives_of_all_tokens(seed, cut):
     assert finished(*ratios) == pytest.approx(np.abs(chosen_x).sum() / np.abs(chosen_y).sum(), rel=1e-5)
 
 
-def test_a_share_is_the_mean_of_a_boolean():
-    where = torch.tensor([[True, True, True, False]])
-    assert finished(mean(torch.tensor([[True, False, True, True]]), where)) == pytest.approx(2 / 3)
-
-
 def test_what_is_off_the_mask_may_be_nan():
     x, where = torch.tensor([[1.0, math.nan]]), torch.tensor([[True, False]])
     assert finished(mean(x, where)) == 1

@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from support import ENVIRONMENT, ROOT, slurm
+from support import ENVIRONMENT, ROOT, SMOKE, slurm
 from support.processes import engine_on_cpu, flags, run
 from support.runs import save_tiny_model
 from transformers import AutoModelForCausalLM
@@ -17,7 +17,7 @@ def sizes(tmp_path):
     problems = tmp_path / "problems.jsonl"
     problems.write_text("".join(json.dumps({"prompt": f"{i}+1="}) + "\n" for i in range(8)))
     return {
-        "config": ROOT / "configs/recipes/smoke_cpu.yaml",
+        "config": SMOKE,
         "model_name_or_path": save_tiny_model(tmp_path / "tiny"),
         "dataset_name": problems,
         "reward_funcs": "support.runs.count_reward",

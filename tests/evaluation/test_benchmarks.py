@@ -51,6 +51,7 @@ def test_a_problem_is_called_by_its_id_where_that_is_its_own(given, expected):
     ("rows", "message"),
     [
         ('{"prompt": 1}', "row 0: a question must be a text or a list of messages"),
+        ('{"prompt": [{"role": "user"}]}', "row 0: a question must be a text or a list of messages, each with 'role'"),
         ('{"prompt": [1]}', "row 0: a question must be a text or a list of messages"),
         ('{"prompt": "a"}\n{"prompt": null}', "row 1: there is no prompt"),
         ('{"prompt": null, "a": 1}', "row 0: there is no prompt"),

@@ -55,14 +55,6 @@ class TestEntropyChange:
         assert released_entropy_change(*arguments).item() != 0
         assert entropy_change(*arguments, epsilon_low=math.inf, epsilon_high=math.inf).item() != 0
 
-    @given(batches())
-    def test_per_sequence_and_per_token_advantages_agree(self, batch):
-        (logps, old, entropies, advantages), _ = batch
-        per_token = advantages.unsqueeze(1).expand_as(logps)
-        assert torch.equal(
-            entropy_change(logps, old, entropies, advantages), entropy_change(logps, old, entropies, per_token)
-        )
-
     @given(batches(), st.floats(0.0, 0.5))
     def test_the_forms_agree_but_for_phi(self, batch, epsilon):
         """Where Phi is the paper's estimate of it, the exact form is the paper's: indicator, ratio, sign."""
@@ -86,19 +78,6 @@ class TestSteerWeights:
             assert (weights[largest] == torch.tensor(lambda_min, dtype=torch.float32)).all()
         assert (weights >= torch.tensor(lambda_min, dtype=torch.float32)).all() and (weights <= 1).all()
 
-    @given(batches(), st.sampled_from(MAPPINGS), st.floats(1e-3, 1e3))
-    def test_scaling_all_advantages_changes_nothing(self, batch, mapping, scale):
-        (*arguments, advantages), mask = batch
-        # A ratio rounded to either side of its bound would decide differently; scaling does not touch the ratio.
-        weights = [
-            steer_weights(entropy_change(*arguments, a), mask, mapping=mapping)
-            for a in (advantages, scale * advantages)
-        ]
-        if mapping == "binary":  # a threshold can fall between two values that rounding has swapped
-            assert (weights[0] != weights[1]).sum() <= 1
-        else:
-            torch.testing.assert_close(*weights, atol=1e-5, rtol=0)
-
     @given(batches(), st.sampled_from(MAPPINGS))
     def test_powers_of_two_change_nothing_exactly(self, batch, mapping):
         (*arguments, advantages), mask = batch
@@ -106,11 +85,6 @@ class TestSteerWeights:
             steer_weights(entropy_change(*arguments, a), mask, mapping=mapping) for a in (advantages, 4 * advantages)
         )
         assert torch.equal(ones, fours)
-
-    @given(batches(), st.sampled_from(["exponential", "binary"]))
-    def test_lambda_min_of_one_is_off(self, batch, mapping):
-        arguments, mask = batch
-        assert (steer_weights(entropy_change(*arguments), mask, lambda_min=1.0, mapping=mapping) == 1).all()
 
     @given(batches(), st.sampled_from(MAPPINGS), st.randoms(use_true_random=False))
     def test_order_and_padding_do_not_matter(self, batch, mapping, random):
@@ -131,9 +105,7 @@ class TestSteerWeights:
         torch.testing.assert_close(steer_weights(omega, mask, mapping="linear"), torch.tensor([[1.2, 1.1, 0.8]]))
         signed = steer_weights(omega, mask, mapping="linear", signed=True)
         torch.testing.assert_close(signed, torch.tensor([[0.88, 0.8, 1.2]]))
-
-    def test_linear_gives_its_midpoint_where_all_are_equal(self):
-        assert (steer_weights(torch.full((2, 2), 3.0), torch.ones(2, 2), mapping="linear") == 1).all()
+        assert (steer_weights(torch.full((2, 2), 3.0), torch.ones(2, 2), mapping="linear") == 1).all()  # its midpoint
 
     def test_binary_by_hand(self):
         # Five values: the 0.6-quantile is the one at position 2.4, between 3 and 4; only what is above gets 0.7.
@@ -152,25 +124,6 @@ class TestSteerWeights:
 
 
 class TestStareWeights:
-    @given(batches(), st.floats(0.0, 1.0), st.sampled_from(["O1", "C2"]))
-    def test_selects_the_right_number_of_the_right_tokens(self, batch, top_fraction, variant):
-        (logps, _, _, advantages), mask = batch
-        weights = stare_weights(
-            logps, advantages, mask, variant=variant, top_fraction=top_fraction, amplify=2.0, attenuate=0.5
-        )
-        surprisals = (-logps).tolist()
-        for sign, weight in ((1, 2.0), (-1, 0.5)):
-            side = [
-                (surprisals[i][t], i, t)
-                for i in range(len(mask))
-                for t in range(mask.size(1))
-                if mask[i, t] and sign * advantages[i] > 0
-            ]
-            share = top_fraction if sign > 0 or variant == "C2" else 0.0
-            count = min(len(side), max(1, math.floor(len(side) * share + 0.999999))) if share and side else 0
-            expected = {(i, t) for _, i, t in sorted(side, reverse=True)[:count]}
-            assert {tuple(place) for place in (weights == weight).nonzero().tolist()} == expected
-
     def test_ties_at_the_threshold_are_all_in(self):
         weights = stare_weights(-torch.ones(1, 10), torch.ones(1), torch.ones(1, 10), top_fraction=0.1)
         assert (weights == 1.1).all()
@@ -181,12 +134,6 @@ class TestStareWeights:
         weights = stare_weights(logps, advantages, mask, variant="C2")
         assert torch.equal(weights, stare_weights(logps, advantages.sign() * 7, mask, variant="C2"))
         assert (weights[advantages == 0] == 1).all()
-
-    @given(batches())
-    def test_neutral_settings_are_off(self, batch):
-        (logps, _, _, advantages), mask = batch
-        for neutral in ({"amplify": 1.0, "attenuate": 1.0}, {"top_fraction": 0.0}):
-            assert (stare_weights(logps, advantages, mask, variant="C2", **neutral) == 1).all()
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -256,9 +203,6 @@ class TestEntropySensitivity:
         assert torch.isfinite(phi).all()
         torch.testing.assert_close(phi[[0, 2]], two)
 
-    def test_batch_shapes(self):
-        assert entropy_sensitivity(torch.randn(2, 3, 11), torch.zeros(2, 3, dtype=torch.long)).shape == (2, 3)
-
 
 def two_temperatures(logits, token_ids):
     """What a fused head returns of float64 `logits`, at their temperature and at half of it."""
@@ -278,16 +222,6 @@ class TestEntropySensitivityWithoutLogits:
         logits, token_ids = logits.expand(vocabulary, -1), torch.arange(vocabulary)
         ours = entropy_sensitivity_without_logits(*two_temperatures(logits, token_ids))
         torch.testing.assert_close(ours, entropy_sensitivity(logits, token_ids), atol=2e-5, rtol=1e-4)
-
-    @given(st.integers(0, 2**31), st.floats(0.1, 8.0))
-    def test_the_identity_it_rests_on(self, seed, spread):
-        """In float64: the sum over the vocabulary is a function of S and of the entropy at half the temperature."""
-        logits = spread * torch.randn(40, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-        logps, halved = logits.log_softmax(0), (2 * logits).log_softmax(0)
-        squares = logps.exp().square().sum()
-        half_entropy = -(halved.exp() * halved).sum()
-        by_sum = (logps.exp().square() * logps).sum()
-        torch.testing.assert_close(squares * (squares.log() - half_entropy) / 2, by_sum, atol=1e-14, rtol=1e-12)
 
     def test_extremes(self):
         """A certain token, an impossible-looking one, a uniform distribution, and what nobody scored."""

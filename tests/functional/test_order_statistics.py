@@ -53,13 +53,6 @@ def test_top_fraction_is_a_sort(tokens, fraction):
     assert (valid & (values >= order_statistics.top_threshold(values, valid, fraction))).tolist() == expected
 
 
-@pytest.mark.parametrize(("count", "fraction", "selected"), [(10, 0.1, 1), (11, 0.1, 2), (3, 0.5, 2), (30, 0.1, 3)])
-def test_fractions_round_up_to_whole_tokens(count, fraction, selected):
-    values = torch.arange(count, dtype=torch.float32)
-    threshold = order_statistics.top_threshold(values, torch.ones(count, dtype=torch.bool), fraction)
-    assert (values >= threshold).sum() == selected
-
-
 def test_more_tokens_than_torch_quantile_takes():
     count = 2**24 + 2
     values = torch.arange(count).float()

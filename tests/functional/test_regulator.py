@@ -6,7 +6,7 @@ import runpy
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support import ROOT
 
@@ -18,51 +18,12 @@ TARGETS, FALLING, LEVELS, PLANTS, hold = (
 )
 
 
-def mean_error(entropies, target, after=80):
-    rest = entropies[after:]
-    return sum(abs(entropy - target) / target for entropy in rest) / len(rest)
-
-
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dead", [0, 1])
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: "-".join(plant) or "plain")
-def test_holds_three_targets_without_retuning(target, plant):
+def test_holds_all_levels_without_retuning_and_a_rollout_late_too(plant, dead):
     """Five per cent of mean error after settling, and nine rollouts of ten within ten."""
-    entropies = hold(EntropyRegulator(target, 1.0), 400, **plant)
-    assert mean_error(entropies, target) <= 0.05
-    assert sum(abs(h - target) <= 0.1 * target for h in entropies[80:]) >= 0.9 * len(entropies[80:])
-
-
-@pytest.mark.parametrize("schedule", FALLING, ids=str)
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: "-".join(plant) or "plain")
-def test_follows_a_level_that_falls_with_the_same_gains(schedule, plant):
-    start, final, decay_start = schedule
-    regulator = EntropyRegulator(start, 1.0, final=final, decay_start=decay_start)
-    entropies = hold(regulator, 400, **plant)[80:]
-    fallen = [max(step / 400 - decay_start, 0) / (1 - decay_start) for step in range(80, 400)]
-    errors = [abs(h / (start - (start - final) * share) - 1) for h, share in zip(entropies, fallen, strict=True)]
-    assert sum(errors) / len(errors) <= 0.05
-    assert sum(error <= 0.1 for error in errors) >= 0.9 * len(errors)
-
-
-@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: "-".join(plant) or "plain")
-def test_a_strength_that_acts_a_rollout_late_holds_as_well(plant):
-    for level in (LEVELS[2], *FALLING):
-        assert SCRIPT.is_held(SCRIPT.distances(level, dead=1, **plant)), level
-
-
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(
-    st.floats(0.04, 0.2),
-    st.floats(0.2, 0.6),
-    st.floats(0, 0.03),
-    st.floats(0, 0.5),
-    st.integers(0, 1),
-    st.sampled_from(LEVELS),
-)
-def test_random_plants_are_held(authority, share, noise, slow, dead, level):
-    """What pulls the entropy down is a share of what the strength can do."""
-    plant = {"authority": authority, "drift": -share * authority, "noise": noise, "slow": slow, "dead": dead}
-    assert SCRIPT.is_held(SCRIPT.distances(level, **plant))
+    for level in LEVELS:
+        assert SCRIPT.is_held(SCRIPT.distances(level, dead=dead, **plant)), level
 
 
 def test_combinations_that_nothing_was_tuned_on_are_held(monkeypatch):
@@ -76,12 +37,6 @@ def test_combinations_that_nothing_was_tuned_on_are_held(monkeypatch):
     monkeypatch.setattr("steer_trl.functional.regulator.PROPORTIONAL", 0.1)
     monkeypatch.setattr("steer_trl.functional.regulator.INTEGRAL", 0.0)
     assert len(list(SCRIPT.missed(0, drawn))) > 6  # else nothing could be missed
-
-
-def test_a_falling_level_pushes_nothing_down_where_the_entropy_stays():
-    regulator = EntropyRegulator(0.8, 1.0, final=0.2)
-    assert hold(regulator, 100, drift=0.0) == [1.0] * 100
-    assert regulator.strength == 0 and regulator.at_bound == 0
 
 
 def test_what_begins_below_a_level_that_falls_is_raised_to_where_they_meet():
@@ -152,13 +107,6 @@ def test_the_law_of_keeping():
     assert regulator.update(0.4) == pytest.approx(2 * 0.6 * below, abs=1e-12)
 
 
-def test_what_keeps_raises_an_entropy_to_a_higher_level_step_by_step():
-    regulator = EntropyRegulator(0.8, 1.0)
-    assert regulator.update(0.4) == 0  # the path starts where the entropy is
-    references = [(regulator.update(0.4), regulator.reference)[1] for _ in range(60)]
-    assert references == sorted(references) and 0.4 < references[0] < 0.45 and 0.75 < references[-1] < 0.8
-
-
 @pytest.mark.parametrize("level", [0.3, 0.8])
 def test_a_changed_level_starts_from_the_present_entropy(level):
     """A level raised from half to four fifths once made a reference of 1.45 times the first entropy."""
@@ -208,15 +156,7 @@ def test_a_non_finite_entropy_changes_nothing(entropy):
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        {},
-        {"strength": "1"},
-        {"integral": math.nan},
-        {"error": "x"},
-        {"schedule": [1.0]},
-        [1],
-    ],
+    "wrong", [{}, {"strength": "1"}, {"integral": math.nan}, {"error": "x"}, {"schedule": [1.0]}, [1]]
 )
 def test_a_state_that_cannot_be_is_refused_whole(wrong):
     regulator = EntropyRegulator(0.7, 1)

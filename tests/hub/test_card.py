@@ -1,28 +1,19 @@
 """The card says what is known and nothing else, and nothing secret."""
 
 import pickle
-import subprocess
-import sys
 from dataclasses import MISSING, fields
 
 import numpy as np
 import pytest
 import torch
 import yaml
-from huggingface_hub import ModelCard, constants
+from huggingface_hub import ModelCard
 from support.hub_server import complaints
 from support.runs import ON_CPU
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.hub.card import (
-    Run,
-    draw_entropy,
-    entropy_curve,
-    entropy_ends,
-    find_license,
-    make_card,
-    settings,
-)
+from steer_trl.curves import entropy_ends
+from steer_trl.hub.card import Run, make_card, settings
 from steer_trl.redact import public
 from steer_trl.shaping.methods import SETTINGS
 
@@ -53,26 +44,17 @@ class TestEntropy:
         assert len(rows) == 12
         assert rows[0] == "| 10 | 0.9900 | 0.0100 |" and rows[-1] == "| 500 | 0.5000 | 0.5000 |"
 
-    def test_evaluations_are_not_points_of_the_curve(self):
-        log = [{"step": 1, "entropy": 1.0}, {"step": 1, "eval_entropy": 5.0}, {"step": 2, "train_loss": 0.0}]
-        assert entropy_curve(log) == log[:1]
-
     def test_a_point_without_a_reward_or_an_entropy(self):
         """TRL logs None where no completion could be scored."""
         log = [{"step": 1, "entropy": 1.0, "reward": None}, {"step": 2, "entropy": None, "reward": 0.5}]
+        log += [{"step": 3, "eval_entropy": 5.0}]
         text = str(card(log))
-        assert "| 1 | 1.0000 |  |" in text and "| 2 |" not in text
+        assert "| 1 | 1.0000 |  |" in text and "| 2 |" not in text and "| 3 |" not in text
         assert entropy_ends(log) == (1.0, 1.0)
 
     def test_a_run_without_a_log_has_a_card(self):
         text = str(card())
         assert "None has been logged yet." in text and complaints(text) == []
-
-    def test_the_picture(self, tmp_path):
-        assert draw_entropy(points(3), tmp_path / "entropy.png")
-        assert (tmp_path / "entropy.png").read_bytes().startswith(b"\x89PNG")
-        assert not draw_entropy(points(1), tmp_path / "other.png")
-        assert [path.name for path in tmp_path.iterdir()] == ["entropy.png"]
 
     def test_a_report_in_the_folder_is_linked(self):
         run = Run(args=config(), log=points(3))
@@ -100,52 +82,15 @@ class TestTheModel:
 
 
 class TestLicense:
-    def test_what_is_given_counts(self, tmp_path):
-        (tmp_path / "README.md").write_text("---\nlicense: apache-2.0\n---\n")
-        assert find_license("mit", str(tmp_path)) == ({"license": "mit"}, "given")
-
-    def test_a_folder_says_its_own_with_name_and_link(self, tmp_path):
-        (tmp_path / "README.md").write_text("---\nlicense: other\nlicense_name: x\nlicense_link: LICENSE\n---\n")
-        found = {"license": "other", "license_name": "x", "license_link": "LICENSE"}
-        assert find_license(None, str(tmp_path)) == (found, "base model")
-
-    def test_the_cache_of_the_hub_says_it_without_a_network(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-        repository = tmp_path / "models--Qwen--Some"
-        (repository / "refs").mkdir(parents=True)
-        (repository / "refs/main").write_text("abc")
-        (repository / "snapshots/abc").mkdir(parents=True)
-        (repository / "snapshots/abc/README.md").write_text("---\nlicense: apache-2.0\n---\n")
-        assert find_license(None, "Qwen/Some") == ({"license": "apache-2.0"}, "base model")
-        assert find_license(None, "Qwen/Other") == ({}, "unknown")
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "",
-            "# no metadata",
-            *(
-                f"---\n{lines}\n---\n"
-                for lines in ("license: [a, b]", ": : :", "- a", "license: mit\nno: 3", "tags: 7")
-            ),
-        ],
-    )
-    def test_what_is_not_known_is_not_claimed(self, tmp_path, text):
-        (tmp_path / "README.md").write_text(text)
-        assert find_license(None, str(tmp_path)) == ({}, "unknown")
-        text = str(card(base_model=str(tmp_path)))
-        assert "license" not in ModelCard(text).data.to_dict() and "Licence: not stated" in text
+    def test_what_is_given_and_nothing_else(self):
+        given, unknown = (str(card(args=config(model_license=one))) for one in ("mit", None))
+        assert ModelCard(given).data.license == "mit" and "Licence: mit." in given
+        assert "license" not in ModelCard(unknown).data.to_dict() and "Licence: not stated." in unknown
 
     @pytest.mark.parametrize("wrong", ["Apache 2.0", "", "apache-2.0 ", 2])
     def test_a_licence_is_an_identifier(self, wrong):
         with pytest.raises(ValueError, match="model_license"):
             config(model_license=wrong)
-
-
-def test_a_base_model_that_is_gone_is_not_claimed(tmp_path):
-    for name in (str(tmp_path / "gone"), "runs/gone"):
-        assert find_license(None, name) == ({}, "unknown")
-        assert "base_model" not in ModelCard(str(card(base_model=name))).data.to_dict()
 
 
 def test_settings_that_numpy_has_made_and_a_dtype(tmp_path):
@@ -221,22 +166,3 @@ class TestSettings:
         own = [field for field in fields(SteerGRPOConfig) if field.name in SETTINGS]
         options = {field.name: field.default for field in own if field.default is not MISSING}
         assert len(options) > 30 and public(options) == options
-
-
-class TestProgram:
-    SCRIPT = "from steer_trl.system import program\nprint(program())\n"
-
-    def run(self, *command):
-        return subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True).stdout.strip()
-
-    def test_it_is_the_scripts_name_alone(self, tmp_path):
-        script = tmp_path / "train.py"
-        script.write_text(self.SCRIPT)
-        words = ["--auth", "user:sesame", "x_api_key=sesame", "-p", "sesame"]
-        assert self.run(str(script), *words) == "train.py"
-        assert "Trained by `train.py`, on 1 process." in str(card(program="train.py"))
-
-    def test_code_and_a_notebook_have_none(self):
-        assert self.run("-c", self.SCRIPT, "sesame") == "None"
-        assert self.run("-c", f"import sys; sys.modules['ipykernel'] = sys\n{self.SCRIPT}") == "None"
-        assert "Trained in a notebook" in str(card(program=None))

@@ -4,7 +4,6 @@ import ast
 import json
 import os
 import random
-import re
 from pathlib import Path
 
 import nbformat
@@ -12,12 +11,11 @@ import pytest
 import torch
 from nbclient import NotebookClient
 from safetensors.torch import load_file
-from support.runs import ON_CPU, QUIET, save_tiny_model
+from support.runs import ON_CPU, QUIET
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
 from steer_trl import runlog
-from steer_trl.cli.eval_arguments import EvalArguments
 from steer_trl.curves import entropy_ends, series
 from steer_trl.data import load_math_dataset
 from steer_trl.evaluation.folders import compare_evaluations, read_evaluations
@@ -61,19 +59,6 @@ def set_parameters(notebook, values):
     defaults = {line.targets[0].id: ast.literal_eval(line.value) for line in ast.parse(cell.source).body}
     assert not values.keys() - defaults.keys()
     cell.source = "\n".join(f"{name} = {value!r}" for name, value in (defaults | values).items())
-
-
-@pytest.mark.parametrize("path", [CPU, GPU], ids=lambda path: path.stem)
-def test_its_commands_are_taken(path, tmp_path, monkeypatch):
-    """Those of `steer-trl eval` in its text, where its own training has left a model."""
-    monkeypatch.chdir(tmp_path)
-    text = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
-    commands = re.findall(r"^steer-trl eval (.*)$", text, re.MULTILINE)
-    assert len(commands) == (path == GPU)
-    for command in commands:
-        given = dict(re.findall(r"--(\w+) (\S+)", command))
-        save_tiny_model(tmp_path / given["model_name_or_path"])
-        EvalArguments(**given)
 
 
 def test_what_is_committed_was_run_from_top_to_bottom():

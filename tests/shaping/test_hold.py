@@ -6,9 +6,7 @@ import re
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from support.methods.batches import SEEDS, config, random_batch, weights
+from support.methods.batches import config, random_batch, weights
 from support.runs import ON_CPU
 
 from steer_trl import SteerGRPOConfig
@@ -146,18 +144,6 @@ class TestEachMethod:
         assert hold.metrics()["hold_entropy/target"] == 0.3
         assert shaper.strength > 0
 
-    def test_state_round_trip(self, name):
-        for cut in range(8):
-            (one, hold), (other, twin) = held(name), held(name)
-            entropies = (0.5, 0.51, 0.49, 0.5, 0.3, 0.2, 0.25, 0.3)
-            begin(hold, *entropies[:cut])
-            resume(twin, state_of(hold))
-            assert other.strength == one.strength
-            begin(hold, *entropies[cut:])
-            begin(twin, *entropies[cut:])
-            assert (other.strength, twin.state_dict()) == (one.strength, hold.state_dict())
-            assert one.strength > 0
-
     def test_a_level_that_falls_is_in_the_log_and_the_error_is_against_it(self, name):
         shaper, hold = held(name, hold_entropy_final=0.2, hold_entropy_decay_start=0.5)
         begin(hold, 0.5, 0.5, 0.5, 0.5)
@@ -172,7 +158,7 @@ class TestEachMethod:
     def test_a_resumed_schedule_continues_bit_for_bit_and_a_changed_one_is_reported(self, name, caplog):
         falls = {"hold_entropy_final": 0.2, "hold_entropy_decay_start": 0.3}
         entropies = (0.5, 0.51, 0.49, 0.5, 0.38, 0.3, 0.2, 0.15, 0.12, 0.1)
-        for cut in (3, 6, 9):
+        for cut in range(10):
             (one, hold), (other, twin) = held(name, **falls), held(name, **falls)
             for rollout, entropy in enumerate(entropies):
                 if rollout == cut:
@@ -231,23 +217,6 @@ def test_a_target_out_of_reach_is_counted():
     shaper, hold = held("repo_r")
     begin(hold, *[0.5] * 4, *[0.001] * 60)
     assert shaper.strength == 1.0 and hold.metrics()["hold_entropy/out_of_reach"] > 50
-
-
-@given(st.floats(-1, 1), SEEDS)
-def test_repo_r_is_the_papers_formula_between_its_bounds(zeta, seed):
-    tokens = random_batch(seed)
-    found = make_shapers(config("repo_r", repo_r_zeta=zeta))["repo_r"].weights(tokens, None)
-    advantages = tokens.advantages.expand_as(tokens.logps)
-    for i, row in enumerate(tokens.logps.tolist()):
-        for t, logp in enumerate(row):
-            advantage = advantages[i, t].item()
-            if not math.isfinite(logp):
-                expected = 1.0
-            else:
-                factor = 1 - zeta * logp if advantage > 0 else 1 + zeta * logp if advantage < 0 else 1.0
-                expected = min(max(factor, 0.0), 3.0)
-            assert found[i, t].item() == pytest.approx(expected, rel=1e-5, abs=1e-6)
-    assert torch.isfinite(found).all()
 
 
 @pytest.mark.parametrize(

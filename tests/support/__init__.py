@@ -5,6 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"
+SMOKE = ROOT / "tests/support/smoke_cpu.yaml"  # a recipe of two steps on a CPU
 ENVIRONMENT = os.environ | {
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",

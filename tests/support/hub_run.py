@@ -29,7 +29,6 @@ def fault(kind):
 
 def make(folder, trainer_arguments=None, **fields):
     base = save_tiny_model(folder / "base", CHARACTERS)
-    Path(base, "README.md").write_text("---\nlicense: apache-2.0\n---\n")
     settings = TINY_RUN | {
         "output_dir": str(folder / "run"),
         "gradient_accumulation_steps": 1,

@@ -147,24 +147,21 @@ class TestTrackers:
         text = f"Step {alarm['step']}: {alarm['text']}"
         assert [list(x) for x in heard] == [[(alarm["title"], text, level)] for level in levels]
 
-    @pytest.mark.parametrize(("report_to", "running"), [([], True), (["wandb"], False), ("tensorboard", True)])
-    def test_are_told_nothing_that_was_not_asked_for(self, monkeypatch, tmp_path, report_to, running):
+    @pytest.mark.parametrize(
+        ("report_to", "running", "is_main"),
+        [([], True, True), (["wandb"], False, True), ("tensorboard", True, True), (["wandb"], True, False)],
+    )
+    def test_are_told_nothing_that_was_not_asked_for(self, monkeypatch, tmp_path, report_to, running, is_main):
         heard = []
         modules = {"trackio": self.trackio(heard, running), "wandb": self.wandb(heard, running)}
-        self.hear(monkeypatch, tmp_path, modules, report_to, frac_reward_zero_std=1.0)
-        assert heard == [] and len(said(tmp_path)) == 1
+        self.hear(monkeypatch, tmp_path, modules, report_to, is_main, frac_reward_zero_std=1.0)
+        assert heard == [] and len(said(tmp_path)) == is_main  # one process speaks
 
     def test_one_that_fails_does_not_reach_the_trainer(self, monkeypatch, tmp_path, caplog):
         broken = {"trackio": SimpleNamespace(), "wandb": SimpleNamespace(run=object())}
         self.hear(monkeypatch, tmp_path, broken, ["trackio", "wandb"], frac_reward_zero_std=1.0)
         assert len(said(tmp_path)) == 1
         assert caplog.text.count("could not be judged or delivered; the training continues") == 2
-
-    def test_one_process_speaks(self, monkeypatch, tmp_path, caplog):
-        heard = []
-        modules = {"wandb": self.wandb(heard)}
-        self.hear(monkeypatch, tmp_path, modules, ["wandb"], is_main=False, frac_reward_zero_std=1.0)
-        assert heard == said(tmp_path) == [] and not caplog.text
 
 
 def test_a_file_that_cannot_be_written_ends_no_training(watched, tmp_path, caplog):

@@ -7,18 +7,15 @@ from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
-from steer_trl.shaping import HoldEntropy, Shaper, StartEntropy, make_shapers
+from steer_trl.shaping import Shaper
 
 BONUS = {"advantage_shaping": "entropy_bonus"}
 OF_TRL = ("loss", "policy_loss", "entropy_coef", "entropy", "grad_norm", "reward")
 SWITCHES = {
     "on-policy": {},
     "off-policy": {"num_iterations": 2},
-    "loss_type=grpo": {"loss_type": "grpo"},
-    "loss_type=vespo": {"loss_type": "vespo", "steps_per_generation": 4},
-    "beta": {"beta": 0.5},
-    "top_entropy_quantile": {"top_entropy_quantile": 0.3},
-    "mask_truncated_completions": {"mask_truncated_completions": True},
+    "beta": {"beta": 0.5, "loss_type": "vespo", "steps_per_generation": 4},
+    "masks": {"top_entropy_quantile": 0.3, "mask_truncated_completions": True},
 }
 
 
@@ -36,13 +33,6 @@ def test_a_constant_coefficient_is_trls_own_bonus_bit_for_bit(train, switch, coe
     assert same_parameters(ours, theirs)
     assert logged(ours) == logged(theirs) and logged(ours)[0].keys() == set(OF_TRL)
     assert not same_parameters(ours, train(GRPOTrainer, **SWITCHES[switch]))
-
-
-def test_the_more_of_it_the_more_entropy_is_left(train):
-    """By its sign: the entropy of the last rollout, of which all have the same prompts."""
-    left = [train(SteerGRPOTrainer, **BONUS, entropy_bonus_coef=c).state.log_history for c in (-0.2, 0.0, 0.2)]
-    entropies = [log[3]["entropy"] for log in left]
-    assert entropies[0] < entropies[1] < entropies[2]
 
 
 def test_without_a_strength_the_training_and_its_log_are_trls(train):
@@ -96,34 +86,6 @@ def test_a_held_entropy_is_trls_bonus_with_the_strengths_of_the_log(make_trainer
     assert same_parameters(ours, train_with(strengths, make_trainer, GRPOTrainer, **settings, entropy_coef=1.0))
 
 
-def test_an_evaluation_has_the_bonus_of_the_moment(train, prompts):
-    """As TRL's: in the loss that is reported."""
-    evaluated = {"eval_strategy": "steps", "eval_steps": 2, "max_steps": 2}
-    evaluated |= {"trainer_arguments": {"eval_dataset": prompts.select(range(4))}}
-    ours = train(SteerGRPOTrainer, **evaluated, **BONUS, entropy_bonus_coef=0.2)
-    theirs = train(GRPOTrainer, **evaluated, entropy_coef=0.2)
-    keys = ("eval_loss", "eval_policy_loss", "eval_entropy")
-    losses = [
-        [entry[key] for key in keys]
-        for trainer in (ours, theirs)
-        for entry in trainer.state.log_history
-        if keys[0] in entry
-    ]
-    assert len(losses) == 2 and losses[0] == losses[1] and losses[0][0] != losses[0][1]
-
-
-def test_an_entropy_below_the_level_raises_the_coefficient_and_above_it_there_is_none():
-    args = config("entropy_bonus", hold_entropy=0.4, hold_entropy_unit="nats")
-    shapers = make_shapers(args)
-    hold = HoldEntropy(args, shapers, StartEntropy(4))
-    coefficient = shapers["entropy_bonus"].entropy_coef
-    assert coefficient() == 0
-    for entropy, expected in [(0.1, 0.2), (4.0, 0.0)]:
-        for _ in range(60):
-            hold.on_rollout(entropy, 0.0)
-        assert coefficient() == pytest.approx(expected)
-
-
 class Other(Shaper):
     """Sets it, too."""
 
@@ -136,11 +98,7 @@ class Other(Shaper):
     [
         ({"entropy_coef": 0.01}, "entropy_coef=0.01 cannot be combined with 'entropy_bonus': it sets the coefficient"),
         ({"use_adaptive_entropy": True}, "use_adaptive_entropy=True cannot be combined with 'entropy_bonus'"),
-        ({"entropy_coef": 0.01, "hold_entropy": 0.5}, "entropy_coef=0.01 cannot be combined with 'entropy_bonus'"),
-        (
-            {"entropy_bonus_coef": 0.01, "hold_entropy": 0.5},
-            "entropy_bonus_coef=0.01 cannot be combined with hold_entropy=0.5",
-        ),
+        ({"entropy_bonus_coef": 0.01, "hold_entropy": 0.5}, "entropy_bonus_coef=0.01 cannot be combined with hold_"),
     ],
 )
 def test_two_masters_of_the_coefficient_are_refused(settings, text):
@@ -151,9 +109,3 @@ def test_two_masters_of_the_coefficient_are_refused(settings, text):
 def test_two_methods_that_set_it_are_refused():
     with pytest.raises(ValueError, match="cannot be combined: each sets the one coefficient of TRL's entropy bonus"):
         config("entropy_bonus", f"{__name__}.Other")
-
-
-def test_token_weights_stand_beside_it(train):
-    """Each acts as alone: STEER's on the advantages, and the coefficient on the bonus, as with TRL's own field."""
-    both = train(SteerGRPOTrainer, advantage_shaping=["steer", "entropy_bonus"], entropy_bonus_coef=0.1)
-    assert same_parameters(both, train(SteerGRPOTrainer, advantage_shaping="steer", entropy_coef=0.1))

@@ -64,26 +64,12 @@ def test_a_run_that_was_ended_by_its_budget_has_nothing_left(make_trainer, tmp_p
     assert found == sorted(found) and found[-1] == further.shaping.generated.total
 
 
-def test_a_resumed_run_counts_on(make_trainer, tmp_path):
-    fields = {"advantage_shaping": "none", "save_strategy": "steps", "save_steps": 2, "lr_scheduler_type": "constant"}
-    whole = make_trainer(SteerGRPOTrainer, output_dir=str(tmp_path / "whole"), **fields)
-    whole.train()
-    make_trainer(SteerGRPOTrainer, **fields | {"max_steps": 2}).train()
-    resumed = make_trainer(SteerGRPOTrainer, **fields)
-    resumed.train(resume_from_checkpoint=True)
-    assert totals(resumed) == totals(whole)
+def test_a_count_that_cannot_be_is_refused(make_trainer, tmp_path):
+    make_trainer(SteerGRPOTrainer, save_strategy="steps", save_steps=2, max_steps=2).train()
     path = tmp_path / "run/checkpoint-2/shaping_state.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"generated": {"total": -1}}))
     with pytest.raises(ValueError, match=r"total must be a whole number >= 0 of tokens, got -1"):
-        make_trainer(SteerGRPOTrainer, **fields).train(resume_from_checkpoint=str(path.parent))
-
-
-def test_a_second_training_begins_at_0(make_trainer):
-    trainer = make_trainer(SteerGRPOTrainer, advantage_shaping="none")
-    trainer.train()
-    first = trainer.shaping.generated.total
-    trainer.train()
-    assert 0 < trainer.shaping.generated.total < 1.5 * first
+        make_trainer(SteerGRPOTrainer).train(resume_from_checkpoint=str(path.parent))
 
 
 def test_a_falling_level_follows_the_budget_where_that_ends_the_run(train):
@@ -99,7 +85,6 @@ def test_a_falling_level_follows_the_budget_where_that_ends_the_run(train):
 @pytest.mark.parametrize(
     ("level", "longer", "said"),
     [
-        ({"hold_entropy_final": 1.0}, {"max_steps": 8}, "from 3 nats to 4 at once"),
         ({"hold_entropy_final": 1.0}, {"max_steps": 3}, "from 3 nats to 2.333 at once"),
         ({"hold_entropy_final": 1.0}, {}, None),
         ({}, {"max_steps": 8}, None),  # one that stays

@@ -111,19 +111,6 @@ def test_the_switch_acts_on_the_shaped_loss(train, method, switch):
     assert not has_parameters(ours, without), "the switch did nothing"
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_lora(train, method):
-    def lora():
-        return {"peft_config": LoraConfig(r=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")}
-
-    settings = OFF_POLICY | {"beta": 0.1}  # with LoRA the reference is the model without its adapter
-    ours = train(SteerGRPOTrainer, **settings, **METHODS[method], trainer_arguments=lora())
-    trained = [name for name, parameter in ours.model.named_parameters() if parameter.requires_grad]
-    assert trained and all("lora" in name for name in trained)
-    assert same_parameters(ours, train(oracle(method, settings), **settings, trainer_arguments=lora()))
-    assert not same_parameters(ours, train(GRPOTrainer, **settings, trainer_arguments=lora()))
-
-
 def rollout_with_tool_tokens(prompts, trainer):
     """Fixed completions of eight tokens; the model wrote the first three and the last, a tool the rest."""
     tokenizer = trainer.processing_class
@@ -137,12 +124,23 @@ def rollout_with_tool_tokens(prompts, trainer):
     }
 
 
+def lora():
+    return {"peft_config": LoraConfig(r=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")}
+
+
+def tools():
+    return {"rollout_func": rollout_with_tool_tokens, "reward_funcs": count_reward}
+
+
+@pytest.mark.parametrize("given", [lora, tools])
 @pytest.mark.parametrize("method", METHODS)
-def test_tool_tokens_enter_no_statistic(train, method):
-    arguments = {"rollout_func": rollout_with_tool_tokens, "reward_funcs": count_reward}
-    ours = train(SteerGRPOTrainer, **OFF_POLICY, **METHODS[method], trainer_arguments=arguments)
-    assert same_parameters(ours, train(oracle(method, OFF_POLICY), **OFF_POLICY, trainer_arguments=arguments))
-    assert not same_parameters(ours, train(GRPOTrainer, **OFF_POLICY, trainer_arguments=arguments))
+def test_adapters_are_trained_and_tool_tokens_enter_no_statistic(train, method, given):
+    settings = OFF_POLICY | {"beta": 0.1}  # with LoRA the reference is the model without its adapter
+    ours = train(SteerGRPOTrainer, **settings, **METHODS[method], trainer_arguments=given())
+    trained = [name for name, parameter in ours.model.named_parameters() if parameter.requires_grad]
+    assert trained and all("lora" in name for name in trained) == (given is lora)
+    assert same_parameters(ours, train(oracle(method, settings), **settings, trainer_arguments=given()))
+    assert not same_parameters(ours, train(GRPOTrainer, **settings, trainer_arguments=given()))
 
 
 def test_a_batch_with_every_token_masked_still_has_a_backward(train):

@@ -16,17 +16,6 @@ class TestGate:
         expected = entropies[mask].double().mean().item()
         assert trainer.state.log_history[0]["rollout_entropy"] == pytest.approx(expected, rel=1e-5)
 
-    @pytest.mark.parametrize("sizes", [(8, 1), (4, 2), (2, 4)])
-    def test_the_number_is_logged_for_a_method_without_a_gate_too(self, train, sizes):
-        names = ("per_device_train_batch_size", "gradient_accumulation_steps")
-        settings = dict(zip(names, sizes, strict=True)) | {"max_steps": 1}
-        logged = {
-            scope: train(SteerGRPOTrainer, **settings, shaping_scope=scope).state.log_history[0]
-            for scope in ("step", "micro_batch")
-        }
-        assert logged["step"]["rollout_entropy"] == pytest.approx(logged["step"]["entropy"], rel=1e-4)
-        assert "rollout_entropy" not in logged["micro_batch"]  # which sees no rollout
-
     @pytest.mark.parametrize("scope", ["step", "micro_batch"])
     def test_costs_one_pass_over_a_rollout_that_trl_does_not_score(self, train, scope):
         settings = OPEN_STARE | {"shaping_scope": scope}

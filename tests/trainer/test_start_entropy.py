@@ -37,10 +37,7 @@ def test_it_is_the_mean_of_the_first_four_rollouts_and_then_stays():
     assert one.value is None and one.state_dict() == {}
     assert taken(one, 0.8, 0.6, 0.4) == pytest.approx([0.8, 0.7, 0.6]) and one.settled is None
     assert taken(one, 0.2, 0.1) == pytest.approx([0.5, 0.5]) and one.settled == one.value
-
-
-def test_it_is_of_as_many_rollouts_as_have_32_prompts():
-    small = start(per_device_train_batch_size=8)  # two prompts
+    small = start(per_device_train_batch_size=8)  # two prompts: sixteen rollouts have 32
     taken(small, *[1.0] * 15)
     assert small.settled is None
     assert taken(small, 17.0) == [pytest.approx(2.0)] and small.settled
@@ -129,8 +126,3 @@ def test_all_that_compare_with_it_read_the_same(lines, expected, tmp_path):
     assert entropy_ends([{"step": i} | line for i, line in enumerate(lines)]) == (expected, pytest.approx(2 / 3))
     (run,) = page_data(find_runs([tmp_path / "run"]))["runs"]
     assert {run["ends"][key][0] for key in ("entropy", "rollout_entropy") if key in run["ends"]} == {expected}
-
-
-def test_numbers_that_are_none_are_no_start():
-    assert start_entropy([{"rollout_entropy": None, "entropy": math.nan}, {"entropy": 0.5}, {"entropy": 0.1}]) == 0.5
-    assert start_entropy([{"loss": 1.0}]) is None and start_entropy([{"entropy": 0.3}], before=0.6) == 0.6

@@ -1,4 +1,4 @@
-"""The methods, one file each, by the names that `advantage_shaping` takes, and their settings.
+"""The methods, a file for each paper, by the names that `advantage_shaping` takes, and their settings.
 
 A new one is entered here: its class in `SHAPERS`, and the class of its settings, if it has some, in `MethodOptions`.
 """
@@ -6,7 +6,7 @@ A new one is entered here: its class in `SHAPERS`, and the class of its settings
 from dataclasses import dataclass
 
 from steer_trl.shaping.base import Shaper
-from steer_trl.shaping.methods.clip_cov import ClipCov, ClipCovOptions
+from steer_trl.shaping.methods.covariance import ClipCov, ClipCovOptions, KlCov, KlCovOptions
 from steer_trl.shaping.methods.dcpo import Dcpo, DcpoOptions
 from steer_trl.shaping.methods.difficulty import FGrpo, FGrpoOptions, MaxRL, PassAtK, PassAtKOptions
 from steer_trl.shaping.methods.edge_grpo import EdgeGrpo
@@ -14,12 +14,9 @@ from steer_trl.shaping.methods.entropy_advantage import EntropyAdvantage, Entrop
 from steer_trl.shaping.methods.entropy_bonus import EntropyBonus, EntropyBonusOptions
 from steer_trl.shaping.methods.entropy_change import EntropyChange, EntropyChangeOptions
 from steer_trl.shaping.methods.fork_tokens import ForkTokens, ForkTokensOptions
-from steer_trl.shaping.methods.grpo_s import GrpoS
-from steer_trl.shaping.methods.gtpo import Gtpo, GtpoOptions
-from steer_trl.shaping.methods.kl_cov import KlCov, KlCovOptions
+from steer_trl.shaping.methods.gtpo import GrpoS, Gtpo, GtpoOptions
 from steer_trl.shaping.methods.opo import Opo
-from steer_trl.shaping.methods.position import Position, PositionOptions
-from steer_trl.shaping.methods.ppl import Ppl, PplOptions
+from steer_trl.shaping.methods.ppl_position import Position, PositionOptions, Ppl, PplOptions
 from steer_trl.shaping.methods.repo_r import RepoR, RepoROptions
 from steer_trl.shaping.methods.stare import Stare, StareOptions
 from steer_trl.shaping.methods.steer import Steer, SteerOptions

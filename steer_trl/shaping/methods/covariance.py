@@ -1,38 +1,36 @@
-"""The covariance of advantage and log-probability, arXiv 2505.22617: what Clip-Cov and KL-Cov choose tokens by.
+r"""Clip-Cov and KL-Cov, arXiv 2505.22617: the few tokens that would lower the entropy most are held back.
 
-    cov_it = (A_it - mean A) (lp_it - mean lp)      means over the trained tokens of the optimizer step
+    cov_it = (A_it - mean A) (lp_it - mean lp)      means over the N trained tokens of the optimizer step
 
-A policy-gradient step lowers the entropy in proportion to it: tokens that are likely and good, or unlikely and bad.
+    clip_cov   A_hat = 0 on min(max(floor(fraction N), 1), |pool|) tokens drawn at random from the
+               pool = tokens with lower < cov < upper that the loss does not clip already; A elsewhere
+    kl_cov     loss_it = -r_it A_it + coef |lp_it - lq_it| on the top `fraction` by cov; no clipping at all
+
+A policy-gradient step lowers the entropy in proportion to cov: tokens that are likely and good, or unlikely and bad.
+The authors' code compares within one micro-batch on one GPU. For Clip-Cov they clip at 0 and 2 (`epsilon: 1,
+epsilon_high: 1`). For KL-Cov TRL's clipping is switched off, and the same gradient comes from
+A_hat = A - coef sign(lp - lq) / r on those tokens, which can turn its sign: that is the penalty winning. sign(0) = 0,
+so the first step of a rollout is unchanged; the loss that is logged leaves the penalty out. Choose Clip-Cov for the
+lightest touch; KL-Cov pulls on such tokens instead of dropping them.
 """
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.functional.order_statistics import Reduce
-from steer_trl.shaping.base import Paper
+from steer_trl.functional.clipping import clipped
+from steer_trl.functional.order_statistics import Reduce, kth_largest
+from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.needs import SIGNS, TOKEN_RATIOS, UNCLIPPED
+from steer_trl.shaping.base import PAPERS, Options, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
-ENTROPY_MECHANISM = Paper(
-    "The Entropy Mechanism of Reinforcement Learning for Reasoning Language Models",
-    "Ganqu Cui and Yuchen Zhang and Jiacheng Chen and Lifan Yuan and Zhi Wang and Yuxin Zuo and Haozhan Li and "
-    "Yuchen Fan and Huayu Chen and Weize Chen and others",
-    2025,
-    "2505.22617",
-)
 
-
-class Means(NamedTuple):
-    """Over the trained tokens of an optimizer step, float64."""
-
-    tokens: Tensor
-    advantage: Tensor
-    logp: Tensor
-
-
-class CovarianceMeasure(NamedTuple):
+class Measure(NamedTuple):
     """What the tokens of an optimizer step are compared with, float64: their means, and what the chosen ones reach."""
 
     mean_advantage: Tensor
@@ -40,24 +38,118 @@ class CovarianceMeasure(NamedTuple):
     threshold: Tensor
 
 
-def means(batch: TokenBatch, reduce: Reduce) -> Means:
-    """Return the number of tokens, mean A and mean lp over what `reduce` takes in."""
-    valid = _valid(batch)
-    # float64: the sums run over millions of tokens, and must not depend on how they are split.
-    parts = [valid, *(torch.where(valid, x, 0.0) for x in (batch.advantages.expand_as(valid), batch.logps))]
-    count, *sums = reduce(torch.stack([part.double().sum() for part in parts]), "sum")
-    return Means(count, *(total / count.clamp(min=1) for total in sums))
+class ByCovariance(Shaper[Options]):
+    """What both share: the covariance, and how many tokens are chosen by it."""
+
+    paper = PAPERS["2505.22617"]
+    share: str
+    """The setting of the share of all tokens that is chosen."""
+
+    def ranked(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the numbers whose largest are chosen, and among which tokens, both `[B, T]`."""
+        raise NotImplementedError
+
+    def measure(self, batch: TokenBatch, reduce: Reduce) -> Measure:
+        """Return the means, and the number from which on tokens are chosen: the authors' floor, at least one."""
+        valid = _valid(batch)
+        # float64: the sums run over millions of tokens, and must not depend on how they are split.
+        parts = [valid, *(torch.where(valid, x, 0.0) for x in (batch.advantages.expand_as(valid), batch.logps))]
+        tokens, *sums = reduce(torch.stack([part.double().sum() for part in parts]), "sum")
+        advantage, logp = (total / tokens.clamp(min=1) for total in sums)
+        numbers, among = self.ranked(batch, advantage, logp)
+        count = max(math.floor(getattr(self.args, self.share) * tokens.item() + 1e-6), 1)
+        threshold = kth_largest(numbers, among, min(count, int(reduce(among.sum(), "sum"))), reduce)
+        return Measure(advantage, logp, threshold.double())
+
+
+@dataclass
+class ClipCovOptions(ShapingConfig):
+    """Settings of `"clip_cov"`."""
+
+    clip_cov_fraction: float = option(2e-4, "Share of tokens without gradient; 0 is GRPO.", "[0, 1]")
+    clip_cov_lower: float = option(1.0, "Only tokens with a covariance above this are drawn.", "(-inf, inf)")
+    clip_cov_upper: float = option(5.0, "Only tokens with a covariance below this are drawn.", "(-inf, inf)")
+
+
+class ClipCov(ByCovariance[ClipCovOptions]):
+    """Weights of 0 on drawn tokens."""
+
+    options = ClipCovOptions
+    random = True
+    needs = TOKEN_RATIOS
+    off = {"clip_cov_fraction": 0}
+    share = "clip_cov_fraction"
+
+    @classmethod
+    def complaints(cls, args: ClipCovOptions) -> list[str]:
+        """Refuse bounds with nothing between them."""
+        lower, upper = args.clip_cov_lower, args.clip_cov_upper
+        if lower < upper:
+            return []
+        return [f"clip_cov_lower must be below clip_cov_upper={upper!r}, got {lower!r}: no covariance lies between."]
+
+    def ranked(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the draws, and the pool."""
+        cov = covariance(batch, mean_advantage, mean_logp)
+        low, high = clipped(batch.ratio, batch.advantages, 1 - batch.epsilon_low, 1 + batch.epsilon_high)
+        return batch.draws, (cov > self.args.clip_cov_lower) & (cov < self.args.clip_cov_upper) & ~low & ~high
+
+    def weights(self, batch: TokenBatch, measure: Measure) -> Float[Tensor, "B T"]:
+        """Return 0 on the dropped tokens, 1 elsewhere."""
+        return (~self._dropped(batch, measure)).float()
+
+    def marks(self, batch: TokenBatch, measure: Measure) -> dict[str, Bool[Tensor, "B T"]]:
+        """Return the dropped tokens."""
+        return {"clip_cov/dropped": self._dropped(batch, measure)}
+
+    def _dropped(self, batch: TokenBatch, measure: Measure) -> Tensor:
+        draws, pool = self.ranked(batch, measure.mean_advantage, measure.mean_logp)
+        return pool & (draws >= measure.threshold)
+
+
+@dataclass
+class KlCovOptions(ShapingConfig):
+    """Settings of `"kl_cov"`."""
+
+    kl_cov_fraction: float = option(0.002, "Share of the tokens that are held; 0.0002 for 32B models.", "[0, 1]")
+    kl_cov_coef: float = option(1.0, "Weight of the penalty; 0 is GRPO without clipping.", "[0, inf)")
+
+
+class KlCov(ByCovariance[KlCovOptions]):
+    """A penalty on the change of the tokens with the largest covariance."""
+
+    options = KlCovOptions
+    needs = SIGNS
+    surrogate = UNCLIPPED
+    off = {"kl_cov_fraction": 0, "kl_cov_coef": 0}
+    share = "kl_cov_fraction"
+
+    def ranked(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the covariances, and the tokens that have one."""
+        cov = covariance(batch, mean_advantage, mean_logp)
+        return cov, cov > -torch.inf
+
+    def bonus(self, batch: TokenBatch, measure: Measure) -> Float[Tensor, "B T"]:
+        """Return - coef sign(lp - lq) / r on the held tokens, 0 elsewhere."""
+        pull = (batch.logps.float() - batch.old_logps.float()).sign() / batch.ratio
+        return torch.where(self._held(batch, measure), -self.args.kl_cov_coef * pull, 0.0)
+
+    def marks(self, batch: TokenBatch, measure: Measure) -> dict[str, Bool[Tensor, "B T"]]:
+        """Return the held tokens."""
+        return {"kl_cov/held": self._held(batch, measure)}
+
+    def _held(self, batch: TokenBatch, measure: Measure) -> Tensor:
+        cov, threshold = covariance(batch, measure.mean_advantage, measure.mean_logp), measure.threshold
+        # Relative: the same token's numbers differ in their last bits from batch to batch.
+        top = (cov >= threshold - self.tolerance * threshold.abs()) & (cov != 0)  # equal advantages have none
+        # A token that has not moved feels no penalty; one whose ratio has no inverse in float32 could not.
+        return top & (batch.logps != batch.old_logps) & batch.ratio.isfinite() & batch.ratio.reciprocal().isfinite()
 
 
 def covariance(batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> Tensor:
     """Return cov `[B, T]`, float32; `-inf` off the mask and where the log-probability is not finite."""
     product = (batch.advantages.float() - mean_advantage) * (batch.logps.float() - mean_logp)
     return torch.where(_valid(batch), product, -torch.inf)
-
-
-def count_of(fraction: float, total: float, most: int) -> int:
-    """Return how many tokens the authors take: the floor of a share of all, at least one, at most `most`."""
-    return min(max(math.floor(fraction * total + 1e-6), 1), most)
 
 
 def _valid(batch: TokenBatch) -> Tensor:

@@ -5,15 +5,12 @@
     pass_at_k   A_hat_i = (r_i - p) C(n - c - 1, k - 1) / C(n - 1, k - 1) / std       arXiv 2508.10751, 2505.15201
 
 over the n scored completions of a group, c of them correct, p = c / n, r = 1 if correct and 0 if not
-(`functional/difficulty.py`). MaxRL goes towards the maximum of ln p in the place of that of p; 0 where none is
-correct. std is that of pass@k over the subsets of k, and 1 with `scale_rewards="none"`. `f_grpo` at gamma = 0 and
-`pass_at_k` at k = 1 leave TRL's advantages as they are.
+(`functional/difficulty.py`). std is that of pass@k over the subsets of k, and 1 with `scale_rewards="none"`.
 
 Choose one where pass@k matters and prompts differ in difficulty. `maxrl` and `pass_at_k` replace the advantages, and
 refuse rewards of more than two values; `f_grpo` multiplies TRL's whatever the rewards. With `pass_at_k` a group with
-fewer than k incorrect completions teaches nothing, and dynamic sampling keeps it all the same. Read were MaxRL's and
-F-GRPO's abstracts with summaries of their formulas, and the two formulas of pass@k in third parties' words; the
-authors' gamma and k, and what else their runs change, could not be verified.
+fewer than k incorrect completions teaches nothing, and dynamic sampling keeps it all the same. [U] Abstracts and third
+parties' words were read: the authors' gamma and k, and what else their runs change.
 """
 
 from dataclasses import dataclass
@@ -27,7 +24,7 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.functional.difficulty import focal_factors, maxrl_advantages, pass_at_k_advantages
 from steer_trl.options.base import ShapingConfig, option
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import is_right
 
@@ -65,13 +62,7 @@ class ByDifficulty(Shaper[Options]):
 class MaxRL(ByDifficulty[ShapingConfig]):
     """MaxRL's advantages."""
 
-    paper = Paper(
-        "Maximum Likelihood Reinforcement Learning",
-        "Fahim Tajwar and Guanning Zeng and Yueer Zhou and Yuda Song and Daman Arora and Yiding Jiang and "
-        "Jeff Schneider and Ruslan Salakhutdinov and Haiwen Feng and Andrea Zanette",
-        2026,
-        "2602.02710",
-    )
+    paper = PAPERS["2602.02710"]
     needs = OWN_OR_UNSCALED_ADVANTAGES
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
@@ -90,18 +81,8 @@ class FGrpo(ByDifficulty[FGrpoOptions]):
     """TRL's advantages times the focal factor of their group."""
 
     options = FGrpoOptions
-    paper = Paper(
-        "F-GRPO: Don't Let Your Policy Learn the Obvious and Forget the Rare",
-        "Daniil Plyusov and Alexey Gorbatovski and Boris Shaposhnikov and Viacheslav Sinii and Alexey Malakhov and "
-        "Daria Korotyshova and Daniil Gavrilov",
-        2026,
-        "2602.06717",
-    )
-
-    @property
-    def active(self) -> bool:
-        """False for gamma = 0."""
-        return self.args.f_grpo_gamma > 0
+    paper = PAPERS["2602.06717"]
+    off = {"f_grpo_gamma": 0}
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return (1 - p)^gamma."""
@@ -119,12 +100,8 @@ class PassAtK(ByDifficulty[PassAtKOptions]):
     """The advantages of pass@k."""
 
     options = PassAtKOptions
-    paper = Paper(
-        "Pass@k Training for Adaptively Balancing Exploration and Exploitation of Large Reasoning Models",
-        "Zhipeng Chen and Xiaobo Qin and Youbin Wu and Yue Ling and Qinghao Ye and Wayne Xin Zhao and Guang Shi",
-        2025,
-        "2508.10751",
-    )
+    paper = PAPERS["2508.10751"]
+    off = {"pass_at_k": 1}
     needs = OWN_OR_UNSCALED_ADVANTAGES
 
     @classmethod
@@ -136,11 +113,6 @@ class PassAtK(ByDifficulty[PassAtKOptions]):
             f"pass_at_k must be below num_generations={args.num_generations}, got {args.pass_at_k}: of one subset "
             "nothing can be compared. Lower it, or raise num_generations."
         ]
-
-    @property
-    def active(self) -> bool:
-        """False for k = 1."""
-        return self.args.pass_at_k > 1
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the advantages of pass@k, 0 where the reward is missing."""

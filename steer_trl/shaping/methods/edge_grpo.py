@@ -2,10 +2,9 @@
 
     A_hat_i = A_i / Hr_i,   Hr_i = Hm_i / mean over the group of Hm,   Hm_i = mean_t H_it
 
-H of the policy that wrote the rollout. The authors' code takes the current entropies, over the padding too, without
-detaching them, so that their gradient leaks into the entropy; a weight on the advantage cannot express that leak.
-Their guided error correction changes the
-data and is not here. Choose it to distinguish completions of a group that were equally rewarded.
+H of the policy that wrote the rollout. The authors' code takes the current entropies, over the padding too, and lets
+their gradient leak into the entropy; their guided error correction changes the data. Neither is here. Choose it to
+distinguish completions of a group that were equally rewarded.
 """
 
 import torch
@@ -13,19 +12,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
 
 
 class EdgeGrpo(Shaper[ShapingConfig]):
     """Advantages over relative entropies."""
 
-    paper = Paper(
-        "EDGE-GRPO: Entropy-Driven GRPO with Guided Error Correction for Advantage Diversity",
-        "Xingjian Zhang and Siwei Wen and Wenjun Wu and Lei Huang",
-        2025,
-        "2507.21848",
-    )
+    paper = PAPERS["2507.21848"]
     reads = ("rewards", "entropies")
     by_group = True
     per_token = False

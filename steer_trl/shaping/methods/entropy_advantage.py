@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
 KAPPA = 2.0
@@ -32,18 +32,8 @@ class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):
     """A bonus of entropy on the advantages."""
 
     options = EntropyAdvantageOptions
-    paper = Paper(
-        "Reasoning with Exploration: An Entropy Perspective",
-        "Daixuan Cheng and Shaohan Huang and Xuekai Zhu and Bo Dai and Wayne Xin Zhao and Zhenliang Zhang and "
-        "Furu Wei",
-        2025,
-        "2506.14758",
-    )
-
-    @property
-    def active(self) -> bool:
-        """False for alpha = 0."""
-        return self.args.entropy_advantage_alpha > 0
+    paper = PAPERS["2506.14758"]
+    off = {"entropy_advantage_alpha": 0}
 
     def bonus(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return min(alpha H, |A| / kappa), 0 where H is not finite."""

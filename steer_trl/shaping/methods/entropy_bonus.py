@@ -2,16 +2,13 @@
 
     L = L_policy - c H,   H: mean entropy of a micro-batch's trained tokens, in nats
 
-The advantages stay TRL's. c > 0 keeps entropy, c < 0 spends it; at 0 the loss is TRL's without a bonus, bit for bit,
-and so is the log. The paper's c is constant, and sensitive: too small does nothing, too large explodes. Skywork-OR1
-(TRL's `use_adaptive_entropy`) moves it by fixed steps; here `hold_entropy` does, or it stays.
+The advantages stay TRL's. c > 0 keeps entropy, c < 0 spends it; at 0 the loss is TRL's without a bonus, bit for bit.
+The paper's c is constant, and sensitive: too small does nothing, too large explodes. Skywork-OR1 (TRL's
+`use_adaptive_entropy`) moves it by fixed steps, up to 0.005; here `hold_entropy` does, or it stays.
 
-The gradient of c H is that of an advantage of c (-ln pi - H) on the tokens that the policy would draw. So c is an
-advantage per nat of surprisal, and may be at most 0.2: a token five nats rarer than usual is then worth as much as a
-right answer. REPO-R's zeta has the same unit, but acts only where rewards differ, and on the tokens drawn: on the
-laptop task ln H rises by 0.08 per rollout and unit of zeta, and by 0.4 per unit of c (`docs/claims/short_runs.json`).
-Hence a fifth of zeta's gain, with which the loop acts as strongly. Skywork-OR1 bounds its own at 0.005 on large
-models, where c may act more strongly still.
+c is an advantage per nat of surprisal, at most 0.2: a token five nats rarer than usual is then worth as much as a
+right answer. REPO-R's zeta has the same unit and a fifth of the effect: on the laptop task ln H rises by 0.08 per
+rollout and unit of zeta, and by 0.4 per unit of c (`docs/claims/short_runs.json`). Hence a fifth of its gain.
 
 Choose it where groups are often all right or all wrong: nothing is multiplied by an advantage, so it acts there too.
 """
@@ -19,7 +16,7 @@ Choose it where groups are often all right or all wrong: nothing is multiplied b
 from dataclasses import dataclass
 
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 
 
 @dataclass
@@ -39,25 +36,11 @@ class EntropyBonus(Shaper[EntropyBonusOptions]):
     """TRL's entropy bonus; its strength is the coefficient."""
 
     options = EntropyBonusOptions
-    paper = Paper(
-        "Asynchronous Methods for Deep Reinforcement Learning",
-        "Volodymyr Mnih and Adri{\\`a} Puigdom{\\`e}nech Badia and Mehdi Mirza and Alex Graves and "
-        "Timothy P. Lillicrap and Tim Harley and David Silver and Koray Kavukcuoglu",
-        2016,
-        "1602.01783",
-    )
+    paper = PAPERS["1602.01783"]
     per_token = False
     max_strength = 0.2
+    strength_setting = "entropy_bonus_coef"
     strength_gain = 0.2
-
-    def __init__(self, args: EntropyBonusOptions) -> None:
-        super().__init__(args)
-        self.strength = args.entropy_bonus_coef
-
-    @property
-    def active(self) -> bool:
-        """False for c = 0."""
-        return self.strength != 0
 
     def entropy_coef(self) -> float:
         """Return c."""

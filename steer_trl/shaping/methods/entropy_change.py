@@ -3,10 +3,10 @@ r"""Token weights on the exact entropy change: choose which way the updates of s
     A_hat = w A,   w = 1 + strength tanh(dH / scale),   dH = - I_clip r A Phi
 
 dH is what the token's own update does to the entropy of its distribution, exactly to first order, up to the learning
-rate. A positive strength amplifies tokens that raise the entropy and damps those that lower it, a negative one the
-other way round; weights stay in [0, 2]. The scale is the 0.9-quantile of |dH| over the optimizer step, of the tokens
-that change the entropy at all, so that no single token rules it. Costs a pass of the LM head after every forward pass.
-Choose it to hold or to lower the entropy by single tokens, and `steer` to damp changes of both signs. No paper has it.
+rate. A positive strength keeps entropy, a negative one spends it; weights stay in [0, 2]. The scale is the
+0.9-quantile of |dH| over the optimizer step, of the tokens that change the entropy at all, so that no single token
+rules it. Costs a pass of the LM head after every forward pass. Choose it to hold or to lower the entropy by single
+tokens, and `steer` to damp changes of both signs. No paper has it.
 """
 
 from dataclasses import dataclass
@@ -43,15 +43,7 @@ class EntropyChange(Shaper[EntropyChangeOptions]):
     options = EntropyChangeOptions
     needs_sensitivities = True
     max_strength = 1.0
-
-    def __init__(self, args: EntropyChangeOptions) -> None:
-        super().__init__(args)
-        self.strength = args.entropy_change_strength
-
-    @property
-    def active(self) -> bool:
-        """False where every weight is 1."""
-        return self.strength != 0
+    strength_setting = "entropy_change_strength"
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
         """Return the quantile of |dH|; `inf` where no token changes the entropy."""

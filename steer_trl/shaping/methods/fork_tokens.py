@@ -20,7 +20,7 @@ from steer_trl.functional.order_statistics import Reduce
 from steer_trl.options.base import ShapingConfig, option
 from steer_trl.options.needs import TOKEN_RATIOS, Need
 from steer_trl.options.trl import LOSSES
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
 
@@ -42,13 +42,8 @@ class ForkTokens(Shaper[ForkTokensOptions]):
     """Weights of 0 on tokens the policy was sure of."""
 
     options = ForkTokensOptions
-    paper = Paper(
-        "Beyond the 80/20 Rule: High-Entropy Minority Tokens Drive Effective Reinforcement Learning for LLM Reasoning",
-        "Shenzhi Wang and Le Yu and Chang Gao and Chujie Zheng and Shixuan Liu and Rui Lu and Kai Dang and "
-        "Xionghui Chen and Jianxin Yang and Zhenru Zhang and others",
-        2025,
-        "2506.01939",
-    )
+    paper = PAPERS["2506.01939"]
+    off = {"fork_tokens_fraction": 1}
     needs = TOKEN_RATIOS | {
         "loss_type": Need(
             tuple(name for name, loss in LOSSES.items() if loss.averages_over == "completions"),
@@ -57,11 +52,6 @@ class ForkTokens(Shaper[ForkTokensOptions]):
         ),
         "top_entropy_quantile": Need((1.0,), "both choose tokens by entropy"),
     }
-
-    @property
-    def active(self) -> bool:
-        """False where all tokens are chosen."""
-        return self.args.fork_tokens_fraction < 1
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> ForkMeasure:
         """Return the smallest entropy of S, and N / |S|."""

@@ -1,34 +1,37 @@
-r"""GTPO, arXiv 2508.04349 (Tan and Pan): credit goes to the uncertain tokens of correct answers, blame to the certain
-tokens of incorrect ones.
+r"""GTPO and GRPO-S, arXiv 2508.04349 (Tan and Pan): the reward is shared by entropy, token by token or as a whole.
 
-    correct:    r_it = R_i + a d_t H_it / sum_{k correct, alive at t} H_kt        d_t of them are alive at t
-    incorrect:  r_jt = -1  - a h_t (1 / H_jt) / sum_{k incorrect, alive at t} 1 / H_kt
+    gtpo     correct    r_it = R_i + a d_t H_it / sum_{k correct, alive at t} H_kt       d_t of them are alive at t
+             incorrect  r_jt = -1  - a h_t (1 / H_jt) / sum_{k incorrect, alive at t} 1 / H_kt
+    grpo_s   correct    r_i = R_i + a n Hm_i / sum_correct Hm                            Hm_i = mean_t H_it
+             incorrect  r_j = -1  - a m (1 / Hm_j) / sum_incorrect 1 / Hm
 
-H of the policy that wrote the rollout; A_hat = (r - mean) / (std + 1e-8) over all tokens of the group. (Two
-replications standardise the tokens of correct and of incorrect answers apart, where half of the tokens of correct
-answers are punished.) The paper's weight of R is 1: only its ratio to a acts. No code of the authors was found;
-a = 0.1 is the replications'. Choose it where whole groups are correct.
+H of the policy that wrote the rollout; A_hat = (r - mean) / (std + eps) over all tokens, or completions, of the group:
+credit goes to the uncertain ones of correct answers, blame to the certain ones of incorrect answers. [U] Two
+replications standardise the tokens of correct and of incorrect answers apart. The paper's weight of R is 1: only its
+ratio to a acts. No code of the authors was found; a = 0.1 is the replications'. Choose them where whole groups are
+correct.
+
+GRPO-S clips the ratio of a completion, s_i = mean_t r_it (TRL's is the geometric mean), at 0.8 and 1.28, and averages
+over completions. The gradient of clip(s_i) A_i is that of unclipped token ratios with A_hat_it = A_i where s_i lies
+inside its bound and 0 elsewhere: so TRL's own clipping is switched off and `loss_type` is "grpo". What is logged is
+the unclipped loss; `grpo_s/clipped_*` count what is clipped.
 """
 
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
+from steer_trl.functional.clipping import clipped
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.options.needs import OWN_ADVANTAGES, SIGNS
-from steer_trl.shaping.base import Paper, Shaper
-from steer_trl.shaping.batch import Rollout
-from steer_trl.shaping.scores import is_right, relative, standardized
+from steer_trl.options.needs import OWN_ADVANTAGES, SIGNS, UNCLIPPED
+from steer_trl.shaping.base import PAPERS, Shaper
+from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
+from steer_trl.shaping.scores import is_right, standardized
 
 EPS = 1e-8
-GTPO_PAPER = Paper(
-    "GTPO and GRPO-S: Token and Sequence-Level Reward Shaping with Policy Entropy",
-    "Hongze Tan and Jianfei Pan",
-    2025,
-    "2508.04349",
-)
+EPSILON_LOW, EPSILON_HIGH = 0.2, 0.28
 
 
 @dataclass
@@ -38,14 +41,19 @@ class GtpoOptions(ShapingConfig):
     gtpo_entropy_weight: float = option(0.1, "a: weight of the entropy's share beside the reward.", "[0, inf)")
 
 
-class Gtpo(Shaper[GtpoOptions]):
-    """GTPO's token advantages."""
+class ByEntropy(Shaper[GtpoOptions]):
+    """What both share."""
 
     options = GtpoOptions
-    paper = GTPO_PAPER
+    paper = PAPERS["2508.04349"]
     reads = ("rewards", "entropies")
     by_group = True
     tells_correct = True
+
+
+class Gtpo(ByEntropy):
+    """GTPO's token advantages."""
+
     needs = OWN_ADVANTAGES | SIGNS
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N T"]:
@@ -68,3 +76,46 @@ class Gtpo(Shaper[GtpoOptions]):
         uncertain = torch.where(known, relative(entropies, alive & right, size, EPS), 1.0)
         certain = torch.where(known, relative(1 / (entropies + EPS), alive & ~right, size, EPS), 1.0)
         return torch.where(right, rewards + a * uncertain, -1 - a * certain)
+
+
+class GrpoS(ByEntropy):
+    """GRPO-S's advantages, and its clipping."""
+
+    per_token = False
+    needs = OWN_ADVANTAGES
+    surrogate = UNCLIPPED | {"loss_type": "grpo"}
+
+    def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
+        """Return the advantage of each completion, 0 where the reward is missing or the policy wrote nothing."""
+        entropy = rollout.mean_of_tokens(rollout.entropies)
+        rewards = torch.where(entropy.isnan(), torch.nan, rollout.rewards)
+        scored, right = ~rewards.isnan(), is_right(rollout, self.args)
+        a, size = self.args.gtpo_entropy_weight, rollout.num_generations
+        credit = rewards + a * relative(entropy, right & scored, size, EPS)
+        blame = -1 - a * relative(1 / (entropy + EPS), ~right & scored, size, EPS)
+        shaped = torch.where(right, credit, blame)
+        return standardized(torch.where(scored, shaped, torch.nan), size, eps=1e-6)
+
+    def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
+        """Return 0 for the tokens of clipped completions, 1 for others."""
+        low, high = self._clipped(batch)
+        return (~(low | high)).float()
+
+    def marks(self, batch: TokenBatch, measure: None) -> dict[str, Bool[Tensor, "B T"]]:
+        """Return which tokens are in clipped completions."""
+        low, high = self._clipped(batch)
+        return {"grpo_s/clipped_low": low, "grpo_s/clipped_high": high}
+
+    def _clipped(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+        ratio = mean_of_tokens(batch.ratio, batch.mask).unsqueeze(1)  # NaN without tokens: not clipped
+        low, high = clipped(ratio, batch.advantages, 1 - EPSILON_LOW, 1 + EPSILON_HIGH)
+        return low.expand_as(batch.logps), high.expand_as(batch.logps)
+
+
+def relative(
+    values: Float[Tensor, "N *T"], counted: Bool[Tensor, "N *T"], group_size: int, eps: float
+) -> Float[Tensor, "N *T"]:
+    """Each value over the mean of those counted in its group, position by position `[N]` or `[N, T]`."""
+    grouped, members = (x.view(-1, group_size, *x.shape[1:]) for x in (values, counted))
+    total = torch.where(members, grouped, 0.0).sum(1, keepdim=True)
+    return (members.sum(1, keepdim=True) * grouped / (total + eps)).view_as(values)

@@ -14,19 +14,14 @@ from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
 
 
 class Opo(Shaper[ShapingConfig]):
     """OPO's advantages."""
 
-    paper = Paper(
-        "On-Policy RL with Optimal Reward Baseline",
-        "Yaru Hao and Li Dong and Xun Wu and Shaohan Huang and Zewen Chi and Furu Wei",
-        2025,
-        "2505.23585",
-    )
+    paper = PAPERS["2505.23585"]
     reads = ("rewards",)
     by_group = True
     per_token = False

@@ -1,12 +1,10 @@
-"""REPO-R, arXiv 2603.11682: surprising tokens count more in good completions and less in bad ones, which keeps the
-entropy, or the other way round, which spends it; the weight is linear in the surprisal.
+"""REPO-R, arXiv 2603.11682: surprising tokens count more in good completions and less in bad ones, or the reverse.
 
     A_hat = w A,   w = clip(1 - zeta ln pi, 0, w_max) for A > 0,   clip(1 + zeta ln pi, 0, w_max) for A < 0
 
-zeta > 0 keeps entropy: surprising tokens of good completions count more, those of bad ones less. zeta < 0 spends it.
-Every token takes part, none is chosen. The authors move zeta between rollouts, doubling and halving it; here
-`hold_entropy` moves it (`shaping/hold.py`), or it stays. Their weight has no upper bound, and one token of
-ln pi = -30 would outweigh thirty: w_max = 3 is ours. Choose it to hold the entropy at a level.
+zeta > 0 keeps entropy and zeta < 0 spends it. The authors move zeta between rollouts, doubling and halving it; here
+`hold_entropy` moves it, or it stays. Their weight has no upper bound, and one token of ln pi = -30 would outweigh
+thirty: w_max = 3 is ours. Choose it to hold the entropy at a level.
 """
 
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig, option
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
 MAX_WEIGHT = 3.0
@@ -38,23 +36,9 @@ class RepoR(Shaper[RepoROptions]):
     """REPO-R's token weights; its strength is zeta."""
 
     options = RepoROptions
-    paper = Paper(
-        "Entropy-Preserving Reinforcement Learning",
-        "Aleksei Petrenko and Ben Lipkin and Kevin Chen and Erik Wijmans and Marco Cusumano-Towner and Raja Giryes "
-        'and Philipp Kr{\\"a}henb{\\"u}hl',
-        2026,
-        "2603.11682",
-    )
+    paper = PAPERS["2603.11682"]
     max_strength = 1.0
-
-    def __init__(self, args: RepoROptions) -> None:
-        super().__init__(args)
-        self.strength = args.repo_r_zeta
-
-    @property
-    def active(self) -> bool:
-        """False for zeta = 0."""
-        return self.strength != 0
+    strength_setting = "repo_r_zeta"
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return w, 1 where the log-probability is not finite."""

@@ -9,7 +9,6 @@ means is known after its first rollouts, so the target may be given relative to 
 
 import logging
 import math
-from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,7 @@ from steer_trl.functional.order_statistics import Reduce
 from steer_trl.functional.stare import NAMES, SurprisalLimits, stare_operations
 from steer_trl.functional.stare_controller import TargetEntropyController
 from steer_trl.options.base import ShapingConfig, choice, one_or_several, option
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
 from steer_trl.shaping.start_entropy import StartEntropy
 from steer_trl.validation import from_state, in_interval, listed
@@ -32,9 +31,6 @@ logger = logging.getLogger(__name__)
 AMPLIFYING = tuple(name for name in NAMES if any("amplify" in one for one in stare_operations(name)))
 ATTENUATING = tuple(name for name in NAMES if any("attenuate" in one for one in stare_operations(name)))
 COMPARED = {"stare_gate": ("batch", "sample", "token")}
-
-RECENT = 32
-"""Rollouts over which the share of open gates is logged."""
 
 
 @dataclass
@@ -49,9 +45,7 @@ class StareOptions(ShapingConfig):
         NAMES,
     )
     stare_top_fraction: float = option(
-        0.1,
-        "P: share of each side's tokens, by surprisal, that counts as surprising; 0 selects nothing.",
-        "[0, 1]",
+        0.1, "P: share of each side's tokens, by surprisal, that counts as surprising; 0 selects nothing.", "[0, 1]"
     )
     stare_amplify: float = option(
         1.1,
@@ -108,12 +102,7 @@ class Stare(Shaper[StareOptions]):
     """STARE's token weights and its closed loop."""
 
     options = StareOptions
-    paper = Paper(
-        "STARE: Surprisal-Guided Token-Level Advantage Reweighting for Policy Entropy Stability",
-        "Haipeng Luo and Qingfeng Sun and Songli Wu and Can Xu and Wenfeng Deng and Han Hu and Yansong Tang",
-        2026,
-        "2606.19236",
-    )
+    paper = PAPERS["2606.19236"]
 
     max_strength = 3.0  # W from 1 to 4
     strength_gain = 3.0
@@ -130,7 +119,6 @@ class Stare(Shaper[StareOptions]):
             attenuate_min=args.stare_attenuate_min,
         )
         self.start = StartEntropy(1)  # the gate has to open or close before the first update
-        self.recent_gates: deque[bool] = deque(maxlen=RECENT)
         self.operations = stare_operations(args.stare_variant)
         if {"O2", "O3"} & set(listed(args.stare_variant)):
             logger.warning("O2 is taken for attenuate_low_positive, O3 for amplify_low_negative: sources disagree.")
@@ -207,7 +195,6 @@ class Stare(Shaper[StareOptions]):
         self.start.take(entropy)
         self._set_target()
         self.controller.update(entropy)
-        self.recent_gates.append(self.controller.gate)
 
     def _set_target(self) -> None:
         if self.args.stare_target_entropy_unit == "initial" and self.start.value is not None:
@@ -216,9 +203,9 @@ class Stare(Shaper[StareOptions]):
     def metrics(self) -> dict[str, float]:
         """Return the batch's gate (0 or 1), W, M and the target in nats; NaN where there is none, or not yet.
 
-        And the share of recent rollouts with the gate open; of a schedule whether it is at its bounds (0 or 1).
+        Of a schedule also whether it is at its bounds (0 or 1).
         """
-        controller, recent = self.controller, self.recent_gates
+        controller = self.controller
         waits = self.args.stare_target_entropy_unit == "initial" and self.start.value is None
         is_idle = self.args.stare_gate == "none"
         schedule = {"stare/saturated": float(self._is_saturated())} if self.args.stare_adaptive else {}
@@ -228,7 +215,6 @@ class Stare(Shaper[StareOptions]):
             "stare/amplify": controller.amplify,
             "stare/attenuate": controller.attenuate,
             "stare/target_entropy": math.nan if waits or is_idle else controller.target_entropy,
-            "stare/gate_duty": sum(recent) / len(recent) if recent and self.args.stare_gate == "batch" else math.nan,
         }
 
     def _is_saturated(self) -> bool:
@@ -240,9 +226,8 @@ class Stare(Shaper[StareOptions]):
         return all(bounds[operation.split("_")[0]] for operation in self.operations)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return recent gates, W and M if they move, and the first rollout's entropy; what is set is not state."""
-        own = {"start": self.start.state_dict(), "recent_gates": list(self.recent_gates)}
-        return self.controller.state_dict() | own
+        """Return the gate, W and M if they move, and the first rollout's entropy; what is set is not state."""
+        return self.controller.state_dict() | {"start": self.start.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a [`state_dict`].
@@ -250,13 +235,6 @@ class Stare(Shaper[StareOptions]):
         Raises:
             `ValueError`: a value is missing or cannot be.
         """
-        recent = from_state(
-            state,
-            "recent_gates",
-            lambda gates: isinstance(gates, list) and all(isinstance(gate, bool) for gate in gates),
-            "a list of true and false",
-        )
         self.start.load_state_dict(from_state(state, "start", lambda start: isinstance(start, dict), "a mapping"))
         self.controller.load_state_dict(state)
-        self.recent_gates = deque(recent, maxlen=RECENT)
         self._set_target()

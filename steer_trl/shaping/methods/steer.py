@@ -17,7 +17,7 @@ from steer_trl.functional import released_entropy_change, steer_statistic, steer
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.functional.steer import Range
 from steer_trl.options.base import ShapingConfig, choice, option
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.validation import in_interval
 
@@ -66,13 +66,7 @@ class Steer(Shaper[SteerOptions]):
     """STEER's token weights."""
 
     options = SteerOptions
-    paper = Paper(
-        "Rethinking Entropy Interventions in RLVR: An Entropy Change Perspective",
-        "Zhezhen Hao and Hong Wang and Haoyang Liu and Jian Luo and Jiarui Yu and Hande Dong and Qiang Lin and "
-        "Can Wang and Jiawei Chen",
-        2025,
-        "2510.10150",
-    )
+    paper = PAPERS["2510.10150"]
 
     def __init__(self, args: SteerOptions) -> None:
         super().__init__(args)

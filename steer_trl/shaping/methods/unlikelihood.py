@@ -16,7 +16,7 @@ from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig, option
 from steer_trl.options.needs import OWN_ADVANTAGES
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import standardized
 
@@ -32,21 +32,12 @@ class Unlikelihood(Shaper[UnlikelihoodOptions]):
     """Advantages of rewards that favour unlikely correct answers."""
 
     options = UnlikelihoodOptions
-    paper = Paper(
-        "Rewarding the Unlikely: Lifting GRPO Beyond Distribution Sharpening",
-        "Andre He and Daniel Fried and Sean Welleck",
-        2025,
-        "2506.02355",
-    )
+    paper = PAPERS["2506.02355"]
+    off = {"unlikelihood_beta": 0}
     reads = ("rewards", "logps")
     by_group = True
     per_token = False
     needs = OWN_ADVANTAGES
-
-    @property
-    def active(self) -> bool:
-        """False for beta = 0."""
-        return self.args.unlikelihood_beta > 0
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the advantages of R', 0 where the reward is missing."""

@@ -5,9 +5,8 @@
     nsr           A_hat_i = -1 if incorrect, and correct answers are dropped
 
 No group baseline: a group that is all correct or all incorrect teaches too. Dropping means that the loss averages
-over the rest, so the advantages are multiplied by all / kept, counted as the loss counts (tokens or completions), over
-the whole rollout; the authors count in the micro-batches of a re-packed batch. It assumes rewards that are either
-correct or incorrect. NSR keeps the entropy up, PSR lets it fall; W-REINFORCE is the compromise the authors recommend.
+over the rest, so the advantages are multiplied by all / kept, counted as the loss counts (tokens or completions) over
+the whole rollout. NSR keeps the entropy up, PSR lets it fall; W-REINFORCE is the compromise the authors recommend.
 """
 
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from torch import Tensor
 from steer_trl.options.base import ShapingConfig, option
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.options.trl import TOKEN_MEAN_LOSSES
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import is_right
 
@@ -36,12 +35,7 @@ class WReinforce(Shaper[WReinforceOptions]):
     """Weighted REINFORCE."""
 
     options: ClassVar[type[ShapingConfig]] = WReinforceOptions
-    paper = Paper(
-        "The Surprising Effectiveness of Negative Reinforcement in LLM Reasoning",
-        "Xinyu Zhu and Mengzhou Xia and Zhepei Wei and Wei-Lin Chen and Danqi Chen and Yu Meng",
-        2025,
-        "2506.01347",
-    )
+    paper = PAPERS["2506.01347"]
     reads = ("rewards",)
     by_group = True
     per_token = False

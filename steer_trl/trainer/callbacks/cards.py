@@ -16,10 +16,10 @@ from trl.trainer.utils import get_config_model_id
 
 from steer_trl.callbacks.run_log import description
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.hub.card import PICTURE, REPORT, Run, draw_entropy, entropy_curve, make_card
+from steer_trl.hub.card import Run, make_card
 from steer_trl.hub.results import CARD, datasets_on_hub
 from steer_trl.shaping import Shaper
-from steer_trl.system import program, write_whole
+from steer_trl.system import write_whole
 from steer_trl.trainer.trl import GRPOTrainer
 from steer_trl.validation import listed
 
@@ -51,7 +51,7 @@ class ModelCards:
         return usual | of_run | {"settings": self.recipe | usual["settings"]}
 
     def write(self, folder: Path) -> None:
-        """Write the card, and the picture of the entropy, to `folder`; not while a push still reads that."""
+        """Write the card to `folder`; not while a push still reads that."""
         trainer = self._trainer
         push = getattr(trainer, "push_in_progress", None)  # which Transformers sets where it pushes
         is_read = folder == Path(trainer.args.output_dir) and push is not None and not push.is_done()
@@ -59,10 +59,8 @@ class ModelCards:
             return
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            run = self._run()
-            has_picture = draw_entropy(entropy_curve(run.log), folder / PICTURE)
-            has_report = (folder / REPORT).exists()  # where a user has put one: it holds prompts and completions
-            write_whole(folder / CARD, make_card(run, has_picture, has_report).save)
+            has_report = (folder / "report.html").exists()  # where a user has put one
+            write_whole(folder / CARD, make_card(self._run(), has_report).save)
         except Exception:  # a card must not cost a checkpoint
             logger.warning("The model card of %s could not be written, all else is.", folder, exc_info=True)
 
@@ -86,8 +84,6 @@ class ModelCards:
             log=trainer.state.log_history,
             step=self._step_of_weights(),
             benchmarks=self._benchmarks,
-            program=program(),
-            num_processes=trainer.accelerator.num_processes,
             recipe=self.recipe,
         )
 

@@ -1,25 +1,25 @@
 """One readable line for each log, and a progress bar with entropy and reward, in the place of a raw dictionary.
 
     step 12/2400  reward 0.31  entropy 0.42 (start 0.55, target 0.44, strength +0.12)  weights 0.80..1.00, mean 0.993,
-    31 % changed  truncated 4 %  same reward 22 %  14 s, 9 h 12 min left
+    31 % changed  truncated 4 %  same reward 22 %  14.2 s, 9:12:00 left
 
 Everything else that is logged goes to the trackers and into `trainer_state.json`, as always. Notebooks keep their
 table.
 """
 
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCallback, TrainerControl, TrainerState
+from tqdm import tqdm
+from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerControl, TrainerState
 
+from steer_trl.callbacks.run_log import is_at_its_end
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics.keys import names
 from steer_trl.diagnostics.start import start_entropy
 
 Logs = Mapping[str, Any]
-LINES = 10  # that the time left is estimated from
 
 
 def acting(args: SteerGRPOConfig) -> str:
@@ -41,37 +41,40 @@ class Story:
     def __init__(self) -> None:
         self.start_entropy: float | None = None
         self.began, self.first_step = time.monotonic(), 0
-        self.recent: deque[tuple[int, float]] = deque(maxlen=LINES)  # step and time of the last lines
 
-    def begin(self, state: TrainerState) -> str | None:
-        """Take in the beginning of a training; of one that is resumed, return where it continues."""
+    def begin(self, args: SteerGRPOConfig, state: TrainerState) -> list[str]:
+        """Take in the beginning of a training; return what acts in it, and where one that is resumed goes on."""
         self.began, self.first_step = time.monotonic(), state.global_step
-        self.recent.clear()
         self.start_entropy = start_entropy(state.log_history)
         if state.global_step == 0:
-            return None
-        if 0 < state.max_steps <= state.global_step:
-            return f"already at step {state.global_step} of {state.max_steps}: there is nothing left to train"
-        return f"resuming from checkpoint-{state.global_step} at step {state.global_step} of {state.max_steps}"
+            return [acting(args)]
+        if is_at_its_end(state):
+            end = f"already at step {state.global_step} of {state.max_steps}: there is nothing left to train"
+        else:
+            end = f"resuming from checkpoint-{state.global_step} at step {state.global_step} of {state.max_steps}"
+        return [acting(args), end]
 
     def line(self, logs: Logs, state: TrainerState) -> str:
         """Return the line for a log of training, of an evaluation or of the end."""
         if "train_runtime" in logs:
             trained = state.global_step - self.first_step
-            return f"trained {trained} step{'' if trained == 1 else 's'} in {duration(logs['train_runtime'])}"
+            return (
+                f"trained {trained} step{'' if trained == 1 else 's'} in {tqdm.format_interval(logs['train_runtime'])}"
+            )
         if any(key.startswith("eval_") for key in logs):
             return "  ".join([f"step {state.global_step}/{state.max_steps}  evaluation", *_measured(logs)])
         self.start_entropy = start_entropy([logs], self.start_entropy)
-        parts = [f"step {state.global_step}/{state.max_steps}", *_outcome(logs), self._entropy_part(logs)]
+        reward = [f"reward {logs[names.REWARD]:.3g}"] if logs.get(names.REWARD) is not None else []
+        parts = [f"step {state.global_step}/{state.max_steps}", *reward, self._entropy_part(logs)]
         parts += [_weights(logs), *_losses_of_data(logs), self._times(logs, state)]
         return "  ".join(part for part in parts if part)
 
     def _entropy_part(self, logs: Logs) -> str:
-        entropy = _entropy(logs)
+        entropy = _first(logs, names.ENTROPIES)
         if entropy is None:
             return ""
         about = [f"start {self.start_entropy:.3g}"] if self.start_entropy is not None else []
-        target = _first(logs, names.HELD_TARGET, names.STARE_TARGET)
+        target = _first(logs, (names.HELD_TARGET, names.STARE_TARGET))
         about += [f"target {target:.3g}"] if target is not None else []
         strength = logs.get(names.STRENGTH)
         if strength is not None:
@@ -82,20 +85,12 @@ class Story:
         return f"entropy {entropy:.3g} ({', '.join(about)})"
 
     def _times(self, logs: Logs, state: TrainerState) -> str:
-        step, rate = logs.get("step_time"), self._seconds_per_step(logs, state)
-        left = None if rate is None else rate * (state.max_steps - state.global_step)
-        parts = [duration(step)] if step is not None else []
-        parts += [f"{duration(left)} left"] if left else []
+        """The seconds of a step, and what is left at the mean pace since the training began."""
+        parts = [f"{logs['step_time']:.1f} s"] if logs.get("step_time") is not None else []
+        trained, to_do = state.global_step - self.first_step, state.max_steps - state.global_step
+        if trained and to_do > 0:
+            parts.append(f"{tqdm.format_interval((time.monotonic() - self.began) / trained * to_do)} left")
         return ", ".join(parts)
-
-    def _seconds_per_step(self, logs: Logs, state: TrainerState) -> float | None:
-        """Of the steps between the last lines; of the first line its own, without what came before the training."""
-        self.recent.append((state.global_step, time.monotonic()))
-        step, at = self.recent[0] if len(self.recent) > 1 else (self.first_step, self.began)
-        now_step, now = self.recent[-1]
-        if len(self.recent) == 1 and logs.get("step_time") is not None:
-            return float(logs["step_time"])
-        return (now - at) / (now_step - step) if now_step > step else None
 
 
 class StepLines(PrinterCallback):
@@ -106,9 +101,8 @@ class StepLines(PrinterCallback):
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Print what acts in this training, and where a resumed one continues."""
-        for text in (acting(args), self.story.begin(state)):
-            if text and state.is_world_process_zero:
-                print(text, flush=True)  # noqa: T201
+        if state.is_world_process_zero:
+            print(*self.story.begin(args, state), sep="\n", flush=True)  # noqa: T201
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
         """Print the line of a log."""
@@ -126,54 +120,30 @@ class StepProgress(ProgressCallback):
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Write what acts in this training, and draw the bar from where it continues."""
         super().on_train_begin(args, state, control, **kwargs)
-        for text in (acting(args), self.story.begin(state)):
-            if self.training_bar is not None and text:
-                self.training_bar.write(text)
+        if self.training_bar is not None:
+            self.training_bar.write("\n".join(self.story.begin(args, state)))
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
         """Write the line of a log, and put entropy and reward beside the bar."""
         if not logs or not state.is_world_process_zero or self.training_bar is None:
             return
         self.training_bar.write(self.story.line(logs, state))
-        shown = {"entropy": _entropy(logs), "reward": logs.get(names.REWARD)}
+        shown = {"entropy": _first(logs, names.ENTROPIES), "reward": logs.get(names.REWARD)}
         if shown := {name: f"{value:.3g}" for name, value in shown.items() if value is not None}:
             self.training_bar.set_postfix(shown)
 
 
 def show_lines(trainer: Trainer) -> None:
     """Put the lines in the place of Transformers' own display; any other callback stays as it is."""
-    replacements: dict[type[TrainerCallback], type[TrainerCallback]] = {
-        PrinterCallback: StepLines,
-        ProgressCallback: StepProgress,
-    }
-    for kind in [type(callback) for callback in trainer.callback_handler.callbacks]:
-        if kind in replacements:
-            trainer.remove_callback(kind)
-            trainer.add_callback(replacements[kind])
+    kinds = [type(callback) for callback in trainer.callback_handler.callbacks]
+    for theirs, ours in ((PrinterCallback, StepLines), (ProgressCallback, StepProgress)):
+        if theirs in kinds:
+            trainer.remove_callback(theirs)
+            trainer.add_callback(ours)
 
 
-def duration(seconds: float) -> str:
-    """Return a time in words: `0.8 s`, `14 s`, `3 min 5 s`, `9 h 12 min`, `2 d 4 h`."""
-    if seconds < 59.5:
-        return f"{seconds:.2g} s" if seconds < 9.5 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
-    first = next(i for i, (count, _) in enumerate(parts) if count)
-    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count)
-
-
-def _first(logs: Logs, *keys: str) -> Any:
+def _first(logs: Logs, keys: Sequence[str]) -> Any:
     return next((logs[key] for key in keys if logs.get(key) is not None), None)
-
-
-def _entropy(logs: Logs) -> float | None:
-    return _first(logs, *names.ENTROPIES)
-
-
-def _outcome(logs: Logs) -> Sequence[str]:
-    return [f"reward {logs[names.REWARD]:.3g}"] if logs.get(names.REWARD) is not None else []
 
 
 def _weights(logs: Logs) -> str:
@@ -181,14 +151,14 @@ def _weights(logs: Logs) -> str:
     if low is None or high is None or mean is None:
         return ""
     changed = logs.get(names.SHARE_CHANGED)
-    share = "" if changed is None else f", {percent(changed)} changed"
+    share = "" if changed is None else f", {100 * changed:.0f} % changed"
     return f"weights {low:.2f}..{high:.2f}, mean {mean:.3f}{share}"
 
 
 def _losses_of_data(logs: Logs) -> Sequence[str]:
     """Completions cut off at the limit, and prompts whose completions all have one reward: they teach nothing."""
     found = {"truncated": names.CLIPPED_RATIO, "same reward": names.FRAC_REWARD_ZERO_STD}
-    return [f"{name} {percent(logs[key])}" for name, key in found.items() if logs.get(key) is not None]
+    return [f"{name} {100 * logs[key]:.0f} %" for name, key in found.items() if logs.get(key) is not None]
 
 
 def _measured(logs: Logs) -> Sequence[str]:
@@ -196,8 +166,3 @@ def _measured(logs: Logs) -> Sequence[str]:
     wanted = [key for key in logs if "@" in key or key == "eval_reward" or key.startswith("eval_average")]
     wanted += [key for key in logs if key.endswith("_unanswered") and key not in wanted and logs[key] > 0.5]
     return [f"{key.removeprefix('eval_')} {logs[key]:.3g}" for key in wanted if isinstance(logs[key], (int, float))]
-
-
-def percent(share: float) -> str:
-    """Return a share of 1 in percent."""
-    return f"{100 * share:.0f} %"

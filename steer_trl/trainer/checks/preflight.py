@@ -2,17 +2,21 @@
 
 import logging
 import math
+import os
+from collections.abc import Mapping
 from typing import Any
 
 from datasets import Dataset, IterableDataset
 from torch import nn
+from torch._dynamo.eval_frame import OptimizedModule
 from trl.data_utils import is_conversational
 from trl.trainer.utils import get_callable_name, get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.exceptions import InvalidTypeError, InvalidValueError
+from steer_trl.data.lengths import check_tokenizer
+from steer_trl.exceptions import InvalidTypeError
 from steer_trl.rewards import MathReward
-from steer_trl.shaping import first_rollouts
+from steer_trl.shaping import Shaper, first_rollouts, reads_sensitivities
 from steer_trl.trainer.trl import GRPOTrainer
 from steer_trl.validation import refuse
 
@@ -27,7 +31,8 @@ def check_trainer_arguments(**arguments: Any) -> None:
             f"args must be a SteerGRPOConfig, which names the method, got a {type(args).__name__}. It takes "
             "every argument of GRPOConfig."
         )
-    dataset, rewards = arguments.get("train_dataset"), _as_list(arguments.get("reward_funcs"))
+    dataset, rewards = arguments.get("train_dataset"), arguments.get("reward_funcs")
+    rewards = rewards if isinstance(rewards, list) else [rewards]
     complaints = _gold_complaints(dataset, rewards)
     if args is not None:
         if args.hold_entropy is not None and args.hold_entropy_unit == "initial":
@@ -39,18 +44,47 @@ def check_trainer_arguments(**arguments: Any) -> None:
     refuse(complaints, "SteerGRPOTrainer")
 
 
-def check_chat_template(trainer: GRPOTrainer) -> None:
-    """Refuse conversations for a tokenizer that has no chat template, before they are generated from."""
+def check_prompts(trainer: GRPOTrainer) -> None:
+    """Refuse a tokenizer without a vocabulary, and conversations for one without a chat template."""
     dataset, reader = trainer.train_dataset, trainer.processing_class
     if not isinstance(dataset, Dataset) or "prompt" not in dataset.column_names or trainer.rollout_func is not None:
         return
-    readers = (reader, getattr(reader, "tokenizer", reader))
+    name, readers = get_config_model_id(trainer.model.config), (reader, getattr(reader, "tokenizer", reader))
+    check_tokenizer(readers[1], name)
     if is_conversational(dataset[0]) and not any(getattr(one, "chat_template", None) for one in readers):
-        raise InvalidValueError(
-            f"the tokenizer of {get_config_model_id(trainer.model.config)!r} has no chat template, but the prompts "
-            "are conversations (lists of messages). Train from the instruction-tuned model, save the template that "
-            "the model was trained with to its folder as chat_template.jinja, or make the prompts plain texts."
+        complaint = (
+            f"The tokenizer of {name!r} has no chat template, but the prompts are conversations. Train from the "
         )
+        complaint += "instruction-tuned model, save its template as chat_template.jinja, or give plain texts."
+        refuse([complaint], "SteerGRPOTrainer")
+
+
+def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: Any) -> bool:
+    """Return whether the `model` is or will be compiled: by its configuration, the launcher, or the user's own call.
+
+    The exact sensitivities are read by hooks (`head_pass.py`), which a compiled model passes by: the token log
+    estimates instead.
+
+    Raises:
+        `ValueError`: a method asks for them.
+    """
+    backend = os.environ.get("ACCELERATE_DYNAMO_BACKEND", "no")  # `accelerate launch --dynamo_backend`
+    if args.torch_compile:
+        cause = "torch_compile=True"
+    elif backend.lower() not in ("", "no"):
+        cause = f"dynamo_backend={backend!r} of accelerate"
+    elif isinstance(model, OptimizedModule) or getattr(model, "_compiled_call_impl", None) is not None:
+        cause = "a compiled model"
+    else:
+        return False
+    complaints = [
+        f"{cause} cannot be combined with {name!r} as it is set: it reads the exact entropy change by hooks that a "
+        "compiled model passes by. Leave the model uncompiled, or choose steer_form='paper', which estimates."
+        for name, shaper in shapers.items()
+        if reads_sensitivities({name: shaper})
+    ]
+    refuse(complaints, "SteerGRPOTrainer")
+    return True
 
 
 def _sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig, rewards: list[Any]) -> list[str]:
@@ -69,12 +103,12 @@ def _sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig, rewar
     if args.dynamic_sampling == "resample" and isinstance(arguments.get("train_dataset"), IterableDataset):
         complaints.append(
             "dynamic_sampling='resample' cannot be combined with a streamed train_dataset: it reads rows by their "
-            "number, so that a resumed run can continue at the same one. Load the data set, or use 'mask'."
+            "number. Load the data set, or use 'mask'."
         )
     if args.dynamic_sampling == "resample" and arguments.get("environment_factory") is not None:
         complaints.append(
             "dynamic_sampling='resample' cannot be combined with environment_factory: the state of an environment "
-            "ends with its attempt, and chosen completions would be shown environments of others. Use 'mask'."
+            "ends with its attempt. Use 'mask'."
         )
     return complaints
 
@@ -127,7 +161,3 @@ def _reward_name(function: Any) -> str:
     if isinstance(function, nn.Module):
         function = get_config_model_id(function.config)  # type: ignore[arg-type]  # a module may have any attribute
     return function.split("/")[-1] if isinstance(function, str) else get_callable_name(function)
-
-
-def _as_list(reward_funcs: Any) -> list[Any]:
-    return reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]

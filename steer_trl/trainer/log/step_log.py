@@ -3,10 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from steer_trl.diagnostics.change import change_statistics
-from steer_trl.diagnostics.quadrants import token_statistics
-from steer_trl.diagnostics.sanity import sanity_statistics
 from steer_trl.diagnostics.statistics import Statistic
+from steer_trl.diagnostics.tokens import change_statistics, sanity_statistics, token_statistics
 from steer_trl.diagnostics.weights import shaping_statistics, weight_statistics
 from steer_trl.shaping import HoldEntropy, Shaped, Shaper, TokenBatch
 from steer_trl.trainer.log.guard import guard
@@ -19,7 +17,7 @@ class StepLog:
 
     def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], hold: HoldEntropy | None) -> None:
         self._trainer, self._shapers, self._hold = trainer, shapers, hold
-        self._weighs = any(shaper.answers("weights", shaper.args) for shaper in shapers.values())
+        self._weighs = any(shaper.answers("weights") for shaper in shapers.values())
         self._summaries = {"train": StepSummary(), "eval": StepSummary()}
 
     @property

@@ -1,9 +1,7 @@
-"""What a user sees of an optimizer step in TRL's log.
+"""Sums over the trained tokens of all ranks: of one optimizer step, or of one batch in evaluation.
 
-Every key, its unit and its estimator are in the registry, `diagnostics/keys/`, and in `docs/metrics.md`.
-
-All are over the trained tokens of all ranks: the weights of one optimizer step (of one batch in evaluation), the
-entropy of one rollout. TRL averages what falls between two log lines and puts `eval_` before the keys of evaluation.
+Every key, its unit and its estimator are in the registry, `diagnostics/keys/`, and in `docs/metrics.md`. TRL averages
+what falls between two log lines and puts `eval_` before the keys of evaluation.
 """
 
 import math
@@ -28,7 +26,7 @@ class StepSummary:
 
     def __init__(self) -> None:
         self._estimators = dict(SUMMED)
-        self._sums: dict[tuple[str, ...], Tensor] = {}  # by the keys that were added together
+        self._sums: dict[str, Tensor] = {}
         self._ends: Tensor | None = None  # of the weights: the smallest with its sign turned, and the largest
 
     def expect(self, marks: Iterable[str]) -> None:
@@ -45,9 +43,8 @@ class StepSummary:
         for key, statistic in statistics.items():
             if self._estimators[key] is not statistic.estimator:
                 raise KeyError(f"{key} has another estimator in the registry")
-        if statistics:
-            keys, sums = tuple(statistics), torch.stack([x for one in statistics.values() for x in one.sums])
-            self._sums[keys] = self._sums[keys] + sums if keys in self._sums else sums
+            sums = torch.stack(list(statistic.sums))
+            self._sums[key] = self._sums[key] + sums if key in self._sums else sums
 
     def add_weights(self, weights: Tensor, mask: Tensor) -> None:
         """Take in the smallest and the largest weight of one micro-batch."""
@@ -72,13 +69,9 @@ class StepSummary:
 
     def _own(self, device: torch.device) -> Tensor:
         """The ends and all sums of this rank, float32: 0 where it has added nothing."""
-        found: dict[str, Tensor] = {}
-        for keys, sums in self._sums.items():
-            for key, part in zip(keys, sums.split([self._estimators[key].sums for key in keys]), strict=True):
-                found[key] = found[key] + part if key in found else part
         ends = torch.full((2,), -math.inf, device=device) if self._ends is None else self._ends.float()
-        absent = torch.zeros(max(one.sums for one in self._estimators.values()), device=device)
-        return torch.cat([ends, *(found.get(key, absent[: one.sums]) for key, one in self._estimators.items())])
+        absent = {key: torch.zeros(one.sums, device=device) for key, one in self._estimators.items()}
+        return torch.cat([ends, *(absent | self._sums).values()])
 
 
 def masked_mean_over_ranks(accelerator: Accelerator, values: Tensor, mask: Tensor) -> float:

@@ -5,7 +5,6 @@ what reward functions want to have in TRL's table. Plain are Python's own number
 checkpoint with these can be loaded without running anything that the file may say.
 """
 
-from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor
 from trl.data_utils import is_conversational
 
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.trainer.trl import GRPOTrainer, give_extra_columns, take_extra_columns
+from steer_trl.trainer.trl import GRPOTrainer, extra_columns
 
 Completion = dict[str, Any]
 Group = list[Completion]
@@ -30,25 +29,22 @@ def taken(trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], 
     prompt_ids, completion_ids, tool_masks, texts, logprobs, _, _, tool_images = generated
     if any(tool_images):
         raise InvalidValueError(
-            "dynamic_sampling='resample' cannot be combined with tools that return images, which cannot be kept for a "
-            "later rollout. Use dynamic_sampling='mask'."
+            "dynamic_sampling='resample' cannot be combined with tools that return images. Use 'mask'."
         )
-    columns = take_extra_columns(trainer)
+    columns = dict(extra_columns(trainer))
+    extra_columns(trainer).clear()
     for name, values in columns.items():
         if len(values) != len(numbers):
-            raise InvalidValueError(
-                f"log_extra: {name!r} must have {len(numbers)} values, one for each completion, got {len(values)}. "
-                "Give None for a completion that has none."
-            )
+            raise InvalidValueError(f"log_extra: {name!r} must have {len(numbers)} values, got {len(values)}.")
     return [
         {
             "number": number,
-            "prompt_ids": plain(prompt_ids[i], "rollout_func: 'prompt_ids'"),
-            "completion_ids": plain(completion_ids[i], "rollout_func: 'completion_ids'"),
-            "tool_mask": None if tool_masks is None else plain(tool_masks[i], "rollout_func: 'env_mask'"),
-            "text": plain(texts[i], "the text of a completion"),
-            "logprobs": None if logprobs is None else plain(logprobs[i], "rollout_func: 'logprobs'"),
             "rewards": rewards[i].tolist(),
+            "prompt_ids": plain(prompt_ids[i], "prompt_ids"),
+            "completion_ids": plain(completion_ids[i], "completion_ids"),
+            "tool_mask": None if tool_masks is None else plain(tool_masks[i], "env_mask"),
+            "text": plain(texts[i], "the text of a completion"),
+            "logprobs": None if logprobs is None else plain(logprobs[i], "logprobs"),
             "extra": {name: plain(values[i], f"log_extra: {name!r}") for name, values in columns.items()},
         }
         for i, number in enumerate(numbers)
@@ -70,9 +66,8 @@ def plain(value: Any, name: str) -> Any:
     if isinstance(value, dict):
         return {plain(key, name): plain(part, name) for key, part in value.items()}
     raise InvalidValueError(
-        f"{name} must hold numbers, texts, or lists and dictionaries of them, got a {type(value).__name__}: with "
-        "dynamic_sampling='resample' it is kept for a later rollout, and in checkpoints. Convert it, with float() or "
-        "str()."
+        f"{name} must hold numbers, texts, or lists and dictionaries of them, got a {type(value).__name__}, which "
+        "dynamic_sampling='resample' cannot keep for a later rollout. Convert it, with float() or str()."
     )
 
 
@@ -100,10 +95,8 @@ def given_back(
 
     Images are not kept with completions: they are in the rows of the data set, and so in `prompts`.
     """
-    columns: dict[str, list[Any]] = defaultdict(list)
-    for name in dict.fromkeys(name for completion in own for name in completion["extra"]):
-        columns[name] = [completion["extra"].get(name) for completion in own]
-    give_extra_columns(trainer, columns)
+    names = dict.fromkeys(name for completion in own for name in completion["extra"])
+    extra_columns(trainer).update({name: [one["extra"].get(name) for one in own] for name in names})
     ids, masks, logprobs = ([one[name] for one in own] for name in ("completion_ids", "tool_mask", "logprobs"))
     tool_masks = hide(ids, masks, hidden) if masked else None
     prompt_ids, texts = [one["prompt_ids"] for one in own], [one["text"] for one in own]
@@ -126,6 +119,5 @@ def hide(ids: list[list[int]], masks: Any, hidden: list[bool]) -> list[list[int]
 
     `masks`, or one of them, is `None` where the policy wrote every token.
     """
-    every = masks if masks is not None else [None] * len(ids)
-    whole = [[1] * len(tokens) if mask is None else mask for tokens, mask in zip(ids, every, strict=True)]
-    return [[0] * len(mask) if out else mask for mask, out in zip(whole, hidden, strict=True)]
+    rows = zip(ids, masks or [None] * len(ids), hidden, strict=True)
+    return [[0] * len(row) if out else [1] * len(row) if mask is None else mask for row, mask, out in rows]

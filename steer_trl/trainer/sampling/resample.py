@@ -7,25 +7,17 @@ rollout. They and the place in the data are in every checkpoint, `dynamic_sampli
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.system import write_whole
-from steer_trl.trainer.sampling.completions import (
-    Completion,
-    Group,
-    exchanged,
-    given_back,
-    taken,
-    written_tokens,
-)
-from steer_trl.trainer.sampling.log import Judged, leave_out_empty, tell_sampling
+from steer_trl.trainer.sampling.completions import Completion, Group, exchanged, given_back, taken, written_tokens
+from steer_trl.trainer.sampling.log import Judged, tell_sampling
 from steer_trl.trainer.sampling.prompts import PromptStream
 from steer_trl.trainer.sampling.select import (
     DynamicSampling,
@@ -41,7 +33,11 @@ from steer_trl.trainer.trl import GRPOTrainer, append_to_log, micro_batches_done
 logger = logging.getLogger(__name__)
 
 STATE_FILE = "dynamic_sampling.pt"
-T = TypeVar("T")
+SHORT = (
+    "dynamic_sampling='resample' found %d of the %d groups of a rollout in %d attempts (%d prompts), and trains on "
+    "those; all completions of the other prompts were correct, or none was. Give prompts of fitting difficulty, or "
+    "raise num_generations or dynamic_sampling_max_attempts. This is not repeated until a rollout is full."
+)
 
 
 class _Written(Exception):
@@ -55,7 +51,6 @@ class Resampling(DynamicSampling):
         super().__init__(trainer)
         self._waiting: list[Group] = []
         self._answer: Callable[[list[Any], Generate, Score], tuple[Any, ...]] | None = None
-        self._chosen: Judged | None = None  # while TRL makes the rollout
         self._was_short = False
 
     # One rollout.
@@ -83,12 +78,6 @@ class Resampling(DynamicSampling):
     def generated(self, prompts: list[Any], generate: Generate, score: Score) -> tuple[Any, ...]:
         return generate(prompts) if self._answer is None else self._answer(prompts, generate, score)
 
-    def rewards(self, score: Callable[[], Tensor]) -> Tensor:
-        return score() if self._chosen is None else self._chosen.seen_rewards
-
-    def loss_logged(self, inputs: dict[str, Any]) -> None:
-        leave_out_empty(self._trainer, inputs)
-
     def _collected(self, write: Callable[[Rows], Any]) -> tuple[list[Group], int, list[Judged]]:
         """Return the groups of a rollout, how many are informative, which come first, and the verdicts on attempts."""
         args, size = self._trainer.args, self._trainer.num_generations
@@ -108,8 +97,9 @@ class Resampling(DynamicSampling):
             written = exchanged(own, first, [*informative, *others], size)
             groups, rejects = groups + written[: len(informative)], written[len(informative) :]
         found = min(len(groups), wanted)
-        if found < wanted and not self._was_short:
-            self._say_that_short(found, wanted, attempts)
+        if found < wanted and not self._was_short and self._trainer.accelerator.is_main_process:
+            prompts = sum(len(verdict.chosen) for verdict in attempts)
+            logger.warning(SHORT, found, wanted, len(attempts), prompts)
         self._was_short = found < wanted
         if args.dynamic_sampling_surplus == "keep":
             self._waiting = groups[wanted:]
@@ -137,7 +127,7 @@ class Resampling(DynamicSampling):
             self._answer = None
         return completions, verdict
 
-    def _share(self, of_all_ranks: Sequence[T] | Tensor) -> Any:
+    def _share(self, of_all_ranks: Any) -> Any:
         """This rank's part."""
         count = len(of_all_ranks) // self._trainer.accelerator.num_processes
         first = self._trainer.accelerator.process_index * count
@@ -150,20 +140,6 @@ class Resampling(DynamicSampling):
         lengths = torch.tensor([written_tokens(completion) for completion in completions], device=device)
         groups = torch.arange(len(completions) // self._trainer.num_generations, device=device)
         return Judged(rewards, rewards[:, correctness_column(self._trainer)], lengths, groups < found)
-
-    def _say_that_short(self, found: int, wanted: int, attempts: list[Judged]) -> None:
-        if self._trainer.accelerator.is_main_process:
-            logger.warning(
-                "dynamic_sampling='resample' found %d of the %d groups of a rollout in %d attempts (%d prompts); all "
-                "completions of the other prompts were correct, or none was. Give prompts of fitting difficulty, "
-                "write more completions for each (num_generations), or raise dynamic_sampling_max_attempts or "
-                "dynamic_sampling_factor. The run continues with those it found; this is not repeated until a rollout "
-                "is full.",
-                found,
-                wanted,
-                len(attempts),
-                sum(len(verdict.chosen) for verdict in attempts),
-            )
 
     # A training, and its checkpoints.
 
@@ -194,13 +170,8 @@ class Resampling(DynamicSampling):
             return
         rollouts = -(-micro_batches_done(self._trainer) // steps_per_rollout(self._trainer))
         self._stream.draw(rollouts)
-        logger.warning(
-            "%s has no %s: the first %d rollouts of prompts are assumed to have been used, as without dynamic "
-            "sampling.",
-            folder,
-            STATE_FILE,
-            rollouts,
-        )
+        text = "%s does not exist: the first %d rollouts of prompts are assumed to have been used, as without it."
+        logger.warning(text, path, rollouts)
 
 
 SWITCHES = {"none": DynamicSampling, "mask": Masking, "resample": Resampling}

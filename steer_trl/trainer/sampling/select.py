@@ -33,6 +33,7 @@ class DynamicSampling:
 
     def __init__(self, trainer: GRPOTrainer) -> None:
         self._trainer = trainer
+        self._chosen: Judged | None = None  # while TRL makes a rollout of which groups were chosen
 
     @contextmanager
     def choosing(self, inputs: Rows, write: Callable[[Rows], Any]) -> Iterator[Rows]:
@@ -45,10 +46,12 @@ class DynamicSampling:
 
     def rewards(self, score: Callable[[], Tensor]) -> Tensor:
         """Return the rewards `[N, functions]` of all ranks that TRL shall take for the answer of its `score`."""
-        return score()
+        return score() if self._chosen is None else self._chosen.seen_rewards
 
     def loss_logged(self, inputs: dict[str, Any]) -> None:
         """Put right what TRL has just logged of its loss on `inputs`. Collective."""
+        if self._trainer.args.dynamic_sampling != "none":
+            leave_out_empty(self._trainer, inputs)
 
     def read(self, sampler: Any) -> None:
         """Begin a training on the prompts of TRL's `sampler`."""
@@ -64,32 +67,25 @@ class Masking(DynamicSampling):
     """`"mask"`: groups that teach nothing leave the loss, its denominator and every statistic."""
 
     _inputs: Rows | None = None
-    _judged: Judged | None = None
 
     @contextmanager
     def choosing(self, inputs: Rows, write: Callable[[Rows], Any]) -> Iterator[Rows]:
         self._inputs = inputs
         try:
             yield inputs
-            assert self._judged is not None
-            tell_sampling(self._trainer, self._judged, self._judged)
+            assert self._chosen is not None
+            tell_sampling(self._trainer, self._chosen, self._chosen)
         finally:
-            self._inputs = self._judged = None
+            self._inputs = self._chosen = None
 
     def generated(self, prompts: list[Any], generate: Generate, score: Score) -> tuple[Any, ...]:
         written = generate(prompts)
         if self._inputs is None:  # an evaluation
             return written
-        self._judged = judged(self._trainer, self._inputs, prompts, written, score)
+        self._chosen = judged(self._trainer, self._inputs, prompts, written, score)
         first = self._trainer.accelerator.process_index * len(prompts)
-        hidden: list[bool] = self._judged.hidden[first : first + len(prompts)].tolist()
+        hidden: list[bool] = self._chosen.hidden[first : first + len(prompts)].tolist()
         return (*written[:2], hide(written[1], written[2], hidden), *written[3:])
-
-    def rewards(self, score: Callable[[], Tensor]) -> Tensor:
-        return score() if self._judged is None else self._judged.seen_rewards
-
-    def loss_logged(self, inputs: dict[str, Any]) -> None:
-        leave_out_empty(self._trainer, inputs)
 
 
 def judged(trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], written: tuple[Any, ...], score: Score) -> Judged:

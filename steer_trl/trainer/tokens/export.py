@@ -13,7 +13,7 @@ from tokenizers.decoders import DecodeStream
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from steer_trl.diagnostics.change import changes
+from steer_trl.diagnostics.tokens import changes
 from steer_trl.shaping import Shaped, TokenBatch
 from steer_trl.trainer.trl import GRPOTrainer, tokenizer_of
 

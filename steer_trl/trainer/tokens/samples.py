@@ -5,7 +5,6 @@ them. While it is trained on for the first time, each rank keeps the lines of th
 optimizer step the main process writes those of all ranks.
 """
 
-import logging
 from math import ceil
 from typing import Any
 
@@ -22,7 +21,6 @@ from steer_trl.trainer.tokens.export import line_of, token_numbers
 from steer_trl.trainer.trl import GRPOTrainer, steps_per_rollout
 from steer_trl.validation import from_state
 
-logger = logging.getLogger(__name__)
 GROUPS = 2
 """Groups, all completions of a prompt, that are written each time."""
 
@@ -119,10 +117,8 @@ class TokenLog:
         path = runlog.token_path(output_dir, self._step)
         if not self._trainer.is_world_process_zero():
             return
-        try:
+        with guard(self._trainer, "The file of single tokens cannot be written"):
             if self._seen <= self._trainer.args.gradient_accumulation_steps:  # the first of this rollout
                 path.unlink(missing_ok=True)
             for line in sorted(lines, key=lambda line: line["export_sequence_idx"]):
                 runlog.append(output_dir, line, f"{runlog.TOKENS}/{path.name}")
-        except OSError:
-            logger.warning("%s cannot be written; training continues.", path, exc_info=True)

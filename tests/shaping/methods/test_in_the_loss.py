@@ -6,28 +6,8 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from support.methods.batches import (
-    EXACT,
-    SEEDS,
-    bonus,
-    chosen,
-    clipped_loss,
-    gradient,
-    kept,
-    method,
-    random_batch,
-    trained,
-    weights,
-)
+from support.methods.batches import EXACT, SEEDS, chosen, clipped_loss, gradient, kept, random_batch, trained, weights
 from support.methods.oracles import mean
-
-
-@given(SEEDS, st.floats(0.0, 5.0))
-def test_the_entropy_advantage_never_turns_an_advantage(seed, alpha):
-    batch = random_batch(seed)
-    ours = bonus(method("entropy_advantage", entropy_advantage_alpha=alpha), batch)
-    assert torch.equal((batch.advantages + ours).sign(), batch.advantages.sign().expand_as(ours))
-    assert (ours >= 0).all()
 
 
 @given(SEEDS, st.sampled_from([0.05, 0.2, 0.5]))

@@ -6,16 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.methods.batches import (
-    EXACT,
-    SEEDS,
-    chosen,
-    kept,
-    method,
-    random_batch,
-    trained,
-    weights,
-)
+from support.methods.batches import EXACT, SEEDS, chosen, kept, method, random_batch, trained, weights
 from support.methods.oracles import mean
 
 
@@ -79,21 +70,6 @@ def test_what_a_relative_target_is_relative_to():
     assert (shaper.metrics()["stare/target_entropy"], absolute.metrics()["stare/target_entropy"]) == (0.3, 0.3)
 
 
-def test_the_share_of_open_gates_is_of_the_last_32_rollouts_and_goes_on_after_a_checkpoint():
-    shaper = method("stare", stare_target_entropy=0.5)
-    assert math.isnan(shaper.metrics()["stare/gate_duty"])  # no rollout yet
-    for entropy in [0.1] * 10 + [0.9] * 30:
-        shaper.on_rollout(entropy)
-    assert shaper.metrics()["stare/gate_duty"] == 2 / 32
-    resumed = method("stare", stare_target_entropy=0.5)
-    resumed.load_state_dict(shaper.state_dict())
-    resumed.on_rollout(0.1)
-    assert resumed.metrics()["stare/gate_duty"] == 2 / 32 and len(resumed.recent_gates) == 32
-    with pytest.raises(ValueError, match="recent_gates must be a list of true and false"):
-        resumed.load_state_dict(shaper.state_dict() | {"recent_gates": [1, 2]})
-    assert math.isnan(method("stare", stare_gate="sample").metrics()["stare/gate_duty"])
-
-
 @pytest.mark.parametrize(("variant", "expected"), [("O1", [0, 1, 1]), ("O4", [0, 0, 1]), ("C2", [0, 0, 1])])
 def test_saturated_is_when_no_factor_that_is_used_can_move_on(variant, expected):
     bounds = {
@@ -111,8 +87,8 @@ def test_saturated_is_when_no_factor_that_is_used_can_move_on(variant, expected)
 
 
 def test_what_is_missing_of_stares():
-    for name in ("gate", "start", "recent_gates"):
-        state = {"gate": False, "start": {}, "recent_gates": []}
+    for name in ("gate", "start"):
+        state = {"gate": False, "start": {}}
         del state[name]
         with pytest.raises(ValueError, match=f"^{name} is missing and must be"):
             method("stare").load_state_dict(state)

@@ -10,7 +10,7 @@ from steer_trl import SteerGRPOConfig, shaping
 from steer_trl.functional.order_statistics import this_process
 from steer_trl.shaping import SHAPERS, Rollout, TokenBatch
 from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS
-from support.methods.oracles import mean
+from support.methods.oracles import mean, trained
 from support.runs import ON_CPU
 
 SEEDS = st.integers(0, 2**31)
@@ -22,8 +22,7 @@ def config(*names, **options):
 
 
 def answering(*questions):
-    settings = config("dcpo", dcpo_smooth=True)  # the one answer that a setting switches on
-    return [name for name, shaper in SHAPERS.items() if any(shaper.answers(q, settings) for q in questions)]
+    return [name for name, shaper in SHAPERS.items() if any(shaper.answers(q) for q in questions)]
 
 
 IN_THE_LOSS, ON_ROLLOUTS, REPLACING = answering(*OF_BATCHES), answering(*OF_ROLLOUTS), answering("advantages")
@@ -39,12 +38,11 @@ kept = cache(method)  # for methods without a state: made once for all examples
 
 def advantages(name, rollout, **options):
     """On the mask `[N, T]`; 0 off it."""
-    made = kept(name, **options) if name != "dcpo" else method("dcpo", dcpo_smooth=True)
-    return shaping.shape_rollout([made], rollout) * rollout.mask
+    return shaping.shape_rollout([kept(name, **options)], rollout) * rollout.mask
 
 
 def measure(shaper, batch):
-    return shaper.measure(batch, this_process) if shaper.compares else None
+    return shaper.measure(batch, this_process)
 
 
 def weights(shaper, batch):
@@ -94,8 +92,7 @@ def random_rollout(seed, outcomes=(0.0, 1.0), missing=0.0, empty=False):
     rewards = torch.tensor(outcomes)[torch.randint(len(outcomes), (rows,), generator=g)]
     rewards = torch.where(torch.rand(rows, generator=g) < missing, torch.nan, rewards)
     logps, entropies = -3 * torch.rand(rows, width, generator=g), torch.randint(1, 30, (rows, width), generator=g) / 10
-    prompts = [f"prompt {row // size}" for row in range(rows)]
-    return Rollout(size, mask, torch.randn(rows, 1, generator=g), rewards, logps, entropies, prompts)
+    return Rollout(size, mask, torch.randn(rows, 1, generator=g), rewards, logps, entropies)
 
 
 def of_rewards(rewards, **others):
@@ -113,11 +110,6 @@ def clipped_loss(ratio, advantage, low, high, dual=math.inf):
     """The clipped loss of each token or completion."""
     loss = -torch.minimum(ratio * advantage, torch.clamp(ratio, low, high) * advantage)
     return torch.where(advantage < 0, torch.minimum(loss, -dual * advantage), loss)
-
-
-def trained(batch):
-    """The places of the trained tokens."""
-    return [tuple(place) for place in batch.mask.bool().nonzero().tolist()]
 
 
 def chosen(selected, batch):

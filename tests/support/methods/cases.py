@@ -7,10 +7,10 @@ import math
 from itertools import combinations
 from typing import NamedTuple
 
-from steer_trl.shaping import SHAPERS
-from support.methods.oracles import entropy_change, mean, steer_exact, z_scores
+import torch
 
-UNCLIPPED = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None}
+from steer_trl.shaping import SHAPERS
+from support.methods.oracles import entropy_change, mean, steer_exact, trained, z_scores
 
 
 class Case(NamedTuple):
@@ -18,11 +18,10 @@ class Case(NamedTuple):
     lively: dict = {}  # settings for a hundred tokens: the papers' shares and bounds are for thousands
     wrong: dict = {}  # values of its settings that are refused
     oracles: list = []  # (what it makes of a group: for each completion a number, or one for each token; settings)
-    weights: list = []  # (the weight of each trained token of a batch, by its place; settings)
+    weights: list = []  # (the weight or the bonus of each trained token of a batch, by its place; settings)
     scored: int = 0  # of eight completions in two micro-batches: how many get a forward pass of their own
     fetched: tuple = (0, 0)  # bytes per token from other ranks (mask 1, numbers 4): always; where a group lies across
     marks: list = []  # shares of tokens that it logs
-    needs: dict = {}  # TRL's settings that its own loss needs
     two_valued: bool = False  # whether it refuses rewards of more than two values
     even: bool = False  # by a mean over each micro-batch: of completions of one length alone the split does not matter
 
@@ -95,115 +94,6 @@ def position(group, size):
     return [{t: c.advantage + math.copysign(b, c.advantage) for t, b in bonuses(c).items()} for c in group]
 
 
-CASES = {
-    "steer": Case(
-        neutral=[{"steer_lambda_min": 1.0}, {"steer_lambda_min": 1.0, "steer_form": "exact"}],
-        lively={"steer_lambda_min": 0.3},
-        weights=[(steer_exact, {"steer_form": "exact"})],
-        wrong={"steer_form": ["papr"]},
-        scored=4,
-    ),
-    "stare": Case(
-        neutral=[{"stare_variant": "C2", "stare_amplify": 1.0, "stare_attenuate": 1.0}, {"stare_top_fraction": 0.0}],
-        lively={
-            "stare_variant": "C3",
-            "stare_gate": "sample",
-            "stare_target_entropy": 1.0,
-            "stare_target_entropy_unit": "initial",
-        },
-        wrong={"stare_gate": ["row"]},
-        scored=8,
-    ),
-    "repo_r": Case(
-        neutral=[{"repo_r_zeta": 0.0}],
-        lively={"repo_r_zeta": 0.5},
-        wrong={"repo_r_zeta": [-1.1, math.nan, "0.1"]},
-    ),
-    "entropy_advantage": Case(
-        neutral=[{"entropy_advantage_alpha": 0.0}],
-        wrong={"entropy_advantage_alpha": [-0.1, math.inf]},
-    ),
-    "entropy_change": Case(
-        neutral=[{"entropy_change_strength": 0.0}],
-        weights=[(entropy_change, {})],
-        lively={"entropy_change_strength": 1.0},
-        wrong={"entropy_change_strength": [-1.1, 1.1, math.nan, "0.5"]},
-        scored=4,
-    ),
-    "clip_cov": Case(
-        neutral=[{"clip_cov_fraction": 0.0}],
-        lively={"clip_cov_fraction": 0.2, "clip_cov_lower": -9.0, "clip_cov_upper": 9.0},
-        wrong={
-            "clip_cov_fraction": [-1e-4, 1.5],
-            "clip_cov_lower": [5.0, math.nan, "1"],
-            "clip_cov_upper": [1.0, math.nan],
-        },
-        scored=4,
-        marks=["clip_cov/dropped"],
-    ),
-    "kl_cov": Case(
-        neutral=[{"kl_cov_fraction": 0.0}, {"kl_cov_coef": 0.0}],
-        lively={"kl_cov_fraction": 0.2},
-        wrong={"kl_cov_fraction": [-0.1, 2], "kl_cov_coef": [-1.0, math.nan]},
-        scored=4,
-        marks=["kl_cov/held"],
-        needs=UNCLIPPED,
-    ),
-    "w_reinforce": Case(
-        wrong={"w_reinforce_positive": [-0.1, True], "correct_threshold": ["0", None, math.nan]},
-        oracles=[(w_reinforce, {})],
-        fetched=(0, 1),
-    ),
-    "psr": Case(fetched=(1, 1)),
-    "nsr": Case(fetched=(1, 1)),
-    "opo": Case(oracles=[(opo, {})], fetched=(0, 1)),
-    "gtpo": Case(
-        wrong={"gtpo_entropy_weight": [-0.1]},
-        oracles=[(gtpo, {})],
-        scored=8,
-        fetched=(0, 5),
-    ),
-    "grpo_s": Case(
-        oracles=[(grpo_s, {})],
-        scored=8,
-        fetched=(0, 5),
-        marks=["grpo_s/clipped_low", "grpo_s/clipped_high"],
-        needs=UNCLIPPED | {"loss_type": "grpo"},
-    ),
-    "edge_grpo": Case(oracles=[(edge_grpo, {})], scored=8, fetched=(0, 5)),
-    "ppl": Case(
-        neutral=[{"ppl_alpha": 0.0}],
-        lively={"ppl_alpha": 0.3},
-        wrong={"ppl_alpha": [-0.01, 0.34]},
-        oracles=[(ppl, {})],
-        scored=8,
-        fetched=(0, 5),
-    ),
-    "position": Case(
-        neutral=[{"position_gamma": 0.0}],
-        wrong={"position_gamma": [-0.1]},
-        oracles=[(position, {})],
-        fetched=(0, 1),
-    ),
-    "unlikelihood": Case(
-        neutral=[{"unlikelihood_beta": 0.0}],
-        lively={"unlikelihood_beta": 1.0},
-        wrong={"unlikelihood_beta": [-0.1, 1.1]},
-        oracles=[(unlikelihood, {})],
-        scored=8,
-        fetched=(0, 5),
-    ),
-    "dcpo": Case(
-        lively={"dcpo_smooth": True, "dcpo_epsilon_low": 1e-3, "dcpo_epsilon_high": 1e-3},
-        wrong={"dcpo_epsilon_low": [-0.1, math.nan], "dcpo_epsilon_high": [-0.1]},
-        fetched=(1, 1),
-        marks=["dcpo/clipped_low", "dcpo/clipped_high"],
-        needs=UNCLIPPED,
-    ),
-    "fork_tokens": Case(neutral=[{"fork_tokens_fraction": 1.0}], wrong={"fork_tokens_fraction": [0.0, 1.1]}, scored=4),
-}
-
-
 def maxrl(group, size):
     rate = mean(c.reward > 0 for c in group)
     return [((c.reward > 0) - rate) / rate if rate else 0 for c in group]
@@ -228,29 +118,114 @@ def unscaled_pass_at_3(group, size):
     return pass_at_k(group, size, k=3, scaled=False)
 
 
-CASES["maxrl"] = Case(oracles=[(maxrl, {})], fetched=(0, 1), two_valued=True)
-CASES["f_grpo"] = Case(
-    neutral=[{"f_grpo_gamma": 0.0}],
-    wrong={"f_grpo_gamma": [-0.1, math.inf, math.nan, "1"]},
-    oracles=[(f_grpo, {})],
-    fetched=(0, 1),
-)
-CASES["pass_at_k"] = Case(
-    neutral=[{"pass_at_k": 1}],
-    lively={"pass_at_k": 2},
-    wrong={"pass_at_k": [0, 1.5, math.nan, "2"]},
-    oracles=[(pass_at_k, {"pass_at_k": 2}), (unscaled_pass_at_3, {"pass_at_k": 3, "scale_rewards": "none"})],
-    fetched=(0, 1),
-    two_valued=True,
-)
+def repo_r(batch, zeta=0.05):
+    weights = {}
+    for i, t in trained(batch):
+        a, lp = batch.advantages[i, 0].item(), batch.logps[i, t].item()
+        weights[i, t] = min(max(1 - zeta * lp * ((a > 0) - (a < 0)), 0.0), 3.0)
+    return weights
 
 
-CASES["entropy_bonus"] = Case(  # its oracle is TRL's own bonus: tests/trainer/test_entropy_bonus.py
-    neutral=[{"entropy_bonus_coef": 0.0}],
-    lively={"entropy_bonus_coef": 0.2},
-    wrong={"entropy_bonus_coef": [-0.21, 0.21, math.nan, "0.1"]},
-    even=True,
-)
+def spending_repo_r(batch):
+    return repo_r(batch, zeta=-1.0)
+
+
+def entropy_advantage(batch):
+    """What it adds."""
+    bonus = torch.minimum(0.4 * batch.entropies, batch.advantages.abs() / 2)
+    return {place: bonus[place].item() for place in trained(batch)}
+
+
+def spending_entropy_change(batch):
+    return entropy_change(batch, strength=-1.0)
+
+
+CASES = {
+    "steer": Case(
+        neutral=[{"steer_lambda_min": 1.0}, {"steer_lambda_min": 1.0, "steer_form": "exact"}],
+        lively={"steer_lambda_min": 0.3},
+        weights=[(steer_exact, {"steer_form": "exact"})],
+        wrong={"steer_form": ["papr"]},
+        scored=4,
+    ),
+    "stare": Case(
+        neutral=[{"stare_variant": "C2", "stare_amplify": 1.0, "stare_attenuate": 1.0}, {"stare_top_fraction": 0.0}],
+        lively={"stare_variant": "C3", "stare_gate": "sample"}
+        | {"stare_target_entropy": 1.0, "stare_target_entropy_unit": "initial"},
+        wrong={"stare_gate": ["row"]},
+        scored=8,
+    ),
+    "repo_r": Case(
+        neutral=[{"repo_r_zeta": 0.0}],
+        lively={"repo_r_zeta": 0.5},
+        weights=[(repo_r, {}), (spending_repo_r, {"repo_r_zeta": -1.0})],
+        wrong={"repo_r_zeta": [-1.1, "0.1"]},
+    ),
+    "clip_cov": Case(
+        neutral=[{"clip_cov_fraction": 0.0}],
+        lively={"clip_cov_fraction": 0.2, "clip_cov_lower": -9.0, "clip_cov_upper": 9.0},
+        wrong={"clip_cov_fraction": [-1e-4], "clip_cov_lower": [5.0], "clip_cov_upper": [1.0]},
+        scored=4,
+        marks=["clip_cov/dropped"],
+    ),
+    "dcpo": Case(
+        lively={"dcpo_epsilon_low": 1e-3, "dcpo_epsilon_high": 1e-3}, marks=["dcpo/clipped_low", "dcpo/clipped_high"]
+    ),
+    "maxrl": Case(oracles=[(maxrl, {})], fetched=(0, 1), two_valued=True),
+    "f_grpo": Case(neutral=[{"f_grpo_gamma": 0.0}], oracles=[(f_grpo, {})], fetched=(0, 1)),
+    "pass_at_k": Case(
+        neutral=[{"pass_at_k": 1}],
+        lively={"pass_at_k": 2},
+        wrong={"pass_at_k": [0, 1.5]},
+        oracles=[(pass_at_k, {"pass_at_k": 2}), (unscaled_pass_at_3, {"pass_at_k": 3, "scale_rewards": "none"})],
+        fetched=(0, 1),
+        two_valued=True,
+    ),
+    "edge_grpo": Case(oracles=[(edge_grpo, {})], scored=8, fetched=(0, 5)),
+    "entropy_advantage": Case(neutral=[{"entropy_advantage_alpha": 0.0}], weights=[(entropy_advantage, {})]),
+    "entropy_bonus": Case(  # its oracle is TRL's own bonus: tests/trainer/test_entropy_bonus.py
+        neutral=[{"entropy_bonus_coef": 0.0}],
+        lively={"entropy_bonus_coef": 0.2},
+        wrong={"entropy_bonus_coef": [0.21]},
+        even=True,
+    ),
+    "entropy_change": Case(
+        neutral=[{"entropy_change_strength": 0.0}],
+        lively={"entropy_change_strength": 1.0},
+        weights=[(entropy_change, {}), (spending_entropy_change, {"entropy_change_strength": -1.0})],
+        scored=4,
+    ),
+    "fork_tokens": Case(neutral=[{"fork_tokens_fraction": 1.0}], scored=4),
+    "grpo_s": Case(
+        oracles=[(grpo_s, {})], scored=8, fetched=(0, 5), marks=["grpo_s/clipped_low", "grpo_s/clipped_high"]
+    ),
+    "gtpo": Case(oracles=[(gtpo, {})], scored=8, fetched=(0, 5)),
+    "kl_cov": Case(
+        neutral=[{"kl_cov_fraction": 0.0}, {"kl_cov_coef": 0.0}],
+        lively={"kl_cov_fraction": 0.2},
+        scored=4,
+        marks=["kl_cov/held"],
+    ),
+    "opo": Case(oracles=[(opo, {})], fetched=(0, 1)),
+    "position": Case(neutral=[{"position_gamma": 0.0}], oracles=[(position, {})], fetched=(0, 1)),
+    "ppl": Case(
+        neutral=[{"ppl_alpha": 0.0}], lively={"ppl_alpha": 0.3}, oracles=[(ppl, {})], scored=8, fetched=(0, 5)
+    ),
+    "unlikelihood": Case(
+        neutral=[{"unlikelihood_beta": 0.0}],
+        lively={"unlikelihood_beta": 1.0},
+        oracles=[(unlikelihood, {})],
+        scored=8,
+        fetched=(0, 5),
+    ),
+    "w_reinforce": Case(
+        wrong={"w_reinforce_positive": [True], "correct_threshold": ["0", None]},
+        oracles=[(w_reinforce, {})],
+        fetched=(0, 1),
+    ),
+    "psr": Case(fetched=(1, 1)),
+    "nsr": Case(fetched=(1, 1)),
+}
 
 
 def threshold(name, value):

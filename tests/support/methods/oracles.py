@@ -27,10 +27,15 @@ def z_scores(values, eps):
     return [(x - center) / (std + eps) if std > 1e-6 else 0.0 for x in values]
 
 
+def trained(batch):
+    """The places of the trained tokens."""
+    return [tuple(place) for place in batch.mask.bool().nonzero().tolist()]
+
+
 def exact_change(batch):
     """The exact change of each trained token of a batch, by its place."""
     changes = {}
-    for i, t in batch.mask.bool().nonzero().tolist():
+    for i, t in trained(batch):
         a, phi = batch.advantages[i, 0].item(), batch.sensitivities[i, t].item()
         r = math.exp(batch.logps[i, t].item() - batch.old_logps[i, t].item())
         is_clipped = r > 1 + batch.epsilon_high if a > 0 else a < 0 and r < 1 - batch.epsilon_low

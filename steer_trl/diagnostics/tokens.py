@@ -1,0 +1,128 @@
+"""Who the tokens of an optimizer step are: quadrant, position, clipping, and what they do to the entropy.
+
+The quadrants are those of STEER, arXiv 2510.10150, section 3.2, and of STARE, arXiv 2606.19236, section 3. A token
+whose surprisal is above the entropy of its distribution is surprising, the others are expected.
+
+    A > 0, expected     exploitation        entropy falls       A > 0, surprising   exploration     entropy rises
+    A < 0, expected     error correction    entropy rises       A < 0, surprising   suppression     entropy falls
+
+The change of the entropy by the step, with the advantage A_hat that the loss sees:
+
+    predicted   -I_clip r A_hat Phi                        exact to first order (docs/why.md), where Phi is known
+    estimated   -I_clip r A_hat (1 - pi)^2 (ln pi + H)     STEER's Omega, Eq. 9: always at hand
+
+Both leave out the learning rate, and what tokens do to each other: their signs say something, their size does not.
+"""
+
+import math
+from dataclasses import replace
+
+import torch
+from jaxtyping import Bool, Float, Float32, Int
+from torch import Tensor
+
+from steer_trl.diagnostics.statistics import Statistic, mean
+from steer_trl.functional.clipping import clipped
+from steer_trl.shaping.batch import TokenBatch
+
+UNLIKELY = 0.2
+"""Below this probability at rollout time a token is unlikely: STEER's bound, section 3.2."""
+ROUNDING = 1e-3  # nats: a kernel sums in float32 whatever the model's precision, and its errors are near 1e-5
+
+
+def measurable(batch: TokenBatch) -> Bool[Tensor, "B T"]:
+    """The trained tokens whose log-probability and entropy are finite."""
+    return batch.mask.bool() & batch.logps.isfinite() & batch.entropies.isfinite()
+
+
+def quadrants(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
+    """Return which tokens are in each quadrant, by the key of its share in the log; those with A = 0 are in none."""
+    surprising = batch.logps.float() + batch.entropies.float() < 0
+    positive, negative = batch.advantages > 0, batch.advantages < 0
+    return {
+        "quadrants/positive_expected": positive & ~surprising,
+        "quadrants/positive_surprising": positive & surprising,
+        "quadrants/negative_expected": negative & ~surprising,
+        "quadrants/negative_surprising": negative & surprising,
+    }
+
+
+def quarters(mask: Tensor) -> Int[Tensor, "B T"]:
+    """Return in which quarter of its completion each token lies, 0 to 3: by its place among the tokens of the mask."""
+    place = mask.long().cumsum(1)
+    return (place - 1) * 4 // place[:, -1:].clamp(min=1)
+
+
+def clips(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
+    """Return which tokens the loss clips, by bound and by probability at rollout time.
+
+    Empty for a loss without clipping, and in the first step of a rollout that TRL has not scored: nothing has moved.
+    """
+    if batch.epsilon_high == torch.inf or batch.old_logps is batch.logps:
+        return {}
+    low, high = clipped(batch.ratio, batch.advantages, 1 - batch.epsilon_low, 1 + batch.epsilon_high)
+    unlikely = batch.old_logps.float().exp() < UNLIKELY
+    return {
+        "clip/lower_unlikely": low & unlikely,
+        "clip/lower_likely": low & ~unlikely,
+        "clip/upper_unlikely": high & unlikely,
+        "clip/upper_likely": high & ~unlikely,
+    }
+
+
+def token_statistics(batch: TokenBatch) -> dict[str, Statistic]:
+    """Return the shares of the quadrants, the entropy by position and by advantage, and the clipped shares."""
+    seen = measurable(batch)
+    count = seen.sum(dtype=torch.float32)
+    entropies, quarter = batch.entropies.float(), quarters(batch.mask)
+    parts = {
+        "entropy/first_quarter": quarter == 0,
+        "entropy/second_quarter": quarter == 1,
+        "entropy/third_quarter": quarter == 2,
+        "entropy/last_quarter": quarter == 3,
+        "entropy/positive": batch.advantages > 0,
+        "entropy/negative": batch.advantages < 0,
+    }
+    found = {key: mean(tokens, seen, count) for key, tokens in quadrants(batch).items()}
+    found |= {key: mean(entropies, seen & part) for key, part in parts.items()}
+    return found | {key: mean(tokens, seen, count) for key, tokens in clips(batch).items()}
+
+
+def changes(
+    batch: TokenBatch, advantages: Float[Tensor, "B 1"] | Float[Tensor, "B T"]
+) -> tuple[Float32[Tensor, "B T"], Float32[Tensor, "B T"] | None]:
+    """Return the estimated and the predicted change, nats per unit of step size; `None` where Phi is unknown."""
+    seen = replace(batch, advantages=advantages)
+    return seen.entropy_change(), None if batch.sensitivities is None else seen.entropy_change(exact=True)
+
+
+def change_statistics(
+    batch: TokenBatch, advantages: Float[Tensor, "B 1"] | Float[Tensor, "B T"]
+) -> dict[str, Statistic]:
+    """Return the means of what is estimated and predicted, and what each quadrant contributes to the latter."""
+    estimated, predicted = changes(batch, advantages)
+    seen = measurable(batch)
+    found = {"entropy/estimated_change": mean(estimated, seen & estimated.isfinite())}
+    if predicted is None:
+        return found
+    seen &= predicted.isfinite()
+    found["entropy/predicted_change"] = mean(predicted, seen)
+    for key, tokens in zip(CONTRIBUTIONS, quadrants(batch).values(), strict=True):
+        found[key] = mean(torch.where(tokens, predicted, 0.0), seen)
+    return found
+
+
+CONTRIBUTIONS = (  # in the order of `quadrants`
+    "quadrants/positive_expected_change",
+    "quadrants/positive_surprising_change",
+    "quadrants/negative_expected_change",
+    "quadrants/negative_surprising_change",
+)
+
+
+def sanity_statistics(batch: TokenBatch, vocabulary_size: int) -> dict[str, Statistic]:
+    """Return the share of the trained tokens with lp > 0, H < 0, H > ln V, NaN or infinity, as fused kernels gave."""
+    entropies = batch.entropies
+    is_possible = batch.logps.isfinite() & (batch.logps <= ROUNDING)
+    is_possible &= (entropies >= -ROUNDING) & (entropies <= math.log(vocabulary_size) + ROUNDING)
+    return {"sanity/out_of_bounds": mean(~is_possible, batch.mask.bool())}

@@ -1,0 +1,72 @@
+"""PPL- and position-based shaping, arXiv 2508.02260: surprising completions count less, or late tokens more.
+
+    ppl        A_hat_i = A_i (1 - alpha w_i),   w_i = (x_i - mean x) / std x,   x_i = ln PPL_i = -(1 / L_i) sum_t lq_it
+    position   A_hat_it = A_i + sign(A_i) gamma sigmoid(rho_it),   rho_it = t / L_i in (0, 1],  t = 1, 2, ...
+
+w is over the group, and bounded by 3 in size, so the sign of an advantage never turns for alpha < 1/3. t and L_i count
+the tokens that the policy wrote; the sigmoid runs from 0.5 to 0.73 only. [U] Whether the group is the paper's choice,
+its alpha, gamma = 0.1, and that rho has no factor. Choose position where what decides an answer is near its end.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from steer_trl.options.base import ShapingConfig, option
+from steer_trl.shaping.base import PAPERS, Shaper
+from steer_trl.shaping.batch import Rollout
+from steer_trl.shaping.scores import standardized
+
+LARGEST_SCORE = 3.0
+
+
+@dataclass
+class PplOptions(ShapingConfig):
+    """Settings of `"ppl"`."""
+
+    ppl_alpha: float = option(
+        0.01,
+        "What one standard deviation of ln PPL takes away, never the sign of an advantage; 0 is GRPO.",
+        f"[0, {1 / LARGEST_SCORE})",
+    )
+
+
+class Ppl(Shaper[PplOptions]):
+    """Advantages weighted by perplexity."""
+
+    options = PplOptions
+    paper = PAPERS["2508.02260"]
+    reads = ("rewards", "logps")
+    by_group = True
+    per_token = False
+    off = {"ppl_alpha": 0}
+
+    def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
+        """Return 1 - alpha w."""
+        log_ppl = -rollout.mean_of_scored(rollout.logps)
+        w = standardized(log_ppl, rollout.num_generations, eps=0.0).clamp(-LARGEST_SCORE, LARGEST_SCORE)
+        return 1 - self.args.ppl_alpha * w
+
+
+@dataclass
+class PositionOptions(ShapingConfig):
+    """Settings of `"position"`."""
+
+    position_gamma: float = option(0.1, "Size of the bonus; 0 is GRPO.", "[0, inf)")
+
+
+class Position(Shaper[PositionOptions]):
+    """Advantages with a bonus that grows along the completion."""
+
+    options = PositionOptions
+    paper = PAPERS["2508.02260"]
+    by_group = True
+    off = {"position_gamma": 0}
+
+    def rollout_bonus(self, rollout: Rollout) -> Float[Tensor, "N T"]:
+        """Return sign(A) gamma sigmoid(rho) `[N, T]`."""
+        count = rollout.responses.cumsum(1, dtype=torch.int32)  # CUDA has no deterministic cumsum of floats
+        position = count / rollout.lengths.clamp(min=1).unsqueeze(1)
+        return rollout.advantages.sign() * (self.args.position_gamma * torch.sigmoid(position))
