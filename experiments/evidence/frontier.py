@@ -14,6 +14,8 @@ from steer_trl.evaluation.sweeps import sweeps
 FOLDER = "temperatures"
 CONTROL = "constant level, its mean strength throughout"
 TRIES = 16
+NAMES = (BASELINE, "entropy held at 0.5", "falling from 0.65 to 0.25")
+"""What README calls the baseline and the held arms."""
 
 
 def best(arms: Arms, folder: Path) -> str:
@@ -57,7 +59,7 @@ def above_the_level(arms: Arms, folder: Path) -> str:
 def draw(arms: Arms, folder: Path, path: Path) -> None:
     """Draw accuracy against pass@16 of both held arms, the baseline and the models that all began with."""
     pairs = pairs_of(arms, BASELINE, JUDGED[0])
-    curves = {arm: _swept(arms, folder, arm, pairs) for arm in (BASELINE, *JUDGED)}
+    curves = {name: _swept(arms, folder, arm, pairs) for arm, name in zip((BASELINE, *JUDGED), NAMES, strict=True)}
     starts = [{1.0: run.evaluations["t1"]} for run in arms["start"].values()]
     picture({"": {**curves, "the models they began with": sweeps(starts)["test"]}}).savefig(path, dpi=100)
 

@@ -1,4 +1,4 @@
-"""Prompts that are too long are dropped before training, and counted."""
+"""Prompts in tokens: those that are too long are dropped before training, and counted."""
 
 import sys
 from typing import Any
@@ -31,6 +31,19 @@ def drop_long_prompts(dataset: Dataset, tokenizer: Any, max_tokens: int) -> Data
             file=sys.stderr,
         )
     return kept
+
+
+def check_tokenizer(tokenizer: Any, name: str) -> None:
+    """Refuse a `tokenizer` that makes no token of a text: Transformers makes one of a folder without its files.
+
+    Raises:
+        `ValueError`: so it does.
+    """
+    if not tokenizer("1")["input_ids"]:
+        raise InvalidValueError(
+            f"The tokenizer of {name!r} has no vocabulary: its files are missing. Save it there with "
+            "tokenizer.save_pretrained."
+        )
 
 
 def _num_tokens(prompt: Any, tokenizer: Any) -> int:

@@ -19,6 +19,7 @@ from transformers import (
 )
 from transformers.utils import CONFIG_NAME
 
+from steer_trl.data.lengths import check_tokenizer
 from steer_trl.evaluation.sampling import Completion, Prompt, Sampling
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.randomness import kept_random_state
@@ -47,7 +48,9 @@ class TransformersGenerator:
         model = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=dtype)
         base = model.config.name_or_path
         commit = commit_of(base, revision if base == name else None)
-        return cls(model.to(PartialState().device), AutoTokenizer.from_pretrained(name, revision=revision), commit)
+        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
+        check_tokenizer(tokenizer, name)
+        return cls(model.to(PartialState().device), tokenizer, commit)
 
     @torch.no_grad()
     def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
@@ -102,6 +105,7 @@ class VLLMGenerator:
             enable_chunked_prefill=None if torch.accelerator.is_available() else False,
         )
         self.tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
+        check_tokenizer(self.tokenizer, name)
         self.commit = commit_of(name, revision)
         self.eos_token_ids = saved_eos_token_ids(name, revision) + _as_list(self.tokenizer.eos_token_id)
 

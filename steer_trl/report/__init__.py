@@ -2,11 +2,9 @@
 
 read.py         a folder as a `Run`: its log, alarms, looks at tokens; whatever else lies there does no harm
 methods.py      a sentence about each method
-panels.py       a panel of the registry (diagnostics/keys/) as the page draws it
-evaluations.py  the evaluations below a run: their intervals, and runs compared
-frontier.py     its sweeps over temperatures
+evaluations.py  the evaluations below a run: their intervals, runs compared, sweeps over temperatures
 tokens.py       some groups of completions, cut to a size that a browser takes
-data.py         the runs as the page's data: thinned curves, seeds put together, settings that differ
+data.py         the runs as the page's data: panels, thinned curves, seeds put together, settings that differ
 page.py         the data, the style and the scripts in one file that asks nobody for anything
 
 from steer_trl import report

@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 
 from steer_trl import runlog
-from steer_trl.diagnostics.keys import PANELS, names
+from steer_trl.diagnostics.keys import PANELS, Key, Panel, names
 from steer_trl.diagnostics.start import start_entropy
-from steer_trl.report.evaluations import Evaluated, comparisons, evaluated
-from steer_trl.report.frontier import frontiers
+from steer_trl.report.evaluations import Evaluated, comparisons, evaluated, frontiers
 from steer_trl.report.methods import sentences_about
-from steer_trl.report.panels import as_drawn
 from steer_trl.report.read import Run, shortened
 from steer_trl.report.tokens import looks_of
 
@@ -51,7 +49,7 @@ def page_data(runs: Sequence[Run]) -> dict[str, Any]:
         },
         "comparisons": comparisons(below, groups),
         "frontiers": frontiers(below, groups),
-        "panels": [panel for one in PANELS if (panel := as_drawn(one, runs, keys))["lines"]],
+        "panels": [panel for one in PANELS if (panel := _as_drawn(one, runs, keys))["lines"]],
         "keys": keys,
         "names": {name: key for name, key in vars(names).items() if name.isupper()},
         "methods": sentences_about(sorted({name for run in runs for name in run.description.get("methods", [])})),
@@ -76,7 +74,10 @@ def _run(run: Run, below: Evaluated, runs: int) -> dict[str, Any]:
         "ends": _ends(run),
         "curves": _curves(run),
         "intervals": below.intervals,
-        "alarms": [_alarm(alarm) for alarm in run.alarms],
+        "alarms": [
+            {"step": runlog.step_of(alarm), **{name: str(alarm.get(name) or "") for name in ("title", "text")}}
+            for alarm in run.alarms
+        ],
         "looks": looks,
         "code": _code(about.get("code", {})),
         "notes": run.notes,
@@ -118,9 +119,24 @@ def _status(run: Run) -> str:
     return "running" if time.time() - max(run.times.values()) < RUNNING else "stopped"
 
 
-def _alarm(alarm: Mapping[str, Any]) -> dict[str, Any]:
-    texts = {name: str(alarm.get(name) or "") for name in ("alarm", "title", "text")}
-    return texts | {"step": runlog.step_of(alarm)}
+def _as_drawn(panel: Panel, runs: Sequence[Run], keys: Sequence[str]) -> dict[str, Any]:
+    """A panel of the registry as JSON has it, its `lines` being those of the `keys` that it draws of the `runs`."""
+    lines = [line for row in panel.keys if not row.is_target for line in _lines(row, keys)]
+    curves = [run.curves[line["key"]] for run in runs for line in lines if line["key"] in run.curves]
+    if panel.must_move and all(len(set(curve.values())) == 1 for curve in curves):
+        lines = []
+    texts = ("title", "unit", "section", "sees", "healthy", "within", "is_stacked", "has_start")
+    return {
+        **{name: getattr(panel, name) for name in texts},
+        "lines": lines,
+        "targets": [row.name for row in panel.keys if row.is_target],
+        "instead": {row.instead_of: row.name for row in panel.keys if row.instead_of},
+    }
+
+
+def _lines(row: Key, keys: Sequence[str]) -> list[dict[str, str]]:
+    matches = [key for key in keys if key == row.name or (row.family and re.fullmatch(row.name, key))]
+    return [{"key": key, "label": row.label or key.removeprefix("eval_").replace("_", " ")} for key in matches]
 
 
 # Curves.
@@ -149,13 +165,8 @@ def ends_of(curve: Mapping[int, float]) -> list[float]:
 
 def _tokens(run: Run, key: str) -> Axis | None:
     """Steps and tokens so far. A count stands until the next rollout, so it is placed at its last step."""
-    last: dict[float, int] = {}
-    most = 0.0
-    for step, count in sorted(run.curves.get(key, {}).items()):
-        most = max(most, count)
-        last[most] = step
-    places = {0: 0.0} | {step: count for count, step in last.items()}
-    return (list(places), list(places.values())) if most else None
+    last = {count: step for step, count in sorted(run.curves.get(key, {}).items())}
+    return ([0, *last.values()], [0.0, *last]) if last else None
 
 
 def _at_mean_pace(axes: Sequence[Axis]) -> list[list[Any]]:
@@ -206,11 +217,9 @@ def _together(curves: Sequence[Mapping[int, float]]) -> list[list[Any]]:
 def differences(runs: Sequence[Run]) -> dict[str, Any]:
     """Return the settings of all runs: those in which they differ, and those that all share."""
     known = [_settings(run) for run in runs]
-    defaults = [run.description.get("defaults", {}) for run in runs]
-    of_others = {name: value for some in defaults for name, value in some.items()}
-    usual = [of_others | own for own in defaults]
+    defaults = {name: value for run in runs for name, value in run.description.get("defaults", {}).items()}
     rows = {
-        name: [_value(name, own, other) for own, other in zip(known, usual, strict=True)]
+        name: [_value(name, settings, defaults) for settings in known]
         for name in sorted({name for settings in known for name in settings})
     }
     return {

@@ -1,27 +1,27 @@
-"""The evaluations below a run: the intervals of those during its training, and their comparison between runs.
+"""The evaluations below a run: intervals of those in its training, comparisons of runs, sweeps over temperatures.
 
 A run has them in `benchmarks/step-N`, where `BenchmarkEvaluation` writes them, and in any other folder directly below
-it that `steer-trl eval` has written. Those of the training count where the run's log says the same: a folder may still
-hold some of an earlier run. Differences, intervals and verdicts are those of `steer-trl compare`.
+it that `steer-trl eval` has written. Those of the training count where the run's log has their step: a folder may
+still hold some of an earlier run. Differences, intervals and verdicts are those of `steer-trl compare`.
 """
 
-import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from steer_trl import runlog
 from steer_trl.evaluation.comparison import Difference, explained
 from steer_trl.evaluation.folders import Evaluation, compare_samplings, read_evaluations
+from steer_trl.evaluation.frontier import Sweep
 from steer_trl.evaluation.records import COMPLETIONS, SUMMARY
 from steer_trl.evaluation.summary import flatten
+from steer_trl.evaluation.sweeps import sweeps, sweeps_in
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.report.read import CHECKPOINT, Run, is_number, shortened
 
 IN_TRAINING = "benchmarks"
-STEP = re.compile(r"step-(\d{1,15})")
 HEADLINES = re.compile(r"(avg|maj|distinct)@\d+")
 """What one looks at first: one try, the vote, the variety, and pass@ of the most tries."""
 
@@ -40,25 +40,25 @@ class Evaluated:
         intervals (`dict[str, list]`): steps, means and half widths of 95 % intervals, by key of the log.
     """
 
-    found: dict[str, Samplings] = field(default_factory=dict)
-    step: int | None = None
-    intervals: dict[str, list[list[float]]] = field(default_factory=dict)
+    found: dict[str, Samplings]
+    step: int | None
+    intervals: dict[str, list[list[float]]]
 
 
 def evaluated(run: Run) -> Evaluated:
     """Find the evaluations below a run, whose completions are not read yet; a note in it says what cannot be read."""
-    logged = {step: path for step, path in _steps(run.folder / IN_TRAINING) if _is_logged(run, step, _summary(path))}
+    last: int | None = None
     intervals: dict[str, list[list[float]]] = {}
-    for step, path in logged.items():
-        for key, (mean, half) in _summary(path).items():
-            if half is not None and step in run.curves.get(key, {}):
-                columns = intervals.setdefault(key, [[], [], []])
-                for column, value in zip(columns, (step, _rounded(mean), _rounded(half)), strict=True):
-                    column.append(value)
     own = {IN_TRAINING, runlog.LOGS}
     folders = {p.name: p for p in _folders(run.folder) if p.name not in own and not CHECKPOINT.match(p.name)}
-    last = max(logged, default=None)
-    folders |= {} if last is None else {IN_TRAINING: logged[last]}
+    for step, path in _steps(run.folder / IN_TRAINING):
+        for key, (mean, half) in _summary(path).items():
+            if step in run.curves.get(key, {}):
+                last, folders[IN_TRAINING] = step, path
+                if half is not None:
+                    columns = intervals.setdefault(key, [[], [], []])
+                    for column, value in zip(columns, (step, _rounded(mean), _rounded(half)), strict=True):
+                        column.append(value)
     found: dict[str, Samplings] = {}
     for name, path in folders.items():
         if any((one / COMPLETIONS).exists() for one in _with_inner(path)):
@@ -93,8 +93,8 @@ def _with_inner(folder: Path) -> list[Path]:
 
 
 def _steps(folder: Path) -> list[tuple[int, Path]]:
-    matches = ((STEP.fullmatch(path.name), path) for path in _folders(folder))
-    return sorted((int(match[1]), path) for match, path in matches if match)
+    numbered = [(path.name.removeprefix("step-"), path) for path in _folders(folder)]
+    return sorted((int(number), path) for number, path in numbered if number.isdecimal() and len(number) < 16)
 
 
 def _summary(folder: Path) -> dict[str, Pair]:
@@ -108,11 +108,6 @@ def _summary(folder: Path) -> dict[str, Pair]:
         except (OSError, KeyError, TypeError, ValueError, AttributeError):  # what is there is none of ours
             continue
     return found
-
-
-def _is_logged(run: Run, step: int, summary: Mapping[str, Pair]) -> bool:
-    both = [(pair[0], run.curves[key][step]) for key, pair in summary.items() if step in run.curves.get(key, {})]
-    return bool(both) and all(math.isclose(mean, value, rel_tol=1e-6, abs_tol=1e-6) for mean, value in both)
 
 
 def _against(a: Sequence[Samplings], b: Sequence[Samplings]) -> dict[str, Any]:
@@ -138,3 +133,33 @@ def _row(label: str, metric: str, found: Difference) -> dict[str, Any]:
 
 def _rounded(value: float) -> float:
     return float(f"{value:.6g}")
+
+
+def frontiers(below: Sequence[Evaluated], groups: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
+    """Return what the page draws: for each name and benchmark, a curve of each group whose runs were all swept."""
+    pictures: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for name in sorted({name for one in below for name in one.found}):
+        for i, group in enumerate(groups):
+            if all(len(below[place].found.get(name, ())) > 1 for place in group):
+                for benchmark, sweep in _swept([below[place].found[name] for place in group]).items():
+                    pictures.setdefault((name, benchmark), []).append({"group": i} | _curve(sweep))
+    return [{"name": name, "benchmark": one, "curves": curves} for (name, one), curves in pictures.items()]
+
+
+def _swept(read: Sequence[Samplings]) -> dict[str, Sweep]:
+    """The largest sweep of each run, by benchmark; nothing where a run has none, or another one."""
+    try:
+        found = [max(sweeps_in(one.values()).values(), key=len, default={}) for one in read]
+        is_one = len(found[0]) > 1 and all([*one] == [*found[0]] for one in found)
+        return sweeps(found) if is_one else {}
+    except (ValueError, LookupError, TypeError, AttributeError):  # other problems, or settings of none of ours
+        return {}
+
+
+def _curve(sweep: Sweep) -> dict[str, Any]:
+    """Temperature, accuracy and pass@ the most tries of each point; of each k the best temperature, pass@k there."""
+    means = {k: sweep.solved(k).mean((1, 2)) for k in sweep.tries}
+    most = sweep.tries[-1]
+    points = zip(sweep.temperatures, means[1], means[most], strict=True)
+    best = [(k, sweep.temperatures[of_k.argmax()], float(of_k.max())) for k, of_k in means.items()]
+    return {"k": most, "points": [list(map(float, point)) for point in points], "best": best}

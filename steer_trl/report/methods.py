@@ -17,7 +17,8 @@ def sentences_about(names: Iterable[str]) -> dict[str, str]:
             about[stem] = " ".join(text.split("\n\n", 1)[0].split())
     found = {}
     for name in names:
-        called = re.compile(rf"\b{re.escape(name)}\b", re.IGNORECASE)  # a file can hold several methods
+        written = re.escape(name).replace("_", "[_-]")  # a file can hold several methods: KL-Cov is kl_cov
+        called = re.compile(rf"\b{written}\b", re.IGNORECASE)
         of_other = (text for text in about.values() if called.search(text.split(":", 1)[0]))
         sentence = about.get(name) or next(of_other, None)
         if sentence:

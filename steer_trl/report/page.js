@@ -9,7 +9,7 @@ function alarmsSection() {
   const item = ([i, alarm]) => {
     const open = { type: "button", class: "quiet", onclick: () => openTokens(alarm.step, i) };
     const whose = element("span", { class: "whose" }, dotOf(ownerOf(i).color), DATA.runs[i].name);
-    const title = element("b", {}, alarm.title || alarm.alarm);
+    const title = element("b", {}, alarm.title);
     const text = element("div", {}, title, DATA.runs.length > 1 ? whose : null, element("p", {}, alarm.text));
     return element("li", {}, element("button", open, `step ${alarm.step}`), text);
   };

@@ -6,7 +6,7 @@ the folder or of its last checkpoint. A line that is no entry is left out and co
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -85,7 +85,7 @@ def read_run(folder: Path, name: str) -> Run:
     """Read one folder, whatever is in it."""
     logs = folder / runlog.LOGS
     run = Run(name, folder, described(runlog.read_description(logs)))
-    entries = list(_entries(logs / runlog.METRICS, run))
+    entries = _entries(logs / runlog.METRICS, run)
     state, where = _state(folder, run)
     begins = min(map(runlog.step_of, entries), default=math.inf)
     history = state.get("log_history")
@@ -98,7 +98,7 @@ def read_run(folder: Path, name: str) -> Run:
     most = run.description.get("max_steps", state.get("max_steps"))
     run.max_steps = int(most) if is_number(most) and most > 0 else None
     run.is_finished = run.last_step in run.curves.get("train_runtime", {})
-    run.alarms = list(_entries(logs / runlog.ALARMS, run))
+    run.alarms = _entries(logs / runlog.ALARMS, run)
     run.looks = runlog.token_files(logs)
     return run
 
@@ -145,16 +145,12 @@ def _state(folder: Path, run: Run) -> tuple[dict[str, Any], str]:
     return {}, ""
 
 
-def _entries(path: Path, run: Run) -> Iterator[dict[str, Any]]:
+def _entries(path: Path, run: Run) -> list[dict[str, Any]]:
     """The mappings of a file of lines; a note says how many lines are none."""
-    torn = 0
-    for entry in runlog.lines(path):
-        if entry is None:
-            torn += 1
-        else:
-            yield entry
-    if torn:
+    found = list(runlog.lines(path))
+    if torn := found.count(None):
         run.notes.append(f"{torn} line(s) of {path.name} could not be read.")
+    return [entry for entry in found if entry is not None]
 
 
 def _take(run: Run, entry: dict[str, Any]) -> None:

@@ -26,13 +26,9 @@ class MathReward:
     Reward for the correct answer, a plain reward function for TRL: `reward(completions=..., solution=...)`.
 
     Only the last `\boxed{}` of a completion counts. math-verify compares it with the gold answer inside worker
-    processes that are killed at the deadline, so no completion can stop training, from whatever thread it is called.
-    An answer that misses the deadline or crashes its worker, twice, is incorrect, and so is a false equation such as
-    `33=34`.
-
-    The deadline counts the CPU time that is spent on the answer, so that a busy machine judges as an idle one does; 20
-    times as much wall-clock time (at least 60 s) ends what is blocked. An answer that fails is tried once more while
-    no other is being judged, at most 32 answers of a call.
+    processes that are killed at a deadline of CPU time (`workers.py`), so no completion can stop training, from
+    whatever thread it is called. An answer that misses the deadline or crashes its worker, twice, is incorrect, and so
+    is a false equation such as `33=34`.
 
     Args:
         correct, incorrect (`float`): the two rewards; 1 and -1 in the STEER paper (section 5.1).
@@ -104,9 +100,9 @@ class MathReward:
         answers = [ANSWER_FORMATS[self.answer_format](text_of(completion)) for completion in completions]
         golds = [None if gold is None else bare(str(gold)) for gold in solution]
         pairs = list(zip(answers, golds, strict=True))
-        jobs = list(dict.fromkeys(("judge", *pair) for pair in pairs if None not in pair))
+        jobs = list(dict.fromkeys((judge, *pair) for pair in pairs if None not in pair))
         results = dict(zip(jobs, self._workers.map(jobs), strict=True)) if jobs else {}
-        return [_verdict(answer, results.get(("judge", answer, gold))) for answer, gold in pairs]
+        return [_verdict(answer, results.get((judge, answer, gold))) for answer, gold in pairs]
 
     def unreadable(self, solution: Iterable[Any]) -> set[str | None]:
         """Return the given gold answers, as texts, that no answer could be scored against.
@@ -114,7 +110,7 @@ class MathReward:
         They are missing, prose, not equal to themselves, or not comparable with another answer within the deadline.
         """
         solutions = [None if gold is None else str(gold) for gold in solution]
-        jobs = list(dict.fromkeys(("is_readable", bare(gold)) for gold in solutions if gold is not None))
+        jobs = list(dict.fromkeys((is_readable, bare(gold)) for gold in solutions if gold is not None))
         readable = {gold for (_, gold), result in zip(jobs, self._workers.map(jobs), strict=True) if result is True}
         return {gold for gold in solutions if gold is None or bare(gold) not in readable}
 
@@ -128,9 +124,8 @@ def _verdict(answer: str | None, result: Any) -> Verdict:
 # In the workers.
 
 
-def _work(what: str, *job: str) -> Any:
-    functions: dict[str, Callable[..., Any]] = {"judge": judge, "is_readable": is_readable}
-    return functions[what](*job)
+def _work(function: Callable[..., Any], *job: str) -> Any:
+    return function(*job)
 
 
 def _check_judge() -> None:

@@ -76,7 +76,8 @@ class Workers:
         with self._turn:
             results = self._try(jobs)
             failed = [i for i, result in enumerate(results) if isinstance(result, FAILURES)]
-            failed.sort(key=lambda i: _used_its_cpu_time(results[i]))  # the others may well succeed now
+            # Those that have not used their CPU time may well succeed now.
+            failed.sort(key=lambda i: HAS_CPU_TIMER and getattr(results[i], "exitcode", None) == -signal.SIGPROF)
             for i in failed[:SECOND_TRIES]:
                 results[i : i + 1] = self._try([jobs[i]])
         return results
@@ -166,10 +167,6 @@ def _result_of(future: Future) -> Any:
         return future.result()
     except FAILURES as error:
         return error
-
-
-def _used_its_cpu_time(failure: Exception) -> bool:
-    return HAS_CPU_TIMER and getattr(failure, "exitcode", None) == -signal.SIGPROF
 
 
 def _end(pool: ProcessPool) -> None:

@@ -66,6 +66,7 @@ def place(tmp_path_factory):
     (folder / "torn/model.safetensors").write_bytes((folder / "tiny/model.safetensors").read_bytes()[:999])
     shutil.copytree(folder / "tiny", folder / "base")
     (folder / "base/chat_template.jinja").unlink()
+    shutil.copytree(folder / "tiny", folder / "wordless", ignore=shutil.ignore_patterns("tokenizer*"))
     shutil.copytree(folder / "tiny", folder / "card")
     (folder / "card/README.md").write_text("---\nlicense: [a\n---\nA model.\n")
     for step in (2, 4):
@@ -203,6 +204,7 @@ MISTAKES = [
     (train(model_name_or_path="empty"), "Unrecognized model in empty"),
     (train(model_name_or_path="torn"), "Error while deserializing header"),
     (train(model_name_or_path="base"), "'base' has no chat template"),
+    (train(model_name_or_path="wordless"), "The tokenizer of 'wordless' has no vocabulary: its files are missing"),
     # The data set.
     (train(dataset_name=""), "dataset_name is missing. Give"),
     (train(dataset_name=["problems.jsonl", " "]), "dataset_name is missing. Give"),
@@ -300,6 +302,7 @@ MISTAKES = [
     (evaluate(judge="rewards_of_mine.reward", timeout=3), "timeout=3.0 cannot be combined with judge="),
     (evaluate(model_name_or_path="torn"), "Error while deserializing header"),
     (evaluate(model_name_or_path="base"), "'base' has no chat template"),
+    (evaluate(model_name_or_path="wordless"), "The tokenizer of 'wordless' has no vocabulary"),
     (evaluate(model_name_or_path="card", write_card="true"), "'card/README.md' .*line 1, column"),
     (evaluate(output_dir="problems.txt"), "File exists: 'problems.txt'"),
     (evaluate(output_dir="evaluated"), "settings.json, with what they depend on, is missing"),

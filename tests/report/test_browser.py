@@ -137,19 +137,6 @@ def panel_of(title):
     return f"[...document.querySelectorAll('.panel')].find(card => card.querySelector('h3').textContent === '{title}')"
 
 
-def test_an_alarm_has_its_runs_colour_and_stands_only_where_that_run_has_a_curve(browser, two):
-    opened(browser, two)
-    flag = (  # the colours above the plot's own area, where only flags are drawn
-        "const canvas = {card}.querySelector('canvas'); const {{data}} = canvas.getContext('2d')"
-        ".getImageData(0, 0, canvas.width, 8); const seen = new Set();"
-        "for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 250) seen.add(data.slice(i, i + 3).join());"
-        "return [...seen]"
-    )
-    assert browser.execute_script(flag.format(card=panel_of("Policy entropy"))) == ["217,96,26"]  # --c1, grpo
-    assert browser.execute_script(flag.format(card=panel_of("Token weights"))) == []
-    assert browser.execute_script("return DATA.runs.map(run => run.alarms.length)") == [0, 1]
-
-
 def test_wherever_one_points_every_curve_that_reaches_there_has_a_number(browser, two):
     opened(browser, two)
     over = browser.find_element(By.CSS_SELECTOR, ".panel .u-over")
@@ -179,38 +166,11 @@ def test_a_run_has_one_entropy_and_a_held_one_says_how_far_it_is_from_its_target
     assert f"{start} → {end}" in plain and f"grpo, in the loss{end}" in legend
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_long_names_and_the_choice_of_colours_stay_inside_of_the_page(browser, two, page, width):
-    parts = ".segments, .facts dd, .facts small, .legend, .legend .line, .scale"
-    for one in (two, page):
-        opened(browser, one, width)
-        assert browser.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0
-        out = (
-            f"return [...document.querySelectorAll('{parts}')"
-            "].filter(box => box.scrollWidth > box.clientWidth + 1 || box.getBoundingClientRect().right >"
-            " (box.closest('.card') ?? document.body).getBoundingClientRect().right - 8).map(box => box.textContent)"
-        )
-        assert browser.execute_script(out) == []
-        torn = (
-            "return [...document.querySelectorAll('.legend .line')].filter(line => line.querySelector('.swatch')"
-            ".getBoundingClientRect().top > line.getBoundingClientRect().top + 24).length"
-        )
-        assert browser.execute_script(torn) == 0
-
-
 def test_a_method_is_explained_where_it_is_named(browser, two):
     opened(browser, two)
     held, plain = (one.text for one in browser.find_elements(By.CSS_SELECTOR, ".run"))
     assert "REPO-R, arXiv 2603.11682: " in held and "hold_entropy moves the method's strength" in held
     assert "Plain GRPO: all tokens of a completion have the same advantage." in plain
-
-
-def test_methods_of_many_runs_are_explained_once(browser, tmp_path):
-    for seed in range(4):
-        write_run(tmp_path / f"run_{seed}", steps=3, seed=seed, method=("stare", "none")[seed % 2], looks=())
-    opened(browser, report.write([tmp_path], tmp_path / "report.html"))
-    text = browser.find_element(By.ID, "runs").text
-    assert text.count("STARE, arXiv 2606.19236: ") == 1 and text.count("Plain GRPO: ") == 1
 
 
 def test_the_tokens_open_where_there_is_something_to_see(browser, tmp_path):
@@ -331,13 +291,6 @@ def test_a_click_over_tokens_opens_the_step_of_the_run_one_clicks_on(browser, pa
     assert looks == [500_000, 1_500_000]
 
 
-def test_a_log_without_counts_is_drawn_over_steps_alone(browser, tmp_path):
-    write_paced(tmp_path / "runs/ours", 1000)
-    write_state(tmp_path / "runs/plain/checkpoint-9", 9)
-    opened(browser, report.write([tmp_path / "runs"], tmp_path / "report.html"), 390)
-    assert not browser.find_elements(By.ID, "over-tokens") and complaints(browser) == []
-
-
 def test_a_logarithmic_scale_is_for_curves_above_zero(browser, page):
     opened(browser, page)
     scales = (
@@ -399,17 +352,6 @@ def test_evaluations_are_compared_in_a_table_that_fits(browser, paced, width, th
     wide = "[...document.querySelectorAll('#comparison .table')].filter(one => one.scrollWidth > one.clientWidth)"
     assert browser.execute_script(f"return {wide}.length") == 0
     assert complaints(browser) == []
-
-
-def test_sides_that_cannot_be_compared_say_why(browser, tmp_path):
-    for name, temperature in (("cold", 0.5), ("hot", 1.5)):
-        folder = write_run(tmp_path / name, steps=3, looks=(), note=name)
-        drawn = SETTINGS | {"sampling": {"temperature": temperature}}
-        write_evaluation(folder / "_eval", [0.5] * 10, settings=drawn)
-    opened(browser, report.write([tmp_path], tmp_path / "report.html"), 390)
-    text = browser.find_element(By.ID, "comparison").text
-    assert "were evaluated in other ways (sampling.temperature: 0.5" in text
-    assert browser.execute_script("return document.documentElement.scrollWidth - innerWidth") <= 0
 
 
 @pytest.mark.parametrize(("width", "theme"), SCREENS)

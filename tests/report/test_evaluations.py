@@ -47,10 +47,9 @@ def test_points_of_an_evaluation_have_the_intervals_of_its_summary(tmp_path):
 def test_an_evaluation_of_an_earlier_run_in_the_folder_is_not_this_runs(tmp_path):
     folder = write_evaluated(tmp_path / "run")
     write_evaluation(folder / "benchmarks/step-40", SKILL / 2)
-    (folder / "benchmarks/step-0/summary.json").write_bytes((folder / "benchmarks/step-40/summary.json").read_bytes())
     (run,) = find_runs([folder])
     found = evaluated(run)
-    assert found.step == 20 and found.intervals["eval_a_avg@4"][0] == [20]
+    assert found.step == 20 and found.intervals["eval_a_avg@4"][0] == [0, 20]
 
 
 def test_runs_are_compared_as_the_command_does(tmp_path):
@@ -121,3 +120,46 @@ def test_an_evaluation_that_cannot_be_read_does_no_harm(tmp_path, name, kind):
     for table in data["comparisons"]:
         pairs = {pair["b"]: pair for pair in table["pairs"]}
         assert pairs[2]["rows"]
+
+
+# Sweeps over temperatures.
+
+
+def write_swept(folder, seed=0, temperatures=(1.5, 0.5), **named):
+    write_run(folder, steps=3, looks=(), seed=seed, **named)
+    for temperature in temperatures:
+        drawn = SETTINGS | {"sampling": {"temperature": temperature, "top_p": 1.0}}
+        write_evaluation(folder / f"_eval/t{temperature:g}", SKILL / (1 + temperature), seed, drawn)
+    write_evaluation(folder / "_eval/papers", SKILL, seed)
+    return folder
+
+
+def test_a_single_run_has_its_curve_and_the_best_temperatures(tmp_path):
+    folder = write_swept(tmp_path / "run")
+    (picture,) = page_data(find_runs([folder]))["frontiers"]
+    (curve,) = picture["curves"]
+    assert (picture["name"], picture["benchmark"], curve["group"], curve["k"]) == ("_eval", "a", 0, 4)
+
+    def mean_of(path, metric):
+        return metrics(path)[metric][0]
+
+    expected = [[t, *(mean_of(folder / f"_eval/t{t:g}", name) for name in ("avg@4", "pass@4"))] for t in (0.5, 1.5)]
+    assert curve["points"] == [pytest.approx(point, rel=1e-5) for point in expected]
+    assert curve["best"] == [
+        [k, 0.5, pytest.approx(mean_of(folder / "_eval/t0.5", name), rel=1e-5)]
+        for k, name in ((1, "avg@4"), (2, "pass@2"), (4, "pass@4"))
+    ]
+
+
+def test_seeds_are_one_curve_and_runs_without_a_sweep_have_none(tmp_path):
+    for seed in (0, 1):
+        write_swept(tmp_path / f"held_{seed}", seed)
+    write_swept(tmp_path / "other", note="other", temperatures=(1.0,))
+    torn = write_swept(tmp_path / "torn", note="torn")
+    (torn / "_eval/t0.5/settings.json").write_text('{"sampling": 3}')
+    data = page_data(find_runs([tmp_path]))
+    (picture,) = data["frontiers"]
+    (curve,) = picture["curves"]
+    assert data["groups"][curve["group"]]["name"] == "held (2 seeds)"
+    both = [metrics(tmp_path / f"held_{seed}/_eval/t0.5")["avg@4"][0] for seed in (0, 1)]
+    assert curve["points"][0][1] == pytest.approx(np.mean(both), rel=1e-5)

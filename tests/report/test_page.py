@@ -3,16 +3,13 @@
 import base64
 import hashlib
 import json
-import os
 import re
-from importlib.resources import files
 
 import pytest
 from support.run_folders import SCRIPT, alarm, write_hostile, write_run
 
 from steer_trl import report, runlog
 from steer_trl.cli.main import main
-from steer_trl.report.page import SCRIPTS
 
 
 def block(page):
@@ -31,21 +28,6 @@ def test_the_page_is_one_file_that_asks_for_nothing(tmp_path):
     assert "innerHTML" not in script.split("/*! https://github.com/leeoniya/uPlot")[0]
     own = script[script.index("const DATA = JSON.parse") :]
     assert not re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", own)
-
-
-def test_no_two_scripts_define_one_name():
-    """They become one script, in which the later definition would take the place of the earlier."""
-    names = [
-        name
-        for script in SCRIPTS
-        if not script.startswith("vendor/")
-        for name in re.findall(
-            r"^(?:async )?(?:function|const|let) (\w+)",
-            files("steer_trl.report").joinpath(script).read_text(),
-            re.MULTILINE,
-        )
-    ]
-    assert len(names) > 50 and len(set(names)) == len(names)
 
 
 def test_what_a_folder_says_is_data(tmp_path):
@@ -97,18 +79,6 @@ def test_a_page_is_written_over_an_older_one(tmp_path):
     first = report.write([folder], tmp_path / "report.html").read_text()
     runlog.append(folder, {"step": 3, "entropy": 0.1})
     assert report.write([folder], tmp_path / "report.html").read_text() != first
-
-
-def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
-    folder = write_run(tmp_path / "run", steps=2, looks=())
-
-    def full(source, target):
-        raise OSError("no space left")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError, match="no space left"):
-        report.write([folder], tmp_path / "report.html")
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 @pytest.mark.parametrize(

@@ -204,16 +204,6 @@ def counted(folder, counts, key="num_tokens", **others):
     return folder
 
 
-def test_tokens_of_a_rollout_are_spread_over_the_steps_that_train_on_it(tmp_path):
-    data = page_data([one(counted(tmp_path, [100, 100, 100, 100, 260, 260, 260, 260, 300]))])
-    assert data["axes"]["runs"] == [[[0, 4, 8, 9], [0, 100, 260, 300]]] and "prompts and completions" in data["tokens"]
-
-
-def test_an_axis_of_tokens_never_falls(tmp_path):
-    (axis,) = page_data([one(counted(tmp_path, [100, 50, -1e200, 200]))])["axes"]["runs"]
-    assert axis == [[0, 3, 4], [0, 100, 200]]
-
-
 def test_tokens_are_those_that_were_generated_where_all_runs_count_them(tmp_path):
     new, old = counted(tmp_path / "new", [20, 40], "generated_tokens", num_tokens=50), counted(tmp_path / "old", [50])
     assert "without prompts" in page_data([one(new)])["tokens"]
@@ -222,6 +212,8 @@ def test_tokens_are_those_that_were_generated_where_all_runs_count_them(tmp_path
     runlog.append(tmp_path / "without", {"step": 1, "entropy": 0.1})
     data = page_data(find_runs([tmp_path]))
     assert data["tokens"] is None and data["axes"]["runs"] == []
+    data = page_data([one(counted(tmp_path / "spread", [100, 100, 100, 100, 260, 260, 260, 260, 300]))])
+    assert data["axes"]["runs"] == [[[0, 4, 8, 9], [0, 100, 260, 300]]]  # over the steps that train on a rollout
 
 
 def test_seeds_together_lie_at_the_mean_of_their_paces_and_never_turn_back(tmp_path):

@@ -5,11 +5,10 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 
 import pytest
 from datasets import Dataset
-from hypothesis import given
-from hypothesis import strategies as st
 from support import ROOT, jobs
 from support.hostile import HOSTILE
 from support.jobs import fail, keep, kill_or_return, nothing, take_memory
@@ -57,14 +56,6 @@ class TestWhereTheAnswerStands:
     def test_last_boxed(self, text, answer):
         assert last_boxed(text) == answer
 
-    @given(st.text(alphabet="\\boxed{} 1", max_size=60))
-    def test_last_boxed_is_balanced(self, text):
-        inside = last_boxed(text)
-        if inside is not None:
-            plain = inside.replace("\\\\", "").replace(r"\{", "").replace(r"\}", "")
-            assert plain.count("{") == plain.count("}")
-            assert f"{{{inside}}}" in text
-
     @pytest.mark.parametrize(
         ("text", "answer"),
         [
@@ -96,20 +87,10 @@ class TestWhereTheAnswerStands:
         assert boxed(answer) == expected
         assert boxed(bare(expected)) == expected
 
-    @pytest.mark.parametrize(
-        "completion",
-        [
-            "1",
-            [{"role": "assistant", "content": "1"}],
-            [{"role": "tool", "content": "2"}, {"role": "assistant", "content": [{"type": "text", "text": "1"}]}],
-        ],
-    )
-    def test_text_of(self, completion):
-        assert text_of(completion) == "1"
-
-    @pytest.mark.parametrize("completion", ["", [], [{"role": "assistant", "content": None}]])
-    def test_nothing_said(self, completion):
-        assert text_of(completion) == ""
+    def test_text_of(self):
+        parts = [{"role": "tool", "content": "2"}, {"role": "assistant", "content": [{"type": "text", "text": "1"}]}]
+        assert {text_of(one) for one in ("1", [{"role": "assistant", "content": "1"}], parts)} == {"1"}
+        assert {text_of(one) for one in ("", [], [{"role": "assistant", "content": None}])} == {""}
 
 
 class TestAsATrlReward:
@@ -168,33 +149,17 @@ class TestAsATrlReward:
         with pytest.raises(ValueError, match=r"1 of its solutions cannot be scored \('the number of apples'\)"):
             make_trainer(SteerGRPOTrainer, trainer_arguments={"reward_funcs": MathReward(), "train_dataset": data})
 
-    def test_votes(self, reward):
+    def test_votes_and_what_is_unreadable(self, reward):
         votes = [reward.judge([rf"\boxed{{{a}}}"], ["7"])[0].vote for a in ("6", "6.0", "x=6", "x", "1/2", "0.5")]
         assert votes == ["6", "6", "6", "x", "1/2", "1/2"]
-
-    def test_unreadable(self, reward):
-        golds = [
-            "4",
-            "",
-            None,
-            "???",
-            "the number of apples",
-            TOWER,
-            r"\text{June 20}",
-            r"5 \text{ cm}",
-            "Evelyn",
-            "33=34",
-        ]
-        assert reward.unreadable(golds) == {"", None, "???", "the number of apples", TOWER, "33=34"}
+        unreadable, readable = {"", None, "???", "the number of apples", TOWER, "33=34"}, {"4", r"\text{June 20}"}
+        assert reward.unreadable(unreadable | readable | {r"5 \text{ cm}", "Evelyn"}) == unreadable
 
     @pytest.mark.parametrize(
         ("wrong", "message"),
         [
             ({"correct": float("nan")}, "correct must be in .*, got nan"),
-            (
-                {"correct": 0.0, "incorrect": 0.0},
-                "incorrect must be in .*, got 0.0: a wrong answer must be worth less",
-            ),
+            ({"correct": 0.0, "incorrect": 0.0}, "incorrect must be in .*, got 0.0: a wrong answer must be worth"),
             ({"timeout": 0}, "timeout must be in .*, got 0"),
             ({"num_workers": 0}, "num_workers must be >= 1, got 0"),
             ({"answer_format": "box"}, "answer_format='box' is unknown"),
@@ -204,12 +169,20 @@ class TestAsATrlReward:
         with pytest.raises(ValueError, match=message):
             MathReward(**wrong)
 
-    def test_lengths_must_agree(self, reward):
-        with pytest.raises(ValueError):
-            reward([r"\boxed{1}"], ["1", "2"])
-
 
 class TestWorkers:
+    @pytest.fixture
+    def start(self):
+        """Start workers, which are stopped afterwards."""
+        with ExitStack() as started:
+
+            def make(function, warm_up=nothing, num_workers=1, timeout=20):
+                workers = Workers(function, warm_up, num_workers, timeout)
+                started.callback(workers.stop)
+                return workers
+
+            yield make
+
     def test_from_a_thread_from_a_copy_and_after_a_stop(self, reward):
         results = []
         thread = threading.Thread(target=lambda: results.append(reward([r"\boxed{34}", TOWER], ["34"] * 2)))
@@ -221,63 +194,54 @@ class TestWorkers:
         copy._workers.stop()
         assert copy([r"\boxed{34}"], ["34"]) == [1.0]
 
-    def test_a_worker_that_is_killed_costs_its_job_only(self):
-        workers = Workers(kill_or_return, nothing, num_workers=1, timeout=20)
+    def test_a_worker_that_is_killed_costs_its_job_only(self, start):
+        workers = start(kill_or_return)
         results = workers.map([("return",), ("kill",), ("return",)])
         assert results[0] == results[2] == "return"
         assert isinstance(results[1], Exception)
-        workers.stop()
 
-    def test_a_job_that_waits_longer_than_its_deadline_is_finished(self):
-        workers = Workers(jobs.wait, nothing, num_workers=2, timeout=0.2)
+    def test_a_job_that_waits_longer_than_its_deadline_is_finished(self, start):
+        workers = start(jobs.wait, num_workers=2, timeout=0.2)
         assert workers.map([(1.0,)] * 3) == ["waited"] * 3
-        workers.stop()
 
-    def test_a_job_is_killed_at_its_seconds_of_cpu_inside_one_operation_too(self):
-        workers = Workers(jobs.burn, nothing, num_workers=1, timeout=0.2)
+    def test_a_job_is_killed_at_its_seconds_of_cpu_inside_one_operation_too(self, start):
+        workers = start(jobs.burn, timeout=0.2)
         (result,) = workers.map([()])
         assert result.exitcode == -signal.SIGPROF
-        workers.stop()
 
-    def test_a_job_that_takes_no_cpu_at_all_is_killed_by_the_wall_clock(self):
-        workers = Workers(jobs.stop, nothing, num_workers=1, timeout=0.2)
+    def test_a_job_that_takes_no_cpu_at_all_is_killed_by_the_wall_clock(self, start):
+        workers = start(jobs.stop, timeout=0.2)
         assert workers.wall_limit == 60
         workers.wall_limit = 1.0
         (result,) = workers.map([()])
         assert isinstance(result, TimeoutError)
-        workers.stop()
 
-    def test_what_fails_beside_other_jobs_is_tried_once_more_alone(self, tmp_path):
-        workers = Workers(jobs.burn_in_company, nothing, num_workers=2, timeout=0.5)
+    def test_what_fails_beside_other_jobs_is_tried_once_more_alone(self, start, tmp_path):
+        workers = start(jobs.burn_in_company, num_workers=2, timeout=0.5)
         assert workers.map([(str(tmp_path), "1", "2"), (str(tmp_path), "2", "1")]) == ["alone", "alone"]
-        workers.stop()
 
-    def test_second_tries_have_an_end(self, tmp_path, monkeypatch):
+    def test_second_tries_have_an_end(self, start, tmp_path, monkeypatch):
         monkeypatch.setattr("steer_trl.rewards.workers.SECOND_TRIES", 1)
-        workers = Workers(jobs.burn_at_first, nothing, num_workers=1, timeout=0.5)
+        workers = start(jobs.burn_at_first, timeout=0.5)
         results = workers.map([(str(tmp_path), "1"), (str(tmp_path), "2")])
         assert results[0] == "done"
         assert results[1].exitcode == -signal.SIGPROF
-        workers.stop()
 
-    def test_memory_has_a_limit(self):
-        workers = Workers(take_memory, nothing, num_workers=1, timeout=20)
+    def test_memory_has_a_limit(self, start):
+        workers = start(take_memory)
         assert workers.map([(2**20,), (8 * 2**30,)]) == ["taken", "refused"]
-        workers.stop()
 
-    def test_memory_is_shared_by_the_ranks_of_a_machine(self, monkeypatch):
+    def test_memory_is_shared_by_the_ranks_of_a_machine(self, start, monkeypatch):
         monkeypatch.setenv("LOCAL_WORLD_SIZE", "100000")
-        workers = Workers(take_memory, nothing, num_workers=1, timeout=20)
+        workers = start(take_memory)
         assert workers.map([(2**20,), (2**30,)]) == ["taken", "refused"]
-        workers.stop()
 
-    def test_what_a_job_keeps_is_given_back_before_the_next(self):
-        workers = Workers(keep, nothing, num_workers=1, timeout=20)
+    def test_what_a_job_keeps_is_given_back_before_the_next(self, start):
+        workers = start(keep)
         assert [workers.map([(size,)]) for size in (2**20, 2**28, 2**20, 2**20)] == [[1], [2], [1], [2]]
-        workers.stop()
 
-    def test_workers_that_cannot_work_are_no_wrong_answers(self):
-        workers = Workers(kill_or_return, fail, num_workers=1, timeout=20)
+    def test_workers_that_cannot_work_are_no_wrong_answers(self, start):
+        workers = start(kill_or_return, fail)
         with pytest.raises(RuntimeError, match=r"worker process.* do not stay alive"):
             workers.map([("return",)])
 

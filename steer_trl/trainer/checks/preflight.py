@@ -13,6 +13,7 @@ from trl.data_utils import is_conversational
 from trl.trainer.utils import get_callable_name, get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
+from steer_trl.data.lengths import check_tokenizer
 from steer_trl.exceptions import InvalidTypeError
 from steer_trl.rewards import MathReward
 from steer_trl.shaping import Shaper, first_rollouts, reads_sensitivities
@@ -43,21 +44,19 @@ def check_trainer_arguments(**arguments: Any) -> None:
     refuse(complaints, "SteerGRPOTrainer")
 
 
-def check_chat_template(trainer: GRPOTrainer) -> None:
-    """Refuse conversations for a tokenizer that has no chat template, before they are generated from."""
+def check_prompts(trainer: GRPOTrainer) -> None:
+    """Refuse a tokenizer without a vocabulary, and conversations for one without a chat template."""
     dataset, reader = trainer.train_dataset, trainer.processing_class
     if not isinstance(dataset, Dataset) or "prompt" not in dataset.column_names or trainer.rollout_func is not None:
         return
-    readers = (reader, getattr(reader, "tokenizer", reader))
+    name, readers = get_config_model_id(trainer.model.config), (reader, getattr(reader, "tokenizer", reader))
+    check_tokenizer(readers[1], name)
     if is_conversational(dataset[0]) and not any(getattr(one, "chat_template", None) for one in readers):
-        name, text = (
-            get_config_model_id(trainer.model.config),
-            "has no chat template, but the prompts are conversations",
+        complaint = (
+            f"The tokenizer of {name!r} has no chat template, but the prompts are conversations. Train from the "
         )
-        remedy = (
-            "Train from the instruction-tuned model, save its template as chat_template.jinja, or give plain texts."
-        )
-        refuse([f"The tokenizer of {name!r} {text}. {remedy}"], "SteerGRPOTrainer")
+        complaint += "instruction-tuned model, save its template as chat_template.jinja, or give plain texts."
+        refuse([complaint], "SteerGRPOTrainer")
 
 
 def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: Any) -> bool:
