@@ -118,7 +118,7 @@ def test_the_command_starts_the_processes_of_an_engine(tmp_path, tiny_folder, pr
     assert len({(line["group"], line["prompt"]) for line in lines}) == 2
     assert [entry["step"] for entry in runlog.lines(tmp_path / "out/_logs/metrics.jsonl")] == [1, 2, 2]
     card = (tmp_path / "out/README.md").read_text()
-    assert "Trained by `python -m steer_trl.cli`, on 2 processes" in card
+    assert "Trained on 2 processes." in card
     (again,) = [yaml.safe_load(block.split("```")[0]) for block in card.split("```yaml\n")[1:]]
     assert (again["model_name_or_path"], again["dataset_name"]) == (str(tiny_folder), [str(problems)])
     assert again["instruction"] == INSTRUCTIONS["boxed"] and f"````text\n{INSTRUCTIONS['boxed']}\n````" in card

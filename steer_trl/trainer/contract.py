@@ -40,7 +40,7 @@ ATTRIBUTES = (
     *("reward_funcs", "reward_func_names", "epsilon_low", "epsilon_high", "loss_type", "importance_sampling_level"),
     *("temperature", "use_vllm", "vllm_generation", "generation_config", "generation_kwargs", "eos_token_ids"),
     "mask_truncated_completions",
-    *("pad_to_multiple_of", "environment_factories", "rollout_func", "entropy_coef", "_entropy_bonus_enabled"),
+    *("pad_to_multiple_of", "rollout_func", "entropy_coef", "_entropy_bonus_enabled"),
     "aux_loss_enabled",
 )
 """Attributes of a trainer."""

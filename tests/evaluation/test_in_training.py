@@ -95,7 +95,7 @@ class TestDuringTraining:
             """Return the time."""
             return 0
 
-        with pytest.raises(ValueError, match=r"benchmarks cannot be combined with tools: .* Leave benchmarks unset"):
+        with pytest.raises(ValueError, match=r"benchmarks cannot be combined with tools"):
             make_trainer(SteerGRPOTrainer, trainer_arguments={"benchmarks": evaluation, "tools": [now]})
 
     def test_the_regex_of_training_stays_out(self):
