@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pairs import BASELINE, JUDGED, Arms, pairs_of
+from pairs import BASELINE, JUDGED, Arms, pairs_of, swept
 
 from steer_trl.cli.frontier import picture
 from steer_trl.evaluation.comparison import Difference
@@ -67,10 +67,10 @@ def draw(arms: Arms, folder: Path, path: Path) -> None:
 def _sides(arms: Arms, folder: Path, a: str, b: str, with_start: bool = False) -> Sides:
     """Two arms over the pairs that both have."""
     pairs = pairs_of(arms, a, b)
-    swept = [_swept(arms, folder, arm, pairs) for arm in (a, b)]
+    both = [_swept(arms, folder, arm, pairs) for arm in (a, b)]
     starts = [next(iter(run for (start, _), run in arms["start"].items() if start == pair[0])) for pair in pairs]
     other = sweeps([{1.0: run.evaluations["t1"]} for run in starts])["test"] if with_start else None
-    return Sides(*swept, True, [start for start, _ in pairs], other, other)
+    return Sides(*both, True, [start for start, _ in pairs], other, other)
 
 
 def _swept(arms: Arms, folder: Path, arm: str, pairs: list[tuple[int, int]]) -> Sweep:
@@ -78,9 +78,7 @@ def _swept(arms: Arms, folder: Path, arm: str, pairs: list[tuple[int, int]]) -> 
     runs = []
     for pair in pairs:
         own = arms[arm][pair].evaluations["t1"]
-        others = read_evaluations(folder / FOLDER / own.folder.name)
-        found = {float(name[1:]): one for name, one in others.items()} | {1.0: own}
-        runs.append(dict(sorted(found.items())))
+        runs.append(swept(read_evaluations(folder / FOLDER / own.folder.name) | {"t1": own}))
     return sweeps(runs)["test"]
 
 

@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from controls import controls
@@ -35,6 +35,7 @@ ROOT = Path(__file__).parents[2]
 EVIDENCE = ROOT / "docs/evidence"
 PAGE, TEXT = EVIDENCE / "results.md", Path(__file__).with_name("results.md")
 PICTURE = EVIDENCE / "countdown.png"
+Key = TypeVar("Key")
 TASKS = ("palindrome", "ordered_palindrome", "shortest_path", "words")
 
 
@@ -104,7 +105,7 @@ def _verdict(p: float | None) -> str:
     return "" if p is None else f"**found** (p {p:.4f})" if p < 0.05 else f"no (p {p:.2f})"
 
 
-def holm(values: dict[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+def holm(values: dict[Key, float]) -> dict[Key, float]:
     """p-values corrected by Holm's method: below 0.05, and all that are smaller, the difference is found."""
     largest, corrected = 0.0, {}
     for rank, (key, p) in enumerate(sorted(values.items(), key=lambda item: item[1])):

@@ -1,7 +1,7 @@
 """The published runs of a task by arm, and pairs of them that share a start and a seed."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
@@ -65,6 +65,11 @@ def mean_of(runs: Iterable[Run], measure: str) -> float:
 def entropy_at_end(run: Run) -> float:
     """The mean of the last rollouts, nats per token."""
     return mean(filter(None, run.record["rollouts"]["entropy"][-LAST:]))
+
+
+def swept(evaluations: Mapping[str, Evaluation]) -> dict[float, Evaluation]:
+    """A run's evaluations by temperature, coldest first; each is named by its own, as in `"t0.5"`."""
+    return dict(sorted((float(name[1:]), one) for name, one in evaluations.items()))
 
 
 def pairs_of(arms: Arms, arm: str, baseline: str = BASELINE) -> list[tuple[int, int]]:

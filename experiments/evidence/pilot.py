@@ -5,12 +5,14 @@ python experiments/evidence/pilot.py
 
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
-from steer_trl.evaluation.folders import Evaluation, read_evaluations
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from pairs import swept
+
+from steer_trl.evaluation.folders import read_evaluations
 from steer_trl.evaluation.frontier import Sweep
 from steer_trl.evaluation.summary import markdown_table
 from steer_trl.evaluation.sweeps import sweeps
@@ -30,11 +32,6 @@ def main() -> None:
     rows.sort(key=lambda row: -float(row[-1]))
     head = ["arm", "runs", *(str(k) for k in next(iter(found.values())).tries), "F"]
     sys.stdout.write(markdown_table(head, rows) + "\n")
-
-
-def swept(evaluations: Mapping[str, Evaluation]) -> dict[float, Evaluation]:
-    """A run's evaluations by temperature, coldest first."""
-    return dict(sorted((float(name[1:]), one) for name, one in evaluations.items()))
 
 
 def _cells(sweep: Sweep) -> list[str]:

@@ -16,7 +16,7 @@ from steer_trl.trainer.benchmarks import BenchmarkRuns
 from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
 from steer_trl.trainer.checkpoint import Checkpoints
-from steer_trl.trainer.checks.preflight import check_compiled, check_prompts
+from steer_trl.trainer.checks.preflight import check_compiled, check_processing_class
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.padding import Padding
 from steer_trl.trainer.rollout import RolloutShaping
@@ -68,7 +68,7 @@ class Shaping:
     def attach(self) -> None:
         """Check the trainer once it is made, and let the parts hear of its training: first what loads a checkpoint."""
         trainer, args = self._trainer, self._trainer.args
-        check_prompts(trainer)
+        check_processing_class(trainer)
         if trainer.is_world_process_zero():
             remark_other_policies(args, trainer.model)
         if args.terminal_log == "lines":

@@ -27,7 +27,6 @@ RELATIVE_CHANGE = "shaping/relative_change"
 ROLLOUT_ADVANTAGE_CHANGE = "rollout_advantage_change"
 
 GATE = "stare/gate"
-SATURATED = "stare/saturated"
 STARE_TARGET = "stare/target_entropy"
 
 HELD_TARGET = "hold_entropy/target"
@@ -36,7 +35,5 @@ HELD_ERROR = "hold_entropy/error"
 STRENGTH = "hold_entropy/strength"
 OUT_OF_REACH = "hold_entropy/out_of_reach"
 
-HIDDEN = "dynamic_sampling/hidden"
-OUT_OF_BOUNDS = "sanity/out_of_bounds"
 UNANSWERED = "math_reward/unanswered"
 GENERATED_TOKENS = "generated_tokens"

@@ -44,7 +44,7 @@ def check_trainer_arguments(**arguments: Any) -> None:
     refuse(complaints, "SteerGRPOTrainer")
 
 
-def check_prompts(trainer: GRPOTrainer) -> None:
+def check_processing_class(trainer: GRPOTrainer) -> None:
     """Refuse a tokenizer without a vocabulary, and conversations for one without a chat template."""
     dataset, reader = trainer.train_dataset, trainer.processing_class
     if not isinstance(dataset, Dataset) or "prompt" not in dataset.column_names or trainer.rollout_func is not None:
