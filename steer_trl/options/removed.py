@@ -26,7 +26,7 @@ REMOVED = {
     "log_tokens_length": "The first 1024 tokens of a completion are written: leave it out.",
     "hold_entropy_tokens": "What is held is the mean entropy of all tokens: leave it out.",
     "hold_entropy_spends": "An entropy above the level falls by itself; hold_entropy_final lets the level fall.",
-    "dynamic_sampling_exhausted": "A rollout that stays short is trained on; watch dynamic_sampling/hidden.",
+    "dynamic_sampling_exhausted": "A rollout that stays short is trained on; watch dynamic_sampling/uninformative.",
     "dynamic_sampling_solved_pass_rate": "Take solved prompts out of train_dataset instead.",
     "dynamic_sampling_variance_share": "Every group whose completions differ in correctness is trained on.",
     **dict.fromkeys(("eval_temperature", "eval_top_p"), "Use eval_samplings: papers (the default), greedy, t1, t0.5."),

@@ -166,7 +166,6 @@ class SteerGRPOTrainer(GRPOTrainer):
             loss = super().compute_loss(model, copy, return_outputs, num_items_in_batch)
         self.shaping.step.keep_loss(loss)
         self.shaping.padding.loss_logged()
-        self.shaping.sampling.loss_logged(inputs)
         return loss
 
     def _get_per_token_logps_and_entropies(

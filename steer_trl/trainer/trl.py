@@ -145,13 +145,9 @@ def weigh_last(trainer: GRPOTrainer, keys: Iterable[str], weight: float) -> None
         trainer._metrics["train"][key][-1] *= weight
 
 
-def replace_column(trainer: GRPOTrainer, column: str, values: Iterable[float], of_function: str | None = None) -> None:
-    """Put `values` in the place of those TRL has appended last to a column of its table of completions.
-
-    The columns of `"rewards"` are by function.
-    """
-    table = trainer._logs[column] if of_function is None else trainer._logs[column][of_function]
-    values = list(values)
+def replace_column(trainer: GRPOTrainer, column: str, values: Sequence[float]) -> None:
+    """Put `values` in the place of those TRL has appended last to a column of its table of completions."""
+    table = trainer._logs[column]
     for _ in values:
         table.pop()
     table.extend(values)

@@ -103,12 +103,12 @@ def _sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig, rewar
     if args.dynamic_sampling == "resample" and isinstance(arguments.get("train_dataset"), IterableDataset):
         complaints.append(
             "dynamic_sampling='resample' cannot be combined with a streamed train_dataset: it reads rows by their "
-            "number. Load the data set, or use 'mask'."
+            "number. Load the data set."
         )
     if args.dynamic_sampling == "resample" and arguments.get("environment_factory") is not None:
         complaints.append(
             "dynamic_sampling='resample' cannot be combined with environment_factory: the state of an environment "
-            "ends with its attempt. Use 'mask'."
+            "ends with its attempt. Leave dynamic_sampling unset."
         )
     return complaints
 

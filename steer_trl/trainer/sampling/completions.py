@@ -28,9 +28,7 @@ def taken(trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], 
     """
     prompt_ids, completion_ids, tool_masks, texts, logprobs, _, _, tool_images = generated
     if any(tool_images):
-        raise InvalidValueError(
-            "dynamic_sampling='resample' cannot be combined with tools that return images. Use 'mask'."
-        )
+        raise InvalidValueError("dynamic_sampling='resample' cannot be combined with tools that return images.")
     columns = dict(extra_columns(trainer))
     extra_columns(trainer).clear()
     for name, values in columns.items():
@@ -88,17 +86,15 @@ def written_tokens(completion: Completion) -> int:
     return len(completion["completion_ids"]) if mask is None else sum(mask)
 
 
-def given_back(
-    trainer: GRPOTrainer, prompts: list[Any], own: list[Completion], hidden: list[bool], masked: bool
-) -> tuple[Any, ...]:
-    """Return what TRL's `_generate` would for this rank's completions of `prompts`; `masked`: whether with tool masks.
+def given_back(trainer: GRPOTrainer, prompts: list[Any], own: list[Completion]) -> tuple[Any, ...]:
+    """Return what TRL's `_generate` would for this rank's completions of `prompts`.
 
     Images are not kept with completions: they are in the rows of the data set, and so in `prompts`.
     """
     names = dict.fromkeys(name for completion in own for name in completion["extra"])
     extra_columns(trainer).update({name: [one["extra"].get(name) for one in own] for name in names})
     ids, masks, logprobs = ([one[name] for one in own] for name in ("completion_ids", "tool_mask", "logprobs"))
-    tool_masks = hide(ids, masks, hidden) if masked else None
+    tool_masks = [mask or [1] * len(row) for row, mask in zip(ids, masks, strict=True)] if any(masks) else None
     prompt_ids, texts = [one["prompt_ids"] for one in own], [one["text"] for one in own]
     images = images_in(prompts) if trainer.rollout_func is None else None  # as TRL's
     return prompt_ids, ids, tool_masks, texts, None if logprobs[0] is None else logprobs, {}, images, []
@@ -112,12 +108,3 @@ def images_in(prompts: list[Any]) -> list[list[Any] | None] | None:
     parts = [[part for content in one if isinstance(content, list) for part in content] for one in contents]
     images = [[part["image"] for part in one if part["type"] == "image"] or None for one in parts]
     return images if any(images) else None
-
-
-def hide(ids: list[list[int]], masks: Any, hidden: list[bool]) -> list[list[int]]:
-    """Return tool masks with nothing that the policy wrote in completions that are `hidden`.
-
-    `masks`, or one of them, is `None` where the policy wrote every token.
-    """
-    rows = zip(ids, masks or [None] * len(ids), hidden, strict=True)
-    return [[0] * len(row) if out else [1] * len(row) if mask is None else mask for row, mask, out in rows]
