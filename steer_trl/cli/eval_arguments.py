@@ -13,7 +13,6 @@ from steer_trl.evaluation.backends import has_vllm
 from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, sources_of
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.evaluation.sampling import Sampling, load_samplings
-from steer_trl.hub.results import card_complaints
 from steer_trl.options.base import one_or_several, option
 from steer_trl.rewards import MathReward
 from steer_trl.validation import at_least, in_interval, one_of, refuse
@@ -65,7 +64,6 @@ class EvalArguments:
     gpu_memory_utilization: float = option(0.9, "Share of a GPU's memory that vLLM takes.")
     max_model_length: int | None = option(None, "Prompt and completion, tokens, for vLLM.")
     overwrite: bool = option(False, "Start over in a folder that contains an evaluation.")
-    write_card: bool = option(False, "Write the results into the card (README.md) in the model's folder.")
 
     def __post_init__(self) -> None:
         complaints = [
@@ -99,7 +97,6 @@ class EvalArguments:
             complaints += ignored(self, ("temperature", "top_p", "top_k"), "samplings")
         if self.judge != MATH:
             complaints += ignored(self, ("instruction", "answer_format", "timeout"), f"judge={self.judge!r}")
-        complaints += card_complaints(self.model_name_or_path) if self.write_card else []
         complaints += self._overwrite_complaints()
         refuse(complaints, "steer-trl eval")
 

@@ -67,8 +67,6 @@ def place(tmp_path_factory):
     shutil.copytree(folder / "tiny", folder / "base")
     (folder / "base/chat_template.jinja").unlink()
     shutil.copytree(folder / "tiny", folder / "wordless", ignore=shutil.ignore_patterns("tokenizer*"))
-    shutil.copytree(folder / "tiny", folder / "card")
-    (folder / "card/README.md").write_text("---\nlicense: [a\n---\nA model.\n")
     for step in (2, 4):
         (folder / f"run/checkpoint-{step}").mkdir(parents=True)
         state = {"settings": {"advantage_shaping": ["steer", "stare"]}}
@@ -303,10 +301,9 @@ MISTAKES = [
     (evaluate(model_name_or_path="torn"), "Error while deserializing header"),
     (evaluate(model_name_or_path="base"), "'base' has no chat template"),
     (evaluate(model_name_or_path="wordless"), "The tokenizer of 'wordless' has no vocabulary"),
-    (evaluate(model_name_or_path="card", write_card="true"), "'card/README.md' .*line 1, column"),
     (evaluate(output_dir="problems.txt"), "File exists: 'problems.txt'"),
     (evaluate(output_dir="evaluated"), "settings.json, with what they depend on, is missing"),
-    (evaluate(write_card="true"), "write_card=True needs .*'tiny/README.md' is none: .*No such file"),
+    (evaluate(write_card="true"), "write_card is no setting. It is gone"),
     # Recipes, listed.
     (["recipes", "psrr"], r"there is no recipe 'psrr'.* Did you mean 'psr'\?"),
     (["recipes", "a", "b"], "one name is shown at a time"),
