@@ -97,8 +97,7 @@ def at_least(name: str, value: object, least: int) -> list[str]:
 def from_state(state: object, name: str, is_valid: Callable[[Any], bool], must_be: str) -> Any:
     """Return the field `name` of a state that was read from a file.
 
-    Raises:
-        `ValueError`: it is missing or not valid; the text states what it must be, and follows the file's name.
+    `ValueError` where it is missing or not valid: the text states what it must be, and follows the file's name.
     """
     if not isinstance(state, Mapping):
         raise InvalidValueError(f"the state must be a mapping with the key {name!r}, got {state!r}")

@@ -74,9 +74,6 @@ class MathArguments:
         "Whose verdict counts there: math, the check of the boxed answer, or the import path of a reward function; "
         "what it gives more than 0 is correct, and every column of the benchmark goes to it as it is.",
     )
-    overwrite_output_dir: bool = option(
-        False, "Start over in a folder that contains a run; remove its checkpoints and logs."
-    )
 
     @property
     def asks_for_math(self) -> bool:

@@ -24,11 +24,7 @@ from steer_trl.validation import refuse
 
 
 def main(arguments: list[str]) -> None:
-    """Read both sides, print a table for each sampling, and write what it holds to a file if asked to.
-
-    Raises:
-        `ValueError`: a folder without an evaluation, two sides that cannot be compared, or a file that would be lost.
-    """
+    """Read both sides, print a table for each sampling, and write what it holds to a file if asked to."""
     parser = OneLineParser(
         "steer-trl compare", allow_abbrev=False, description=__doc__.split("\n", 1)[0].replace("`", "")
     )

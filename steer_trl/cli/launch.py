@@ -21,12 +21,7 @@ from steer_trl.validation import at_least, refuse
 
 
 def find_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]:
-    """Return an `accelerate` configuration, of a path or a name, and how many processes it starts on all machines.
-
-    Raises:
-        `FileNotFoundError`: there is none.
-        `ValueError`: this machine lacks the devices that it asks for.
-    """
+    """Return an `accelerate` configuration, of a path or a name, and how many processes it starts on all machines."""
     try:
         path = find_file(name, ENGINES, "engine configuration")
     except FileNotFoundError:
@@ -46,11 +41,7 @@ def find_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]
 
 
 def launch(engine: Path, num_processes: int, arguments: list[str]) -> None:
-    """Run `steer-trl` with `arguments` in every process, and wait for them.
-
-    Raises:
-        `SystemExit`: with the exit code of the process that failed first.
-    """
+    """Run `steer-trl` with `arguments` in every process; exit with the code of the one that failed first."""
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # the processes have said it
     command = ["--config_file", str(engine), "--num_processes", str(num_processes), "--module", "steer_trl.cli"]
     rank = 0

@@ -10,12 +10,7 @@ from steer_trl.report import write
 
 
 def main(arguments: list[str]) -> None:
-    """Write the page and print where it is.
-
-    Raises:
-        `NoRun`: a RUN that is not a folder, or has no log.
-        `ValueError`: an output that is a folder, or that would overwrite what is no page.
-    """
+    """Write the page and print where it is."""
     parser = OneLineParser(
         "steer-trl report", allow_abbrev=False, description=__doc__.split("\n", 1)[0].replace("`", "")
     )

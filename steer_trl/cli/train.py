@@ -26,9 +26,9 @@ from steer_trl.cli.arguments import PUBLIC_TEXTS, MathArguments
 from steer_trl.cli.checks import check, missing_complaints
 from steer_trl.cli.errors import OneLineParser, training
 from steer_trl.cli.launch import find_engine, launch
-from steer_trl.cli.overwrite import model_is_saved, remove_run
 from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume, print_help
 from steer_trl.cli.recipe_files import layers
+from steer_trl.cli.run_folder import model_is_saved
 from steer_trl.data.lengths import drop_long_prompts
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.redact import changed, public
@@ -152,9 +152,6 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     )
     wording = {} if math_args.wording is None else {"instruction": math_args.wording}
     trainer.shaping.cards.recipe = public(changed(math_args) | wording | changed(model_args), PUBLIC_TEXTS)
-    if math_args.overwrite_output_dir and training_args.should_save:
-        remove_run(Path(training_args.output_dir))
-    trainer.accelerator.wait_for_everyone()
     with training(), logging_redirect_tqdm():  # an alarm stands on a line of its own, above the progress bar
         trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
     if trainer.shaping.was_finished and model_is_saved(Path(training_args.output_dir)):

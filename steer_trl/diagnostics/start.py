@@ -12,11 +12,8 @@ def start_entropy(entries: Iterable[Mapping[str, Any]], before: float | None = N
     """Return the entropy that a run began with, nats per token, or `None` where nothing is logged yet.
 
     It is what the run logs as such last (`shaping/start_entropy.py`). A log that has no such key, of another
-    trainer or of a run that scores no rollout, begins with its first entropy.
-
-    Args:
-        entries (`Iterable[Mapping]`): entries of the log, in order.
-        before (`float`, *optional*): what this function has returned of earlier ones.
+    trainer or of a run that scores no rollout, begins with its first entropy. `before` is what this function has
+    returned of earlier entries.
     """
     for entry in map(of_tokens, entries):
         keys = (names.START_ENTROPY,) if before is not None else (names.START_ENTROPY, *names.ENTROPIES)

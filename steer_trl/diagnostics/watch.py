@@ -20,15 +20,7 @@ OF_TRAINING = {names.LOSS, names.ENTROPY}
 
 @dataclass(frozen=True)
 class Alarm:
-    """An alarm that was raised.
-
-    Attributes:
-        step (`int`): the optimizer step of the log line.
-        alarm (`str`): name of the rule.
-        title (`str`), text (`str`): for people.
-        level (`str`): `"warning"` or `"error"`.
-        numbers (`dict[str, float]`): what the text names; the compared one is `"value"`.
-    """
+    """An alarm that was raised: at which step, by which rule, and the numbers that its text names."""
 
     step: int
     alarm: str
@@ -90,11 +82,7 @@ class Watch:
         return {"numbers": self._numbers, "since": self._since, "raised": sorted(self._raised)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`].
-
-        Raises:
-            `ValueError`: a value is missing or cannot be.
-        """
+        """Continue from a [`state_dict`]; `ValueError` where a value is missing or cannot be."""
         numbers, since = (from_state(state, name, _are_numbers, "numbers by name") for name in ("numbers", "since"))
         raised = from_state(state, "raised", lambda x: isinstance(x, list), "a list of names")
         self._numbers, self._since, self._raised = dict(numbers), dict(since), set(raised)

@@ -87,10 +87,6 @@ def compare_values(
         a, b: `[S_a, P]` and `[S_b, P]`, the same problems in the same order; one row each, or at least two each.
         paired (`bool`): whether the n-th rows of both sides belong together, with a start and a seed in common.
         starts (`Sequence[int]`, *optional*): of paired rows, which start each has.
-
-    Raises:
-        `ValueError`: other numbers of problems, fewer than two of them, one seed against several, or paired rows of
-            other numbers.
     """
     values_a, values_b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     refuse(_complaints(values_a, values_b, paired), "comparison")

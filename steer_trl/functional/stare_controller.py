@@ -61,8 +61,7 @@ class TargetEntropyController:
     def load_state_dict(self, state: Any) -> None:
         """Continue from a [`state_dict`]; of another controller, take only what moves in this one.
 
-        Raises:
-            `ValueError`: a value is missing or cannot be; nothing is taken then.
+        `ValueError` where a value is missing or cannot be; nothing is taken then.
         """
         gate = from_state(state, "gate", lambda x: isinstance(x, bool), "true or false")
         if self.adaptive and {"amplify", "attenuate"} & state.keys():  # else W and M did not move, and start anew

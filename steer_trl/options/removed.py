@@ -21,6 +21,7 @@ REMOVED = {
     "stare_low_set": "The expected tokens are all that are not surprising: leave it out.",
     "steer_floor": "It is 0, or with steer_form='released' and the exponential mapping 0.02: leave it out.",
     "steer_scale_quantile": "The scale is the largest |Omega|, as in the paper; entropy_change has a quantile of it.",
+    "overwrite_output_dir": "Remove the folder, or give another output_dir.",
     "write_card": "Metadata of a card are written by huggingface_hub's metadata_eval_result and metadata_update.",
     "diagnostics_steps": "The exact change of single tokens is in log_tokens; of an update, in experiments/claims.",
     "log_tokens_groups": "Two whole groups are written each time: leave it out.",

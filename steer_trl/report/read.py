@@ -28,12 +28,10 @@ class Run:
     """What a folder says of a run.
 
     Attributes:
-        name (`str`), folder (`Path`): what it is called in the page, and where it lies.
         description (`dict`): `_logs/run.json`; what cannot be shown is left out.
         curves (`dict[str, dict[int, float]]`): the value of each key of the log by optimizer step.
         times (`dict[int, float]`): when a step was logged, seconds since 1970.
-        alarms (`list[dict]`), looks (`list[tuple[int, Path]]`): alarms; files of single tokens with their steps.
-        last_step (`int`), max_steps (`int`, *optional*), is_finished (`bool`): how far it is.
+        looks (`list[tuple[int, Path]]`): files of single tokens with their steps.
         notes (`list[str]`): what a reader of the page should know about the folder.
     """
 

@@ -39,16 +39,12 @@ HAS_CPU_TIMER = hasattr(signal, "setitimer")  # not on Windows, where the deadli
 
 
 class Workers:
-    """A pool that runs one function; it starts with the first jobs, and again in a forked or unpickled copy.
+    """A pool that runs one `function`; it starts with the first jobs, and again in a forked or unpickled copy.
 
     Args:
-        function (`Callable`): importable by name.
         warm_up (`Callable`): called once in each new process, before any deadline runs; if it raises, so does `map`.
         num_workers (`int`): processes.
-        timeout (`float`): seconds of CPU time a job may take.
-
-    Attributes:
-        wall_limit (`float`): seconds of wall-clock time a job may take: 20 times `timeout`, at least 60.
+        timeout (`float`): seconds of CPU time a job may take; of wall-clock time 20 times as many, at least 60.
     """
 
     _pool: ProcessPool | None
@@ -65,10 +61,7 @@ class Workers:
         """Return the function's result for each job's arguments; `TimeoutError` or `ProcessExpired`, not raised, for
         a job that missed its deadline or crashed its process, twice: the second time no other job was running.
 
-        Calls from several threads take turns.
-
-        Raises:
-            `RuntimeError`: the processes cannot be started, or die without a job.
+        Calls from several threads take turns. `RuntimeError`: the processes cannot be started, or die without a job.
         """
         jobs = list(jobs)
         if self._process_id != os.getpid():  # after a fork the pool's threads are not here

@@ -19,11 +19,7 @@ from steer_trl.validation import refuse
 
 
 def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset: Any, **others: Any) -> None:
-    """Refuse benchmarks that are no evaluation, or cannot be one with the `others`, arguments of a trainer.
-
-    Raises:
-        `ValueError`: they cannot be.
-    """
+    """Refuse benchmarks that are no evaluation, or cannot be one with the `others`, arguments of a trainer."""
     if benchmarks is None:
         return
     if not isinstance(benchmarks, BenchmarkEvaluation):

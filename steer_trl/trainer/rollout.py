@@ -33,7 +33,6 @@ class RolloutShaping:
     Attributes:
         is_recording (`bool`): whether TRL is writing one, so that a forward pass may be its score.
         has_finished (`bool`): whether one has been shaped.
-        start (`StartEntropy`): the entropy that the run began with.
         rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks, NaN where one could not score.
     """
 

@@ -121,11 +121,7 @@ def logged_keys(trainer: GRPOTrainer) -> set[str]:
 
 
 def replace_last(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
-    """Put each of the `metrics` in the place of what TRL has logged last of the training under its key.
-
-    Raises:
-        `KeyError`: TRL has logged nothing under a key.
-    """
+    """Put each of the `metrics` in the place of what TRL has logged last of the training under its key."""
     log = dict(trainer._metrics["train"])  # else a missing key would be made
     for key, value in metrics.items():
         log[key][-1] = value

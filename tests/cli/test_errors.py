@@ -262,16 +262,13 @@ MISTAKES = [
     (train(output_dir="problems.txt"), "File exists: 'problems.txt'"),
     (train(output_dir=" "), "output_dir is missing"),
     (train(output_dir="runs/\udcff"), "surrogates not allowed"),
-    (train(output_dir="run"), r"holds a run \(checkpoint-4, checkpoint-2\), .*--overwrite_output_dir true"),
+    (train(output_dir="run"), r"holds a run \(checkpoint-4, checkpoint-2\), .* remove the folder"),
     (train(output_dir="tiny"), r"holds a run \(config.json\)"),
     (
         train(output_dir="run", resume_from_checkpoint="checkpoint-3"),
         "resume_from_checkpoint='checkpoint-3' must be true, auto or the folder of a checkpoint, and is none",
     ),
-    (
-        train(output_dir="run", resume_from_checkpoint="true", overwrite_output_dir="true"),
-        "overwrite_output_dir=True cannot be combined with resume_from_checkpoint",
-    ),
+    (train(output_dir="run", overwrite_output_dir="true"), "overwrite_output_dir is no setting. It is gone"),
     (train(resume_from_checkpoint="tiny"), "resume_from_checkpoint='tiny' must be true, auto or the folder of a"),
     # Processes: all of this without starting any.
     ([*train(), "--accelerate_config"], "accelerate_config: expected one argument"),

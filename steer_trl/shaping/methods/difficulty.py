@@ -46,8 +46,7 @@ class ByDifficulty(Shaper[Options]):
     def only_correct(self, rollout: Rollout, name: str) -> Float[Tensor, "N"]:
         """The same, for a method that would ignore what else the rewards say.
 
-        Raises:
-            `ValueError`: they have more than two values, or two that are both correct or both incorrect.
+        They must have two values, of which one is correct.
         """
         values, threshold = rollout.rewards[~rollout.rewards.isnan()].unique(), self.args.correct_threshold
         if len(values) > 2 or (len(values) == 2 and not values[0] <= threshold < values[1]):

@@ -230,11 +230,7 @@ class Stare(Shaper[StareOptions]):
         return self.controller.state_dict() | {"start": self.start.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`].
-
-        Raises:
-            `ValueError`: a value is missing or cannot be.
-        """
+        """Continue from a [`state_dict`]; `ValueError` where a value is missing or cannot be."""
         self.start.load_state_dict(from_state(state, "start", lambda start: isinstance(start, dict), "a mapping"))
         self.controller.load_state_dict(state)
         self._set_target()

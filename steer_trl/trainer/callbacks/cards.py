@@ -29,8 +29,7 @@ logger = logging.getLogger(__name__)
 class ModelCards:
     """The cards of a run; what a user says about it stays in all later ones.
 
-    Attributes:
-        recipe (`dict`): what a command line says of the run besides its configuration, as far as that may leave.
+    `recipe` is what a command line says of the run besides its configuration, as far as that may leave.
     """
 
     def __init__(

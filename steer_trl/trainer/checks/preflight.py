@@ -63,10 +63,7 @@ def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: 
     """Return whether the `model` is or will be compiled: by its configuration, the launcher, or the user's own call.
 
     The exact sensitivities are read by hooks (`head_pass.py`), which a compiled model passes by: the token log
-    estimates instead.
-
-    Raises:
-        `ValueError`: a method asks for them.
+    estimates instead, and a method that asks for them is refused.
     """
     backend = os.environ.get("ACCELERATE_DYNAMO_BACKEND", "no")  # `accelerate launch --dynamo_backend`
     if args.torch_compile:

@@ -35,11 +35,7 @@ class StepSummary:
             self._estimators.setdefault(key, MEAN)
 
     def add(self, statistics: Mapping[str, Statistic]) -> None:
-        """Take in the statistics of one micro-batch.
-
-        Raises:
-            `KeyError`: a key is neither in the registry nor expected, or has another estimator there.
-        """
+        """Take in the statistics of one micro-batch, whose keys are in the registry or expected: else a `KeyError`."""
         for key, statistic in statistics.items():
             if self._estimators[key] is not statistic.estimator:
                 raise KeyError(f"{key} has another estimator in the registry")

@@ -21,11 +21,7 @@ PLAIN = {bool, int, float, str, type(None)}
 
 
 def taken(trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], rewards: Tensor) -> list[Completion]:
-    """Return this rank's completions, of the prompts in the rows `numbers`; `rewards` are theirs.
-
-    Raises:
-        `ValueError`: a tool returned images; a value is not plain; a column lacks values.
-    """
+    """Return this rank's completions, of the prompts in the rows `numbers`; `rewards` are theirs."""
     prompt_ids, completion_ids, tool_masks, texts, logprobs, _, _, tool_images = generated
     if any(tool_images):
         raise InvalidValueError("dynamic_sampling='resample' cannot be combined with tools that return images.")
@@ -50,11 +46,7 @@ def taken(trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], 
 
 
 def plain(value: Any, name: str) -> Any:
-    """Return `value` in Python's own numbers, texts, lists and dictionaries.
-
-    Raises:
-        `ValueError`: something in it is none of these, no tensor and nothing of NumPy's; `name` is in the text.
-    """
+    """Return `value` in Python's own numbers, texts, lists and dictionaries; refuse all else, by its `name`."""
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         value = value.tolist()
     if type(value) in PLAIN:
