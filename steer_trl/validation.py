@@ -84,11 +84,6 @@ def in_interval(name: str, value: object, interval: str, why: str = "") -> list[
     return [] if is_within(value, interval) else [f"{name} must be {kind}in {interval}, got {value!r}{reason}."]
 
 
-def in_intervals(intervals: Mapping[str, str], **values: object) -> list[str]:
-    """Complain about each value that is not in the interval of its name."""
-    return [complaint for name in values for complaint in in_interval(name, values[name], intervals[name])]
-
-
 def at_least(name: str, value: object, least: int) -> list[str]:
     """Complain unless `value` is a number that is `least` or more."""
     return [] if is_number(value) and value >= least else [f"{name} must be >= {least}, got {value!r}."]

@@ -2,9 +2,7 @@
 
     steer-trl eval --model_name_or_path runs/model --output_dir runs/eval --benchmarks aime24 math500@4
 
-writes `summary.json`, `completions.jsonl` and a table on the terminal. If it was interrupted, the same command
-resumes it. `--samplings papers greedy t1` draws in several ways, each into a folder of its name;
-`--judge my.module.reward` asks a reward function what is correct. `--list` lists the benchmarks. On several GPUs:
+writes `summary.json`, `completions.jsonl` and a table on the terminal; the same command resumes it. On several GPUs:
 `--tensor_parallel_size` with vLLM, or `accelerate launch -m steer_trl.cli eval ...` with Transformers, where each
 process draws its share.
 """

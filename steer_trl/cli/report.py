@@ -1,9 +1,4 @@
-"""`steer-trl report`: what happened in a run, or in several over each other, as one page that needs no network.
-
-    steer-trl report runs/grpo runs/stare -o report.html
-
-A run is the folder that `output_dir` named; a folder of runs stands for all of them. It works on a run in progress.
-"""
+"""`steer-trl report`: what happened in a run, or in several over each other, as one page that needs no network."""
 
 from steer_trl.cli.errors import OneLineParser
 from steer_trl.report import write

@@ -2,12 +2,9 @@
 
     steer-trl train --accelerate_config zero3 --config steer_qwen2.5_math_7b
 
-is the same as `accelerate launch --config_file configs/accelerate/zero3.yaml -m steer_trl.cli train --config ...`, for
-anyone who wants the launcher's own flags; without `--accelerate_config` it runs in this process.
-
-A recipe holds the fields of `SteerGRPOConfig` (all of TRL's `GRPOConfig` and those of the methods), of TRL's
-`ModelConfig` (model, LoRA, quantization) and of `MathArguments` (`arguments.py`); an unknown key is an error. The
-same fields on the command line override it, and a recipe can extend another (`extends: other.yaml`).
+is the same as `accelerate launch --config_file configs/accelerate/zero3.yaml -m steer_trl.cli train --config ...`;
+without `--accelerate_config` it runs in this process. A recipe holds fields of `SteerGRPOConfig`, of TRL's
+`ModelConfig` and of `MathArguments` (`arguments.py`); the same on the command line override it.
 """
 
 from argparse import ArgumentParser

@@ -10,10 +10,7 @@ from steer_trl.exceptions import InvalidValueError
 
 
 def drop_long_prompts(dataset: Dataset, tokenizer: Any, max_tokens: int) -> Dataset:
-    """Return the rows whose `prompt`, a text or messages, has at most `max_tokens` tokens; print how many went.
-
-    The chat template of a conversation counts, as in verl's `filter_overlong_prompts`.
-    """
+    """Return the rows whose `prompt`, in its chat template, has at most `max_tokens` tokens; print how many went."""
     kept = dataset.filter(
         lambda prompt: _num_tokens(prompt, tokenizer) <= max_tokens, input_columns="prompt", desc="Measuring prompts"
     )

@@ -38,13 +38,7 @@ def read_row(row: dict[str, Any], index: int, answers: list[str], source: str) -
     """Return `messages` before the problem, the bare `problem`, the boxed `solution` or `None`, `source`, `id`."""
     messages, problem = read_question(row)
     solution = next(filter(None, (read_answer(row[name]) for name in answers)), None)
-    return {
-        "messages": messages,
-        "problem": problem,
-        "solution": solution,
-        "source": source,
-        "id": _id(row, index),
-    }
+    return {"messages": messages, "problem": problem, "solution": solution, "source": source, "id": _id(row, index)}
 
 
 def read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str]:

@@ -11,10 +11,7 @@ from steer_trl.diagnostics.estimators import MEAN, RATIO, Estimator
 
 
 class Statistic(NamedTuple):
-    """A number of the log that is still being added up.
-
-    `sums`, tensors of shape `[]`, add up over micro-batches and ranks; `estimator` makes the number of their totals.
-    """
+    """A number of the log that is still being added up: its `sums` (each `[]`) add up over micro-batches and ranks."""
 
     sums: tuple[Tensor, ...]
     estimator: Estimator

@@ -40,10 +40,7 @@ class Watch:
         self._raised: set[str] = set()
 
     def take(self, step: int, line: Mapping[str, Any]) -> list[Alarm]:
-        """Take a line of the log and return what is to be said now; lines of evaluations say nothing.
-
-        Some keys are not in every line, such as those of rollouts; their last numbers hold until the next.
-        """
+        """Take a line of the log and return what is to be said now. What a line does not have holds until the next."""
         if not line.keys() & OF_TRAINING:
             return []
         read = of_tokens(line)

@@ -113,10 +113,7 @@ def compare_samplings(
 def compare_evaluations(
     a: Sequence[Evaluation], b: Sequence[Evaluation], paired: bool = False
 ) -> dict[str, dict[str, Difference]]:
-    """Return benchmark -> metric -> [`Difference`], of side B against side A, one evaluation of each seed.
-
-    `paired` says whether the n-th of both sides belong together; see [`compare_values`].
-    """
+    """Return benchmark -> metric -> [`Difference`], of side B against side A, one evaluation of each seed."""
     first, *others = [*a, *b]
     repeated = [one for one, other in combinations([first, *others], 2) if one.is_same(other)][:1]
     refuse([f"{one.folder} is given twice, and would count as two. Give it once." for one in repeated], "comparison")

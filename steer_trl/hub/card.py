@@ -100,10 +100,7 @@ def _spread(curve: Sequence[dict[str, float]]) -> list[dict[str, float]]:
 
 
 def settings(args: SteerGRPOConfig) -> dict[str, Any]:
-    """Return all settings of the methods in use, and others that differ from their defaults, as far as they may leave.
-
-    They are those of a recipe: `SteerGRPOConfig(**settings)` has them again.
-    """
+    """Return all settings of the methods in use, and others that differ from their defaults: those of a recipe."""
     given, differs = public(vars(args)), changed(args)
     named = [f.name for f in fields(args) if f.name in given and f.name not in LOCAL]
     own = ("advantage_shaping", "shaping_scope")

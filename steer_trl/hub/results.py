@@ -59,10 +59,7 @@ def _result(benchmark: Benchmark, metric: str, value: float, sampling: Sampling,
 
 
 def datasets_on_hub(dataset: Any) -> list[str]:
-    """Return the names on the Hub of where the rows of `dataset` come from, as far as its `homepage` says so.
-
-    [`~steer_trl.data.load_math_dataset`] sees to that; a data set of another loader does not know its name.
-    """
+    """Return the names on the Hub of where the rows of `dataset` come from, as far as its `homepage` says so."""
     info = getattr(dataset, "info", None)
     return sorted(set(HUB_DATASET.findall(getattr(info, "homepage", None) or "")))
 

@@ -49,11 +49,7 @@ class Run:
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[Run]:
-    """Read the runs in `paths`; a folder that is none itself stands for those directly inside of it.
-
-    Raises:
-        `NoRun`: a path that is not a folder, or has no log.
-    """
+    """Read the runs in `paths`; a folder that is none itself stands for those directly inside of it."""
     folders: list[Path] = []
     for path in map(Path, paths):
         if not path.is_dir():

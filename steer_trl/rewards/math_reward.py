@@ -105,10 +105,7 @@ class MathReward:
         return [_verdict(answer, results.get((judge, answer, gold))) for answer, gold in pairs]
 
     def unreadable(self, solution: Iterable[Any]) -> set[str | None]:
-        """Return the given gold answers, as texts, that no answer could be scored against.
-
-        They are missing, prose, not equal to themselves, or not comparable with another answer within the deadline.
-        """
+        """Return the gold answers, as texts, that are missing, prose, or comparable with none within the deadline."""
         solutions = [None if gold is None else str(gold) for gold in solution]
         jobs = list(dict.fromkeys((is_readable, bare(gold)) for gold in solutions if gold is not None))
         readable = {gold for (_, gold), result in zip(jobs, self._workers.map(jobs), strict=True) if result is True}

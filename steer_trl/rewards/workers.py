@@ -5,13 +5,12 @@ math-verify's own deadline exists in the main thread only. A process can be kill
 Loky starts the processes: not by forking (this process may hold a GPU, threads and much memory), and not by running
 the user's script a second time, as `multiprocessing` would.
 
-The deadline counts the seconds of CPU time that the job itself has used, so that a result does not depend on what else
-the machine is doing: the kernel's timer of the process sends a signal that nobody handles. A limit of wall-clock time,
-twenty times as wide, is there for a process that is stopped or blocked. What fails all the same is tried once more
-when no other job is running, and only then has failed.
+The deadline counts the seconds of CPU time that the job itself has used, by the kernel's timer of the process, whose
+signal nobody handles: a result does not depend on what else the machine is doing. A limit of wall-clock time, twenty
+times as wide, is there for a process that is stopped or blocked. What fails is tried once more when no other job runs.
 
-No job may take more than its worker's share of the machine's memory, and none may leave it taken: math-verify and
-SymPy cache what they compute, numbers of 50 MB too. A worker that has grown is replaced before its next job.
+No job may take more than its worker's share of the machine's memory. A worker that has grown (math-verify and SymPy
+cache what they compute) is replaced before its next job.
 """
 
 import os

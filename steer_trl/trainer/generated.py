@@ -22,10 +22,7 @@ Generate = Callable[[list[Any]], tuple[Any, ...]]
 
 
 class GeneratedTokens(TrainerCallback):
-    """The count, which is in the log and in every checkpoint, and the budget `max_generated_tokens`.
-
-    `total` are the tokens so far. `was_spent` states whether the training that begins was ended by its budget before.
-    """
+    """The count `total`, which is in the log and in every checkpoint, and the end of a training by its budget."""
 
     def __init__(self, trainer: GRPOTrainer) -> None:
         self._trainer, self.total, self.was_spent = trainer, 0, False

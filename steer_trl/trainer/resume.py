@@ -64,10 +64,7 @@ def named(paths: Sequence[Path], most: int = 3) -> str:
 
 
 def last_complete_checkpoint(output_dir: str) -> str | None:
-    """Return the last checkpoint of `output_dir` that was written to its end; say which later ones were not.
-
-    Transformers writes `trainer_state.json` last. The main process decides for all. Collective.
-    """
+    """Return the last checkpoint of `output_dir` that was written to its end, on all processes; warn of later ones."""
     checkpoints = sort_checkpoints(output_dir) if Path(output_dir).is_dir() else []
     complete = complete_checkpoints(output_dir)
     for skipped in checkpoints[checkpoints.index(complete[-1]) + 1 :] if complete else checkpoints:

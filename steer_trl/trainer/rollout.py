@@ -85,7 +85,7 @@ class RolloutShaping:
     # When it is written.
 
     def finish(self, rollout: dict[str, Any], completions_before: int) -> dict[str, Any]:
-        """Add its score to `rollout` where one is known or asked for, and shape its advantages.
+        """Add its score where one is known or asked for, and shape its advantages.
 
         `completions_before` of another rollout were trained on in the same optimizer step.
         """

@@ -115,9 +115,9 @@ class OptimizerStep(TrainerCallback):
 
     @torch.no_grad()
     def shape(self, inputs: dict[str, Any], score: Score) -> None:
-        """Write the shaped advantages `[B, T]` into `inputs`; leave them alone where no method changes any.
+        """Write the shaped advantages `[B, T]` into `inputs`, and set the coefficient of TRL's entropy bonus.
 
-        TRL's loss reads the coefficient of its entropy bonus after them, so that one is set here as well.
+        Where no method changes any advantage they are left alone.
         """
         trainer, mode = self._trainer, "train" if self._trainer.model.training else "eval"
         batch = token_batch(trainer, inputs, score, self._draws)

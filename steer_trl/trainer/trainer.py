@@ -230,11 +230,8 @@ class SteerGRPOTrainer(GRPOTrainer):
     ) -> None:
         """Write the model card to `output_dir`. What is given here stays in the cards of later checkpoints.
 
-        Args:
-            model_name (`str`, *optional*): name of the model; by default that of its repository or folder.
-            dataset_name (`str` or `list[str]`, *optional*): name on the Hub of what it was trained on; by default what
-                [`~steer_trl.data.load_math_dataset`] has loaded from there.
-            tags (`str` or `list[str]`, *optional*): more tags.
+        By default the name is that of the repository or folder, and the data set that which
+        [`~steer_trl.data.load_math_dataset`] has loaded from the Hub.
         """
         self.shaping.cards.keep(model_name=model_name, dataset_name=dataset_name, tags=tags)
         self.shaping.cards.write(Path(self.args.output_dir))
@@ -242,8 +239,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
         """Save the model and its card to `output_dir` and upload it; arguments as in [`~transformers.Trainer`].
 
-        Raises:
-            `PushError`: it did not arrive. Everything is in `output_dir`, and the text has the command that pushes it.
+        `PushError`: it did not arrive. Everything is in `output_dir`, and the text has the command that pushes it.
         """
         with pushing(self):
             return super().push_to_hub(*args, **kwargs)

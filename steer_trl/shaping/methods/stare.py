@@ -110,13 +110,8 @@ class Stare(Shaper[StareOptions]):
     def __init__(self, args: StareOptions) -> None:
         super().__init__(args)
         self.controller = TargetEntropyController(
-            args.stare_target_entropy,
-            args.stare_amplify,
-            args.stare_attenuate,
-            adaptive=args.stare_adaptive,
-            step=args.stare_step,
-            amplify_max=args.stare_amplify_max,
-            attenuate_min=args.stare_attenuate_min,
+            *(args.stare_target_entropy, args.stare_amplify, args.stare_attenuate),
+            *(args.stare_adaptive, args.stare_step, args.stare_amplify_max, args.stare_attenuate_min),
         )
         self.start = StartEntropy(1)  # the gate has to open or close before the first update
         self.operations = stare_operations(args.stare_variant)

@@ -79,10 +79,7 @@ def written_tokens(completion: Completion) -> int:
 
 
 def given_back(trainer: GRPOTrainer, prompts: list[Any], own: list[Completion]) -> tuple[Any, ...]:
-    """Return what TRL's `_generate` would for this rank's completions of `prompts`.
-
-    Images are not kept with completions: they are in the rows of the data set, and so in `prompts`.
-    """
+    """Return what TRL's `_generate` would for this rank's completions of `prompts`, whose rows have the images."""
     names = dict.fromkeys(name for completion in own for name in completion["extra"])
     extra_columns(trainer).update({name: [one["extra"].get(name) for one in own] for name in names})
     ids, masks, logprobs = ([one[name] for one in own] for name in ("completion_ids", "tool_mask", "logprobs"))

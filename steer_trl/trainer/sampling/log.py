@@ -18,11 +18,8 @@ from steer_trl.trainer.trl import GRPOTrainer, append_to_log, replace_last
 class Judged:
     """Completions of all ranks, those of a prompt beside each other.
 
-    Attributes:
-        rewards (`torch.Tensor` of shape `[N, functions]`): NaN where a function could not score.
-        correctness (`torch.Tensor` of shape `[N]`): the rewards of the function that says what is correct.
-        lengths (`torch.Tensor` of shape `[N]`): tokens that the policy wrote.
-        chosen (`torch.Tensor` of shape `[groups]`): whether a group is informative.
+    `rewards` `[N, functions]` are NaN where a function could not score; `correctness` `[N]` are those of the function
+    that says what is correct; `lengths` `[N]` count what the policy wrote; `chosen` `[groups]`: is it informative?
     """
 
     rewards: Tensor
@@ -42,10 +39,7 @@ class Judged:
 
 
 def tell_sampling(trainer: GRPOTrainer, written: Judged | None, trained: Judged) -> None:
-    """Log how a rollout was chosen, when TRL has logged it.
-
-    `trained` is the rollout itself, `written` all that was written for it, `None` if nothing was.
-    """
+    """Log how the rollout `trained` was chosen of all that was `written` for it, `None` if nothing was, after TRL."""
     replace_last(trainer, _reward_metrics(trainer, written))
     own = {
         "dynamic_sampling/uninformative": _mean(~trained.chosen),

@@ -13,10 +13,7 @@ from steer_trl.exceptions import InvalidValueError
 
 
 class PromptStream:
-    """The prompts of all ranks, in batches.
-
-    `passes` over the data set are finished, and of the present one `position` prompts were read.
-    """
+    """The prompts of all ranks, in batches: how many `passes` are finished, and the `position` in the present one."""
 
     def __init__(self, sampler: RepeatSampler) -> None:
         self._sampler = sampler

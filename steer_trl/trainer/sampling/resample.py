@@ -19,14 +19,7 @@ from steer_trl.system import write_whole
 from steer_trl.trainer.sampling.completions import Completion, Group, exchanged, given_back, taken, written_tokens
 from steer_trl.trainer.sampling.log import Judged, tell_sampling
 from steer_trl.trainer.sampling.prompts import PromptStream
-from steer_trl.trainer.sampling.select import (
-    DynamicSampling,
-    Generate,
-    Rows,
-    Score,
-    correctness_column,
-    judged,
-)
+from steer_trl.trainer.sampling.select import DynamicSampling, Generate, Rows, Score, correctness_column, judged
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log, micro_batches_done, steps_per_rollout
 
 logger = logging.getLogger(__name__)
