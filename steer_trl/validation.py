@@ -84,11 +84,6 @@ def in_interval(name: str, value: object, interval: str, why: str = "") -> list[
     return [] if is_within(value, interval) else [f"{name} must be {kind}in {interval}, got {value!r}{reason}."]
 
 
-def at_least(name: str, value: object, least: int) -> list[str]:
-    """Complain unless `value` is a number that is `least` or more."""
-    return [] if is_number(value) and value >= least else [f"{name} must be >= {least}, got {value!r}."]
-
-
 def from_state(state: object, name: str, is_valid: Callable[[Any], bool], must_be: str) -> Any:
     """Return the field `name` of a state that was read from a file.
 

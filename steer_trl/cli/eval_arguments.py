@@ -15,7 +15,7 @@ from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.evaluation.sampling import Sampling, load_samplings
 from steer_trl.options.base import one_or_several, option
 from steer_trl.rewards import MathReward
-from steer_trl.validation import at_least, in_interval, one_of, refuse
+from steer_trl.validation import in_interval, one_of, refuse
 
 BATCH_SIZES = {"transformers": 32, "vllm": 4096}
 OF_VLLM = ("tensor_parallel_size", "max_model_length", "gpu_memory_utilization")
@@ -83,7 +83,7 @@ class EvalArguments:
             self.batch_size = BATCH_SIZES.get(self.backend, 1)
         complaints += one_of("backend", self.backend, BATCH_SIZES)
         complaints += one_of("dtype", self.dtype, ("auto", "bfloat16", "float16", "float32"))
-        complaints += at_least("batch_size", self.batch_size, 1)
+        complaints += in_interval("batch_size", self.batch_size, "[1, inf)")
         own = None if self.instruction == PAPERS else self.instruction
         complaints += argument_complaints(self.answer_format, own, self.limit)
         if self.instruction == PAPERS and self.answer_format != "either":

@@ -17,7 +17,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from steer_trl.cli.errors import INTERRUPTED, MISUSE, say
 from steer_trl.cli.recipe_files import ENGINES, find_file, read_yaml
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import at_least, refuse
+from steer_trl.validation import in_interval, refuse
 
 
 def find_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]:
@@ -30,7 +30,7 @@ def find_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]
             raise
     settings = read_yaml(path)
     count = int(settings.get("num_processes") or 1) if num_processes is None else num_processes
-    refuse(at_least("num_processes", count, 1), "steer-trl train")
+    refuse(in_interval("num_processes", count, "[1, inf)"), "steer-trl train")
     here, devices = count // int(settings.get("num_machines") or 1), torch.accelerator.device_count()
     if here > max(devices, 1) and not settings.get("use_cpu"):
         raise InvalidValueError(

@@ -25,6 +25,7 @@ from steer_trl.cli.errors import OneLineParser, training
 from steer_trl.cli.launch import find_engine, launch
 from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume, print_help
 from steer_trl.cli.recipe_files import layers
+from steer_trl.cli.rewards import load_tools
 from steer_trl.cli.run_folder import model_is_saved
 from steer_trl.data.lengths import drop_long_prompts
 from steer_trl.exceptions import InvalidValueError
@@ -123,7 +124,8 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     with state.local_main_process_first():  # the others find its work in the cache
         if state.is_local_main_process:
             check(math_args, training_args, model_args)
-        rewards, tools = math_args.load_rewards(), math_args.load_tools()
+        rewards = math_args.load_rewards()
+        tools = None if math_args.tools is None else load_tools(math_args.tools)
         benchmarks = math_args.load_evaluation(training_args.max_completion_length)
         dataset = math_args.load_dataset()
         if math_args.max_prompt_length is not None:

@@ -16,8 +16,7 @@ from steer_trl.evaluation.benchmarks import Benchmark
 from steer_trl.evaluation.summary import markdown_table
 
 CARD = "README.md"
-METRIC = re.compile(r"(?:avg|pass|maj)@\d+")
-OF_LOG = re.compile(rf"eval_(?P<benchmark>.+)_(?P<metric>{METRIC.pattern})")
+OF_LOG = re.compile(r"eval_(?P<benchmark>.+)_(?P<metric>(?:avg|pass|maj)@\d+)")
 HUB_DATASET = re.compile(rf"{re.escape(HUB_PAGE)}([\w.-]+(?:/[\w.-]+)?)")
 
 

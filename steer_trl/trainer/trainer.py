@@ -186,12 +186,8 @@ class SteerGRPOTrainer(GRPOTrainer):
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """Train as TRL does. A finished run is loaded, trained no further, and none of its files changes.
 
-        Args:
-            resume_from_checkpoint (`str` or `bool`, *optional*): the folder of a checkpoint; `True` for the last
-                complete one in `output_dir`; `"auto"` for the same if there is one, and step 0 otherwise.
-
-        Raises:
-            `ValueError`: there is no complete checkpoint, or it is of another run than the one in `output_dir`.
+        `resume_from_checkpoint` is the folder of a checkpoint, `True` for the last complete one in `output_dir`, or
+        `"auto"` for the same if there is one, else step 0. `ValueError` where it is not there, or another run's.
         """
         checkpoint = starting_point(resume_from_checkpoint, self.args.output_dir)
         self.shaping.begin_training(checkpoint)

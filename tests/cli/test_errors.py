@@ -233,7 +233,7 @@ MISTAKES = [
     ),
     (train(dataset_name="unscorable.jsonl"), "gold answers cannot be scored"),
     (train(dataset_split="test"), "'problems.jsonl' cannot be loaded: Unknown split"),
-    (train(limit=0), "limit must be >= 1, got 0"),
+    (train(limit=0), "limit must be in .1, inf., got 0"),
     (train(limit=1, gradient_accumulation_steps=2), "train_dataset must have >= 2 rows, got 1"),
     (train(instruction="Solve it."), "instruction must contain {problem} exactly once"),
     (train(answer_format="latex"), "answer_format='latex' is unknown"),
@@ -273,7 +273,7 @@ MISTAKES = [
     # Processes: all of this without starting any.
     ([*train(), "--accelerate_config"], "accelerate_config: expected one argument"),
     (train(accelerate_config="zero4"), r"no engine configuration 'zero4'.* Did you mean 'zero3'\?"),
-    (train(accelerate_config="cpu", num_processes=0), "num_processes must be >= 1, got 0"),
+    (train(accelerate_config="cpu", num_processes=0), "num_processes must be in .1, inf., got 0"),
     (train(num_processes=4), "num_processes cannot be used without accelerate_config"),
     (train(accelerate_config="cpu", advantage_shaping="ster"), "advantage_shaping='ster' is unknown"),
     (
@@ -289,7 +289,7 @@ MISTAKES = [
     (evaluate(benchmarks="x.parquet@four"), "'x.parquet@four' must be NAME"),
     (evaluate(benchmarks="aime27"), r"'aime27' is no short name\. Did you mean 'aime2"),
     (evaluate(backend="vlm"), r"backend='vlm' is unknown\. Did you mean 'vllm'\?"),
-    (evaluate(batch_size=0), "batch_size must be >= 1"),
+    (evaluate(batch_size=0), "batch_size must be in .1, inf."),
     (evaluate(tensor_parallel_size=2, backend="transformers"), "tensor_parallel_size=2 cannot be combined"),
     (evaluate(output_dir=" "), "output_dir is missing"),
     (evaluate(model_name_or_path=""), "model_name_or_path is missing"),

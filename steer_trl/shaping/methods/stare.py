@@ -196,10 +196,7 @@ class Stare(Shaper[StareOptions]):
             self.controller.target_entropy = self.args.stare_target_entropy * self.start.value
 
     def metrics(self) -> dict[str, float]:
-        """Return the batch's gate (0 or 1), W, M and the target in nats; NaN where there is none, or not yet.
-
-        Of a schedule also whether it is at its bounds (0 or 1).
-        """
+        """Return the batch's gate, W, M, the target in nats (NaN: none yet), and whether a schedule is at its end."""
         controller = self.controller
         waits = self.args.stare_target_entropy_unit == "initial" and self.start.value is None
         is_idle = self.args.stare_gate == "none"

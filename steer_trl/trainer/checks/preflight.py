@@ -52,10 +52,8 @@ def check_processing_class(trainer: GRPOTrainer) -> None:
     name, readers = get_config_model_id(trainer.model.config), (reader, getattr(reader, "tokenizer", reader))
     check_tokenizer(readers[1], name)
     if is_conversational(dataset[0]) and not any(getattr(one, "chat_template", None) for one in readers):
-        complaint = (
-            f"The tokenizer of {name!r} has no chat template, but the prompts are conversations. Train from the "
-        )
-        complaint += "instruction-tuned model, save its template as chat_template.jinja, or give plain texts."
+        complaint = f"The tokenizer of {name!r} has no chat template, but the prompts are conversations. Train from "
+        complaint += "the instruction-tuned model, save its template as chat_template.jinja, or give plain texts."
         refuse([complaint], "SteerGRPOTrainer")
 
 

@@ -62,10 +62,7 @@ def plain(value: Any, name: str) -> Any:
 
 
 def exchanged(own: list[Completion], first: int, groups: list[int], size: int) -> list[Group]:
-    """Return the chosen `groups` of `size` completions, on every rank. Collective.
-
-    `own` are this rank's, the first of them at the place `first` among those of all ranks.
-    """
+    """Return the chosen `groups` of `size` on every rank; `own` are those from the place `first` on. Collective."""
     wanted = set(groups)
     sent = [(first + i, completion) for i, completion in enumerate(own) if (first + i) // size in wanted]
     by_place = dict(gather_object(sent))
