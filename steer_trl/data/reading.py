@@ -40,6 +40,10 @@ def read_rows(
     builder = FILE_BUILDERS.get(path.suffix)
     for complaint in file_complaints(name_or_path):
         raise InvalidValueError(complaint) if path.is_file() or not builder else NotThereError(complaint)
+    if builder and config is not None:
+        raise InvalidValueError(
+            f"dataset_config={config!r} cannot be combined with the file {name_or_path!r}. Drop it."
+        )
     if builder:
         arguments: dict[str, Any] = {"path": builder, "data_files": str(path), "split": split or "train"}
     elif known := SOURCES.get(name_or_path):

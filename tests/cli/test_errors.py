@@ -190,6 +190,8 @@ MISTAKES = [
     (train(num_generations=3), r"generation_batch_size \(8\) must be divisible by num_generations \(3\)"),
     (train(model_license="Apache 2.0"), "model_license must be an identifier"),
     (train(eval_strategy="steps", eval_steps=1), "eval_strategy='steps' needs eval_benchmarks"),
+    (train(dataset_config="main"), "dataset_config='main' cannot be combined with the file"),
+    (train(beta=-1), "beta must be in .0, inf., got -1.0"),
     (train(eval_on_start="true"), "eval_on_start=True needs eval_benchmarks"),
     (train(eval_benchmarks="problems.jsonl@1"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
     (train(eval_temperature=0.5), "eval_temperature is no setting.* Use eval_samplings"),
