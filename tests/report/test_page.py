@@ -79,17 +79,3 @@ def test_a_page_is_written_over_an_older_one(tmp_path):
     first = report.write([folder], tmp_path / "report.html").read_text()
     runlog.append(folder, {"step": 3, "entropy": 0.1})
     assert report.write([folder], tmp_path / "report.html").read_text() != first
-
-
-@pytest.mark.parametrize(
-    "arguments", [["nowhere"], ["."], ["run", "-o", "run"]], ids=["nothing", "no run", "a folder"]
-)
-def test_a_mistake_is_one_line(tmp_path, monkeypatch, capsys, arguments):
-    write_run(tmp_path / "elsewhere/deep/run", steps=2, looks=())
-    write_run(tmp_path / "deep" / "run", steps=2, looks=())
-    monkeypatch.chdir(tmp_path / "deep" if arguments[0] == "run" else tmp_path / "elsewhere")
-    with pytest.raises(SystemExit) as ended:
-        main(["report", *arguments])
-    said = capsys.readouterr().err
-    assert ended.value.code == 2
-    assert said.startswith("steer-trl report: error: ") and said.count("\n") == 1
