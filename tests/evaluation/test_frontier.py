@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 from support import ROOT
 
-from steer_trl.evaluation.frontier import (
-    Sides,
-    Sweep,
-    at_best_temperature,
-    compare_at_equal_accuracy,
-    compare_best,
-    compare_with_fallback,
-)
+from steer_trl.evaluation import frontier
+from steer_trl.evaluation.frontier import Sides, Sweep, at_best_temperature, compare_at_equal_accuracy, compare_best
 from steer_trl.evaluation.sweeps import read_sides
 
 COUNTDOWN = ROOT / "docs/evidence/countdown"
@@ -32,9 +26,6 @@ def published(arm, **named):
     return read_sides(a, b, **named)["test"]
 
 
-# Against enumeration.
-
-
 def test_tries_of_a_fallback_are_enumerated():
     """Every choice of k - m of a model's samples and m of the other's; at each pair of temperatures."""
     own, other = sweep([[[0, 1, 3, 4]], [[2, 0, 1, 4]]], 4), sweep([[[2, 0, 1, 0]], [[5, 1, 0, 3]], [[1, 1, 1, 1]]], 5)
@@ -49,9 +40,6 @@ def test_tries_of_a_fallback_are_enumerated():
                 for b in combinations(range(5), m)
             ]
             assert found[t, s, p] == pytest.approx(np.mean(solved))
-
-
-# The best temperature.
 
 
 def test_a_validation_set_chooses_for_all_problems():
@@ -82,9 +70,6 @@ def test_f_is_the_mean_over_k():
     assert [row.about["k"] for row in rows] == [1, 2, 4, 8, "mean"]
     assert rows[-1].difference.difference == pytest.approx(np.mean([row.difference.difference for row in rows[:-1]]))
     assert rows[0].about["temperature_a"] == 1 + a.correct.mean((1, 2)).argmax()
-
-
-# Equal accuracy.
 
 
 def test_a_curve_is_interpolated_where_it_is_as_accurate():
@@ -174,7 +159,7 @@ def test_the_published_runs_and_tries_of_their_starts(arm, expected):
     mixed = [sides.a.solved_with(sides.fallback_a, 16, m)[at] for m in (2, 4, 8)]
     assert [100 * values.mean() for values in mixed] == pytest.approx([73.1, 77.6, 83.6], abs=0.06)
     assert [points(sides.difference(values, sides.b.solved(16)[at])) for values in mixed] == expected
-    rows = compare_with_fallback(sides, 16)
+    rows = frontier.compare_with_fallback(sides, 16)
     assert [(row.about["fallback_a"], row.about["fallback_b"]) for row in rows] == [
         (2, 0), (2, 2), (4, 0), (4, 4), (8, 0), (8, 8)
     ]  # fmt: skip
