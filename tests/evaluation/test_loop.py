@@ -4,7 +4,6 @@ import pytest
 from datasets import Dataset
 
 from steer_trl.evaluation import Benchmark, Completion, Records, Sampling, evaluate
-from steer_trl.rewards import MathReward
 
 
 class Script:
@@ -51,18 +50,6 @@ def test_seeds_share_no_batch(benchmarks, judge):
         evaluate(benchmarks, generate, judge, Sampling(seed=seed), 6)
         drawn += generate.calls
     assert len(set(drawn)) == len(drawn) == 16
-
-
-def test_a_reward_that_judges_by_an_answer_line():
-    data = Dataset.from_list([{"prompt": [{"role": "user", "content": "?"}], "solution": r"\boxed{2}", "id": "0"}])
-
-    def say(prompts, sampling, seed):
-        return [Completion("Answer: 2", 3, False) for _ in prompts]
-
-    say.is_collective = say.needs_equal_batches = False
-    for answer_format, is_right in (("boxed", False), ("answer_line", True)):
-        judge = MathReward(num_workers=1, answer_format=answer_format)
-        assert evaluate([Benchmark("x", data, 1)], say, judge, Sampling(), 4)[0]["correct"] is is_right
 
 
 def test_a_folder_takes_no_evaluation_with_other_settings(tmp_path):
