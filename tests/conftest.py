@@ -36,7 +36,6 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """All tests are loaded now."""
     importlib.import_module("support.frozen")
 
 
@@ -78,8 +77,6 @@ def make_trainer(tmp_path, model_dir, tokenizer, prompts):
 
 @pytest.fixture
 def train(make_trainer):
-    """Build a trainer and train it; the trainer comes back."""
-
     def run(*args, **kwargs):
         trainer = make_trainer(*args, **kwargs)
         trainer.train()

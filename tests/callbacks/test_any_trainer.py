@@ -29,7 +29,6 @@ def only_in_the_first_step(completion_ids, trainer_state, **_):
 
 
 def by_prompt(prompts, completion_ids, **_):
-    """Each prompt is always solved or never."""
     solved = {prompt: place % 2 for place, prompt in enumerate(dict.fromkeys(prompts))}
     return [float(solved[prompt]) for prompt in prompts]
 
@@ -70,8 +69,6 @@ RUNS = {
 
 @pytest.fixture
 def watched(make_trainer, tokenizer):
-    """Make a plain `GRPOTrainer` with the callback, of one of [`RUNS`]."""
-
     def make(name, **others):
         settings = SIZES | {"max_steps": 13, "lr_scheduler_type": "constant"} | RUNS[name] | others
         prepare, reward = settings.pop("model", None), settings.pop("reward", ones)

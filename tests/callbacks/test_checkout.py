@@ -17,7 +17,6 @@ TOKEN = "hf_" + 17 * "aB3"
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """A checkout of one file, as the current folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     (tmp_path / "train.py").write_text("lr = 1\n")

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from steer_trl.countdown import task
 from steer_trl.countdown.task import SPLITS, all_problems, countdown_reward, is_correct, problems, solved_examples
-from steer_trl.tiny import tiny_tokenizer
 
 
 @pytest.mark.parametrize(
@@ -73,9 +72,3 @@ def test_no_three_numbers_are_in_two_splits_and_no_example_is_made_of_those_to_c
     assert examples == solved_examples(500) != solved_examples(500, seed=2)
     with pytest.raises(ValueError, match=r"split=.dev. is unknown"):
         problems("dev")
-
-
-def test_tokenizer_round_trip():
-    tokenizer, text = tiny_tokenizer(task.CHARACTERS), "3 5 7>26:3*7=21;21+5=26"
-    ids = tokenizer(text)["input_ids"]
-    assert tokenizer.decode(ids) == text and len(ids) == len(text)
