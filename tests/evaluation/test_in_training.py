@@ -21,17 +21,13 @@ SAVING = {"save_strategy": "steps", "save_steps": 1}
 
 
 @pytest.fixture
-def evaluation(tmp_path, judge):
-    path = tmp_path / "sums.jsonl"
-    path.write_text("".join(f'{{"problem": "{i}+1=", "answer": "{i + 1}"}}\n' for i in range(3)))
-    benchmarks = load_benchmarks([f"sums={path}@2", f"more={path}@1"], instruction="{problem}")
+def evaluation(sums, judge):
+    benchmarks = load_benchmarks([f"sums={sums}@2", f"more={sums}@1"], instruction="{problem}")
     return BenchmarkEvaluation(benchmarks, Sampling(max_tokens=4), judge)
 
 
 @pytest.fixture
 def measuring(make_trainer, evaluation):
-    """Build a trainer that evaluates at every step."""
-
     def make(*, arguments=None, **fields):
         given = {"benchmarks": evaluation} | (arguments or {})
         return make_trainer(SteerGRPOTrainer, **EVERY_STEP | fields, trainer_arguments=given)
@@ -56,7 +52,7 @@ def test_logs_chooses_the_best_and_leaves_training_alone(train, measuring):
         folder = Path(trainer.args.output_dir, "benchmarks", f"step-{step}")
         summary = json.loads((folder / "summary.json").read_text())
         assert summary["benchmarks"]["sums"]["metrics"]["num_tokens"][0] == log["eval_sums_num_tokens"]
-        assert len((folder / "completions.jsonl").read_text().splitlines()) == 9
+        assert len((folder / "completions.jsonl").read_text().splitlines()) == 4 * (2 + 1)
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["one", "named"])
