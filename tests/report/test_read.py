@@ -161,10 +161,8 @@ def test_a_default_is_shown_with_its_value_where_a_run_knows_it(tmp_path):
 
 
 def test_methods_are_explained_by_the_first_sentence_of_their_files():
-    about = sentences_about(["steer", "psr", "../../setup", "my.module:Mine"])
-    assert about["steer"] == "STEER, arXiv 2510.10150: damp the tokens whose update would change the entropy most."
-    assert "PSR and NSR" in about["psr"] and len(about) == 2
-    assert sentences_about(SHAPERS).keys() == SHAPERS.keys()
+    about = sentences_about([*SHAPERS, "../../setup", "my.module:Mine"])
+    assert about.keys() == SHAPERS.keys() and about["steer"].startswith("STEER, arXiv 2510.10150: damp the tokens")
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3000), st.integers(10, 200))
