@@ -77,23 +77,13 @@ def test_the_command_trains_with_the_tool(tmp_path):
     example.calculator_tokenizer().save_pretrained(tmp_path / "start")
     prompts = [[{"role": "user", "content": problem}] for problem in example.problems(16, seed=1)]
     (tmp_path / "products.jsonl").write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts))
-    sizes = {
-        "model_name_or_path": tmp_path / "start",
-        "dataset_name": tmp_path / "products.jsonl",
-        "output_dir": tmp_path / "out",
-        "reward_funcs": "train_calculator.correct",
-        "tools": "train_calculator.calculate",
-        "dtype": "float32",
-        "per_device_train_batch_size": 64,
-        "num_generations": 8,
-        "max_completion_length": 32,
-        "max_tool_calling_iterations": 1,
-        "max_steps": 2,
-        "use_cpu": "true",
-        "bf16": "false",
-        "logging_steps": 1,
-    }
-    run("-m", "steer_trl.cli", "train", *flags(sizes), folder=ROOT / "examples")
+    places = {"model_name_or_path": "start", "dataset_name": "products.jsonl", "output_dir": "out"}
+    fields = {name: tmp_path / place for name, place in places.items()}
+    fields |= {"reward_funcs": "train_calculator.correct", "tools": "train_calculator.calculate"}
+    fields |= {"per_device_train_batch_size": 64, "num_generations": 8, "max_completion_length": 32}
+    fields |= {"max_tool_calling_iterations": 1, "max_steps": 2, "logging_steps": 1}
+    fields |= {"dtype": "float32", "use_cpu": "true", "bf16": "false"}
+    run("-m", "steer_trl.cli", "train", *flags(fields), folder=ROOT / "examples")
     log = list(runlog.lines(tmp_path / "out/_logs/metrics.jsonl"))
     calls = [entry["tools/call_frequency"] for entry in log if "tools/call_frequency" in entry]
     assert len(calls) == 2 and all(0 < share < 1 for share in calls)

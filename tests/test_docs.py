@@ -44,14 +44,6 @@ def test_the_pages_are_short_enough_to_be_read():
     assert sum(len(page.read_text().split()) for page in pages) <= 32_000
 
 
-def test_every_recipe_is_on_a_page():
-    """That on recipes has all but those of methods without a published number, which are on the page on methods."""
-    pages = code(ROOT / "docs/recipes.md") + code(ROOT / "docs/methods.md")
-    named = {name.strip('"') for name in pages}
-    there = {path.stem for path in ROOT.glob("configs/recipes/**/*.yaml")}
-    assert there - named == set()
-
-
 @each_page
 def test_tests_are_there(page):
     for name in {name for name in code(page) if name.startswith("tests/") and "::" in name}:
@@ -82,11 +74,6 @@ def test_links_to_files_work_in_the_repository(page):
     addresses = {address.partition("#")[0] for address in re.findall(r"\]\(([^)\s]+)\)", text)}
     local = {address for address in addresses if address and "://" not in address}
     assert [address for address in local if not (page.parent / address).exists()] == []
-
-
-def test_every_page_is_in_the_navigation():
-    navigation = (ROOT / "mkdocs.yml").read_text()
-    assert [path.name for path in ROOT.glob("docs/*.md") if f": {path.name}\n" not in navigation] == []
 
 
 TABLES = {
