@@ -35,13 +35,7 @@ def read_rows(
     revision: str | None = None,
     limit: int | None = None,
 ) -> Dataset:
-    """Load the rows of a data set, all columns of them; arguments as in [`~steer_trl.data.load_math_dataset`].
-
-    Raises:
-        `FileNotFoundError`: the name ends like a file and there is none.
-        `ValueError`: the file cannot be read, has no rows, or not this split; the Hub has no such data set.
-        `ConnectionError`: the Hub cannot be reached.
-    """
+    """Load the rows of a data set, all columns of them; arguments as in [`~steer_trl.data.load_math_dataset`]."""
     path = Path(name_or_path).expanduser()
     builder = FILE_BUILDERS.get(path.suffix)
     for complaint in file_complaints(name_or_path):
