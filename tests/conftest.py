@@ -36,7 +36,6 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """All tests are loaded now."""
     importlib.import_module("support.frozen")
 
 
@@ -60,11 +59,10 @@ def make_trainer(tmp_path, model_dir, tokenizer, prompts):
     """Build a trainer: `make_trainer(SteerGRPOTrainer, advantage_shaping="stare", ...)`."""
 
     def make(trainer_class=GRPOTrainer, *, model=None, trainer_arguments=None, **fields):
-        config_class = SteerGRPOConfig if issubclass(trainer_class, SteerGRPOTrainer) else GRPOConfig
-        if issubclass(
-            trainer_class, SteerGRPOTrainer
-        ):  # passes as TRL makes them, for what is compared to the last bit
-            fields = {"skip_padding": False} | fields
+        config_class = GRPOConfig
+        if issubclass(trainer_class, SteerGRPOTrainer):
+            config_class = SteerGRPOConfig
+            fields = {"skip_padding": False} | fields  # passes as TRL makes them, for what is equal to the last bit
         arguments = {"reward_funcs": count_reward, "train_dataset": prompts, "processing_class": tokenizer}
         trainer = trainer_class(
             model=model_dir if model is None else model,
@@ -79,8 +77,6 @@ def make_trainer(tmp_path, model_dir, tokenizer, prompts):
 
 @pytest.fixture
 def train(make_trainer):
-    """Build a trainer and train it; the trainer comes back."""
-
     def run(*args, **kwargs):
         trainer = make_trainer(*args, **kwargs)
         trainer.train()

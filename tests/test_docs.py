@@ -44,14 +44,6 @@ def test_the_pages_are_short_enough_to_be_read():
     assert sum(len(page.read_text().split()) for page in pages) <= 32_000
 
 
-def test_every_recipe_is_on_a_page():
-    """That on recipes has all but those of methods without a published number, which are on the page on methods."""
-    pages = code(ROOT / "docs/recipes.md") + code(ROOT / "docs/methods.md")
-    named = {name.strip('"') for name in pages}
-    there = {path.stem for path in ROOT.glob("configs/recipes/**/*.yaml")}
-    assert there - named == set()
-
-
 @each_page
 def test_tests_are_there(page):
     for name in {name for name in code(page) if name.startswith("tests/") and "::" in name}:
@@ -84,29 +76,22 @@ def test_links_to_files_work_in_the_repository(page):
     assert [address for address in local if not (page.parent / address).exists()] == []
 
 
-def test_every_page_is_in_the_navigation():
-    navigation = (ROOT / "mkdocs.yml").read_text()
-    assert [path.name for path in ROOT.glob("docs/*.md") if f": {path.name}\n" not in navigation] == []
+TABLES = {
+    settings_table: ["| `stare_target_entropy` | `0.3` `(0, inf)` |"],
+    metrics_table: ["| `collapse` | `entropy`, over `roll", "| `truncation` | `completions/clipped_ratio` below 1 |"],
+    methods_table: ["| draws tokens at random | `clip_cov` |", "rollout | `psr`, `nsr` |", "`repo_r` (0 to 1), "],
+}
+"""What writes tables into pages, and parts of rows that must be in them once."""
 
 
-def test_the_table_of_settings_is_that_of_the_configuration():
-    page = settings_table.PAGE.read_text()
-    assert settings_table.filled(page) == page, "run make settings"
-    assert settings_table.filled(page).count("| `stare_target_entropy` | `0.3` `(0, inf)` |") == 1
-
-
-def test_the_tables_of_metrics_are_those_of_the_registry():
-    page, diagnosis = (path.read_text() for path in metrics_table.PAGES)
-    assert metrics_table.filled(page + diagnosis) == page + diagnosis, "run make metrics"
-    places = re.findall(r"<!-- (\w+): written by make metrics -->", page + diagnosis)
-    assert sorted(places) == sorted(metrics_table.tables())  # each of them, once
-    assert page.count("\n| `shaping/weight_min`, `shaping/weight_max` |") == 1
-    assert page.count("| `collapse` | `entropy`, over `rollout_entropy/start` or") == 1
-    assert diagnosis.count("\n| `truncation` | `completions/clipped_ratio` below 1 | ≥ 0.5 | ≤ 0.35 | 10 |") == 1
-    assert (
-        diagnosis.count("| `no_gradient` | `grad_norm`, where at least a tenth of the groups differ | 0 | > 0 | 10 |")
-        == 1
-    )
+@pytest.mark.parametrize("hook", TABLES, ids=lambda hook: hook.__name__)
+def test_tables_are_those_of_the_package(hook):
+    pages = hook.PAGES if hook is metrics_table else [hook.PAGE]
+    text = "".join(page.read_text() for page in pages)
+    assert hook.filled(text) == text, "run make settings metrics"
+    assert [row for row in TABLES[hook] if text.count(row) != 1] == []
+    places = re.findall(r"<!-- (\w+): written by make metrics -->", text)
+    assert hook is not metrics_table or sorted(places) == sorted(metrics_table.tables())
 
 
 def test_every_key_of_the_registry_is_explained_once():
@@ -117,21 +102,6 @@ def test_every_key_of_the_registry_is_explained_once():
     ours = [key for key in KEYS if key.origin in metrics_table.ORIGINS]
     own = [name for key in ours for name in re.split(", …|, ", key.family or key.name) if name]
     assert sorted(named) == sorted(own)
-
-
-def test_the_table_of_methods_is_that_of_the_methods():
-    page = methods_table.PAGE.read_text()
-    assert methods_table.filled(page) == page, "run make settings"
-    table = page.split(methods_table.START)[1].split(methods_table.END)[0]
-    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", table, re.MULTILINE))
-    assert (
-        "`grpo_s`" in rows["1. replaces the advantages"]
-        and "`grpo_s`" in rows["4. weights tokens, by what step 3 left"]
-    )
-    assert rows["draws tokens at random"] == "`clip_cov`"
-    assert "`repo_r` (0 to 1)" in rows["has a strength"]
-    assert "`psr`" in rows["compares completions of the whole rollout"]
-    assert "`dcpo`" in rows['with `importance_sampling_level="sequence"`: error']
 
 
 def test_every_method_has_a_row_of_its_own_in_the_page_on_methods():

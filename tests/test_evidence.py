@@ -17,14 +17,9 @@ HELD = "REPO-R held at 0.8"
 
 @pytest.fixture
 def protocol(monkeypatch):
-    """Those of the protocol."""
-    yield from modules(
-        monkeypatch, EVIDENCE, ("records", "courses", "picture", "frontier", "pairs", "controls", "page")
-    )
-
-
-def modules(monkeypatch, folder, names):
-    monkeypatch.syspath_prepend(str(folder))
+    """The modules of its page."""
+    names = ("records", "courses", "picture", "frontier", "pairs", "controls", "page")
+    monkeypatch.syspath_prepend(str(EVIDENCE))
     yield SimpleNamespace(**{name: __import__(name) for name in names})
     for name in names:
         sys.modules.pop(name)
@@ -47,9 +42,8 @@ def test_the_command_runs_what_is_missing_publishes_it_and_runs_nothing_twice(tm
     assert (record["resumed"], record["steps"]) == (0, 4)
     assert record["rollouts"]["step"] == [4] and record["rollouts"]["generated_tokens"] == [record["generated_tokens"]]
     assert [step for step, *_ in record["validation"]["accuracy greedy"]] == [0, 2, 4]
-    folders = [
-        tmp_path / f"runs/countdown20/start-3/{name}/_test" for name in ("grpo_seed_1", "repo_r_held_at_0.8_seed_1")
-    ]
+    start = tmp_path / "runs/countdown20/start-3"
+    folders = [start / name / "_test" for name in ("grpo_seed_1", "repo_r_held_at_0.8_seed_1")]
     for sampling, samples in {"t1": 16, "greedy": 1}.items():
         sides = [read_evaluations(folder)[sampling] for folder in folders]
         small = [read_evaluations(published[name])[sampling] for name in ours]
@@ -60,9 +54,8 @@ def test_the_command_runs_what_is_missing_publishes_it_and_runs_nothing_twice(tm
         assert not differing_settings(sides, small)
     run(EVIDENCE / "temperatures.py", "--arms", "GRPO", "--starts", 3, "--seeds", 1, *words[-4:], folder=tmp_path)
     hotter = read_evaluations(tmp_path / "published/countdown20/temperatures" / ours[0])
-    assert {name: one.settings["sampling"]["temperature"] for name, one in hotter.items()} == dict(
-        zip(("t0.25", "t0.5", "t0.75", "t1.25", "t1.5", "t2"), (0.25, 0.5, 0.75, 1.25, 1.5, 2.0), strict=True)
-    )
+    drawn = {name: one.settings["sampling"]["temperature"] for name, one in hotter.items()}
+    assert drawn == {f"t{temperature:g}": temperature for temperature in (0.25, 0.5, 0.75, 1.25, 1.5, 2.0)}
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     run(EVIDENCE, *words, folder=tmp_path)
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
@@ -81,34 +74,30 @@ def test_a_sweep_asks_both_splits_at_every_temperature_and_its_file_is_small(tmp
     (folder,) = tmp_path.glob("runs/countdown20/sweep/start-3/grpo*/_test")
     whole, small = read_evaluations(folder), read_evaluations(path)
     for name, one in record["evaluations"].items():
-        assert {split: counts["ids"] for split, counts in one["benchmarks"].items()} == {
-            "validation": "validation-",
-            "test": "test-",
-        }
+        ids = {split: counts["ids"] for split, counts in one["benchmarks"].items()}
+        assert ids == {"validation": "validation-", "test": "test-"}
         assert one["majority"]["test"].keys() == {"maj@16"}
         for split, metrics in small[name].values.items():
             assert metrics == {metric: whole[name].values[split][metric] for metric in metrics}
 
 
-def dealt(folder, arms):
-    """Publish two starts and two seeds of arms, whose counts are those of real runs, dealt to other problems."""
-    chosen = ROOT / "docs/evidence/countdown/choosing/one-million"
-    for shift, (arm, name) in enumerate(arms.items()):
-        record = json.loads((chosen / f"{name}-start20-seed0.json").read_text())
-        for start, seed in ((1, 0), (1, 1), (2, 0), (2, 1)):
-            for one in record["evaluations"].values():
-                counts = one["benchmarks"]["test"]
-                for key in ("correct", "distinct"):
-                    if key in counts:
-                        counts[key] = counts[key][1 + shift :] + counts[key][: 1 + shift]
-            path = folder / f"{name}-start{start}-seed{seed}.json"
-            path.write_text(json.dumps(record | {"arm": arm, "start": start, "seed": seed}))
+def publish(folder, arm, name, shift):
+    """Two starts and two seeds of an arm, whose counts are those of a real run, dealt to other problems."""
+    record = json.loads((ROOT / f"docs/evidence/countdown/choosing/one-million/{name}-start20-seed0.json").read_text())
+    for start, seed in ((1, 0), (1, 1), (2, 0), (2, 1)):
+        for one in record["evaluations"].values():
+            counts = one["benchmarks"]["test"]
+            for key in {"correct", "distinct"} & counts.keys():
+                counts[key] = counts[key][1 + shift :] + counts[key][: 1 + shift]
+        path = folder / f"{name}-start{start}-seed{seed}.json"
+        path.write_text(json.dumps(record | {"arm": arm, "start": start, "seed": seed}))
 
 
 def test_the_page_of_the_protocol_has_the_differences_of_the_command(protocol, tmp_path):
     page = protocol.page
     arms = {page.BASELINE: "grpo-dynamic-sampling", "constant level": "stare-c2-held-at-0.35"}
-    dealt(tmp_path, arms)
+    for shift, (arm, name) in enumerate(arms.items()):
+        publish(tmp_path, arm, name, shift)
     loaded = page.load(tmp_path)
     assert [(arm, len(runs)) for arm, runs in loaded.items()] == [(arm, 4) for arm in arms]
     sides = [sorted(tmp_path.glob(f"{name}-*.json")) for name in arms.values()]
@@ -121,25 +110,6 @@ def test_the_page_of_the_protocol_has_the_differences_of_the_command(protocol, t
     assert f"| {one['difference']:+.3f} | {one['low']:+.3f} to {one['high']:+.3f} |" in row
     assert f"{one['over_starts'][0]:+.3f} to {one['over_starts'][1]:+.3f}" in row
     assert "| a task | constant level |" in page.held({"a task": loaded})
-
-
-def test_a_control_is_compared_with_both_arms_over_its_own_pairs(protocol, tmp_path):
-    """A copy of the constant level's runs is not different from it, and from the baseline as it is."""
-    arms = {protocol.pairs.BASELINE: "grpo-dynamic-sampling", "constant level": "stare-c2-held-at-0.35"}
-    dealt(tmp_path, arms)
-    for seed in (0, 1):
-        record = json.loads((tmp_path / f"stare-c2-held-at-0.35-start1-seed{seed}.json").read_text())
-        (tmp_path / f"copy-{seed}.json").write_text(json.dumps(record | {"arm": "a copy"}))
-    loaded = protocol.pairs.load(tmp_path)
-    lines = protocol.controls.controls(loaded).splitlines()[-3:]
-    baseline, held, copy = ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines)
-    assert [row[:2] for row in (baseline, held, copy)] == [[arm, "2"] for arm in (*arms, "a copy")]
-    assert held[2:4] == copy[2:4] and held[6] == copy[6]
-    found = protocol.pairs.differences_of({arm: loaded[arm] for arm in ("a copy", *arms)}, "a copy")
-    for i, (name, _) in enumerate(protocol.controls.MEASURES):
-        one = found[name]
-        assert copy[4 + 3 * i] == f"{one.difference:+.3f} ({one.low:+.3f} to {one.high:+.3f})"
-        assert copy[5 + 3 * i].startswith("+0.000 (")
 
 
 def test_holms_correction_is_that_of_the_book(protocol):

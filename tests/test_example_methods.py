@@ -9,18 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support import ROOT
-from support.methods.batches import (
-    EXACT,
-    SEEDS,
-    clipped_loss,
-    config,
-    gradient,
-    random_batch,
-    random_rollout,
-    shaped,
-    trained,
-    weights,
-)
+from support.methods import batches
+from support.methods.batches import EXACT, SEEDS, config, gradient, random_batch, shaped, trained, weights
 from support.methods.oracles import expected_advantages, mean
 
 from steer_trl import shaping
@@ -53,12 +43,8 @@ def test_its_former_name_and_settings_are_refused_with_the_present_ones(name):
         config("none", **{f"{name}_x": 1})
 
 
-NEUTRAL = {
-    "rsi": {"low": 0.0, "high": math.inf},
-    "ucpo": {"tau": 0.0},
-    "entropic": {"strength": 0.0},
-    "quadrant": {"fraction": 0.0},
-}
+NEUTRAL = {"rsi": {"low": 0.0, "high": math.inf}, "ucpo": {"tau": 0.0}}
+NEUTRAL |= {"entropic": {"strength": 0.0}, "quadrant": {"fraction": 0.0}}
 WRONG = {
     "rsi": {"low": [-0.1, 1.1], "high": [0.9, math.nan]},
     "ucpo": {"tau": [-0.1, "0.2"]},
@@ -83,12 +69,6 @@ def test_a_setting_out_of_range_is_refused_by_name(name, field, value):
         method(name, {field: value})
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_an_unknown_setting_is_refused_by_name(name):
-    with pytest.raises(TypeError, match="unexpected keyword argument 'x'"):
-        method(name, {"x": 1})
-
-
 @pytest.mark.parametrize("name", ["entropic", "clip_bounds"])
 def test_a_strength_is_refused_where_it_is_moved(name):
     with pytest.raises(ValueError, match="strength cannot be combined with hold_entropy"):
@@ -107,7 +87,7 @@ def ucpo(group, size, tau=0.2):
 
 @given(SEEDS, st.sampled_from([0.0, 0.3]))
 def test_ucpo(seed, missing):
-    rollout = random_rollout(seed, missing=missing)
+    rollout = batches.random_rollout(seed, missing=missing)
     unscored = rollout.rewards.isnan().unsqueeze(1)
     rollout = replace(rollout, advantages=torch.where(unscored, 0.0, rollout.advantages))
     ours = shaping.shape_rollout([method("ucpo")], rollout) * rollout.mask
@@ -128,10 +108,8 @@ def test_rsi(seed):
 def test_entropic(seed, strength):
     batch = random_batch(seed)
     ours = weights(method("entropic", {"strength": strength}), batch)
-    sizes = {1: 1 - strength, -1: 1 + strength, 0: 1.0}
     for i, t in trained(batch):
-        sign = (batch.advantages[i].item() > 0) - (batch.advantages[i].item() < 0)
-        assert ours[i, t].item() == pytest.approx(sizes[sign])
+        assert ours[i, t].item() == pytest.approx(1 - strength * batch.advantages[i].sign().item())
 
 
 @pytest.mark.parametrize(("action", "weight"), [("mask", 0.0), ("double", 2.0)])
@@ -162,7 +140,7 @@ def test_the_gradient_of_clip_bounds_is_that_of_the_clipped_loss_with_the_moved_
     old = torch.full_like(ratio, -4.0)
     batch = TokenBatch(old + ratio.log(), old, -old, -old, a, torch.ones_like(ratio), 1.0, 1e9)
     bounds = (torch.tensor(bound).double() for bound in (low, high))
-    explicit = gradient(lambda lp: clipped_loss((lp - old).exp(), a.double(), *bounds).sum(), batch.logps)
+    explicit = gradient(lambda lp: batches.clipped_loss((lp - old).exp(), a.double(), *bounds).sum(), batch.logps)
     effective = a * weights(method("clip_bounds", {"strength": strength}), batch)
     ours = gradient(lambda lp: -((lp - old).exp() * effective).sum(), batch.logps)
     torch.testing.assert_close(ours, explicit, atol=1e-6, rtol=1e-5)

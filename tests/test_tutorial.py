@@ -30,7 +30,7 @@ def test_every_step_of_the_tutorial(tmp_path):
     script, names, method = BLOCKS
     none = patched(script, names)
     small = [*SMALLER.items(), ("logging_steps=40", "logging_steps=1")]
-    scripts = {"grpo": script, "none": none, "held": patched(none, method)}
+    scripts = {"none": none, "held": patched(none, method), "grpo": script}
     scripts = {name: changed(text, *small) for name, text in scripts.items()}
     assert "hold_entropy=0.5" in scripts["held"] and scripts["held"].count("runs/") == 2
     start, report = (line.split()[1:] for line in commands())
@@ -38,14 +38,12 @@ def test_every_step_of_the_tutorial(tmp_path):
     for name, text in scripts.items():
         (tmp_path / f"{name}.py").write_text(text)
     # One process for the three: an import of TRL is longer than a run.
-    (tmp_path / "all.py").write_text(
-        "import runpy\nfor name in ('none', 'held', 'grpo'):\n    runpy.run_path(f'{name}.py')\n"
-    )
+    lines = ["import runpy", *(f"runpy.run_path('{name}.py')" for name in scripts)]
+    (tmp_path / "all.py").write_text("\n".join(lines))
     said = run("all.py", folder=tmp_path).stdout
     assert "step 1/4  reward" in said and "'frac_reward_zero_std':" in said
-    rewards = [
-        entry["reward"] for entry in runlog.lines(tmp_path / "runs/none/_logs/metrics.jsonl") if "reward" in entry
-    ]
+    log = runlog.lines(tmp_path / "runs/none/_logs/metrics.jsonl")
+    rewards = [entry["reward"] for entry in log if "reward" in entry]
     printed = [float(text) for text in re.findall(r"'reward': '([\d.]+)'", said)]
     assert [round(reward, 4) for reward in rewards] == printed  # "the same, to the last digit"
     run("-m", "steer_trl.cli", *report, folder=tmp_path)
@@ -53,6 +51,5 @@ def test_every_step_of_the_tutorial(tmp_path):
 
 
 def commands():
-    """The command that makes the start, and the one that makes the report."""
     lines = [line for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
     return [next(line for line in lines if line.startswith(word)) for word in ("python -m", "steer-trl report")]

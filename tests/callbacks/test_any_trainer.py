@@ -29,7 +29,6 @@ def only_in_the_first_step(completion_ids, trainer_state, **_):
 
 
 def by_prompt(prompts, completion_ids, **_):
-    """Each prompt is always solved or never."""
     solved = {prompt: place % 2 for place, prompt in enumerate(dict.fromkeys(prompts))}
     return [float(solved[prompt]) for prompt in prompts]
 
@@ -37,14 +36,6 @@ def by_prompt(prompts, completion_ids, **_):
 def one_group_differs(completion_ids, **_):
     """Of twelve groups of two."""
     return [0.5, 1.0, *[float(row // 2 % 2) for row in range(2, len(completion_ids))]]
-
-
-def cut_off_in_the_first_step(prompts, trainer):
-    return (written if trainer.state.global_step else cut_off)(prompts, trainer)
-
-
-def no_verdict(completion_ids, **_):
-    return [None] * len(completion_ids)
 
 
 def without_gradient(model):
@@ -59,10 +50,10 @@ def certain(model):
 RUNS = {
     "healthy": {"max_steps": 24},
     "healthy though the first step has no token": {
-        "rollout": cut_off_in_the_first_step,
+        "rollout": lambda prompts, trainer: (written if trainer.state.global_step else cut_off)(prompts, trainer),
         "mask_truncated_completions": True,
     },
-    "unscored": {"reward": no_verdict},
+    "unscored": {"reward": lambda completion_ids, **_: [None] * len(completion_ids)},
     "unreadable": {"reward": "math", "num_generations": 4},
     "never_ends": {"rollout": cut_off, "max_steps": 8},
     "never_ends with every reward alike": {"rollout": cut_off, "reward": nothing, "max_steps": 24},
@@ -78,8 +69,6 @@ RUNS = {
 
 @pytest.fixture
 def watched(make_trainer, tokenizer):
-    """Make a plain `GRPOTrainer` with the callback, of one of [`RUNS`]."""
-
     def make(name, **others):
         settings = SIZES | {"max_steps": 13, "lr_scheduler_type": "constant"} | RUNS[name] | others
         prepare, reward = settings.pop("model", None), settings.pop("reward", ones)
@@ -95,8 +84,11 @@ def watched(make_trainer, tokenizer):
 
 
 def said(folder):
-    path = Path(folder, runlog.LOGS, runlog.ALARMS)
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return list(runlog.lines(Path(folder, runlog.LOGS, runlog.ALARMS)))
+
+
+def logged(folder):
+    return list(runlog.lines(folder / runlog.LOGS / runlog.METRICS))
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -104,12 +96,11 @@ def test_a_death_is_explained_once_and_a_healthy_run_is_left_in_peace(watched, c
     trainer = watched(name)
     with caplog.at_level(logging.WARNING, "steer_trl.callbacks"):
         trainer.train()
-    assert [alarm["alarm"] for alarm in said(trainer.args.output_dir)] == [
-        word for word in name.split()[:1] if word != "healthy"
-    ]
+    alarms = said(trainer.args.output_dir)
+    assert [alarm["alarm"] for alarm in alarms] == [word for word in name.split()[:1] if word != "healthy"]
     heard = [record.getMessage() for record in caplog.records if record.name.startswith("steer_trl.callbacks")]
-    lines = "\nALARM {alarm}, step {step}: {title}. {text}"  # on a line of its own, below a progress bar
-    assert heard == [lines.format(**alarm) for alarm in said(trainer.args.output_dir)]
+    line = "\nALARM {alarm}, step {step}: {title}. {text}"  # on a line of its own, below a progress bar
+    assert heard == [line.format(**alarm) for alarm in alarms]
     assert trainer.state.global_step == trainer.args.max_steps
 
 
@@ -130,8 +121,7 @@ def test_the_training_is_that_without_it(make_trainer):
 def test_the_report_reads_the_folder(watched, tmp_path, capsys):
     trainer = watched("one_reward", hub_token="hf_secret")
     trainer.train()
-    lines = list(runlog.lines(tmp_path / "run" / runlog.LOGS / runlog.METRICS))
-    without_time = [{key: value for key, value in line.items() if key != "time"} for line in lines]
+    without_time = [{key: value for key, value in line.items() if key != "time"} for line in logged(tmp_path / "run")]
     assert without_time == [runlog.as_json(entry) for entry in trainer.state.log_history]
     text = (tmp_path / "run" / runlog.LOGS / runlog.RUN).read_text()
     run = json.loads(text)
@@ -146,7 +136,7 @@ def test_of_two_one_writes_and_warns(make_trainer, tokenizer, caplog, tmp_path):
     trainer = make_trainer(trainer_arguments=callbacks, **SIZES, max_steps=17)
     trainer.train()
     trainer.log({"eval_reward": 0.5})
-    lines = list(runlog.lines(tmp_path / "run" / runlog.LOGS / runlog.METRICS))
+    lines = logged(tmp_path / "run")
     assert [line["step"] for line in lines] == [*range(1, 18), 17, 17] and "eval_reward" in lines[-1]
     assert len(said(tmp_path / "run")) == caplog.text.count("All completions have the same reward.") == 1
 
@@ -161,8 +151,7 @@ def test_one_that_is_used_again_keeps_an_evaluation_before_the_training(make_tra
         trainer.train()
         trainer.log({"eval_reward": 0.75})
     for folder in ("first", "second"):
-        lines = list(runlog.lines(tmp_path / folder / runlog.LOGS / runlog.METRICS))
-        assert [line.get("eval_reward") for line in lines] == [0.5, None, None, 0.75]
+        assert [line.get("eval_reward") for line in logged(tmp_path / folder)] == [0.5, None, None, 0.75]
 
 
 def test_a_resumed_run_remembers_what_its_log_says(watched, tmp_path):
@@ -170,8 +159,8 @@ def test_a_resumed_run_remembers_what_its_log_says(watched, tmp_path):
     assert said(tmp_path / "run") == []
     watched("one_reward").train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-8"))
     assert [(alarm["step"], alarm["alarm"]) for alarm in said(tmp_path / "run")] == [(16, "one_reward")]
-    steps = [line["step"] for line in runlog.lines(tmp_path / "run" / runlog.LOGS / runlog.METRICS)]
-    assert steps == [*range(1, 9), 8, *range(9, 18), 17]  # each part ends with a summary
+    # Each part ends with a summary.
+    assert [line["step"] for line in logged(tmp_path / "run")] == [*range(1, 9), 8, *range(9, 18), 17]
 
 
 def test_rloo(tmp_path, model_dir, tokenizer):
@@ -181,11 +170,9 @@ def test_rloo(tmp_path, model_dir, tokenizer):
         trainer = RLOOTrainer(model=model_dir, reward_funcs=reward, args=args, **rest)
         trainer.remove_callback(PrinterCallback)
         trainer.train()
-        return [
-            alarm["alarm"] for alarm in said(tmp_path / folder) if alarm["alarm"] not in ("truncation", "never_ends")
-        ]
+        return {alarm["alarm"] for alarm in said(tmp_path / folder)} - {"truncation", "never_ends"}
 
-    assert run("well", ones) == [] and run("dead", partial(nothing)) == ["one_reward"]
+    assert run("well", ones) == set() and run("dead", partial(nothing)) == {"one_reward"}
 
 
 def test_a_trainer_that_has_the_alarms_refuses_it(make_trainer):
@@ -199,8 +186,5 @@ def test_a_trainer_that_has_the_alarms_refuses_it(make_trainer):
 
 def test_it_needs_no_trainer_of_ours():
     """So it works with versions of TRL, and patched ones, that `SteerGRPOTrainer` cannot work with."""
-    look = (
-        "import sys; from steer_trl import AlarmsCallback; print([n for n in sys.modules if 'steer_trl.trainer' in n])"
-    )
-    done = subprocess.run([sys.executable, "-c", look], env=ENVIRONMENT, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    look = "import sys; from steer_trl import AlarmsCallback; sys.exit('steer_trl.trainer' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", look], env=ENVIRONMENT, check=False).returncode == 0

@@ -17,7 +17,6 @@ TOKEN = "hf_" + 17 * "aB3"
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """A checkout of one file, as the current folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     (tmp_path / "train.py").write_text("lr = 1\n")
@@ -56,28 +55,18 @@ def test_without_a_checkout_nothing_is_known(tmp_path, monkeypatch, where):
     assert checkout() == ({}, "")
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        f'login("{TOKEN}")',
-        "hub_token: easy",
-        "export WANDB_API_KEY=easy",
-        "MY_TOKEN = 'easy'",
-        "url = 'https://me:easy@host/x'",
-        'headers = {"Authorization": "easy"}',
-        "password: easy",
-        f"x = '{40 * 'a0'}'",
-    ],
-)
+SECRETS = [f'login("{TOKEN}")', "hub_token: easy", "export WANDB_API_KEY=easy", "MY_TOKEN = 'easy'", "password: easy"]
+SECRETS += ["url = 'https://me:easy@host/x'", 'headers = {"Authorization": "easy"}', f"x = '{40 * 'a0'}'"]
+
+
+@pytest.mark.parametrize("line", SECRETS)
 def test_a_line_with_a_secret_is_withheld(line):
     assert without_secrets(f"+lr = 2\n+{line}\n-{line}\n") == "+lr = 2\n+[withheld]\n-[withheld]\n"
 
 
 def test_what_is_no_secret_stays():
-    diff = (
-        "index 0123456..789abcd 100644\n+tokenizer.pad_token = tokenizer.eos_token\n+model: Qwen/Qwen2.5-Math-1.5B\n"
-    )
-    assert without_secrets(diff) == diff
+    lines = ["index 0123456..789abcd 100644", "+t.pad_token = t.eos_token", "+model: Qwen/Qwen2.5-Math-1.5B", ""]
+    assert without_secrets("\n".join(lines)) == "\n".join(lines)
 
 
 def test_a_run_writes_both_and_the_page_shows_the_commit(make_trainer, repository):

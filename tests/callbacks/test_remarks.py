@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from support.digits import ones, written
 from torch import nn
-from trl import GRPOConfig
+from trl import GRPOConfig, GRPOTrainer
 
 from steer_trl import AlarmsCallback, SteerGRPOTrainer
 from steer_trl.callbacks.remarks import dropping, truncation
@@ -50,27 +50,25 @@ def test_modules_that_drop():
 @pytest.fixture
 def with_dropout(tokenizer):
     model = tiny_qwen2(tokenizer)
-    model.model.layers[0].self_attn.attention_dropout = 0.1
-    model.model.layers[1].mlp.down_proj = nn.Sequential(model.model.layers[1].mlp.down_proj, nn.Dropout(0.1))
+    first, second = model.model.layers
+    first.self_attn.attention_dropout = 0.1
+    second.mlp.down_proj = nn.Sequential(second.mlp.down_proj, nn.Dropout(0.1))
     return model
 
 
-@pytest.mark.parametrize("ours", [True, False])
-def test_both_are_stated_once_by_either_trainer(make_trainer, with_dropout, caplog, ours):
-    rest = {} if ours else {"callbacks": [AlarmsCallback()]}
-    rest |= {"reward_funcs": ones, "rollout_func": written}
+@pytest.mark.parametrize(("kind", "callbacks"), [(SteerGRPOTrainer, []), (GRPOTrainer, [AlarmsCallback])])
+def test_both_are_stated_once_by_either_trainer(make_trainer, with_dropout, caplog, kind, callbacks):
+    rest = {"reward_funcs": ones, "rollout_func": written, "callbacks": [callback() for callback in callbacks]}
     with caplog.at_level(logging.WARNING, "steer_trl.callbacks.remarks"):
-        kind = (SteerGRPOTrainer,) if ours else ()
-        trainer = make_trainer(*kind, model=with_dropout, trainer_arguments=rest, top_p=0.9, max_steps=1)
-        if not ours:
+        trainer = make_trainer(kind, model=with_dropout, trainer_arguments=rest, top_p=0.9, max_steps=1)
+        if callbacks:
             trainer.train()
     cut, drop = [record.getMessage() for record in caplog.records if record.name.endswith("remarks")]
     assert cut.startswith("Sampling is truncated (top_p=0.9)")
     assert "in model.layers.0.self_attn, model.layers.1.mlp.down_proj.1: the model" in drop
 
 
-def test_dropout_that_trl_has_switched_off_is_none(make_trainer, tokenizer, caplog):
-    model = tiny_qwen2(tokenizer)
-    model.model.layers[1].mlp.down_proj = nn.Sequential(model.model.layers[1].mlp.down_proj, nn.Dropout(0.1))
-    make_trainer(SteerGRPOTrainer, model=model, disable_dropout=True)
+def test_dropout_that_trl_has_switched_off_is_none(make_trainer, with_dropout, caplog):
+    with_dropout.model.layers[0].self_attn.attention_dropout = 0.0  # which TRL does not know
+    make_trainer(SteerGRPOTrainer, model=with_dropout, disable_dropout=True)
     assert "Dropout" not in caplog.text

@@ -18,14 +18,16 @@ SKILL = np.linspace(0.1, 0.8, 40)
 
 def write_sweep(folder, skill=SKILL, model="m", temperatures=(0.5, 1.0), **named):
     for temperature in temperatures:
-        drawn = SETTINGS | {"sampling": {"temperature": temperature, "top_p": 1.0, "seed": 0}}
-        sampled = skill * (1.2 - 0.4 * temperature)
-        write_evaluation(folder / f"t{temperature:g}", sampled, int(10 * temperature), drawn, model=model, **named)
+        place, sampled = folder / f"t{temperature:g}", skill * (1.2 - 0.4 * temperature)
+        write_evaluation(place, sampled, int(10 * temperature), drawn_at(temperature), model=model, **named)
     return folder
 
 
+def drawn_at(temperature):
+    return SETTINGS | {"sampling": {"temperature": temperature, "top_p": 1.0, "seed": 0}}
+
+
 def test_the_published_files_give_the_table(tmp_path, capsys):
-    """Temperature 1 is in the runs' own files, the others are in a folder beside them."""
     folders = (COUNTDOWN, COUNTDOWN / "temperatures")
     a, b = (
         [str(file) for folder in folders for file in folder.glob(f"{arm}-start*.json")]
@@ -49,14 +51,11 @@ def test_the_published_files_give_the_table(tmp_path, capsys):
 
 
 def test_folders_with_a_fallback_and_pieces_of_a_run(tmp_path, capsys):
-    """A run's temperatures may lie in two folders; the model says that they are of one run."""
     a, b = write_sweep(tmp_path / "a", model="a"), write_sweep(tmp_path / "b", SKILL / 2, model="b")
     more = write_sweep(tmp_path / "more", model="a", temperatures=(1.5,))
     write_evaluation(a / "greedy", SKILL, settings=SETTINGS | {"sampling": {"temperature": 0.0}}, samples=1, model="a")
     other = write_evaluation(tmp_path / "other", SKILL[::-1], settings=drawn_at(1.0), model="start")
-    with pytest.raises(
-        ValueError, match=r"at the same temperatures, 2 or more, got \[0.5, 1.0, 1.5\] and \[0.5, 1.0\]"
-    ):
+    with pytest.raises(ValueError, match=r"same temperatures, 2 or more, got \[0.5, 1.0, 1.5\] and \[0.5, 1.0\]"):
         main(["--frontier", "--a", str(a), str(more), "--b", str(b)])
     write_sweep(b, SKILL / 2, model="b", temperatures=(1.5,))
     main(["--frontier", "--a", str(a), str(more), "--b", str(b), "--fallback", str(other)])
@@ -66,22 +65,16 @@ def test_folders_with_a_fallback_and_pieces_of_a_run(tmp_path, capsys):
         main(["--frontier", "--a", str(a), str(write_sweep(tmp_path / "again", model="a")), "--b", str(b)])
 
 
-def drawn_at(temperature):
-    return SETTINGS | {"sampling": {"temperature": temperature, "top_p": 1.0, "seed": 0}}
-
-
 def published(folder, name, start, seed, shift, temperatures=(0.5, 1.0), benchmarks=("test",)):
     rng = np.random.default_rng(100 * start + seed)
     path = folder / f"{name}-start{start}-seed{seed}.json"
-    counts = {
-        temperature: {
-            one: {"samples": 4, "ids": [str(i) for i in range(40)], "correct": correct, "distinct": correct}
-            for one in benchmarks
-            for correct in [rng.binomial(4, np.clip(SKILL + shift - 0.1 * temperature, 0, 1)).tolist()]
-        }
-        for temperature in temperatures
-    }
-    found = {f"t{t:g}": {"settings": drawn_at(t), "benchmarks": one} for t, one in counts.items()}
+    found = {}
+    for temperature in temperatures:
+        found[f"t{temperature:g}"] = {"settings": drawn_at(temperature), "benchmarks": {}}
+        for benchmark in benchmarks:
+            correct = rng.binomial(4, np.clip(SKILL + shift - 0.1 * temperature, 0, 1)).tolist()
+            counts = {"samples": 4, "ids": [str(i) for i in range(40)], "correct": correct, "distinct": correct}
+            found[f"t{temperature:g}"]["benchmarks"][benchmark] = counts
     path.write_text(json.dumps({"start": start, "seed": seed, "evaluations": found}))
     return str(path)
 
@@ -97,9 +90,8 @@ def test_runs_of_the_same_starts_and_seeds_are_pairs_in_any_order(tmp_path):
     starts = [published(tmp_path, "start", start, 0, 0.2 * start, temperatures=(1.0,)) for start in (2, 1)]
     sides = read_sides(a, b, fallback=starts)["test"]
     means = sides.fallback_a.correct[0].mean(1)
-    assert means[0] == means[1] < means[2] == means[3] and np.array_equal(
-        sides.fallback_a.correct, sides.fallback_b.correct
-    )
+    assert means[0] == means[1] < means[2] == means[3]
+    assert np.array_equal(sides.fallback_a.correct, sides.fallback_b.correct)
     with pytest.raises(ValueError, match="one model, or one of each start, got 0 of 2 for"):
         read_sides(a, b, fallback=[starts[0], published(tmp_path, "start", 3, 0, 0, (1.0,))])
 
@@ -119,10 +111,7 @@ WRONG = [
     (["--validation", "val"], "validation needs --frontier"),
     (["--fallback", "x"], "fallback needs --frontier"),
     (["--frontier", "--picture", "a.txt"], r"picture must end in .png, .svg or .pdf, got 'a.txt'"),
-    (
-        ["--frontier", "--validation", "tset"],
-        "validation must be one of several benchmarks, got 'tset'. Did you mean 'test'",
-    ),
+    (["--frontier", "--validation", "tset"], "must be one of several benchmarks, got 'tset'. Did you mean 'test'"),
 ]
 
 

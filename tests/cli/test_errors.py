@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -21,7 +22,6 @@ from steer_trl.cli.main import COMMANDS, main
 
 FILES = {
     "tab.yaml": "max_steps: 1\n\tseed: 2\n",
-    "list.yaml": "- a\n",
     "empty.yaml": "",
     "twice.yaml": "max_steps: 1\nseed: 2\nmax_steps: 2\n",
     "circle.yaml": "extends: circle.yaml\n",
@@ -38,10 +38,7 @@ FILES = {
     "latin.jsonl": '{"problem": "Wie groß?", "answer": "2"}\n'.encode("latin-1"),
     "objects.jsonl": '{"problem": {"a": 1}, "answer": "2"}\n' * 8,
     "bad.jsonl": '{"problem": "1+1?", "answer": "2"}\n{"problem": \n',
-    "numbers.jsonl": "1\n2\n",
-    "none.jsonl": "",
     "columns.jsonl": '{"frage": "1+1?", "antwort": "2"}\n' * 8,
-    "unscorable.jsonl": '{"problem": "Why?", "answer": "because of this"}\n' * 3,
     "problems.csv": "frage,antwort\nWhat is 1+1?,2\nWhat is 1+2?,3\n",
     "problems.txt": "What is 1+1?",
     "rewards_of_mine.py": "VALUE = 3\ndef reward(completions, **_): return [1.0] * len(completions)\n",
@@ -54,7 +51,6 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with a model, problems, a run, and everything that is wrong."""
     folder = tmp_path_factory.mktemp("place")
     save_tiny_model(folder / "tiny")
     rows = [{"problem": f"What is {i}+1?", "answer": str(i + 1)} for i in range(8)]
@@ -71,8 +67,6 @@ def place(tmp_path_factory):
         (folder / f"run/checkpoint-{step}").mkdir(parents=True)
         state = {"settings": {"advantage_shaping": ["steer", "stare"]}}
         (folder / f"run/checkpoint-{step}/shaping_state.json").write_text(json.dumps(state))
-    (folder / "evaluated").mkdir()
-    (folder / "evaluated/completions.jsonl").write_text("{}\n")
     return folder
 
 
@@ -101,42 +95,31 @@ def evaluate(**changed):
 
 def words(command, usual, changed):
     given = usual | {f"--{name}": value for name, value in changed.items()}
-    return [command, *(str(w) for pair in given.items() if pair[1] is not None for w in (pair[0], *split(pair[1])))]
+    line = [command]
+    for flag, value in given.items():
+        if value is not None:
+            line += [flag, *map(str, value if isinstance(value, list) else [value])]
+    return line
 
 
-def split(value):
-    return value if isinstance(value, list) else [value]
-
-
-ONLY = dict.fromkeys(("config", "model_name_or_path", "dataset_name", "output_dir"))
-# What is typed, and what each line must say.
 EVALUATED = {"eval_strategy": "steps", "eval_steps": 1, "eval_benchmarks": ["problems.jsonl@1"]}
+# What is typed, and what each line must say.
 MISTAKES = [
     # Commands and flags.
     ([], r"no command\. Use one of train, eval"),
     (["help", "trian"], r"no command 'trian'"),
     (["trian"], r"no command 'trian'\. Did you mean 'train'\?"),
-    (
-        ["train"],
-        r"model_name_or_path is missing\. Give",
-        r"dataset_name is missing\. Give",
-        r"output_dir is missing\. Give the folder",
-    ),
-    (train(config=None, model_name_or_path=None), "model_name_or_path is missing"),
+    (["train"], *(rf"{name} is missing\. Give" for name in ("model_name_or_path", "dataset_name", "output_dir"))),
     (train(advantage_shapping="steer"), r"advantage_shapping is no setting\. Did you mean 'advantage_shaping'\?"),
     (train(**{"steer-lamda-min": 0.7}), r"steer_lamda_min is no setting\. Did you mean 'steer_lambda_min'\?"),
     (train(max_step=3), r"max_step is no setting\. Did you mean 'max_steps'\?"),  # not taken for max_steps
     ([*train(), "steer"], "'steer' belongs to no setting"),
-    ([*train(), "--max_steps"], "max_steps.*: expected one argument"),
-    (train(steer_lambda_min="abc"), "steer_lambda_min.*: invalid float value: 'abc'"),
     ([*train(), "--"], r"'--' belongs to no setting"),
-    (train(stare_adaptive="yep"), "stare_adaptive.*got yep"),
     # Recipes.
     ([*train(config=None), "--config"], "config.*: expected one argument"),
     (train(config="first-run"), r"there is no recipe 'first-run'.* Did you mean 'first_run'\?"),
     (train(config="runs/mine.yaml"), "there is no recipe 'runs/mine.yaml'.*steer-trl recipes lists the names"),
     (train(config="tab.yaml"), r"tab\.yaml is no valid YAML: .* line 2, column 1"),
-    (train(config="list.yaml"), "list.yaml must be a YAML mapping, got a list"),
     (train(config="empty.yaml"), "empty.yaml must be a YAML mapping, got nothing"),
     (train(config="binary.yaml"), r"binary\.yaml is no valid YAML"),
     (train(config="twice.yaml"), r"'max_steps' is there twice.* line 1, column 1"),
@@ -145,32 +128,16 @@ MISTAKES = [
     (train(config="env.yaml"), "env must be a mapping of variables"),
     (train(config="mapping.yaml"), "learning_rate must be a number in .*, got {'a': 1}"),
     (train(config="switch.yaml"), "num_generations.*: invalid int value: 'true'"),
-    (
-        train(config="typos.yaml"),
-        r"^lambda_min is no setting\. Did you mean 'steer_lambda_min'",
-        r"steer_lamda_min is no setting\. Did you mean 'steer_lambda_min'",
-    ),
+    (train(config="typos.yaml"), *(rf"^{name} is no setting\. Did" for name in ("lambda_min", "steer_lamda_min"))),
     (train(config="same.yaml"), "stare_amplify=2.0 is a setting of 'stare'"),
     (train(config="nul.yaml"), "recipe nul.yaml: env cannot be set: embedded null byte"),
     (train(config="reward.yaml"), "reward_funcs='maths' cannot be used: it must be 'math' or an import path"),
     (train(config="no.yaml"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
     # Methods.
     (train(advantage_shaping="ster"), r"advantage_shaping='ster' is unknown\. Did you mean 'steer'\?"),
-    (train(advantage_shaping=["steer", "none"]), "'none' cannot be combined with a method"),
-    (train(advantage_shaping=["stare", "stare"]), "applies a method twice"),
     (train(advantage_shaping=["psr", "nsr"]), "cannot be combined: each replaces the advantages"),
-    (train(advantage_shaping="my.module.Method"), "No module named 'my'.*PYTHONPATH"),
-    (train(advantage_shaping="json.dumps"), "must be a subclass of steer_trl.shaping.Shaper"),
     (train(advantage_shaping="steer", stare_amplify=2.0), r"Set advantage_shaping to \['steer', 'stare'\], or leave"),
-    (train(steer_lambda_min=1.5), r"steer_lambda_min must be in \(0, 1\], got 1\.5"),
-    (train(steer_lambda_max=1.5), "steer_lambda_max=1.5 cannot be combined with steer_mapping='exponential'"),
-    (train(stare_variant="C5"), "stare_variant='C5' is unknown.* Use one of"),
-    (
-        train(steer_lambda_min=2, stare_amplify=0, stare_variant="X"),
-        "steer_lambda_min must be",
-        "stare_variant='X'",
-        "stare_amplify must be",
-    ),
+    (train(steer_lambda_min=2, stare_variant="X"), "steer_lambda_min must be", "stare_variant='X' is unknown"),
     # TRL's own settings.
     (train(per_device_train_batch_size=0), "per_device_train_batch_size must be in"),
     (train(loss_type="foo"), "loss_type='foo' is unknown"),
@@ -181,14 +148,10 @@ MISTAKES = [
     (train(num_train_epochs="inf", max_steps=-1), r"num_train_epochs must be in \[0, inf\), got inf"),
     (train(use_liger_kernel="true"), "use_liger_kernel=True needs liger_kernel, which is not installed here"),
     (train(lora_r=8), "lora_r=8 cannot be combined with use_peft=False"),
-    (
-        train(dynamic_sampling="resample", correct_threshold=1, reward_funcs="math"),
-        "correct_threshold must be in \\[-1, 1\\), got 1",
-    ),
+    (train(dynamic_sampling="resample", correct_threshold=1), "correct_threshold must be in \\[-1, 1\\), got 1"),
     (train(stare_target_entropy=80, stare_target_entropy_unit="initial"), "stare_target_entropy must be in \\(0, 10"),
     (train(num_generations=0), "num_generations must be in \\[1, inf\\), got 0"),
     (train(num_generations=3), r"generation_batch_size \(8\) must be divisible by num_generations \(3\)"),
-    (train(model_license="Apache 2.0"), "model_license must be an identifier"),
     (train(eval_strategy="steps", eval_steps=1), "eval_strategy='steps' needs eval_benchmarks"),
     (train(dataset_config="main"), "dataset_config='main' cannot be combined with the file"),
     (train(beta=-1), "beta must be in .0, inf., got -1.0"),
@@ -199,7 +162,6 @@ MISTAKES = [
     (train(eval_judge="my.judge"), "eval_judge='my.judge' cannot be combined with eval_benchmarks=None"),
     (train(**EVALUATED, eval_samplings=["t1", "greddy"]), "samplings: 'greddy' is unknown. Did you mean 'greedy'"),
     (train(**EVALUATED, eval_judge="no.such.judge"), "eval_judge='no.such.judge' cannot be used"),
-    (train(max_generated_tokens=0), "max_generated_tokens must be in \\[1, inf\\), got 0"),
     # The model.
     (train(model_name_or_path="empty"), "Unrecognized model in empty"),
     (train(model_name_or_path="torn"), "Error while deserializing header"),
@@ -208,37 +170,27 @@ MISTAKES = [
     # The data set.
     (train(dataset_name=""), "dataset_name is missing. Give"),
     (train(dataset_name=["problems.jsonl", " "]), "dataset_name is missing. Give"),
-    (
-        train(dataset_name="dapo-math"),
-        r"'dapo-math' is no short name\. Did you mean 'dapo-math-17k'\? Short names are",
-    ),
+    (train(dataset_name="dapo-math"), r"no short name\. Did you mean 'dapo-math-17k'\? Short names are"),
     (train(dataset_name="nope.jsonl"), "'nope.jsonl': there is no such file"),
     (train(dataset_name="empty"), "'empty' cannot be loaded: .*any data files"),
     (train(dataset_name="problems.txt"), "must be a .parquet or .json or .jsonl or .csv file"),
     (train(dataset_name="me/no-such-data"), "'me/no-such-data' cannot be loaded from the Hub: Couldn't reach"),
     (train(dataset_name="bad.jsonl"), "'bad.jsonl' cannot be loaded: .*JSON parse error: .* in row"),
     (train(dataset_name="latin.jsonl"), "'utf-8' codec can't decode byte"),
-    (
-        train(dataset_name="objects.jsonl"),
-        "a question must be a text or a list of messages, each with 'role' and 'content', got",
-    ),
+    (train(dataset_name="objects.jsonl"), "a question must be a text or a list of messages, each with 'role' and"),
     (
         train(dataset_name="objects.jsonl", prompt_column="problem", reward_funcs="rewards_of_mine.reward"),
         "data set 'objects.jsonl', row 0: a question must be a text or a list of messages",
     ),
-    (train(dataset_name="none.jsonl"), "'none.jsonl' has no rows"),
     (train(dataset_name="columns.jsonl"), "a question is missing", "an answer is missing"),
     (train(dataset_name="problems.csv", prompt_column="frage"), "an answer is missing: .*'antwort'"),
     (
         train(dataset_name="problems.csv", prompt_column="frag", answer_column="antwort"),
         r"prompt_column='frag' is no column of data set 'problems.csv'\. Did you mean 'frage'\?",
     ),
-    (train(dataset_name="unscorable.jsonl"), "gold answers cannot be scored"),
     (train(dataset_split="test"), "'problems.jsonl' cannot be loaded: Unknown split"),
     (train(limit=0), "limit must be in .1, inf., got 0"),
     (train(limit=1, gradient_accumulation_steps=2), "train_dataset must have >= 2 rows, got 1"),
-    (train(instruction="Solve it."), "instruction must contain {problem} exactly once"),
-    (train(answer_format="latex"), "answer_format='latex' is unknown"),
     # The reward.
     (train(reward_incorrect=1), "incorrect must be in"),
     (train(reward_timeout=0), "timeout must be in"),
@@ -246,16 +198,10 @@ MISTAKES = [
     (train(reward_funcs="rewards_of_mine.f"), "has no attribute 'f'"),
     (train(reward_funcs="raises.f"), r"reward_funcs='raises.f' .*: ZeroDivisionError: .* \(.*raises\.py, line 2\)"),
     (train(reward_funcs="ends.f"), r"reward_funcs='ends.f' cannot be used: SystemExit: +\(.*ends\.py, line 1\)"),
-    (
-        train(reward_funcs="torn_file.reward"),
-        r"reward_funcs='torn_file.reward' cannot be used: .*\(torn_file.py, line 1",
-    ),
+    (train(reward_funcs="torn_file.reward"), r"'torn_file.reward' cannot be used: .*\(torn_file.py, line 1"),
     (train(reward_funcs="rewards_of_mine.VALUE"), "it is a int, no function"),
     (train(reward_funcs="rewards_of_mine.reward"), "prompt_column='prompt' is no column.* with --prompt_column"),
-    (
-        train(reward_funcs="rewards_of_mine.reward", reward_incorrect=0),
-        "reward_incorrect=0.0 cannot be combined with reward_funcs",
-    ),
+    (train(reward_funcs="rewards_of_mine.reward", reward_incorrect=0), "reward_incorrect=0.0 cannot be combined"),
     (train(tools="run_python"), "tools='run_python' cannot be used: it must be an import path"),
     (train(tools="tools_of_mine.gone"), "has no attribute 'gone'"),
     (train(tools="tools_of_mine.silent"), "Cannot generate JSON schema for silent because it has no docstring"),
@@ -266,10 +212,8 @@ MISTAKES = [
     (train(output_dir="runs/\udcff"), "surrogates not allowed"),
     (train(output_dir="run"), r"holds a run \(checkpoint-4, checkpoint-2\), .* remove the folder"),
     (train(output_dir="tiny"), r"holds a run \(config.json\)"),
-    (
-        train(output_dir="run", resume_from_checkpoint="checkpoint-3"),
-        "resume_from_checkpoint='checkpoint-3' must be true, auto or the folder of a checkpoint, and is none",
-    ),
+    (train(output_dir="tiny", resume_from_checkpoint="auto"), r"holds a run \(config.json\)"),
+    (train(output_dir="run", resume_from_checkpoint="checkpoint-3"), "='checkpoint-3' must be true, auto or the fol"),
     (train(output_dir="run", overwrite_output_dir="true"), "overwrite_output_dir is no setting. It is gone"),
     (train(resume_from_checkpoint="tiny"), "resume_from_checkpoint='tiny' must be true, auto or the folder of a"),
     # Processes: all of this without starting any.
@@ -277,7 +221,6 @@ MISTAKES = [
     (train(accelerate_config="zero4"), r"no engine configuration 'zero4'.* Did you mean 'zero3'\?"),
     (train(accelerate_config="cpu", num_processes=0), "num_processes must be in .1, inf., got 0"),
     (train(num_processes=4), "num_processes cannot be used without accelerate_config"),
-    (train(accelerate_config="cpu", advantage_shaping="ster"), "advantage_shaping='ster' is unknown"),
     (
         train(accelerate_config="cpu_2_processes", num_processes=3, per_device_train_batch_size=1),
         r"generation_batch_size \(6\) must be divisible by num_generations \(4\)",
@@ -285,23 +228,15 @@ MISTAKES = [
     # Evaluation.
     (["eval"], "required: --model_name_or_path.*, --output_dir"),
     (evaluate(benchmark="aime24"), r"benchmark is no setting\. Did you mean 'benchmarks'\?"),
-    (evaluate(model_name_or_path="empty"), "Unrecognized model in empty"),
-    (evaluate(benchmarks="problems.jsonl@0"), "must have from 1 to 100,000 samples"),
-    (evaluate(benchmarks=["problems.jsonl", "problems.jsonl@2"]), "is named twice"),
-    (evaluate(benchmarks="x.parquet@four"), "'x.parquet@four' must be NAME"),
     (evaluate(benchmarks="aime27"), r"'aime27' is no short name\. Did you mean 'aime2"),
     (evaluate(backend="vlm"), r"backend='vlm' is unknown\. Did you mean 'vllm'\?"),
-    (evaluate(batch_size=0), "batch_size must be in .1, inf."),
-    (evaluate(tensor_parallel_size=2, backend="transformers"), "tensor_parallel_size=2 cannot be combined"),
     (evaluate(output_dir=" "), "output_dir is missing"),
     (evaluate(model_name_or_path=""), "model_name_or_path is missing"),
     (evaluate(judge="no.such"), "judge='no.such' cannot be used: No module named 'no'"),
-    (evaluate(judge="rewards_of_mine.reward", timeout=3), "timeout=3.0 cannot be combined with judge="),
     (evaluate(model_name_or_path="torn"), "Error while deserializing header"),
     (evaluate(model_name_or_path="base"), "'base' has no chat template"),
     (evaluate(model_name_or_path="wordless"), "The tokenizer of 'wordless' has no vocabulary"),
     (evaluate(output_dir="problems.txt"), "File exists: 'problems.txt'"),
-    (evaluate(output_dir="evaluated"), "settings.json, with what they depend on, is missing"),
     (evaluate(write_card="true"), "write_card is no setting. It is gone"),
     # Recipes, listed.
     (["recipes", "psrr"], r"there is no recipe 'psrr'.* Did you mean 'psr'\?"),
@@ -331,66 +266,55 @@ def test_one_line_for_each_mistake(line, said, here, capsys):
     errors = [text.partition(": error: ") for text in lines if ": note: " not in text]
     assert len(errors) == len(said) and {error[0] for error in errors} == {program}, lines
     assert all(any(re.search(expected, error[2]) for error in errors) for expected in said), lines
+    needs_a_trainer = {"base", "wordless"} & {*line}  # which makes the folder
+    assert line[:1] != ["train"] or needs_a_trainer or not Path("new").exists()
+
+
+# The same in processes of their own, where nothing else can catch an error.
+COMMAND = [sys.executable, "-m", "steer_trl.cli"]
+AT_HOME = ENVIRONMENT | {"PYTHONPATH": str(ROOT)}
 
 
 def shell(*line, folder=None, **environment):
-    command = [sys.executable, "-m", "steer_trl.cli", *map(str, line)]
-    environment = ENVIRONMENT | {"PYTHONPATH": str(ROOT)} | environment
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900)
+    settings = {"cwd": folder, "env": AT_HOME | environment, "capture_output": True, "text": True, "timeout": 900}
+    return subprocess.run([*COMMAND, *line], **settings)
 
 
-class TestProcesses:
-    """The same in processes of their own, where nothing else can catch an error."""
+def test_of_two_processes_each_says_what_it_knows(place):
+    done = shell(*train(accelerate_config="cpu_2_processes", dataset_name="bad.jsonl"), folder=place)
+    errors = [line for line in done.stderr.splitlines() if line.startswith("steer-trl")]
+    assert done.returncode == 2 and len(errors) <= 2, done.stderr
+    assert any("error: data set 'bad.jsonl' cannot be loaded" in error for error in errors)
+    assert "Traceback" not in done.stderr and "ChildFailedError" not in done.stderr
 
-    def test_of_two_processes_each_says_what_it_knows(self, place):
-        """Only the processes can find out."""
-        done = shell(*train(accelerate_config="cpu_2_processes", dataset_name="bad.jsonl"), folder=place)
-        errors = [line for line in done.stderr.splitlines() if line.startswith("steer-trl")]
-        assert done.returncode == 2 and len(errors) <= 2, done.stderr
-        assert any("error: data set 'bad.jsonl' cannot be loaded" in error for error in errors)
-        assert "Traceback" not in done.stderr and "ChildFailedError" not in done.stderr
 
-    def test_a_traceback_on_request(self, place):
-        done = shell("recipes", "nope", folder=place, STEER_TRL_TRACEBACK="1")
-        assert done.returncode == 1 and "Traceback" in done.stderr and "NotThereError" in done.stderr
+def test_a_traceback_on_request(place):
+    done = shell("recipes", "nope", folder=place, STEER_TRL_TRACEBACK="1")
+    assert done.returncode == 1 and "Traceback" in done.stderr and "NotThereError" in done.stderr
 
-    def test_a_reader_that_goes_away(self, place):
-        line = f"{sys.executable} -m steer_trl.cli recipes steer_qwen2.5_math_7b | true"
-        done = subprocess.run(
-            ["bash", "-c", line],
-            cwd=place,
-            env=ENVIRONMENT | {"PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-        )
-        assert done.stderr == ""
 
-    def test_version_and_help(self, place):
-        assert re.fullmatch(r"steer-trl \d+\.\d+\.\d+\n", shell("--version").stdout)
-        text = shell("--help").stdout
-        assert text.startswith("usage: steer-trl COMMAND") and all(name in text for name in ("train", "eval"))
+def test_a_reader_that_goes_away():
+    line = " ".join([*COMMAND, "recipes steer_qwen2.5_math_7b | true"])
+    done = subprocess.run(["bash", "-c", line], env=AT_HOME, capture_output=True, text=True)
+    assert done.stderr == ""
+
+
+def test_the_version():
+    assert re.fullmatch(r"steer-trl \d+\.\d+\.\d+\n", shell("--version").stdout)
 
 
 @pytest.mark.filterwarnings("default")
 def test_a_crash_in_the_training_keeps_its_traceback(here, place):
-    """In a reward function of the user's own, even where the error is of a kind that is a mistake elsewhere."""
     (place / "crashing.py").write_text("def reward(completions, **_):\n    raise ValueError('mine')\n")
     with pytest.raises(ValueError, match="mine"):
         main(train(reward_funcs="crashing.reward", prompt_column="problem", output_dir="crashed"))
 
 
-BROKEN = """
-from steer_trl.shaping import Shaper
-
-class WrongShape(Shaper):
-    def weights(self, batch, measure):
-        return batch.logps.new_ones(7, 3)
-"""
-
-
 def test_an_error_inside_of_the_package_keeps_its_traceback(place):
-    """Of a kind that libraries raise for a wrong input, raised below a function of this package, hours into a run."""
-    (place / "broken.py").write_text(BROKEN)
+    (place / "broken.py").write_text(
+        "from steer_trl.shaping import Shaper\nclass WrongShape(Shaper):\n"
+        "    def weights(self, batch, measure):\n        return batch.logps.new_ones(7, 3)\n"
+    )
     line = train(advantage_shaping="broken.WrongShape", accelerate_config="cpu")
     done = shell(*line, folder=place, PYTHONPATH=f"{ROOT}:{place}")
     assert done.returncode == 1 and "Traceback" in done.stderr and "shaping/compose.py" in done.stderr
@@ -402,18 +326,6 @@ def test_a_process_without_a_starter_says_its_number(monkeypatch, capsys):
     with pytest.raises(SystemExit), one_line("steer-trl train"):
         raise ValueError("no")
     assert capsys.readouterr().err == f"steer-trl train: error [process 3]: no {HINT}\n"
-
-
-def test_what_a_library_says_is_told_from_what_we_say(capsys):
-    with pytest.raises(SystemExit), one_line("steer-trl"):
-        int("x")
-    assert capsys.readouterr().err.endswith(f"'x' {HINT}\n")
-
-
-def test_an_interruption_is_quiet(capsys):
-    with pytest.raises(SystemExit) as exit, one_line("steer-trl train"):
-        raise KeyboardInterrupt
-    assert exit.value.code == 130 and capsys.readouterr().err == "steer-trl train: stopped: interrupted\n"
 
 
 @pytest.mark.parametrize(
@@ -435,18 +347,16 @@ def test_an_error_is_not_written_behind_an_open_progress_bar(capsys):
 
 @pytest.mark.parametrize("engine", ["cpu", "cpu_2_processes"])
 def test_an_interruption_of_started_processes_is_quiet(engine, place):
-    """Ctrl-C goes to every process of the terminal's group."""
     (place / "sleeping.py").write_text(
         "import pathlib, time\n"
         "def reward(completions, **_):\n    pathlib.Path('asleep').touch()\n    time.sleep(600)\n"
     )
     line = train(reward_funcs="sleeping.reward", prompt_column="problem", output_dir="asleep_run")
-    command = [sys.executable, "-m", "steer_trl.cli", *line, "--accelerate_config", engine]
-    environment = ENVIRONMENT | {"PYTHONPATH": str(ROOT)}
     (place / "asleep").unlink(missing_ok=True)
     # What starts the tests in the background has them ignore the signal, and all that they start.
     listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    settings = {"cwd": place, "env": environment, "stderr": subprocess.PIPE, "text": True}
+    settings = {"cwd": place, "env": AT_HOME, "stderr": subprocess.PIPE, "text": True}
+    command = [*COMMAND, *line, "--accelerate_config", engine]
     with subprocess.Popen(command, **settings, start_new_session=True, preexec_fn=listening) as process:
         while not (place / "asleep").exists():
             assert process.poll() is None

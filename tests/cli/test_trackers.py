@@ -1,4 +1,4 @@
-"""Three trackers at once, each real and without a network: they get every step, and the alarms if they take any."""
+"""Two trackers at once, each real and without a network: they get every step, and the alarms if they take any."""
 
 import json
 import sqlite3
@@ -11,25 +11,20 @@ from support.runs import save_tiny_model
 
 from steer_trl import runlog
 
-for package in ("trackio", "wandb", "tensorboard"):
+for package in ("trackio", "wandb"):
     pytest.importorskip(package, reason=f"{package} is not here: pip install 'steer_trl[trackers]'")
 
 STEPS = 12  # of a model that gets nothing right: the alarm about prompts that teach nothing needs ten
 
 
 def test_every_tracker_gets_every_step(tmp_path, monkeypatch):
-    places = {
-        "WANDB_MODE": "offline",
-        "TRACKIO_DIR": tmp_path / "trackio",
-        "TENSORBOARD_LOGGING_DIR": tmp_path / "board",
-    }
-    for name, place in places.items():
-        monkeypatch.setitem(ENVIRONMENT, name, str(place))
+    for name, value in {"WANDB_MODE": "offline", "TRACKIO_DIR": str(tmp_path / "trackio")}.items():
+        monkeypatch.setitem(ENVIRONMENT, name, value)
     (tmp_path / "sums.jsonl").write_text(
         "".join(json.dumps({"problem": f"{i}+1=", "answer": "5"}) + "\n" for i in range(8))
     )
-    names = ["--run_name", "three", "--project", "sums", "--output_dir", "out", "--dataset_name", "sums.jsonl"]
-    trackers = ["--report_to", "trackio", "wandb", "tensorboard"]
+    names = ["--run_name", "both", "--project", "sums", "--output_dir", "out", "--dataset_name", "sums.jsonl"]
+    trackers = ["--report_to", "trackio", "wandb"]
     recipe = ["--config", SMOKE, "--model_name_or_path", save_tiny_model(tmp_path / "tiny")]
     sizes = ["--max_steps", STEPS, "--save_strategy", "no"]
     run("-m", "steer_trl.cli", "train", *recipe, *names, *trackers, *sizes, folder=tmp_path, launched=True)
@@ -43,13 +38,6 @@ def test_every_tracker_gets_every_step(tmp_path, monkeypatch):
     assert [entry["train/rollout_entropy"] for entry in entries if "train/rollout_entropy" in entry] == entropies
     alarms = [alarm["title"] for alarm in runlog.lines(tmp_path / "out/_logs/alarms.jsonl")]
     assert alarms and sorted(alerts) == sorted(alarms)
-
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    board = EventAccumulator(str(tmp_path / "board")).Reload()
-    scalars = board.Scalars("train/rollout_entropy")
-    assert [point.step for point in scalars] == list(range(1, STEPS + 1))
-    assert [point.value for point in scalars] == pytest.approx(entropies, rel=1e-6)
 
     (binary,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")  # W&B has no reader of it but its own server
     content = binary.read_bytes()

@@ -6,18 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steer_trl.countdown.task import (
-    CHARACTERS,
-    FEWEST_SOLUTIONS,
-    MAX_COMPLETION_TOKENS,
-    SPLITS,
-    all_problems,
-    countdown_reward,
-    is_correct,
-    problems,
-    solved_examples,
-)
-from steer_trl.tiny import tiny_tokenizer
+from steer_trl.countdown import task
+from steer_trl.countdown.task import SPLITS, all_problems, countdown_reward, is_correct, problems, solved_examples
 
 
 @pytest.mark.parametrize(
@@ -47,8 +37,8 @@ def test_every_listed_solution_is_correct_fits_and_has_company():
     every = all_problems()
     assert len(every) == 8360
     for prompt, found in every.items():
-        assert len(set(found)) == len(found) >= FEWEST_SOLUTIONS
-        assert all(is_correct(prompt, text) and len(text) < MAX_COMPLETION_TOKENS for text in found)
+        assert len(set(found)) == len(found) >= task.FEWEST_SOLUTIONS
+        assert all(is_correct(prompt, text) and len(text) < task.MAX_COMPLETION_TOKENS for text in found)
 
 
 @given(st.integers(0, 10**6))
@@ -78,14 +68,7 @@ def test_no_three_numbers_are_in_two_splits_and_no_example_is_made_of_those_to_c
     assert [row["id"] for row in problems("test")] == [f"test-{i}" for i in range(2000)]
     examples = solved_examples(500)
     assert {problem(example["prompt"]) for example in examples} <= found["train"]
-    assert all(is_correct(**{"prompt": e["prompt"], "completion": e["completion"]}) for e in examples)
+    assert all(is_correct(example["prompt"], example["completion"]) for example in examples)
     assert examples == solved_examples(500) != solved_examples(500, seed=2)
     with pytest.raises(ValueError, match=r"split=.dev. is unknown"):
         problems("dev")
-
-
-def test_tokenizer_round_trip():
-    tokenizer = tiny_tokenizer(CHARACTERS)
-    text = "3 5 7>26:3*7=21;21+5=26"
-    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
-    assert len(tokenizer(text)["input_ids"]) == len(text)

@@ -16,62 +16,33 @@ from steer_trl.data.lengths import drop_long_prompts
 QUESTION = "What is 2+2?"
 MESSAGES = [{"role": "user", "content": QUESTION}]
 ASKED = [{"role": "user", "content": with_instruction(QUESTION, INSTRUCTIONS["boxed"])}]
-VERL = {"prompt": MESSAGES, "reward_model": {"ground_truth": "4", "style": "rule"}, "ability": "MATH"}
+QWENS = "{problem}\nPlease reason step by step, and put your final answer within \\boxed{}."
 DAPO = INSTRUCTIONS["answer_line"].replace("{problem}", QUESTION)
 WORKED = r"Two and two are $\boxed{5}$, no, $\boxed{4}$."
 
 # One row in the columns of each data set of the Hub.
+GRADED = {"ability": "MATH", "reward_model": {"ground_truth": "4", "style": "rule-lighteval/MATH_v2"}}
+OLYMPIAD = {"id": 1606, "question": QUESTION, "solution": ["Count."], "context": None}
 SCHEMAS = {
-    "BytedTsinghua-SIA/DAPO-Math-17k": {
-        "data_source": "math_dapo",
-        "prompt": [{"content": DAPO, "role": "user"}],
-        "ability": "MATH",
-        "reward_model": {"ground_truth": "4", "style": "rule-lighteval/MATH_v2"},
-        "extra_info": {"index": "9a9b6eb4"},
-    },
-    "open-r1/DAPO-Math-17k-Processed": {
-        "prompt": QUESTION,
-        "solution": "4",
-        "data_source": "math_dapo",
-        "source_prompt": [{"content": DAPO, "role": "user"}],
-        "ability": "MATH",
-        "reward_model": {"ground_truth": "4", "style": "rule-lighteval/MATH_v2"},
-        "extra_info": {"index": "9a9b6eb4"},
-    },
+    "BytedTsinghua-SIA/DAPO-Math-17k": GRADED
+    | {"data_source": "math_dapo", "prompt": [{"content": DAPO, "role": "user"}], "extra_info": {"index": "9a9b6eb4"}},
+    "open-r1/DAPO-Math-17k-Processed": GRADED
+    | {"prompt": QUESTION, "solution": "4", "source_prompt": [{"content": DAPO, "role": "user"}]}
+    | {"data_source": "math_dapo", "extra_info": {"index": "9a9b6eb4"}},
     "haizhongzheng/DAPO-Math-17K-cleaned": {"prompt": QUESTION, "target": "4", "ability": "MATH"},
     "HuggingFaceH4/aime_2024": {"id": 60, "problem": QUESTION, "solution": WORKED, "answer": "004"},
     "math-ai/aime24": {"id": 60, "problem": QUESTION, "solution": r"\boxed{4}"},
     "math-ai/aime25": {"problem": QUESTION, "answer": "4", "id": "0"},
     "math-ai/amc23": {"id": 0, "question": QUESTION, "answer": "4.0"},
-    "HuggingFaceH4/MATH-500": {
-        "problem": QUESTION,
-        "solution": WORKED,
-        "answer": "4",
-        "unique_id": "test/algebra/1.json",
-    },
+    "HuggingFaceH4/MATH-500": {"problem": QUESTION, "solution": WORKED, "answer": "4", "unique_id": "test/1.json"},
     "math-ai/minervamath": {"question": QUESTION, "answer": "4"},
-    "math-ai/olympiadbench": {
-        "id": 1606,
-        "question": QUESTION,
-        "solution": ["Count."],
-        "final_answer": ["$4$"],
-        "context": None,
-    },
-    "Hothan/OlympiadBench": {
-        "id": 1606,
-        "question": QUESTION,
-        "solution": ["Count."],
-        "final_answer": ["4"],
-        "context": None,
-    },
+    "math-ai/olympiadbench": OLYMPIAD | {"final_answer": ["$4$"]},
+    "Hothan/OlympiadBench": OLYMPIAD | {"final_answer": ["4"]},
     "openai/gsm8k": {"question": QUESTION, "answer": "Two and two are <<2+2=4>>4.\n#### 4"},
     "agentica-org/DeepScaleR-Preview-Dataset": {"problem": QUESTION, "answer": "4", "solution": "Count."},
     "trl text": {"prompt": QUESTION, "solution": "4"},
     "trl messages": {"prompt": MESSAGES, "solution": WORKED, "level": 3},
-    "Qwen's wording": {
-        "prompt": QUESTION + "\nPlease reason step by step, and put your final answer within \\boxed{}.",
-        "solution": "4",
-    },
+    "Qwen's wording": {"prompt": with_instruction(QUESTION, QWENS), "solution": "4"},
 }
 
 
@@ -137,10 +108,8 @@ def test_one_instruction(save):
     path = save([{"prompt": DAPO, "solution": "4"}])
     assert load_math_dataset(path, answer_format="answer_line")[0]["prompt"][0]["content"] == DAPO
     assert load_math_dataset(path, instruction="{problem}")[0]["prompt"] == MESSAGES
-    assert (
-        load_math_dataset(path, instruction="{problem} \\boxed{}")[0]["prompt"][0]["content"]
-        == QUESTION + " \\boxed{}"
-    )
+    boxed = load_math_dataset(path, instruction="{problem} \\boxed{}")
+    assert boxed[0]["prompt"][0]["content"] == QUESTION + " \\boxed{}"
 
 
 @pytest.mark.parametrize("wording", INSTRUCTIONS.values(), ids=INSTRUCTIONS)
@@ -181,10 +150,12 @@ def test_what_only_looks_alike_stays(save):
 def test_several_sets_are_mixed_without_the_copies_between_them(save, tmp_path, capsys):
     one = save([{"problem": f"{i}+1?", "answer": str(i + 1)} for i in range(3)])
     two = tmp_path / "two.jsonl"
-    shared = {"prompt": [{"role": "user", "content": "2+1?"}], "reward_model": {"ground_truth": '["3", "03"]'}}
-    disagreeing = {"prompt": [{"role": "user", "content": "0+1?"}], "reward_model": {"ground_truth": '["7"]'}}
-    own = {"prompt": [{"role": "user", "content": "8+1?"}], "reward_model": {"ground_truth": '["9"]'}}
-    two.write_text("".join(json.dumps(row) + "\n" for row in (shared, disagreeing, own)))
+    answers = {"2+1?": '["3", "03"]', "0+1?": '["7"]', "8+1?": '["9"]'}  # the same, another one, one of its own
+    rows = [
+        {"prompt": [{"role": "user", "content": question}], "reward_model": {"ground_truth": truth}}
+        for question, truth in answers.items()
+    ]
+    two.write_text("".join(json.dumps(row) + "\n" for row in rows))
     mixed = load_math_dataset([one, str(two)])
     assert mixed["solution"][:] == [r"\boxed{2}", r"\boxed{3}", r"\boxed{9}"]
     assert mixed["source"][:] == [Path(one).stem, Path(one).stem, "two"]
@@ -210,70 +181,59 @@ def test_every_short_name_is_pinned_or_known_not_to_be():
     assert all(len(source.revision) == 40 for source in SOURCES.values() if source.revision)
 
 
-class TestRefusals:
-    def test_no_such_file(self):
-        with pytest.raises(FileNotFoundError, match=r"data set 'nowhere.parquet': there is no such file"):
-            load_math_dataset("nowhere.parquet")
-
-    @pytest.mark.parametrize("missing", ["question", "answer"])
-    @pytest.mark.parametrize("row", SCHEMAS.values(), ids=SCHEMAS)
-    def test_a_missing_column_is_named(self, save, row, missing):
-        questions, answers = {"prompt", "problem", "question"}, {"reward_model", "final_answer", "answer", "target"}
-        gone = questions if missing == "question" else {*answers, "solution"}
-        rest = {name: value for name, value in row.items() if name not in gone} | {"other": 1}
-        with pytest.raises(ValueError, match=rf"{missing} is missing: it needs a column '.*; its columns are \["):
-            load_math_dataset(save([rest]))
-
-    @pytest.mark.parametrize("reward_model", [{"style": "rule"}, "rule", None])
-    def test_no_ground_truth_in_verls_schema(self, save, reward_model):
-        with pytest.raises(ValueError, match="an answer is missing"):
-            load_math_dataset(save([{"prompt": MESSAGES, "reward_model": reward_model}]))
-
-    @pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
-    def test_no_rows(self, tmp_path, suffix):
-        path = str(tmp_path / f"empty{suffix}")
-        if suffix == ".parquet":
-            Dataset.from_dict({"prompt": [], "solution": []}).to_parquet(path)
-        else:
-            open(path, "w").close()
-        with pytest.raises(ValueError, match="has no rows"):
-            load_math_dataset(path)
-
-    @pytest.mark.parametrize("answer", [None, "", "???", "So the answer is 3"])
-    def test_answers_that_could_never_be_met(self, save, answer):
-        rows = [{"prompt": "1+1?", "solution": "2"}, {"prompt": "1+2?", "solution": answer}]
-        with pytest.raises(ValueError, match=r"1 of 2 gold answers cannot be scored \(row 1"):
-            load_math_dataset(save(rows))
-
-    @pytest.mark.parametrize(
-        "prompt", [None, [], [{"role": "assistant", "content": "4"}], [{"role": "user", "content": None}]]
-    )
-    def test_nothing_is_asked(self, save, prompt):
-        with pytest.raises(ValueError, match="1 of 1 rows have no question"):
-            load_math_dataset(save([{"prompt": prompt, "solution": "4"}], ".jsonl"))
-
-    @pytest.mark.parametrize(
-        ("wrong", "message"),
-        [
-            ({"answer_format": "box"}, "answer_format='box' is unknown"),
-            ({"instruction": "Solve it."}, "instruction must contain {problem} exactly once, .* got 'Solve it.'"),
-        ],
-    )
-    def test_arguments(self, wrong, message):
-        with pytest.raises(ValueError, match=message):
-            load_math_dataset("nowhere.parquet", **wrong)
+@pytest.mark.parametrize("missing", ["question", "answer"])
+@pytest.mark.parametrize("row", SCHEMAS.values(), ids=SCHEMAS)
+def test_a_missing_column_is_named(save, row, missing):
+    questions, answers = {"prompt", "problem", "question"}, {"reward_model", "final_answer", "answer", "target"}
+    gone = questions if missing == "question" else {*answers, "solution"}
+    rest = {name: value for name, value in row.items() if name not in gone} | {"other": 1}
+    with pytest.raises(ValueError, match=rf"{missing} is missing: it needs a column '.*; its columns are \["):
+        load_math_dataset(save([rest]))
 
 
-REAL = {
-    "DAPO-Math-17k": 17_182,
-    "aime24": 30,
-    "aime25": 30,
-    "amc23": 40,
-    "gsm8k_test": 1_319,
-    "math500": 500,
-    "minerva_math": 272,
-    "olympiadbench": 674,
-}
+NOBODY, NOTHING = [{"role": "assistant", "content": "4"}], [{"role": "user", "content": None}]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        *(
+            ([{"prompt": MESSAGES, "reward_model": reward_model}], "an answer is missing")
+            for reward_model in ({"style": "rule"}, "rule", None)
+        ),
+        *(
+            (
+                [{"prompt": "1+1?", "solution": "2"}, {"prompt": "1+2?", "solution": answer}],
+                r"1 of 2 gold answers cannot be scored \(row 1",
+            )
+            for answer in (None, "", "???", "So the answer is 3")
+        ),
+        *(
+            ([{"prompt": prompt, "solution": "4"}], "1 of 1 rows have no question")
+            for prompt in (None, [], NOBODY, NOTHING)
+        ),
+        ([], "has no rows"),
+    ],
+)
+def test_rows_that_cannot_be_asked_or_scored(save, rows, message):
+    with pytest.raises(ValueError, match=message):
+        load_math_dataset(save(rows, ".jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"answer_format": "box"}, "answer_format='box' is unknown"),
+        ({"instruction": "Solve it."}, "instruction must contain {problem} exactly once, .* got 'Solve it.'"),
+    ],
+)
+def test_wrong_arguments(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        load_math_dataset("nowhere.parquet", **wrong)
+
+
+REAL = {"DAPO-Math-17k": 17_182, "aime24": 30, "aime25": 30, "amc23": 40, "gsm8k_test": 1_319, "math500": 500}
+REAL |= {"minerva_math": 272, "olympiadbench": 674}
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the real data sets are not beside this checkout")
@@ -281,8 +241,6 @@ REAL = {
 def test_real_data(name, capsys):
     dataset = load_math_dataset(str(SHARED / f"data/{name}.parquet"))
     assert len(dataset) == REAL[name]
-    assert "Remember to put your answer on its own line" not in "".join(
-        row["prompt"][0]["content"] for row in dataset.select(range(30))
-    )
-    line = said(capsys)
-    assert float(line.rsplit(" %", 1)[0].split()[-1]) >= 99.5
+    asked = "".join(row["prompt"][0]["content"] for row in dataset.select(range(30)))
+    assert "Remember to put your answer on its own line" not in asked
+    assert float(said(capsys).rsplit(" %", 1)[0].split()[-1]) >= 99.5

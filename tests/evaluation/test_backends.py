@@ -50,12 +50,6 @@ class TestTransformersBackEnd:
         greedy = generator(self.PROMPTS, Sampling(temperature=0.0, max_tokens=6), seed=0)
         assert generator(self.PROMPTS, Sampling(top_p=1e-6, max_tokens=6), seed=3) == greedy
 
-    def test_no_chat_template(self, generator):
-        tokenizer = tiny_tokenizer()
-        tokenizer.chat_template = None
-        with pytest.raises(ValueError, match="has no chat template"):
-            TransformersGenerator(generator.model, tokenizer)(self.PROMPTS, Sampling(), seed=0)
-
 
 def test_saved_eos_token_ids(tiny_folder, tmp_path):
     model = shutil.copytree(tiny_folder, tmp_path / "model")

@@ -11,11 +11,8 @@ class TestBenchmarks:
         path = tmp_path / "mine.jsonl"
         path.write_text('{"problem": "1+1?", "answer": "2"}\n')
         loaded = load_benchmarks([str(path), f"aime24={path}", f"b={path}@3"])
-        assert [(b.name, b.num_samples, len(b.dataset)) for b in loaded] == [
-            ("mine", 1, 1),
-            ("aime24", 32, 1),
-            ("b", 3, 1),
-        ]
+        assert [(b.name, b.num_samples) for b in loaded] == [("mine", 1), ("aime24", 32), ("b", 3)]
+        assert [len(b.dataset) for b in loaded] == [1, 1, 1]
 
     @pytest.mark.parametrize(
         ("wrong", "message"),

@@ -6,33 +6,16 @@ import numpy as np
 import pytest
 from support import ROOT
 
-from steer_trl.evaluation.frontier import (
-    Sides,
-    Sweep,
-    at_best_temperature,
-    compare_at_equal_accuracy,
-    compare_best,
-    compare_with_fallback,
-)
+from steer_trl.evaluation import frontier
+from steer_trl.evaluation.frontier import Sides, Sweep, at_best_temperature, compare_at_equal_accuracy, compare_best
 from steer_trl.evaluation.sweeps import read_sides
 
 COUNTDOWN = ROOT / "docs/evidence/countdown"
-BASELINE = "grpo-dynamic-sampling"
 
 
 def sweep(correct, samples, temperatures=None):
     correct = np.asarray(correct)
     return Sweep(temperatures or tuple(range(1, len(correct) + 1)), correct, samples)
-
-
-def published(arm, **named):
-    """Temperature 1 is in the runs' own files, the others are in a folder beside them."""
-    folders = (COUNTDOWN, COUNTDOWN / "temperatures")
-    a, b = ([str(file) for one in folders for file in one.glob(f"{name}-start*.json")] for name in (BASELINE, arm))
-    return read_sides(a, b, **named)["test"]
-
-
-# Against enumeration.
 
 
 def test_tries_of_a_fallback_are_enumerated():
@@ -49,9 +32,6 @@ def test_tries_of_a_fallback_are_enumerated():
                 for b in combinations(range(5), m)
             ]
             assert found[t, s, p] == pytest.approx(np.mean(solved))
-
-
-# The best temperature.
 
 
 def test_a_validation_set_chooses_for_all_problems():
@@ -82,9 +62,6 @@ def test_f_is_the_mean_over_k():
     assert [row.about["k"] for row in rows] == [1, 2, 4, 8, "mean"]
     assert rows[-1].difference.difference == pytest.approx(np.mean([row.difference.difference for row in rows[:-1]]))
     assert rows[0].about["temperature_a"] == 1 + a.correct.mean((1, 2)).argmax()
-
-
-# Equal accuracy.
 
 
 def test_a_curve_is_interpolated_where_it_is_as_accurate():
@@ -154,28 +131,22 @@ def test_intervals_cover_known_differences(runs, paired):
 # The first protocol's published files; its page (`tests/test_evidence.py`) and the command have the other numbers.
 
 
-def points(one):
-    """`-1.9 1.8`: the difference and its half width, percentage points."""
-    return f"{100 * one.difference:+.1f} {50 * (one.high - one.low):.1f}"
-
-
-@pytest.mark.parametrize(
-    ("arm", "expected"),
-    [
-        ("constant-level", ["+8.3 1.7", "+3.7 1.6", "-2.3 1.9"]),
-        ("falling-level", ["-0.8 2.1", "-5.4 2.3", "-11.3 2.8"]),
-    ],
-)
-def test_the_published_runs_and_tries_of_their_starts(arm, expected):
-    """All at temperature 1."""
-    sides = published(arm, fallback=[str(file) for file in COUNTDOWN.glob("start-start*.json")])
+def test_the_published_runs_and_tries_of_their_starts():
+    """Difference and half width in percentage points, where 2, 4 and 8 of 16 tries are those of the start."""
+    folders = (COUNTDOWN, COUNTDOWN / "temperatures")  # temperature 1 is in the runs' own files
+    a, b = (
+        [str(file) for folder in folders for file in folder.glob(f"{arm}-start*.json")]
+        for arm in ("grpo-dynamic-sampling", "constant-level")
+    )
+    sides = read_sides(a, b, fallback=[str(file) for file in COUNTDOWN.glob("start-start*.json")])["test"]
     assert sides.fallback_a.temperatures == (1,) and sides.fallback_a.correct.shape == (1, 9, 400)
     at = sides.a.temperatures.index(1)
     mixed = [sides.a.solved_with(sides.fallback_a, 16, m)[at] for m in (2, 4, 8)]
     assert [100 * values.mean() for values in mixed] == pytest.approx([73.1, 77.6, 83.6], abs=0.06)
-    assert [points(sides.difference(values, sides.b.solved(16)[at])) for values in mixed] == expected
-    rows = compare_with_fallback(sides, 16)
-    assert [(row.about["fallback_a"], row.about["fallback_b"]) for row in rows] == [
-        (2, 0), (2, 2), (4, 0), (4, 4), (8, 0), (8, 8)
-    ]  # fmt: skip
+    found = [sides.difference(values, sides.b.solved(16)[at]) for values in mixed]
+    assert [100 * one.difference for one in found] == pytest.approx([8.3, 3.7, -2.3], abs=0.06)
+    assert [50 * (one.high - one.low) for one in found] == pytest.approx([1.7, 1.6, 1.9], abs=0.06)
+    rows = frontier.compare_with_fallback(sides, 16)
+    tries = [(row.about["fallback_a"], row.about["fallback_b"]) for row in rows]
+    assert tries == [(2, 0), (2, 2), (4, 0), (4, 4), (8, 0), (8, 8)]
     assert all(row.difference.a >= mixed[i // 2].mean() - 0.002 for i, row in enumerate(rows))

@@ -3,9 +3,7 @@
 import pytest
 from datasets import Dataset
 
-from steer_trl.data import load_math_dataset
 from steer_trl.evaluation import Benchmark, Completion, Records, Sampling, evaluate
-from steer_trl.rewards import MathReward
 
 
 class Script:
@@ -23,13 +21,9 @@ class Script:
 
 @pytest.fixture
 def benchmarks():
-    def rows(count):
-        prompt = [{"role": "user", "content": "?"}]
-        return [
-            {"prompt": prompt, "solution": rf"\boxed{{{i % 3}}}", "id": str(i), "source": "x"} for i in range(count)
-        ]
-
-    return [Benchmark("one", Dataset.from_list(rows(5)), 4), Benchmark("two", Dataset.from_list(rows(3)), 1)]
+    asked = {"prompt": [{"role": "user", "content": "?"}], "source": "x"}
+    rows = Dataset.from_list([asked | {"solution": rf"\boxed{{{i % 3}}}", "id": str(i)} for i in range(5)])
+    return [Benchmark("one", rows, 4), Benchmark("two", rows.select(range(3)), 1)]
 
 
 def test_every_cut_goes_on_to_the_same_file(benchmarks, judge, tmp_path):
@@ -56,22 +50,6 @@ def test_seeds_share_no_batch(benchmarks, judge):
         evaluate(benchmarks, generate, judge, Sampling(seed=seed), 6)
         drawn += generate.calls
     assert len(set(drawn)) == len(drawn) == 16
-
-
-def test_a_reward_that_judges_by_an_answer_line(tmp_path):
-    path = tmp_path / "x.jsonl"
-    path.write_text('{"problem": "1+1?", "answer": "2"}\n')
-    data = load_math_dataset(str(path), answer_format="answer_line")
-
-    def say(prompts, sampling, seed):
-        return [Completion("Answer: 2", 3, False) for _ in prompts]
-
-    say.is_collective = say.needs_equal_batches = False
-    strict, lenient = MathReward(num_workers=1), MathReward(num_workers=1, answer_format="answer_line")
-    judged = [
-        evaluate([Benchmark("x", data, 1)], say, judge, Sampling(), 4)[0]["correct"] for judge in (strict, lenient)
-    ]
-    assert judged == [False, True]
 
 
 def test_a_folder_takes_no_evaluation_with_other_settings(tmp_path):

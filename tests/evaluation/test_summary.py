@@ -8,11 +8,9 @@ import pytest
 from steer_trl.evaluation import summarize, table
 
 
-def entry(benchmark, problem, answer, correct, **others):
+def entry(benchmark, problem, answer, correct):
     flags = {"timed_out": False, "truncated": answer is None, "num_tokens": 10, "completion": f"It is {answer}."}
-    return (
-        {"benchmark": benchmark, "id": problem, "answer": answer, "vote": answer, "correct": correct} | flags | others
-    )
+    return {"benchmark": benchmark, "id": problem, "answer": answer, "vote": answer, "correct": correct} | flags
 
 
 class TestSummary:
@@ -34,10 +32,7 @@ class TestSummary:
             **{"cover@0.25": 1.0, "cover@0.5": 0.5, "cover@0.75": 0.0},
             "maj@4": 0.5,
             "distinct@4": 1.0,  # "It is 1." twice, and "It is 7."
-            "unanswered": 1 / 8,
-            "truncated": 1 / 8,
-            "timed_out": 0.0,
-            "num_tokens": 10.0,
+            **{"unanswered": 1 / 8, "truncated": 1 / 8, "timed_out": 0.0, "num_tokens": 10.0},
         }
         assert b["metrics"]["avg@2"] == (0.5, None)  # one problem has no interval
         average = summary["average"]

@@ -38,11 +38,8 @@ class TestEntropy:
         assert entropy_ends(points(50)) == (0.99, pytest.approx(1 - 45.5 / 100))
         assert entropy_ends(points(2)) == (0.99, pytest.approx(0.985))
         assert entropy_ends([]) is None
-
-    def test_the_curve_has_at_most_twelve_rows_with_both_ends(self):
         rows = [line for line in str(card(points(50))).splitlines() if line.startswith("| ") and "0." in line]
-        assert len(rows) == 12
-        assert rows[0] == "| 10 | 0.9900 | 0.0100 |" and rows[-1] == "| 500 | 0.5000 | 0.5000 |"
+        assert len(rows) == 12 and (rows[0], rows[-1]) == ("| 10 | 0.9900 | 0.0100 |", "| 500 | 0.5000 | 0.5000 |")
 
     def test_a_point_without_a_reward_or_an_entropy(self):
         """TRL logs None where no completion could be scored."""
@@ -52,22 +49,17 @@ class TestEntropy:
         assert "| 1 | 1.0000 |  |" in text and "| 2 |" not in text and "| 3 |" not in text
         assert entropy_ends(log) == (1.0, 1.0)
 
-    def test_a_run_without_a_log_has_a_card(self):
-        text = str(card())
-        assert "None has been logged yet." in text and complaints(text) == []
-
-    def test_a_report_in_the_folder_is_linked(self):
-        run = Run(args=config(), log=points(3))
-        with_one, without = (str(make_card(run, has_report=there)) for there in (True, False))
-        assert "[report.html](report.html)" in with_one and complaints(with_one) == []
-        assert "report" not in without
+    def test_a_run_without_a_log_and_one_with_a_report(self):
+        text, linked = str(card()), str(make_card(Run(args=config(), log=points(3)), has_report=True))
+        assert "None has been logged yet." in text and "No benchmark was measured during the training." in text
+        assert "report" not in text and "[report.html](report.html)" in linked
+        assert complaints(text) == [] == complaints(linked)
 
 
 class TestTheModel:
     def test_of_the_hub(self):
-        text = str(
-            card(base_model="Qwen/Some", base_is_on_hub=True, datasets=["a/b"], repository="me/m", tags=["trl"])
-        )
+        known = {"datasets": ["a/b"], "repository": "me/m", "tags": ["trl"]}
+        text = str(card(base_model="Qwen/Some", base_is_on_hub=True, **known))
         assert "version of [Qwen/Some](https://huggingface.co/Qwen/Some) on [a/b](" in text and 'model="me/m"' in text
         data = ModelCard(text).data
         assert (data.base_model, data.base_model_relation, data.datasets) == ("Qwen/Some", "finetune", ["a/b"])
@@ -93,10 +85,9 @@ class TestLicense:
             config(model_license=wrong)
 
 
-def test_settings_that_numpy_has_made_and_a_dtype(tmp_path):
-    args = config(
-        learning_rate=np.float64(3e-6), num_iterations=np.int64(2), model_init_kwargs={"dtype": torch.bfloat16}
-    )
+def test_settings_that_numpy_has_made_and_a_dtype():
+    numbers = {"learning_rate": np.float64(3e-6), "num_iterations": np.int64(2)}
+    args = config(**numbers, model_init_kwargs={"dtype": torch.bfloat16})
     found = settings(args)
     assert (found["learning_rate"], found["num_iterations"]) == (3e-6, 2) and isinstance(found["num_iterations"], int)
     assert found["model_init_kwargs"] == {"dtype": "bfloat16"} and "learning_rate: 3.0e-06" in str(card(args=args))
@@ -104,11 +95,9 @@ def test_settings_that_numpy_has_made_and_a_dtype(tmp_path):
 
 class TestSettings:
     def test_they_make_the_same_configuration_again(self):
-        args = config(
-            advantage_shaping=["steer", "clip_cov"], steer_lambda_min=0.6, learning_rate=3e-6, num_generations=4
-        )
-        text = str(card(args=args))
-        (block,) = [part.split("```")[0] for part in text.split("```yaml\n")[1:]]
+        given = {"steer_lambda_min": 0.6, "learning_rate": 3e-6, "num_generations": 4}
+        args = config(advantage_shaping=["steer", "clip_cov"], **given)
+        (block,) = [part.split("```")[0] for part in str(card(args=args)).split("```yaml\n")[1:]]
         found = yaml.safe_load(block)
         assert found == settings(args)
         again = config(**{name: value for name, value in found.items() if name != "bf16"})
@@ -119,18 +108,14 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("methods", "expected"),
         [
-            (
-                "grpo_s",
-                {"gtpo_entropy_weight", "correct_threshold"}
-                | {"epsilon", "epsilon_high", "loss_type"},  # which its loss changes
-            ),
+            # The last three are changed by its loss.
+            ("grpo_s", {"gtpo_entropy_weight", "correct_threshold", "epsilon", "epsilon_high", "loss_type"}),
             ("psr", {"correct_threshold"}),
             ("opo", set()),
             (["position", "clip_cov"], {"position_gamma"} | CLIP_COV),
         ],
     )
     def test_every_setting_that_a_method_reads_and_none_of_another(self, methods, expected):
-        """Whatever the names of its settings: GRPO-S reads two of GTPO's."""
         found = settings(config(advantage_shaping=methods)).keys()
         of_run = settings(config(advantage_shaping="none")).keys()
         assert found - of_run == expected

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from huggingface_hub import ModelCard
 from support import ENVIRONMENT, ROOT
 from support.hub_server import TOKEN, HubServer, complaints
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 from transformers.utils import PushInProgress
 
-from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
+from steer_trl import SteerGRPOTrainer
 
 SECRET = "open sesame 1001 nights"  # nothing in it looks like a token
 
@@ -23,15 +22,9 @@ SECRET = "open sesame 1001 nights"  # nothing in it looks like a token
 def scenario(name, folder, token=TOKEN, **environment):
     folder.mkdir()
     with HubServer(folder / "server") as server:
-        environment = ENVIRONMENT | {
-            "HF_ENDPOINT": server.endpoint,
-            "HF_HOME": str(folder / "home"),
-            "HF_HUB_OFFLINE": "0",
-            "HF_HUB_DISABLE_XET": "1",
-            "HF_HUB_DISABLE_TELEMETRY": "1",
-            "HF_TOKEN": token,
-            **environment,
-        }
+        hub = {"ENDPOINT": server.endpoint, "HOME": str(folder / "home"), "TOKEN": token}
+        hub |= {"HUB_OFFLINE": "0", "HUB_DISABLE_XET": "1", "HUB_DISABLE_TELEMETRY": "1"}
+        environment = ENVIRONMENT | {f"HF_{name}": value for name, value in hub.items()} | environment
         command = [sys.executable, str(ROOT / "tests/support/hub_run.py"), name, str(folder), "--wandb_key", SECRET]
         command += ["--auth", f"user:{SECRET}", f"x_api_key={SECRET}", "-p", SECRET, f"Authorization: Bearer {SECRET}"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
@@ -40,33 +33,22 @@ def scenario(name, folder, token=TOKEN, **environment):
 
 
 def local(folder):
-    """What a push uploads of a folder."""
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     return {name: path.read_bytes() for name, path in files.items() if not name.startswith(("_", "checkpoint-"))}
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hub") / "whole"
-    return folder, *scenario("whole", folder, token="hf_wrong", GIVEN_TOKEN=TOKEN)
+def fixture_of(name, **environment):
+    @pytest.fixture(scope="module", name=name)
+    def run(tmp_path_factory):
+        folder = tmp_path_factory.mktemp("hub") / name
+        return folder, *scenario(name, folder, **environment)
+
+    return run
 
 
-@pytest.fixture(scope="module")
-def adapter(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hub") / "adapter"
-    return folder, *scenario("adapter", folder)
-
-
-@pytest.fixture(scope="module")
-def failing(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hub") / "failing"
-    return folder, *scenario("failing", folder)
-
-
-@pytest.fixture(scope="module")
-def secrets(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hub") / "secrets"
-    return folder, *scenario("secrets", folder, WANDB_API_KEY=SECRET)
+whole = fixture_of("whole", token="hf_wrong", GIVEN_TOKEN=TOKEN)
+adapter, failing = fixture_of("adapter"), fixture_of("failing")
+secrets = fixture_of("secrets", WANDB_API_KEY=SECRET)
 
 
 class TestSecrets:
@@ -109,20 +91,10 @@ class TestWhole:
         pushed = server.files("tester/whole")
         top = {name: data for name, data in pushed.items() if not name.startswith("last-checkpoint/")}
         assert top == local(folder / "run")
-        assert {"README.md", "model.safetensors", "tokenizer.json"} <= top.keys()
+        assert {"README.md", "model.safetensors", "tokenizer.json", "chat_template.jinja"} <= top.keys()
         last = {name.removeprefix("last-checkpoint/"): data for name, data in pushed.items() if name not in top}
         assert last == local(folder / "run/checkpoint-3")
         assert {"README.md", "optimizer.pt", "shaping_state.json", "rollout_0_of_1.pt"} <= last.keys()
-
-    def test_what_arrived_loads_and_is_the_trained_model(self, whole):
-        folder, *_ = whole
-        arrived = folder / "server/tester/whole/main"
-        model = AutoModelForCausalLM.from_pretrained(arrived)
-        here = AutoModelForCausalLM.from_pretrained(folder / "run")
-        base = AutoModelForCausalLM.from_pretrained(folder / "base")
-        assert torch.equal(model.lm_head.weight, here.lm_head.weight)
-        assert not torch.equal(model.lm_head.weight, base.lm_head.weight)
-        assert AutoTokenizer.from_pretrained(arrived).chat_template
 
     def test_a_run_goes_on_from_the_pushed_checkpoint_with_its_whole_curve(self, whole):
         folder, _, result, _ = whole
@@ -138,31 +110,8 @@ class TestWhole:
         assert (data.library_name, data.pipeline_tag) == ("transformers", "text-generation")
         assert data.tags == ["generated_from_trainer", "trl", "grpo", "stare"]
         assert "base_model" not in data.to_dict() and "datasets" not in data.to_dict()  # neither is on the Hub
-
-    def test_the_results_are_those_of_the_last_evaluation(self, whole):
-        folder, *_ = whole
-        state = json.loads((folder / "run/checkpoint-3/trainer_state.json").read_text())
-        measured = next(entry for entry in reversed(state["log_history"]) if "eval_sums_avg@2" in entry)
-        card = ModelCard.load(folder / "run/README.md")
-        results = {result.metric_name: result for result in card.data.eval_results}
-        assert results.keys() == {"avg@2", "pass@2", "maj@2"}
-        for name, result in results.items():
-            assert result.metric_value == pytest.approx(measured[f"eval_sums_{name}"], abs=1e-6)
-            assert (result.task_type, result.dataset_type) == ("text-generation", "sums")
-            assert result.metric_args["top_p"] == 0.7 and result.metric_args["step"] == 3
-        assert ModelCard(str(card)).data.to_dict() == card.data.to_dict()
-
-    def test_the_text(self, whole):
-        folder, *_ = whole
-        card = (folder / "run/README.md").read_text()
-        state = json.loads((folder / "run/checkpoint-3/trainer_state.json").read_text())
-        curve = [entry["entropy"] for entry in state["log_history"] if "entropy" in entry]
-        assert f"**{sum(curve) / 3:.4f}**" in card and 'model="tester/whole"' in card
-        for text in ("2606.19236", "2402.03300", "vonwerra2020trl", "transformers ", "`count_reward`"):
-            assert text in card
-        (settings,) = [block.split("```")[0] for block in card.split("```yaml\n")[1:]]
-        again = SteerGRPOConfig(output_dir="x", use_cpu=True, **yaml.safe_load(settings))
-        assert (again.advantage_shaping, again.stare_amplify, again.steps_per_generation) == ("stare", 1.1, 4)
+        for text in ("2606.19236", "2402.03300", "vonwerra2020trl", "`count_reward`", 'model="tester/whole"'):
+            assert text in pushed
 
 
 class TestAdapter:
@@ -192,12 +141,16 @@ class TestAdapter:
 
 
 class TestFailing:
-    def test_training_goes_on(self, failing):
+    def test_training_goes_on_and_no_local_file_is_lost(self, failing):
         folder, _, said, _ = failing
         assert said["steps"] == 3
         for step in (1, 2, 3):
             files = {path.name for path in (folder / f"run/checkpoint-{step}").iterdir()}
             assert {"README.md", "model.safetensors", "optimizer.pt", "trainer_state.json"} <= files
+        files = local(folder / "run").keys()
+        assert {"README.md", "model.safetensors", "tokenizer.json", "training_args.bin"} <= files
+        assert not [name for name in files if name.endswith(".partial")]
+        AutoModelForCausalLM.from_pretrained(folder / "run")
 
     @pytest.mark.parametrize("how", ["cut", "refused", "gone"])
     def test_a_failed_push_says_where_the_files_are_and_how_to_push_them(self, failing, how):
@@ -205,13 +158,6 @@ class TestFailing:
         assert "The push to tester/run on http://127.0.0.1" in said[how]
         assert f"all files are in {folder / 'run'}" in said[how]
         assert f"hf upload tester/run {folder / 'run'} . --exclude '_*' --exclude 'checkpoint-*'" in said[how]
-
-    def test_no_local_file_is_lost(self, failing):
-        folder, *_ = failing
-        files = set(local(folder / "run"))
-        assert {"README.md", "model.safetensors", "tokenizer.json", "training_args.bin"} <= files
-        assert not [name for name in files if name.endswith(".partial")]
-        AutoModelForCausalLM.from_pretrained(folder / "run")
 
     def test_the_model_is_saved_when_not_even_the_repository_could_be_made(self, failing):
         folder, _, said, _ = failing

@@ -75,10 +75,6 @@ class TestOfATraining:
         assert complaints(str(best)) == []
         assert ModelCard(str(best)).data.eval_results == best.data.eval_results
 
-    def test_nothing_measured(self):
-        card = trained([], 0, None)
-        assert card.data.eval_results is None and "No benchmark was measured during the training." in str(card)
-
 
 def trained(log, step, benchmarks):
     """The card of a run."""

@@ -32,7 +32,6 @@ def read(path):
 
 
 def execute(notebook, folder):
-    """Run all cells in `folder`; one that fails raises."""
     return NotebookClient(notebook, timeout=1800, resources={"metadata": {"path": str(folder)}}).execute()
 
 
@@ -40,17 +39,13 @@ def code_cells(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def outputs(notebook):
-    return [output for cell in code_cells(notebook) for output in cell.outputs]
-
-
 def pictures(notebook):
     """For each code cell, how many pictures it shows."""
     return [sum("image/png" in output.get("data", {}) for output in cell.outputs) for cell in code_cells(notebook)]
 
 
-def printed(notebook):
-    return "".join(output.text for output in outputs(notebook) if output.get("name") == "stdout")
+def outputs(notebook):
+    return [output for cell in code_cells(notebook) for output in cell.outputs]
 
 
 def set_parameters(notebook, values):
@@ -91,7 +86,6 @@ def test_entropy_on_cpu_scaled_down(tmp_path):
 
 @pytest.mark.skipif(not FULL_SIZE, reason="ten minutes of a processor: make notebooks")
 def test_entropy_on_cpu(tmp_path):
-    """What its prose says."""
     logs = executed_on_cpu(tmp_path)
     grpo, held = logs["grpo"], logs["held"]
     first, last = entropy_ends(grpo)
@@ -122,19 +116,10 @@ def guessing_model(tmp_path, problems):
     prompts = load_math_dataset(str(problems)).select([i % 4 for i in range(480)])
     completions = [[{"role": "assistant", "content": rf"\boxed{{{guesses.randint(2, 5)}}}"}] for _ in prompts]
     tokenizer = tiny_tokenizer()
-    trainer = SFTTrainer(
-        tiny_qwen2(tokenizer),
-        SFTConfig(
-            output_dir=str(tmp_path / "tiny"),
-            per_device_train_batch_size=8,
-            learning_rate=1e-2,
-            max_steps=60,
-            gradient_checkpointing=False,
-            **ON_CPU | QUIET,
-        ),
-        train_dataset=prompts.select_columns("prompt").add_column("completion", completions),
-        processing_class=tokenizer,
-    )
+    sizes = {"per_device_train_batch_size": 8, "learning_rate": 1e-2, "max_steps": 60, "gradient_checkpointing": False}
+    args = SFTConfig(output_dir=str(tmp_path / "tiny"), **sizes | ON_CPU | QUIET)
+    data = prompts.select_columns("prompt").add_column("completion", completions)
+    trainer = SFTTrainer(tiny_qwen2(tokenizer), args, train_dataset=data, processing_class=tokenizer)
     trainer.remove_callback(PrinterCallback)
     trainer.train()
     trainer.save_model()
@@ -151,7 +136,7 @@ def test_lora_on_one_gpu_scaled_down(tmp_path, guessing_model, problems):
     changed = [cell.metadata.get("tags") for cell, original in pairs if cell.source != original.source]
     assert changed == [["parameters"]]
     assert sum(pictures(executed)) == 1
-    shown = printed(executed)
+    shown = "".join(output.text for output in outputs(executed) if output.get("name") == "stdout")
     assert "After 0 optimizer steps" in shown and "After 3 optimizer steps" in shown
     assert len([line for line in shown.splitlines() if line.startswith("avg@4 ")]) == 2  # rows of the tables
     entries = (tmp_path / "runs/lora/benchmarks/step-0/completions.jsonl").read_text().splitlines()

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 from datasets import Dataset
-from support import ROOT, jobs
+from support import jobs
 from support.hostile import HOSTILE
 from support.jobs import fail, keep, kill_or_return, nothing, take_memory
 
@@ -114,36 +114,6 @@ class TestAsATrlReward:
         assert metrics == dict.fromkeys(METRIC_KEYS, 0.25)
         assert columns == {"solution": ["34"] * 4, "answer": ["5^{5^{5^{5^5}}}", "34", None, "33"]}
 
-    def test_in_training(self, make_trainer):
-        answers = iter([r"\boxed{4}", r"\boxed{5}", "4", r"\boxed{4}"] * 100)
-
-        def rollout(prompts, trainer):
-            tokenizer = trainer.processing_class
-            ids = [tokenizer("1=")["input_ids"] for _ in prompts]
-            return {
-                "prompt_ids": ids,
-                "completion_ids": ids,
-                "logprobs": [[[0.0]] * len(i) for i in ids],
-                "answer": [next(answers) for _ in prompts],
-            }
-
-        class FromRollout(MathReward):
-            def __call__(self, completions, solution, answer, **kwargs):
-                return super().__call__(answer, solution, **kwargs)
-
-        data = Dataset.from_dict({"prompt": ["2+2="] * 8, "solution": [r"\boxed{4}"] * 8})
-        trainer = make_trainer(
-            SteerGRPOTrainer,
-            max_steps=1,
-            trainer_arguments={"reward_funcs": FromRollout(), "train_dataset": data, "rollout_func": rollout},
-        )
-        trainer.train()
-        log = trainer.state.log_history[0]
-        assert log["reward"] == log["rewards/math_reward/mean"] == 0.0  # two of four right
-        assert [log[key] for key in METRIC_KEYS] == [0.0, 0.25]
-        page = (ROOT / "docs/metrics.md").read_text()
-        assert all(f"`{key}`" in page for key in METRIC_KEYS)
-
     def test_gold_answers_are_tried_before_training(self, make_trainer):
         data = Dataset.from_dict({"prompt": ["2+2=", "what?"], "solution": [r"\boxed{4}", "the number of apples"]})
         with pytest.raises(ValueError, match=r"1 of its solutions cannot be scored \('the number of apples'\)"):
@@ -173,7 +143,6 @@ class TestAsATrlReward:
 class TestWorkers:
     @pytest.fixture
     def start(self):
-        """Start workers, which are stopped afterwards."""
         with ExitStack() as started:
 
             def make(function, warm_up=nothing, num_workers=1, timeout=20):
@@ -195,18 +164,15 @@ class TestWorkers:
         assert copy([r"\boxed{34}"], ["34"]) == [1.0]
 
     def test_a_worker_that_is_killed_costs_its_job_only(self, start):
-        workers = start(kill_or_return)
-        results = workers.map([("return",), ("kill",), ("return",)])
-        assert results[0] == results[2] == "return"
-        assert isinstance(results[1], Exception)
+        first, killed, last = start(kill_or_return).map([("return",), ("kill",), ("return",)])
+        assert first == last == "return" and isinstance(killed, Exception)
 
     def test_a_job_that_waits_longer_than_its_deadline_is_finished(self, start):
         workers = start(jobs.wait, num_workers=2, timeout=0.2)
         assert workers.map([(1.0,)] * 3) == ["waited"] * 3
 
     def test_a_job_is_killed_at_its_seconds_of_cpu_inside_one_operation_too(self, start):
-        workers = start(jobs.burn, timeout=0.2)
-        (result,) = workers.map([()])
+        (result,) = start(jobs.burn, timeout=0.2).map([()])
         assert result.exitcode == -signal.SIGPROF
 
     def test_a_job_that_takes_no_cpu_at_all_is_killed_by_the_wall_clock(self, start):
@@ -223,18 +189,13 @@ class TestWorkers:
     def test_second_tries_have_an_end(self, start, tmp_path, monkeypatch):
         monkeypatch.setattr("steer_trl.rewards.workers.SECOND_TRIES", 1)
         workers = start(jobs.burn_at_first, timeout=0.5)
-        results = workers.map([(str(tmp_path), "1"), (str(tmp_path), "2")])
-        assert results[0] == "done"
-        assert results[1].exitcode == -signal.SIGPROF
+        first, second = workers.map([(str(tmp_path), "1"), (str(tmp_path), "2")])
+        assert first == "done" and second.exitcode == -signal.SIGPROF
 
-    def test_memory_has_a_limit(self, start):
-        workers = start(take_memory)
-        assert workers.map([(2**20,), (8 * 2**30,)]) == ["taken", "refused"]
-
-    def test_memory_is_shared_by_the_ranks_of_a_machine(self, start, monkeypatch):
-        monkeypatch.setenv("LOCAL_WORLD_SIZE", "100000")
-        workers = start(take_memory)
-        assert workers.map([(2**20,), (2**30,)]) == ["taken", "refused"]
+    @pytest.mark.parametrize(("ranks", "too_much"), [("1", 8 * 2**30), ("100000", 2**30)])
+    def test_memory_has_a_limit_that_the_ranks_of_a_machine_share(self, start, monkeypatch, ranks, too_much):
+        monkeypatch.setenv("LOCAL_WORLD_SIZE", ranks)
+        assert start(take_memory).map([(2**20,), (too_much,)]) == ["taken", "refused"]
 
     def test_what_a_job_keeps_is_given_back_before_the_next(self, start):
         workers = start(keep)
