@@ -40,15 +40,16 @@ def test_without_a_strength_the_training_and_its_log_are_trls(train):
     for off in ({"entropy_bonus_coef": 0.0}, {"hold_entropy": 1e-9, "hold_entropy_unit": "nats"}):
         ours = train(SteerGRPOTrainer, **BONUS, **off)
         assert same_parameters(ours, plain)
-        assert logged(ours) == logged(plain)
-        assert not [entry for entry in ours.state.log_history if "policy_loss" in entry or "entropy_coef" in entry]
+        assert logged(ours) == logged(plain) and not {"policy_loss", "entropy_coef"} & logged(plain)[0].keys()
 
 
 class Coefficients(TrainerCallback):
     """Gives a trainer the coefficients of a list, step by step."""
 
+    trainer = None
+
     def __init__(self, coefficients):
-        self.coefficients, self.trainer = coefficients, None
+        self.coefficients = coefficients
 
     def on_step_begin(self, args, state, control, **kwargs):
         coefficient = self.coefficients[state.global_step]
@@ -94,18 +95,14 @@ class Other(Shaper):
 
 
 @pytest.mark.parametrize(
-    ("settings", "text"),
+    ("others", "settings", "text"),
     [
-        ({"entropy_coef": 0.01}, "entropy_coef=0.01 cannot be combined with 'entropy_bonus': it sets the coefficient"),
-        ({"use_adaptive_entropy": True}, "use_adaptive_entropy=True cannot be combined with 'entropy_bonus'"),
-        ({"entropy_bonus_coef": 0.01, "hold_entropy": 0.5}, "entropy_bonus_coef=0.01 cannot be combined with hold_"),
+        ([], {"entropy_coef": 0.01}, "entropy_coef=0.01 cannot be combined with 'entropy_bonus': it sets the coeff"),
+        ([], {"use_adaptive_entropy": True}, "use_adaptive_entropy=True cannot be combined with 'entropy_bonus'"),
+        ([], {"entropy_bonus_coef": 0.01, "hold_entropy": 0.5}, "entropy_bonus_coef=0.01 cannot be combined with h"),
+        ([f"{__name__}.Other"], {}, "cannot be combined: each sets the one coefficient of TRL's entropy bonus"),
     ],
 )
-def test_two_masters_of_the_coefficient_are_refused(settings, text):
+def test_two_masters_of_the_coefficient_are_refused(others, settings, text):
     with pytest.raises(ValueError, match=text):
-        config("entropy_bonus", **settings)
-
-
-def test_two_methods_that_set_it_are_refused():
-    with pytest.raises(ValueError, match="cannot be combined: each sets the one coefficient of TRL's entropy bonus"):
-        config("entropy_bonus", f"{__name__}.Other")
+        config("entropy_bonus", *others, **settings)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from peft import LoraConfig
+from support.digits import given
 from support.runs import CHARACTERS, same_parameters, save_tiny_model
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import Gemma2Config, Gemma2ForCausalLM, GraniteConfig, GraniteForCausalLM
@@ -16,18 +17,10 @@ from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.trainer.inputs import OLD_SENSITIVITIES
 
 EXACT = {"steer_form": "exact", "steer_lambda_min": 0.3}
-SIZES = {
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "vocab_size": len(tiny_tokenizer(CHARACTERS)),
-    "pad_token_id": 0,
-    "eos_token_id": 1,
-    "bos_token_id": None,
-    "initializer_range": 0.3,  # distributions that are far from uniform
-}
+SPREAD = {"initializer_range": 0.3}  # distributions that are far from uniform
+SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4} | SPREAD
+SIZES |= {"num_key_value_heads": 2, "vocab_size": len(tiny_tokenizer(CHARACTERS)), "pad_token_id": 0}
+SIZES |= {"eos_token_id": 1, "bos_token_id": None}
 
 
 class Keeping(SteerGRPOTrainer):
@@ -72,15 +65,8 @@ def lora(**_):
 
 
 def tool_tokens(prompts, trainer):
-    ids = trainer.processing_class(["12345678"] * len(prompts))["input_ids"]
-    ids = [[*row[:-1], 4 + i % 10] for i, row in enumerate(ids)]
-    masks = [[1, 1, 0, 0, 1, 1, 0, 1]] * len(ids)
-    return {
-        "prompt_ids": trainer.processing_class(prompts)["input_ids"],
-        "completion_ids": ids,
-        "logprobs": None,
-        "env_mask": masks,
-    }
+    ids = [[*range(5, 12), 4 + i % 10] for i in range(len(prompts))]
+    return given(prompts, trainer, ids, [[1, 1, 0, 0, 1, 1, 0, 1]] * len(ids))
 
 
 def gemma():
@@ -230,12 +216,8 @@ def test_no_tensor_has_the_vocabulary_for_every_token(make_trainer, tokenizer):
     vocabulary, tokens = 100_000, 400
     model = tiny_qwen2(tokenizer, vocab_size=vocabulary, hidden_size=8)
     trainer = make_trainer(SteerGRPOTrainer, model=model, **EXACT)
-    rollout = {
-        "prompt_ids": torch.full((4, 2), 5),
-        "prompt_mask": torch.ones(4, 2, dtype=torch.long),
-        "completion_ids": torch.randint(4, 14, (4, tokens // 4)),
-        "completion_mask": torch.ones(4, tokens // 4, dtype=torch.long),
-    }
+    ids = {"prompt_ids": torch.full((4, 2), 5), "completion_ids": torch.randint(4, 14, (4, tokens // 4))}
+    rollout = ids | {name.replace("ids", "mask"): torch.ones_like(x) for name, x in ids.items()}
     sizes = []
     for form in ("paper", "exact"):
         trainer.shaping.shapers["steer"].needs_sensitivities = form == "exact"
