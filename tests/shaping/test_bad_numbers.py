@@ -27,11 +27,8 @@ from steer_trl.shaping import Rollout, TokenBatch
 
 class TestBadNumbers:
     def spoilt(self, rollout, where):
-        logps, entropies = (
-            torch.where(where, -torch.inf, rollout.logps),
-            torch.where(where, torch.nan, rollout.entropies),
-        )
-        return replace(rollout, logps=logps, entropies=entropies)
+        logps = torch.where(where, -torch.inf, rollout.logps)
+        return replace(rollout, logps=logps, entropies=torch.where(where, torch.nan, rollout.entropies))
 
     @pytest.mark.parametrize("name", [*REPLACING, *SCALING])
     @given(SEEDS)
@@ -83,21 +80,15 @@ class TestBadNumbers:
     @pytest.mark.parametrize("name", IN_THE_LOSS)
     @pytest.mark.parametrize("bad", [-math.inf, math.nan])
     def test_a_bad_token_is_left_alone(self, name, bad):
-        batch, shaper, at = (
-            self.batch(),
-            method(name, **self.OPTIONS.get(name, {})),
-            torch.zeros(4, 5, dtype=torch.bool),
-        )
+        batch, shaper = self.batch(), method(name, **self.OPTIONS.get(name, {}))
+        at = torch.zeros(4, 5, dtype=torch.bool)
         at[1, 2] = True
         changes = {"logps": bad, "entropies": math.nan, "old_entropies": math.nan}
         spoilt = replace(batch, **{f: torch.where(at, value, getattr(batch, f)) for f, value in changes.items()})
         for answer, neutral in ((weights, 1), (bonus, 0)):
             ours, clean = answer(shaper, spoilt), answer(shaper, replace(batch, mask=(~at).float()))
             assert ours is None or (ours.isfinite().all() and ours[1, 2] == neutral)
-            if name not in (
-                "fork_tokens",
-                "grpo_s",
-            ):  # the first's N counts it, the second's ratio is the completion's
+            if name not in ("fork_tokens", "grpo_s"):  # the first's N counts it, the second's ratio has it
                 assert ours is None or torch.equal(ours[~at], clean[~at])
 
     @pytest.mark.parametrize("name", IN_THE_LOSS)

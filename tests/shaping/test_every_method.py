@@ -37,32 +37,29 @@ def test_every_method_has_a_row():
     assert CASES.keys() == SHAPERS.keys()
 
 
-ORACLES = [
-    pytest.param(name, *oracle, id=oracle[0].__name__) for name, case in CASES.items() for oracle in case.oracles
-]
-WEIGHTS = [
-    pytest.param(name, *oracle, id=oracle[0].__name__) for name, case in CASES.items() for oracle in case.weights
-]
+def oracles(kind):
+    """(method, oracle, settings) of all methods' `kind` of oracles."""
+    rows = [(name, *row) for name, case in CASES.items() for row in getattr(case, kind)]
+    return [pytest.param(*row, id=row[1].__name__) for row in rows]
+
+
 NEUTRAL = [(name, options) for name, case in CASES.items() for options in case.neutral]
 WRONG = [(name, field, value) for name, case in CASES.items() for field in case.wrong for value in case.wrong[field]]
 SURROGATES = [name for name, shaper in SHAPERS.items() if shaper.surrogate]
 
 
-@pytest.mark.parametrize(("name", "oracle", "options"), ORACLES)
+@pytest.mark.parametrize(("name", "oracle", "options"), oracles("oracles"))
 @given(SEEDS, st.sampled_from([(0.0, 1.0), (-1.0, 1.0), (1.0,)]), st.sampled_from([0.0, 0.3]))
 def test_advantages_are_the_papers_loops(name, oracle, options, seed, outcomes, missing):
     rollout = random_rollout(seed, outcomes, missing)
     if name not in REPLACING:  # what scales or adds keeps the advantage of a completion that nothing could score
         unscored = rollout.rewards.isnan().unsqueeze(1)
         rollout = replace(rollout, advantages=torch.where(unscored, 0.0, rollout.advantages))
-    ours, theirs = (
-        advantages(name, rollout, **options),
-        expected_advantages(oracle, rollout, rollout.num_generations),
-    )
-    torch.testing.assert_close(ours, theirs, atol=5e-4, rtol=5e-4)
+    theirs = expected_advantages(oracle, rollout, rollout.num_generations)
+    torch.testing.assert_close(advantages(name, rollout, **options), theirs, atol=5e-4, rtol=5e-4)
 
 
-@pytest.mark.parametrize(("name", "oracle", "options"), WEIGHTS)
+@pytest.mark.parametrize(("name", "oracle", "options"), oracles("weights"))
 @given(SEEDS)
 def test_token_weights_are_the_papers_loops(name, oracle, options, seed):
     batch, shaper = random_batch(seed), kept(name, **EXACT | options)
@@ -122,20 +119,19 @@ class NoFloatCumsum(TorchDispatchMode):
         return function(*args, **kwargs or {})
 
 
-class TestDeterminism:
-    @pytest.mark.parametrize("name", SHAPERS)
-    def test_no_float_is_cumsummed(self, name):
-        rollout, batch = random_rollout(3), random_batch(1)
-        with NoFloatCumsum():
-            advantages(name, rollout) if name in ON_ROLLOUTS else shaped({name: method(name)}, batch)
+@pytest.mark.parametrize("name", SHAPERS)
+def test_no_float_is_cumsummed(name):
+    rollout, batch = random_rollout(3), random_batch(1)
+    with NoFloatCumsum():
+        advantages(name, rollout) if name in ON_ROLLOUTS else shaped({name: method(name)}, batch)
 
-    def test_the_custom_method_of_the_docs(self):
-        (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/methods.md").read_text(), re.S)
-        exec(code, scope := {})
-        args = config("none")
-        args.shaping_options = {"last": 0.5}
-        batch = random_batch(1)
-        batch = replace(batch, mask=torch.tensor([[1, 0, 1, 1, 1, 0], [0] * 6]))
-        with NoFloatCumsum():
-            ours = scope["FadeOut"](args).weights(batch, None)
-        torch.testing.assert_close(ours[0, [0, 2, 3, 4]], torch.tensor([0.875, 0.75, 0.625, 0.5]))
+
+def test_the_custom_method_of_the_docs():
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/methods.md").read_text(), re.S)
+    exec(code, scope := {})
+    args = config("none")
+    args.shaping_options = {"last": 0.5}
+    batch = replace(random_batch(1), mask=torch.tensor([[1, 0, 1, 1, 1, 0], [0] * 6]))
+    with NoFloatCumsum():
+        ours = scope["FadeOut"](args).weights(batch, None)
+    torch.testing.assert_close(ours[0, [0, 2, 3, 4]], torch.tensor([0.875, 0.75, 0.625, 0.5]))

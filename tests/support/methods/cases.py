@@ -140,6 +140,7 @@ def spending_entropy_change(batch):
     return entropy_change(batch, strength=-1.0)
 
 
+COMPARING = {"scored": 8, "fetched": (0, 5)}  # what compares the probabilities of a group's completions
 CASES = {
     "steer": Case(
         neutral=[{"steer_lambda_min": 1.0}, {"steer_lambda_min": 1.0, "steer_form": "exact"}],
@@ -181,7 +182,7 @@ CASES = {
         fetched=(0, 1),
         two_valued=True,
     ),
-    "edge_grpo": Case(oracles=[(edge_grpo, {})], scored=8, fetched=(0, 5)),
+    "edge_grpo": Case(**COMPARING, oracles=[(edge_grpo, {})]),
     "entropy_advantage": Case(neutral=[{"entropy_advantage_alpha": 0.0}], weights=[(entropy_advantage, {})]),
     "entropy_bonus": Case(  # its oracle is TRL's own bonus: tests/trainer/test_entropy_bonus.py
         neutral=[{"entropy_bonus_coef": 0.0}],
@@ -196,10 +197,8 @@ CASES = {
         scored=4,
     ),
     "fork_tokens": Case(neutral=[{"fork_tokens_fraction": 1.0}], scored=4),
-    "grpo_s": Case(
-        oracles=[(grpo_s, {})], scored=8, fetched=(0, 5), marks=["grpo_s/clipped_low", "grpo_s/clipped_high"]
-    ),
-    "gtpo": Case(oracles=[(gtpo, {})], scored=8, fetched=(0, 5)),
+    "grpo_s": Case(**COMPARING, oracles=[(grpo_s, {})], marks=["grpo_s/clipped_low", "grpo_s/clipped_high"]),
+    "gtpo": Case(**COMPARING, oracles=[(gtpo, {})]),
     "kl_cov": Case(
         neutral=[{"kl_cov_fraction": 0.0}, {"kl_cov_coef": 0.0}],
         lively={"kl_cov_fraction": 0.2},
@@ -208,15 +207,12 @@ CASES = {
     ),
     "opo": Case(oracles=[(opo, {})], fetched=(0, 1)),
     "position": Case(neutral=[{"position_gamma": 0.0}], oracles=[(position, {})], fetched=(0, 1)),
-    "ppl": Case(
-        neutral=[{"ppl_alpha": 0.0}], lively={"ppl_alpha": 0.3}, oracles=[(ppl, {})], scored=8, fetched=(0, 5)
-    ),
+    "ppl": Case(**COMPARING, neutral=[{"ppl_alpha": 0.0}], lively={"ppl_alpha": 0.3}, oracles=[(ppl, {})]),
     "unlikelihood": Case(
+        **COMPARING,
         neutral=[{"unlikelihood_beta": 0.0}],
         lively={"unlikelihood_beta": 1.0},
         oracles=[(unlikelihood, {})],
-        scored=8,
-        fetched=(0, 5),
     ),
     "w_reinforce": Case(
         wrong={"w_reinforce_positive": [True], "correct_threshold": ["0", None]},
