@@ -51,7 +51,6 @@ def said(watch, lines, first=1, every=1):
 
 
 def names(lines):
-    """Of the alarms of a run."""
     return [alarm for _, alarm in said(Watch(), lines)]
 
 

@@ -20,7 +20,6 @@ TOLERANCE = {"atol": 1e-6, "rtol": 1e-6}
 
 @pytest.fixture(scope="module")
 def vectors():
-    """Inputs and outputs of the authors' released functions and of the papers' formulas."""
     return json.loads((Path(__file__).parent / "released_code.json").read_text())
 
 

@@ -6,19 +6,8 @@ from itertools import permutations
 import pytest
 import torch
 from hypothesis import given, settings
-from support.methods.batches import (
-    SEEDS,
-    bonus,
-    clipped_loss,
-    config,
-    gradient,
-    kept,
-    method,
-    random_batch,
-    random_rollout,
-    shaped,
-    weights,
-)
+from support.methods import batches
+from support.methods.batches import SEEDS, bonus, config, kept, method, random_batch, random_rollout, shaped, weights
 
 from steer_trl import shaping
 from steer_trl.shaping import Shaper, TokenBatch, make_shapers
@@ -33,8 +22,6 @@ class Recording(Shaper):
 
 
 class Both(Recording):
-    """Adds a bonus as well."""
-
     def bonus(self, batch, measure):
         return torch.ones_like(batch.logps)
 
@@ -70,7 +57,6 @@ class TestCombinations:
 
     @pytest.mark.parametrize("adding", ["entropy_advantage", "position", None])
     def test_weights_are_given_the_advantages_with_the_bonus(self, adding):
-        """With another method's, and with their own."""
         rollout, batch = self.both()
         own = f"{__name__}:{'Recording' if adding else 'Both'}"
         shapers = make_shapers(config(own, *filter(None, [adding])))
@@ -137,8 +123,8 @@ def test_weights_on_the_advantages_are_weights_on_the_loss(seed):
     assert (result.weights >= 0).all()
 
     def loss(lp, a):
-        return clipped_loss((lp - batch.old_logps.double()).exp(), a.double().expand_as(lp), 0.8, 1.28, 3.0)
+        return batches.clipped_loss((lp - batch.old_logps.double()).exp(), a.double().expand_as(lp), 0.8, 1.28, 3.0)
 
-    outside = gradient(lambda lp: (result.weights * loss(lp, batch.advantages)).sum(), batch.logps)
-    inside = gradient(lambda lp: loss(lp, result.advantages).sum(), batch.logps)
+    outside = batches.gradient(lambda lp: (result.weights * loss(lp, batch.advantages)).sum(), batch.logps)
+    inside = batches.gradient(lambda lp: loss(lp, result.advantages).sum(), batch.logps)
     torch.testing.assert_close(inside, outside, atol=1e-5, rtol=1e-5)

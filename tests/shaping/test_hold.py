@@ -94,7 +94,6 @@ def test_these_methods_have_a_strength():
 @pytest.mark.parametrize("name", ABLE)
 class TestEachMethod:
     def test_it_waits_for_its_level_and_answers_an_entropy_below_it(self, name):
-        """The level is relative to the mean of the first rollouts."""
         shaper, hold = held(name)
         begin(hold, 0.5, math.nan, 0.54, 0.46)
         assert shaper.strength == 0 and not shaper.active
@@ -163,7 +162,6 @@ class TestEachMethod:
         assert "will be held at 0.4 nats, falling to 0.2 after 60% of the training" in caplog.text
 
     def test_a_checkpoint_may_be_read_in_any_order(self, name):
-        """Of the method first, or of the loop that moves it."""
         shaper, hold = held(name)
         for entropy in (*[0.5] * 4, 0.3, 0.2):
             shaper.on_rollout(entropy)

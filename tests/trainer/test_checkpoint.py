@@ -47,22 +47,20 @@ class TestCheckpoint:
         assert len(set(strengths)) >= 4 or "hold_entropy" not in settings  # there was a state to lose
         assert states[0].keys() >= {"settings", "generated"}
 
-    def test_without_the_state_it_would_not_and_says_so(self, train, make_trainer, tmp_path, caplog):
-        whole = train(SteerGRPOTrainer, **self.SETTINGS)
-        checkpoint = tmp_path / "run/checkpoint-2"
+    def test_a_new_target_is_taken_on_resume_and_without_the_state_that_is_said(
+        self, train, make_trainer, tmp_path, caplog
+    ):
+        whole, checkpoint = train(SteerGRPOTrainer, **self.SETTINGS), tmp_path / "run/checkpoint-2"
+        resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS | {"stare_target_entropy": 0.5})
+        resumed.train(resume_from_checkpoint=str(checkpoint))
+        stare = resumed.shaping.shapers["stare"]
+        assert stare.controller.target_entropy == 0.5 * stare.start.value
+        assert stare.controller.gate is False and "has no state" not in caplog.text
         (checkpoint / "shaping_state.json").unlink()
         resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
         resumed.train(resume_from_checkpoint=str(checkpoint))
         assert resumed.shaping.shapers["stare"].state_dict() != whole.shaping.shapers["stare"].state_dict()
         assert "has no state of 'stare'" in caplog.text
-
-    def test_a_new_target_is_taken_on_resume(self, train, make_trainer, tmp_path):
-        train(SteerGRPOTrainer, **self.SETTINGS)
-        resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS | {"stare_target_entropy": 0.5})
-        resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
-        stare = resumed.shaping.shapers["stare"]
-        assert stare.controller.target_entropy == 0.5 * stare.start.value
-        assert stare.controller.gate is False
 
     def test_what_differs_from_the_saved_run_is_said(self, train, make_trainer, tmp_path, caplog):
         train(SteerGRPOTrainer, save_strategy="steps", save_steps=2, max_steps=2)

@@ -31,14 +31,12 @@ def test_a_method_that_reads_the_exact_change_is_refused_whoever_compiles(make_t
 
 @pytest.mark.filterwarnings("ignore")  # those of PyTorch's own that it hides outside of tests, when it traces
 def test_diagnostics_go_without(train, caplog):
-    """The training is GRPO's; the log and the token log estimate throughout."""
     trainer = train(SteerGRPOTrainer, advantage_shaping="none", max_steps=3, log_tokens=2, **COMPILED)
     assert "cannot be predicted" not in caplog.text
     for entry in trainer.state.log_history[:3]:
         assert "entropy/estimated_change" in entry
         assert "entropy/predicted_change" not in entry
     files = runlog.token_files(runlog.Path(trainer.args.output_dir, "_logs"))
-    sources = {line["entropy_change_source"] for _, path in files for line in runlog.lines(path)}
-    assert sources == {"estimate"}
+    assert {line["entropy_change_source"] for _, path in files for line in runlog.lines(path)} == {"estimate"}
     torch._dynamo.reset()
     assert same_parameters(trainer, train(GRPOTrainer, max_steps=3, **COMPILED))

@@ -44,8 +44,6 @@ def test_without_a_strength_the_training_and_its_log_are_trls(train):
 
 
 class Coefficients(TrainerCallback):
-    """Gives a trainer the coefficients of a list, step by step."""
-
     trainer = None
 
     def __init__(self, coefficients):
@@ -76,7 +74,6 @@ def test_a_coefficient_that_is_0_again_leaves_no_bonus(make_trainer):
 
 @pytest.mark.parametrize("schedule", [{}, {"steps_per_generation": 4}])
 def test_a_held_entropy_is_trls_bonus_with_the_strengths_of_the_log(make_trainer, train, schedule):
-    """From the first loss of a rollout on, which has scored it."""
     held = {"hold_entropy": 4.0, "hold_entropy_unit": "nats"}
     settings = {"max_steps": 8, "learning_rate": 3e-3} | schedule
     ours = train(SteerGRPOTrainer, **settings, **BONUS, **held)
@@ -88,8 +85,6 @@ def test_a_held_entropy_is_trls_bonus_with_the_strengths_of_the_log(make_trainer
 
 
 class Other(Shaper):
-    """Sets it, too."""
-
     def entropy_coef(self):
         return 0.5
 

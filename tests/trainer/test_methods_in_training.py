@@ -18,13 +18,11 @@ def settings(name):
 
 
 def judged(name, **arguments):
-    """The trainer's arguments, with rewards that the method takes."""
     return {"trainer_arguments": arguments | ({"reward_funcs": has_one} if CASES[name].two_valued else {})}
 
 
 @pytest.mark.parametrize("sampling", ["none", "resample"])
 def test_the_success_rate_is_that_of_the_groups_that_are_trained_on(train, sampling):
-    """Also where they were written in other attempts, or waited."""
     arguments = {"reward_funcs": is_correct, "train_dataset": numbered(16), "rollout_func": Given()}
     fields = {"dynamic_sampling": sampling, "max_completion_length": 16, "gradient_accumulation_steps": 4}
     trainer = train(Watching, **settings("maxrl") | fields, trainer_arguments=arguments)
@@ -95,7 +93,7 @@ def test_truncated_completions_are_compared_with_and_not_trained_on(train, name,
 @pytest.mark.parametrize("name", ["gtpo", "steer"])
 def test_the_table_of_completions_has_the_advantages_of_whole_rollouts(train, tmp_path, name):
     """Means over a completion's tokens; what the loss does to them later (STEER's weights) is not in it."""
-    trainer = train(Watching, **settings(name), max_steps=2, log_completions=True, num_iterations=1)
+    trainer = train(Watching, **settings(name), max_steps=2, log_completions=True)
     rollout = trainer.written[-1]
     advantages, mask = rollout["advantages"].view(8, -1), rollout["completion_mask"]
     expected = (advantages * mask).sum(1) / mask.sum(1)

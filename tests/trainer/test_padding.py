@@ -49,7 +49,6 @@ class Counting(SteerGRPOTrainer):
 
 @pytest.fixture
 def both(train):
-    """The same training with padding and without."""
 
     def run(**settings):
         arguments = {"trainer_arguments": {"rollout_func": write} | settings.pop("trainer_arguments", {})}

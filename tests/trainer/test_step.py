@@ -45,18 +45,15 @@ def test_an_evaluation_within_a_step_is_not_in_the_steps_metrics(make_trainer, p
         def on_substep_end(self, *_, **__):
             self.trainer.evaluate()
 
-    def log(*callbacks):
-        arguments = {"eval_dataset": prompts.select(range(3)), "callbacks": list(callbacks)}
-        trainer = make_trainer(SteerGRPOTrainer, max_steps=1, trainer_arguments=arguments)
-        for callback in callbacks:
-            callback.trainer = trainer
-        trainer.train()
-        (entry,) = [entry for entry in trainer.state.log_history if "shaping/weight_mean" in entry]
-        return {key: value for key, value in entry.items() if key.startswith("shaping/")}, trainer.state.log_history
-
-    undisturbed, _ = log()
-    evaluated, history = log(EvaluateWithin())
-    assert evaluated == undisturbed and any("eval_shaping/weight_mean" in entry for entry in history)
+    logged = []
+    for callbacks in ([], [EvaluateWithin()]):
+        arguments = {"eval_dataset": prompts.select(range(3)), "callbacks": callbacks}
+        EvaluateWithin.trainer = make_trainer(SteerGRPOTrainer, max_steps=1, trainer_arguments=arguments)
+        EvaluateWithin.trainer.train()
+        log = EvaluateWithin.trainer.state.log_history
+        (entry,) = [entry for entry in log if "shaping/weight_mean" in entry]
+        logged.append({key: value for key, value in entry.items() if key.startswith("shaping/")})
+    assert logged[0] == logged[1] and any("eval_shaping/weight_mean" in entry for entry in log)
 
 
 def test_impossible_numbers_are_counted(make_trainer):
@@ -83,8 +80,6 @@ class Interrupted(TrainerCallback):
 
 
 class Taking(SteerGRPOTrainer):
-    """Keeps which rollout each micro-batch is of."""
-
     def compute_loss(self, model, inputs, **kwargs):
         self.taken.append((self.state.global_step, self._buffered_inputs))
         return super().compute_loss(model, inputs, **kwargs)

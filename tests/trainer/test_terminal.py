@@ -4,7 +4,7 @@ import re
 
 import pytest
 from support.runs import OPEN_STARE
-from transformers import PrinterCallback, ProgressCallback, TrainerCallback, TrainerState
+from transformers import PrinterCallback, ProgressCallback, TrainerState
 from transformers.utils.notebook import NotebookProgressCallback
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
@@ -102,20 +102,6 @@ class TestInTraining:
         assert {NotebookProgressCallback, Mine} <= set(kinds(trainer))
         trainer = make_trainer(SteerGRPOTrainer, disable_tqdm=False, terminal_log="dict")
         assert ProgressCallback in kinds(trainer) and StepProgress not in kinds(trainer)
-
-    def test_other_callbacks_are_given_the_log_as_it_is(self, make_trainer):
-        """Transformers' own display takes `total_flos` out of it."""
-        seen = set()
-
-        class Watch(TrainerCallback):
-            def on_log(self, args, state, control, logs=None, **kwargs):
-                seen.update(logs)
-
-        trainer = make_trainer(SteerGRPOTrainer, max_steps=1, terminal_log="dict")
-        trainer.add_callback(StepLines)
-        trainer.add_callback(Watch)
-        trainer.train()
-        assert "total_flos" in seen
 
 
 def test_a_run_states_at_its_start_what_acts(tmp_path):

@@ -68,8 +68,7 @@ class OwnStep(SteerGRPOTrainer):
 
 
 class OwnRollout(SteerGRPOTrainer):
-    def _generate_and_score_completions(self, inputs):
-        return GRPOTrainer._generate_and_score_completions(self, inputs)
+    _generate_and_score_completions = GRPOTrainer._generate_and_score_completions
 
 
 HELD = {"hold_entropy": 0.1, "hold_entropy_unit": "nats"}
@@ -122,12 +121,9 @@ def without_entropies(monkeypatch):
         return logps, None, others
 
     def loss(self, model, inputs):
-        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
-        masks = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1)
+        ids, masks = (torch.cat([inputs[f"prompt_{x}"], inputs[f"completion_{x}"]], dim=1) for x in ("ids", "mask"))
         logps, *_ = self._get_per_token_logps_and_entropies(model, ids, masks, inputs["completion_ids"].size(1))
-        advantages = inputs["advantages"]
-        advantages = advantages.unsqueeze(1) if advantages.dim() == 1 else advantages
-        return -((logps - logps.detach()).exp() * advantages * inputs["completion_mask"]).mean()
+        return -((logps - logps.detach()).exp() * inputs["advantages"].view(len(ids), -1)).mean()
 
     monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", without)
     monkeypatch.setattr(GRPOTrainer, "_compute_loss", loss)
