@@ -10,7 +10,6 @@ from trl import GRPOConfig
 
 from steer_trl.exceptions import InvalidTypeError
 from steer_trl.options.base import own_fields, single_complaints
-from steer_trl.options.needs import VISIBLE_GROUPS, unmet
 from steer_trl.options.removed import hint
 from steer_trl.options.run import RunOptions, SamplingOptions
 from steer_trl.redact import allow_texts, public
@@ -67,8 +66,6 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
             vars(self).update({name: value for name, value in unset.items() if getattr(self, name) is None})
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
         self._take_surrogates(methods)
-        if self.dynamic_sampling == "mask":
-            refuse(unmet("dynamic_sampling='mask'", VISIBLE_GROUPS, self), "SteerGRPOConfig")
         super().__post_init__()
         refuse(self._schedule_complaints(methods), "SteerGRPOConfig")
         if is_held:
@@ -173,11 +170,6 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         for name, method in methods.items():
             complaints += [complaint for complaint in method.complaints(self) if complaint not in complaints]
             complaints += need_complaints(name, method, self)
-            if method.answers("entropy_coef") and self.dynamic_sampling == "mask":
-                complaints.append(
-                    f"advantage_shaping={name!r} cannot be combined with dynamic_sampling='mask': "
-                    f"{VISIBLE_GROUPS['entropy_coef'].why}. Use dynamic_sampling='resample'."
-                )
         judges = ("correct_threshold",) if self.dynamic_sampling != "none" else ()
         complaints += setting_complaints(methods, self, read_elsewhere=judges) + combination_complaints(methods, self)
         return complaints + hold_conflicts(methods, self)

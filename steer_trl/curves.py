@@ -1,7 +1,5 @@
 """The curves of a run, drawn from its log: is the policy collapsing, does it learn, and what does the method do?
 
-    from steer_trl.curves import curves
-
     curves(trainer.state.log_history).savefig("curves.png")
 
 A saved run has the same list in `trainer_state.json`, under `log_history`. `docs/metrics.md` explains the keys.
@@ -42,26 +40,20 @@ def entropy_ends(log_history: Iterable[dict[str, Any]]) -> tuple[float, float] |
     return (start, math.fsum(last) / len(last)) if last and start is not None else None
 
 
-def curves(
-    log_history: Sequence[dict[str, Any]], title: str | None = None, panels: Sequence[tuple[Any, ...]] = PANELS
-) -> "Figure":
+def curves(log_history: Sequence[dict[str, Any]], title: str | None = None) -> "Figure":
     """Draw entropy, reward, token weights and shares over the optimizer steps of one run.
 
     Args:
-        log_history (`Sequence[dict]`): `trainer.state.log_history`.
+        log_history (`Sequence[dict]`): `trainer.state.log_history`; `ValueError` where it has none of the keys.
         title (`str`, *optional*): written above.
-        panels (`Sequence`, *optional*): some of `PANELS`, or others like them: title, unit and keys of the log.
 
     Returns:
         `matplotlib.figure.Figure`: a notebook shows it as it is; `figure.savefig("curves.png")` writes it.
-
-    Raises:
-        `ValueError`: the log has none of the keys.
     """
     from matplotlib.figure import Figure  # not pyplot: the choice of a back end stays the user's
 
-    lines = {key: series(log_history, key) for _, _, keys in panels for key in keys}
-    drawn = [(head, unit, [key for key in keys if lines[key]]) for head, unit, keys in panels]
+    lines = {key: series(log_history, key) for _, _, keys in PANELS for key in keys}
+    drawn = [(head, unit, [key for key in keys if lines[key]]) for head, unit, keys in PANELS]
     drawn = [panel for panel in drawn if panel[2]]
     if not drawn:
         raise InvalidValueError(

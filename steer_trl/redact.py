@@ -1,10 +1,8 @@
 """What of a run's settings may leave this machine: in a model card, in a file beside the model, or to a tracker.
 
 An allow-list. Numbers and switches may. A text may only where its setting is named below, because a user can write
-anything into any other: a token, a URL with a password, a header. A new field is withheld until somebody adds it here;
-our own that hold one of several choices are (`config.py`).
-
-A diff of the code has no settings. It stays on this machine, without the lines that look as if they held a secret.
+anything into any other: a token, a URL with a password, a header. A diff of the code stays on this machine, without
+the lines that look as if they held a secret.
 """
 
 import re

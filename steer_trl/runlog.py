@@ -26,14 +26,10 @@ TOKEN_FILE = re.compile(r"step-(\d{1,15})\.jsonl")
 
 
 def append(output_dir: str | Path, entry: Mapping[str, Any], name: str = METRICS) -> None:
-    """Append `entry` as one line to a file of `_logs`; a time is added where it has none.
+    """Append `entry` (texts, numbers, lists, mappings) as one line to the file `name` in `_logs` of a run's folder.
 
-    A script can write evaluations of its own with it: `append(folder, {"step": 80, "eval_my_accuracy": 0.4})`.
-
-    Args:
-        output_dir (`str` or `Path`): the run's folder.
-        entry (`Mapping`): texts, numbers, lists, mappings; a number that is not finite becomes `null`.
-        name (`str`): the file.
+    A time is added where it has none; a number that is not finite becomes `null`. A script can write evaluations of
+    its own with it: `append(folder, {"step": 80, "eval_my_accuracy": 0.4})`.
     """
     path = Path(output_dir, LOGS, name)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,5 @@
 """Models made from scratch: a Qwen2 small enough for a laptop, with a tokenizer of single characters.
 
-For the quickstart, for tests, and to try a whole pipeline before a real model is downloaded:
-
     python -m steer_trl.tiny OUT_DIR
 
 leaves a model there, and sums: `problems.jsonl` with answers, and `prompts.jsonl` for the recipe `first_run`. That

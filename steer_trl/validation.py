@@ -84,21 +84,10 @@ def in_interval(name: str, value: object, interval: str, why: str = "") -> list[
     return [] if is_within(value, interval) else [f"{name} must be {kind}in {interval}, got {value!r}{reason}."]
 
 
-def in_intervals(intervals: Mapping[str, str], **values: object) -> list[str]:
-    """Complain about each value that is not in the interval of its name."""
-    return [complaint for name in values for complaint in in_interval(name, values[name], intervals[name])]
-
-
-def at_least(name: str, value: object, least: int) -> list[str]:
-    """Complain unless `value` is a number that is `least` or more."""
-    return [] if is_number(value) and value >= least else [f"{name} must be >= {least}, got {value!r}."]
-
-
 def from_state(state: object, name: str, is_valid: Callable[[Any], bool], must_be: str) -> Any:
     """Return the field `name` of a state that was read from a file.
 
-    Raises:
-        `ValueError`: it is missing or not valid; the text states what it must be, and follows the file's name.
+    `ValueError` where it is missing or not valid: the text states what it must be, and follows the file's name.
     """
     if not isinstance(state, Mapping):
         raise InvalidValueError(f"the state must be a mapping with the key {name!r}, got {state!r}")

@@ -66,13 +66,13 @@ def test_the_trainer_overrides_few_hooks_of_trls():
 
 
 BUDGET = {
-    **{"": 860, "callbacks": 340, "cli": 1620, "countdown": 220, "data": 535, "diagnostics": 610, "evaluation": 1910},
-    **{"diagnostics/keys": 120, "functional": 740, "hub": 310, "options": 430, "report": 785, "rewards": 565},
-    **{"shaping": 800, "shaping/methods": 1440, "trainer": 1970, "trainer/callbacks": 280, "trainer/checks": 250},
-    **{"trainer/log": 170, "trainer/sampling": 610, "trainer/tokens": 240},
+    **{"": 820, "callbacks": 330, "cli": 1515, "countdown": 210, "data": 500, "diagnostics": 560, "evaluation": 1825},
+    **{"diagnostics/keys": 110, "functional": 725, "hub": 250, "options": 395, "report": 760, "rewards": 550},
+    **{"shaping": 785, "shaping/methods": 1425, "trainer": 1880, "trainer/callbacks": 275, "trainer/checks": 230},
+    **{"trainer/log": 155, "trainer/sampling": 495, "trainer/tokens": 235},
 }
 """Lines of Python that each room may have. What is added takes something away; a room that shrinks lowers its own."""
-SETTINGS = 58
+SETTINGS = 57
 
 
 def test_every_room_keeps_to_its_lines():

@@ -7,12 +7,12 @@ import pytest
 import yaml
 from lab import Experiment, verdicts
 from lab.countdown import COUNTDOWN
-from lab.results import COLUMNS, Result
+from lab.results import COLUMNS, Result, packed
 from lab.runs import SAMPLINGS, START, show
 from tqdm import tqdm
 
 from steer_trl import runlog
-from steer_trl.evaluation.counts import counts_of, packed, read_counts, values_of
+from steer_trl.evaluation.counts import counts_of, read_counts, values_of
 from steer_trl.evaluation.folders import read_evaluations
 from steer_trl.evaluation.summary import summarize
 

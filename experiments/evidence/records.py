@@ -14,11 +14,11 @@ from statistics import mean
 from typing import Any
 
 from lab import Experiment
-from lab.results import COLUMNS, Result
+from lab.results import COLUMNS, Result, packed
 from lab.runs import COMMITS
 
 from steer_trl import runlog
-from steer_trl.evaluation.counts import EVALUATIONS, counts_of, packed
+from steer_trl.evaluation.counts import EVALUATIONS, counts_of
 from steer_trl.evaluation.folders import Evaluation
 from steer_trl.system import write_whole
 

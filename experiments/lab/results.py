@@ -17,6 +17,7 @@ from steer_trl import runlog
 from steer_trl.curves import entropy_ends, series
 from steer_trl.diagnostics.keys.names import GENERATED_TOKENS
 from steer_trl.evaluation import mean_and_interval
+from steer_trl.evaluation.counts import DIGITS
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, read_evaluations
 from steer_trl.evaluation.records import SUMMARY
 
@@ -125,3 +126,16 @@ def verdicts(results: Mapping[str, Result], baseline: str, names: Sequence[str] 
 def smoothed(values: Sequence[float], window: int = 8) -> list[float]:
     """Mean of each value and those before it, `window` at most."""
     return [mean(values[max(0, i - window + 1) : i + 1]) for i in range(len(values))]
+
+
+def packed(benchmarks: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the counts of every benchmark, each list as a text where it can be one."""
+    found = {}
+    for name, counts in benchmarks.items():
+        prefix = counts["ids"][0].removesuffix("0")
+        is_counted = counts["ids"] == [f"{prefix}{i}" for i in range(len(counts["ids"]))]
+        few = counts["samples"] < len(DIGITS)
+        numbers = {key: counts[key] for key in ("correct", "distinct") if key in counts}
+        texts = {key: "".join(DIGITS[one] for one in column) if few else column for key, column in numbers.items()}
+        found[name] = counts | {"ids": prefix if is_counted else counts["ids"]} | texts
+    return found

@@ -100,7 +100,8 @@ class Experiment:
         if self._is_under_way(name, recipe):
             flags = ["--resume_from_checkpoint", "auto"]
         else:
-            flags = ["--overwrite_output_dir", "true"]
+            flags = []
+            shutil.rmtree(folder, ignore_errors=True)
             self._write_recipe(name, recipe)
         whole = load_recipe(folder / RECIPE)
         budget = whole.get("max_generated_tokens")

@@ -5,12 +5,12 @@ from typing import Any
 
 from datasets import Dataset, concatenate_datasets
 
-from steer_trl.cli.rewards import MATH, load_rewards, load_tools
+from steer_trl.cli.rewards import MATH, load_rewards
 from steer_trl.data import load_math_dataset
 from steer_trl.data.instructions import INSTRUCTIONS, PAPERS, with_instruction
 from steer_trl.data.reading import read_rows
+from steer_trl.data.schemas import check_prompts
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks, load_samplings
-from steer_trl.evaluation.benchmarks import check_prompts
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.options.base import one_or_several, option
 from steer_trl.rewards import MathReward
@@ -74,9 +74,6 @@ class MathArguments:
         "Whose verdict counts there: math, the check of the boxed answer, or the import path of a reward function; "
         "what it gives more than 0 is correct, and every column of the benchmark goes to it as it is.",
     )
-    overwrite_output_dir: bool = option(
-        False, "Start over in a folder that contains a run; remove its checkpoints and logs."
-    )
 
     @property
     def asks_for_math(self) -> bool:
@@ -110,10 +107,6 @@ class MathArguments:
             return BenchmarkEvaluation(benchmarks, sampling, MathReward(answer_format=answer_format))
         (judge,) = load_rewards([self.eval_judge], {}, field="eval_judge")
         return BenchmarkEvaluation(load_benchmarks(self.eval_benchmarks, as_they_are=True), sampling, judge)
-
-    def load_tools(self) -> list[Any] | None:
-        """Return the functions that the model may call."""
-        return None if self.tools is None else load_tools(self.tools)
 
     def load_dataset(self) -> Dataset:
         """Return the data set to train on."""

@@ -1,6 +1,6 @@
 """What is found wrong with a training run before a launcher, a data set or a model: settings that would be ignored.
 
-A run's folder is never written over or mixed with another run unless it was asked for.
+A run's folder is never written over or mixed with another run.
 """
 
 from collections.abc import Collection
@@ -13,9 +13,9 @@ from trl import ModelConfig
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.cli.arguments import MathArguments
-from steer_trl.cli.overwrite import LEFT, MODELS
 from steer_trl.cli.parser import checkpoint_to_resume
 from steer_trl.cli.rewards import MATH
+from steer_trl.cli.run_folder import LEFT, MODELS
 from steer_trl.options.trl import LOSSES
 from steer_trl.redact import changed
 from steer_trl.trainer.resume import AUTO, complete_checkpoints, is_complete, named, what_a_run_left
@@ -26,12 +26,8 @@ OF_EVALUATION = ("eval_samplings", "eval_judge", "eval_instruction")
 
 
 def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
-    """Refuse a run that cannot work.
-
-    Raises:
-        `ValueError`: with every reason.
-    """
-    complaints = _evaluation_complaints(math_args, training_args) + _folder_complaints(math_args, training_args)
+    """Refuse a run that cannot work, with every reason."""
+    complaints = _evaluation_complaints(math_args, training_args) + _folder_complaints(training_args)
     complaints += _reward_complaints(math_args, training_args) + _package_complaints(training_args, model_args)
     if not model_args.use_peft:
         of_lora = [name for name in vars(model_args) if name.startswith("lora_") or name in ("use_rslora", "use_dora")]
@@ -110,26 +106,21 @@ def _package_complaints(training: SteerGRPOConfig, model: ModelConfig) -> list[s
     ]
 
 
-def _folder_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[str]:
-    """Complain about an `output_dir` that holds a run that is neither resumed nor given up."""
+def _folder_complaints(training: SteerGRPOConfig) -> list[str]:
+    """Complain about an `output_dir` that holds a run which is not resumed."""
     folder, resume = Path(training.output_dir), checkpoint_to_resume(training.resume_from_checkpoint)
-    if resume and args.overwrite_output_dir:
-        return [
-            "overwrite_output_dir=True cannot be combined with resume_from_checkpoint: it removes what is resumed."
-        ]
     if isinstance(resume, str) and resume != AUTO and not is_complete(Path(resume)):
         return [f"resume_from_checkpoint={resume!r} must be true, auto or the folder of a checkpoint, and is none."]
-    if not resume and not args.overwrite_output_dir and (holds := what_a_run_left(folder, LEFT)):
+    if not resume and (holds := what_a_run_left(folder, LEFT)):
         return [
             f"output_dir={str(folder)!r} holds a run ({named(holds)}), and two would be mixed there. Continue it with "
-            "--resume_from_checkpoint true, give another --output_dir, or begin from the start with "
-            "--overwrite_output_dir true, which removes its checkpoints, benchmarks and logs."
+            "--resume_from_checkpoint true, give another --output_dir, or remove the folder to begin from the start."
         ]
     models = [folder / name for name in MODELS if (folder / name).exists()]
     if resume == AUTO and models and not complete_checkpoints(str(folder)):
         return [
             f"output_dir={str(folder)!r} holds a run ({named(models)}) and no complete checkpoint: "
-            "resume_from_checkpoint='auto' would train another over its model. Give another --output_dir, or begin "
-            "from the start with --resume_from_checkpoint false --overwrite_output_dir true."
+            "resume_from_checkpoint='auto' would train another over its model. Give another --output_dir, or remove "
+            "the folder to begin from the start."
         ]
     return []

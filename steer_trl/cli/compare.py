@@ -1,11 +1,9 @@
 """`steer-trl compare`: do two models differ on the same problems, and by how much?
 
     steer-trl compare runs/eval_grpo runs/eval_held
-    steer-trl compare --a runs/grpo_0 runs/grpo_1 runs/grpo_2 --b runs/held_0 runs/held_1 runs/held_2 --json held.json
+    steer-trl compare --a runs/grpo_0 runs/grpo_1 --b runs/held_0 runs/held_1 --json held.json
 
-Each is a folder that steer-trl eval has written, or a published file of counts. Side B is held against side A. With
---paired, the first of A and the first of B have a start and a seed in common, and so on. --frontier compares two
-models that were sampled at several temperatures.
+Each is a folder that steer-trl eval has written, or a published file of counts. Side B is held against side A.
 """
 
 from dataclasses import asdict
@@ -24,11 +22,7 @@ from steer_trl.validation import refuse
 
 
 def main(arguments: list[str]) -> None:
-    """Read both sides, print a table for each sampling, and write what it holds to a file if asked to.
-
-    Raises:
-        `ValueError`: a folder without an evaluation, two sides that cannot be compared, or a file that would be lost.
-    """
+    """Read both sides, print a table for each sampling, and write what it holds to a file if asked to."""
     parser = OneLineParser(
         "steer-trl compare", allow_abbrev=False, description=__doc__.split("\n", 1)[0].replace("`", "")
     )

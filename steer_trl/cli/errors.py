@@ -36,8 +36,7 @@ class OneLineParser(ArgumentParser):
 def one_line(program: str) -> Iterator[None]:
     """Turn what goes wrong inside into lines on stderr that begin with `program`, and an exit code.
 
-    Raises:
-        `SystemExit`: with 2 after a user's mistake, 130 after Ctrl-C, 141 if nobody reads the output any more.
+    It is 2 after a user's mistake, 130 after Ctrl-C, 141 if nobody reads the output any more.
     """
     try:
         yield

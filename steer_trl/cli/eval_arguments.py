@@ -13,10 +13,9 @@ from steer_trl.evaluation.backends import has_vllm
 from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, sources_of
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.evaluation.sampling import Sampling, load_samplings
-from steer_trl.hub.results import card_complaints
 from steer_trl.options.base import one_or_several, option
 from steer_trl.rewards import MathReward
-from steer_trl.validation import at_least, in_interval, one_of, refuse
+from steer_trl.validation import in_interval, one_of, refuse
 
 BATCH_SIZES = {"transformers": 32, "vllm": 4096}
 OF_VLLM = ("tensor_parallel_size", "max_model_length", "gpu_memory_utilization")
@@ -65,7 +64,6 @@ class EvalArguments:
     gpu_memory_utilization: float = option(0.9, "Share of a GPU's memory that vLLM takes.")
     max_model_length: int | None = option(None, "Prompt and completion, tokens, for vLLM.")
     overwrite: bool = option(False, "Start over in a folder that contains an evaluation.")
-    write_card: bool = option(False, "Write the results into the card (README.md) in the model's folder.")
 
     def __post_init__(self) -> None:
         complaints = [
@@ -85,7 +83,7 @@ class EvalArguments:
             self.batch_size = BATCH_SIZES.get(self.backend, 1)
         complaints += one_of("backend", self.backend, BATCH_SIZES)
         complaints += one_of("dtype", self.dtype, ("auto", "bfloat16", "float16", "float32"))
-        complaints += at_least("batch_size", self.batch_size, 1)
+        complaints += in_interval("batch_size", self.batch_size, "[1, inf)")
         own = None if self.instruction == PAPERS else self.instruction
         complaints += argument_complaints(self.answer_format, own, self.limit)
         if self.instruction == PAPERS and self.answer_format != "either":
@@ -99,7 +97,6 @@ class EvalArguments:
             complaints += ignored(self, ("temperature", "top_p", "top_k"), "samplings")
         if self.judge != MATH:
             complaints += ignored(self, ("instruction", "answer_format", "timeout"), f"judge={self.judge!r}")
-        complaints += card_complaints(self.model_name_or_path) if self.write_card else []
         complaints += self._overwrite_complaints()
         refuse(complaints, "steer-trl eval")
 

@@ -22,10 +22,9 @@ def eval_settings(
     benchmarks: Mapping[str, Sequence[Benchmark]],
     generator: TransformersGenerator | VLLMGenerator,
 ) -> dict[str, dict[str, Any]]:
-    """Return the settings of each way to draw, by its name.
+    """Return the settings of each way to draw, by its name, of the `benchmarks` of each way.
 
-    `benchmarks` are those of each way, with its numbers of samples. `prompt_token_ids` is a digest of what the
-    generator's model reads: another chat template or tokenizer gives another one.
+    `prompt_token_ids` is a digest of what the model reads: another chat template or tokenizer gives another one.
     """
     loaded = next(iter(benchmarks.values()))
     prompts = [prompt for benchmark in loaded for prompt in benchmark.dataset["prompt"]]

@@ -2,11 +2,9 @@
 
     steer-trl eval --model_name_or_path runs/model --output_dir runs/eval --benchmarks aime24 math500@4
 
-writes `summary.json`, `completions.jsonl` and a table on the terminal. If it was interrupted, the same command
-resumes it. `--samplings papers greedy t1` draws in several ways, each into a folder of its name;
-`--judge my.module.reward` asks a reward function what is correct. `--list` lists the benchmarks,
-`--write_card true` writes the results into the model's card. On several GPUs: `--tensor_parallel_size` with vLLM, or
-`accelerate launch -m steer_trl.cli eval ...` with Transformers, where each process draws its share.
+writes `summary.json`, `completions.jsonl` and a table on the terminal; the same command resumes it. On several GPUs:
+`--tensor_parallel_size` with vLLM, or `accelerate launch -m steer_trl.cli eval ...` with Transformers, where each
+process draws its share.
 """
 
 from pathlib import Path
@@ -27,7 +25,6 @@ from steer_trl.evaluation.loop import evaluate
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.summary import summarize, table
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.hub.results import CARD, results_of_summary, write_results
 from steer_trl.system import leave_group
 
 USAGE = """steer-trl eval --model_name_or_path MODEL --output_dir FOLDER [--benchmarks NAME@SAMPLES] [--SETTING VALUE]
@@ -69,7 +66,7 @@ def run(args: EvalArguments) -> dict[str, Any]:
         as_they_are = args.judge != MATH
         loaded = load_benchmarks(args.benchmarks, args.answer_format, args.instruction, args.limit, as_they_are)
     generator = _generator(args)
-    summaries, results = {}, []
+    summaries = {}
     by_name = {name: one_sample_if_greedy(loaded, sampling) for name, sampling in args.ways_to_draw.items()}
     for name, settings in eval_settings(args, by_name, generator).items():
         benchmarks, sampling = by_name[name], args.ways_to_draw[name]
@@ -83,12 +80,6 @@ def run(args: EvalArguments) -> dict[str, Any]:
             path = records.write_summary(summaries[name])
             heading = f"{name}\n" if name else ""
             print(f"\n{heading}{table(summaries[name])}\n\nWrote {path}")  # noqa: T201
-        if args.write_card:
-            results += results_of_summary(summaries[name], benchmarks, sampling)
-    if args.write_card and state.is_main_process:
-        card = Path(args.model_name_or_path, CARD)
-        write_results(card, results)
-        print(f"Wrote the results into {card}")  # noqa: T201
     if state.num_processes > 1:
         leave_group()
     return summaries.get("", summaries)

@@ -11,13 +11,7 @@ from pandas import DataFrame
 
 from steer_trl.cli.comparison_file import write_comparisons, write_output
 from steer_trl.evaluation.comparison import Interval, explained
-from steer_trl.evaluation.frontier import (
-    Row,
-    Sweep,
-    compare_at_equal_accuracy,
-    compare_best,
-    compare_with_fallback,
-)
+from steer_trl.evaluation.frontier import Row, Sweep, compare_at_equal_accuracy, compare_best, compare_with_fallback
 from steer_trl.evaluation.sweeps import read_sides
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean
@@ -88,10 +82,7 @@ def compare(given: Namespace, paths: tuple[list[str], list[str]]) -> None:
 
 
 def picture(panels: Mapping[str, Mapping[str, Sweep]]) -> "Figure":
-    """Draw accuracy against pass@k of the most tries: of each panel's curves, a point a temperature.
-
-    Points are means over problems and runs.
-    """
+    """Draw accuracy against pass@k of the most tries, means over problems and runs: a point a temperature."""
     from matplotlib.figure import Figure  # not pyplot: the choice of a back end stays the user's
 
     figure = Figure(figsize=(6.4 * len(panels), 4.2), layout="constrained")

@@ -17,16 +17,11 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from steer_trl.cli.errors import INTERRUPTED, MISUSE, say
 from steer_trl.cli.recipe_files import ENGINES, find_file, read_yaml
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import at_least, refuse
+from steer_trl.validation import in_interval, refuse
 
 
 def find_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]:
-    """Return an `accelerate` configuration, of a path or a name, and how many processes it starts on all machines.
-
-    Raises:
-        `FileNotFoundError`: there is none.
-        `ValueError`: this machine lacks the devices that it asks for.
-    """
+    """Return an `accelerate` configuration, of a path or a name, and how many processes it starts on all machines."""
     try:
         path = find_file(name, ENGINES, "engine configuration")
     except FileNotFoundError:
@@ -35,7 +30,7 @@ def find_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]
             raise
     settings = read_yaml(path)
     count = int(settings.get("num_processes") or 1) if num_processes is None else num_processes
-    refuse(at_least("num_processes", count, 1), "steer-trl train")
+    refuse(in_interval("num_processes", count, "[1, inf)"), "steer-trl train")
     here, devices = count // int(settings.get("num_machines") or 1), torch.accelerator.device_count()
     if here > max(devices, 1) and not settings.get("use_cpu"):
         raise InvalidValueError(
@@ -46,11 +41,7 @@ def find_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]
 
 
 def launch(engine: Path, num_processes: int, arguments: list[str]) -> None:
-    """Run `steer-trl` with `arguments` in every process, and wait for them.
-
-    Raises:
-        `SystemExit`: with the exit code of the process that failed first.
-    """
+    """Run `steer-trl` with `arguments` in every process; exit with the code of the one that failed first."""
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # the processes have said it
     command = ["--config_file", str(engine), "--num_processes", str(num_processes), "--module", "steer_trl.cli"]
     rank = 0

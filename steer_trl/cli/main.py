@@ -29,11 +29,7 @@ steer-trl help COMMAND lists the fields of a command; steer-trl --version prints
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a sub-command; its modules are loaded only then.
-
-    Raises:
-        `SystemExit`: with 2 and a line on stderr after a mistake; see `errors.py`.
-    """
+    """Run a sub-command; its modules are loaded only then."""
     command, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
     with one_line(f"steer-trl {command}" if command in COMMANDS else "steer-trl"):
         " ".join(rest).encode()  # bytes that are no text would end in the files of a run

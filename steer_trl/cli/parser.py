@@ -49,11 +49,7 @@ class RecipeParser(OneLineParser, TrlParser):
                 action.help = RESUME
 
     def parse_args_and_config(self, args: Iterable[str] | None = None, *others: Any, **named: Any) -> tuple[Any, ...]:
-        """Parse the command line over the recipe over the defaults; see [`~trl.TrlParser`].
-
-        Raises:
-            `ValueError`: a setting that nothing knows, or a value of another kind than its setting takes.
-        """
+        """Parse the command line over the recipe over the defaults; see [`~trl.TrlParser`]."""
         path, args = split_recipe(list(sys.argv[1:] if args is None else args))
         if path is not None:
             settings = self.settings_of(path, args)

@@ -30,11 +30,7 @@ def named(folder: Path) -> dict[str, Path]:
 
 
 def find_file(name: str | Path, folder: Path, kind: str) -> Path:
-    """Return the file `name`, or that of this package in `folder` with the name, with or without `.yaml`.
-
-    Raises:
-        `FileNotFoundError`: there is neither; the message names what is similar, and where all names are.
-    """
+    """Return the file `name`, or that of this package in `folder` with the name, with or without `.yaml`."""
     path = Path(name)
     if path.is_file():
         return path
@@ -49,12 +45,7 @@ def find_file(name: str | Path, folder: Path, kind: str) -> Path:
 
 
 def load_recipe(name: str | Path) -> dict[str, Any]:
-    """Return the settings of a recipe, a file or a name, over those of the recipe that its `extends` names.
-
-    Raises:
-        `FileNotFoundError`: it, or the recipe it extends, is not there.
-        `ValueError`: one is no YAML mapping, names a setting twice, or they extend each other in a circle.
-    """
+    """Return the settings of a recipe, a file or a name, over those of the recipe that its `extends` names."""
     settings: dict[str, Any] = {}
     for _, own in reversed(layers(name)):
         settings |= own
@@ -95,11 +86,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the mapping in a YAML file.
-
-    Raises:
-        `ValueError`: it is no YAML, or no mapping, or names a key twice.
-    """
+    """Return the mapping in a YAML file."""
     try:
         read = yaml.load(path.read_bytes(), _Loader)
     except yaml.YAMLError as error:

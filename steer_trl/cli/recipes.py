@@ -45,4 +45,5 @@ def _one(name: str) -> str:
     path = find_file(name, RECIPES, "recipe")
     lines = path.read_text().splitlines(keepends=True)
     comment = "".join(lines[: next(i for i, line in enumerate(lines) if not line.startswith("#"))])
-    return comment + yaml.safe_dump(load_recipe(path), sort_keys=False, allow_unicode=True, width=1000)
+    settings = {name: value for name, value in load_recipe(path).items() if value is not None}  # null: the default
+    return comment + yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=1000)

@@ -1,21 +1,11 @@
-"""`steer-trl report`: what happened in a run, or in several over each other, as one page that needs no network.
-
-    steer-trl report runs/grpo runs/stare -o report.html
-
-A run is the folder that `output_dir` named; a folder of runs stands for all of them. It works on a run in progress.
-"""
+"""`steer-trl report`: what happened in a run, or in several over each other, as one page that needs no network."""
 
 from steer_trl.cli.errors import OneLineParser
 from steer_trl.report import write
 
 
 def main(arguments: list[str]) -> None:
-    """Write the page and print where it is.
-
-    Raises:
-        `NoRun`: a RUN that is not a folder, or has no log.
-        `ValueError`: an output that is a folder, or that would overwrite what is no page.
-    """
+    """Write the page and print where it is."""
     parser = OneLineParser(
         "steer-trl report", allow_abbrev=False, description=__doc__.split("\n", 1)[0].replace("`", "")
     )

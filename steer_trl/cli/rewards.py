@@ -19,21 +19,13 @@ def load_rewards(names: Sequence[str], math: dict[str, Any], field: str = "rewar
     """Return the reward functions of these names; `math` are the arguments of [`~steer_trl.rewards.MathReward`].
 
     `field` is the setting that an error names. A module in the current folder is found, as by `python -m`.
-
-    Raises:
-        `ValueError`: a name that cannot be imported, or is no function.
     """
     must_be = f"{MATH!r} or an import path such as my.module.my_reward"
     return [MathReward(**math) if name == MATH else _imported(name, field, must_be) for name in names]
 
 
 def load_tools(names: Sequence[str]) -> list[Any]:
-    """Return the functions of these import paths that a model may call.
-
-    Raises:
-        `ValueError`: a name that cannot be imported, is no function, or whose types or docstring do not state how to
-            call it.
-    """
+    """Return the functions of these import paths, whose types and docstrings state how a model calls them."""
     tools = [_imported(name, "tools", "an import path such as my_sandbox.run_python") for name in names]
     for name, tool in zip(names, tools, strict=True):
         try:

@@ -2,12 +2,9 @@
 
     steer-trl train --accelerate_config zero3 --config steer_qwen2.5_math_7b
 
-is the same as `accelerate launch --config_file configs/accelerate/zero3.yaml -m steer_trl.cli train --config ...`, for
-anyone who wants the launcher's own flags; without `--accelerate_config` it runs in this process.
-
-A recipe holds the fields of `SteerGRPOConfig` (all of TRL's `GRPOConfig` and those of the methods), of TRL's
-`ModelConfig` (model, LoRA, quantization) and of `MathArguments` (`arguments.py`); an unknown key is an error. The
-same fields on the command line override it, and a recipe can extend another (`extends: other.yaml`).
+is the same as `accelerate launch --config_file configs/accelerate/zero3.yaml -m steer_trl.cli train --config ...`;
+without `--accelerate_config` it runs in this process. A recipe holds fields of `SteerGRPOConfig`, of TRL's
+`ModelConfig` and of `MathArguments` (`arguments.py`); the same on the command line override it.
 """
 
 from argparse import ArgumentParser
@@ -26,9 +23,10 @@ from steer_trl.cli.arguments import PUBLIC_TEXTS, MathArguments
 from steer_trl.cli.checks import check, missing_complaints
 from steer_trl.cli.errors import OneLineParser, training
 from steer_trl.cli.launch import find_engine, launch
-from steer_trl.cli.overwrite import model_is_saved, remove_run
 from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume, print_help
 from steer_trl.cli.recipe_files import layers
+from steer_trl.cli.rewards import load_tools
+from steer_trl.cli.run_folder import model_is_saved
 from steer_trl.data.lengths import drop_long_prompts
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.redact import changed, public
@@ -126,7 +124,8 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     with state.local_main_process_first():  # the others find its work in the cache
         if state.is_local_main_process:
             check(math_args, training_args, model_args)
-        rewards, tools = math_args.load_rewards(), math_args.load_tools()
+        rewards = math_args.load_rewards()
+        tools = None if math_args.tools is None else load_tools(math_args.tools)
         benchmarks = math_args.load_evaluation(training_args.max_completion_length)
         dataset = math_args.load_dataset()
         if math_args.max_prompt_length is not None:
@@ -152,9 +151,6 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     )
     wording = {} if math_args.wording is None else {"instruction": math_args.wording}
     trainer.shaping.cards.recipe = public(changed(math_args) | wording | changed(model_args), PUBLIC_TEXTS)
-    if math_args.overwrite_output_dir and training_args.should_save:
-        remove_run(Path(training_args.output_dir))
-    trainer.accelerator.wait_for_everyone()
     with training(), logging_redirect_tqdm():  # an alarm stands on a line of its own, above the progress bar
         trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
     if trainer.shaping.was_finished and model_is_saved(Path(training_args.output_dir)):

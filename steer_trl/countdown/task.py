@@ -91,13 +91,7 @@ def problems(split: str) -> list[dict[str, str]]:
     """Return the problems of a split, as rows with an `id` and a `prompt` whose numbers are in random order.
 
     The sets of three numbers are shuffled once, always alike, and dealt with all of their targets: 800 problems to
-    choose by, 2,000 to judge by, 5,552 to train on. No three numbers, in whatever order, are in two splits.
-
-    Args:
-        split (`str`): `"train"`, `"validation"` or `"test"`.
-
-    Raises:
-        `ValueError`: another one.
+    choose by (`"validation"`), 2,000 to judge by (`"test"`), 5,552 to train on (`"train"`).
     """
     refuse(one_of("split", split, tuple(SPLITS)), "Countdown")
     return _splits()[split]

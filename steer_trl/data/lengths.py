@@ -10,13 +10,7 @@ from steer_trl.exceptions import InvalidValueError
 
 
 def drop_long_prompts(dataset: Dataset, tokenizer: Any, max_tokens: int) -> Dataset:
-    """Return the rows whose `prompt`, a text or messages, has at most `max_tokens` tokens; print how many went.
-
-    The chat template of a conversation counts, as in verl's `filter_overlong_prompts`.
-
-    Raises:
-        `ValueError`: no prompt is short enough.
-    """
+    """Return the rows whose `prompt`, in its chat template, has at most `max_tokens` tokens; print how many went."""
     kept = dataset.filter(
         lambda prompt: _num_tokens(prompt, tokenizer) <= max_tokens, input_columns="prompt", desc="Measuring prompts"
     )
@@ -34,11 +28,7 @@ def drop_long_prompts(dataset: Dataset, tokenizer: Any, max_tokens: int) -> Data
 
 
 def check_tokenizer(tokenizer: Any, name: str) -> None:
-    """Refuse a `tokenizer` that makes no token of a text: Transformers makes one of a folder without its files.
-
-    Raises:
-        `ValueError`: so it does.
-    """
+    """Refuse a `tokenizer` that makes no token of a text: Transformers makes one of a folder without its files."""
     if not tokenizer("1")["input_ids"]:
         raise InvalidValueError(
             f"The tokenizer of {name!r} has no vocabulary: its files are missing. Save it there with "

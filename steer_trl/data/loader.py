@@ -23,7 +23,7 @@ from steer_trl.data.sources import SOURCES
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards import MathReward
 from steer_trl.rewards.answers import ANSWER_FORMATS
-from steer_trl.validation import at_least, did_you_mean, one_of, refuse
+from steer_trl.validation import did_you_mean, in_interval, one_of, refuse
 
 FULL_WIDTH = {0xFF01 + i: 0x21 + i for i in range(94)}
 MAX_UNREADABLE = 0.05  # with more unreadable answers than this, they are not read from the right column
@@ -100,7 +100,7 @@ def load_math_dataset(
 def argument_complaints(answer_format: str, instruction: str | None, limit: int | None) -> list[str]:
     """Complain about arguments of [`load_math_dataset`] that are wrong by themselves."""
     complaints = one_of("answer_format", answer_format, ANSWER_FORMATS)
-    complaints += [] if limit is None else at_least("limit", limit, 1)
+    complaints += [] if limit is None else in_interval("limit", limit, "[1, inf)")
     if instruction is not None and instruction.count("{problem}") != 1:
         complaints.append(
             f"instruction must contain {{problem}} exactly once, where the problem goes, got {instruction!r}."
@@ -156,10 +156,10 @@ def _select(rows: Dataset, name: str) -> Dataset:
         f"problems whose answer cannot be scored{f' ({examples})' if lost else ''}": len(lost),
     }
     removed = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    _print_once_per_machine(
-        f"{name}: {sum(flags)} problems from {len(rows)} rows. {f'Removed: {removed}. ' if removed else ''}"
-        f"{100 * sum(flags) / len(agreed):.1f} % of the gold answers score themselves."
-    )
+    if int(os.environ.get("LOCAL_RANK", 0)) == 0:
+        line = f"{name}: {sum(flags)} problems from {len(rows)} rows. {f'Removed: {removed}. ' if removed else ''}"
+        line += f"{100 * sum(flags) / len(agreed):.1f} % of the gold answers score themselves."
+        tqdm.write(line, file=sys.stderr)
     return marked.select([i for i, flag in enumerate(flags) if flag])
 
 
@@ -210,8 +210,3 @@ def _finish(row: dict[str, Any], index: int, instruction: str, ids: list[str] | 
         "source": row["source"],
         "id": ids[index] if ids else str(index),  # names that are not unique are no names
     }
-
-
-def _print_once_per_machine(line: str) -> None:
-    if int(os.environ.get("LOCAL_RANK", 0)) == 0:
-        tqdm.write(line, file=sys.stderr)

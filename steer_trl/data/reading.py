@@ -35,17 +35,15 @@ def read_rows(
     revision: str | None = None,
     limit: int | None = None,
 ) -> Dataset:
-    """Load the rows of a data set, all columns of them; arguments as in [`~steer_trl.data.load_math_dataset`].
-
-    Raises:
-        `FileNotFoundError`: the name ends like a file and there is none.
-        `ValueError`: the file cannot be read, has no rows, or not this split; the Hub has no such data set.
-        `ConnectionError`: the Hub cannot be reached.
-    """
+    """Load the rows of a data set, all columns of them; arguments as in [`~steer_trl.data.load_math_dataset`]."""
     path = Path(name_or_path).expanduser()
     builder = FILE_BUILDERS.get(path.suffix)
     for complaint in file_complaints(name_or_path):
         raise InvalidValueError(complaint) if path.is_file() or not builder else NotThereError(complaint)
+    if builder and config is not None:
+        raise InvalidValueError(
+            f"dataset_config={config!r} cannot be combined with the file {name_or_path!r}. Drop it."
+        )
     if builder:
         arguments: dict[str, Any] = {"path": builder, "data_files": str(path), "split": split or "train"}
     elif known := SOURCES.get(name_or_path):

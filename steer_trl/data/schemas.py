@@ -18,6 +18,8 @@ import json
 import re
 from typing import Any
 
+from datasets import Dataset
+
 from steer_trl.data.instructions import without_instruction
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards.answers import bare, boxed, text_of
@@ -38,13 +40,7 @@ def read_row(row: dict[str, Any], index: int, answers: list[str], source: str) -
     """Return `messages` before the problem, the bare `problem`, the boxed `solution` or `None`, `source`, `id`."""
     messages, problem = read_question(row)
     solution = next(filter(None, (read_answer(row[name]) for name in answers)), None)
-    return {
-        "messages": messages,
-        "problem": problem,
-        "solution": solution,
-        "source": source,
-        "id": _id(row, index),
-    }
+    return {"messages": messages, "problem": problem, "solution": solution, "source": source, "id": _id(row, index)}
 
 
 def read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str]:
@@ -62,6 +58,17 @@ def read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str]:
     *before, last = texts
     problem, context = without_instruction(last["content"]), row.get("context")
     return before, f"{context}\n\n{problem}" if problem and isinstance(context, str) and context.strip() else problem
+
+
+def check_prompts(name: str, rows: Dataset) -> None:
+    """Refuse `rows` of which a `prompt` cannot be asked, by their `name`."""
+    for number, row in enumerate(rows.select_columns("prompt")):
+        try:
+            if not row["prompt"]:
+                raise InvalidValueError("there is no prompt. Correct or remove it.")
+            read_question(row)
+        except InvalidValueError as error:
+            raise InvalidValueError(f"{name}, row {number}: {error}") from error
 
 
 def read_answer(answer: Any) -> str | None:

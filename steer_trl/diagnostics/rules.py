@@ -29,16 +29,12 @@ UNSCORED = "unscored "
 
 @dataclass(frozen=True)
 class Rule:
-    """An alarm.
+    """An alarm, a row of `alarms.yaml`.
 
     Attributes:
-        name (`str`), title (`str`): what files call it; for people, below 64 characters.
         fires (`float`), clears (`float`), steps (`int`): thresholds of the value, and how long it must have held.
         measure (`callable`): makes of [`Numbers`] those that the text names, the compared one under `"value"`; NaN
             where it is not known. Raises `KeyError` where the log has never had a key that it needs.
-        text (`str`): what it means and what to change, with the numbers' places.
-        level (`str`): `"warning"` or `"error"`.
-        compared (`str`): what the value is, for `docs/metrics.md`.
         words (`callable`): makes of [`Numbers`] the words that the text has places for.
     """
 

@@ -9,14 +9,9 @@ from steer_trl.validation import is_number
 
 
 def start_entropy(entries: Iterable[Mapping[str, Any]], before: float | None = None) -> float | None:
-    """Return the entropy that a run began with, nats per token, or `None` where nothing is logged yet.
+    """Return the entropy that a run began with, nats per token; `None` where neither the log nor `before` has one.
 
-    It is what the run logs as such last (`shaping/start_entropy.py`). A log that has no such key, of another
-    trainer or of a run that scores no rollout, begins with its first entropy.
-
-    Args:
-        entries (`Iterable[Mapping]`): entries of the log, in order.
-        before (`float`, *optional*): what this function has returned of earlier ones.
+    It is what the run logs as such last (`shaping/start_entropy.py`), or else the first entropy in its log.
     """
     for entry in map(of_tokens, entries):
         keys = (names.START_ENTROPY,) if before is not None else (names.START_ENTROPY, *names.ENTROPIES)

@@ -11,12 +11,7 @@ from steer_trl.diagnostics.estimators import MEAN, RATIO, Estimator
 
 
 class Statistic(NamedTuple):
-    """A number of the log that is still being added up.
-
-    Attributes:
-        sums (`tuple` of `torch.Tensor` of shape `[]`): what adds up over micro-batches and ranks.
-        estimator (`Estimator`): what is made of their totals.
-    """
+    """A number of the log that is still being added up: its `sums` (each `[]`) add up over micro-batches and ranks."""
 
     sums: tuple[Tensor, ...]
     estimator: Estimator
@@ -33,10 +28,7 @@ def total(values: Shaped[Tensor, "B T"], where: Bool[Tensor, "B T"]) -> Float32[
 
 
 def mean(values: Shaped[Tensor, "B T"], where: Bool[Tensor, "B T"], count: Tensor | None = None) -> Statistic:
-    """Mean of the `values` over the tokens `where`; `count` is their number, if it is known already.
-
-    A boolean tensor gives a share.
-    """
+    """Mean of the `values` over the `count` tokens `where`; a share, of a boolean tensor."""
     return Statistic((total(values, where), where.sum(dtype=torch.float32) if count is None else count), MEAN)
 
 

@@ -20,15 +20,7 @@ OF_TRAINING = {names.LOSS, names.ENTROPY}
 
 @dataclass(frozen=True)
 class Alarm:
-    """An alarm that was raised.
-
-    Attributes:
-        step (`int`): the optimizer step of the log line.
-        alarm (`str`): name of the rule.
-        title (`str`), text (`str`): for people.
-        level (`str`): `"warning"` or `"error"`.
-        numbers (`dict[str, float]`): what the text names; the compared one is `"value"`.
-    """
+    """An alarm that was raised: at which step, by which rule, and the numbers that its text names."""
 
     step: int
     alarm: str
@@ -48,10 +40,7 @@ class Watch:
         self._raised: set[str] = set()
 
     def take(self, step: int, line: Mapping[str, Any]) -> list[Alarm]:
-        """Take a line of the log and return what is to be said now; lines of evaluations say nothing.
-
-        Some keys are not in every line, such as those of rollouts; their last numbers hold until the next.
-        """
+        """Take a line of the log and return what is to be said now. What a line does not have holds until the next."""
         if not line.keys() & OF_TRAINING:
             return []
         read = of_tokens(line)
@@ -90,11 +79,7 @@ class Watch:
         return {"numbers": self._numbers, "since": self._since, "raised": sorted(self._raised)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`].
-
-        Raises:
-            `ValueError`: a value is missing or cannot be.
-        """
+        """Continue from a [`state_dict`]; `ValueError` where a value is missing or cannot be."""
         numbers, since = (from_state(state, name, _are_numbers, "numbers by name") for name in ("numbers", "since"))
         raised = from_state(state, "raised", lambda x: isinstance(x, list), "a list of names")
         self._numbers, self._since, self._raised = dict(numbers), dict(since), set(raised)

@@ -23,10 +23,7 @@ def shaping_statistics(batch: TokenBatch, result: Shaped) -> dict[str, Statistic
 
 
 def weight_statistics(weights: Tensor, mask: Tensor) -> dict[str, Statistic]:
-    """Return the shares of tokens by weight, and the effective share (sum w)^2 / (n sum w^2).
-
-    The shares add up to 1. STARE's published 1.1 and 0.9 are in the bins next to 1.
-    """
+    """Return the shares of tokens by weight, which add up to 1, and the effective share (sum w)^2 / (n sum w^2)."""
     trained = mask.bool()
     count = trained.sum(dtype=torch.float32)
     bins = {

@@ -1,8 +1,7 @@
 """Evaluation on math benchmarks: avg@k, pass@k and maj@k, from the command line and during training, by one code.
 
-Evaluation harnesses load a saved model into an engine of their own. During training the metric must come from the
-policy as it is, on all ranks, with the engine that generates for the training, and resume with it; and it must be the
-number that `steer-trl eval` gives of the checkpoint. So drawing, judging and counting are written here, once.
+During training the metric must come from the policy as it is, on all ranks, with the engine that generates for the
+training, and be the number that `steer-trl eval` gives of the checkpoint. So no harness, but one code for both.
 """
 
 from typing import TYPE_CHECKING

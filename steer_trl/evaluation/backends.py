@@ -132,11 +132,7 @@ def has_vllm() -> bool:
 
 
 def prompt_token_ids(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt]) -> list[list[int]]:
-    """Return the tokens of each prompt, of messages in the chat template, up to where the model continues.
-
-    Raises:
-        `ValueError`: the tokenizer has no chat template.
-    """
+    """Return the tokens of each prompt, of messages in the chat template, up to where the model continues."""
     if prompts and isinstance(prompts[0], str):
         return cast(BatchEncoding, tokenizer(list(prompts)))["input_ids"]
     if tokenizer.chat_template is None:

@@ -12,7 +12,7 @@ from datasets import Dataset
 from steer_trl.data import SOURCES, load_math_dataset
 from steer_trl.data.instructions import OF_THE_PAPERS, PAPERS
 from steer_trl.data.reading import FILE_BUILDERS, file_complaints, read_rows
-from steer_trl.data.schemas import read_question
+from steer_trl.data.schemas import check_prompts
 from steer_trl.evaluation.counts import ids_as_texts
 from steer_trl.evaluation.sampling import Sampling
 from steer_trl.exceptions import InvalidValueError
@@ -89,17 +89,6 @@ def _as_it_is(source: str, split: str | None, limit: int | None) -> Dataset:
         )
     check_prompts(f"benchmark {source!r}", rows)
     return rows
-
-
-def check_prompts(name: str, rows: Dataset) -> None:
-    """Refuse `rows` of which a `prompt` cannot be asked, by their `name`."""
-    for number, row in enumerate(rows.select_columns("prompt")):
-        try:
-            if not row["prompt"]:
-                raise InvalidValueError("there is no prompt. Correct or remove it.")
-            read_question(row)
-        except InvalidValueError as error:
-            raise InvalidValueError(f"{name}, row {number}: {error}") from error
 
 
 def benchmark_complaints(specifications: Sequence[str]) -> list[str]:

@@ -3,27 +3,25 @@
     one model on each side      d_p = b_p - a_p         mean(d) ± t s(d) / sqrt(P)
 
 Both have answered the same P problems, so the interval is that of the paired differences (Student's t; Miller 2024,
-arXiv 2411.00640, section 4): hard problems are hard for both, and drop out. Whether the intervals of the two means
-overlap decides nothing about it.
+arXiv 2411.00640, section 4): hard problems are hard for both, and drop out.
 
     several seeds on each side  V = V_problems + V_seeds - V_interaction
 
 Then problems and seeds both vary, and are crossed: every seed answers every problem. V is the moment estimator of the
 two-way random-effects analysis of variance, with Satterthwaite's degrees of freedom (Searle, Casella and McCulloch,
 Variance Components, 1992, chapters 4 and 5); without its last term it is what resampling both would give (Owen 2007,
-arXiv 0712.1111), which counts the interaction twice. Beside it stand the two usual intervals over seeds alone:
-Welch's, and the one paired by seed.
+arXiv 0712.1111), which counts the interaction twice. Beside it stand Welch's interval over seeds alone, and the one
+paired by seed.
 
     paired runs                 d_sp = b_sp - a_sp      V = V_problems + V_seeds - V_interaction, of d
 
 Where the n-th run of both sides has something in common, a start, what is common drops out. Runs from one start still
-resemble each other, so where there are several starts, the interval over the starts alone stands beside it.
+resemble each other, so the interval over several starts alone stands beside it.
 
     n equal differences d       p = 2 / 2^n,  d ± |d| q / n
 
 Student's t takes a variance of 0 for certainty. So p is that of the exact test of signs, and q the 0.975 quantile of a
-sum of n random signs: five equal differences decide nothing, six do. With several seeds n is the smallest number of
-problems, or of models on a side.
+sum of n random signs: five equal differences decide nothing, six do.
 """
 
 import math
@@ -87,10 +85,6 @@ def compare_values(
         a, b: `[S_a, P]` and `[S_b, P]`, the same problems in the same order; one row each, or at least two each.
         paired (`bool`): whether the n-th rows of both sides belong together, with a start and a seed in common.
         starts (`Sequence[int]`, *optional*): of paired rows, which start each has.
-
-    Raises:
-        `ValueError`: other numbers of problems, fewer than two of them, one seed against several, or paired rows of
-            other numbers.
     """
     values_a, values_b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     refuse(_complaints(values_a, values_b, paired), "comparison")

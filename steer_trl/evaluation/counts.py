@@ -48,26 +48,10 @@ def values_of(benchmarks: dict[str, dict[str, Any]]) -> Values:
     return found
 
 
-def packed(benchmarks: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the counts of every benchmark, each list as a text where it can be one."""
-    found = {}
-    for name, counts in benchmarks.items():
-        prefix = counts["ids"][0].removesuffix("0")
-        is_counted = counts["ids"] == [f"{prefix}{i}" for i in range(len(counts["ids"]))]
-        few = counts["samples"] < len(DIGITS)
-        numbers = {key: counts[key] for key in ("correct", "distinct") if key in counts}
-        texts = {key: "".join(DIGITS[one] for one in column) if few else column for key, column in numbers.items()}
-        found[name] = counts | {"ids": prefix if is_counted else counts["ids"]} | texts
-    return found
-
-
 def read_counts(path: Path) -> dict[str, dict[str, Any]]:
     """Return `settings`, `counts` and `run` of each evaluation in a published file, by the name of its sampling.
 
     `run` is the seed of the start and that of the training, `None` where the file has none.
-
-    Raises:
-        `ValueError`: it cannot be read, holds no evaluation, or counts that cannot be.
     """
     try:
         record = runlog.loads(path.read_bytes()) or {}

@@ -25,11 +25,8 @@ MAY_DIFFER = ("sampling.seed", "step", "timeout")
 class Evaluation:
     """What `steer-trl eval`, or an evaluation during training, has left in a folder, or a published file of it.
 
-    Attributes:
-        folder (`Path`): where it lies.
-        settings (`dict`): what its completions depend on.
-        counts (`dict`, *optional*): those of every benchmark, in a published file; see `counts.py`.
-        run (`tuple`, *optional*): the seed of the start and that of the training, in a published file.
+    `settings` are what its completions depend on; a published file also has the `counts` of every benchmark
+    (`counts.py`) and, in `run`, the seed of the start and that of the training.
     """
 
     folder: Path
@@ -43,11 +40,7 @@ class Evaluation:
 
     @cached_property
     def values(self) -> Values:
-        """Benchmark -> metric -> id of a problem -> value.
-
-        Raises:
-            `ValueError`: the completions in its folder are not those that its summary counts.
-        """
+        """Benchmark -> metric -> id of a problem -> value; `ValueError` where its summary counts other completions."""
         return _values_in(self.folder) if self.counts is None else values_of(self.counts)
 
 
@@ -78,11 +71,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
-    """Return the evaluations in a folder, or a published file, by the name of their sampling; of a single one empty.
-
-    Raises:
-        `ValueError`: there is none, or one that has not ended, or whose settings cannot be read.
-    """
+    """Return the evaluations in a folder or a published file, by the name of their sampling; of a single one empty."""
     folder = Path(folder)
     if folder.suffix == ".json":
         return {name: Evaluation(folder, **one) for name, one in sorted(read_counts(folder).items())}
@@ -102,11 +91,7 @@ def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
 def compare_samplings(
     a: Sequence[Mapping[str, Evaluation]], b: Sequence[Mapping[str, Evaluation]], paired: bool = False
 ) -> dict[str, dict[str, dict[str, Difference]]]:
-    """Return sampling -> benchmark -> metric -> [`Difference`], of what [`read_evaluations`] has read of each seed.
-
-    Raises:
-        `ValueError`: both sides were not evaluated alike, or what [`compare_evaluations`] refuses.
-    """
+    """Return sampling -> benchmark -> metric -> [`Difference`], of what [`read_evaluations`] has read of each seed."""
     names = list(a[0])
     for one in [*a, *b]:
         if list(one) != names:
@@ -128,16 +113,7 @@ def compare_samplings(
 def compare_evaluations(
     a: Sequence[Evaluation], b: Sequence[Evaluation], paired: bool = False
 ) -> dict[str, dict[str, Difference]]:
-    """Return benchmark -> metric -> [`Difference`], of side B against side A, each of one seed or of several.
-
-    Args:
-        a, b: one evaluation of each seed.
-        paired (`bool`): whether the n-th of both sides belong together; see [`compare_values`].
-
-    Raises:
-        `ValueError`: one is given twice, they have not answered the same problems as often, one side has one seed,
-            the other several, or two that are paired are not of the same start and seed.
-    """
+    """Return benchmark -> metric -> [`Difference`], of side B against side A, one evaluation of each seed."""
     first, *others = [*a, *b]
     repeated = [one for one, other in combinations([first, *others], 2) if one.is_same(other)][:1]
     refuse([f"{one.folder} is given twice, and would count as two. Give it once." for one in repeated], "comparison")

@@ -99,12 +99,10 @@ class Sides:
 
 
 def at_best_temperature(values: Array, choosing: Array | None = None) -> Array:
-    """Return values `[R, P]` of the temperature that is best on other problems.
+    """Return values `[R, P]`, of `[T, R, P]`, at the temperature that is best on other problems.
 
-    Args:
-        values: `[T, R, P]`.
-        choosing: `[T, R', P']` of the problems that choose; without them each half of the problems chooses for the
-            other, and the result is the mean over random halves.
+    `choosing` are values `[T, R', P']` of the problems that choose; without them each half of the problems chooses for
+    the other, and the result is the mean over random halves.
     """
     if choosing is not None:
         return values[choosing.mean((1, 2)).argmax()]

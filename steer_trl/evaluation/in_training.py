@@ -79,13 +79,10 @@ class BenchmarkEvaluation:
     def __call__(
         self, generate: Generator, output_dir: str, step: int, batch_size: int, writes: bool = True
     ) -> dict[str, float]:
-        """Return the metrics of the model that `generate` draws with. Collective.
+        """Return the metrics of the model that `generate` draws with, on each rank. Collective.
 
-        Args:
-            generate: draws completions, on each rank.
-            output_dir (`str`), step (`int`): where a process that `writes` leaves them.
-            batch_size (`int`): completions drawn at once, on each rank.
-            writes (`bool`): of one process only.
+        `batch_size` completions are drawn at once on each rank; the one process that `writes` leaves them in
+        `output_dir`, by their `step`.
         """
         metrics: dict[str, float] = {}
         for name, sampling in self.samplings.items():

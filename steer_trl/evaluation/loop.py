@@ -37,14 +37,11 @@ def evaluate(
     `timed_out`, `vote` and `batch`.
 
     Args:
-        benchmarks: what to evaluate on.
-        generate: draws completions.
         judge: whose verdict counts, whatever reward was trained on: `MathReward`, or a reward function, above 0 of
             which a completion is correct.
         sampling: how completions are drawn; greedy, one for each problem.
         batch_size (`int`): completions drawn at once, on each rank.
         records (*optional*): the folder to resume from and to write to; on the first rank only.
-        desc (`str`): of the progress bar.
     """
     benchmarks, decide = one_sample_if_greedy(benchmarks, sampling), as_judge(judge)
     requests = [request for benchmark in benchmarks for request in _requests(benchmark)]

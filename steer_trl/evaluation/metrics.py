@@ -27,15 +27,8 @@ def values_of_counts(num_samples: int, num_correct: Sequence[int]) -> dict[str, 
 def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
     """Probability that at least one of `k` samples is correct, estimated without bias from more samples.
 
-    `1 - C(n - c, k) / C(n, k)`, Chen et al. 2021 (arXiv 2107.03374), Eq. 1.
-
-    Args:
-        num_samples (`int`): n, samples drawn for the problem.
-        num_correct (`int`): c, how many of them are correct, from 0 to n.
-        k (`int`): from 1 to n.
-
-    Raises:
-        `ValueError`: `k` or `num_correct` outside its range.
+    `1 - C(n - c, k) / C(n, k)`, Chen et al. 2021 (arXiv 2107.03374), Eq. 1, of n = `num_samples` in which
+    c = `num_correct` are correct; `k` in [1, n]. `ValueError` outside of these ranges.
     """
     if not (1 <= k <= num_samples and 0 <= num_correct <= num_samples):
         raise InvalidValueError(
@@ -51,10 +44,6 @@ def majority_vote(votes: Sequence[str | None], correct: Sequence[bool]) -> float
     Correct answers are one candidate however they are written. Incorrect ones differ by their text, as
     [`~steer_trl.rewards.Verdict.vote`] normalises it. A sample without an answer (`None`) does not vote; without a
     single vote the result is 0.
-
-    Args:
-        votes (`Sequence[str | None]`): the answers of all k samples.
-        correct (`Sequence[bool]`): whether each is correct.
     """
     num_correct = sum(correct)
     others = Counter(

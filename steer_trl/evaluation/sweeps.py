@@ -32,9 +32,6 @@ def read_sides(
         a, b: folders that `steer-trl eval` has written, or published files, of one run or of several.
         fallback: the same of one other model, or of one for each start.
         paired: whether the n-th runs belong together; published ones of the same starts and seeds are paired anyway.
-
-    Raises:
-        `ValueError`: they cannot be read, or not be compared.
     """
     given = [_runs_of(paths) for paths in (a, b, fallback)]
     way = max(given[0][0], key=lambda way: len(given[0][0][way]), default=())
@@ -61,11 +58,7 @@ def read_sides(
 
 
 def sweeps_in(evaluations: Iterable[Evaluation]) -> dict[Way, Run]:
-    """Return the evaluations of a run by how they were drawn, the temperature apart; greedy ones have no place.
-
-    Raises:
-        `ValueError`: two of the same temperature.
-    """
+    """Return the evaluations of a run by how they were drawn, the temperature apart; greedy ones have no place."""
     found: dict[Way, dict[float, Evaluation]] = {}
     for one in evaluations:
         given = one.settings.get("sampling")

@@ -101,13 +101,10 @@ class EntropyRegulator:
         return {name: getattr(self, name) for name in MOVING} | {"schedule": self.schedule}
 
     def load_state_dict(self, state: Any) -> None:
-        """Continue from a [`state_dict`]; a strength beyond a bound that was lowered since is put on it.
+        """Continue from a [`state_dict`]; `ValueError` where a value is missing or cannot be, and nothing is taken.
 
-        One of another [`schedule`] gives the strength that it had found and nothing else: the path to this level
-        begins at the next entropy.
-
-        Raises:
-            `ValueError`: a value is missing or cannot be; nothing is taken then.
+        A strength beyond a bound that was lowered since is put on it. A state of another [`schedule`] gives the
+        strength that it had found and nothing else: the path to this level begins at the next entropy.
         """
         found = {name: from_state(state, name, is_finite, "a number") for name in MOVING}
         is_the_same = from_state(state, "schedule", _are_three_numbers, "three numbers") == self.schedule

@@ -59,11 +59,7 @@ class TargetEntropyController:
         return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state: Any) -> None:
-        """Continue from a [`state_dict`]; of another controller, take only what moves in this one.
-
-        Raises:
-            `ValueError`: a value is missing or cannot be; nothing is taken then.
-        """
+        """Continue from a [`state_dict`], with what moves here; `ValueError` where a value is missing or cannot be."""
         gate = from_state(state, "gate", lambda x: isinstance(x, bool), "true or false")
         if self.adaptive and {"amplify", "attenuate"} & state.keys():  # else W and M did not move, and start anew
             amplify, attenuate = (

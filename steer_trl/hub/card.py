@@ -36,17 +36,9 @@ LOCAL = {
 class Run:
     """What is known of a training run.
 
-    Attributes:
-        name (`str`), tags (`Sequence[str]`): of the model.
-        repository (`str`, *optional*): its name on the Hub.
-        base_model (`str`, *optional*), base_is_on_hub (`bool`): what it began from, a name on the Hub or a folder.
-        is_adapter (`bool`), is_chat (`bool`): whether peft saves it; whether its tokenizer has a chat template.
-        datasets (`Sequence[str]`): names on the Hub of what it was trained on.
-        papers (`Sequence[Paper]`), rewards (`Sequence[str]`): of its methods; names of its reward functions.
-        log (`Sequence[dict]`): the trainer's `state.log_history`.
-        step (`int`): the optimizer step that the weights are of; before the log's last where the best were loaded.
-        benchmarks (*optional*): what the log's benchmark metrics were measured on.
-        recipe (`dict`): settings of `steer-trl train` besides those of `args`, as far as they may leave.
+    `step` is the optimizer step that the weights are of, before the log's last where the best were loaded; the log's
+    metrics were measured on `benchmarks`; `recipe` has settings of `steer-trl train` besides `args`, as far as they
+    may leave; `datasets` are names on the Hub, `base_model` is one or a folder.
     """
 
     args: SteerGRPOConfig
@@ -108,10 +100,7 @@ def _spread(curve: Sequence[dict[str, float]]) -> list[dict[str, float]]:
 
 
 def settings(args: SteerGRPOConfig) -> dict[str, Any]:
-    """Return all settings of the methods in use, and others that differ from their defaults, as far as they may leave.
-
-    They are those of a recipe: `SteerGRPOConfig(**settings)` has them again.
-    """
+    """Return all settings of the methods in use, and others that differ from their defaults: those of a recipe."""
     given, differs = public(vars(args)), changed(args)
     named = [f.name for f in fields(args) if f.name in given and f.name not in LOCAL]
     own = ("advantage_shaping", "shaping_scope")

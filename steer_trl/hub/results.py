@@ -1,26 +1,22 @@
 """Measured results in the metadata of a model card, where the Hub reads them.
 
-Those of a training come with its card (`card.py`), which has them as a table as well. `steer-trl eval --write_card
-true` adds its own to a card that is there.
+They are those of the training; its card (`card.py`) has them as a table as well.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from huggingface_hub import EvalResult, ModelCard, metadata_load
+from huggingface_hub import EvalResult
 
 from steer_trl.data import SOURCES
 from steer_trl.data.reading import HUB_PAGE
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling
 from steer_trl.evaluation.benchmarks import Benchmark
 from steer_trl.evaluation.summary import markdown_table
-from steer_trl.system import write_whole
 
 CARD = "README.md"
-METRIC = re.compile(r"(?:avg|pass|maj)@\d+")
-OF_LOG = re.compile(rf"eval_(?P<benchmark>.+)_(?P<metric>{METRIC.pattern})")
+OF_LOG = re.compile(r"eval_(?P<benchmark>.+)_(?P<metric>(?:avg|pass|maj)@\d+)")
 HUB_DATASET = re.compile(rf"{re.escape(HUB_PAGE)}([\w.-]+(?:/[\w.-]+)?)")
 
 
@@ -37,18 +33,6 @@ def results_of_log(
         for key, value in measured[-1].items()
         if (match := OF_LOG.fullmatch(key)) and match["benchmark"] in columns
         for benchmark, sampling in [columns[match["benchmark"]]]
-    ]
-
-
-def results_of_summary(
-    summary: Mapping[str, Any], benchmarks: Sequence[Benchmark], sampling: Sampling
-) -> list[EvalResult]:
-    """Return what [`~steer_trl.evaluation.summary.summarize`] has found."""
-    return [
-        _result(benchmark, metric, mean, sampling)
-        for benchmark in benchmarks
-        for metric, (mean, _) in summary["benchmarks"][benchmark.name]["metrics"].items()
-        if METRIC.fullmatch(metric)
     ]
 
 
@@ -74,10 +58,7 @@ def _result(benchmark: Benchmark, metric: str, value: float, sampling: Sampling,
 
 
 def datasets_on_hub(dataset: Any) -> list[str]:
-    """Return the names on the Hub of where the rows of `dataset` come from, as far as its `homepage` says so.
-
-    [`~steer_trl.data.load_math_dataset`] sees to that; a data set of another loader does not know its name.
-    """
+    """Return the names on the Hub of where the rows of `dataset` come from, as far as its `homepage` says so."""
     info = getattr(dataset, "info", None)
     return sorted(set(HUB_DATASET.findall(getattr(info, "homepage", None) or "")))
 
@@ -94,30 +75,3 @@ def _how(args: Mapping[str, Any]) -> tuple[Any, Any, str]:
     names = {"temperature": "temperature {}", "top_p": "top-p {}", "max_tokens": "{} tokens", "step": "at step {}"}
     said = [text.format(args[name]) for name, text in names.items() if name in args]
     return args.get("problems", ""), args.get("samples", ""), ", ".join(said)
-
-
-# A card that is there.
-
-
-def card_complaints(model: str) -> list[str]:
-    """Complain about a model whose card results cannot be written into."""
-    card = Path(model, CARD)
-    try:
-        metadata_load(card)
-    except Exception as error:  # whatever another author has written
-        reason = " ".join(str(error).split())
-        return [
-            f"write_card=True needs the folder of a model with a card whose metadata can be read, and {str(card)!r} "
-            f"is none: {reason}. Give one (hf download NAME/MODEL --local-dir FOLDER), or leave it unset."
-        ]
-    return []
-
-
-def write_results(path: Path, results: Sequence[EvalResult]) -> None:
-    """Write `results` into the metadata of the card `path`; they replace what was measured in the same way."""
-    card = ModelCard.load(path)
-    before = card.data.eval_results or []
-    others = [old for old in before if not any(new.is_equal_except_value(old) for new in results)]
-    card.data.model_name = card.data.model_name or path.absolute().parent.name
-    card.data.eval_results = [*others, *results]
-    write_whole(path, card.save)

@@ -45,16 +45,6 @@ OWN_BONUS = {
     "entropy_coef": Need((0.0,), "it sets the coefficient itself"),
     "use_adaptive_entropy": Need((False,), "it sets the coefficient itself"),
 }
-VISIBLE_GROUPS = {
-    "loss_type": Need(
-        tuple(name for name, loss in LOSSES.items() if loss.averages_over != "rollout tokens"),
-        "its denominator counts completions or micro-batches, which hidden groups cannot leave",
-        refused=True,
-    ),
-    "entropy_coef": Need((0.0,), "TRL's bonus is a mean over micro-batches, hidden ones too"),
-    "use_adaptive_entropy": Need((False,), "TRL's bonus is a mean over micro-batches, hidden ones too"),
-}
-"""Those of `dynamic_sampling="mask"`."""
 
 
 def is_met(wanted: Any, value: Any) -> bool:

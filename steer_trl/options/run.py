@@ -52,14 +52,14 @@ class SamplingOptions(ShapingConfig):
 
     dynamic_sampling: str = choice(
         "none",
-        ("none", "mask", "resample"),
-        "What happens to a group whose completions are all equally correct: 'none' trains on it, as TRL does; 'mask' "
-        "takes it out of the loss and of every statistic; 'resample' replaces it by the group of another prompt.",
+        ("none", "resample"),
+        "What happens to a group whose completions are all equally correct: 'none' trains on it, as TRL does; "
+        "'resample' replaces it by the group of another prompt.",
     )
     dynamic_sampling_reward: str | None = option(
         None,
         "Name of the reward function that decides whether a completion is correct; by default the only one there is.",
-        needs={"dynamic_sampling": ("mask", "resample")},
+        needs=RESAMPLE,
     )
     dynamic_sampling_factor: int = option(
         1, "Prompts of an attempt, as a multiple of the prompts of a rollout.", "[1, inf)", needs=RESAMPLE

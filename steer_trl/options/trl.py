@@ -26,7 +26,7 @@ TOKEN_MEAN_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.averages
 INTERVALS = {
     **dict.fromkeys(("per_device_train_batch_size", "gradient_accumulation_steps", "num_generations"), "[1, inf)"),
     **dict.fromkeys(("steps_per_generation", "num_iterations"), "[1, inf)"),
-    **dict.fromkeys(("learning_rate", "num_train_epochs"), "[0, inf)"),
+    **dict.fromkeys(("learning_rate", "num_train_epochs", "beta"), "[0, inf)"),
     "temperature": "(0, inf)",
     "top_p": "(0, 1]",
     "top_k": "[-1, inf)",

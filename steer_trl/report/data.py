@@ -143,10 +143,7 @@ def _lines(row: Key, keys: Sequence[str]) -> list[dict[str, str]]:
 
 
 def thinned(steps: list[int], columns: list[list[float]], points: int = POINTS) -> list[list[Any]]:
-    """Return steps and columns with at most some `points` entries: lowest and highest of each part stay.
-
-    `columns` are values at the `steps`; the first decides.
-    """
+    """Return steps and columns with at most some `points` entries: lowest and highest of the first column stay."""
     order = sorted(range(len(steps)), key=steps.__getitem__)
     if len(order) > points:
         size = -(-len(order) // (points // 2))

@@ -34,7 +34,7 @@ class Evaluated:
     """What lies below a run.
 
     Attributes:
-        found (`dict[str, dict]`): evaluations by the name of their folder: the last one of the training, and those of
+        found (`dict[str, dict]`): by the name of their folder, the last evaluation of the training and those of
             `steer-trl eval`; each by the name of its sampling.
         step (`int`, *optional*): after which optimizer step the training was evaluated last.
         intervals (`dict[str, list]`): steps, means and half widths of 95 % intervals, by key of the log.

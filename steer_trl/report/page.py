@@ -35,11 +35,7 @@ SCRIPTS = (
 
 
 def html(runs: Sequence[str | Path]) -> str:
-    """Return the page about `runs`, folders of runs or folders of such folders; a notebook or a tracker can show it.
-
-    Raises:
-        `NoRun`: a path that is not a folder, or has no log.
-    """
+    """Return the page about `runs`, as [`write`] takes them; a notebook or a tracker can show it."""
     data = json.dumps(page_data(find_runs(runs)), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     data = data.encode(errors="replace").decode()  # half a letter, which JSON can hold and UTF-8 cannot
     for letter in "<>&":
@@ -51,15 +47,10 @@ def html(runs: Sequence[str | Path]) -> str:
 
 
 def write(runs: Sequence[str | Path], path: str | Path = "report.html") -> Path:
-    """Write the page about `runs` to `path` and return it.
+    """Write the page about `runs` to `path` and return it; folders on the way are made.
 
-    Args:
-        runs (`Sequence[str | Path]`): folders of runs, as `output_dir` named them, or folders of such folders.
-        path (`str` or `Path`): the file; a folder of it that is not there is made.
-
-    Raises:
-        `NoRun`: a path in `runs` that is not a folder, or has no log.
-        `ValueError`: `path` is a folder, or a file that is no page; nothing is written then.
+    `runs` are folders, as `output_dir` named them, or folders of such folders; [`NoRun`] where one has no log.
+    `ValueError`: `path` is a folder, or a file that is no page; nothing is written then.
     """
     refuse(_complaints(path), "steer_trl.report.write")
     page, path = html(runs), Path(path)

@@ -28,12 +28,10 @@ class Run:
     """What a folder says of a run.
 
     Attributes:
-        name (`str`), folder (`Path`): what it is called in the page, and where it lies.
         description (`dict`): `_logs/run.json`; what cannot be shown is left out.
         curves (`dict[str, dict[int, float]]`): the value of each key of the log by optimizer step.
         times (`dict[int, float]`): when a step was logged, seconds since 1970.
-        alarms (`list[dict]`), looks (`list[tuple[int, Path]]`): alarms; files of single tokens with their steps.
-        last_step (`int`), max_steps (`int`, *optional*), is_finished (`bool`): how far it is.
+        looks (`list[tuple[int, Path]]`): files of single tokens with their steps.
         notes (`list[str]`): what a reader of the page should know about the folder.
     """
 
@@ -51,11 +49,7 @@ class Run:
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[Run]:
-    """Read the runs in `paths`; a folder that is none itself stands for those directly inside of it.
-
-    Raises:
-        `NoRun`: a path that is not a folder, or has no log.
-    """
+    """Read the runs in `paths`; a folder that is none itself stands for those directly inside of it."""
     folders: list[Path] = []
     for path in map(Path, paths):
         if not path.is_dir():

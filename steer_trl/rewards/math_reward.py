@@ -7,7 +7,7 @@ from steer_trl.exceptions import CannotContinueError
 from steer_trl.rewards.answers import ANSWER_FORMATS, bare, text_of
 from steer_trl.rewards.judge import Judgement, is_readable, judge
 from steer_trl.rewards.workers import Workers, default_num_workers
-from steer_trl.validation import at_least, in_interval, is_number, one_of, refuse
+from steer_trl.validation import in_interval, is_number, one_of, refuse
 
 METRIC_KEYS = ("math_reward/timed_out", "math_reward/unanswered")
 
@@ -62,7 +62,7 @@ class MathReward:
             interval = f"(-inf, {correct})"
             complaints += in_interval("incorrect", incorrect, interval, "a wrong answer must be worth less")
         if num_workers is not None:
-            complaints += at_least("num_workers", num_workers, 1)
+            complaints += in_interval("num_workers", num_workers, "[1, inf)")
         refuse(complaints, "MathReward")
         self.correct, self.incorrect, self.timeout, self.answer_format = correct, incorrect, timeout, answer_format
         self._workers = Workers(_work, _check_judge, num_workers or default_num_workers(), timeout)
@@ -105,10 +105,7 @@ class MathReward:
         return [_verdict(answer, results.get((judge, answer, gold))) for answer, gold in pairs]
 
     def unreadable(self, solution: Iterable[Any]) -> set[str | None]:
-        """Return the given gold answers, as texts, that no answer could be scored against.
-
-        They are missing, prose, not equal to themselves, or not comparable with another answer within the deadline.
-        """
+        """Return the gold answers, as texts, that are missing, prose, or comparable with none within the deadline."""
         solutions = [None if gold is None else str(gold) for gold in solution]
         jobs = list(dict.fromkeys((is_readable, bare(gold)) for gold in solutions if gold is not None))
         readable = {gold for (_, gold), result in zip(jobs, self._workers.map(jobs), strict=True) if result is True}

@@ -5,13 +5,12 @@ math-verify's own deadline exists in the main thread only. A process can be kill
 Loky starts the processes: not by forking (this process may hold a GPU, threads and much memory), and not by running
 the user's script a second time, as `multiprocessing` would.
 
-The deadline counts the seconds of CPU time that the job itself has used, so that a result does not depend on what else
-the machine is doing: the kernel's timer of the process sends a signal that nobody handles. A limit of wall-clock time,
-twenty times as wide, is there for a process that is stopped or blocked. What fails all the same is tried once more
-when no other job is running, and only then has failed.
+The deadline counts the seconds of CPU time that the job itself has used, by the kernel's timer of the process, whose
+signal nobody handles: a result does not depend on what else the machine is doing. A limit of wall-clock time, twenty
+times as wide, is there for a process that is stopped or blocked. What fails is tried once more when no other job runs.
 
-No job may take more than its worker's share of the machine's memory, and none may leave it taken: math-verify and
-SymPy cache what they compute, numbers of 50 MB too. A worker that has grown is replaced before its next job.
+No job may take more than its worker's share of the machine's memory. A worker that has grown (math-verify and SymPy
+cache what they compute) is replaced before its next job.
 """
 
 import os
@@ -39,16 +38,12 @@ HAS_CPU_TIMER = hasattr(signal, "setitimer")  # not on Windows, where the deadli
 
 
 class Workers:
-    """A pool that runs one function; it starts with the first jobs, and again in a forked or unpickled copy.
+    """A pool that runs one `function`; it starts with the first jobs, and again in a forked or unpickled copy.
 
     Args:
-        function (`Callable`): importable by name.
         warm_up (`Callable`): called once in each new process, before any deadline runs; if it raises, so does `map`.
         num_workers (`int`): processes.
-        timeout (`float`): seconds of CPU time a job may take.
-
-    Attributes:
-        wall_limit (`float`): seconds of wall-clock time a job may take: 20 times `timeout`, at least 60.
+        timeout (`float`): seconds of CPU time a job may take; of wall-clock time 20 times as many, at least 60.
     """
 
     _pool: ProcessPool | None
@@ -65,10 +60,7 @@ class Workers:
         """Return the function's result for each job's arguments; `TimeoutError` or `ProcessExpired`, not raised, for
         a job that missed its deadline or crashed its process, twice: the second time no other job was running.
 
-        Calls from several threads take turns.
-
-        Raises:
-            `RuntimeError`: the processes cannot be started, or die without a job.
+        Calls from several threads take turns. `RuntimeError`: the processes cannot be started, or die without a job.
         """
         jobs = list(jobs)
         if self._process_id != os.getpid():  # after a fork the pool's threads are not here

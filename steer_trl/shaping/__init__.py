@@ -46,11 +46,7 @@ __all__ = [
 
 
 def find_shaper(name: Any) -> type[Shaper]:
-    """Return the method of that name, or the subclass of [`Shaper`] at that import path (`my_module.MyShaper`).
-
-    Raises:
-        `ValueError`: there is none, with the reason.
-    """
+    """Return the method of that name, or the subclass of [`Shaper`] at that import path (`my_module.MyShaper`)."""
     if name in SHAPERS:
         return SHAPERS[name]
     if name in EXAMPLES:

@@ -21,12 +21,7 @@ def first_rollouts(args: ShapingConfig) -> int:
 
 
 class StartEntropy:
-    """The mean entropy of the first `rollouts` that it is told of; it is kept in the checkpoint.
-
-    Attributes:
-        is_late (`bool`): whether the first of them was written after an update: a run that was resumed without its
-            start does not know it.
-    """
+    """The mean entropy of a run's first `rollouts`; `is_late` where it was resumed without them."""
 
     def __init__(self, rollouts: int) -> None:
         self.rollouts, self.is_late = rollouts, False

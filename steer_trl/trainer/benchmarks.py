@@ -19,11 +19,7 @@ from steer_trl.validation import refuse
 
 
 def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset: Any, **others: Any) -> None:
-    """Refuse benchmarks that are no evaluation, or cannot be one with the `others`, arguments of a trainer.
-
-    Raises:
-        `ValueError`: they cannot be.
-    """
+    """Refuse benchmarks that are no evaluation, or cannot be one with the `others`, arguments of a trainer."""
     if benchmarks is None:
         return
     if not isinstance(benchmarks, BenchmarkEvaluation):
@@ -48,10 +44,7 @@ class BenchmarkRuns:
         self._trainer, self._evaluation, self._beside_rewards = trainer, evaluation, beside_rewards
 
     def evaluated(self, dataloader: Any, prefix: str, loop: Callable[[], EvalLoopOutput]) -> EvalLoopOutput:
-        """Return what TRL's `loop` over the `dataloader` does, with the metrics of benchmarks that are due beside it.
-
-        Metrics begin with `prefix`; those of benchmarks without the name of the data set that TRL has added.
-        """
+        """Return what TRL's `loop` over the `dataloader` does, and the metrics of benchmarks that are due as well."""
         trainer, own = self._trainer, self._trainer.eval_dataset
         name, first = next(iter(own.items())) if isinstance(own, dict) else ("", own)
         data = getattr(dataloader.dataset, "dataset", dataloader.dataset)  # a stream is sharded

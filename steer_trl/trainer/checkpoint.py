@@ -50,10 +50,8 @@ OF_A_RUN = (
 class Checkpoints(TrainerCallback):
     """Saves and loads, beside TRL's own files, what a `trainer` needs to be resumed at any moment.
 
-    `parts` are all that moves, by name: each has a `state_dict` of plain numbers, and a `load_state_dict`.
-
-    Attributes:
-        continued (`str`, *optional*): the checkpoint that the training which begins continues.
+    `parts` are all that moves, by name: each has a `state_dict` of plain numbers, and a `load_state_dict`. `continued`
+    is the checkpoint that the training which begins continues.
     """
 
     def __init__(self, trainer: GRPOTrainer, parts: Mapping[str, Any], sampling: DynamicSampling) -> None:
@@ -82,11 +80,7 @@ class Checkpoints(TrainerCallback):
         train_dataloader: DataLoader | None = None,
         **_: Any,
     ) -> None:
-        """Read the order of the data; put all parts, and the data, where they were at [`save`]. Collective.
-
-        Raises:
-            `ValueError`: a state that cannot be, or a rollout of other processes or batch sizes.
-        """
+        """Read the order of the data; put all parts, and the data, where they were at [`save`]. Collective."""
         # Here, once: a callback may make another data loader at any time.
         is_streamed = isinstance(self._trainer.train_dataset, IterableDataset)
         sampler = None if is_streamed or train_dataloader is None else _sampler(train_dataloader)
@@ -130,11 +124,7 @@ class Checkpoints(TrainerCallback):
 
 @contextmanager
 def naming_full_disk(folder: Path) -> Iterator[None]:
-    """Turn what goes wrong on a full disk while a checkpoint is saved, whatever library wrote, into a sentence.
-
-    Raises:
-        `RuntimeError`: the disk is full.
-    """
+    """Turn what goes wrong on a full disk while a checkpoint is saved, whatever library wrote, into a sentence."""
     try:
         yield
     except Exception as error:

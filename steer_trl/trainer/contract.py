@@ -47,14 +47,7 @@ ATTRIBUTES = (
 
 
 def check_trl(installed: str | None = None) -> None:
-    """Check the installed TRL, unless it is a version that was tested.
-
-    Args:
-        installed (`str`, *optional*): its version; by default that of the package that is installed.
-
-    Raises:
-        `ImportError`: a piece that we need is not there; the text names it.
-    """
+    """Check the `installed` TRL, unless it is a version that was tested; `ImportError` names what is not there."""
     installed = version("trl") if installed is None else installed
     if installed.startswith(tuple(f"{tested}." for tested in TESTED)):
         return

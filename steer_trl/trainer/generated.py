@@ -22,12 +22,7 @@ Generate = Callable[[list[Any]], tuple[Any, ...]]
 
 
 class GeneratedTokens(TrainerCallback):
-    """The count, which is in the log and in every checkpoint, and the budget `max_generated_tokens`.
-
-    Attributes:
-        total (`int`): tokens so far.
-        was_spent (`bool`): whether the training that begins was ended by its budget before, so that nothing is left.
-    """
+    """The count `total`, which is in the log and in every checkpoint, and the end of a training by its budget."""
 
     def __init__(self, trainer: GRPOTrainer) -> None:
         self._trainer, self.total, self.was_spent = trainer, 0, False
@@ -92,11 +87,7 @@ class GeneratedTokens(TrainerCallback):
         return {"total": self.total, "share": self.progress()} if self.total else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue the count.
-
-        Raises:
-            `ValueError`: it is no number of tokens.
-        """
+        """Continue the count; `ValueError` where it is no number of tokens."""
         share: Any = state.get("share")
         self._share = share if is_within(share, "[0, 1]") else 0.0
         self.total = from_state(

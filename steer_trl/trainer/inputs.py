@@ -50,10 +50,7 @@ def loss_mask(inputs: dict[str, Any]) -> Tensor:
 
 
 def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draws: bool) -> TokenBatch:
-    """Return the micro-batch `inputs` as methods see it, with its `score` `[B, T]`.
-
-    `draws` says whether a method asks for random numbers.
-    """
+    """Return the micro-batch `inputs` as methods see it, with its `score` `[B, T]`, and random numbers if `draws`."""
     logps, entropies, sensitivities = score
     mask, advantages = loss_mask(inputs), inputs["advantages"]
     old_logps, log_ratio = inputs.get("old_per_token_logps", logps), None

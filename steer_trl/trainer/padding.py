@@ -141,10 +141,7 @@ class Padding:
     # A rollout.
 
     def ordered(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Order a rollout that TRL has just split, and return the micro-batch to train on in the place of `inputs`.
-
-        An ordered rollout, from a checkpoint too, stays as it is. Collective for a new one.
-        """
+        """Order a rollout that TRL has just split; return the micro-batch to train on. Collective for a new one."""
         trainer = self._trainer
         if not (self._orders and trainer.model.training):
             return inputs

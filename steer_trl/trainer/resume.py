@@ -20,14 +20,8 @@ AUTO = "auto"
 def starting_point(given: str | bool | None, output_dir: str) -> str | None:
     """Return the checkpoint that a training resumes; `None` if it begins at step 0. Collective.
 
-    Args:
-        given (`str` or `bool`, *optional*): `True` for the last complete checkpoint in `output_dir`, `"auto"` for the
-            same if there is one, or the folder of a checkpoint.
-        output_dir (`str`): where the run is written.
-
-    Raises:
-        `ValueError`: there is no complete checkpoint and must be one, or `output_dir` holds another run than that of
-            the checkpoint.
+    `given` is `True` for the last complete checkpoint in `output_dir`, `"auto"` for the same if there is one, or the
+    folder of a checkpoint; `ValueError` where it is not there, or `output_dir` holds another run than its.
     """
     searches = given is True or given == AUTO
     checkpoint = last_complete_checkpoint(output_dir) if searches else (str(given) if given else None)
@@ -70,10 +64,7 @@ def named(paths: Sequence[Path], most: int = 3) -> str:
 
 
 def last_complete_checkpoint(output_dir: str) -> str | None:
-    """Return the last checkpoint of `output_dir` that was written to its end; say which later ones were not.
-
-    Transformers writes `trainer_state.json` last. The main process decides for all. Collective.
-    """
+    """Return the last checkpoint of `output_dir` that was written to its end, on all processes; warn of later ones."""
     checkpoints = sort_checkpoints(output_dir) if Path(output_dir).is_dir() else []
     complete = complete_checkpoints(output_dir)
     for skipped in checkpoints[checkpoints.index(complete[-1]) + 1 :] if complete else checkpoints:

@@ -33,7 +33,6 @@ class RolloutShaping:
     Attributes:
         is_recording (`bool`): whether TRL is writing one, so that a forward pass may be its score.
         has_finished (`bool`): whether one has been shaped.
-        start (`StartEntropy`): the entropy that the run began with.
         rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks, NaN where one could not score.
     """
 
@@ -86,7 +85,7 @@ class RolloutShaping:
     # When it is written.
 
     def finish(self, rollout: dict[str, Any], completions_before: int) -> dict[str, Any]:
-        """Add its score to `rollout` where one is known or asked for, and shape its advantages.
+        """Add its score where one is known or asked for, and shape its advantages.
 
         `completions_before` of another rollout were trained on in the same optimizer step.
         """

@@ -29,12 +29,8 @@ from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, forget_rollout
 class Shaping:
     """The parts of a trainer. TRL's constructor calls hooks that need them, so they are made before it runs.
 
-    Attributes:
-        shapers (`dict[str, Shaper]`): the methods, by the names in `advantage_shaping`.
-        hold (`HoldEntropy`, *optional*): what moves the strength of one of them.
-        tags (`list[str]`): of the model on the Hub.
-        is_compiled (`bool`): whether the model is, or will be.
-        was_finished (`bool`): whether the last `train` found nothing left to train.
+    `shapers` are the methods, by the names in `advantage_shaping`; `hold` moves the strength of one of them;
+    `was_finished` states whether the last `train` found nothing left to train.
     """
 
     def __init__(

@@ -40,11 +40,7 @@ from steer_trl.trainer.trl import (
 
 
 class OptimizerStep(TrainerCallback):
-    """The step that the trainer is in.
-
-    Attributes:
-        micro_batches (`int`): how many of it were trained on.
-    """
+    """The step that the trainer is in; `micro_batches` of it were trained on."""
 
     def __init__(
         self,
@@ -93,11 +89,7 @@ class OptimizerStep(TrainerCallback):
         self._awaits_gradient = False
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Refuse a training that has gone around the hooks in which its methods act, before anything is saved.
-
-        Raises:
-            `RuntimeError`: it has.
-        """
+        """Refuse a training that has gone around the hooks in which its methods act, before anything is saved."""
         if self._is_watched or self._awaits_gradient:
             refuse_bypass("compute_loss")
         if self._acts_on_rollouts and state.global_step == 1 and not self._rollouts.has_finished:
@@ -123,9 +115,9 @@ class OptimizerStep(TrainerCallback):
 
     @torch.no_grad()
     def shape(self, inputs: dict[str, Any], score: Score) -> None:
-        """Write the shaped advantages `[B, T]` into `inputs`; leave them alone where no method changes any.
+        """Write the shaped advantages `[B, T]` into `inputs`, and set the coefficient of TRL's entropy bonus.
 
-        TRL's loss reads the coefficient of its entropy bonus after them, so that one is set here as well.
+        Where no method changes any advantage they are left alone.
         """
         trainer, mode = self._trainer, "train" if self._trainer.model.training else "eval"
         batch = token_batch(trainer, inputs, score, self._draws)

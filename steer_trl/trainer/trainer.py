@@ -166,7 +166,6 @@ class SteerGRPOTrainer(GRPOTrainer):
             loss = super().compute_loss(model, copy, return_outputs, num_items_in_batch)
         self.shaping.step.keep_loss(loss)
         self.shaping.padding.loss_logged()
-        self.shaping.sampling.loss_logged(inputs)
         return loss
 
     def _get_per_token_logps_and_entropies(
@@ -187,12 +186,8 @@ class SteerGRPOTrainer(GRPOTrainer):
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """Train as TRL does. A finished run is loaded, trained no further, and none of its files changes.
 
-        Args:
-            resume_from_checkpoint (`str` or `bool`, *optional*): the folder of a checkpoint; `True` for the last
-                complete one in `output_dir`; `"auto"` for the same if there is one, and step 0 otherwise.
-
-        Raises:
-            `ValueError`: there is no complete checkpoint, or it is of another run than the one in `output_dir`.
+        `resume_from_checkpoint` is the folder of a checkpoint, `True` for the last complete one in `output_dir`, or
+        `"auto"` for the same if there is one, else step 0. `ValueError` where it is not there, or another run's.
         """
         checkpoint = starting_point(resume_from_checkpoint, self.args.output_dir)
         self.shaping.begin_training(checkpoint)
@@ -231,11 +226,8 @@ class SteerGRPOTrainer(GRPOTrainer):
     ) -> None:
         """Write the model card to `output_dir`. What is given here stays in the cards of later checkpoints.
 
-        Args:
-            model_name (`str`, *optional*): name of the model; by default that of its repository or folder.
-            dataset_name (`str` or `list[str]`, *optional*): name on the Hub of what it was trained on; by default what
-                [`~steer_trl.data.load_math_dataset`] has loaded from there.
-            tags (`str` or `list[str]`, *optional*): more tags.
+        By default the name is that of the repository or folder, and the data set that which
+        [`~steer_trl.data.load_math_dataset`] has loaded from the Hub.
         """
         self.shaping.cards.keep(model_name=model_name, dataset_name=dataset_name, tags=tags)
         self.shaping.cards.write(Path(self.args.output_dir))
@@ -243,8 +235,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
         """Save the model and its card to `output_dir` and upload it; arguments as in [`~transformers.Trainer`].
 
-        Raises:
-            `PushError`: it did not arrive. Everything is in `output_dir`, and the text has the command that pushes it.
+        `PushError`: it did not arrive. Everything is in `output_dir`, and the text has the command that pushes it.
         """
         with pushing(self):
             return super().push_to_hub(*args, **kwargs)

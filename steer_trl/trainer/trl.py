@@ -93,10 +93,7 @@ def forget_rollout(trainer: GRPOTrainer) -> None:
 
 
 def set_entropy_bonus(trainer: GRPOTrainer, coefficient: float) -> None:
-    """Add the mean entropy times `coefficient` to what the loss that is being made maximises.
-
-    With 0 the loss is that of a run without a bonus, and so is what TRL logs of it.
-    """
+    """Add the mean entropy times `coefficient` to what the loss that is being made maximises; with 0 nothing."""
     trainer.entropy_coef, trainer._entropy_bonus_enabled = coefficient, coefficient != 0
 
 
@@ -115,17 +112,8 @@ def log_total(trainer: GRPOTrainer, totals: "Mapping[str, float]") -> None:
         trainer._metrics["train"][key] = [value]
 
 
-def logged_keys(trainer: GRPOTrainer) -> set[str]:
-    """Return the keys that the log of the training has since its last line."""
-    return set(trainer._metrics["train"])
-
-
 def replace_last(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
-    """Put each of the `metrics` in the place of what TRL has logged last of the training under its key.
-
-    Raises:
-        `KeyError`: TRL has logged nothing under a key.
-    """
+    """Put each of the `metrics` in the place of what TRL has logged last of the training under its key."""
     log = dict(trainer._metrics["train"])  # else a missing key would be made
     for key, value in metrics.items():
         log[key][-1] = value
@@ -136,7 +124,7 @@ def means_of_tokens(trainer: GRPOTrainer) -> set[str]:
     over_completions = {"vespo/phi_seq_mean"}
     if trainer.importance_sampling_level == "sequence":
         over_completions = MEANS_OF_TOKENS - {"entropy", "kl"}
-    return (MEANS_OF_TOKENS - over_completions) & logged_keys(trainer)
+    return (MEANS_OF_TOKENS - over_completions) & trainer._metrics["train"].keys()
 
 
 def weigh_last(trainer: GRPOTrainer, keys: Iterable[str], weight: float) -> None:
@@ -145,13 +133,9 @@ def weigh_last(trainer: GRPOTrainer, keys: Iterable[str], weight: float) -> None
         trainer._metrics["train"][key][-1] *= weight
 
 
-def replace_column(trainer: GRPOTrainer, column: str, values: Iterable[float], of_function: str | None = None) -> None:
-    """Put `values` in the place of those TRL has appended last to a column of its table of completions.
-
-    The columns of `"rewards"` are by function.
-    """
-    table = trainer._logs[column] if of_function is None else trainer._logs[column][of_function]
-    values = list(values)
+def replace_column(trainer: GRPOTrainer, column: str, values: Sequence[float]) -> None:
+    """Put `values` in the place of those TRL has appended last to a column of its table of completions."""
+    table = trainer._logs[column]
     for _ in values:
         table.pop()
     table.extend(values)

@@ -67,8 +67,6 @@ def place(tmp_path_factory):
     shutil.copytree(folder / "tiny", folder / "base")
     (folder / "base/chat_template.jinja").unlink()
     shutil.copytree(folder / "tiny", folder / "wordless", ignore=shutil.ignore_patterns("tokenizer*"))
-    shutil.copytree(folder / "tiny", folder / "card")
-    (folder / "card/README.md").write_text("---\nlicense: [a\n---\nA model.\n")
     for step in (2, 4):
         (folder / f"run/checkpoint-{step}").mkdir(parents=True)
         state = {"settings": {"advantage_shaping": ["steer", "stare"]}}
@@ -192,6 +190,8 @@ MISTAKES = [
     (train(num_generations=3), r"generation_batch_size \(8\) must be divisible by num_generations \(3\)"),
     (train(model_license="Apache 2.0"), "model_license must be an identifier"),
     (train(eval_strategy="steps", eval_steps=1), "eval_strategy='steps' needs eval_benchmarks"),
+    (train(dataset_config="main"), "dataset_config='main' cannot be combined with the file"),
+    (train(beta=-1), "beta must be in .0, inf., got -1.0"),
     (train(eval_on_start="true"), "eval_on_start=True needs eval_benchmarks"),
     (train(eval_benchmarks="problems.jsonl@1"), "eval_benchmarks cannot be combined with eval_strategy='no'"),
     (train(eval_temperature=0.5), "eval_temperature is no setting.* Use eval_samplings"),
@@ -235,7 +235,7 @@ MISTAKES = [
     ),
     (train(dataset_name="unscorable.jsonl"), "gold answers cannot be scored"),
     (train(dataset_split="test"), "'problems.jsonl' cannot be loaded: Unknown split"),
-    (train(limit=0), "limit must be >= 1, got 0"),
+    (train(limit=0), "limit must be in .1, inf., got 0"),
     (train(limit=1, gradient_accumulation_steps=2), "train_dataset must have >= 2 rows, got 1"),
     (train(instruction="Solve it."), "instruction must contain {problem} exactly once"),
     (train(answer_format="latex"), "answer_format='latex' is unknown"),
@@ -264,21 +264,18 @@ MISTAKES = [
     (train(output_dir="problems.txt"), "File exists: 'problems.txt'"),
     (train(output_dir=" "), "output_dir is missing"),
     (train(output_dir="runs/\udcff"), "surrogates not allowed"),
-    (train(output_dir="run"), r"holds a run \(checkpoint-4, checkpoint-2\), .*--overwrite_output_dir true"),
+    (train(output_dir="run"), r"holds a run \(checkpoint-4, checkpoint-2\), .* remove the folder"),
     (train(output_dir="tiny"), r"holds a run \(config.json\)"),
     (
         train(output_dir="run", resume_from_checkpoint="checkpoint-3"),
         "resume_from_checkpoint='checkpoint-3' must be true, auto or the folder of a checkpoint, and is none",
     ),
-    (
-        train(output_dir="run", resume_from_checkpoint="true", overwrite_output_dir="true"),
-        "overwrite_output_dir=True cannot be combined with resume_from_checkpoint",
-    ),
+    (train(output_dir="run", overwrite_output_dir="true"), "overwrite_output_dir is no setting. It is gone"),
     (train(resume_from_checkpoint="tiny"), "resume_from_checkpoint='tiny' must be true, auto or the folder of a"),
     # Processes: all of this without starting any.
     ([*train(), "--accelerate_config"], "accelerate_config: expected one argument"),
     (train(accelerate_config="zero4"), r"no engine configuration 'zero4'.* Did you mean 'zero3'\?"),
-    (train(accelerate_config="cpu", num_processes=0), "num_processes must be >= 1, got 0"),
+    (train(accelerate_config="cpu", num_processes=0), "num_processes must be in .1, inf., got 0"),
     (train(num_processes=4), "num_processes cannot be used without accelerate_config"),
     (train(accelerate_config="cpu", advantage_shaping="ster"), "advantage_shaping='ster' is unknown"),
     (
@@ -294,7 +291,7 @@ MISTAKES = [
     (evaluate(benchmarks="x.parquet@four"), "'x.parquet@four' must be NAME"),
     (evaluate(benchmarks="aime27"), r"'aime27' is no short name\. Did you mean 'aime2"),
     (evaluate(backend="vlm"), r"backend='vlm' is unknown\. Did you mean 'vllm'\?"),
-    (evaluate(batch_size=0), "batch_size must be >= 1"),
+    (evaluate(batch_size=0), "batch_size must be in .1, inf."),
     (evaluate(tensor_parallel_size=2, backend="transformers"), "tensor_parallel_size=2 cannot be combined"),
     (evaluate(output_dir=" "), "output_dir is missing"),
     (evaluate(model_name_or_path=""), "model_name_or_path is missing"),
@@ -303,10 +300,9 @@ MISTAKES = [
     (evaluate(model_name_or_path="torn"), "Error while deserializing header"),
     (evaluate(model_name_or_path="base"), "'base' has no chat template"),
     (evaluate(model_name_or_path="wordless"), "The tokenizer of 'wordless' has no vocabulary"),
-    (evaluate(model_name_or_path="card", write_card="true"), "'card/README.md' .*line 1, column"),
     (evaluate(output_dir="problems.txt"), "File exists: 'problems.txt'"),
     (evaluate(output_dir="evaluated"), "settings.json, with what they depend on, is missing"),
-    (evaluate(write_card="true"), "write_card=True needs .*'tiny/README.md' is none: .*No such file"),
+    (evaluate(write_card="true"), "write_card is no setting. It is gone"),
     # Recipes, listed.
     (["recipes", "psrr"], r"there is no recipe 'psrr'.* Did you mean 'psr'\?"),
     (["recipes", "a", "b"], "one name is shown at a time"),

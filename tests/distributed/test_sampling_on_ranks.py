@@ -13,7 +13,6 @@ CASES = {
     "surplus": {"steer_lambda_min": 0.3} | RESAMPLE | {"dynamic_sampling_factor": 2},
     "compared": {"advantage_shaping": "gtpo"} | RESAMPLE,
     "short": STARE | RESAMPLE | {"dynamic_sampling_max_attempts": 1},
-    "mask": STARE | {"dynamic_sampling": "mask"},
 }
 
 
@@ -49,4 +48,4 @@ def test_one_answer(results, name):
             assert run["advantages"][key] == pytest.approx(advantages, abs=2e-5), key
         assert np.linalg.norm(update - updates[0]) < 1e-4 * np.linalg.norm(updates[0])
     flat = [not any(advantages) for advantages in runs[0]["advantages"].values()]
-    assert len(flat) == 2 * 24 and any(flat) == (name in ("short", "mask"))
+    assert len(flat) == 2 * 24 and any(flat) == (name == "short")

@@ -165,7 +165,7 @@ def test_the_papers_test_files_ask_each_benchmark_in_their_way(tiny_folder, tmp_
         ({"backend": "tgi"}, "backend='tgi' is unknown"),
         ({"backend": "vllm"}, "backend='vllm' needs vLLM, which is not installed: pip"),
         ({"tensor_parallel_size": 2}, "tensor_parallel_size=2 cannot be combined with backend='transformers'"),
-        ({"batch_size": 0}, "batch_size must be >= 1, got 0"),
+        ({"batch_size": 0}, "batch_size must be in .1, inf., got 0"),
         ({"dtype": "int8"}, "dtype='int8' is unknown"),
         ({"samplings": ["greedy"], "temperature": 0.5}, "temperature=0.5 cannot be combined with samplings"),
         ({"samplings": ["gredy"]}, "Did you mean 'greedy'"),

@@ -161,7 +161,7 @@ class TestAsATrlReward:
             ({"correct": float("nan")}, "correct must be in .*, got nan"),
             ({"correct": 0.0, "incorrect": 0.0}, "incorrect must be in .*, got 0.0: a wrong answer must be worth"),
             ({"timeout": 0}, "timeout must be in .*, got 0"),
-            ({"num_workers": 0}, "num_workers must be >= 1, got 0"),
+            ({"num_workers": 0}, "num_workers must be in .1, inf., got 0"),
             ({"answer_format": "box"}, "answer_format='box' is unknown"),
         ],
     )

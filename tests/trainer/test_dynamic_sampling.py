@@ -17,7 +17,7 @@ from steer_trl.trainer.sampling.completions import plain
 
 # Four groups of four in a rollout, which is one optimizer step of four micro-batches.
 SIZES = {"gradient_accumulation_steps": 4, "max_steps": 2, "max_completion_length": 16, "shuffle_dataset": False}
-RESAMPLE, MASK = {"dynamic_sampling": "resample"}, {"dynamic_sampling": "mask"}
+RESAMPLE = {"dynamic_sampling": "resample"}
 
 
 @pytest.fixture
@@ -70,11 +70,11 @@ class TestResample:
         arguments = {"trainer_arguments": {"reward_funcs": alternating, "train_dataset": numbered(5)}}
         schedule = {"steps_per_generation": 4, "num_iterations": 2, "max_steps": 10}
         for method in ({"advantage_shaping": "none"}, OPEN_STARE):
-            plain, resampled, masked = (
-                train(SteerGRPOTrainer, **arguments, **schedule, **method, **switch) for switch in ({}, RESAMPLE, MASK)
+            plain, resampled = (
+                train(SteerGRPOTrainer, **arguments, **schedule, **method, **switch) for switch in ({}, RESAMPLE)
             )
-            assert same_parameters(plain, resampled) and same_parameters(plain, masked)
-            assert column(plain, "reward") == column(resampled, "reward") == column(masked, "reward")
+            assert same_parameters(plain, resampled)
+            assert column(plain, "reward") == column(resampled, "reward")
 
     def test_rounds_of_different_lengths_make_one_rollout(self, run):
         """Prompts are padded left and completions right, and the denominator is that of the chosen completions."""
@@ -124,11 +124,10 @@ class TestResample:
         dataset = numbered(4)
         arguments = {"rollout_func": Given(), "reward_funcs": is_correct, "train_dataset": numbered(40)}
         arguments["eval_dataset"] = dataset
-        for switch in (RESAMPLE, MASK):
-            settings = SIZES | switch | {"eval_strategy": "steps", "eval_steps": 1}
-            trainer = train(SteerGRPOTrainer, trainer_arguments=arguments, **settings)
-            assert column(trainer, "eval_reward") == [0.5, 0.5]  # two mixed, one always, one never solved
-            assert not [key for entry in trainer.state.log_history for key in entry if key.startswith("eval_dynamic")]
+        settings = SIZES | RESAMPLE | {"eval_strategy": "steps", "eval_steps": 1}
+        trainer = train(SteerGRPOTrainer, trainer_arguments=arguments, **settings)
+        assert column(trainer, "eval_reward") == [0.5, 0.5]  # two mixed, one always, one never solved
+        assert not [key for entry in trainer.state.log_history for key in entry if key.startswith("eval_dynamic")]
 
 
 class TestTooFewGroups:
@@ -139,19 +138,20 @@ class TestTooFewGroups:
         start = run(self.HARD, max_steps=1, learning_rate=0.0)
         trainer = run(self.HARD, **self.FEW, max_steps=3)
         assert trainer.state.global_step == 3 and same_parameters(start, trainer)
-        assert column(trainer, "dynamic_sampling/hidden") == [1, 1, 1]
+        assert column(trainer, "dynamic_sampling/uninformative") == [1, 1, 1]
         assert column(trainer, "dynamic_sampling/all_incorrect") == [1, 1, 1]
         assert caplog.text.count("found 0 of the 4 groups of a rollout in 2 attempts (8 prompts)") == 1
-        first = trainer.state.log_history[0]
-        assert first.get("rollout_entropy") is first["entropy"] is first["clip_ratio/region_mean"] is None
 
-    def test_mask_goes_on_too(self, run):
-        trainer = run(self.HARD, **MASK, max_steps=2, **OPEN_STARE)
-        assert trainer.state.global_step == 2 and column(trainer, "dynamic_sampling/hidden") == [1, 1]
+    def test_what_is_missing_is_filled_with_groups_that_teach_nothing(self, run):
+        """Two of four groups are informative: the loss is half of theirs alone, in a rollout of the same size."""
+        trainer = run(numbered(4), **RESAMPLE, dynamic_sampling_max_attempts=1, max_steps=1)
+        assert trained_on(trainer) == [in_fours([0, 2, 1, 3])]
+        assert (trainer.written[0]["advantages"] == 0).tolist() == [False] * 8 + [True] * 8
+        assert column(trainer, "dynamic_sampling/uninformative") == [0.5]
 
 
-class TestMask:
-    """The same groups: chosen among others, hidden among others, or alone."""
+class TestLoss:
+    """The same groups: chosen among others, or alone."""
 
     METHODS = {
         "stare": OPEN_STARE | {"stare_amplify": 2.0},
@@ -168,8 +168,6 @@ class TestMask:
         runs = {
             "alone": run(informative, **settings, **alone),
             "resampled": run(numbered(4), **settings, **alone, **RESAMPLE),
-            "masked": run(numbered(4), **settings, **MASK),
-            "short": run(numbered(4), **settings, **RESAMPLE, dynamic_sampling_max_attempts=1),
         }
         expected = dict(runs["alone"].model.named_parameters())
         start = dict(run(numbered(4), **settings | {"learning_rate": 0.0}).model.named_parameters())
@@ -178,26 +176,14 @@ class TestMask:
             for key, value in trainer.model.named_parameters():
                 torch.testing.assert_close(value, expected[key], rtol=0, atol=2e-6, msg=f"{name}: {key}")
         for key in ("rollout_entropy", "shaping/weight_mean", "shaping/share_changed"):
-            assert column(runs["masked"], key) == pytest.approx(column(runs["alone"], key), rel=1e-5)
-        assert (runs["masked"].written[0]["advantages"] == 0).sum() >= 8
+            assert column(runs["resampled"], key) == pytest.approx(column(runs["alone"], key), rel=1e-5)
         plain = run(numbered(4), **settings)
         assert not all(
             torch.allclose(value, expected[key], rtol=0, atol=1e-5) for key, value in plain.model.named_parameters()
         )
 
-    def test_a_micro_batch_that_is_hidden_has_no_entropy(self, run):
-        """TRL takes 0 for the mean of no token; the mean of a step is that of its other micro-batches."""
-        settings = {"per_device_train_batch_size": 1, "shuffle_dataset": False, "max_steps": 1, "learning_rate": 0.0}
-        settings |= {"gradient_accumulation_steps": 16, "beta": 0.1, "loss_type": "dapo"}
-        masked = run(numbered(4), **settings, **MASK)
-        informative = numbered(4).filter(lambda row: is_informative(row["prompt"]))
-        alone = run(informative, **settings | {"gradient_accumulation_steps": 8})
-        for key in ("entropy", "kl", "clip_ratio/region_mean"):
-            assert column(masked, key) == pytest.approx(column(alone, key), rel=1e-5)
-
-    @pytest.mark.parametrize("switch", [MASK, RESAMPLE | {"dynamic_sampling_max_attempts": 1}], ids=str)
-    def test_truncated_completions_may_be_masked_as_well(self, run, switch):
-        trainer = run(numbered(4), **switch, mask_truncated_completions=True, max_steps=1, advantage_shaping="gtpo")
+    def test_truncated_completions_may_be_masked_as_well(self, run):
+        trainer = run(numbered(4), **RESAMPLE, mask_truncated_completions=True, max_steps=1, advantage_shaping="gtpo")
         assert not loss_mask(trainer.written[0]).any()  # none of the given ones ends
 
 
@@ -217,7 +203,7 @@ class TestLog:
             "accuracy_dropped": 0.5,
             "reward_trained": 0.5,
             "reward_dropped": 0.5,
-            "hidden": 0,
+            "uninformative": 0,
             "attempts": 2,
             "waiting": 0,
             "epochs": 0.2,
@@ -231,7 +217,7 @@ class TestLog:
         for key, value in expected.items():
             assert log.get(key, log.get(f"dynamic_sampling/{key}")) == pytest.approx(value), key
 
-    @pytest.mark.parametrize("switch", [RESAMPLE, RESAMPLE | {"dynamic_sampling_max_attempts": 1}, MASK], ids=str)
+    @pytest.mark.parametrize("switch", [RESAMPLE, RESAMPLE | {"dynamic_sampling_max_attempts": 1}], ids=str)
     def test_the_table_of_completions(self, run, switch, tmp_path):
         """One row per completion of the rollout, with every reward, and what the reward function adds to it."""
 
@@ -312,18 +298,11 @@ class TestRefusals:
         ("fields", "message"),
         [
             ({"dynamic_sampling_factor": 3}, "=3 cannot be combined with dynamic_sampling='none'"),
-            (MASK | {"dynamic_sampling_max_attempts": 3}, "with dynamic_sampling='mask': it acts only with"),
+            ({"dynamic_sampling": "mask"}, "dynamic_sampling='mask' is unknown"),
             (
                 RESAMPLE | {"dynamic_sampling_factor": 1.5},
                 "dynamic_sampling_factor must be a whole number in .1, inf.",
             ),
-            (MASK | {"loss_type": "grpo"}, "loss_type='grpo' cannot be combined with dynamic_sampling='mask'"),
-            (MASK | {"entropy_coef": 0.01}, "with dynamic_sampling='mask': .* mean over micro-batches"),
-            (
-                MASK | {"advantage_shaping": "entropy_bonus"},
-                "'entropy_bonus' cannot be combined with dynamic_sampling",
-            ),
-            (MASK | {"use_adaptive_entropy": True}, "=True cannot be combined with dynamic_sampling='mask'"),
         ],
         ids=str,
     )
@@ -336,7 +315,7 @@ class TestRefusals:
         [
             (RESAMPLE, {"reward_funcs": [is_correct, brevity]}, "dynamic_sampling_reward must be set with several"),
             (
-                MASK | {"dynamic_sampling_reward": "correct"},
+                RESAMPLE | {"dynamic_sampling_reward": "correct"},
                 {"reward_funcs": [is_correct, brevity]},
                 r"dynamic_sampling_reward='correct' must be .*\['is_correct', 'brevity'\]",
             ),

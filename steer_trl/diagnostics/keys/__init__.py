@@ -1,11 +1,8 @@
 """The registry of the log: a row for each key, with its unit, its estimator, what it is, and the panel that draws it.
 
-    table.yaml      the rows
-    names.py        the keys that other code reads, as constants
-
-A key is named in the table and in the code that computes it; `tests/diagnostics/test_keys.py` holds the two together.
-From here come `docs/metrics.md` (`make metrics`), the panels of the report and their texts, and the sums of an
-optimizer step. Nothing here imports torch.
+The rows are in `table.yaml`; a key is named there and in the code that computes it, and
+`tests/diagnostics/test_keys.py` holds the two together. From here come `docs/metrics.md` (`make metrics`), the panels
+of the report and their texts, and the sums of an optimizer step. Nothing here imports torch.
 """
 
 from dataclasses import dataclass
@@ -35,10 +32,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Panel:
-    """Keys that the report draws together; a panel of which the runs have no key is left out.
-
-    Of several runs it shows one key at a time, first the one that most of them have.
-    """
+    """Keys that the report draws together, of several runs one at a time; left out where no run has any."""
 
     section: str
     title: str

@@ -44,11 +44,7 @@ class ByDifficulty(Shaper[Options]):
         return torch.where(rollout.rewards.isnan(), torch.nan, is_right(rollout, self.args).float())
 
     def only_correct(self, rollout: Rollout, name: str) -> Float[Tensor, "N"]:
-        """The same, for a method that would ignore what else the rewards say.
-
-        Raises:
-            `ValueError`: they have more than two values, or two that are both correct or both incorrect.
-        """
+        """The same, where the rewards have two values, of which one is correct: all else would be ignored."""
         values, threshold = rollout.rewards[~rollout.rewards.isnan()].unique(), self.args.correct_threshold
         if len(values) > 2 or (len(values) == 2 and not values[0] <= threshold < values[1]):
             seen = ", ".join(f"{value:g}" for value in values[:5].tolist()) + ", ..." * (len(values) > 5)

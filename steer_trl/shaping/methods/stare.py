@@ -110,13 +110,8 @@ class Stare(Shaper[StareOptions]):
     def __init__(self, args: StareOptions) -> None:
         super().__init__(args)
         self.controller = TargetEntropyController(
-            args.stare_target_entropy,
-            args.stare_amplify,
-            args.stare_attenuate,
-            adaptive=args.stare_adaptive,
-            step=args.stare_step,
-            amplify_max=args.stare_amplify_max,
-            attenuate_min=args.stare_attenuate_min,
+            *(args.stare_target_entropy, args.stare_amplify, args.stare_attenuate),
+            *(args.stare_adaptive, args.stare_step, args.stare_amplify_max, args.stare_attenuate_min),
         )
         self.start = StartEntropy(1)  # the gate has to open or close before the first update
         self.operations = stare_operations(args.stare_variant)
@@ -201,10 +196,7 @@ class Stare(Shaper[StareOptions]):
             self.controller.target_entropy = self.args.stare_target_entropy * self.start.value
 
     def metrics(self) -> dict[str, float]:
-        """Return the batch's gate (0 or 1), W, M and the target in nats; NaN where there is none, or not yet.
-
-        Of a schedule also whether it is at its bounds (0 or 1).
-        """
+        """Return the batch's gate, W, M, the target in nats (NaN: none yet), and whether a schedule is at its end."""
         controller = self.controller
         waits = self.args.stare_target_entropy_unit == "initial" and self.start.value is None
         is_idle = self.args.stare_gate == "none"
@@ -230,11 +222,7 @@ class Stare(Shaper[StareOptions]):
         return self.controller.state_dict() | {"start": self.start.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`].
-
-        Raises:
-            `ValueError`: a value is missing or cannot be.
-        """
+        """Continue from a [`state_dict`]; `ValueError` where a value is missing or cannot be."""
         self.start.load_state_dict(from_state(state, "start", lambda start: isinstance(start, dict), "a mapping"))
         self.controller.load_state_dict(state)
         self._set_target()

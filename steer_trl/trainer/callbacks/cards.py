@@ -27,11 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class ModelCards:
-    """The cards of a run; what a user says about it stays in all later ones.
-
-    Attributes:
-        recipe (`dict`): what a command line says of the run besides its configuration, as far as that may leave.
-    """
+    """The cards of a run; what a user says of it stays in later ones, and the `recipe` of a command line in all."""
 
     def __init__(
         self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], benchmarks: BenchmarkEvaluation | None

@@ -3,8 +3,7 @@
     step 12/2400  reward 0.31  entropy 0.42 (start 0.55, target 0.44, strength +0.12)  weights 0.80..1.00, mean 0.993,
     31 % changed  truncated 4 %  same reward 22 %  14.2 s, 9:12:00 left
 
-Everything else that is logged goes to the trackers and into `trainer_state.json`, as always. Notebooks keep their
-table.
+All else goes to the trackers and into `trainer_state.json`, as always. Notebooks keep their table.
 """
 
 import time
@@ -58,9 +57,8 @@ class Story:
         """Return the line for a log of training, of an evaluation or of the end."""
         if "train_runtime" in logs:
             trained = state.global_step - self.first_step
-            return (
-                f"trained {trained} step{'' if trained == 1 else 's'} in {tqdm.format_interval(logs['train_runtime'])}"
-            )
+            took = tqdm.format_interval(logs["train_runtime"])
+            return f"trained {trained} step{'' if trained == 1 else 's'} in {took}"
         if any(key.startswith("eval_") for key in logs):
             return "  ".join([f"step {state.global_step}/{state.max_steps}  evaluation", *_measured(logs)])
         self.start_entropy = start_entropy([logs], self.start_entropy)

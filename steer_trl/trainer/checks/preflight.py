@@ -52,10 +52,8 @@ def check_processing_class(trainer: GRPOTrainer) -> None:
     name, readers = get_config_model_id(trainer.model.config), (reader, getattr(reader, "tokenizer", reader))
     check_tokenizer(readers[1], name)
     if is_conversational(dataset[0]) and not any(getattr(one, "chat_template", None) for one in readers):
-        complaint = (
-            f"The tokenizer of {name!r} has no chat template, but the prompts are conversations. Train from the "
-        )
-        complaint += "instruction-tuned model, save its template as chat_template.jinja, or give plain texts."
+        complaint = f"The tokenizer of {name!r} has no chat template, but the prompts are conversations. Train from "
+        complaint += "the instruction-tuned model, save its template as chat_template.jinja, or give plain texts."
         refuse([complaint], "SteerGRPOTrainer")
 
 
@@ -63,10 +61,7 @@ def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: 
     """Return whether the `model` is or will be compiled: by its configuration, the launcher, or the user's own call.
 
     The exact sensitivities are read by hooks (`head_pass.py`), which a compiled model passes by: the token log
-    estimates instead.
-
-    Raises:
-        `ValueError`: a method asks for them.
+    estimates instead, and a method that asks for them is refused.
     """
     backend = os.environ.get("ACCELERATE_DYNAMO_BACKEND", "no")  # `accelerate launch --dynamo_backend`
     if args.torch_compile:
@@ -103,12 +98,12 @@ def _sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig, rewar
     if args.dynamic_sampling == "resample" and isinstance(arguments.get("train_dataset"), IterableDataset):
         complaints.append(
             "dynamic_sampling='resample' cannot be combined with a streamed train_dataset: it reads rows by their "
-            "number. Load the data set, or use 'mask'."
+            "number. Load the data set."
         )
     if args.dynamic_sampling == "resample" and arguments.get("environment_factory") is not None:
         complaints.append(
             "dynamic_sampling='resample' cannot be combined with environment_factory: the state of an environment "
-            "ends with its attempt. Use 'mask'."
+            "ends with its attempt. Leave dynamic_sampling unset."
         )
     return complaints
 

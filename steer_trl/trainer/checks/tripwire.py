@@ -43,11 +43,7 @@ class WatchedInputs(dict[str, Any]):
         self._is_watching = True
 
     def check(self) -> None:
-        """Find out, when the loss is made, whether the shaped advantages are in it.
-
-        Raises:
-            `RuntimeError`: they are not.
-        """
+        """Refuse a loss, when it is made, that does not have the shaped advantages in it."""
         if not self._is_watching:
             _refuse(f"its loss did not call {FUNCTION}")
         if not self._is_read:
@@ -55,21 +51,13 @@ class WatchedInputs(dict[str, Any]):
 
 
 def check_score(entropies: Any) -> None:
-    """Look at what a forward pass has returned that methods read.
-
-    Raises:
-        `RuntimeError`: it has no entropies.
-    """
+    """Refuse what a forward pass has returned where methods read entropies and it has none."""
     if entropies is None:
         _refuse(f"{FUNCTION} returned no entropies")
 
 
 def refuse_bypass(hook: str) -> NoReturn:
-    """Refuse a trainer whose first optimizer step was made around `hook`, in which methods act.
-
-    Raises:
-        `RuntimeError`: always.
-    """
+    """Refuse a trainer whose first optimizer step was made around `hook`, in which methods act."""
     _refuse(f"its first step did not use SteerGRPOTrainer.{hook} (a subclass that overrides it must return super's)")
 
 

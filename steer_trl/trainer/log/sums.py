@@ -20,8 +20,7 @@ from steer_trl.functional.order_statistics import extremes
 class StepSummary:
     """Adds up the statistics of an optimizer step's micro-batches, and gathers the sums of all ranks once.
 
-    Its keys are those of the registry, and the marks of methods that are none of ours: they are fixed before anything
-    is measured. So every rank gathers equally many sums whatever failed on one, and what a rank lacks counts no token.
+    Its keys are fixed before anything is measured, so every rank gathers equally many sums whatever failed on one.
     """
 
     def __init__(self) -> None:
@@ -35,11 +34,7 @@ class StepSummary:
             self._estimators.setdefault(key, MEAN)
 
     def add(self, statistics: Mapping[str, Statistic]) -> None:
-        """Take in the statistics of one micro-batch.
-
-        Raises:
-            `KeyError`: a key is neither in the registry nor expected, or has another estimator there.
-        """
+        """Take in the statistics of one micro-batch, whose keys are in the registry or expected: else a `KeyError`."""
         for key, statistic in statistics.items():
             if self._estimators[key] is not statistic.estimator:
                 raise KeyError(f"{key} has another estimator in the registry")
@@ -53,10 +48,7 @@ class StepSummary:
         self._ends = ends if self._ends is None else torch.maximum(self._ends, ends)
 
     def pop(self, accelerator: Accelerator) -> dict[str, float]:
-        """Return the numbers of what was added since the last call, on any rank. Collective: call it on every rank.
-
-        What nothing could be measured of is left out, on all ranks alike.
-        """
+        """Return the numbers of what was added since the last call, on any rank; NaN is left out. Collective."""
         own = self._own(accelerator.device)
         of_ranks = accelerator.gather(own).view(-1, len(own)).cpu().double()
         totals = iter(of_ranks[:, 2:].sum(0).tolist())

@@ -21,16 +21,10 @@ PLAIN = {bool, int, float, str, type(None)}
 
 
 def taken(trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], rewards: Tensor) -> list[Completion]:
-    """Return this rank's completions, of the prompts in the rows `numbers`; `rewards` are theirs.
-
-    Raises:
-        `ValueError`: a tool returned images; a value is not plain; a column lacks values.
-    """
+    """Return this rank's completions, of the prompts in the rows `numbers`; `rewards` are theirs."""
     prompt_ids, completion_ids, tool_masks, texts, logprobs, _, _, tool_images = generated
     if any(tool_images):
-        raise InvalidValueError(
-            "dynamic_sampling='resample' cannot be combined with tools that return images. Use 'mask'."
-        )
+        raise InvalidValueError("dynamic_sampling='resample' cannot be combined with tools that return images.")
     columns = dict(extra_columns(trainer))
     extra_columns(trainer).clear()
     for name, values in columns.items():
@@ -52,11 +46,7 @@ def taken(trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], 
 
 
 def plain(value: Any, name: str) -> Any:
-    """Return `value` in Python's own numbers, texts, lists and dictionaries.
-
-    Raises:
-        `ValueError`: something in it is none of these, no tensor and nothing of NumPy's; `name` is in the text.
-    """
+    """Return `value` in Python's own numbers, texts, lists and dictionaries; refuse all else, by its `name`."""
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         value = value.tolist()
     if type(value) in PLAIN:
@@ -72,10 +62,7 @@ def plain(value: Any, name: str) -> Any:
 
 
 def exchanged(own: list[Completion], first: int, groups: list[int], size: int) -> list[Group]:
-    """Return the chosen `groups` of `size` completions, on every rank. Collective.
-
-    `own` are this rank's, the first of them at the place `first` among those of all ranks.
-    """
+    """Return the chosen `groups` of `size` on every rank; `own` are those from the place `first` on. Collective."""
     wanted = set(groups)
     sent = [(first + i, completion) for i, completion in enumerate(own) if (first + i) // size in wanted]
     by_place = dict(gather_object(sent))
@@ -88,17 +75,12 @@ def written_tokens(completion: Completion) -> int:
     return len(completion["completion_ids"]) if mask is None else sum(mask)
 
 
-def given_back(
-    trainer: GRPOTrainer, prompts: list[Any], own: list[Completion], hidden: list[bool], masked: bool
-) -> tuple[Any, ...]:
-    """Return what TRL's `_generate` would for this rank's completions of `prompts`; `masked`: whether with tool masks.
-
-    Images are not kept with completions: they are in the rows of the data set, and so in `prompts`.
-    """
+def given_back(trainer: GRPOTrainer, prompts: list[Any], own: list[Completion]) -> tuple[Any, ...]:
+    """Return what TRL's `_generate` would for this rank's completions of `prompts`, whose rows have the images."""
     names = dict.fromkeys(name for completion in own for name in completion["extra"])
     extra_columns(trainer).update({name: [one["extra"].get(name) for one in own] for name in names})
     ids, masks, logprobs = ([one[name] for one in own] for name in ("completion_ids", "tool_mask", "logprobs"))
-    tool_masks = hide(ids, masks, hidden) if masked else None
+    tool_masks = [mask or [1] * len(row) for row, mask in zip(ids, masks, strict=True)] if any(masks) else None
     prompt_ids, texts = [one["prompt_ids"] for one in own], [one["text"] for one in own]
     images = images_in(prompts) if trainer.rollout_func is None else None  # as TRL's
     return prompt_ids, ids, tool_masks, texts, None if logprobs[0] is None else logprobs, {}, images, []
@@ -112,12 +94,3 @@ def images_in(prompts: list[Any]) -> list[list[Any] | None] | None:
     parts = [[part for content in one if isinstance(content, list) for part in content] for one in contents]
     images = [[part["image"] for part in one if part["type"] == "image"] or None for one in parts]
     return images if any(images) else None
-
-
-def hide(ids: list[list[int]], masks: Any, hidden: list[bool]) -> list[list[int]]:
-    """Return tool masks with nothing that the policy wrote in completions that are `hidden`.
-
-    `masks`, or one of them, is `None` where the policy wrote every token.
-    """
-    rows = zip(ids, masks or [None] * len(ids), hidden, strict=True)
-    return [[0] * len(row) if out else [1] * len(row) if mask is None else mask for row, mask, out in rows]

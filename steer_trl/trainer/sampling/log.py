@@ -1,37 +1,25 @@
 """What is logged of dynamic sampling: of all that was generated, trained on and dropped, so that no curve flatters.
 
-TRL sees the chosen groups only; what it logs of rewards, and of a micro-batch without any token, is corrected here.
+TRL sees the chosen groups only; what it logs of rewards is corrected here.
 """
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any
 
 import torch
 from torch import Tensor
 from trl.trainer.utils import nanstd
 
 from steer_trl.trainer.groups import total_reward
-from steer_trl.trainer.inputs import loss_mask
-from steer_trl.trainer.trl import (
-    MEANS_OF_TOKENS,
-    GRPOTrainer,
-    append_to_log,
-    logged_keys,
-    replace_column,
-    replace_last,
-)
+from steer_trl.trainer.trl import GRPOTrainer, append_to_log, replace_last
 
 
 @dataclass(frozen=True)
 class Judged:
     """Completions of all ranks, those of a prompt beside each other.
 
-    Attributes:
-        rewards (`torch.Tensor` of shape `[N, functions]`): NaN where a function could not score.
-        correctness (`torch.Tensor` of shape `[N]`): the rewards of the function that says what is correct.
-        lengths (`torch.Tensor` of shape `[N]`): tokens that the policy wrote.
-        chosen (`torch.Tensor` of shape `[groups]`): whether a group is, or would be, trained on.
+    `rewards` `[N, functions]` are NaN where a function could not score; `correctness` `[N]` are those of the function
+    that says what is correct; `lengths` `[N]` count what the policy wrote; `chosen` `[groups]`: is it informative?
     """
 
     rewards: Tensor
@@ -40,14 +28,9 @@ class Judged:
     chosen: Tensor
 
     @property
-    def hidden(self) -> Tensor:
-        """Which completions are not trained on `[N]`."""
+    def dropped(self) -> Tensor:
+        """Which completions are of groups that are not informative `[N]`."""
         return ~self.chosen.repeat_interleave(len(self.rewards) // len(self.chosen))
-
-    @property
-    def seen_rewards(self) -> Tensor:
-        """The rewards, where what is not trained on counts as not scored: then it is in no statistic."""
-        return self.rewards.masked_fill(self.hidden.unsqueeze(1), torch.nan)
 
     @classmethod
     def merged(cls, parts: list["Judged"]) -> "Judged":
@@ -56,30 +39,14 @@ class Judged:
 
 
 def tell_sampling(trainer: GRPOTrainer, written: Judged | None, trained: Judged) -> None:
-    """Log how a rollout was chosen, when TRL has logged it.
-
-    `trained` is the rollout itself, `written` all that was written for it, `None` if nothing was.
-    """
+    """Log how the rollout `trained` was chosen of all that was `written` for it, `None` if nothing was, after TRL."""
     replace_last(trainer, _reward_metrics(trainer, written))
-    seen = ~trained.hidden
     own = {
-        "dynamic_sampling/hidden": _mean(~trained.chosen),
-        "dynamic_sampling/accuracy_trained": _mean(_is_correct(trainer, trained)[seen]),
-        "dynamic_sampling/reward_trained": _mean(total_reward(trainer, trained.rewards)[seen]),
+        "dynamic_sampling/uninformative": _mean(~trained.chosen),
+        "dynamic_sampling/accuracy_trained": _mean(_is_correct(trainer, trained)),
+        "dynamic_sampling/reward_trained": _mean(total_reward(trainer, trained.rewards)),
     } | (_of_written(trainer, written, trained) if written is not None else {})
     append_to_log(trainer, {key: value for key, value in own.items() if not math.isnan(value)})
-    for i, name in enumerate(trainer.reward_func_names):  # the table of completions: hidden ones have rewards, too
-        replace_column(trainer, "rewards", trained.rewards[:, i].tolist(), of_function=name)
-
-
-def leave_out_empty(trainer: GRPOTrainer, inputs: dict[str, Any]) -> None:
-    """Take out what TRL has just logged of a loss on a micro-batch that is hidden on all ranks. Collective.
-
-    TRL's mean over no token is 0, which would pull the log's entropy down.
-    """
-    if not trainer.model.training or trainer.accelerator.reduce(loss_mask(inputs).sum(), reduction="sum"):
-        return
-    replace_last(trainer, dict.fromkeys(MEANS_OF_TOKENS & logged_keys(trainer), math.nan))
 
 
 def _reward_metrics(trainer: GRPOTrainer, written: Judged | None) -> dict[str, float]:
@@ -100,14 +67,14 @@ def _reward_metrics(trainer: GRPOTrainer, written: Judged | None) -> dict[str, f
 def _of_written(trainer: GRPOTrainer, written: Judged, trained: Judged) -> dict[str, float]:
     correct = _is_correct(trainer, written)
     of_groups = correct.view(-1, trainer.num_generations).nanmean(1)
-    tokens, trained_tokens = written.lengths.sum().item(), trained.lengths[~trained.hidden].sum().item()
+    tokens, trained_tokens = written.lengths.sum().item(), trained.lengths.sum().item()
     return {
         "dynamic_sampling/informative": _mean(written.chosen),
         "dynamic_sampling/all_correct": _mean(~written.chosen & (of_groups > 0.5)),
         "dynamic_sampling/all_incorrect": _mean(~written.chosen & (of_groups <= 0.5)),
         "dynamic_sampling/accuracy": _mean(correct),
-        "dynamic_sampling/accuracy_dropped": _mean(correct[written.hidden]),
-        "dynamic_sampling/reward_dropped": _mean(total_reward(trainer, written.rewards)[written.hidden]),
+        "dynamic_sampling/accuracy_dropped": _mean(correct[written.dropped]),
+        "dynamic_sampling/reward_dropped": _mean(total_reward(trainer, written.rewards)[written.dropped]),
         "dynamic_sampling/tokens_per_trained_token": tokens / trained_tokens if trained_tokens else math.nan,
     }
 

@@ -13,12 +13,7 @@ from steer_trl.exceptions import InvalidValueError
 
 
 class PromptStream:
-    """The prompts of all ranks, in batches.
-
-    Attributes:
-        passes (`int`): how many passes over the data set are finished.
-        position (`int`): how many prompts of the present pass were read.
-    """
+    """The prompts of all ranks, in batches: how many `passes` are finished, and the `position` in the present one."""
 
     def __init__(self, sampler: RepeatSampler) -> None:
         self._sampler = sampler
@@ -52,11 +47,7 @@ class PromptStream:
         return {"passes": self.passes, "position": self.position, "rows": self._sampler.num_samples}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on from a [`state_dict`].
-
-        Raises:
-            `ValueError`: it is of a data set of another length, whose rows have other numbers.
-        """
+        """Go on from a [`state_dict`]; `ValueError` where it is of a data set of another length: its rows differ."""
         if state["rows"] != self._sampler.num_samples:
             raise InvalidValueError(
                 f"train_dataset must have {state['rows']} rows, as when the checkpoint was saved, got "

@@ -19,24 +19,16 @@ from steer_trl.system import write_whole
 from steer_trl.trainer.sampling.completions import Completion, Group, exchanged, given_back, taken, written_tokens
 from steer_trl.trainer.sampling.log import Judged, tell_sampling
 from steer_trl.trainer.sampling.prompts import PromptStream
-from steer_trl.trainer.sampling.select import (
-    DynamicSampling,
-    Generate,
-    Masking,
-    Rows,
-    Score,
-    correctness_column,
-    judged,
-)
+from steer_trl.trainer.sampling.select import DynamicSampling, Generate, Rows, Score, correctness_column, judged
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log, micro_batches_done, steps_per_rollout
 
 logger = logging.getLogger(__name__)
 
 STATE_FILE = "dynamic_sampling.pt"
 SHORT = (
-    "dynamic_sampling='resample' found %d of the %d groups of a rollout in %d attempts (%d prompts), and trains on "
-    "those; all completions of the other prompts were correct, or none was. Give prompts of fitting difficulty, or "
-    "raise num_generations or dynamic_sampling_max_attempts. This is not repeated until a rollout is full."
+    "dynamic_sampling='resample' found %d of the %d groups of a rollout in %d attempts (%d prompts); the others teach "
+    "nothing, since all of their completions were correct, or none was. Give prompts of fitting difficulty, or raise "
+    "num_generations or dynamic_sampling_max_attempts. This is not repeated until a rollout is full."
 )
 
 
@@ -60,9 +52,8 @@ class Resampling(DynamicSampling):
         groups, found, attempts = self._collected(write)
         completions = [completion for group in groups for completion in group]
         chosen = self._chosen = self._verdict(completions, found)
-        own, hidden = self._share(completions), self._share(chosen.hidden.tolist())
-        masked = found < len(groups) or any(completion["tool_mask"] for completion in completions)
-        self._answer = lambda prompts, *_: given_back(self._trainer, prompts, own, hidden, masked)
+        own = self._share(completions)
+        self._answer = lambda prompts, *_: given_back(self._trainer, prompts, own)
         try:
             yield self._stream.rows_of([completion["number"] for completion in own])
         finally:
@@ -134,7 +125,7 @@ class Resampling(DynamicSampling):
         return of_all_ranks[first : first + count]
 
     def _verdict(self, completions: list[Completion], found: int) -> Judged:
-        """What is known of the chosen completions, the first `found` groups of which are trained on."""
+        """What is known of the chosen completions, the first `found` groups of which are informative."""
         device = self._trainer.accelerator.device
         rewards = torch.tensor([completion["rewards"] for completion in completions], device=device)
         lengths = torch.tensor([written_tokens(completion) for completion in completions], device=device)
@@ -174,9 +165,6 @@ class Resampling(DynamicSampling):
         logger.warning(text, path, rollouts)
 
 
-SWITCHES = {"none": DynamicSampling, "mask": Masking, "resample": Resampling}
-
-
 def make_sampling(trainer: GRPOTrainer, args: SteerGRPOConfig) -> DynamicSampling:
     """What `dynamic_sampling` says; `trainer` need not be finished."""
-    return SWITCHES[args.dynamic_sampling](trainer)
+    return Resampling(trainer) if args.dynamic_sampling == "resample" else DynamicSampling(trainer)

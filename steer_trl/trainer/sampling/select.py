@@ -2,12 +2,8 @@
 
 TRL writes the completions of a rollout first and makes everything else of it afterwards: padding, denominators,
 log-probabilities, advantages, logs. So the choice is made in between, where TRL's `_generate` returns: completions are
-scored there and then, and all that follows is TRL's own and sees the chosen ones only.
-
-    "mask"      the other groups are hidden: no reward, and masked as if a tool had written them
-    "resample"  other prompts' groups take their place (`resample.py`)
-
-All ranks see the rewards of all ranks, and so decide alike.
+scored there and then, and all that follows is TRL's own and sees the chosen ones only. All ranks see the rewards of
+all ranks, and so decide alike.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,8 +15,7 @@ import torch
 from torch import Tensor
 
 from steer_trl.functional.informative import is_informative
-from steer_trl.trainer.sampling.completions import hide
-from steer_trl.trainer.sampling.log import Judged, leave_out_empty, tell_sampling
+from steer_trl.trainer.sampling.log import Judged
 from steer_trl.trainer.trl import GRPOTrainer
 
 Rows = list[dict[str, Any]]
@@ -29,7 +24,7 @@ Score = Callable[..., Tensor]
 
 
 class DynamicSampling:
-    """Off: all that is written is trained on. What the other two do at the same moments is their own."""
+    """Off: all that is written is trained on. `resample.py` has what else can happen at the same moments."""
 
     def __init__(self, trainer: GRPOTrainer) -> None:
         self._trainer = trainer
@@ -46,12 +41,7 @@ class DynamicSampling:
 
     def rewards(self, score: Callable[[], Tensor]) -> Tensor:
         """Return the rewards `[N, functions]` of all ranks that TRL shall take for the answer of its `score`."""
-        return score() if self._chosen is None else self._chosen.seen_rewards
-
-    def loss_logged(self, inputs: dict[str, Any]) -> None:
-        """Put right what TRL has just logged of its loss on `inputs`. Collective."""
-        if self._trainer.args.dynamic_sampling != "none":
-            leave_out_empty(self._trainer, inputs)
+        return score() if self._chosen is None else self._chosen.rewards
 
     def read(self, sampler: Any) -> None:
         """Begin a training on the prompts of TRL's `sampler`."""
@@ -61,31 +51,6 @@ class DynamicSampling:
 
     def load(self, folder: Path) -> None:
         """Go on from a checkpoint."""
-
-
-class Masking(DynamicSampling):
-    """`"mask"`: groups that teach nothing leave the loss, its denominator and every statistic."""
-
-    _inputs: Rows | None = None
-
-    @contextmanager
-    def choosing(self, inputs: Rows, write: Callable[[Rows], Any]) -> Iterator[Rows]:
-        self._inputs = inputs
-        try:
-            yield inputs
-            assert self._chosen is not None
-            tell_sampling(self._trainer, self._chosen, self._chosen)
-        finally:
-            self._inputs = self._chosen = None
-
-    def generated(self, prompts: list[Any], generate: Generate, score: Score) -> tuple[Any, ...]:
-        written = generate(prompts)
-        if self._inputs is None:  # an evaluation
-            return written
-        self._chosen = judged(self._trainer, self._inputs, prompts, written, score)
-        first = self._trainer.accelerator.process_index * len(prompts)
-        hidden: list[bool] = self._chosen.hidden[first : first + len(prompts)].tolist()
-        return (*written[:2], hide(written[1], written[2], hidden), *written[3:])
 
 
 def judged(trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], written: tuple[Any, ...], score: Score) -> Judged:

@@ -28,8 +28,7 @@ GROUPS = 2
 class TokenLog:
     """The look at single tokens; nothing happens between two looks.
 
-    Attributes:
-        is_looking (`bool`): whether the micro-batches that come now belong to a marked rollout. The same on all ranks.
+    `is_looking` states whether the micro-batches that come now belong to a marked rollout: the same on all ranks.
     """
 
     def __init__(self, trainer: GRPOTrainer, rollouts: RolloutShaping) -> None:
@@ -47,11 +46,7 @@ class TokenLog:
         return {"step": self._step, "micro_batches": self._seen} if self.is_looking else {}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue a look in the middle of its rollout, unless looks are switched off.
-
-        Raises:
-            `ValueError`: a state that cannot be.
-        """
+        """Continue a look in the middle of its rollout, unless looks are switched off."""
         step, seen = (
             from_state(state, name, lambda value: isinstance(value, int) and value >= 0, "a whole number >= 0")
             for name in ("step", "micro_batches")

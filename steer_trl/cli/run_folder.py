@@ -1,18 +1,15 @@
-"""What a run has left in its folder: whether its model is saved, and how to begin from the start."""
+"""What a run has left in its folder, and whether its model is saved."""
 
-import shutil
 from pathlib import Path
 
 from accelerate.utils import broadcast_object_list
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from steer_trl.runlog import LOGS
 from steer_trl.trainer.resume import last_complete_checkpoint
 
 MODELS = ("config.json", "adapter_config.json")
 LEFT = (*MODELS, LOGS)
-LEFT_BY_RUNS = (f"{PREFIX_CHECKPOINT_DIR}-*", "benchmarks", "completions", "_logs")
 
 
 def model_is_saved(folder: Path) -> bool:
@@ -21,10 +18,3 @@ def model_is_saved(folder: Path) -> bool:
     saved = [path.stat().st_mtime for name in MODELS if (path := folder / name).is_file()]
     is_saved = last is not None and any(time >= Path(last, TRAINER_STATE_NAME).stat().st_mtime for time in saved)
     return bool(broadcast_object_list([is_saved])[0])
-
-
-def remove_run(folder: Path) -> None:
-    """Remove the checkpoints of a run, its benchmarks and its logs; the model beside them will be written over."""
-    for pattern in LEFT_BY_RUNS:
-        for path in folder.glob(pattern):
-            shutil.rmtree(path, ignore_errors=True)
