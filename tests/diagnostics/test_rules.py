@@ -15,29 +15,12 @@ from steer_trl.diagnostics.rules import NO_LEARNING, Rule, only
 from steer_trl.diagnostics.watch import RULES, Watch
 
 BY_NAME = {rule.name: rule for rule in RULES}
-HEALTHY = {
-    "entropy": 0.5,
-    "shaping/relative_change": 0.05,
-    "stare/gate": 1.0,
-    "stare/target_entropy": 0.45,
-    "stare/saturated": 0.0,
-    "completions/clipped_ratio": 0.1,
-    "frac_reward_zero_std": 0.3,
-    "hold_entropy/target": 0.5,
-    "hold_entropy/reference": 0.5,
-    "hold_entropy/out_of_reach": 0.0,
-    "rollout_entropy": 0.49,
-    "sanity/out_of_bounds": 0.0,
-    "loss": 0.01,
-    "grad_norm": 0.2,
-    "reward": 0.4,
-    "reward_std": 0.5,
-    "rewards/right/mean": 0.3,
-    "rewards/right/std": 0.4,
-    "rewards/form/mean": 0.1,
-    "rewards/form/std": 0.1,
-    "math_reward/unanswered": 0.1,
-}
+HEALTHY = {"entropy": 0.5, "rollout_entropy": 0.49, "loss": 0.01, "grad_norm": 0.2, "shaping/relative_change": 0.05}
+HEALTHY |= {"stare/gate": 1.0, "stare/target_entropy": 0.45, "stare/saturated": 0.0, "sanity/out_of_bounds": 0.0}
+HEALTHY |= {"hold_entropy/target": 0.5, "hold_entropy/reference": 0.5, "hold_entropy/out_of_reach": 0.0}
+HEALTHY |= {"completions/clipped_ratio": 0.1, "frac_reward_zero_std": 0.3, "math_reward/unanswered": 0.1}
+HEALTHY |= {"reward": 0.4, "reward_std": 0.5, "rewards/right/mean": 0.3, "rewards/right/std": 0.4}
+HEALTHY |= {"rewards/form/mean": 0.1, "rewards/form/std": 0.1}
 SICK = {
     "collapse": {"entropy": 0.2},
     "explosion": {"entropy": 1.1},
@@ -63,18 +46,16 @@ FROM_THE_START = {
 
 def said(watch, lines, first=1, every=1):
     """(step, name) of what is said of lines that come every so many steps."""
-    return [
-        (alarm.step, alarm.alarm)
-        for number, line in enumerate(lines)
-        for alarm in watch.take(first + number * every, line)
-    ]
+    alarms = [watch.take(first + number * every, line) for number, line in enumerate(lines)]
+    return [(alarm.step, alarm.alarm) for of_line in alarms for alarm in of_line]
 
 
-def test_a_healthy_run_has_none():
-    assert said(Watch(), [HEALTHY] * 200) == []
+def names(lines):
+    return [alarm for _, alarm in said(Watch(), lines)]
 
 
-def test_every_rule_is_tried():
+def test_a_healthy_run_has_none_and_every_rule_is_tried():
+    assert names([HEALTHY] * 200) == []
     assert SICK.keys() | FROM_THE_START.keys() == BY_NAME.keys()
 
 
@@ -95,7 +76,7 @@ def test_a_fault_from_the_start_is_said_once_and_not_of_a_run_that_was_well(name
     sick = HEALTHY | FROM_THE_START[name]
     wanted = 1 + BY_NAME[name].steps
     assert said(Watch(), [sick] * (wanted + 100)) == [(wanted, name)]
-    assert name not in [alarm for _, alarm in said(Watch(), [HEALTHY, *[sick] * (wanted + 100)])]
+    assert name not in names([HEALTHY, *[sick] * (wanted + 100)])
 
 
 @pytest.mark.parametrize(
@@ -104,22 +85,21 @@ def test_a_fault_from_the_start_is_said_once_and_not_of_a_run_that_was_well(name
 def test_rewards_that_are_alike_for_a_reason_are_the_reasons_alarm(cause):
     alike = {"reward": 0.0, "reward_std": 0.0, "frac_reward_zero_std": 1.0, "grad_norm": 0.0, "loss": 0.0}
     line = {"entropy": 0.5, "rewards/right/mean": 0.0, "rewards/right/std": 0.0, **alike, **cause}
-    alarms = [alarm for _, alarm in said(Watch(), [line] * 100)]
-    assert len(alarms) == 1 and alarms[0] in ("never_ends", "unreadable", "unscored")
+    (alarm,) = names([line] * 100)
+    assert alarm in ("never_ends", "unreadable", "unscored")
 
 
 def test_a_reward_that_had_no_number_yet_is_no_fault():
     """A function for one kind of row has nothing to judge in a step without such rows."""
-    none, some = HEALTHY | FROM_THE_START["unscored"], HEALTHY
-    assert said(Watch(), [*[none] * 9, some, *[none] * 100]) == []
+    none = HEALTHY | FROM_THE_START["unscored"]
+    assert names([*[none] * 9, HEALTHY, *[none] * 100]) == []
 
 
 @pytest.mark.parametrize("every", [1, 10, 100])
 def test_a_short_dip_is_no_alarm_however_often_the_log_is_written(every):
     sick = HEALTHY | SICK["collapse"]
-    lines = [HEALTHY, sick, HEALTHY] * 20
-    assert said(Watch(), lines, every=every) == []
-    assert [alarm for _, alarm in said(Watch(), [HEALTHY, sick, sick], every=10)] == ["collapse"]
+    assert said(Watch(), [HEALTHY, sick, HEALTHY] * 20, every=every) == []
+    assert said(Watch(), [HEALTHY, sick, sick], every=10) == [(21, "collapse")]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
@@ -131,35 +111,31 @@ def test_the_text_says_the_numbers_and_what_to_change(rule):
     assert "{" not in alarm.text.replace("\\boxed{}", "") and ("'form'" in alarm.text) == (rule.name == "unscored")
     assert all(isinstance(value, float) and math.isfinite(value) for value in alarm.numbers.values())
     assert len(alarm.title) < 64  # as Weights & Biases wants it
-    assert rule.level in ("warning", "error") and rule.fires != rule.clears
 
 
 def test_a_target_is_what_the_run_should_hold():
     """Held at half of where it began, or at thrice of it, an entropy is where it was asked to be."""
     for target, entropy, alarms in ((0.5, 0.48, []), (3.0, 2.9, []), (100.0, 2.9, ["explosion"])):
         start = HEALTHY | {"entropy": 1.0, "rollout_entropy": 1.0, "stare/gate": 0.0, "stare/target_entropy": target}
-        found = said(Watch(), [start, *[start | {"entropy": entropy}] * 100])
-        assert [alarm for _, alarm in found] == alarms
+        assert names([start, *[start | {"entropy": entropy}] * 100]) == alarms
 
 
 def test_an_explosion_within_the_rollouts_that_the_start_is_the_mean_of_is_reported():
     """It raises that mean: 32 rollouts of one prompt, in which the entropy rises to ten times its first value."""
     entropies = [0.5 + 4.5 * step / 31 for step in range(32)]
-    means = [fmean(entropies[: count + 1]) for count in range(32)]
-    assert 2 * means[-1] > 5.0
-    lines = [{"entropy": h, "rollout_entropy/start": mean} for h, mean in zip(entropies, means, strict=True)]
-    later = [{"entropy": 5.0, "rollout_entropy/start": means[-1]}] * 20
-    assert [alarm for _, alarm in said(Watch(), lines + later)] == ["explosion"]
+    lines = [{"entropy": h, "rollout_entropy/start": fmean(entropies[: i + 1])} for i, h in enumerate(entropies)]
+    assert 2 * lines[-1]["rollout_entropy/start"] > 5.0
+    assert names(lines + lines[-1:] * 20) == ["explosion"]
     falls = [{"entropy": h, "rollout_entropy/start": h} for h in (0.9, 0.6, 0.5)]
-    assert said(Watch(), [*falls, *[falls[0]] * 40]) == []  # below twice the lowest
+    assert names(falls + falls[:1] * 40) == []  # below twice the lowest
 
 
 def test_an_annealed_entropy_is_no_collapse_and_one_that_falls_below_its_level_is():
     levels = [0.5, *[0.5 - 0.004 * step for step in range(100)]]
     held = [{"entropy": 1.03 * level, "hold_entropy/target": level} for level in levels]
-    assert said(Watch(), [{"entropy": 1.0, "hold_entropy/target": 0.5}, *held]) == []
+    assert names([{"entropy": 1.0, "hold_entropy/target": 0.5}, *held]) == []
     lost = [line | {"entropy": 0.4 * line["hold_entropy/target"]} for line in held[50:]]
-    assert [alarm for _, alarm in said(Watch(), held[:50] + lost)] == ["collapse"]
+    assert names(held[:50] + lost) == ["collapse"]
 
 
 def test_a_collapse_of_an_entropy_that_is_held_is_not_told_to_hold_it():
@@ -180,14 +156,15 @@ def test_a_cure_that_trls_own_trainer_has_not_says_whose_it_is(rule):
 
 def test_a_step_without_tokens_is_no_start_and_no_collapse():
     hidden = {"entropy": 0.0, "completions/clipped_ratio": 1.0}
-    fell = [hidden, {"entropy": 1.0, "completions/clipped_ratio": 0.1}, *[{"entropy": 0.2}] * 20]
-    assert [alarm for _, alarm in said(Watch(), fell)] == ["collapse"]
+    assert names([hidden, {"entropy": 1.0, "completions/clipped_ratio": 0.1}, *[{"entropy": 0.2}] * 20]) == [
+        "collapse"
+    ]
 
 
 def test_a_method_that_rests_is_not_idle():
     line = {"entropy": 0.5, "shaping/relative_change": 0.0}
     for why in ({"stare/gate": 0.0}, {"hold_entropy/strength": 0.0}, {"rollout_advantage_change": 0.1}):
-        assert said(Watch(), [line | why, *[line] * 100]) == []  # logged once per rollout
+        assert names([line | why, *[line] * 100]) == []  # logged once per rollout
 
 
 def test_lines_of_evaluations_and_numbers_that_are_none_say_nothing():

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import torch
@@ -36,29 +37,24 @@ def test_against_a_loop(seed):
     def entropy(condition):
         return mean_or_nan([row[3] for row in rows if condition(*row)])
 
-    quadrants = {
-        "quadrants/positive_expected": lambda a, lp, lq, h: a > 0 and -lp <= h,
-        "quadrants/positive_surprising": lambda a, lp, lq, h: a > 0 and -lp > h,
-        "quadrants/negative_expected": lambda a, lp, lq, h: a < 0 and -lp <= h,
-        "quadrants/negative_surprising": lambda a, lp, lq, h: a < 0 and -lp > h,
-    }
     expected = {
-        **{key: share(condition) for key, condition in quadrants.items()},
-        **{f"{key}_change": share(condition, changes) for key, condition in quadrants.items()},
         "entropy/predicted_change": mean_or_nan(changes),
         "entropy/positive": entropy(lambda a, *_: a > 0),
         "entropy/negative": entropy(lambda a, *_: a < 0),
     }
-    for side, sign, moved in (
-        ("lower", -1, lambda r: r < 1 - batch.epsilon_low),
-        ("upper", 1, lambda r: r > 1 + batch.epsilon_high),
-    ):
-        for kind, likely in (("unlikely", False), ("likely", True)):
-            expected[f"clip/{side}_{kind}"] = share(
-                lambda a, lp, lq, h, sign=sign, moved=moved, likely=likely: (
-                    a * sign > 0 and moved(math.exp(lp - lq)) and (math.exp(lq) >= 0.2) is likely
-                )
-            )
+    signs = {("positive", "upper"): 1, ("negative", "lower"): -1}
+    for ((name, side), sign), other in product(signs.items(), (False, True)):
+
+        def in_quadrant(a, lp, lq, h, sign=sign, is_surprising=other):
+            return a * sign > 0 and (-lp > h) is is_surprising
+
+        def is_clipped(a, lp, lq, h, sign=sign, is_likely=other):
+            bound = 1 + batch.epsilon_high if sign > 0 else 1 - batch.epsilon_low
+            return a * sign > 0 and (math.exp(lp - lq) - bound) * sign > 0 and (math.exp(lq) >= 0.2) is is_likely
+
+        quadrant = f"quadrants/{name}_{'surprising' if other else 'expected'}"
+        expected |= {quadrant: share(in_quadrant), f"{quadrant}_change": share(in_quadrant, changes)}
+        expected[f"clip/{side}_{'likely' if other else 'unlikely'}"] = share(is_clipped)
     assert {key: found.pop(key) for key in expected} == approx(expected)
     quarters = {f"entropy/{which}_quarter" for which in ("first", "second", "third", "last")}
     assert found.keys() == quarters | {"entropy/estimated_change"}
@@ -72,10 +68,9 @@ def test_a_quarter_is_one_of_the_tokens_that_were_trained_on():
 
 
 def test_a_token_that_is_not_finite_is_left_out():
-    batch = random_batch(3)
-    place = trained(batch)[0]
-    bad = replace(batch, logps=batch.logps.index_put(tuple(map(torch.tensor, place)), torch.tensor(math.nan)))
-    without = replace(batch, mask=batch.mask.index_put(tuple(map(torch.tensor, place)), torch.tensor(0)))
+    bad, without = random_batch(3), random_batch(3)
+    place = trained(bad)[0]
+    bad.logps[place], without.mask[place] = math.nan, 0
     of_bad, of_others = (token_statistics(x) | change_statistics(x, x.advantages) for x in (bad, without))
     for key in of_others:
         if "quarter" not in key:  # which counts it in the length of its completion

@@ -13,7 +13,7 @@ import os
 import random
 import sys
 from contextlib import contextmanager
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import support.uncompiled  # noqa: F401
 import torch
@@ -90,18 +90,12 @@ class Recording(Watching):
     def record(self, inputs, score):
         before, logps = inputs["advantages"].clone(), score.logps
         self.shape(inputs, score)
-        after = (
-            inputs["advantages"].expand_as(logps)
-            if inputs["advantages"].dim() > 1
-            else before[:, None].expand_as(logps)
-        )
-        for ids, mask, old, new in zip(
-            inputs["completion_ids"], inputs["completion_mask"], before, after, strict=True
-        ):
-            kept = mask.bool()
-            ratio = new[kept] / old.expand_as(new)[kept] if old.dim() else new[kept] / old
-            weights = torch.where(new[kept] == old[kept] if old.dim() else old == 0, 1.0, ratio)
-            self.recorded.append((self.state.global_step, ids[kept].tolist(), weights.tolist(), new[kept].tolist()))
+        before, after = ((x if x.dim() > 1 else x[:, None]).expand_as(logps) for x in (before, inputs["advantages"]))
+        weights = torch.where(before == after, 1.0, after / before)
+        for row, ids in enumerate(inputs["completion_ids"]):
+            kept = inputs["completion_mask"][row].bool()
+            numbers = (x[kept].tolist() for x in (ids, weights[row], after[row]))
+            self.recorded.append((self.state.global_step, *numbers))
 
     def count_fetched(self, *args, **kwargs):
         gather = self.accelerator.gather
@@ -117,16 +111,6 @@ class Recording(Watching):
             self.accelerator.gather = gather
 
 
-def failing(name, fail):
-    """`fail` under another name."""
-
-    def failed(*given):
-        fail(*given)
-
-    failed.__name__ = name
-    return failed
-
-
 @contextmanager
 def running_out_of_memory(trainer, part):
     """Let a `part` of the diagnostics fail on rank 1, as the allocator does: with other numbers each time."""
@@ -138,8 +122,8 @@ def running_out_of_memory(trainer, part):
     if part is None or trainer.accelerator.process_index != 1:
         yield
     elif part == "statistics":  # of every micro-batch
-        names = ("sanity", "shaping", "weight", "token", "change")
-        with patch.multiple(step_log, **{f"{name}_statistics": failing(f"{name}_statistics", fail) for name in names}):
+        names = [f"{name}_statistics" for name in ("sanity", "shaping", "weight", "token", "change")]
+        with patch.multiple(step_log, **{name: Mock(side_effect=fail, __name__=name) for name in names}):
             yield
     elif part == "tokens":
         with patch.object(samples, "token_numbers", fail):
@@ -159,48 +143,34 @@ def engine(trainer):
 def run(case):
     """Train one case and return what happened, on every rank."""
     tokenizer = tiny_tokenizer(CHARACTERS)
-    model = tiny_qwen2(tokenizer, use_cache=False)
-    settings = TINY_RUN | {
-        "output_dir": "out",
-        "max_completion_length": 12,
-        "loss_type": "dapo",
-        "optim": "sgd",
-        "learning_rate": 1.0,
-        "lr_scheduler_type": "constant",
-        "max_grad_norm": 0.0,
-        "shuffle_dataset": False,
-        "max_steps": case.get("steps", 1),
-    }
+    settings = TINY_RUN | {"output_dir": "out", "max_steps": case.get("steps", 1), "max_completion_length": 12}
+    settings |= {"optim": "sgd", "learning_rate": 1.0, "lr_scheduler_type": "constant", "max_grad_norm": 0.0}
+    settings |= {"loss_type": "dapo", "shuffle_dataset": False}
     variant = case.get("variant", "plain")
+    same = Dataset.from_dict({"prompt": ["1+1="] * 64})
     trainer = Recording(
-        model=model,
+        model=tiny_qwen2(tokenizer, use_cache=False),
         reward_funcs=reward(variant, case.get("two_valued")),
         args=SteerGRPOConfig(**settings | case["fields"]),
-        train_dataset=numbered(case.get("prompts", 64))
-        if variant == "by_prompt"
-        else Dataset.from_dict({"prompt": ["1+1="] * 64}),
+        train_dataset=numbered(case.get("prompts", 64)) if variant == "by_prompt" else same,
         processing_class=tokenizer,
         rollout_func=rollout(variant),
         peft_config=LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM") if case.get("lora") else None,
     )
     trainer.remove_callback(PrinterCallback)
     trainer.recorded, trainer.fetched = [], 0
-    start = {
-        name: value.detach().clone()
-        for name, value in trainer.accelerator.unwrap_model(trainer.model).state_dict().items()
-    }
+    parameters = trainer.accelerator.unwrap_model(trainer.model).state_dict()
+    start = {name: value.detach().clone() for name, value in parameters.items()}
     with running_out_of_memory(trainer, case.get("out_of_memory")):
         trainer.train()
     recorded = gather_object(trainer.recorded)
-    weights = {f"{step} {ids}": w for step, ids, w, _ in recorded}
-    losses = [log["loss"] for log in trainer.state.log_history if "loss" in log]
     state = trainer.accelerator.get_state_dict(trainer.model_wrapped) or {}
     # With SGD and a learning rate of 1, the difference is the sum of the steps' gradients.
     update = {name: (value.cpu().float() - start[name].float()).flatten().tolist() for name, value in state.items()}
     return {
-        "weights": weights,
+        "weights": {f"{step} {ids}": weights for step, ids, weights, _ in recorded},
         "advantages": {f"{step} {ids}": advantages for step, ids, _, advantages in recorded},
-        "losses": losses,
+        "losses": [log["loss"] for log in trainer.state.log_history if "loss" in log],
         "log": [{key: x for key, x in entry.items() if key.startswith(OURS)} for entry in trainer.state.log_history],
         "update": update,
         "scored": trainer.scored,

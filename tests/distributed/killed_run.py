@@ -59,35 +59,17 @@ def has_two_ones(completions, **_):
     return [float(text.count("1") > 1) for text in completions]
 
 
-ADAPTIVE = {
-    "advantage_shaping": ["steer", "stare"],
-    "stare_adaptive": True,
-    "stare_step": 0.05,
-    "stare_target_entropy": 1.001,
-    "stare_target_entropy_unit": "initial",
-}
-RUNS = {
-    "adaptive": ADAPTIVE,
-    "resample": ADAPTIVE | {"dynamic_sampling": "resample", "dynamic_sampling_factor": 2},
-    "held": {
-        "advantage_shaping": "repo_r",
-        "hold_entropy": 10.0,
-        "hold_entropy_unit": "nats",
-        "hold_entropy_final": 2.0,
-        "hold_entropy_decay_start": 0.2,
-    },
-}
+ADAPTIVE = {"advantage_shaping": ["steer", "stare"], "stare_adaptive": True, "stare_step": 0.05}
+ADAPTIVE |= {"stare_target_entropy": 1.001, "stare_target_entropy_unit": "initial"}
+HELD = {"advantage_shaping": "repo_r", "hold_entropy": 10.0, "hold_entropy_unit": "nats"}
+HELD |= {"hold_entropy_final": 2.0, "hold_entropy_decay_start": 0.2}
+RESAMPLE = ADAPTIVE | {"dynamic_sampling": "resample", "dynamic_sampling_factor": 2}
+RUNS = {"adaptive": ADAPTIVE, "resample": RESAMPLE, "held": HELD}
 
 
 def main(model, output_dir, moment, name="adaptive"):
-    settings = TINY_RUN | {
-        "output_dir": output_dir,
-        "steps_per_generation": 4,  # two optimizer steps, twice: a rollout lasts four
-        "num_iterations": 2,
-        "max_steps": 10,
-        "save_strategy": "steps",
-        "save_steps": 1,
-    }
+    settings = TINY_RUN | {"output_dir": output_dir, "max_steps": 10, "save_strategy": "steps", "save_steps": 1}
+    settings |= {"steps_per_generation": 4, "num_iterations": 2}  # two optimizer steps, twice: a rollout lasts four
     settings |= RUNS[name]
     trainer = Mortal(
         model=model,

@@ -3,17 +3,12 @@
 import numpy as np
 import pytest
 from support.processes import engine_on_cpu
+from support.runs import OPEN_STARE
 
 ENGINES = {"ddp": "MULTI_CPU x 2", "zero2": "DEEPSPEED 2 x 2", "zero3": "DEEPSPEED 3 x 2", "fsdp2": "FSDP x 2"}
 CASES = {
     "steer": {"advantage_shaping": "steer", "steer_lambda_min": 0.3},
-    "stare": {
-        "advantage_shaping": "stare",
-        "stare_variant": "C2",
-        "stare_amplify": 2.0,
-        "stare_attenuate": 0.5,
-        "stare_target_entropy": 100.0,
-    },
+    "stare": OPEN_STARE | {"stare_variant": "C2", "stare_amplify": 2.0, "stare_attenuate": 0.5},
     "exact": {"advantage_shaping": ["steer", "entropy_change"], "steer_form": "exact", "steer_lambda_min": 0.3},
     "exact_lora": {"advantage_shaping": ["steer", "stare"], "steer_form": "exact", "stare_target_entropy": 100.0},
     "lora": {"advantage_shaping": ["steer", "stare"], "steer_lambda_min": 0.3, "stare_target_entropy": 100.0},
@@ -33,7 +28,6 @@ def alone(run_cases):
 
 @pytest.fixture(scope="module", params=ENGINES)
 def engine(request, run_cases, tmp_path_factory):
-    """From a shipped configuration, with two processes on CPU in the place of its GPUs."""
     path = engine_on_cpu(request.param, tmp_path_factory.mktemp("engine"))
     results = dict(zip(CASES, run_cases(cases(4), path, launched=True), strict=True))
     assert {result["engine"] for result in results.values()} == {ENGINES[request.param]}

@@ -4,18 +4,12 @@ import numpy as np
 import pytest
 from support.methods.batches import ON_ROLLOUTS
 from support.methods.cases import CASES, Case, threshold
-from support.processes import TWO_PROCESSES
 
 from steer_trl.shaping import SHAPERS
 
-# (processes, sequences per micro-batch, micro-batches): 16 completions in each
-SPLITS = [(1, 16, 1), (1, 2, 8), (2, 8, 1), (2, 1, 8)]
-# 24 completions in three groups, the second of which lies on both ranks
-ACROSS_RANKS = [(1, 24, 1), (2, 12, 1), (2, 3, 4)]
-# The whole batch, and the finest split on several processes.
+SPLITS = [(1, 16, 1), (1, 2, 8), (2, 8, 1), (2, 1, 8)]  # 16 completions in each
+ACROSS_RANKS = [(1, 24, 1), (2, 12, 1), (2, 3, 4)]  # 24 in three groups, the second of which lies on both ranks
 MASKED = [SPLITS[0], SPLITS[-1]]
-
-
 EVEN = [name for name in CASES if CASES[name].even]
 
 
@@ -27,44 +21,32 @@ def variants(name):
 HELD = [(name, "held") for name in ("repo_r", *EVEN)]
 
 
-def case(name, size, count, variant):
-    # The given completions are rewarded with 0 to 5.5.
-    fields = {"advantage_shaping": name, "num_iterations": 2, "learning_rate": 1.0} | threshold(name, 2.0)
-    split = {"per_device_train_batch_size": size, "gradient_accumulation_steps": count}
-    split |= {"num_generations": 8} if variant == "across_ranks" else {}
-    if variant == "held":  # the strength of each rollout comes from the entropy of all ranks
-        held = {"hold_entropy": 10.0, "hold_entropy_unit": "nats", "num_iterations": 1}
-        return {"fields": fields | split | held, "steps": 4, "variant": "even" if name in EVEN else "plain"}
+def case(key, size, count):
+    name, variant = key
     own = CASES.get(name, Case())
-    return {"fields": fields | split | own.lively, "steps": 2, "variant": variant, "two_valued": own.two_valued}
-
-
-@pytest.fixture(scope="module")
-def results(run_cases):
-    """(method, variant) -> one result per split; the first entry of "none" is plain GRPO."""
-    keys = [(name, variant) for name in ("none", *SHAPERS) for variant in variants(name)]
-    keys += [(name, "across_ranks") for name in ON_ROLLOUTS] + [*HELD, ("none", "even")]
-    found = {key: [] for key in keys}
-    for processes in (1, 2):
-        splits = [
-            (key, size, count)
-            for key in keys
-            for used, size, count in {"across_ranks": ACROSS_RANKS, "masked": MASKED}.get(key[1], SPLITS)
-            if used == processes
-        ]
-        cases = [case(name, size, count, variant) for (name, variant), size, count in splits]
-        done = run_cases(cases, TWO_PROCESSES if processes == 2 else None)
-        for (key, _, _), result in zip(splits, done, strict=True):
-            found[key].append(result)
-    return found
-
-
-def joined(values):
-    return np.concatenate([values[key] for key in sorted(values)])
+    # The given completions are rewarded with 0 to 5.5.
+    fields = {"advantage_shaping": name, "num_iterations": 2} | threshold(name, 2.0)
+    fields |= {"per_device_train_batch_size": size, "gradient_accumulation_steps": count}
+    if variant == "held":  # the strength of each rollout comes from the entropy of all ranks
+        fields |= {"hold_entropy": 10.0, "hold_entropy_unit": "nats", "num_iterations": 1}
+        return {"fields": fields, "steps": 4, "variant": "even" if name in EVEN else "plain"}
+    fields |= own.lively | ({"num_generations": 8} if variant == "across_ranks" else {})
+    return {"fields": fields, "steps": 2, "variant": variant, "two_valued": own.two_valued}
 
 
 VARIANTS = [(name, variant) for name in SHAPERS for variant in variants(name)]
 VARIANTS += [(name, "across_ranks") for name in ON_ROLLOUTS] + HELD
+
+
+@pytest.fixture(scope="module")
+def results(run_splits):
+    """(method, variant) -> one result per split; the first entry of "none" is plain GRPO."""
+    splits = {"across_ranks": ACROSS_RANKS, "masked": MASKED}
+    return run_splits([*VARIANTS, ("none", "plain"), ("none", "even")], lambda key: splits.get(key[1], SPLITS), case)
+
+
+def joined(values):
+    return np.concatenate([values[key] for key in sorted(values)])
 
 
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)

@@ -12,14 +12,8 @@ from support.processes import TWO_PROCESSES
 from support.runs import CHARACTERS, save_tiny_model
 
 SCRIPT = Path(__file__).parent / "killed_run.py"
-CLOCKS = {
-    "step_time",
-    "train_runtime",
-    "train_samples_per_second",
-    "train_steps_per_second",
-    "total_flos",
-    "train_loss",
-}
+CLOCKS = {"step_time", "train_runtime", "train_samples_per_second", "train_steps_per_second"}
+CLOCKS |= {"total_flos", "train_loss"}
 
 
 def run(*arguments, **options):
@@ -34,8 +28,7 @@ def logged(folder):
 def same_ending(one, other):
     parameters = [load_file(folder / "checkpoint-10/model.safetensors") for folder in (one, other)]
     assert all(torch.equal(value, parameters[1][name]) for name, value in parameters[0].items())
-    for mine, theirs in zip(logged(one), logged(other), strict=True):
-        assert mine == theirs
+    assert logged(one) == logged(other)
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +43,10 @@ def whole(model, tmp_path_factory):
     return folder
 
 
+def column(folder, key):
+    return [entry[key] for entry in logged(folder) if key in entry]
+
+
 @pytest.mark.parametrize("moment", ["update 3", "rollout 4", "accumulation 7"])
 def test_killed_and_resumed(model, whole, tmp_path, moment):
     folder = tmp_path / "out"
@@ -57,34 +54,38 @@ def test_killed_and_resumed(model, whole, tmp_path, moment):
     assert not (folder / "checkpoint-10").exists()
     run(model, folder, "resume")
     same_ending(whole, folder)
-    log = logged(whole)
-    assert len({entry["stare/amplify"] for entry in log if "stare/amplify" in entry}) > 1  # there was a state to lose
+    assert len(set(column(whole, "stare/amplify"))) > 1  # there was a state to lose
 
 
-def test_killed_and_resumed_on_two_processes(model, tmp_path):
+@pytest.fixture
+def killed_on_two(model, tmp_path):
+    """A run of two processes without a pause, and one that was killed and resumed."""
+
+    def train(name, moment):
+        whole, folder = tmp_path / "whole", tmp_path / "out"
+        run(model, whole, "never", name, engine=TWO_PROCESSES)
+        assert run(model, folder, moment, name, engine=TWO_PROCESSES, check=False).returncode != 0
+        run(model, folder, "resume", name, engine=TWO_PROCESSES)
+        same_ending(whole, folder)
+        return folder
+
+    return train
+
+
+def test_killed_and_resumed_on_two_processes(killed_on_two):
     """With a regulator, whose state is that of all ranks, while its level falls; STARE's is tested above, on one."""
-    whole, folder = tmp_path / "whole", tmp_path / "out"
-    run(model, whole, "never", "held", engine=TWO_PROCESSES)
-    assert run(model, folder, "update 6", "held", engine=TWO_PROCESSES, check=False).returncode != 0
-    run(model, folder, "resume", "held", engine=TWO_PROCESSES)
-    same_ending(whole, folder)
-    strengths = {entry["hold_entropy/strength"] for entry in logged(whole) if "hold_entropy/strength" in entry}
-    assert len(strengths) > 1  # there was a state to lose
-    levels = [entry["hold_entropy/target"] for entry in logged(folder) if "hold_entropy/target" in entry]
+    folder = killed_on_two("held", "update 6")
+    assert len(set(column(folder, "hold_entropy/strength"))) > 1  # there was a state to lose
+    levels = column(folder, "hold_entropy/target")
     assert levels == pytest.approx([10.0] * 4 + [8.0] * 4 + [4.0] * 2)  # of rollouts at step 0, 4 and 8 of 10
     assert (folder / "checkpoint-2/rollout_1_of_2.pt").exists()
 
 
-def test_dynamic_sampling_reads_on_where_it_was_killed(model, tmp_path):
+def test_dynamic_sampling_reads_on_where_it_was_killed(killed_on_two):
     """In the middle of an attempt; groups were left over from the rollout before."""
-    whole, folder = tmp_path / "whole", tmp_path / "out"
-    run(model, whole, "never", "resample", engine=TWO_PROCESSES)
-    assert run(model, folder, "rollout 4", "resample", engine=TWO_PROCESSES, check=False).returncode != 0
-    run(model, folder, "resume", "resample", engine=TWO_PROCESSES)
-    same_ending(whole, folder)
-    log = [entry for entry in logged(whole) if "dynamic_sampling/attempts" in entry]
-    assert len(log) == 3 and sum(entry["dynamic_sampling/attempts"] for entry in log) > 3
-    assert any(entry["dynamic_sampling/waiting"] for entry in log[:-1])
+    folder = killed_on_two("resample", "rollout 4")
+    attempts = column(folder, "dynamic_sampling/attempts")
+    assert len(attempts) == 3 and sum(attempts) > 3 and any(column(folder, "dynamic_sampling/waiting")[:2])
 
 
 def test_a_rollout_of_other_processes_is_refused(model, whole, tmp_path):

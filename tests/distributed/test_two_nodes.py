@@ -12,27 +12,17 @@ from transformers import AutoModelForCausalLM
 SCRIPT = ROOT / "examples/slurm/two_nodes.sbatch"
 
 
-@pytest.fixture
-def sizes(tmp_path):
+@pytest.mark.skipif(not slurm.is_here(), reason="no SLURM daemons, no root or no name: `make slurm`")
+def test_two_nodes_train_what_two_processes_do(tmp_path):
     problems = tmp_path / "problems.jsonl"
     problems.write_text("".join(json.dumps({"prompt": f"{i}+1="}) + "\n" for i in range(8)))
-    return {
-        "config": SMOKE,
-        "model_name_or_path": save_tiny_model(tmp_path / "tiny"),
-        "dataset_name": problems,
-        "reward_funcs": "support.runs.count_reward",
-        "entropy_coef": 0.0,  # what moves the parameters are the advantages
-    }
-
-
-@pytest.mark.skipif(not slurm.is_here(), reason="no SLURM daemons, no root or no name: `make slurm`")
-def test_two_nodes_train_what_two_processes_do(sizes, tmp_path):
+    sizes = {"config": SMOKE, "model_name_or_path": save_tiny_model(tmp_path / "tiny"), "dataset_name": problems}
+    sizes |= {"reward_funcs": "support.runs.count_reward", "entropy_coef": 0.0}  # advantages move the parameters
     job = ["--gpus-per-node=1", "--cpus-per-task=1", f"--output={tmp_path}/job.txt", SCRIPT]
     (tmp_path / "slurm").mkdir()
     with slurm.cluster(tmp_path / "slurm") as found:
-        environment = (
-            ENVIRONMENT | found | {"VIRTUAL_ENV": sys.prefix, "ENGINE": str(engine_on_cpu("multi_node", tmp_path))}
-        )
+        engine = {"VIRTUAL_ENV": sys.prefix, "ENGINE": str(engine_on_cpu("multi_node", tmp_path))}
+        environment = ENVIRONMENT | found | engine
         command = [*job, *flags(sizes | {"output_dir": tmp_path / "nodes"})]
         state = slurm.run_job(command, environment, cwd=ROOT)
     assert state == "COMPLETED", (tmp_path / "job.txt").read_text()[-5000:]

@@ -50,35 +50,28 @@ STATE = {"gate": True, "amplify": 1.2, "attenuate": 0.8}
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("state", "message"),
     [
-        ({"gate": 1}, "gate must be true or false, got 1"),
-        ({"amplify": -5}, r"amplify must be a number in \[1, inf\), got -5"),
-        ({"amplify": "1.1"}, "amplify must be .*, got '1.1'"),
-        ({"attenuate": math.nan}, r"attenuate must be a number in \(0, 1\], got nan"),
+        (STATE | {"gate": 1}, "gate must be true or false, got 1"),
+        (STATE | {"amplify": -5}, r"amplify must be a number in \[1, inf\), got -5"),
+        (STATE | {"amplify": "1.1"}, "amplify must be .*, got '1.1'"),
+        (STATE | {"attenuate": math.nan}, r"attenuate must be a number in \(0, 1\], got nan"),
+        ([], r"the state must be a mapping with the key 'gate', got .*"),
     ],
     ids=str,
 )
-def test_a_state_that_cannot_be_is_refused_and_nothing_is_taken(wrong, message):
+def test_a_state_that_cannot_be_is_refused_and_nothing_is_taken(state, message):
     controller = TargetEntropyController(0.3, 1.1, 0.9, adaptive=True)
     before = dict(vars(controller))
     with pytest.raises(ValueError, match=f"^{message}$"):
-        controller.load_state_dict(STATE | wrong)
+        controller.load_state_dict(state)
     assert vars(controller) == before
 
 
-def test_a_state_that_is_no_mapping():
-    with pytest.raises(ValueError, match=r"^the state must be a mapping with the key 'gate', got"):
-        TargetEntropyController(0.3, 1.1, 0.9).load_state_dict([])
-
-
-def test_a_schedule_that_begins_with_the_resume_starts_from_its_settings():
+def test_a_schedule_that_begins_with_the_resume_starts_from_its_settings_and_narrowed_bounds_hold_at_once():
     controller = TargetEntropyController(0.3, 1.1, 0.9, adaptive=True)
     controller.load_state_dict({"gate": False})
     assert controller.state_dict() == {"gate": False, "amplify": 1.1, "attenuate": 0.9}
-
-
-def test_bounds_that_were_narrowed_hold_at_once():
     controller = TargetEntropyController(0.3, 1.1, 0.95, adaptive=True, amplify_max=1.15, attenuate_min=0.9)
     controller.load_state_dict(STATE)
     assert (controller.amplify, controller.attenuate) == (1.15, 0.9)

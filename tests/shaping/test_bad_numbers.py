@@ -7,43 +7,28 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from support.methods.batches import (
-    IN_THE_LOSS,
-    ON_ROLLOUTS,
-    REPLACING,
-    SCALING,
-    SEEDS,
-    advantages,
-    bonus,
-    method,
-    random_batch,
-    random_rollout,
-    shaped,
-    weights,
-)
+from support.methods import batches
+from support.methods.batches import SEEDS, advantages, bonus, method, random_batch, random_rollout, shaped, weights
 
 from steer_trl.shaping import Rollout, TokenBatch
 
 
 class TestBadNumbers:
     def spoilt(self, rollout, where):
-        logps, entropies = (
-            torch.where(where, -torch.inf, rollout.logps),
-            torch.where(where, torch.nan, rollout.entropies),
-        )
-        return replace(rollout, logps=logps, entropies=entropies)
+        logps = torch.where(where, -torch.inf, rollout.logps)
+        return replace(rollout, logps=logps, entropies=torch.where(where, torch.nan, rollout.entropies))
 
-    @pytest.mark.parametrize("name", [*REPLACING, *SCALING])
+    @pytest.mark.parametrize("name", [*batches.REPLACING, *batches.SCALING])
     @given(SEEDS)
     def test_a_completion_that_nothing_could_score_has_no_say(self, name, seed):
         rollout = random_rollout(seed, missing=0.4)
         missing = rollout.rewards.isnan()
         ours, theirs = (advantages(name, x) for x in (rollout, self.spoilt(rollout, missing.unsqueeze(1))))
         before = (rollout.advantages * rollout.mask)[missing]
-        assert torch.equal(ours[missing], before if name in SCALING else 0 * before)
+        assert torch.equal(ours[missing], before if name in batches.SCALING else 0 * before)
         torch.testing.assert_close(ours, theirs)
 
-    @pytest.mark.parametrize("name", ON_ROLLOUTS)
+    @pytest.mark.parametrize("name", batches.ON_ROLLOUTS)
     @given(SEEDS, st.sampled_from([(0.0, 1.0), (1.0,), (0.0,), (-1.0,)]))
     def test_advantages_are_finite(self, name, seed, outcomes):
         """With empty completions, equal rewards, and tokens without log-probability or entropy."""
@@ -57,7 +42,7 @@ class TestBadNumbers:
         rollout = Rollout(3, ones, ones[:, :1], torch.full((6,), 0.1), -ones, ones)
         torch.testing.assert_close(advantages(name, rollout), 0 * ones, atol=1e-7, rtol=0)
 
-    @pytest.mark.parametrize("name", IN_THE_LOSS)
+    @pytest.mark.parametrize("name", batches.IN_THE_LOSS)
     def test_a_micro_batch_with_nothing_to_learn_stays_as_it_is(self, name):
         batch, shapers = random_batch(1), {name: method(name)}
         masked = shaped(shapers, replace(batch, mask=0 * batch.mask))
@@ -80,27 +65,21 @@ class TestBadNumbers:
         given = logps, old, entropies, entropies + 0.1, a, torch.ones(4, 5), 0.2, 0.28, draws
         return TokenBatch(*given, sensitivities=torch.randn(4, 5, generator=g))
 
-    @pytest.mark.parametrize("name", IN_THE_LOSS)
+    @pytest.mark.parametrize("name", batches.IN_THE_LOSS)
     @pytest.mark.parametrize("bad", [-math.inf, math.nan])
     def test_a_bad_token_is_left_alone(self, name, bad):
-        batch, shaper, at = (
-            self.batch(),
-            method(name, **self.OPTIONS.get(name, {})),
-            torch.zeros(4, 5, dtype=torch.bool),
-        )
+        batch, shaper = self.batch(), method(name, **self.OPTIONS.get(name, {}))
+        at = torch.zeros(4, 5, dtype=torch.bool)
         at[1, 2] = True
         changes = {"logps": bad, "entropies": math.nan, "old_entropies": math.nan}
         spoilt = replace(batch, **{f: torch.where(at, value, getattr(batch, f)) for f, value in changes.items()})
         for answer, neutral in ((weights, 1), (bonus, 0)):
             ours, clean = answer(shaper, spoilt), answer(shaper, replace(batch, mask=(~at).float()))
             assert ours is None or (ours.isfinite().all() and ours[1, 2] == neutral)
-            if name not in (
-                "fork_tokens",
-                "grpo_s",
-            ):  # the first's N counts it, the second's ratio is the completion's
+            if name not in ("fork_tokens", "grpo_s"):  # the first's N counts it, the second's ratio has it
                 assert ours is None or torch.equal(ours[~at], clean[~at])
 
-    @pytest.mark.parametrize("name", IN_THE_LOSS)
+    @pytest.mark.parametrize("name", batches.IN_THE_LOSS)
     def test_an_old_log_probability_of_minus_infinity(self, name):
         batch, shaper = self.batch(), method(name, **self.OPTIONS.get(name, {}))
         batch.old_logps[1, 2] = -math.inf

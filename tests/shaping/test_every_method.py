@@ -8,12 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support import ROOT
+from support.methods import batches
 from support.methods.batches import (
-    EXACT,
-    IN_THE_LOSS,
-    ON_ROLLOUTS,
-    REPLACING,
-    SEEDS,
     advantages,
     bonus,
     config,
@@ -37,35 +33,28 @@ def test_every_method_has_a_row():
     assert CASES.keys() == SHAPERS.keys()
 
 
-ORACLES = [
-    pytest.param(name, *oracle, id=oracle[0].__name__) for name, case in CASES.items() for oracle in case.oracles
-]
-WEIGHTS = [
-    pytest.param(name, *oracle, id=oracle[0].__name__) for name, case in CASES.items() for oracle in case.weights
-]
+ORACLES = [(name, *oracle) for name, case in CASES.items() for oracle in case.oracles]
+WEIGHTS = [(name, *oracle) for name, case in CASES.items() for oracle in case.weights]
 NEUTRAL = [(name, options) for name, case in CASES.items() for options in case.neutral]
 WRONG = [(name, field, value) for name, case in CASES.items() for field in case.wrong for value in case.wrong[field]]
 SURROGATES = [name for name, shaper in SHAPERS.items() if shaper.surrogate]
 
 
 @pytest.mark.parametrize(("name", "oracle", "options"), ORACLES)
-@given(SEEDS, st.sampled_from([(0.0, 1.0), (-1.0, 1.0), (1.0,)]), st.sampled_from([0.0, 0.3]))
+@given(batches.SEEDS, st.sampled_from([(0.0, 1.0), (-1.0, 1.0), (1.0,)]), st.sampled_from([0.0, 0.3]))
 def test_advantages_are_the_papers_loops(name, oracle, options, seed, outcomes, missing):
     rollout = random_rollout(seed, outcomes, missing)
-    if name not in REPLACING:  # what scales or adds keeps the advantage of a completion that nothing could score
+    if name not in batches.REPLACING:  # else it keeps the advantage of a completion that nothing could score
         unscored = rollout.rewards.isnan().unsqueeze(1)
         rollout = replace(rollout, advantages=torch.where(unscored, 0.0, rollout.advantages))
-    ours, theirs = (
-        advantages(name, rollout, **options),
-        expected_advantages(oracle, rollout, rollout.num_generations),
-    )
-    torch.testing.assert_close(ours, theirs, atol=5e-4, rtol=5e-4)
+    theirs = expected_advantages(oracle, rollout, rollout.num_generations)
+    torch.testing.assert_close(advantages(name, rollout, **options), theirs, atol=5e-4, rtol=5e-4)
 
 
 @pytest.mark.parametrize(("name", "oracle", "options"), WEIGHTS)
-@given(SEEDS)
+@given(batches.SEEDS)
 def test_token_weights_are_the_papers_loops(name, oracle, options, seed):
-    batch, shaper = random_batch(seed), kept(name, **EXACT | options)
+    batch, shaper = random_batch(seed), kept(name, **batches.EXACT | options)
     ours = bonus(shaper, batch) if shaper.answers("bonus") else weights(shaper, batch)
     theirs = oracle(batch)
     assert {place: ours[place].item() for place in theirs} == pytest.approx(theirs, abs=1e-5)
@@ -102,8 +91,8 @@ def test_a_setting_out_of_range_is_refused_by_name(name, field, value):
         config(name, **{field: value})
 
 
-@pytest.mark.parametrize("name", IN_THE_LOSS)
-@given(SEEDS)
+@pytest.mark.parametrize("name", batches.IN_THE_LOSS)
+@given(batches.SEEDS)
 def test_an_optimizer_step_does_not_depend_on_how_it_is_split(name, seed):
     batch, shapers = random_batch(seed), {name: kept(name)}
     tensors = {field: x for field, x in vars(batch).items() if isinstance(x, torch.Tensor)}
@@ -122,20 +111,19 @@ class NoFloatCumsum(TorchDispatchMode):
         return function(*args, **kwargs or {})
 
 
-class TestDeterminism:
-    @pytest.mark.parametrize("name", SHAPERS)
-    def test_no_float_is_cumsummed(self, name):
-        rollout, batch = random_rollout(3), random_batch(1)
-        with NoFloatCumsum():
-            advantages(name, rollout) if name in ON_ROLLOUTS else shaped({name: method(name)}, batch)
+@pytest.mark.parametrize("name", SHAPERS)
+def test_no_float_is_cumsummed(name):
+    rollout, batch = random_rollout(3), random_batch(1)
+    with NoFloatCumsum():
+        advantages(name, rollout) if name in batches.ON_ROLLOUTS else shaped({name: method(name)}, batch)
 
-    def test_the_custom_method_of_the_docs(self):
-        (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/methods.md").read_text(), re.S)
-        exec(code, scope := {})
-        args = config("none")
-        args.shaping_options = {"last": 0.5}
-        batch = random_batch(1)
-        batch = replace(batch, mask=torch.tensor([[1, 0, 1, 1, 1, 0], [0] * 6]))
-        with NoFloatCumsum():
-            ours = scope["FadeOut"](args).weights(batch, None)
-        torch.testing.assert_close(ours[0, [0, 2, 3, 4]], torch.tensor([0.875, 0.75, 0.625, 0.5]))
+
+def test_the_custom_method_of_the_docs():
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/methods.md").read_text(), re.S)
+    exec(code, scope := {})
+    args = config("none")
+    args.shaping_options = {"last": 0.5}
+    batch = replace(random_batch(1), mask=torch.tensor([[1, 0, 1, 1, 1, 0], [0] * 6]))
+    with NoFloatCumsum():
+        ours = scope["FadeOut"](args).weights(batch, None)
+    torch.testing.assert_close(ours[0, [0, 2, 3, 4]], torch.tensor([0.875, 0.75, 0.625, 0.5]))

@@ -13,12 +13,9 @@ from steer_trl import SteerGRPOConfig
 from steer_trl.hub.card import settings as card_settings
 from steer_trl.options.removed import REMOVED
 from steer_trl.shaping import SHAPERS, HoldEntropy, StartEntropy, first_rollouts, make_shapers
-from steer_trl.validation import listed
 
-ABLE = {"repo_r": {}, "entropy_change": {}, "stare": {"stare_gate": "none", "stare_variant": "C2"}}
-ABLE |= {"entropy_bonus": {}}
-
-
+ABLE = {"repo_r": {}, "entropy_change": {}, "entropy_bonus": {}}
+ABLE |= {"stare": {"stare_gate": "none", "stare_variant": "C2"}}
 LARGE = {"per_device_train_batch_size": 256, "num_generations": 8}  # 32 groups in a rollout
 
 
@@ -96,27 +93,19 @@ def test_these_methods_have_a_strength():
 
 @pytest.mark.parametrize("name", ABLE)
 class TestEachMethod:
-    def test_it_waits_for_the_first_rollouts_and_changes_nothing(self, name):
+    def test_it_waits_for_its_level_and_answers_an_entropy_below_it(self, name):
         shaper, hold = held(name)
-        begin(hold, 0.5, math.nan, 0.1, 0.5)
+        begin(hold, 0.5, math.nan, 0.54, 0.46)
         assert shaper.strength == 0 and not shaper.active
         assert hold.metrics() == {"hold_entropy/strength": 0.0}
-
-    def test_the_level_is_relative_to_the_mean_of_the_first_rollouts(self, name):
-        _, hold = held(name)
-        begin(hold, 0.5, 0.52, 0.48, 0.5)
+        begin(hold, 0.5)
         assert hold.metrics()["hold_entropy/target"] == pytest.approx(0.4)
-        begin(hold, 0.1, 0.1)
-        assert hold.metrics()["hold_entropy/target"] == pytest.approx(0.4)
-
-    def test_the_strength_answers_an_entropy_below_the_level(self, name):
-        shaper, hold = held(name)
-        begin(hold, 0.5, 0.5, 0.5, 0.5)  # the level is 0.4
         assert hold.metrics()["hold_entropy/error"] == pytest.approx(0.25)
         assert shaper.strength == 0 and not shaper.active
-        hold.on_rollout(0.2, 0.0)
+        begin(hold, 0.2)
         assert shaper.strength > 0 and shaper.active
         assert hold.metrics()["hold_entropy/strength"] == shaper.strength
+        assert hold.metrics()["hold_entropy/target"] == pytest.approx(0.4)
 
     def test_above_the_level_nothing_is_changed(self, name):
         shaper, hold = held(name)
@@ -173,7 +162,6 @@ class TestEachMethod:
         assert "will be held at 0.4 nats, falling to 0.2 after 60% of the training" in caplog.text
 
     def test_a_checkpoint_may_be_read_in_any_order(self, name):
-        """Of the method first, or of the loop that moves it."""
         shaper, hold = held(name)
         for entropy in (*[0.5] * 4, 0.3, 0.2):
             shaper.on_rollout(entropy)
@@ -202,16 +190,6 @@ class TestEachMethod:
         assert caplog.text == ""
 
 
-def test_rollouts_of_few_prompts_make_up_a_level_together():
-    """TRL's defaults make a rollout of one prompt; its entropy is no level for a whole run."""
-    shaper, hold = held("repo_r", per_device_train_batch_size=8, steps_per_generation=2)
-    entropies = [0.3 + 0.02 * number for number in range(16)]
-    begin(hold, *entropies[:15])
-    assert hold.regulator is None and shaper.strength == 0
-    begin(hold, entropies[15])
-    assert hold.regulator.target == pytest.approx(0.8 * sum(entropies) / 16)
-
-
 def test_a_target_out_of_reach_is_counted():
     """The alarm that reads the count is provoked by a run in `tests/trainer/test_alarms.py`."""
     shaper, hold = held("repo_r")
@@ -224,23 +202,16 @@ def test_a_target_out_of_reach_is_counted():
     [
         ({"advantage_shaping": "steer"}, "of those in .*'steer'.* none can be moved"),
         ({"advantage_shaping": "none"}, "of those in .*'none'.* none can be moved"),
-        (
-            {"advantage_shaping": ["repo_r", "stare"], "stare_gate": "none"},
-            "moves the strength of one method.* 2 can be",
-        ),
+        ({"advantage_shaping": ["repo_r", "stare"], "stare_gate": "none"}, "moves the strength of one method.* 2 can"),
         ({"advantage_shaping": "stare"}, "the gate would switch off"),
         ({"advantage_shaping": "repo_r", "repo_r_zeta": 0.1}, "acts only with hold_entropy unset"),
         ({"advantage_shaping": "repo_r", "hold_entropy": -1.0}, r"hold_entropy must be in \(0, inf\)"),
         ({"hold_entropy_final": 0.9}, r"hold_entropy_final must be in \(0, 0.8\], got 0.9: the level can only fall"),
         ({"hold_entropy_final": 0.0}, r"hold_entropy_final must be in \(0, inf\)"),
-        (
-            {"hold_entropy_final": 0.3, "hold_entropy_decay_start": 1.0},
-            r"hold_entropy_decay_start must be in \[0, 1\)",
-        ),
+        ({"hold_entropy_final": 0.3, "hold_entropy_decay_start": 1.0}, r"decay_start must be in \[0, 1\)"),
         ({"hold_entropy": 50.0}, r"hold_entropy must be in \(0, 2\], got 50.0: it is a multiple"),
     ],
 )
 def test_what_cannot_work_is_refused(settings, text):
-    settings = dict(settings)
     with pytest.raises(ValueError, match=text):
-        config(*listed(settings.pop("advantage_shaping", "repo_r")), **{"hold_entropy": 0.8} | settings)
+        of(**{"hold_entropy": 0.8, "advantage_shaping": "repo_r"} | settings)

@@ -3,6 +3,12 @@
 import torch
 
 
+def given(prompts, trainer, ids, masks=None):
+    """What a `rollout_func` returns for these completions; of `masks`, 0 is what a tool wrote."""
+    rollout = {"prompt_ids": trainer.processing_class(prompts)["input_ids"], "completion_ids": ids, "logprobs": None}
+    return rollout if masks is None else rollout | {"env_mask": masks}
+
+
 def written(prompts, trainer, ends=None):
     """Completions of two to six digits; those that `ends` denies go without an end token, to the last place."""
     tokenizer, count = trainer.processing_class, len(prompts)
@@ -11,7 +17,7 @@ def written(prompts, trainer, ends=None):
     lengths = torch.randint(2, 7, (count,), generator=dice).tolist()
     rows = enumerate(zip(digits, lengths, strict=True))
     ids = [[*r[:length], tokenizer.eos_token_id] if ends is None or ends(i) else r for i, (r, length) in rows]
-    return {"prompt_ids": tokenizer(prompts)["input_ids"], "completion_ids": ids, "logprobs": None}
+    return given(prompts, trainer, ids)
 
 
 def cut_off(prompts, trainer):

@@ -68,10 +68,9 @@ class Popen(Real):
         contents = {number: Path(path).read_bytes() for number, path in self._files.items()}
         for path in self._files.values():
             os.unlink(path)
-        return tuple(
-            contents[number].decode() if self._text and number in contents else contents.get(number)
-            for number in (1, 2)
-        )
+        if self._text:
+            contents = {number: content.decode() for number, content in contents.items()}
+        return contents.get(1), contents.get(2)
 
     def send_signal(self, number):
         if self.poll() is None:

@@ -10,15 +10,8 @@ SMALL_SPACES = (r"\,", r"\:", r"\;", r"\!", r"\ ", r"\thinspace ", r"{\,}", "~",
 
 def _towers():
     """Nested powers and factorials: small to write, larger than the universe to compute."""
-    towers = [
-        r"5^{5^{5^{5^5}}}",
-        r"9^{9^{9^{9}}}",
-        r"2^{2^{2^{2^{2^2}}}}",
-        r"(10^{10})^{10^{10}}",
-        "34!!!",
-        r"100000000!",
-    ]
-    towers += [rf"\frac{{{base}^{{{base}^{{{base}^{base}}}}}}}{{7}}" for base in (7, 8)]
+    towers = [r"5^{5^{5^{5^5}}}", r"2^{2^{2^{2^{2^2}}}}", r"(10^{10})^{10^{10}}", "34!!!", r"100000000!"]
+    towers += [r"\frac{7^{7^{7^7}}}{7}"]
     towers += [r"\sum_{i=1}^{10^{12}} \frac{1}{i}", r"\binom{10^{9}}{5\cdot 10^{8}}", r"\int_0^1 x^{x^{x^{x^x}}} dx"]
     return [(rf"\boxed{{{tower}}}", "34", False) for tower in towers]
 
@@ -43,18 +36,11 @@ def _boxes():
         r"¦\boxed{\frac{66}{2}=34}¦\boxed{}¦\boxed{34}\boxed{}¦\boxed{ }¦\fbox{34}¦\framebox{34}¦boxed{34}¦34"
         r"¦The answer is 34¦Answer: 34¦#### 34¦<answer>34</answer>"
     )
-    long = [
-        ("\\boxed{\n34\n}", True),
-        (r"\boxed{34}" * 1000, True),
-        (r"\boxed{" * 1000, False),
-        (r"\boxed{" * 1000 + "34" + "}" * 1000, True),
-        ("}" * 1000 + r"\boxed{34}", True),
-        (r"\boxed" * 20_000, False),
-        ("", False),
-        (" ", False),
-    ]
-    cases = [*((one, True) for one in right.split("¦")), *((one, False) for one in wrong.split("¦")), *long]
-    return [(completion, "34", verdict) for completion, verdict in cases]
+    long_right = ["\\boxed{\n34\n}", r"\boxed{34}" * 1000, r"\boxed{" * 1000 + "34" + "}" * 1000]
+    long_right += ["}" * 1000 + r"\boxed{34}"]
+    long_wrong = [r"\boxed{" * 1000, r"\boxed" * 20_000, "", " "]
+    cases = (right.split("¦") + long_right, True), (wrong.split("¦") + long_wrong, False)
+    return [(completion, "34", verdict) for completions, verdict in cases for completion in completions]
 
 
 def _several_answers():
@@ -73,9 +59,8 @@ def _several_answers():
         "\\frac{68}{2}|\\dfrac{68}{2}|68/2|\\sqrt{1156}|\\text{34}|\\mathbf{34}|\\mathrm{34}|{34}|\\$34|34\\text{ cm}|"
         "34\\,\\text{apples}|34 \\text{ units}|34^\\circ|-(-34)|3.4 \\times 10^{1}|33+1|\\,34\\,|\\displaystyle 34"
     )
-    return [(rf"\boxed{{{a}}}", "34", False) for a in wrong.split("|")] + [
-        (rf"\boxed{{{a}}}", "34", True) for a in right.split("|")
-    ]
+    cases = (wrong, False), (right, True)
+    return [(rf"\boxed{{{a}}}", "34", verdict) for answers, verdict in cases for a in answers.split("|")]
 
 
 def _kinds_of_answers():
@@ -110,29 +95,17 @@ def _kinds_of_answers():
 
 
 def _long_texts():
-    megabyte = "a" * 2**20
-    return [
-        (megabyte, "34", False),
-        (megabyte + r"\boxed{34}", "34", True),
-        (r"\boxed{34}" + megabyte, "34", True),
-        (rf"\boxed{{{megabyte}}}", "34", False),
-        (rf"\boxed{{{'1+' * 2**17}1}}", "34", False),
-        (rf"\boxed{{{' ' * 2**20}34}}", "34", None),
-        (rf"\boxed{{{'{' * 2**17}34{'}' * 2**17}}}", "34", None),
-        (rf"\boxed{{{'(' * 5_000}34{')' * 5_000}}}", "34", None),
-        (rf"\boxed{{{'-' * 5_000}34}}", "34", None),
-        (rf"\boxed{{{'=' * 100_000}}}", "34", False),
-        (rf"\boxed{{{'34=' * 10_000}34}}", "34", None),
-        (rf"\boxed{{{'33,' * 10_000}34}}", "34", False),
-        ("{" * 2**20 + r"\boxed{34}", "34", True),
-        (r"\boxed{" * 2**17, "34", False),
-        ("$" * 2**20 + r"\boxed{34}", "34", True),
-        ("\\" * 2**20, "34", False),
-        (r"\frac{1}{" * 1000 + r"\boxed{34}", "34", True),
-        (r"\boxed{" + r"\frac{1}{" * 500 + "2" + "}" * 501, "34", False),
-        (r"\boxed{" + r"\sqrt{" * 500 + "2" + "}" * 501, "34", False),
-        ("Answer: " * 2**17, "34", False),
-    ]
+    right = [text * 2**20 + r"\boxed{34}" for text in "a{$"] + [r"\boxed{34}" + "a" * 2**20]
+    right += [r"\frac{1}{" * 1000 + r"\boxed{34}"]
+    wrong = ["a" * 2**20, r"\boxed{" * 2**17, "\\" * 2**20, "Answer: " * 2**17]
+    wrong += [r"\boxed{" + text * 500 + "2" + "}" * 501 for text in (r"\frac{1}{", r"\sqrt{")]
+    inside = ["a" * 2**20, "1+" * 2**17 + "1", "=" * 100_000, "33," * 10_000 + "34"]
+    wrong += [rf"\boxed{{{text}}}" for text in inside]
+    either = [" " * 2**20 + "34", "{" * 2**17 + "34" + "}" * 2**17, "(" * 5_000 + "34" + ")" * 5_000]
+    either += ["-" * 5_000 + "34", "34=" * 10_000 + "34"]
+    either = [rf"\boxed{{{text}}}" for text in either]
+    cases = (right, True), (wrong, False), (either, None)
+    return [(completion, "34", verdict) for completions, verdict in cases for completion in completions]
 
 
 def _signs():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 from huggingface_hub.utils import http_backoff
+from peft import LoraConfig
 from transformers import PrinterCallback, TrainerCallback
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
@@ -19,6 +20,7 @@ from steer_trl.shaping import Shaper
 from steer_trl.tiny import tiny_tokenizer
 from support.runs import CHARACTERS, TINY_RUN, count_reward, save_tiny_model, sums
 
+LORA = LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
 http_backoff.__kwdefaults__.update(base_wait_time=0.01, max_wait_time=0.01)  # it tries again as often, but sooner
 
 
@@ -28,18 +30,11 @@ def fault(kind):
 
 
 def make(folder, trainer_arguments=None, **fields):
-    base = save_tiny_model(folder / "base", CHARACTERS)
-    settings = TINY_RUN | {
-        "output_dir": str(folder / "run"),
-        "gradient_accumulation_steps": 1,
-        "steps_per_generation": 4,
-        "max_steps": 3,
-        "save_strategy": "steps",
-        "save_steps": 3,
-        "advantage_shaping": "stare",
-    }
+    settings = TINY_RUN | {"output_dir": str(folder / "run"), "advantage_shaping": "stare"}
+    settings |= {"gradient_accumulation_steps": 1, "steps_per_generation": 4}
+    settings |= {"max_steps": 3, "save_strategy": "steps", "save_steps": 3}
     trainer = SteerGRPOTrainer(
-        model=str(base),
+        model=str(save_tiny_model(folder / "base", CHARACTERS)),
         reward_funcs=count_reward,
         args=SteerGRPOConfig(**settings | fields),
         train_dataset=sums(),
@@ -87,9 +82,7 @@ def whole(folder):
 
 def adapter(folder):
     """Train an adapter with pushes at every save, then push the end by hand, as TRL's scripts do."""
-    from peft import LoraConfig
-
-    arguments = {"peft_config": LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")}
+    arguments = {"peft_config": LORA}
     pushing = {"push_to_hub": True, "hub_strategy": "every_save", "model_license": "mit"}
     trainer = make(folder, arguments, advantage_shaping="steer", output_dir=str(folder / "adapter"), **pushing)
     trainer.train()
@@ -127,26 +120,21 @@ def failing(folder):
 
 def secrets(folder):
     """Train with every kind of push, full and adapter, with a secret wherever a user can write one."""
-    from peft import LoraConfig
-
     secret = os.environ["WANDB_API_KEY"]
+    options = {"headers": {"Authorization": f"Bearer {secret}"}, "storage_options": [{"key": secret}], "strength": 0.5}
     hidden = {
         "hub_token": os.environ["HF_TOKEN"],
         "model_init_kwargs": {"token": secret, "attn_implementation": "eager"},
         "vllm_server_base_url": f"http://user:{secret}@host",
         "advantage_shaping": "hub_run.Shy",
-        "shaping_options": {
-            "headers": {"Authorization": f"Bearer {secret}"},
-            "storage_options": [{"key": secret}],
-            "strength": 0.5,
-        },
+        "shaping_options": options,
     }
     tracker, steps = Tracker(), {"save_steps": 1, "push_to_hub": True}
     kinds = {"end": "full", "every_save": "lora", "checkpoint": "full", "all_checkpoints": "lora"}
     for strategy, kind in kinds.items():
         arguments = {"callbacks": [tracker]}
         if kind == "lora":
-            arguments["peft_config"] = LoraConfig(r=2, target_modules=["q_proj"], task_type="CAUSAL_LM")
+            arguments["peft_config"] = LORA
         name = f"{strategy}-{kind}"
         pushing = {"hub_strategy": strategy, "hub_model_id": f"tester/{name}", "hub_always_push": True}
         trainer = make(folder, arguments, output_dir=str(folder / name), **steps, **pushing, **hidden)

@@ -49,23 +49,13 @@ def write_held(folder, steps=60):
 
 def completion(step, place, dice, texts=("2", "+", "3", "=", "5", "<eos>")):
     """A line of a token file, in groups of four."""
-    count = len(texts)
+    count, (group, member) = len(texts), divmod(place, 4)
     numbers = {name: [dice.uniform(0, 2) for _ in range(count)] for name in ("surprisals", "entropy", "weights")}
-    good = place % 4 == 0
-    return {
-        "step": step,
-        "group": place // 4,
-        "completion": place % 4,
-        "prompt": f"prompt {place // 4}",
-        "reward": float(good),
-        "num_tokens": count,
-        "texts": list(texts),
-        "token_ids": list(range(count)),
-        "advantages": [1.5 if good else -0.5] * count,
-        "shaped_advantages": [1.5 if good else -0.5] * count,
-        "entropy_changes": [dice.gauss(0, 1) for _ in range(count)],
-        **numbers,
-    }
+    numbers |= dict.fromkeys(("advantages", "shaped_advantages"), [-0.5 if member else 1.5] * count)
+    numbers["entropy_changes"] = [dice.gauss(0, 1) for _ in range(count)]
+    line = {"step": step, "group": group, "completion": member, "prompt": f"prompt {group}"}
+    line |= {"reward": float(member == 0), "num_tokens": count}
+    return line | {"texts": list(texts), "token_ids": list(range(count))} | numbers
 
 
 def alarm(folder, step=30, title="The entropy falls"):

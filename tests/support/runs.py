@@ -9,18 +9,9 @@ from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 CHARACTERS = "0123456789+="
 ON_CPU = {"use_cpu": True, "bf16": False}
 QUIET = {"logging_steps": 1, "save_strategy": "no", "report_to": "none", "disable_tqdm": True}
-TINY_RUN = {
-    **ON_CPU,
-    **QUIET,
-    "gradient_checkpointing": False,
-    "per_device_train_batch_size": 4,
-    "per_device_eval_batch_size": 4,
-    "gradient_accumulation_steps": 2,
-    "num_generations": 4,
-    "max_completion_length": 8,
-    "max_steps": 4,
-    "learning_rate": 1e-2,
-}
+TINY_RUN = ON_CPU | QUIET | {"gradient_checkpointing": False, "max_steps": 4, "learning_rate": 1e-2}
+TINY_RUN |= {"per_device_train_batch_size": 4, "per_device_eval_batch_size": 4, "gradient_accumulation_steps": 2}
+TINY_RUN |= {"num_generations": 4, "max_completion_length": 8}
 OPEN_STARE = {"advantage_shaping": "stare", "stare_target_entropy": 100.0}  # its gate is open
 
 
@@ -90,6 +81,5 @@ class Spy(SteerGRPOTrainer):
         raw = inputs["advantages"]
         self.shape(inputs, score)
         logps, entropies, _ = score
-        self.seen.append(
-            (raw, inputs["advantages"], logps, inputs.get("old_per_token_logps", logps), entropies, inputs)
-        )
+        old_logps = inputs.get("old_per_token_logps", logps)
+        self.seen.append((raw, inputs["advantages"], logps, old_logps, entropies, inputs))

@@ -66,17 +66,13 @@ def cluster(folder):
 
 def run_job(command, environment, timeout=600, **options):
     """Submit a job and wait for its end; its state. `sbatch --wait` looks more and more seldom."""
-    submitted = subprocess.run(
-        ["sbatch", "--parsable", *map(str, command)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        **options,
-    )
-    show = ["scontrol", "show", "job", submitted.stdout.strip()]
+
+    def told_by(*words, **options):
+        return subprocess.run(words, env=environment, capture_output=True, text=True, check=True, **options).stdout
+
+    job = told_by("sbatch", "--parsable", *map(str, command), **options).strip()
     for _ in range(2 * timeout):
-        told = subprocess.run(show, env=environment, capture_output=True, text=True, check=True).stdout
+        told = told_by("scontrol", "show", "job", job)
         state = re.search(r"JobState=(\w+)", told)[1]
         if state not in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING"):
             return state

@@ -15,13 +15,8 @@ from steer_trl import SteerGRPOTrainer
 
 class TestCheckpoint:
     SAVED = {"save_strategy": "steps", "save_steps": 2, "max_steps": 5}
-    SETTINGS = SAVED | {
-        "advantage_shaping": "stare",
-        "stare_adaptive": True,
-        "stare_target_entropy": 5.0,
-        "stare_target_entropy_unit": "initial",
-    }
-
+    SETTINGS = SAVED | {"advantage_shaping": "stare", "stare_adaptive": True}
+    SETTINGS |= {"stare_target_entropy": 5.0, "stare_target_entropy_unit": "initial"}
     FALLING = {"hold_entropy": 4.0, "hold_entropy_unit": "nats", "hold_entropy_final": 3.98}
     FALLING |= {"hold_entropy_decay_start": 0.2}
     RESUMED = {
@@ -46,51 +41,37 @@ class TestCheckpoint:
         assert all(state.pop("alarms")["numbers"] for state in states)  # with the time of a step
         assert same_parameters(whole, resumed) and states[0] == states[1]
         before = json.loads((tmp_path / f"run/checkpoint-{saved}/shaping_state.json").read_text())
-        assert before != states[0] and before["progress"] == {
-            "micro_batches": 2 * saved,
-            "per_rollout": 2 * settings.get("num_iterations", 1),
-        }
+        progress = {"micro_batches": 2 * saved, "per_rollout": 2 * settings.get("num_iterations", 1)}
+        assert before != states[0] and before["progress"] == progress
         strengths = [entry.get("hold_entropy/strength") for entry in whole.state.log_history[:-1]]
         assert len(set(strengths)) >= 4 or "hold_entropy" not in settings  # there was a state to lose
         assert states[0].keys() >= {"settings", "generated"}
 
-    def test_without_the_state_it_would_not_and_says_so(self, train, make_trainer, tmp_path, caplog):
-        whole = train(SteerGRPOTrainer, **self.SETTINGS)
-        checkpoint = tmp_path / "run/checkpoint-2"
+    def test_a_new_target_is_taken_on_resume_and_without_the_state_that_is_said(
+        self, train, make_trainer, tmp_path, caplog
+    ):
+        whole, checkpoint = train(SteerGRPOTrainer, **self.SETTINGS), tmp_path / "run/checkpoint-2"
+        resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS | {"stare_target_entropy": 0.5})
+        resumed.train(resume_from_checkpoint=str(checkpoint))
+        stare = resumed.shaping.shapers["stare"]
+        assert stare.controller.target_entropy == 0.5 * stare.start.value
+        assert stare.controller.gate is False and "has no state" not in caplog.text
         (checkpoint / "shaping_state.json").unlink()
         resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS)
         resumed.train(resume_from_checkpoint=str(checkpoint))
         assert resumed.shaping.shapers["stare"].state_dict() != whole.shaping.shapers["stare"].state_dict()
         assert "has no state of 'stare'" in caplog.text
 
-    def test_a_new_target_is_taken_on_resume(self, train, make_trainer, tmp_path):
-        train(SteerGRPOTrainer, **self.SETTINGS)
-        settings = self.SETTINGS | {"stare_target_entropy": 0.5}
-        resumed = make_trainer(SteerGRPOTrainer, **settings)
-        resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
-        stare = resumed.shaping.shapers["stare"]
-        assert stare.controller.target_entropy == 0.5 * stare.start.value
-        assert stare.controller.gate is False
-
-    @pytest.mark.parametrize(
-        ("changed", "said"),
-        [
-            ({"advantage_shaping": "opo"}, ["advantage_shaping ['steer'], now ['opo']"]),
-            ({"hold_entropy": 0.5}, ["hold_entropy None, now 0.5"]),
-            (
-                {"num_generations": 2, "per_device_train_batch_size": 2},
-                ["num_generations 4, now 2", "per_device_train_batch_size 4, now 2"],
-            ),
-            ({}, []),
-        ],
-        ids=str,
-    )
-    def test_what_differs_from_the_saved_run_is_said(self, train, make_trainer, tmp_path, caplog, changed, said):
+    def test_what_differs_from_the_saved_run_is_said(self, train, make_trainer, tmp_path, caplog):
         train(SteerGRPOTrainer, save_strategy="steps", save_steps=2, max_steps=2)
-        resumed = make_trainer(SteerGRPOTrainer, max_steps=3, **changed)
-        resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
-        texts = [r.getMessage() for r in caplog.records if "was saved by a run with other settings" in r.getMessage()]
-        assert bool(texts) == bool(said) and all(one in texts[0] for one in said)
+        sizes = {"num_generations": 2, "per_device_train_batch_size": 2}
+        said = ["advantage_shaping ['steer'], now ['repo_r']", "hold_entropy None, now 0.5"]
+        said += ["num_generations 4, now 2", "per_device_train_batch_size 4, now 2"]
+        for changed, texts in (({}, []), ({"advantage_shaping": "repo_r", "hold_entropy": 0.5} | sizes, said)):
+            resumed = make_trainer(SteerGRPOTrainer, max_steps=3, **changed)
+            resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))
+            assert ("was saved by a run with other settings" in caplog.text) == bool(texts)
+            assert all(text in caplog.text for text in texts)
 
     @pytest.mark.parametrize(("saved", "content"), [(3, "no rollout"), (4, "its rollout")])
     def test_an_epoch_that_ends_with_a_shorter_step(self, train, make_trainer, tmp_path, prompts, saved, content):
@@ -108,7 +89,7 @@ class TestCheckpoint:
     def test_a_streamed_data_set_is_read_on(self, train, make_trainer, tmp_path, prompts, caplog):
         """Three rollouts a pass, each two optimizer steps. Transformers count what to skip in the first pass only."""
         steps = {"steps_per_generation": 4, "save_strategy": "steps", "save_steps": 1, "max_steps": 8}
-        settings = self.SETTINGS | steps | {"dynamic_sampling": "mask"}
+        settings = self.SETTINGS | steps
         settings["trainer_arguments"] = {"train_dataset": prompts.select(range(12)).to_iterable_dataset()}
         whole = train(SteerGRPOTrainer, **settings)
         for saved in (6, 3, 7):  # between two rollouts, in the middle of one, and in a later pass
@@ -121,13 +102,12 @@ class TestCheckpoint:
 
     def test_a_rollout_that_other_batch_sizes_have_cut(self, train, make_trainer, tmp_path):
         train(SteerGRPOTrainer, **self.MIDDLE)
-        other = self.MIDDLE | {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
-        resumed = make_trainer(SteerGRPOTrainer, **other | {"steps_per_generation": 2})
-        with pytest.raises(
-            ValueError, match="per_device_train_batch_size must be 4, got 8, steps_per_generation must"
-        ):
+        other = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "steps_per_generation": 2}
+        resumed = make_trainer(SteerGRPOTrainer, **self.MIDDLE | other | {"max_steps": 3})
+        said = "per_device_train_batch_size must be 4, got 8, steps_per_generation must"
+        with pytest.raises(ValueError, match=said):
             resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-1"))
-        resumed = make_trainer(SteerGRPOTrainer, **other | {"steps_per_generation": 2, "max_steps": 3})
+        resumed = make_trainer(SteerGRPOTrainer, **self.MIDDLE | other | {"max_steps": 3})
         resumed.train(resume_from_checkpoint=str(tmp_path / "run/checkpoint-2"))  # between two rollouts
         assert resumed.state.global_step == 3
 

@@ -40,15 +40,14 @@ def test_without_a_strength_the_training_and_its_log_are_trls(train):
     for off in ({"entropy_bonus_coef": 0.0}, {"hold_entropy": 1e-9, "hold_entropy_unit": "nats"}):
         ours = train(SteerGRPOTrainer, **BONUS, **off)
         assert same_parameters(ours, plain)
-        assert logged(ours) == logged(plain)
-        assert not [entry for entry in ours.state.log_history if "policy_loss" in entry or "entropy_coef" in entry]
+        assert logged(ours) == logged(plain) and not {"policy_loss", "entropy_coef"} & logged(plain)[0].keys()
 
 
 class Coefficients(TrainerCallback):
-    """Gives a trainer the coefficients of a list, step by step."""
+    trainer = None
 
     def __init__(self, coefficients):
-        self.coefficients, self.trainer = coefficients, None
+        self.coefficients = coefficients
 
     def on_step_begin(self, args, state, control, **kwargs):
         coefficient = self.coefficients[state.global_step]
@@ -75,7 +74,6 @@ def test_a_coefficient_that_is_0_again_leaves_no_bonus(make_trainer):
 
 @pytest.mark.parametrize("schedule", [{}, {"steps_per_generation": 4}])
 def test_a_held_entropy_is_trls_bonus_with_the_strengths_of_the_log(make_trainer, train, schedule):
-    """From the first loss of a rollout on, which has scored it."""
     held = {"hold_entropy": 4.0, "hold_entropy_unit": "nats"}
     settings = {"max_steps": 8, "learning_rate": 3e-3} | schedule
     ours = train(SteerGRPOTrainer, **settings, **BONUS, **held)
@@ -87,25 +85,19 @@ def test_a_held_entropy_is_trls_bonus_with_the_strengths_of_the_log(make_trainer
 
 
 class Other(Shaper):
-    """Sets it, too."""
-
     def entropy_coef(self):
         return 0.5
 
 
 @pytest.mark.parametrize(
-    ("settings", "text"),
+    ("others", "settings", "text"),
     [
-        ({"entropy_coef": 0.01}, "entropy_coef=0.01 cannot be combined with 'entropy_bonus': it sets the coefficient"),
-        ({"use_adaptive_entropy": True}, "use_adaptive_entropy=True cannot be combined with 'entropy_bonus'"),
-        ({"entropy_bonus_coef": 0.01, "hold_entropy": 0.5}, "entropy_bonus_coef=0.01 cannot be combined with hold_"),
+        ([], {"entropy_coef": 0.01}, "entropy_coef=0.01 cannot be combined with 'entropy_bonus': it sets the coeff"),
+        ([], {"use_adaptive_entropy": True}, "use_adaptive_entropy=True cannot be combined with 'entropy_bonus'"),
+        ([], {"entropy_bonus_coef": 0.01, "hold_entropy": 0.5}, "entropy_bonus_coef=0.01 cannot be combined with h"),
+        ([f"{__name__}.Other"], {}, "cannot be combined: each sets the one coefficient of TRL's entropy bonus"),
     ],
 )
-def test_two_masters_of_the_coefficient_are_refused(settings, text):
+def test_two_masters_of_the_coefficient_are_refused(others, settings, text):
     with pytest.raises(ValueError, match=text):
-        config("entropy_bonus", **settings)
-
-
-def test_two_methods_that_set_it_are_refused():
-    with pytest.raises(ValueError, match="cannot be combined: each sets the one coefficient of TRL's entropy bonus"):
-        config("entropy_bonus", f"{__name__}.Other")
+        config("entropy_bonus", *others, **settings)

@@ -12,24 +12,16 @@ def totals(trainer):
     return {log["step"]: log["generated_tokens"] for log in trainer.state.log_history if "generated_tokens" in log}
 
 
-@pytest.fixture
-def lengths():
-    """What the reward function has seen: every completion that was written, in tokens."""
-    return []
+@pytest.mark.parametrize("dynamic_sampling", ["none", "resample"])
+def test_it_counts_what_the_policy_wrote_and_no_prompt(train, dynamic_sampling):
+    lengths = []  # of every completion that was written, in tokens
 
-
-@pytest.fixture
-def counting(lengths):
     def reward(completion_ids, completions, **_):
-        lengths.append(sum(map(len, completion_ids)))
+        lengths.extend(map(len, completion_ids))
         return count_reward(completions)
 
-    return {"trainer_arguments": {"reward_funcs": reward}}
-
-
-@pytest.mark.parametrize("dynamic_sampling", ["none", "resample"])
-def test_it_counts_what_the_policy_wrote_and_no_prompt(train, counting, lengths, dynamic_sampling):
-    trainer = train(SteerGRPOTrainer, advantage_shaping="none", dynamic_sampling=dynamic_sampling, **counting)
+    fields = {"advantage_shaping": "none", "dynamic_sampling": dynamic_sampling}
+    trainer = train(SteerGRPOTrainer, **fields, trainer_arguments={"reward_funcs": reward})
     found = totals(trainer)
     assert trainer.shaping.generated.total == sum(lengths) == found[max(found)]
     assert sorted(found.values()) == list(found.values())
@@ -58,9 +50,8 @@ def test_a_run_that_was_ended_by_its_budget_has_nothing_left(make_trainer, tmp_p
     further = make_trainer(SteerGRPOTrainer, max_generated_tokens=120, **fields)
     further.train(resume_from_checkpoint=True)
     assert not further.shaping.was_finished and further.shaping.generated.total >= 120
-    found = [
-        entry["generated_tokens"] for entry in runlog.lines(tmp_path / "run/_logs/metrics.jsonl") if "loss" in entry
-    ]
+    entries = runlog.lines(tmp_path / "run/_logs/metrics.jsonl")
+    found = [entry["generated_tokens"] for entry in entries if "loss" in entry]
     assert found == sorted(found) and found[-1] == further.shaping.generated.total
 
 

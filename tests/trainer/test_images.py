@@ -76,7 +76,6 @@ def alternating(completions, **_):
 
 
 def for_even_rows(completions, row, **_):
-    """Only groups of rows with an even number are informative."""
     return [float(i % 2 and number % 2 == 0) for i, number in enumerate(row)]
 
 

@@ -3,6 +3,7 @@
 import pandas
 import pytest
 import torch
+from support.digits import given
 from support.groups import Given, is_correct, numbered
 from support.methods.batches import ON_ROLLOUTS
 from support.methods.cases import CASES, threshold
@@ -17,13 +18,11 @@ def settings(name):
 
 
 def judged(name, **arguments):
-    """The trainer's arguments, with rewards that the method takes."""
     return {"trainer_arguments": arguments | ({"reward_funcs": has_one} if CASES[name].two_valued else {})}
 
 
-@pytest.mark.parametrize("sampling", ["none", "mask", "resample"])
+@pytest.mark.parametrize("sampling", ["none", "resample"])
 def test_the_success_rate_is_that_of_the_groups_that_are_trained_on(train, sampling):
-    """Also where they were written in other attempts, or waited; the others of "mask" have no reward."""
     arguments = {"reward_funcs": is_correct, "train_dataset": numbered(16), "rollout_func": Given()}
     fields = {"dynamic_sampling": sampling, "max_completion_length": 16, "gradient_accumulation_steps": 4}
     trainer = train(Watching, **settings("maxrl") | fields, trainer_arguments=arguments)
@@ -37,12 +36,6 @@ def test_the_success_rate_is_that_of_the_groups_that_are_trained_on(train, sampl
     assert any((rollout["advantages"] == 1).any() for rollout in trainer.written)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].two_valued])
-def test_rewards_that_the_method_would_ignore_are_refused(train, name):
-    with pytest.raises(ValueError, match=rf"'{name}' needs rewards of two values, one above correct_threshold=0.5"):
-        train(SteerGRPOTrainer, **settings(name))
-
-
 def test_weighted_and_missing_rewards(train):
     """Two functions with weights, one of which passes on some completions; where both pass, the advantage is 0."""
 
@@ -52,13 +45,8 @@ def test_weighted_and_missing_rewards(train):
     def second(completions, **_):
         return [None if i % 4 == 3 or i % 2 else 1.0 for i, _ in enumerate(completions)]
 
-    trainer = train(
-        Watching,
-        max_steps=1,
-        **settings("w_reinforce") | {"correct_threshold": 2.0},
-        reward_weights=[1.0, 3.0],
-        trainer_arguments={"reward_funcs": [first, second]},
-    )
+    fields = settings("w_reinforce") | {"correct_threshold": 2.0, "reward_weights": [1.0, 3.0], "max_steps": 1}
+    trainer = train(Watching, **fields, trainer_arguments={"reward_funcs": [first, second]})
     (rollout,) = trainer.written
     lengths = torch.tensor(list(trainer._logs["rewards"]["first"]))
     bonus = torch.tensor([3.0, 0.0, 3.0, 0.0] * 2)
@@ -74,10 +62,9 @@ def test_a_completion_that_nothing_could_score_has_the_advantage_0(train, name):
     def reward(completions, **_):
         return [None if i % 4 == 3 else float(i % 4 == 0) for i, _ in enumerate(completions)]
 
-    (rollout,) = train(
-        Watching, max_steps=1, **settings(name), scale_rewards="none", trainer_arguments={"reward_funcs": reward}
-    ).written
-    advantages = rollout["advantages"].view(8, -1)
+    fields = settings(name) | {"scale_rewards": "none", "max_steps": 1}
+    trainer = train(Watching, **fields, trainer_arguments={"reward_funcs": reward})
+    advantages = trainer.written[0]["advantages"].view(8, -1)
     assert (advantages[3::4] == 0).all() and (advantages[::4] > 0).all() and (advantages[1::4] < 0).all()
     if name == "none":
         torch.testing.assert_close(advantages.flatten(), torch.tensor([2 / 3, -1 / 3, -1 / 3, 0] * 2))
@@ -85,15 +72,9 @@ def test_a_completion_that_nothing_could_score_has_the_advantage_0(train, name):
 
 def one_finished(prompts, trainer):
     """Groups of four: only the first ends, and is right; a tool wrote the second token of each."""
-    texts = ["1131", "224590", "77", "0927"] * (len(prompts) // 4)
-    ids = [trainer.processing_class(text)["input_ids"] for text in texts]
-    ids = [x + [trainer.processing_class.eos_token_id] * (i % 4 == 0) for i, x in enumerate(ids)]
-    return {
-        "prompt_ids": trainer.processing_class(prompts)["input_ids"],
-        "completion_ids": ids,
-        "logprobs": None,
-        "env_mask": [[int(t != 1) for t in range(len(x))] for x in ids],
-    }
+    ids = trainer.processing_class(["1131<eos>", "224590", "77", "0927"] * (len(prompts) // 4))["input_ids"]
+    masks = [[int(place != 1) for place in range(len(x))] for x in ids]
+    return given(prompts, trainer, ids, masks)
 
 
 @pytest.mark.parametrize("num_iterations", [1, 2])  # with 2, TRL scores the rollout itself
@@ -101,15 +82,8 @@ def one_finished(prompts, trainer):
 def test_truncated_completions_are_compared_with_and_not_trained_on(train, name, num_iterations):
     """`mask_truncated_completions` is about the loss: the advantages are those without it."""
     fields = settings(name) | {"max_steps": 1, "num_iterations": num_iterations, "loss_type": "grpo"}
-    masked, plain = (
-        train(
-            Watching,
-            **fields,
-            mask_truncated_completions=on,
-            **judged(name, rollout_func=one_finished),
-        ).written[0]
-        for on in (True, False)
-    )
+    fields |= judged(name, rollout_func=one_finished)
+    masked, plain = (train(Watching, **fields, mask_truncated_completions=on).written[0] for on in (True, False))
     assert masked["completion_mask"].sum(1).tolist() == [5, 0, 0, 0] * 2
     assert plain["completion_mask"].sum(1).tolist() == [5, 6, 2, 4] * 2
     torch.testing.assert_close(masked["advantages"], plain["advantages"])
@@ -119,7 +93,7 @@ def test_truncated_completions_are_compared_with_and_not_trained_on(train, name,
 @pytest.mark.parametrize("name", ["gtpo", "steer"])
 def test_the_table_of_completions_has_the_advantages_of_whole_rollouts(train, tmp_path, name):
     """Means over a completion's tokens; what the loss does to them later (STEER's weights) is not in it."""
-    trainer = train(Watching, **settings(name), max_steps=2, log_completions=True, num_iterations=1)
+    trainer = train(Watching, **settings(name), max_steps=2, log_completions=True)
     rollout = trainer.written[-1]
     advantages, mask = rollout["advantages"].view(8, -1), rollout["completion_mask"]
     expected = (advantages * mask).sum(1) / mask.sum(1)

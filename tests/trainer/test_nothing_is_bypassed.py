@@ -8,23 +8,18 @@ trainer's hook, and it must agree bit for bit under every switch.
 import pytest
 import torch
 from peft import LoraConfig
-from support.runs import count_reward, same_parameters
+from support.digits import cut_off, given
+from support.runs import OPEN_STARE, count_reward, same_parameters
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.functional import entropy_change, stare_weights, steer_weights
 
 CLIPPED = {"grpo", "bnpo", "dr_grpo", "dapo", "luspo"}
+SCOPE = {"shaping_scope": "micro_batch"}  # the oracle sees one, so ours may not see more
 METHODS = {
-    # The oracle sees one micro-batch, so ours may not see more.
-    "steer": {"advantage_shaping": "steer", "steer_lambda_min": 0.3, "shaping_scope": "micro_batch"},
-    "stare": {
-        "advantage_shaping": "stare",
-        "shaping_scope": "micro_batch",
-        "stare_variant": "C2",
-        "stare_amplify": 2.0,
-        "stare_target_entropy": 100.0,
-    },
+    "steer": SCOPE | {"advantage_shaping": "steer", "steer_lambda_min": 0.3},
+    "stare": SCOPE | OPEN_STARE | {"stare_variant": "C2", "stare_amplify": 2.0},
 }
 OFF_POLICY = {"steps_per_generation": 4, "learning_rate": 3e-2}
 SWITCHES = {
@@ -59,19 +54,13 @@ def oracle(method, settings):
             old_logps, log_ratio = inputs.get("old_per_token_logps", logps), None
             if method == "steer":
                 if self.importance_sampling_level == "sequence":
-                    log_ratio = ((logps - old_logps) * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True).clamp(
-                        min=1
-                    )
-                clips = self.loss_type in CLIPPED
-                omega = entropy_change(
-                    logps,
-                    old_logps,
-                    entropies,
-                    inputs["advantages"],
-                    epsilon_low=self.epsilon_low if clips else torch.inf,
-                    epsilon_high=self.epsilon_high if clips else torch.inf,
-                    log_ratio=log_ratio,
-                )
+                    lengths = mask.sum(1, keepdim=True).clamp(min=1)
+                    log_ratio = ((logps - old_logps) * mask).sum(1, keepdim=True) / lengths
+                bounds = {"epsilon_low": torch.inf, "epsilon_high": torch.inf}
+                if self.loss_type in CLIPPED:
+                    bounds = {"epsilon_low": self.epsilon_low, "epsilon_high": self.epsilon_high}
+                numbers = logps, old_logps, entropies, inputs["advantages"]
+                omega = entropy_change(*numbers, log_ratio=log_ratio, **bounds)
                 weights = steer_weights(omega, mask, lambda_min=0.3)
             else:
                 weights = stare_weights(logps, inputs["advantages"], mask, variant="C2", amplify=2.0)
@@ -82,19 +71,14 @@ def oracle(method, settings):
 
 
 TRAINED = {}
-"""Parameters of runs that several tests hold theirs against, by class and settings."""
+"""Runs that several tests hold theirs against, by class and settings; the first that asks makes one."""
 
 
 def once(train, kind, **settings):
-    """The parameters of a run, which is made by the first test that asks for it."""
     key = kind, repr(sorted(settings.items()))
     if key not in TRAINED:
-        TRAINED[key] = [parameter.detach().clone() for parameter in train(kind, **settings).model.parameters()]
+        TRAINED[key] = train(kind, **settings)
     return TRAINED[key]
-
-
-def has_parameters(trainer, parameters):
-    return all(torch.equal(one, other) for one, other in zip(trainer.model.parameters(), parameters, strict=True))
 
 
 @pytest.mark.parametrize("switch", SWITCHES)
@@ -106,22 +90,16 @@ def test_the_switch_acts_on_the_shaped_loss(train, method, switch):
     ours = train(SteerGRPOTrainer, **settings, **METHODS[method])
     assert same_parameters(ours, train(oracle(method, settings), **settings))
     # Both differences must be there, or the equality above says nothing about them.
-    assert not has_parameters(ours, once(train, GRPOTrainer, **settings)), "the method did nothing"
+    assert not same_parameters(ours, once(train, GRPOTrainer, **settings)), "the method did nothing"
     without = once(train, SteerGRPOTrainer, **OFF_POLICY, **METHODS[method])
-    assert not has_parameters(ours, without), "the switch did nothing"
+    assert not same_parameters(ours, without), "the switch did nothing"
 
 
 def rollout_with_tool_tokens(prompts, trainer):
     """Fixed completions of eight tokens; the model wrote the first three and the last, a tool the rest."""
-    tokenizer = trainer.processing_class
     generator = torch.Generator().manual_seed(trainer.state.global_step)
-    texts = ["".join(map(str, torch.randint(0, 10, (8,), generator=generator).tolist())) for _ in range(len(prompts))]
-    return {
-        "prompt_ids": tokenizer(prompts)["input_ids"],
-        "completion_ids": tokenizer(texts)["input_ids"],
-        "logprobs": None,
-        "env_mask": [[1, 1, 1, 0, 0, 0, 0, 1]] * len(prompts),
-    }
+    ids = torch.randint(4, 14, (len(prompts), 8), generator=generator).tolist()
+    return given(prompts, trainer, ids, [[1, 1, 1, 0, 0, 0, 0, 1]] * len(prompts))
 
 
 def lora():
@@ -132,31 +110,20 @@ def tools():
     return {"rollout_func": rollout_with_tool_tokens, "reward_funcs": count_reward}
 
 
-@pytest.mark.parametrize("given", [lora, tools])
+@pytest.mark.parametrize("arguments", [lora, tools])
 @pytest.mark.parametrize("method", METHODS)
-def test_adapters_are_trained_and_tool_tokens_enter_no_statistic(train, method, given):
+def test_adapters_are_trained_and_tool_tokens_enter_no_statistic(train, method, arguments):
     settings = OFF_POLICY | {"beta": 0.1}  # with LoRA the reference is the model without its adapter
-    ours = train(SteerGRPOTrainer, **settings, **METHODS[method], trainer_arguments=given())
+    ours = train(SteerGRPOTrainer, **settings, **METHODS[method], trainer_arguments=arguments())
     trained = [name for name, parameter in ours.model.named_parameters() if parameter.requires_grad]
-    assert trained and all("lora" in name for name in trained) == (given is lora)
-    assert same_parameters(ours, train(oracle(method, settings), **settings, trainer_arguments=given()))
-    assert not same_parameters(ours, train(GRPOTrainer, **settings, trainer_arguments=given()))
+    assert trained and all("lora" in name for name in trained) == (arguments is lora)
+    assert same_parameters(ours, train(oracle(method, settings), **settings, trainer_arguments=arguments()))
+    assert not same_parameters(ours, train(GRPOTrainer, **settings, trainer_arguments=arguments()))
 
 
 def test_a_batch_with_every_token_masked_still_has_a_backward(train):
-    """Nothing ends within two tokens, so every completion is truncated and masked."""
-    settings = {
-        "mask_truncated_completions": True,
-        "max_completion_length": 2,
-        "advantage_shaping": ["steer", "stare"],
-    }
-    trainer = train(SteerGRPOTrainer, model=None, trainer_arguments={"rollout_func": never_ending}, **settings)
+    settings = {"mask_truncated_completions": True, "advantage_shaping": ["steer", "stare"]}
+    trainer = train(SteerGRPOTrainer, trainer_arguments={"rollout_func": cut_off}, **settings)
     assert trainer.state.global_step == 4
     assert all(torch.isfinite(parameter).all() for parameter in trainer.model.parameters())
     assert "shaping/weight_mean" not in trainer.state.log_history[0]  # there was no token to measure
-
-
-def never_ending(prompts, trainer):
-    ids = trainer.processing_class(prompts)["input_ids"]
-    completions = trainer.processing_class(["12"] * len(prompts))["input_ids"]
-    return {"prompt_ids": ids, "completion_ids": completions, "logprobs": None}

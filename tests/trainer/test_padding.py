@@ -3,6 +3,7 @@
 import pytest
 import torch
 from peft import LoraConfig
+from support.digits import given
 from support.runs import CHARACTERS, same_parameters
 from torch.nn.utils import parameters_to_vector
 from transformers import GPT2Config, GPT2LMHeadModel, Qwen2ForCausalLM
@@ -14,19 +15,9 @@ from steer_trl.trainer.trl import micro_batches_of_rollout
 
 LENGTHS = [16, 1, 3, 7, 2, 16, 5, 4]
 """Of the completions, by their row; the longest is as long as it may be."""
-RUN = {
-    "optim": "sgd",
-    "learning_rate": 0.5,
-    "max_grad_norm": 1e9,  # each step's whole gradient
-    "per_device_train_batch_size": 2,
-    "gradient_accumulation_steps": 4,
-    "steps_per_generation": 8,
-    "max_completion_length": 16,
-    "max_steps": 4,
-    "advantage_shaping": "none",
-}
-
-
+RUN = {"optim": "sgd", "learning_rate": 0.5, "max_grad_norm": 1e9, "max_steps": 4, "advantage_shaping": "none"}
+RUN |= {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4, "steps_per_generation": 8}
+RUN |= {"max_completion_length": 16}
 LORA = LoraConfig(target_modules=["q_proj"])
 
 
@@ -35,26 +26,19 @@ def write(prompts, trainer):
     words = torch.Generator().manual_seed(trainer.state.global_step)
     end = trainer.processing_class.eos_token_id
     texts = torch.randint(3, 9, (len(prompts), 16), generator=words).tolist()
-    completions = [[*text[: LENGTHS[i % 8] - 1], end] for i, text in enumerate(texts)]
-    ids = [trainer.processing_class(prompt)["input_ids"] for prompt in prompts]
-    return {"prompt_ids": ids, "completion_ids": completions, "logprobs": None}
+    return given(prompts, trainer, [[*text[: LENGTHS[i % 8] - 1], end] for i, text in enumerate(texts)])
 
 
-def update(trainer):
-    """What the training has changed, as a vector in float64."""
-    start = type(trainer).start.to(torch.float64)
-    return parameters_to_vector(trainer.model.parameters()).detach().to(torch.float64) - start
+def flat(trainer):
+    return parameters_to_vector(trainer.model.parameters()).detach().double()
 
 
 class Counting(SteerGRPOTrainer):
     """Counts the positions that its model computes, in passes with a gradient and in others."""
 
-    start = None
-
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.widths, self.scored = [], []
-        type(self).start = parameters_to_vector(self.model.parameters()).detach().clone()
+        self.widths, self.scored, self.start = [], [], flat(self)
         inner = self.accelerator.unwrap_model(self.model).get_decoder()
         inner.register_forward_pre_hook(self.count, with_kwargs=True)
 
@@ -65,7 +49,6 @@ class Counting(SteerGRPOTrainer):
 
 @pytest.fixture
 def both(train):
-    """The same training with padding and without."""
 
     def run(**settings):
         arguments = {"trainer_arguments": {"rollout_func": write} | settings.pop("trainer_arguments", {})}
@@ -75,7 +58,7 @@ def both(train):
 
 
 def assert_same_update(padded, cut):
-    expected, found = update(padded), update(cut)
+    expected, found = (flat(trainer) - trainer.start for trainer in (padded, cut))
     assert expected.norm() > 0.01
     assert (found - expected).norm() < 1e-4 * expected.norm()
 

@@ -79,6 +79,4 @@ def test_no_failure_of_the_run_log_stops_the_run(make_trainer, caplog):
     trainer.callback_handler.callbacks.insert(0, Odd())
     trainer.train()
     assert trainer.state.global_step == 2
-    assert [record.message for record in caplog.records if "run log" in record.message] == [
-        f"The run log in {trainer.args.output_dir} cannot be written; the training continues."
-    ]
+    assert caplog.text.count(f"The run log in {trainer.args.output_dir} cannot be written; the training") == 1

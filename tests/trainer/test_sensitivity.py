@@ -1,11 +1,14 @@
 """The exact sensitivity of a token, on the trainer's real path: what it is, what it costs, and that it is off."""
 
+import math
+
 import pytest
 import torch
 from peft import LoraConfig
+from support.digits import given
 from support.runs import CHARACTERS, same_parameters, save_tiny_model
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import Gemma2Config, Gemma2ForCausalLM, GraniteConfig, GraniteForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 from trl import GRPOTrainer
 from trl.trainer import utils
 
@@ -16,18 +19,10 @@ from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 from steer_trl.trainer.inputs import OLD_SENSITIVITIES
 
 EXACT = {"steer_form": "exact", "steer_lambda_min": 0.3}
-SIZES = {
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "vocab_size": len(tiny_tokenizer(CHARACTERS)),
-    "pad_token_id": 0,
-    "eos_token_id": 1,
-    "bos_token_id": None,
-    "initializer_range": 0.3,  # distributions that are far from uniform
-}
+SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+SIZES |= {"num_key_value_heads": 2, "vocab_size": len(tiny_tokenizer(CHARACTERS)), "pad_token_id": 0}
+SIZES |= {"eos_token_id": 1, "bos_token_id": None, "initializer_range": 0.3}  # distributions far from uniform
+SIZES |= {"moe_intermediate_size": 32, "shared_expert_intermediate_size": 32, "num_experts": 4}
 
 
 class Keeping(SteerGRPOTrainer):
@@ -72,23 +67,12 @@ def lora(**_):
 
 
 def tool_tokens(prompts, trainer):
-    ids = trainer.processing_class(["12345678"] * len(prompts))["input_ids"]
-    ids = [[*row[:-1], 4 + i % 10] for i, row in enumerate(ids)]
-    masks = [[1, 1, 0, 0, 1, 1, 0, 1]] * len(ids)
-    return {
-        "prompt_ids": trainer.processing_class(prompts)["input_ids"],
-        "completion_ids": ids,
-        "logprobs": None,
-        "env_mask": masks,
-    }
+    ids = [[*range(5, 12), 4 + i % 10] for i in range(len(prompts))]
+    return given(prompts, trainer, ids, [[1, 1, 0, 0, 1, 1, 0, 1]] * len(ids))
 
 
-def gemma():
-    return Gemma2ForCausalLM(Gemma2Config(**SIZES, head_dim=8, final_logit_softcapping=3.0, use_cache=False))
-
-
-def granite():
-    return GraniteForCausalLM(GraniteConfig(**SIZES, logits_scaling=0.5))
+def model(kind, **settings):
+    return lambda: AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **SIZES, **settings))
 
 
 CASES = {
@@ -96,8 +80,8 @@ CASES = {
     "several chunks of a rollout": {"steps_per_generation": 4, "temperature": 0.7},
     "gradient checkpointing": {"gradient_checkpointing": True},
     "head in float32": {"cast_lm_head_to_fp32": True, "tie": False},
-    "a soft cap": {"model": gemma, "temperature": 0.8},
-    "a divided logit": {"model": granite, "temperature": 1.5},
+    "a soft cap": {"model": model("gemma2", head_dim=8, final_logit_softcapping=3.0), "temperature": 0.8},
+    "a divided logit": {"model": model("granite", logits_scaling=0.5), "temperature": 1.5},
     "lora": {"trainer_arguments": lora},
     "tools": {"trainer_arguments": lambda: {"rollout_func": tool_tokens}},
 }
@@ -119,6 +103,14 @@ def test_it_is_the_derivative_of_the_entropy(train, tokenizer, case):
         torch.testing.assert_close(ours[mask].double(), by_autograd[mask], atol=1e-5, rtol=1e-4)
         torch.testing.assert_close(ours[mask].double(), by_difference[mask], atol=1e-5, rtol=1e-4)
         assert (ours[~mask] == 0).all() and not ours.requires_grad
+
+
+@pytest.mark.parametrize("method", ["steer", "none"])
+def test_a_mixture_of_experts_trains_with_its_auxiliary_loss(train, method):
+    experts = model("qwen2_moe", num_experts_per_tok=2)()
+    trainer = train(SteerGRPOTrainer, model=experts, advantage_shaping=method, max_steps=2)
+    log = [entry for entry in trainer.state.log_history if "loss" in entry]
+    assert len(log) == 2 and all(math.isfinite(entry["entropy"]) for entry in log)
 
 
 def test_in_bf16_it_is_as_exact_as_the_logits(train, tokenizer):
@@ -145,8 +137,6 @@ def test_the_weights_are_steers_with_the_exact_change(train):
 
 
 class CountingHead:
-    """TRL's function of the fused head, which counts its calls."""
-
     calls = 0
 
     def __init__(self, monkeypatch):
@@ -191,8 +181,6 @@ def test_off_costs_nothing_and_on_one_pass_of_the_head(train, monkeypatch, sched
 
 
 class NoDraw(Shaper):
-    """Reads the exact sensitivities and changes nothing."""
-
     needs_sensitivities = True
 
     def weights(self, batch, measure):
@@ -230,12 +218,8 @@ def test_no_tensor_has_the_vocabulary_for_every_token(make_trainer, tokenizer):
     vocabulary, tokens = 100_000, 400
     model = tiny_qwen2(tokenizer, vocab_size=vocabulary, hidden_size=8)
     trainer = make_trainer(SteerGRPOTrainer, model=model, **EXACT)
-    rollout = {
-        "prompt_ids": torch.full((4, 2), 5),
-        "prompt_mask": torch.ones(4, 2, dtype=torch.long),
-        "completion_ids": torch.randint(4, 14, (4, tokens // 4)),
-        "completion_mask": torch.ones(4, tokens // 4, dtype=torch.long),
-    }
+    ids = {"prompt_ids": torch.full((4, 2), 5), "completion_ids": torch.randint(4, 14, (4, tokens // 4))}
+    rollout = ids | {name.replace("ids", "mask"): torch.ones_like(x) for name, x in ids.items()}
     sizes = []
     for form in ("paper", "exact"):
         trainer.shaping.shapers["steer"].needs_sensitivities = form == "exact"

@@ -13,16 +13,11 @@ from steer_trl.shaping import Shaper
 from steer_trl.trainer.log import step_log, sums
 from steer_trl.trainer.log.sums import StepSummary
 
-CHEAP = {
-    *(f"quadrants/{sign}_{kind}" for sign in ("positive", "negative") for kind in ("expected", "surprising")),
-    *(f"entropy/{part}" for part in ("first_quarter", "second_quarter", "third_quarter", "last_quarter")),
-    *("entropy/positive", "entropy/negative", "entropy/estimated_change", "sanity/out_of_bounds"),
-    "generated_tokens",
-}
-EXACT = {
-    "entropy/predicted_change",
-    *(f"quadrants/{sign}_{kind}_change" for sign in ("positive", "negative") for kind in ("expected", "surprising")),
-}
+QUADRANTS = {f"quadrants/{sign}_{kind}" for sign in ("positive", "negative") for kind in ("expected", "surprising")}
+CHEAP = QUADRANTS | {f"entropy/{part}_quarter" for part in ("first", "second", "third", "last")}
+CHEAP |= {"entropy/positive", "entropy/negative", "entropy/estimated_change", "sanity/out_of_bounds"}
+CHEAP |= {"generated_tokens"}
+EXACT = {"entropy/predicted_change", *(f"{key}_change" for key in QUADRANTS)}
 
 
 def keys(trainer, line):
@@ -35,20 +30,19 @@ def test_plain_grpo_shows_its_entropy_too(train):
     found = [keys(trainer, line) - keys(theirs, line) for line in range(3)]
     assert found == [CHEAP | EXACT, CHEAP, CHEAP | EXACT]  # where the token log reads it
     first = trainer.state.log_history[0]
-    quadrants = {key for key in CHEAP if key.startswith("quadrants/")}
-    assert sum(first[key] for key in quadrants) == pytest.approx(1)
-    contributions = [first[f"{key}_change"] for key in quadrants]
+    assert sum(first[key] for key in QUADRANTS) == pytest.approx(1)
+    contributions = [first[f"{key}_change"] for key in QUADRANTS]
     assert sum(contributions) == pytest.approx(first["entropy/predicted_change"], abs=1e-7) and 0 not in contributions
 
 
 def test_the_prediction_is_made_of_what_the_loss_is_given(train):
     """A method that turns the advantages off predicts no change, one that doubles them twice of it."""
     settings = {"max_steps": 1, "log_tokens": 1, "learning_rate": 1e-9}
-    plain, twice, off = (
-        train(SteerGRPOTrainer, **settings, advantage_shaping=name).state.log_history[0]["entropy/predicted_change"]
-        for name in ("none", "test_step_log.Twice", "test_step_log.Off")
-    )
-    assert off == 0 != plain and twice == pytest.approx(2 * plain)
+    predicted = []
+    for name in ("none", "test_step_log.Twice", "test_step_log.Off"):
+        trainer = train(SteerGRPOTrainer, **settings, advantage_shaping=name)
+        predicted.append(trainer.state.log_history[0]["entropy/predicted_change"])
+    assert predicted == [predicted[0], pytest.approx(2 * predicted[0]), 0] and predicted[0] != 0
 
 
 class Twice(Shaper):
@@ -107,6 +101,10 @@ def test_numbers_are_over_all_tokens_of_the_step(train):
         "weights/1": (weights.sub(1).abs() < 1e-3).double().mean(),
         "weights/effective_share": weights.sum() ** 2 / (len(weights) * weights.square().sum()),
         "shaping/relative_change": (shaped - raw).abs().sum() / raw.abs().sum(),
+        "shaping/weight_mean": weights.mean(),
+        "shaping/weight_min": weights.min(),
+        "shaping/weight_max": weights.max(),
+        "shaping/share_changed": (weights > 1.05).double().mean(),
     }
     logged = trainer.state.log_history[0]
     for key, value in expected.items():
@@ -127,22 +125,19 @@ def test_clipped_tokens_add_up_to_what_trl_counts(train):
 
 def test_one_gather_a_step_whatever_is_measured(make_trainer, monkeypatch):
     trainer = make_trainer(SteerGRPOTrainer, **OPEN_STARE | {"advantage_shaping": ["steer", "stare"]}, max_steps=2)
-    summaries, gather = [], trainer.accelerator.gather
+    pops, gathered, gather = [], [], trainer.accelerator.gather
 
     class Counting(StepSummary):
         def pop(self, accelerator):
-            calls = []
-            accelerator.gather = lambda tensor: (calls.append(tensor.numel()), gather(tensor))[1]
-            try:
-                return super().pop(accelerator)
-            finally:
-                accelerator.gather = gather
-                summaries.append(calls)
+            pops.append(1)
+            accelerator.gather = lambda tensor: gathered.append(tensor.numel()) or gather(tensor)
+            found = super().pop(accelerator)
+            accelerator.gather = gather
+            return found
 
     monkeypatch.setattr(step_log, "StepSummary", Counting)
     trainer.train()
-    assert [len(calls) for calls in summaries] == [1, 1]
-    assert all(numbers < 150 for calls in summaries for numbers in calls)
+    assert len(pops) == len(gathered) == 2 and max(gathered) < 150
 
 
 class Marking(Twice):

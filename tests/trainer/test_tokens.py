@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from support.digits import given
 from support.runs import OPEN_STARE, count_reward, same_parameters
 
 from steer_trl import SteerGRPOTrainer, runlog
@@ -9,10 +10,8 @@ from steer_trl.functional import entropy_sensitivity
 from steer_trl.tiny import tiny_tokenizer
 from steer_trl.trainer.tokens.export import texts_of
 
-PRIME_RL = {
-    *("schema_version", "token_ids", "position_ids", "loss_mask", "advantages", "inference_logprobs"),
-    *("trainer_logprobs", "entropy", "mismatch_kl", "importance_ratio"),
-}
+PRIME_RL = {"schema_version", "token_ids", "position_ids", "loss_mask", "advantages", "inference_logprobs"}
+PRIME_RL |= {"trainer_logprobs", "entropy", "mismatch_kl", "importance_ratio"}
 
 
 def looks(trainer):
@@ -50,49 +49,32 @@ def more_groups(monkeypatch):
     monkeypatch.setattr("steer_trl.trainer.tokens.samples.GROUPS", 3)
 
 
-@pytest.fixture
-def shuffled(train):
+def texts(lines):
+    return ["".join(line["texts"]).replace("<eos>", "") for line in lines]
+
+
+def test_whole_groups_with_the_numbers_of_the_loss(train):
     """Two optimizer steps per rollout, so that a group's completions are trained on in both."""
-    return train(
-        Seeing,
-        **OPEN_STARE,
-        log_tokens=4,
-        steps_per_generation=4,
-        max_steps=6,
-        per_device_train_batch_size=4,
-    )
-
-
-def test_whole_groups_with_the_numbers_of_the_loss(shuffled):
-    found = looks(shuffled)
+    trainer = train(Seeing, **OPEN_STARE, log_tokens=4, steps_per_generation=4, max_steps=6)
+    found = looks(trainer)
     assert list(found) == [1, 3]  # the first rollout, and the one in which step 4 falls
     for first, lines in found.items():
-        assert sorted((line["group"], line["completion"]) for line in lines) == [
-            (g, c) for g in range(3) for c in range(4)
-        ]
+        places = sorted((line["group"], line["completion"]) for line in lines)
+        assert places == [(group, completion) for group in range(3) for completion in range(4)]
         assert {line["step"] for line in lines} == {first, first + 1}
+        assert [line["reward"] for line in lines] == pytest.approx(count_reward(texts(lines)))
         for group in range(3):
             own = [line for line in lines if line["group"] == group]
             assert len({line["prompt"] for line in own}) == 1
-            rewards = torch.tensor([line["reward"] for line in own])
-            assert torch.allclose(
-                rewards, torch.tensor(count_reward(["".join(line["texts"]).replace("<eos>", "") for line in own]))
-            )
-            mean = torch.tensor([line["advantages"][0] for line in own]).sum()
-            assert abs(mean) < 1e-3
+            assert abs(sum(line["advantages"][0] for line in own)) < 1e-3
         for line in lines:
             assert line.keys() >= PRIME_RL and line["schema_version"] == 1
-            key = (line["step"], *line["token_ids"])
-            raw, shaped, logps, entropies = shuffled.read[key]
-            count = len(line["token_ids"])
-            close = {"rtol": 1e-4, "atol": 1e-6}
-            assert torch.allclose(torch.tensor(line["trainer_logprobs"]), logps[:count], **close)
-            assert torch.allclose(torch.tensor(line["surprisals"]), -logps[:count], **close)
-            assert torch.allclose(torch.tensor(line["entropy"]), entropies[:count], **close)
-            assert torch.allclose(torch.tensor(line["shaped_advantages"]), shaped[:count], **close)
-            weights = torch.tensor(line["weights"])
-            assert torch.allclose(weights * raw, shaped[:count], **close)
-            phi = entropy_sensitivity(shuffled.logits[key], torch.tensor(line["token_ids"]))
+            key, count = (line["step"], *line["token_ids"]), len(line["token_ids"])
+            raw, shaped, logps, entropies = (x if x.dim() == 0 else x[:count] for x in trainer.read[key])
+            expected = {"trainer_logprobs": logps, "surprisals": -logps, "entropy": entropies}
+            for name, numbers in (expected | {"shaped_advantages": shaped, "weights": shaped / raw}).items():
+                assert line[name] == pytest.approx(numbers.tolist(), rel=1e-4, abs=1e-6), name
+            phi = entropy_sensitivity(trainer.logits[key], torch.tensor(line["token_ids"]))
             for i in range(count):  # - I_clip r A Phi, with the advantage that the loss sees
                 ratio, advantage = line["importance_ratio"][i], line["shaped_advantages"][i]
                 is_clipped = abs(ratio - 1) > 0.2 and (ratio > 1) == (advantage > 0)
@@ -122,21 +104,18 @@ def test_texts_put_together_are_the_completion():
     tokenizer = tiny_tokenizer()  # a token per byte
     text = "naïve 🙂 Ω<script>"
     ids = tokenizer(text)["input_ids"]
-    texts = texts_of(tokenizer, ids)
-    assert len(texts) == len(ids) == len(text.encode()) and "".join(texts) == text
+    parts = texts_of(tokenizer, ids)
+    assert len(parts) == len(ids) == len(text.encode()) and "".join(parts) == text
 
 
-def given(prompts, trainer):
+def of_a_tool(prompts, trainer):
     """A tool wrote the third and fourth token of each completion; the second half of them never ends."""
-    ids = [
-        [4 + i % 9, 5, 6, 7, 8, 1] if i < len(prompts) // 2 else [4 + i % 9, 5, 6, 7, 8] for i in range(len(prompts))
-    ]
-    masks = [[1, 1, 0, 0] + [1] * (len(row) - 4) for row in ids]
-    return {"prompt_ids": [[6, 7]] * len(ids), "completion_ids": ids, "logprobs": None, "env_mask": masks}
+    ids = [[4 + i % 9, 5, 6, 7, 8] + [1] * (i < len(prompts) // 2) for i in range(len(prompts))]
+    return given(["23"] * len(ids), trainer, ids, [[1, 1, 0, 0] + [1] * (len(row) - 4) for row in ids])
 
 
 def test_what_a_tool_wrote_and_what_never_ended(train):
-    arguments = {"rollout_func": given, "reward_funcs": count_reward}
+    arguments = {"rollout_func": of_a_tool, "reward_funcs": count_reward}
     settings = {"log_tokens": 1, "max_steps": 1, "mask_truncated_completions": True}
     lines = looks(train(SteerGRPOTrainer, **settings, trainer_arguments=arguments))[1]
     ended, cut = lines[:4], lines[4:]
@@ -162,8 +141,7 @@ def test_with_dynamic_sampling_rewards_stay_with_their_completions(train):
     for lines in found.values():
         places = [(line["group"], line["completion"]) for line in lines]
         assert places == [(group, completion) for group in range(2) for completion in range(4)]
-        texts = ["".join(line["texts"]).replace("<eos>", "") for line in lines]
-        assert [line["reward"] for line in lines] == pytest.approx(above_one(texts))
+        assert [line["reward"] for line in lines] == pytest.approx(above_one(texts(lines)))
         assert len({(line["group"], line["prompt"]) for line in lines}) == 2
 
 

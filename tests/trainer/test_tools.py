@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from support.digits import given
 from support.methods.cases import CASES
 from support.runs import OPEN_STARE, Spy, count_reward, has_one, same_parameters
 
@@ -23,12 +24,8 @@ def two_turns(tool_says):
         dice = torch.Generator().manual_seed(trainer.state.global_step)
         written = torch.randint(4, 14, (len(prompts), TURN), generator=dice).tolist()
         said = torch.randint(4, 14, (len(prompts), TOOL), generator=torch.Generator().manual_seed(tool_says)).tolist()
-        return {
-            "prompt_ids": [trainer.processing_class(prompt)["input_ids"] for prompt in prompts],
-            "completion_ids": [one + other for one, other in zip(written, said, strict=True)],
-            "logprobs": None,
-            "env_mask": [[1] * TURN + [0] * TOOL] * len(prompts),
-        }
+        ids = [one + other for one, other in zip(written, said, strict=True)]
+        return given(prompts, trainer, ids, [[1] * TURN + [0] * TOOL] * len(prompts))
 
     return give
 

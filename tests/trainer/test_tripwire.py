@@ -61,34 +61,36 @@ class DroppedLoss(SteerGRPOTrainer):
 
 class OwnStep(SteerGRPOTrainer):
     def training_step(self, model, inputs, num_items_in_batch=None):
-        loss = (
-            GRPOTrainer.compute_loss(self, model, self._prepare_inputs(inputs)) / self.args.gradient_accumulation_steps
-        )
+        loss = GRPOTrainer.compute_loss(self, model, self._prepare_inputs(inputs))
         self.accelerator.backward(loss)
         self._step += 1
         return loss.detach()
 
 
 class OwnRollout(SteerGRPOTrainer):
-    def _generate_and_score_completions(self, inputs):
-        return GRPOTrainer._generate_and_score_completions(self, inputs)
+    _generate_and_score_completions = GRPOTrainer._generate_and_score_completions
 
 
-HELD = {"advantage_shaping": "repo_r", "hold_entropy": 0.1, "hold_entropy_unit": "nats"}
+HELD = {"hold_entropy": 0.1, "hold_entropy_unit": "nats"}
 
 
 @pytest.mark.parametrize(
-    ("trainer_class", "settings"),
+    ("trainer_class", "method", "settings"),
     [
-        (OwnLoss, {"advantage_shaping": "steer"}),
-        (OwnLoss, HELD),
-        (DroppedLoss, {"advantage_shaping": "entropy_bonus"}),
-        (OwnStep, {"advantage_shaping": "stare"}),
-        (OwnRollout, {"advantage_shaping": "opo"}),
+        (OwnLoss, "steer", {}),
+        (OwnLoss, "repo_r", HELD),
+        (DroppedLoss, "entropy_bonus", {}),
+        (OwnStep, "stare", {}),
+        (OwnRollout, "opo", {}),
+        (SteerGRPOTrainer, "steer", {}),  # patched
     ],
 )
-def test_a_trainer_that_goes_around_a_hook_ends_after_its_first_step(make_trainer, tmp_path, trainer_class, settings):
-    trainer = make_trainer(trainer_class, save_strategy="steps", save_steps=1, **settings)
+def test_a_trainer_that_goes_around_a_hook_ends_after_its_first_step(
+    make_trainer, monkeypatch, tmp_path, trainer_class, method, settings
+):
+    if trainer_class is SteerGRPOTrainer:
+        monkeypatch.setattr(SteerGRPOTrainer, "compute_loss", GRPOTrainer.compute_loss)
+    trainer = make_trainer(trainer_class, save_strategy="steps", save_steps=1, advantage_shaping=method, **settings)
     hook = "_generate_and_score_completions" if trainer_class is OwnRollout else "compute_loss"
     text = rf"do not reach TRL's loss: .*did not use SteerGRPOTrainer\.{hook} .*plain GRPO"
     with pytest.raises(RuntimeError, match=text):
@@ -96,23 +98,17 @@ def test_a_trainer_that_goes_around_a_hook_ends_after_its_first_step(make_traine
     assert trainer.state.global_step == 1 and not list((tmp_path / "run").glob("checkpoint-*"))
 
 
-def test_a_patched_class_ends_after_its_first_step(make_trainer, monkeypatch):
-    monkeypatch.setattr(SteerGRPOTrainer, "compute_loss", GRPOTrainer.compute_loss)
-    with pytest.raises(RuntimeError, match=r"do not reach TRL's loss: .*did not use SteerGRPOTrainer\.compute_loss"):
-        make_trainer(SteerGRPOTrainer).train()
-
-
 @pytest.mark.parametrize(
-    ("trainer_class", "settings"),
+    ("trainer_class", "method", "settings"),
     [
-        (OwnLoss, {"advantage_shaping": "none"}),
-        (OwnLoss, {"advantage_shaping": "opo"}),  # it has shaped the rollout
-        (OwnRollout, {"advantage_shaping": "steer"}),  # and it shapes the loss
-        (SteerGRPOTrainer, HELD),  # above its level, at strength 0
+        (OwnLoss, "none", {}),
+        (OwnLoss, "opo", {}),  # it has shaped the rollout
+        (OwnRollout, "steer", {}),  # and it shapes the loss
+        (SteerGRPOTrainer, "repo_r", HELD),  # above its level, at strength 0
     ],
 )
-def test_what_is_shaped_or_rests_is_left_alone(train, trainer_class, settings):
-    assert train(trainer_class, max_steps=2, **settings).state.global_step == 2
+def test_what_is_shaped_or_rests_is_left_alone(train, trainer_class, method, settings):
+    assert train(trainer_class, max_steps=2, advantage_shaping=method, **settings).state.global_step == 2
 
 
 @pytest.fixture
@@ -125,26 +121,17 @@ def without_entropies(monkeypatch):
         return logps, None, others
 
     def loss(self, model, inputs):
-        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], dim=1)
-        masks = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], dim=1)
+        ids, masks = (torch.cat([inputs[f"prompt_{x}"], inputs[f"completion_{x}"]], dim=1) for x in ("ids", "mask"))
         logps, *_ = self._get_per_token_logps_and_entropies(model, ids, masks, inputs["completion_ids"].size(1))
-        advantages = inputs["advantages"]
-        advantages = advantages.unsqueeze(1) if advantages.dim() == 1 else advantages
-        return -((logps - logps.detach()).exp() * advantages * inputs["completion_mask"]).mean()
+        return -((logps - logps.detach()).exp() * inputs["advantages"].view(len(ids), -1)).mean()
 
     monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", without)
     monkeypatch.setattr(GRPOTrainer, "_compute_loss", loss)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"advantage_shaping": "repo_r"},
-        {"advantage_shaping": "steer", "steps_per_generation": 4},  # the rollout is scored
-    ],
-)
-def test_a_forward_pass_without_entropies_is_refused(make_trainer, without_entropies, settings):
-    trainer = make_trainer(SteerGRPOTrainer, **settings)
+@pytest.mark.parametrize(("method", "steps"), [("repo_r", None), ("steer", 4)])  # with 4, the rollout is scored
+def test_a_forward_pass_without_entropies_is_refused(make_trainer, without_entropies, method, steps):
+    trainer = make_trainer(SteerGRPOTrainer, advantage_shaping=method, steps_per_generation=steps)
     with pytest.raises(RuntimeError, match=r"returned no entropies.*nothing that patches GRPOTrainer.*AlarmsCallback"):
         trainer.train()
     assert trainer.state.global_step == 0

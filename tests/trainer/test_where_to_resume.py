@@ -13,13 +13,15 @@ SAVED = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2, "advantage_s
 
 
 def contents(folder):
-    """Every file below a folder, with its bytes."""
     return {path: path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()}
+
+
+def logged(trainer):
+    return list(runlog.lines(Path(trainer.args.output_dir, "_logs/metrics.jsonl")))
 
 
 @pytest.fixture
 def made(make_trainer, tmp_path):
-    """Build a trainer for a folder of its own."""
 
     def make(name="run", **fields):
         return make_trainer(SteerGRPOTrainer, output_dir=str(tmp_path / name), **SAVED | fields)
@@ -44,19 +46,17 @@ class TestAFinishedRun:
         again = made()
         again.train(resume_from_checkpoint="auto")
         again.log({"eval_reward": 0.5})
-        lines = list(runlog.lines(Path(again.args.output_dir, "_logs/metrics.jsonl")))
+        lines = logged(again)
         assert [line["step"] for line in lines] == [1, 2, 2, 2] and lines[-1]["eval_reward"] == 0.5
 
 
 class TestAuto:
-    def test_it_begins_where_there_is_no_checkpoint_and_goes_on_where_there_is_one(self, made, caplog):
-        first = made(max_steps=1)
-        first.train(resume_from_checkpoint="auto")
-        assert first.state.global_step == 1
-        again = made(max_steps=2)
-        again.train(resume_from_checkpoint="auto")
-        steps = [line["step"] for line in runlog.lines(Path(again.args.output_dir, "_logs/metrics.jsonl"))]
-        assert steps == [1, 1, 2, 2]  # one log, that goes on
+    def test_it_begins_where_there_is_no_checkpoint_and_goes_on_where_there_is_one(self, made):
+        for last in (1, 2):
+            trainer = made(max_steps=last)
+            trainer.train(resume_from_checkpoint="auto")
+            assert trainer.state.global_step == last
+        assert [line["step"] for line in logged(trainer)] == [1, 1, 2, 2]  # one log, that goes on
 
     def test_a_checkpoint_that_a_killed_run_left_half_written_is_none(self, made, caplog):
         torn = Path(made().args.output_dir, "checkpoint-1")
@@ -71,28 +71,19 @@ class TestAuto:
 
 
 class TestAnotherRun:
-    def test_its_checkpoint_does_not_go_on_in_a_folder_that_holds_a_run(self, made):
-        a, b = made("a"), made("b")
-        a.train()
-        b.train()
-        before = contents(b.args.output_dir)
-        said = r"output_dir='.*b' holds a run \(checkpoint-2, checkpoint-1\), and resume_from_checkpoint='.*a/check"
-        with pytest.raises(ValueError, match=said):
-            made("b").train(resume_from_checkpoint=f"{a.args.output_dir}/checkpoint-1")
-        assert contents(b.args.output_dir) == before
-
-    def test_a_log_alone_is_a_run(self, made):
-        a = made("a")
-        a.train()
-        runlog.append(Path(a.args.output_dir).with_name("b"), {"step": 7, "reward": 0.1})
-        with pytest.raises(ValueError, match=r"holds a run \(_logs\)"):
-            made("b").train(resume_from_checkpoint=f"{a.args.output_dir}/checkpoint-1")
-
-    def test_it_goes_on_in_a_folder_of_its_own(self, made):
+    def test_its_checkpoint_goes_on_in_a_folder_of_its_own_and_in_none_that_holds_a_run(self, made, tmp_path):
         made("a").train()
-        b = made("b")
-        b.train(resume_from_checkpoint=str(Path(b.args.output_dir).with_name("a") / "checkpoint-1"))
-        assert [line["step"] for line in runlog.lines(Path(b.args.output_dir, "_logs/metrics.jsonl"))] == [2, 2]
+        checkpoint, b = str(tmp_path / "a/checkpoint-1"), made("b")
+        b.train(resume_from_checkpoint=checkpoint)
+        assert [line["step"] for line in logged(b)] == [2, 2]
+        before = contents(tmp_path / "b")
+        said = r"output_dir='.*b' holds a run \(checkpoint-2\), and resume_from_checkpoint='.*a/check"
+        with pytest.raises(ValueError, match=said):
+            made("b").train(resume_from_checkpoint=checkpoint)
+        assert contents(tmp_path / "b") == before
+        runlog.append(tmp_path / "c", {"step": 7, "reward": 0.1})
+        with pytest.raises(ValueError, match=r"holds a run \(_logs\)"):  # a log alone is one
+            made("c").train(resume_from_checkpoint=checkpoint)
 
     def test_a_checkpoint_of_the_folder_itself_is_its_own_by_every_spelling(self, made, tmp_path, monkeypatch):
         made("a").train()

@@ -21,22 +21,14 @@ from steer_trl.system import leave_group
 
 torch.set_num_threads(1)
 
-HELD = {
-    "advantage_shaping": "repo_r",
-    "hold_entropy": 7.0,  # above what there can be, so the weights act from the first steps
-    "hold_entropy_unit": "nats",
-    "dynamic_sampling": "resample",
-    "dynamic_sampling_surplus": "drop",  # groups that wait were written by an earlier policy
-    "steps_per_generation": 4,  # two optimizer steps: TRL scores the rollout, with vLLM and without
-    "max_steps": 6,
-}
-VLLM = {
-    "use_vllm": True,
-    "vllm_mode": "colocate",
-    "vllm_max_model_length": 64,
-    "vllm_gpu_memory_utilization": 0.3,
-    "vllm_importance_sampling_correction": False,  # a factor of the loss that the other training does not have
-}
+# The level is above what there can be, so the weights act from the first steps; groups that wait would be an earlier
+# policy's; and with two optimizer steps a rollout, TRL scores it, with vLLM and without.
+HELD = {"advantage_shaping": "repo_r", "hold_entropy": 7.0, "hold_entropy_unit": "nats"}
+HELD |= {"dynamic_sampling": "resample", "dynamic_sampling_surplus": "drop"}
+HELD |= {"steps_per_generation": 4, "max_steps": 6}
+# The correction is a factor of the loss that the other training does not have.
+VLLM = {"use_vllm": True, "vllm_mode": "colocate", "vllm_importance_sampling_correction": False}
+VLLM |= {"vllm_max_model_length": 64, "vllm_gpu_memory_utilization": 0.3}
 
 
 def has_a_digit(completions, **_):
@@ -76,18 +68,24 @@ def scored(rollout):
     ]
 
 
-def run(model, folder, kind):
-    settings = TINY_RUN | HELD | {"output_dir": str(folder / kind)} | (VLLM if kind == "vllm" else {})
+def make(model, **settings):
     trainer = Drawing(
         model=model,
         reward_funcs=has_a_digit,
-        args=SteerGRPOConfig(**settings),
+        args=SteerGRPOConfig(**TINY_RUN | HELD | settings),
         train_dataset=sums(),
         processing_class=AutoTokenizer.from_pretrained(model),
     )
     trainer.remove_callback(PrinterCallback)
+    trainer.drawn = []
+    return trainer
+
+
+def run(model, folder, kind):
+    trainer = make(model, output_dir=str(folder / kind), **VLLM if kind == "vllm" else {})
     own = folder / f"drawn-{trainer.accelerator.process_index}.json"
-    trainer.drawn, trainer.given = [], json.loads(own.read_text()) if kind == "recorded" else None
+    if kind == "recorded":
+        trainer.given = json.loads(own.read_text())
     trainer.train()
     if kind == "vllm":
         own.write_text(json.dumps(trainer.drawn))

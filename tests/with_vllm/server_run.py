@@ -13,28 +13,17 @@ import sys
 from pathlib import Path
 
 import torch
-from engine_run import HELD, Drawing, has_a_digit, scored
-from support.runs import TINY_RUN, sums
+from engine_run import make, scored
 from support.vllm_over_tcp import let_trainer_send_over_tcp
-from transformers import AutoTokenizer, PrinterCallback, TrainerCallback
+from transformers import TrainerCallback
 
-from steer_trl import SteerGRPOConfig
 from steer_trl.cli.errors import one_line, training
 
 torch.set_num_threads(1)
 
-SETTINGS = {
-    **(TINY_RUN | HELD),
-    "advantage_shaping": "stare",
-    "stare_variant": "C2",
-    "stare_gate": "none",
-    "use_vllm": True,
-    "vllm_mode": "server",
-    "vllm_importance_sampling_correction": False,
-    "save_strategy": "steps",
-    "save_steps": 6,
-    "max_steps": 8,
-}
+SETTINGS = {"advantage_shaping": "stare", "stare_variant": "C2", "stare_gate": "none"}
+SETTINGS |= {"use_vllm": True, "vllm_mode": "server", "vllm_importance_sampling_correction": False}
+SETTINGS |= {"save_strategy": "steps", "save_steps": 6, "max_steps": 8}
 
 
 class EndServer(TrainerCallback):
@@ -61,16 +50,8 @@ class EndServer(TrainerCallback):
 
 
 def run(model, folder, url, port, pid):
-    addresses = {"vllm_server_base_url": url, "vllm_group_port": int(port)}
-    trainer = Drawing(
-        model=model,
-        reward_funcs=has_a_digit,
-        args=SteerGRPOConfig(**SETTINGS | addresses, output_dir=str(folder / "out")),
-        train_dataset=sums(),
-        processing_class=AutoTokenizer.from_pretrained(model),
-    )
-    trainer.remove_callback(PrinterCallback)
-    trainer.drawn = []
+    addresses = {"vllm_server_base_url": url, "vllm_group_port": int(port), "output_dir": str(folder / "out")}
+    trainer = make(model, **SETTINGS, **addresses)
     trainer.add_callback(EndServer(trainer, folder, int(pid)))
     with training():
         trainer.train()

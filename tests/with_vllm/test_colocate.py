@@ -1,7 +1,7 @@
 """Real vLLM, colocated: it trains, the score of its rollouts costs no pass, and the same engine evaluates."""
 
 import torch
-from support.runs import TINY_RUN, Watching, sums
+from support.runs import OPEN_STARE, TINY_RUN, Watching, sums
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from steer_trl import SteerGRPOConfig
@@ -11,18 +11,9 @@ from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks
 
 def test_trains_and_evaluates_without_an_extra_pass(model, problems, tmp_path):
     benchmarks = load_benchmarks([f"sums={problems}@2"], instruction="{problem}")
-    settings = TINY_RUN | {
-        "output_dir": str(tmp_path),
-        "advantage_shaping": ["steer", "stare"],
-        "stare_target_entropy": 100.0,
-        "use_vllm": True,
-        "vllm_mode": "colocate",
-        "vllm_max_model_length": 64,
-        "per_device_eval_batch_size": 8,
-        "max_steps": 3,
-        "eval_strategy": "steps",
-        "eval_steps": 3,
-    }
+    settings = TINY_RUN | OPEN_STARE | {"advantage_shaping": ["steer", "stare"], "output_dir": str(tmp_path)}
+    settings |= {"use_vllm": True, "vllm_mode": "colocate", "vllm_max_model_length": 64, "max_steps": 3}
+    settings |= {"eval_strategy": "steps", "eval_steps": 3, "per_device_eval_batch_size": 8}
     trainer = Watching(
         model=model,
         reward_funcs=lambda completions, **_: [float(len(text) % 3) for text in completions],

@@ -7,18 +7,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from support.methods.batches import (
-    EXACT,
-    SEEDS,
-    bonus,
-    chosen,
-    covariances,
-    gradient,
-    kept,
-    method,
-    random_batch,
-    weights,
-)
+from support.methods.batches import EXACT, SEEDS, bonus, chosen, covariances, gradient, kept, random_batch, weights
 
 from steer_trl.randomness import uniform
 from steer_trl.shaping import TokenBatch
@@ -43,7 +32,7 @@ def test_clip_cov(seed, fraction):
 def test_clip_cov_draws_every_token_of_the_pool_equally_often():
     g = torch.Generator().manual_seed(0)
     batch = TokenBatch(*-torch.rand(4, 4, 5, generator=g), torch.randn(4, 1, generator=g), torch.ones(4, 5), 1, 1e9)
-    shaper = method("clip_cov", clip_cov_fraction=0.1, clip_cov_lower=-100.0, clip_cov_upper=100.0)
+    shaper = kept("clip_cov", clip_cov_fraction=0.1, clip_cov_lower=-100.0, clip_cov_upper=100.0)
     draws = [uniform(0, step, torch.arange(4), 5) for step in range(600)]
     times = sum(weights(shaper, replace(batch, draws=x)) == 0 for x in draws)
     assert times.sum() == 600 * 2 and (times - 60).abs().max() < 4.5 * math.sqrt(60)
@@ -76,11 +65,11 @@ def test_kl_cov_holds_no_more_than_its_share_where_all_advantages_are_equal(adva
     """Groups that teach nothing, or a micro-batch of one completion: every covariance is 0."""
     numbers = -torch.rand(4, 4, 10, generator=torch.Generator().manual_seed(0))
     batch = TokenBatch(*numbers, torch.full((4, 1), advantage), torch.ones(4, 10), 1.0, 1e9)
-    assert (bonus(method("kl_cov", kl_cov_fraction=0.1), batch) != 0).sum() <= 4
+    assert (bonus(kept("kl_cov", kl_cov_fraction=0.1), batch) != 0).sum() <= 4
 
 
 @pytest.mark.parametrize("logp", [-90.0, -104.0, -300.0])
 def test_kl_cov_leaves_a_token_alone_whose_ratio_has_no_inverse(logp):
     logps, old, ones = torch.tensor([[logp, -0.5, -0.7]]), torch.tensor([[-1.0, -0.5, -0.7]]), torch.ones(1, 3)
     a = torch.tensor([[-1.0, 1.0, 0.3]])
-    assert bonus(method("kl_cov", kl_cov_fraction=0.4), TokenBatch(logps, old, ones, ones, a, ones, 1, 1)).eq(0).all()
+    assert bonus(kept("kl_cov", kl_cov_fraction=0.4), TokenBatch(logps, old, ones, ones, a, ones, 1, 1)).eq(0).all()

@@ -65,9 +65,8 @@ def test_ppl_bounds_its_scores():
 @pytest.mark.parametrize("name", ["maxrl", "pass_at_k"])
 @pytest.mark.parametrize("rewards", [[0.0, 0.1, 1.0, 1.0], [1.0, 2.0, 2.0, 1.0], [-1.0, 0.0, math.nan, 0.0]])
 def test_rewards_that_say_more_than_correct_or_not_are_refused(name, rewards):
-    with pytest.raises(
-        ValueError, match=rf"'{name}' needs rewards of two values, .* got {min(rewards):g}, .*'f_grpo'"
-    ):
+    said = rf"'{name}' needs rewards of two values, .* got {min(rewards):g}, .*'f_grpo'"
+    with pytest.raises(ValueError, match=said):
         method(name).advantages(of_rewards(rewards))
 
 

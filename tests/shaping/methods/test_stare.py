@@ -27,9 +27,8 @@ class TestStare:
     def test_sets(self, variant, seed, fraction):
         batch = random_batch(seed)
         sign, surprising, weight = self.OPERATIONS[variant]
-        side = sorted(
-            (place for place in trained(batch) if sign * batch.advantages[place[0]] > 0), key=batch.logps.__getitem__
-        )
+        side = [place for place in trained(batch) if sign * batch.advantages[place[0]] > 0]
+        side.sort(key=batch.logps.__getitem__)
         count = min(len(side), max(1, math.floor(len(side) * fraction + 0.999999)))
         ours = self.omega(batch, variant, stare_top_fraction=fraction)
         assert chosen(ours == weight, batch) == set(side[:count] if surprising else side[count:])
@@ -72,23 +71,16 @@ def test_what_a_relative_target_is_relative_to():
 
 @pytest.mark.parametrize(("variant", "expected"), [("O1", [0, 1, 1]), ("O4", [0, 0, 1]), ("C2", [0, 0, 1])])
 def test_saturated_is_when_no_factor_that_is_used_can_move_on(variant, expected):
-    bounds = {
-        "stare_adaptive": True,
-        **({"stare_amplify_max": 1.12} if variant != "O4" else {}),
-        **({"stare_attenuate_min": 0.87} if variant != "O1" else {}),
-    }
-    shaper = method("stare", stare_variant=variant, **bounds)
-    found = []
-    for _ in expected:
+    bounds = {"O1": {"stare_amplify_max": 1.12}, "O4": {"stare_attenuate_min": 0.87}}
+    bounds["C2"] = bounds["O1"] | bounds["O4"]
+    shaper = method("stare", stare_variant=variant, stare_adaptive=True, **bounds[variant])
+    for saturated in expected:
         shaper.on_rollout(0.0)
-        found.append(shaper.metrics()["stare/saturated"])
-    assert found == expected
+        assert shaper.metrics()["stare/saturated"] == saturated
     assert "stare/saturated" not in method("stare").metrics()
 
 
 def test_what_is_missing_of_stares():
-    for name in ("gate", "start"):
-        state = {"gate": False, "start": {}}
-        del state[name]
+    for name, state in (("gate", {"start": {}}), ("start", {"gate": False})):
         with pytest.raises(ValueError, match=f"^{name} is missing and must be"):
             method("stare").load_state_dict(state)

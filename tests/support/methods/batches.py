@@ -66,19 +66,9 @@ def random_batch(seed):
     some = torch.rand(shape[0], 2, generator=g) < torch.tensor([0.8, 0.9])
     given_advantages = torch.randn(shape[0], 1, generator=g) * some[:, :1]
     mask = (uniforms[1] < 0.7) & some[:, 1:]
-    entropies = 3 * uniforms[2], 3 * uniforms[3]
+    numbers = old * torch.exp(noise / 2), old, 3 * uniforms[2], 3 * uniforms[3], given_advantages, mask.long()
     phi = 0.3 * torch.randn(shape, generator=g)
-    return TokenBatch(
-        old * torch.exp(noise / 2),
-        old,
-        *entropies,
-        given_advantages,
-        mask.long(),
-        0.2,
-        0.28,
-        uniforms[4],
-        sensitivities=phi,
-    )
+    return TokenBatch(*numbers, 0.2, 0.28, uniforms[4], sensitivities=phi)
 
 
 def random_rollout(seed, outcomes=(0.0, 1.0), missing=0.0, empty=False):

@@ -4,6 +4,7 @@ An oracle is what a paper says in loops over plain numbers: of the scored comple
 """
 
 import math
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
@@ -42,34 +43,27 @@ def share(own, peers):
     return len(peers) * own / sum(peers)
 
 
-def gtpo_rewards(group):
-    rows = []
-    for c in group:
-        rows.append({})
-        for t, h in c.entropies.items():
-            alive = [d.entropies[t] for d in group if t in d.entropies and (d.reward > 0) == (c.reward > 0)]
-            wrong = -1 - 0.1 * share(1 / h, [1 / x for x in alive])
-            rows[-1][t] = c.reward + 0.1 * share(h, alive) if c.reward > 0 else wrong
-    return rows
-
-
-def scored_by_token(rows):
-    """z-scores over all tokens of several completions."""
-    scores = iter(z_scores([x for row in rows for x in row.values()], 1e-8) if any(rows) else [])
-    return [{t: next(scores) for t in row} for row in rows]
+def by_entropy(reward, own, peers):
+    """A reward with a bonus for a large share of the entropy of its like, or a penalty for a small one."""
+    return reward + 0.1 * share(own, peers) if reward > 0 else -1 - 0.1 * share(1 / own, [1 / x for x in peers])
 
 
 def gtpo(group, size):
-    return scored_by_token(gtpo_rewards(group))
+    """z-scores over all tokens of the group."""
+    rows = []
+    for c in group:
+        like = [d for d in group if (d.reward > 0) == (c.reward > 0)]
+        alive = {t: [d.entropies[t] for d in like if t in d.entropies] for t in c.entropies}
+        rows.append({t: by_entropy(c.reward, h, alive[t]) for t, h in c.entropies.items()})
+    scores = iter(z_scores([x for row in rows for x in row.values()], 1e-8) if any(rows) else [])
+    return [{t: next(scores) for t in row} for row in rows]
 
 
 def grpo_s(group, size):
     rewards = []
     for c in group:
-        own = mean(c.entropies.values())
-        peers = [mean(d.entropies.values()) for d in group if (d.reward > 0) == (c.reward > 0)]
-        wrong = -1 - 0.1 * share(1 / own, [1 / x for x in peers])
-        rewards.append(c.reward + 0.1 * share(own, peers) if c.reward > 0 else wrong)
+        like = [mean(d.entropies.values()) for d in group if (d.reward > 0) == (c.reward > 0)]
+        rewards.append(by_entropy(c.reward, mean(c.entropies.values()), like))
     return z_scores(rewards, 1e-6)
 
 
@@ -114,10 +108,6 @@ def pass_at_k(group, size, k=2, scaled=True):
     return [(mean(x) - mean(passes)) / std for x in own]
 
 
-def unscaled_pass_at_3(group, size):
-    return pass_at_k(group, size, k=3, scaled=False)
-
-
 def repo_r(batch, zeta=0.05):
     weights = {}
     for i, t in trained(batch):
@@ -126,20 +116,13 @@ def repo_r(batch, zeta=0.05):
     return weights
 
 
-def spending_repo_r(batch):
-    return repo_r(batch, zeta=-1.0)
-
-
 def entropy_advantage(batch):
     """What it adds."""
     bonus = torch.minimum(0.4 * batch.entropies, batch.advantages.abs() / 2)
     return {place: bonus[place].item() for place in trained(batch)}
 
 
-def spending_entropy_change(batch):
-    return entropy_change(batch, strength=-1.0)
-
-
+COMPARING = {"scored": 8, "fetched": (0, 5)}  # what compares the probabilities of a group's completions
 CASES = {
     "steer": Case(
         neutral=[{"steer_lambda_min": 1.0}, {"steer_lambda_min": 1.0, "steer_form": "exact"}],
@@ -158,7 +141,7 @@ CASES = {
     "repo_r": Case(
         neutral=[{"repo_r_zeta": 0.0}],
         lively={"repo_r_zeta": 0.5},
-        weights=[(repo_r, {}), (spending_repo_r, {"repo_r_zeta": -1.0})],
+        weights=[(repo_r, {}), (partial(repo_r, zeta=-1.0), {"repo_r_zeta": -1.0})],
         wrong={"repo_r_zeta": [-1.1, "0.1"]},
     ),
     "clip_cov": Case(
@@ -177,11 +160,14 @@ CASES = {
         neutral=[{"pass_at_k": 1}],
         lively={"pass_at_k": 2},
         wrong={"pass_at_k": [0, 1.5]},
-        oracles=[(pass_at_k, {"pass_at_k": 2}), (unscaled_pass_at_3, {"pass_at_k": 3, "scale_rewards": "none"})],
+        oracles=[
+            (pass_at_k, {"pass_at_k": 2}),
+            (partial(pass_at_k, k=3, scaled=False), {"pass_at_k": 3, "scale_rewards": "none"}),
+        ],
         fetched=(0, 1),
         two_valued=True,
     ),
-    "edge_grpo": Case(oracles=[(edge_grpo, {})], scored=8, fetched=(0, 5)),
+    "edge_grpo": Case(**COMPARING, oracles=[(edge_grpo, {})]),
     "entropy_advantage": Case(neutral=[{"entropy_advantage_alpha": 0.0}], weights=[(entropy_advantage, {})]),
     "entropy_bonus": Case(  # its oracle is TRL's own bonus: tests/trainer/test_entropy_bonus.py
         neutral=[{"entropy_bonus_coef": 0.0}],
@@ -192,14 +178,12 @@ CASES = {
     "entropy_change": Case(
         neutral=[{"entropy_change_strength": 0.0}],
         lively={"entropy_change_strength": 1.0},
-        weights=[(entropy_change, {}), (spending_entropy_change, {"entropy_change_strength": -1.0})],
+        weights=[(entropy_change, {}), (partial(entropy_change, strength=-1.0), {"entropy_change_strength": -1.0})],
         scored=4,
     ),
     "fork_tokens": Case(neutral=[{"fork_tokens_fraction": 1.0}], scored=4),
-    "grpo_s": Case(
-        oracles=[(grpo_s, {})], scored=8, fetched=(0, 5), marks=["grpo_s/clipped_low", "grpo_s/clipped_high"]
-    ),
-    "gtpo": Case(oracles=[(gtpo, {})], scored=8, fetched=(0, 5)),
+    "grpo_s": Case(**COMPARING, oracles=[(grpo_s, {})], marks=["grpo_s/clipped_low", "grpo_s/clipped_high"]),
+    "gtpo": Case(**COMPARING, oracles=[(gtpo, {})]),
     "kl_cov": Case(
         neutral=[{"kl_cov_fraction": 0.0}, {"kl_cov_coef": 0.0}],
         lively={"kl_cov_fraction": 0.2},
@@ -208,15 +192,12 @@ CASES = {
     ),
     "opo": Case(oracles=[(opo, {})], fetched=(0, 1)),
     "position": Case(neutral=[{"position_gamma": 0.0}], oracles=[(position, {})], fetched=(0, 1)),
-    "ppl": Case(
-        neutral=[{"ppl_alpha": 0.0}], lively={"ppl_alpha": 0.3}, oracles=[(ppl, {})], scored=8, fetched=(0, 5)
-    ),
+    "ppl": Case(**COMPARING, neutral=[{"ppl_alpha": 0.0}], lively={"ppl_alpha": 0.3}, oracles=[(ppl, {})]),
     "unlikelihood": Case(
+        **COMPARING,
         neutral=[{"unlikelihood_beta": 0.0}],
         lively={"unlikelihood_beta": 1.0},
         oracles=[(unlikelihood, {})],
-        scored=8,
-        fetched=(0, 5),
     ),
     "w_reinforce": Case(
         wrong={"w_reinforce_positive": [True], "correct_threshold": ["0", None]},
