@@ -41,9 +41,7 @@ def read_rows(
     for complaint in file_complaints(name_or_path):
         raise InvalidValueError(complaint) if path.is_file() or not builder else NotThereError(complaint)
     if builder and config is not None:
-        raise InvalidValueError(
-            f"dataset_config={config!r} cannot be combined with the file {name_or_path!r}. Drop it."
-        )
+        raise InvalidValueError(f"dataset_config={config!r} cannot be combined with the file {name_or_path!r}.")
     if builder:
         arguments: dict[str, Any] = {"path": builder, "data_files": str(path), "split": split or "train"}
     elif known := SOURCES.get(name_or_path):

@@ -83,8 +83,7 @@ def _values(problems: list[list[dict[str, Any]]]) -> dict[str, list[float]]:
         ]
         right = [{sample["completion"].strip() for sample in p if sample["correct"]} for p in problems]
         values[f"distinct@{k}"] = [float(len(texts)) for texts in right]
-    unanswered = [[sample["answer"] is None for sample in problem] for problem in problems]
-    values["unanswered"] = [sum(flags) / k for flags in unanswered]
+    values["unanswered"] = [sum(sample["answer"] is None for sample in problem) / k for problem in problems]
     for key in ("truncated", "timed_out", "num_tokens"):
         values[key] = [sum(sample[key] for sample in problem) / k for problem in problems]
     return values

@@ -83,8 +83,7 @@ def steer_weights(
     if mapping == "exponential":
         scale = high.clamp(min=floor)
         # lambda_min ** share is exp(-k |Omega|), and it is exact at share = 1.
-        weights = lambda_min ** torch.where(scale > 0, x / scale, 0.0)
-        weights = weights.clamp(lambda_min, 1.0)
+        weights = (lambda_min ** torch.where(scale > 0, x / scale, 0.0)).clamp(lambda_min, 1.0)
     elif mapping == "linear":
         share = torch.where(high > low, (x - low) / (high - low), 0.5)
         weights = (lambda_max - (lambda_max - lambda_min) * share).clamp(lambda_min, lambda_max)

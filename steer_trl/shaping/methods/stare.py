@@ -109,9 +109,9 @@ class Stare(Shaper[StareOptions]):
 
     def __init__(self, args: StareOptions) -> None:
         super().__init__(args)
+        schedule = args.stare_adaptive, args.stare_step, args.stare_amplify_max, args.stare_attenuate_min
         self.controller = TargetEntropyController(
-            *(args.stare_target_entropy, args.stare_amplify, args.stare_attenuate),
-            *(args.stare_adaptive, args.stare_step, args.stare_amplify_max, args.stare_attenuate_min),
+            args.stare_target_entropy, args.stare_amplify, args.stare_attenuate, *schedule
         )
         self.start = StartEntropy(1)  # the gate has to open or close before the first update
         self.operations = stare_operations(args.stare_variant)

@@ -57,8 +57,7 @@ class Story:
         """Return the line for a log of training, of an evaluation or of the end."""
         if "train_runtime" in logs:
             trained = state.global_step - self.first_step
-            took = tqdm.format_interval(logs["train_runtime"])
-            return f"trained {trained} step{'' if trained == 1 else 's'} in {took}"
+            return f"trained {trained} step{'s' * (trained != 1)} in {tqdm.format_interval(logs['train_runtime'])}"
         if any(key.startswith("eval_") for key in logs):
             return "  ".join([f"step {state.global_step}/{state.max_steps}  evaluation", *_measured(logs)])
         self.start_entropy = start_entropy([logs], self.start_entropy)
