@@ -15,24 +15,22 @@ REGISTRY = ROOT / "steer_trl/diagnostics/keys"
 SOURCES = sorted(path for path in ROOT.glob("steer_trl/**/*.py") if REGISTRY not in path.parents)
 BY_NAME = {key.name: key for key in KEYS}
 OWN = {key.name for key in KEYS if key.origin in ("training", "diagnostics")}
+KEY = re.compile(r"[a-z_]+(/[a-z_0-9.]+)+")
 LOG_WRITERS = ("shaping", "diagnostics", "trainer", "rewards")
 
 
 def strings(path):
     """The strings of a file that stand alone: the texts of docstrings and messages are longer than a key."""
-    return {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+    constants = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+    return {value for value in constants if isinstance(value, str)}
 
 
 STRINGS = {path: strings(path) for path in SOURCES}
 
 
-def is_key(value):
-    return isinstance(value, str) and re.fullmatch(r"[a-z_]+(/[a-z_0-9.]+)+", value) is not None
-
-
 def test_every_key_that_is_written_has_a_row():
     writers = [path for path in SOURCES if path.relative_to(ROOT / "steer_trl").parts[0] in LOG_WRITERS]
-    written = {value for path in writers for value in STRINGS[path] if is_key(value)}
+    written = {value for path in writers for value in STRINGS[path] if KEY.fullmatch(value)}
     assert {"clip_cov/dropped", "stare/gate", "quadrants/positive_expected", "math_reward/timed_out"} <= written
     files = {value for value in written if value.endswith((".md", ".jsonl", ".json"))}
     assert written - files <= BY_NAME.keys()

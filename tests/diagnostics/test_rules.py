@@ -205,15 +205,9 @@ def test_a_watch_that_is_resumed_says_what_one_without_a_pause_says(values, cut)
     assert after.state_dict() == whole.state_dict()
 
 
-@pytest.mark.parametrize(
-    ("state", "message"),
-    [
-        ({}, "numbers is missing"),
-        ({"numbers": {"entropy": "much"}, "since": {}, "raised": []}, "numbers must be numbers by name"),
-        ({"numbers": {}, "since": [], "raised": []}, "since must be numbers by name"),
-        ({"numbers": {}, "since": {}, "raised": "collapse"}, "raised must be a list of names"),
-    ],
-)
-def test_a_state_that_cannot_be(state, message):
-    with pytest.raises(ValueError, match=message):
-        Watch().load_state_dict(state)
+def test_a_state_that_cannot_be():
+    with pytest.raises(ValueError, match="numbers is missing"):
+        Watch().load_state_dict({})
+    for name, value in (("numbers", {"entropy": "much"}), ("since", []), ("raised", "collapse")):
+        with pytest.raises(ValueError, match=f"{name} must be (numbers by name|a list of names)"):
+            Watch().load_state_dict({"numbers": {}, "since": {}, "raised": []} | {name: value})

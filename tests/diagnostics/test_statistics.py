@@ -37,12 +37,9 @@ def test_any_split_gives_what_numpy_gives_of_all_tokens(seed, cut):
     assert finished(*ratios) == pytest.approx(np.abs(chosen_x).sum() / np.abs(chosen_y).sum(), rel=1e-5)
 
 
-def test_what_is_off_the_mask_may_be_nan():
+def test_what_is_off_the_mask_may_be_nan_and_nothing_to_measure_is():
     x, where = torch.tensor([[1.0, math.nan]]), torch.tensor([[True, False]])
     assert finished(mean(x, where)) == 1
-
-
-def test_nothing_to_measure_is_nan():
     x, nowhere = torch.ones(2, 3), torch.zeros(2, 3, dtype=torch.bool)
     for statistic in (mean(x, nowhere), ratio(x, x, nowhere)):
         assert math.isnan(finished(statistic))

@@ -3,7 +3,6 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,8 +21,6 @@ def test_more_tokens_than_torch_quantile_takes():
     count = 2**24 + 2
     values = torch.arange(count).float()
     valid = torch.ones(count, dtype=torch.bool)
-    with pytest.raises(RuntimeError, match="too large"):
-        torch.quantile(values, 0.5)
     assert order_statistics.quantile(values, valid, 0.5) == values[(count - 1) // 2]
 
 

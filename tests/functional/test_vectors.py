@@ -2,20 +2,17 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
 import torch
 
-from steer_trl.functional import (
-    TargetEntropyController,
-    entropy_change,
-    released_entropy_change,
-    stare_weights,
-    steer_weights,
-)
+from steer_trl import TargetEntropyController
+from steer_trl.functional import entropy_change, released_entropy_change, stare_weights, steer_weights
 
 TOLERANCE = {"atol": 1e-6, "rtol": 1e-6}
+NUMBERS = {"exponential": ["lambda_min"], "linear": ["lambda_min", "lambda_max"], "binary": ["quantile", "lambda_min"]}
 
 
 @pytest.fixture(scope="module")
@@ -32,29 +29,21 @@ def tensors(case):
 def computed(name, case):
     """What we give for an expected array, from the settings in its name."""
     arguments, mask = tensors(case)
-    logps, _, _, advantages = arguments
-    paper = entropy_change(*arguments, epsilon_low=0.2, epsilon_high=0.28)
-    released = released_entropy_change(*arguments)
-    match name.split("_"):
-        case ["omega", "paper", *_]:
-            return paper
-        case ["steer", "paper", "exponential", value]:
-            return steer_weights(paper, mask, lambda_min=float(value.removeprefix("lambda")))
-        case ["steer", "paper", "linear", "signed", low, high]:
-            settings = {"mapping": "linear", "signed": True, "lambda_min": float(low), "lambda_max": float(high)}
-            return steer_weights(paper, mask, **settings)
-        case ["steer", "paper", "binary", "signed", quantile, low]:
-            settings = {"mapping": "binary", "signed": True, "lambda_min": float(low), "quantile": float(quantile[1:])}
-            return steer_weights(paper, mask, **settings)
-        case ["steer", "released", "exponential", value]:
-            return steer_weights(released, mask, lambda_min=float(value.removeprefix("lambda")), floor=0.02)
-        case ["steer", "released", "linear", low, high]:
-            return steer_weights(released, mask, mapping="linear", lambda_min=float(low), lambda_max=float(high))
-        case ["stare", variant, fraction, amplify, attenuate]:
-            numbers = [float(text[1:]) for text in (fraction, amplify, attenuate)]
-            settings = dict(zip(("top_fraction", "amplify", "attenuate"), numbers, strict=True))
-            return stare_weights(logps, advantages, mask, variant=variant, **settings)
-    raise AssertionError(f"no rule for {name}")
+    method, form, *words = name.split("_")
+    numbers = [float(number) for number in re.findall(r"\d\.\d+", name)]
+    if method == "stare":
+        settings = dict(zip(("top_fraction", "amplify", "attenuate"), numbers, strict=True))
+        return stare_weights(arguments[0], arguments[3], mask, variant=form, **settings)
+    if form == "paper":
+        change = entropy_change(*arguments, epsilon_low=0.2, epsilon_high=0.28)
+    else:
+        change = released_entropy_change(*arguments)
+    if method == "omega":
+        return change
+    settings = dict(zip(NUMBERS[words[0]], numbers, strict=True)) | {"mapping": words[0], "signed": "signed" in words}
+    if (form, words[0]) == ("released", "exponential"):
+        settings["floor"] = 0.02
+    return steer_weights(change, mask, **settings)
 
 
 @pytest.mark.parametrize("index", range(4))

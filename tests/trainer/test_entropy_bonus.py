@@ -43,25 +43,19 @@ def test_without_a_strength_the_training_and_its_log_are_trls(train):
         assert logged(ours) == logged(plain) and not {"policy_loss", "entropy_coef"} & logged(plain)[0].keys()
 
 
-class Coefficients(TrainerCallback):
-    trainer = None
-
-    def __init__(self, coefficients):
-        self.coefficients = coefficients
-
-    def on_step_begin(self, args, state, control, **kwargs):
-        coefficient = self.coefficients[state.global_step]
-        if isinstance(self.trainer, SteerGRPOTrainer):
-            self.trainer.shaping.shapers["entropy_bonus"].strength = coefficient
-        else:
-            self.trainer.entropy_coef = coefficient
-
-
 def train_with(coefficients, make_trainer, kind, **settings):
-    given = Coefficients(coefficients)
-    given.trainer = make_trainer(kind, **settings, trainer_arguments={"callbacks": [given]})
-    given.trainer.train()
-    return given.trainer
+    """Train with the coefficients of a list, step by step."""
+
+    class Coefficients(TrainerCallback):
+        def on_step_begin(self, args, state, control, **kwargs):
+            if kind is SteerGRPOTrainer:
+                trainer.shaping.shapers["entropy_bonus"].strength = coefficients[state.global_step]
+            else:
+                trainer.entropy_coef = coefficients[state.global_step]
+
+    trainer = make_trainer(kind, **settings, trainer_arguments={"callbacks": [Coefficients()]})
+    trainer.train()
+    return trainer
 
 
 def test_a_coefficient_that_is_0_again_leaves_no_bonus(make_trainer):

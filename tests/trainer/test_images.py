@@ -13,27 +13,24 @@ from transformers import (
     LlavaProcessor,
 )
 
-from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.tiny import CHAT_TEMPLATE, tiny_qwen2, tiny_tokenizer
 
 PICTURE = "<image>"
-TEMPLATE = (
-    "{% for message in messages %}<start>{{ message['role'] }}<end>"
-    "{% if message['content'] is string %}{{ message['content'] }}{% else %}"
-    "{% for part in message['content'] %}{{ '<image>' if part['type'] == 'image' else part['text'] }}{% endfor %}"
-    "{% endif %}<eos>{% endfor %}{% if add_generation_prompt %}<start>assistant<end>{% endif %}"
-)
+PARTS = "{% for part in message['content'] %}{{ '<image>' if part['type'] == 'image' else part['text'] }}{% endfor %}"
+EITHER = "{% if message['content'] is string %}{{ message['content'] }}{% else %}" + PARTS + "{% endif %}"
+TEMPLATE = CHAT_TEMPLATE.replace("{{ message['content'] }}", EITHER)
 PART = {"type": Value("string"), "image": Image(), "text": Value("string")}
 IN_MESSAGES = Features({"prompt": [{"role": Value("string"), "content": [PART]}]})
 SHADES = (0, 60, 120, 180, 220, 250)
+PICTURES = [new_picture("RGB", (8, 8), (shade,) * 3) for shade in SHADES]
 
 
 @pytest.fixture(scope="module")
 def processor():
     tokenizer = tiny_tokenizer()
     tokenizer.add_special_tokens({"additional_special_tokens": ["<start>", "<end>", PICTURE]})
-    pictures = CLIPImageProcessorPil(
-        size={"height": 8, "width": 8}, crop_size={"height": 8, "width": 8}, do_center_crop=False
-    )
+    size = {"height": 8, "width": 8}
+    pictures = CLIPImageProcessorPil(size=size, crop_size=size, do_center_crop=False)
     return LlavaProcessor(
         image_processor=pictures,
         tokenizer=tokenizer,
@@ -61,18 +58,12 @@ def tiny_llava(processor):
 
 def rows(kind):
     """A picture each, of a grey of its own; "inline" stands inside of the message, "image" in a column."""
-    pictures = [new_picture("RGB", (8, 8), (shade,) * 3) for shade in SHADES]
     if kind == "inline":
-        contents = [[{"type": "image", "image": picture}, {"type": "text", "text": "?"}] for picture in pictures]
-        return Dataset.from_dict(
-            {"prompt": [[{"role": "user", "content": content}] for content in contents]}, features=IN_MESSAGES
-        )
-    prompts = [[{"role": "user", "content": "?"}]] * len(pictures)
-    return Dataset.from_dict({"prompt": prompts, kind: [[x] for x in pictures] if kind == "images" else pictures})
-
-
-def alternating(completions, **_):
-    return [float(i % 2) for i in range(len(completions))]
+        contents = [[{"type": "image", "image": picture}, {"type": "text", "text": "?"}] for picture in PICTURES]
+        prompts = [[{"role": "user", "content": content}] for content in contents]
+        return Dataset.from_dict({"prompt": prompts}, features=IN_MESSAGES)
+    prompts = [[{"role": "user", "content": "?"}]] * len(PICTURES)
+    return Dataset.from_dict({"prompt": prompts, kind: [[x] for x in PICTURES] if kind == "images" else PICTURES})
 
 
 def for_even_rows(completions, row, **_):
@@ -80,24 +71,18 @@ def for_even_rows(completions, row, **_):
 
 
 @pytest.mark.parametrize("kind", ["inline", "image", "images"])
-def test_dynamic_sampling_trains_with_the_images_as_without_it(train, processor, kind):
-    arguments = {"processing_class": processor, "reward_funcs": alternating, "train_dataset": rows(kind)}
-    plain, trainer = (
-        train(Watching, model=tiny_llava(processor), trainer_arguments=arguments, max_steps=2, dynamic_sampling=switch)
-        for switch in ("none", "resample")
-    )
-    for expected, rollout in zip(plain.written, trainer.written, strict=True):
-        assert torch.equal(rollout["pixel_values"], expected["pixel_values"])
-    assert same_parameters(plain, trainer)
-    assert len(plain.written[0]["pixel_values"].unique()) > 1
-
-
-@pytest.mark.parametrize("kind", ["inline", "image"])
-def test_groups_of_several_attempts_keep_their_own_images(train, processor, kind):
+def test_images_stay_with_their_groups_in_one_attempt_and_in_several(train, processor, kind):
     dataset = rows(kind).add_column("row", range(len(SHADES)))
-    arguments = {"processing_class": processor, "reward_funcs": for_even_rows, "train_dataset": dataset}
-    settings = {"max_steps": 1, "shuffle_dataset": False, "dynamic_sampling": "resample"}
-    trainer = train(Watching, model=tiny_llava(processor), trainer_arguments=arguments, **settings)
-    images = dataset["image"] if kind == "image" else [turn["content"][0]["image"] for (turn,) in dataset["prompt"]]
-    pictures = processor.image_processor(images=list(images), return_tensors="pt")["pixel_values"]
-    assert torch.equal(trainer.written[0]["pixel_values"], pictures[[0] * 4 + [2] * 4])
+
+    def run(numbers, switch):
+        data = dataset.select(numbers)
+        arguments = {"processing_class": processor, "reward_funcs": for_even_rows, "train_dataset": data}
+        settings = {"max_steps": 1, "shuffle_dataset": False, "dynamic_sampling": switch}
+        return train(Watching, model=tiny_llava(processor), trainer_arguments=arguments, **settings)
+
+    plain, once, twice = run([0, 2], "none"), run([0, 2], "resample"), run(range(6), "resample")
+    pictures = processor.image_processor(images=PICTURES, return_tensors="pt")["pixel_values"]
+    assert len(pictures.flatten(1).unique(dim=0)) == len(SHADES)
+    for trainer in (plain, once, twice):
+        assert torch.equal(trainer.written[0]["pixel_values"], pictures[[0] * 4 + [2] * 4])
+    assert same_parameters(plain, once)

@@ -55,21 +55,6 @@ def test_weighted_and_missing_rewards(train):
     assert torch.equal(rollout["advantages"], expected)
 
 
-@pytest.mark.parametrize("name", ["none", "edge_grpo", "opo"])
-def test_a_completion_that_nothing_could_score_has_the_advantage_0(train, name):
-    """TRL's is 0, outside of its group's baseline; nobody moves it."""
-
-    def reward(completions, **_):
-        return [None if i % 4 == 3 else float(i % 4 == 0) for i, _ in enumerate(completions)]
-
-    fields = settings(name) | {"scale_rewards": "none", "max_steps": 1}
-    trainer = train(Watching, **fields, trainer_arguments={"reward_funcs": reward})
-    advantages = trainer.written[0]["advantages"].view(8, -1)
-    assert (advantages[3::4] == 0).all() and (advantages[::4] > 0).all() and (advantages[1::4] < 0).all()
-    if name == "none":
-        torch.testing.assert_close(advantages.flatten(), torch.tensor([2 / 3, -1 / 3, -1 / 3, 0] * 2))
-
-
 def one_finished(prompts, trainer):
     """Groups of four: only the first ends, and is right; a tool wrote the second token of each."""
     ids = trainer.processing_class(["1131<eos>", "224590", "77", "0927"] * (len(prompts) // 4))["input_ids"]

@@ -1,6 +1,7 @@
 """The exact sensitivity of a token, on the trainer's real path: what it is, what it costs, and that it is off."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -136,23 +137,6 @@ def test_the_weights_are_steers_with_the_exact_change(train):
     assert not torch.equal(after.sensitivities, before.sensitivities)
 
 
-class CountingHead:
-    calls = 0
-
-    def __init__(self, monkeypatch):
-        self.function = utils._ChunkedLogProbFunction
-        monkeypatch.setattr(utils, "_ChunkedLogProbFunction", self)
-
-    def apply(self, *args):
-        self.calls += 1
-        return self.function.apply(*args)
-
-    def of(self, train, *args, **kwargs):
-        self.calls = 0
-        trainer = train(*args, **kwargs)
-        return self.calls, trainer
-
-
 # Two optimizer steps of two micro-batches. What GRPO makes; STEER's passes beside them; how many passes of the head
 # come on top: one after each, except for those whose numbers nobody would read.
 SCHEDULES = {
@@ -166,15 +150,21 @@ SCHEDULES = {
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_off_costs_nothing_and_on_one_pass_of_the_head(train, monkeypatch, schedule):
     schedule, theirs, ahead, again = SCHEDULES[schedule]
-    head = CountingHead(monkeypatch)
-    trl = {name: value for name, value in schedule.items() if name != "shaping_scope"}
-    calls, grpo = head.of(train, GRPOTrainer, **trl, max_steps=2)
+    passes, head = [], utils._ChunkedLogProbFunction
+    counting = SimpleNamespace(apply=lambda *args: passes.append(1) or head.apply(*args))
+    monkeypatch.setattr(utils, "_ChunkedLogProbFunction", counting)
+
+    def run(trainer_class, **fields):
+        passes.clear()
+        trainer = train(trainer_class, **fields, max_steps=2)
+        return len(passes), trainer
+
+    calls, grpo = run(GRPOTrainer, **{name: schedule[name] for name in schedule if name != "shaping_scope"})
     assert calls == theirs
-    fields = schedule | {"max_steps": 2}
-    off, trainer = head.of(train, SteerGRPOTrainer, **fields, steer_form="exact", steer_lambda_min=1.0)
+    off, trainer = run(SteerGRPOTrainer, **schedule, **EXACT | {"steer_lambda_min": 1.0})
     assert off == theirs and same_parameters(trainer, grpo)
-    assert head.of(train, SteerGRPOTrainer, **fields)[0] == theirs + ahead
-    on, trainer = head.of(train, SteerGRPOTrainer, **fields, **EXACT)
+    assert run(SteerGRPOTrainer, **schedule)[0] == theirs + ahead
+    on, trainer = run(SteerGRPOTrainer, **schedule, **EXACT)
     assert on == theirs + ahead + again and not same_parameters(trainer, grpo)
     for module in trainer.model.modules():
         assert not module._forward_hooks  # the model is as TRL left it

@@ -94,11 +94,8 @@ def test_the_level_that_is_held_is_relative_to_it(train):
     assert held and held[-1]["hold_entropy/target"] == pytest.approx(0.5 * held[-1][START])
 
 
-LINES = [
-    {"entropy": 1.0, "rollout_entropy": 0.9, START: 0.9, "reward": 0.1},
-    {"entropy": 0.7, "rollout_entropy": 0.7, START: 0.8, "reward": 0.1},
-    {"entropy": 0.3, "rollout_entropy": 0.3, START: 0.8, "reward": 0.1},
-]
+NUMBERS = (1.0, 0.9, 0.9), (0.7, 0.7, 0.8), (0.3, 0.3, 0.8)
+LINES = [{"entropy": loss, "rollout_entropy": rollout, START: mean, "reward": 0.1} for loss, rollout, mean in NUMBERS]
 
 
 def without(*keys):
@@ -113,11 +110,10 @@ def without(*keys):
 def test_all_that_compare_with_it_read_the_same(lines, expected, tmp_path):
     assert start_entropy(lines) == expected
     watch, story = Watch(), Story()
-    state = TrainerState(max_steps=3)
-    for state.global_step, line in enumerate(lines, 1):
-        watch.take(state.global_step, line)
-        text = story.line(line, state)
-        runlog.append(tmp_path / "run", {"step": state.global_step} | line)
+    for step, line in enumerate(lines, 1):
+        watch.take(step, line)
+        text = story.line(line, TrainerState(global_step=step, max_steps=3))
+        runlog.append(tmp_path / "run", {"step": step} | line)
     assert watch.state_dict()["numbers"][START] == expected
     assert f"(start {expected:.3g})" in text
     assert entropy_ends([{"step": i} | line for i, line in enumerate(lines)]) == (expected, pytest.approx(2 / 3))

@@ -30,19 +30,15 @@ def two_turns(tool_says):
     return give
 
 
-def reward_of_the_policy(completions, **_):
-    return count_reward([text[:TURN] for text in completions])
-
-
-def two_values(completions, **_):
-    return has_one([text[:TURN] for text in completions])
-
-
 @pytest.fixture
 def run(train):
     def train_on(tool_says, **fields):
         case = CASES.get(fields.get("advantage_shaping"))
-        reward = two_values if case is not None and case.two_valued else reward_of_the_policy
+        judge = has_one if case is not None and case.two_valued else count_reward
+
+        def reward(completions, **_):
+            return judge([text[:TURN] for text in completions])  # what the policy wrote
+
         arguments = {"rollout_func": two_turns(tool_says), "reward_funcs": reward}
         settings = {"max_steps": 2, "max_completion_length": 16, "num_iterations": 2}
         return train(Seeing, trainer_arguments=arguments, **settings | fields)
