@@ -13,7 +13,6 @@ import argparse
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
@@ -46,11 +45,10 @@ def main() -> None:
     began = time.perf_counter()
 
     steps, problems = given.supervised_steps, given.num_problems
-    start = Experiment(COUNTDOWN, given.output_dir, given.seed, steps, problems, ["t1"])
-    experiment = replace(start, samplings=SAMPLINGS)
+    experiment = Experiment(COUNTDOWN, given.output_dir, given.seed, steps, problems, SAMPLINGS)
     common = {"max_generated_tokens": given.tokens, "max_steps": 2000, "seed": given.seed}
     common |= {"learning_rate": LEARNING_RATE, "eval_samplings": ["t1"]}
-    start.make_start()
+    experiment.make_start()
     side_by_side(lambda name: experiment.train(name, METHODS[name] | common), METHODS)
 
     folders = [experiment.folder(name) for name in METHODS]
