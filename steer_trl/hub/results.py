@@ -29,14 +29,14 @@ def results_of_log(
         return []
     columns = benchmarks.columns
     return [
-        _result(benchmark, match["metric"], value, sampling, step=measured[-1]["step"])
+        _result(benchmark, match["metric"], value, sampling, measured[-1]["step"])
         for key, value in measured[-1].items()
         if (match := OF_LOG.fullmatch(key)) and match["benchmark"] in columns
         for benchmark, sampling in [columns[match["benchmark"]]]
     ]
 
 
-def _result(benchmark: Benchmark, metric: str, value: float, sampling: Sampling, **measured: float) -> EvalResult:
+def _result(benchmark: Benchmark, metric: str, value: float, sampling: Sampling, step: int) -> EvalResult:
     """In the form of `model-index`. A data set is named as the Hub's only where it was loaded from there."""
     on_hub = datasets_on_hub(benchmark.dataset)
     named = benchmark.dataset[0].get("source")
@@ -53,7 +53,7 @@ def _result(benchmark: Benchmark, metric: str, value: float, sampling: Sampling,
         metric_type="accuracy" if metric.startswith("avg") else metric,
         metric_name=metric,
         metric_value=round(float(value), 6),
-        metric_args=counts | drawn | measured,
+        metric_args=counts | drawn | {"step": step},
     )
 
 

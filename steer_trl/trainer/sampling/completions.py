@@ -75,12 +75,12 @@ def written_tokens(completion: Completion) -> int:
     return len(completion["completion_ids"]) if mask is None else sum(mask)
 
 
-def given_back(trainer: GRPOTrainer, prompts: list[Any], own: list[Completion]) -> tuple[Any, ...]:
-    """Return what TRL's `_generate` would for this rank's completions of `prompts`, whose rows have the images."""
+def given_back(trainer: GRPOTrainer, prompts: list[Any], own: list[Completion], masked: bool) -> tuple[Any, ...]:
+    """Return what TRL's `_generate` would for `own` completions of `prompts`; with tool masks if any rank's have."""
     names = dict.fromkeys(name for completion in own for name in completion["extra"])
     extra_columns(trainer).update({name: [one["extra"].get(name) for one in own] for name in names})
     ids, masks, logprobs = ([one[name] for one in own] for name in ("completion_ids", "tool_mask", "logprobs"))
-    tool_masks = [mask or [1] * len(row) for row, mask in zip(ids, masks, strict=True)] if any(masks) else None
+    tool_masks = [mask or [1] * len(row) for row, mask in zip(ids, masks, strict=True)] if masked else None
     prompt_ids, texts = [one["prompt_ids"] for one in own], [one["text"] for one in own]
     images = images_in(prompts) if trainer.rollout_func is None else None  # as TRL's
     return prompt_ids, ids, tool_masks, texts, None if logprobs[0] is None else logprobs, {}, images, []

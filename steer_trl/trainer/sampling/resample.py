@@ -52,8 +52,8 @@ class Resampling(DynamicSampling):
         groups, found, attempts = self._collected(write)
         completions = [completion for group in groups for completion in group]
         chosen = self._chosen = self._verdict(completions, found)
-        own = self._share(completions)
-        self._answer = lambda prompts, *_: given_back(self._trainer, prompts, own)
+        own, masked = self._share(completions), any(completion["tool_mask"] for completion in completions)
+        self._answer = lambda prompts, *_: given_back(self._trainer, prompts, own, masked)
         try:
             yield self._stream.rows_of([completion["number"] for completion in own])
         finally:
