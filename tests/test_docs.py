@@ -108,3 +108,9 @@ def test_every_method_has_a_row_of_its_own_in_the_page_on_methods():
     first = (ROOT / "docs/methods.md").read_text().split(methods_table.START)[0]
     rows = [line.split("|")[1] for line in first.splitlines() if line.startswith('| `"')]
     assert {name for row in rows for name in re.findall(r'`"(\w+)"`', row)} - {"none"} == SHAPERS.keys()
+
+
+def test_every_recipe_is_on_a_page():
+    pages = code(ROOT / "docs/recipes.md") + code(ROOT / "docs/methods.md")
+    there = {path.stem for path in ROOT.glob("configs/recipes/**/*.yaml")}
+    assert there - {name.strip('"') for name in pages} == set()

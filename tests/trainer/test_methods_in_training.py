@@ -36,6 +36,12 @@ def test_the_success_rate_is_that_of_the_groups_that_are_trained_on(train, sampl
     assert any((rollout["advantages"] == 1).any() for rollout in trainer.written)
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].two_valued])
+def test_rewards_that_the_method_would_ignore_are_refused(train, name):
+    with pytest.raises(ValueError, match=rf"'{name}' needs rewards of two values, one above correct_threshold=0.5"):
+        train(SteerGRPOTrainer, **settings(name))
+
+
 def test_weighted_and_missing_rewards(train):
     """Two functions with weights, one of which passes on some completions; where both pass, the advantage is 0."""
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from support.runs import OPEN_STARE
-from transformers import PrinterCallback, ProgressCallback, TrainerState
+from transformers import PrinterCallback, ProgressCallback, TrainerCallback, TrainerState
 from transformers.utils.notebook import NotebookProgressCallback
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
@@ -110,3 +110,20 @@ def test_a_run_states_at_its_start_what_acts(tmp_path):
         "advantage_shaping stare; entropy held near 0.65 of the initial one, falling to 0.25; dynamic sampling "
         "resample; a rollout of 8 prompts x 8 completions for 8 steps"
     )
+    none = acting(args(tmp_path, advantage_shaping="none"))
+    assert none.startswith("advantage_shaping none; dynamic sampling none; a rollout of") and "for 4 steps" in none
+
+
+def test_other_callbacks_are_given_the_log_as_it_is(make_trainer):
+    """Transformers' own display takes `total_flos` out of it."""
+    seen = set()
+
+    class Watch(TrainerCallback):
+        def on_log(self, args, state, control, logs=None, **kwargs):
+            seen.update(logs)
+
+    trainer = make_trainer(SteerGRPOTrainer, max_steps=1, terminal_log="dict")
+    trainer.add_callback(StepLines)
+    trainer.add_callback(Watch)
+    trainer.train()
+    assert "total_flos" in seen
