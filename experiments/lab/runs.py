@@ -101,7 +101,6 @@ class Experiment:
             flags = ["--resume_from_checkpoint", "auto"]
         else:
             flags = []
-            shutil.rmtree(folder, ignore_errors=True)
             self._write_recipe(name, recipe)
         whole = load_recipe(folder / RECIPE)
         budget = whole.get("max_generated_tokens")
@@ -137,10 +136,8 @@ class Experiment:
 
     def _write_recipe(self, name: str, recipe: dict[str, Any]) -> None:
         folder = self.folder(name)
-        folder.mkdir(parents=True, exist_ok=True)
-        for of_another in (TEST, runlog.LOGS):
-            shutil.rmtree(folder / of_another, ignore_errors=True)
-        (folder / COMMITS).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)  # of another recipe
+        folder.mkdir(parents=True)
         (folder / RECIPE).write_text(yaml.safe_dump(recipe, sort_keys=False))
 
     def _test(self, name: str, model: str) -> None:
