@@ -18,7 +18,7 @@ HELD = "REPO-R held at 0.8"
 @pytest.fixture
 def protocol(monkeypatch):
     """The modules of its page."""
-    names = ("records", "courses", "picture", "frontier", "pairs", "controls", "page")
+    names = ("records", "courses", "picture", "frontier", "pairs", "controls", "page", "confirm")
     monkeypatch.syspath_prepend(str(EVIDENCE))
     yield SimpleNamespace(**{name: __import__(name) for name in names})
     for name in names:
@@ -117,12 +117,14 @@ def test_holms_correction_is_that_of_the_book(protocol):
     assert protocol.page.holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx({"a": 0.03, "c": 0.06, "b": 0.06})
 
 
-def test_the_page_is_what_the_published_runs_give(protocol, monkeypatch, tmp_path):
-    before = protocol.page.PAGE.read_text()
-    for name in ("PAGE", "PICTURE"):
-        monkeypatch.setattr(protocol.page, name, tmp_path / getattr(protocol.page, name).name)
-    protocol.page.main()
-    assert (tmp_path / "results.md").read_text() == before and "{" not in before
+@pytest.mark.parametrize("name", ["page", "confirm"])
+def test_the_page_is_what_the_published_runs_give(protocol, monkeypatch, tmp_path, name):
+    page = getattr(protocol, name)
+    written, drawn, before = tmp_path / "page.md", tmp_path / "drawn.png", page.PAGE.read_text()
+    monkeypatch.setattr(page, "PAGE", written)
+    monkeypatch.setattr(page, "PICTURE", drawn)
+    page.main()
+    assert written.read_text() == before and "{" not in before and drawn.exists()
 
 
 def test_what_the_courses_show(protocol, tmp_path):

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-WIDE = ("methods.md", "metrics.md", "settings.md", "scaling.md", "recipes.md", "evidence/results.md")
+WIDE = tuple(f"{name}.md" for name in ("methods", "metrics", "settings", "scaling", "recipes"))
+WIDE += ("evidence/results.md", "evidence/results2.md")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

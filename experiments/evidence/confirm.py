@@ -1,21 +1,22 @@
-"""The second protocol's tables: does an arm cost nothing at one try, gain over several, and does one beat the other?
+"""Write docs/evidence/results2.md and its picture: the second protocol's tables, of the runs that count.
 
     python experiments/evidence/confirm.py
 
-Of the runs in docs/evidence/countdown20/confirm, each arm over the pairs of start and seed that it shares with the
-baseline. Every temperature is chosen on the validation problems and judged on the test problems.
+Does an arm cost nothing at one try, does it gain over several, and does one beat the other? Each arm is compared over
+the pairs of start and seed that it shares with the baseline. Every temperature is chosen on the validation problems
+and judged on the test problems.
 """
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from frontier import at, points, starts_alone
-from page import holm
+from page import fill, holm
 from pairs import BASELINE, Arms, entropy_at_end, load, pairs_of, swept
 
+from steer_trl.cli.frontier import picture
 from steer_trl.evaluation.comparison import Difference
 from steer_trl.evaluation.frontier import (
     Row,
@@ -28,8 +29,13 @@ from steer_trl.evaluation.frontier import (
 from steer_trl.evaluation.summary import markdown_table
 from steer_trl.evaluation.sweeps import sweeps
 
-FOLDER = Path(__file__).parents[2] / "docs/evidence/countdown20/confirm"
+EVIDENCE = Path(__file__).parents[2] / "docs/evidence"
+FOLDER = EVIDENCE / "countdown20/confirm"
+PAGE, PICTURE = EVIDENCE / "results2.md", EVIDENCE / "frontier2.png"
+TEXT = Path(__file__).with_name("results2.md")
 LEVEL, WEIGHT, DIFFICULTY = ARMS = ("level", "constant weight", "difficulty")
+NAMES = ("entropy held at 0.5", "constant weight, W = 1.25", "F-GRPO and that weight")
+"""What pages call the arms."""
 MARGIN = 0.01
 """What an arm may lose at one try and still count as free."""
 Both = tuple[Sides, Sides]
@@ -37,22 +43,33 @@ Both = tuple[Sides, Sides]
 
 
 def main() -> None:
-    """Print every table."""
+    """Write the page and draw the picture."""
     arms = load(FOLDER)
-    for title, table in tables(arms):
-        sys.stdout.write(f"{title}\n\n{table}\n\n")
+    PAGE.write_text(fill(TEXT, tables(arms)))
+    draw(arms, PICTURE)
+    sys.stdout.write(f"Wrote {PAGE} and {PICTURE}\n")
 
 
-def tables(arms: Arms) -> Iterator[tuple[str, str]]:
-    """Each table with its title."""
-    compared = {arm: _both(arms, BASELINE, arm) for arm in ARMS if len(pairs_of(arms, arm)) > 1}
+def tables(arms: Arms) -> dict[str, str]:
+    """Each table by its name in the text."""
+    compared = {arm: _both(arms, BASELINE, arm) for arm in ARMS}
     best_of = {arm: compare_best(*both) for arm, both in compared.items()}
-    yield "Primary", primary(arms, compared, best_of)
-    yield "pass@k, each k at its best temperature", best(best_of)
-    yield "Ends", ends(arms)
-    for arm, both in compared.items():
-        yield f"pass@16 at the baseline's accuracy: {arm}", equal_accuracy(both[0])
-        yield f"With tries of the start: {arm}", with_start(arms, arm, both)
+    return {
+        "primary": primary(arms, compared, best_of),
+        "best": best(best_of),
+        "ends": ends(arms),
+        "equal accuracy": equal_accuracy({arm: test for arm, (test, _) in compared.items()}),
+        "with start": with_start({arm: _fallbacks(arms, arm, both) for arm, both in compared.items()}),
+    }
+
+
+def draw(arms: Arms, path: Path) -> None:
+    """Draw accuracy against pass@16, a curve an arm, of all its runs."""
+    names = dict(zip((BASELINE, *ARMS, "start"), (BASELINE, *NAMES, "the models they began with"), strict=True))
+    curves = {
+        name: sweeps([swept(run.evaluations) for run in arms[arm].values()])["test"] for arm, name in names.items()
+    }
+    picture({"": curves}).savefig(path, dpi=100)
 
 
 def primary(arms: Arms, compared: dict[str, Both], best_of: dict[str, list[Row]]) -> str:
@@ -66,10 +83,8 @@ def primary(arms: Arms, compared: dict[str, Both], best_of: dict[str, list[Row]]
         rows[arm] = [_cells(one_try), _cells(gain)]
         free = _free(*compared[arm])
         values[arm] = max(free.p, gain.p) if free.difference > 0 and gain.difference > 0 else 1.0
-    if LEVEL in compared and WEIGHT in compared:
-        against = compare_best(*_both(arms, WEIGHT, LEVEL))[-1].difference
-        rows["level, constant weight"] = [["", ""], _cells(against)]
-        values["level, constant weight"] = against.p
+    against = compare_best(*_both(arms, WEIGHT, LEVEL))[-1].difference
+    rows["level less constant weight"], values["level less constant weight"] = [["", ""], _cells(against)], against.p
     corrected = holm(values)
     cells = [
         [key, *one, *several, f"{corrected[key]:.4f}", "yes" if corrected[key] < 0.05 else "no"]
@@ -92,38 +107,42 @@ def best(best_of: dict[str, list[Row]]) -> str:
 
 
 def ends(arms: Arms) -> str:
-    """What the runs of each arm ended with; at temperature 1 on the test problems."""
+    """What the runs of each arm end with, and what its model does with 16 samples at temperature 1."""
     rows = []
-    for arm, runs in arms.items():
+    for arm in ("start", BASELINE, *ARMS):
+        runs, course = arms[arm], ["", "", ""]
         if arm != "start":
-            records = [run.record for run in runs.values()]
-            curves = sweeps([swept(arms[arm][pair].evaluations) for pair in sorted(runs)])["test"]
-            hot = curves.temperatures.index(1.0)
-            steps, seconds = (mean(record[name] for record in records) for name in ("steps", "seconds"))
-            row = [arm, str(len(runs)), f"{steps:.0f}", f"{seconds / 60:.0f}"]
-            row.append(f"{mean(map(entropy_at_end, runs.values())):.3f}")
-            rows.append([*row, *(f"{100 * curves.solved(k)[hot].mean():.1f}" for k in (1, 16))])
-    return markdown_table(["", "runs", "steps", "minutes", "entropy", "pass@1, T = 1", "pass@16, T = 1"], rows)
+            steps, seconds = (mean(run.record[name] for run in runs.values()) for name in ("steps", "seconds"))
+            course = [f"{steps:.0f}", f"{seconds / 60:.0f}", f"{mean(map(entropy_at_end, runs.values())):.3f}"]
+        counted = [run.evaluations["t1"].values["test"] for run in runs.values()]
+        solved = (mean(mean(one[metric].values()) for one in counted) for metric in ("avg@16", "pass@16"))
+        most = mean(run.record["evaluations"]["t1"]["majority"]["test"]["maj@16"] for run in runs.values())
+        distinct = mean(mean(one["distinct@16"].values()) for one in counted)
+        rows.append([arm, str(len(runs)), *course, *(f"{100 * x:.1f}" for x in (*solved, most)), f"{distinct:.2f}"])
+    head = ["", "runs", "steps", "minutes", "entropy", "pass@1", "pass@16", "maj@16", "distinct correct"]
+    return markdown_table(head, rows)
 
 
-def equal_accuracy(test: Sides) -> str:
-    """pass@16 where the arm is as accurate as the baseline at each of its temperatures."""
+def equal_accuracy(tests: dict[str, Sides]) -> str:
+    """pass@16 where each arm is as accurate as the baseline at each of its temperatures."""
     rows = []
-    for row in compare_at_equal_accuracy(test, 16):
-        about = row.about
-        cells = [f"{about['temperature_a']:g}", f"{100 * about['accuracy_a']:.1f}", str(about["reached"])]
-        rows.append([*cells, points(row.difference)])
-    return markdown_table(["baseline's temperature", "its accuracy", "runs that reach it", "points more"], rows)
+    for row, *others in zip(*(compare_at_equal_accuracy(test, 16) for test in tests.values()), strict=True):
+        cells = [f"{row.about['temperature_a']:g}", f"{100 * row.about['accuracy_a']:.1f}"]
+        for one in (row, *others):
+            cells.append(f"{points(one.difference)} ({one.about['reached']})")
+        rows.append(cells)
+    return markdown_table(["baseline's temperature", "its accuracy", *tests], rows)
 
 
-def with_start(arms: Arms, arm: str, both: Both) -> str:
+def with_start(compared: dict[str, Both]) -> str:
     """pass@16 where 2, 4 or 8 of the tries are those of the model that both began with."""
-    test, validation = _fallbacks(arms, arm, both)
-    rows = [
-        [str(row.about["fallback_a"]), str(row.about["fallback_b"]), points(row.difference)]
-        for row in compare_with_fallback(test, 16, validation)
-    ]
-    return markdown_table(["tries of the start: baseline", "arm", "points more"], rows)
+    rows = []
+    for row, *others in zip(
+        *(compare_with_fallback(test, 16, chosen) for test, chosen in compared.values()), strict=True
+    ):
+        cells = [str(row.about["fallback_a"]), str(row.about["fallback_b"]), f"{100 * row.difference.a:.1f}"]
+        rows.append(cells + [points(one.difference) for one in (row, *others)])
+    return markdown_table(["tries of the start: baseline", "arm", f"{BASELINE}, with them", *compared], rows)
 
 
 def _free(test: Sides, validation: Sides) -> Difference:

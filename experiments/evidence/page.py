@@ -40,7 +40,7 @@ TASKS = ("palindrome", "ordered_palindrome", "shortest_path", "words")
 
 
 def main() -> None:
-    """Write the page: the text, with each table in the place of its name in braces."""
+    """Write the page and draw its pictures."""
     folder = EVIDENCE / "countdown"
     published = load(folder)
     arms = {arm: runs for arm, runs in published.items() if arm in PROTOCOL}
@@ -58,12 +58,17 @@ def main() -> None:
         "held": held({"countdown": arms} | {task: load(EVIDENCE / task) for task in TASKS}),
     }
     tables |= {f"stopped, {arm}": stopped_as_accurate(trained, arm, *list(PRIMARY.values())[1:]) for arm in JUDGED}
-    text = TEXT.read_text()
-    for name, table in tables.items():
-        text = text.replace(f"{{{name}}}", table)
-    PAGE.write_text(text)
+    PAGE.write_text(fill(TEXT, tables))
     sys.stdout.write(f"Wrote {PAGE}\n\nIn the last quarter:\n{last_quarter(trained, PRIMARY)}\n")
     sys.stdout.write(f"\nFor choosing:\n{choosing(folder / 'choosing')}\n")
+
+
+def fill(path: Path, tables: dict[str, str]) -> str:
+    """Return a page's text, with each table in the place of its name in braces."""
+    text = path.read_text()
+    for name, table in tables.items():
+        text = text.replace(f"{{{name}}}", table)
+    return text
 
 
 def ends(arms: Arms) -> str:

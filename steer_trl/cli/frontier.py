@@ -70,30 +70,31 @@ def compare(given: Namespace, paths: tuple[list[str], list[str]]) -> None:
             head = HEADS[table].format(k=k, chosen=chosen or "the other half of the problems")
             print(f"{name}: {head}\n{_text(rows, sides.paired)}\n")  # noqa: T201
             entries += [{"benchmark": name, "table": table} | _entry(row) for row in rows]
-        several = tables[BEST][0].difference.seeds != (1, 1)
-        print(f"Per cent. {explained(several, sides.paired)}\n")  # noqa: T201
+        print(f"Per cent. {explained(tables[BEST][0].difference.seeds != (1, 1), sides.paired)}\n")  # noqa: T201
     if given.json is not None:
         write_comparisons(given.json, paths, entries)
     if given.picture is not None:
         names = [f"{letter}: {_short(side)}" for letter, side in zip("AB", paths, strict=True)]
         curves = {name: dict(zip(names, (sides.a, sides.b), strict=True)) for name, sides in benchmarks.items()}
-        figure = picture(curves)
-        write_output(given.picture, lambda partial: figure.savefig(partial, format=given.picture.suffix[1:], dpi=150))
+        form = given.picture.suffix[1:]
+        write_output(given.picture, lambda partial: picture(curves).savefig(partial, format=form, dpi=150))
 
 
 def picture(panels: Mapping[str, Mapping[str, Sweep]]) -> "Figure":
     """Draw accuracy against pass@k of the most tries, means over problems and runs: a point a temperature."""
     from matplotlib.figure import Figure  # not pyplot: the choice of a back end stays the user's
 
-    figure = Figure(figsize=(6.4 * len(panels), 4.2), layout="constrained")
+    figure = Figure(figsize=(8 * len(panels), 5.2), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, (title, curves) in zip(axes, panels.items(), strict=True):
         for label, sweep in curves.items():
             k = sweep.tries[-1]
             accuracy, solved = (100 * sweep.solved(tries).mean((1, 2)) for tries in (1, k))
-            axis.plot(accuracy, solved, marker="o", label=label)
+            (line,) = axis.plot(accuracy, solved, marker="o", markersize=5, label=label)
+            side = (-1) ** len(axis.lines)  # neighbouring curves have their temperatures on two sides
+            text = {"color": line.get_color(), "fontsize": "x-small", "ha": "center", "va": "center"}
             for temperature, *point in zip(sweep.temperatures, accuracy, solved, strict=True):
-                axis.annotate(f"{temperature:g}", point, textcoords="offset points", xytext=(5, 4), fontsize="x-small")
+                axis.annotate(f"{temperature:g}", point, (10 * side, 6 * side), textcoords="offset points", **text)
         axis.set(title=title, xlabel="accuracy of one try, %", ylabel=f"pass@{k}, %")
         axis.grid(alpha=0.3)
         axis.legend(fontsize="small", title="each point is a temperature", title_fontsize="small")
