@@ -32,7 +32,7 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
     if not model_args.use_peft:
         of_lora = [name for name in vars(model_args) if name.startswith("lora_") or name in ("use_rslora", "use_dora")]
         complaints += ignored(model_args, of_lora, "use_peft=False")
-    if not INTEGRATION_TO_CALLBACK.keys() >= set(listed(training_args.report_to or ())):  # which is empty for 'none'
+    if not INTEGRATION_TO_CALLBACK.keys() >= {*map(str, listed(training_args.report_to or ()))}:  # empty for 'none'
         trackers = ", ".join(map(repr, INTEGRATION_TO_CALLBACK))
         complaints.append(f"report_to={training_args.report_to!r} must be 'none' alone, or some of {trackers}.")
     trainer = find_spec("trl.trainer.grpo_trainer")

@@ -73,5 +73,4 @@ def table(results: Sequence[EvalResult]) -> str:
 
 def _how(args: Mapping[str, Any]) -> tuple[Any, Any, str]:
     names = {"temperature": "temperature {}", "top_p": "top-p {}", "max_tokens": "{} tokens", "step": "at step {}"}
-    said = [text.format(args[name]) for name, text in names.items() if name in args]
-    return args.get("problems", ""), args.get("samples", ""), ", ".join(said)
+    return args["problems"], args["samples"], ", ".join(text.format(args[name]) for name, text in names.items())
