@@ -18,9 +18,7 @@ HELD = {
     "advantage_shaping": "stare",
     "stare_variant": "C2",  # the surprising tokens: stronger in correct answers, weaker in incorrect ones
     "stare_gate": "none",
-    "hold_entropy": 0.65,  # of the initial entropy, falling to 0.25 from 40 % of the training on
-    "hold_entropy_final": 0.25,
-    "hold_entropy_decay_start": 0.4,
+    "hold_entropy": 0.5,  # of the initial entropy
     "dynamic_sampling": "resample",
     "epsilon_high": 0.28,
     # On 8 GPUs: a rollout of 512 completions of 64 prompts, trained on in four steps of 128.

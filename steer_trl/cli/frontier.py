@@ -102,9 +102,9 @@ def picture(panels: Mapping[str, Mapping[str, Sweep]]) -> "Figure":
 
 
 def _short(paths: Sequence[str]) -> str:
-    """What a side is called in a legend: the name of its first folder or file, at most 40 characters of it."""
-    name = Path(paths[0]).stem if len(paths) == 1 else f"{Path(paths[0]).stem}, ..."
-    return name if len(name) <= 40 else f"{name[:36]} ..."
+    """What a side is called in a legend: its first file, or the folder around its first `_eval` or the like."""
+    name = next(name for name in reversed(Path(paths[0]).resolve().with_suffix("").parts) if name[0] != "_")
+    return name[:40] + ", ..." * (len(paths) > 1)
 
 
 def _text(rows: Sequence[Row], paired: bool) -> str:
