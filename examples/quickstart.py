@@ -1,12 +1,13 @@
-"""Watch what a held entropy gives, and what it costs: two trainings of a small model, compared. No download, no GPU.
+"""Watch what weights on surprising tokens give, and cost: two trainings of a small model. No download, no GPU.
 
     make quickstart
 
 A Qwen2 of 0.36 million parameters is made from scratch, taught a number puzzle with several correct solutions per
 problem by supervised learning, and then trained from that same start twice, side by side, until each run has generated
-as many tokens: by GRPO with dynamic sampling, and by that with its entropy held at half of its initial value as well.
-Each is then sampled at several temperatures: which solves more in one try, which in sixteen? Prints the tables of
-`steer-trl compare --frontier`, and writes its picture and a page with all curves and single tokens.
+as many tokens: by GRPO with dynamic sampling, and by that with constant weights on surprising tokens, 1.25 in correct
+answers and 0.8 in incorrect ones. Each is then sampled at several temperatures: which solves more in one try, which in
+sixteen? Prints the tables of `steer-trl compare --frontier`, and writes its picture and a page with all curves and
+single tokens.
 """
 
 import argparse
@@ -26,8 +27,9 @@ from steer_trl.countdown.model import START_STEPS
 BASELINE = {"advantage_shaping": "none", "dynamic_sampling": "resample"}
 METHODS = {
     "GRPO, dynamic sampling": BASELINE,
-    "entropy held at 0.5": BASELINE
-    | {"advantage_shaping": "stare", "stare_variant": "C2", "stare_gate": "none", "hold_entropy": 0.5},
+    "constant weight": BASELINE
+    | {"advantage_shaping": "stare", "stare_variant": "C2", "stare_gate": "none"}
+    | {"stare_amplify": 1.25, "stare_attenuate": 0.8},
 }
 LEARNING_RATE = 1.25e-4  # twice the recipe's, which is for two million tokens: here there is one
 SAMPLINGS = ["t0.25", "t0.5", "t0.75", "t1", "t1.25"]

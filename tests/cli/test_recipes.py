@@ -55,11 +55,11 @@ ENGINE_OF = {
     **{"stare_short_cot_qwen2.5_math_7b": "zero3", "stare_short_cot_qwen2.5_14b": "zero3"},
     **{"stare_short_cot_qwen2.5_32b": "multi_node", "stare_long_cot_r1_distill_1.5b": "zero2"},
     **{"stare_long_cot_qwen3_8b_base": "zero3", "stare_tools_qwen3_8b": "zero3"},
-    **{"held_qwen2.5_math_1.5b": "zero2", "held_qwen2.5_math_7b": "zero3", "held_qwen2.5_32b": "multi_node"},
-    **{"held_lora_24gb": "single_gpu", "held_long_cot_r1_distill_1.5b": "zero2"},
+    **{"weighted_qwen2.5_math_1.5b": "zero2", "weighted_qwen2.5_math_7b": "zero3", "weighted_qwen2.5_32b": "multi_node"},
+    **{"weighted_lora_24gb": "single_gpu", "weighted_long_cot_r1_distill_1.5b": "zero2"},
 }
 ON_A_CPU = ("first_run", "countdown")
-HELD = [name for name in ENGINE_OF if name.startswith("held_")]
+WEIGHTED = [name for name in ENGINE_OF if name.startswith("weighted_")]
 
 
 def devices_of(engine):
@@ -78,9 +78,9 @@ def found_in(name):
     return found | {name: steps * per_step / per_rollout for name, steps in rollouts.items()}
 
 
-def test_every_recipe_is_a_papers_or_held_or_for_a_cpu():
+def test_every_recipe_is_a_papers_or_ours_or_for_a_cpu():
     top = {name for name in PAPERS["recipes"] if "/" not in name}
-    assert {path.stem for path in RECIPES} == {*ENGINE_OF, *ON_A_CPU} == {*top, *HELD, *ON_A_CPU}
+    assert {path.stem for path in RECIPES} == {*ENGINE_OF, *ON_A_CPU} == {*top, *WEIGHTED, *ON_A_CPU}
 
 
 @pytest.mark.parametrize("name", PAPERS["recipes"])
@@ -101,12 +101,12 @@ def test_the_page_prints_every_departure():
     assert filled(page) == page, "python docs/hooks/departures.py"
 
 
-@pytest.mark.parametrize("name", HELD)
-def test_a_held_recipe_is_the_measured_setting(name):
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_a_recipe_of_ours_is_the_measured_setting(name):
     found = found_in(name)
     measured = {
         **{"advantage_shaping": "stare", "stare_variant": "C2", "stare_gate": "none"},
-        **{"hold_entropy": 0.5, "hold_entropy_final": None},
+        **{"stare_amplify": 1.25, "stare_attenuate": 0.8, "hold_entropy": None},
         **{"dynamic_sampling": "resample", "dynamic_sampling_surplus": "keep", "dynamic_sampling_factor": 1},
         **{"epsilon": 0.2, "epsilon_high": 0.28, "loss_type": "dapo", "beta": 0.0, "num_generations": 8},
         **{"delta": None, "weight_decay": 0.0},

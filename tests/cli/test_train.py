@@ -48,7 +48,7 @@ class TestRecipes:
 
     def test_a_level_that_the_command_line_switches_off_takes_its_settings_along(self, tmp_path):
         recipe = tmp_path / "falling.yaml"
-        recipe.write_text("extends: held_qwen2.5_math_1.5b\nhold_entropy_final: 0.25\nhold_entropy_decay_start: 0.4\n")
+        recipe.write_text("extends: repo_r\nhold_entropy_final: 0.25\nhold_entropy_decay_start: 0.4\n")
         line = ["--config", str(recipe), *NEEDED, "--use_vllm", "false"]
         assert parse(line)[1].hold_entropy_final == 0.25
         _, args, _ = parse([*line, "--advantage_shaping", "none", "--hold_entropy", "none"])

@@ -141,7 +141,7 @@ def test_an_annealed_entropy_is_no_collapse_and_one_that_falls_below_its_level_i
 def test_a_collapse_of_an_entropy_that_is_held_is_not_told_to_hold_it():
     start = {"entropy": 1.0, "hold_entropy/target": 0.5}
     lost = {"entropy": 0.2, "hold_entropy/target": 0.5}
-    for strength, remedy in (({}, "hold the entropy"), ({"hold_entropy/strength": 0.25}, "strength at 0.25")):
+    for strength, remedy in (({}, "to weight tokens"), ({"hold_entropy/strength": 0.25}, "strength at 0.25")):
         watch = Watch([BY_NAME["collapse"]])
         (alarm,) = [a for step in range(20) for a in watch.take(step, (lost if step else start) | strength)]
         assert remedy in alarm.text and ("hold_entropy=0.5" in alarm.text) == (not strength)

@@ -75,7 +75,7 @@ def executed_on_cpu(folder, sizes=FULL):
     assert sum(cell.source != original.source for cell, original in pairs) == (sizes != FULL)  # the cell that trains
     assert pictures(executed) == pictures(committed)
     runs = folder / "runs/entropy_on_cpu"
-    return {name: list(runlog.lines(runs / name / "_logs/metrics.jsonl")) for name in ("grpo", "held")}
+    return {name: list(runlog.lines(runs / name / "_logs/metrics.jsonl")) for name in ("grpo", "weighted")}
 
 
 @pytest.mark.skipif(FULL_SIZE, reason="it is executed at its full size")
@@ -87,14 +87,13 @@ def test_entropy_on_cpu_scaled_down(tmp_path):
 @pytest.mark.skipif(not FULL_SIZE, reason="ten minutes of a processor: make notebooks")
 def test_entropy_on_cpu(tmp_path):
     logs = executed_on_cpu(tmp_path)
-    grpo, held = logs["grpo"], logs["held"]
+    grpo, weighted = logs["grpo"], logs["weighted"]
     first, last = entropy_ends(grpo)
     assert last < first * 0.5
-    assert series(grpo, "entropy")[0] == series(held, "entropy")[0]  # the same data
-    assert 0.8 < entropy_ends(held)[1] / series(held, "hold_entropy/target")[-1][1] < 1.2
-    strengths = [strength for _, strength in series(held, "hold_entropy/strength")]
-    assert strengths[0] == 0 and 0 < max(strengths) < 3
-    folders = [tmp_path / "runs/entropy_on_cpu" / name / "_test" for name in ("start", "grpo", "held")]
+    assert series(grpo, "entropy")[0] == series(weighted, "entropy")[0]  # the same data
+    assert entropy_ends(weighted)[1] > 1.1 * last
+    assert {weight for _, weight in series(weighted, "shaping/weight_max")} == {1.25}
+    folders = [tmp_path / "runs/entropy_on_cpu" / name / "_test" for name in ("start", "grpo", "weighted")]
     start, *sides = ([read_evaluations(folder)["t1"]] for folder in folders)
     assert compare_evaluations(start, sides[0])["test"]["pass@16"].verdict == "lower"
     assert compare_evaluations(*sides)["test"]["distinct@16"].verdict == "higher"
