@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 PAPERS_STARE = {"stare_variant": "O1", "stare_gate": "batch"}
 HELD_BY, HELD_WITH = "stare", {"stare_variant": "C2", "stare_gate": "none"}
-"""What `hold_entropy` moves where no method is named (`docs/evidence/results.md`, earlier runs)."""
+"""What `hold_entropy` moves where no method is named (`docs/evidence/results2.md`)."""
 
 LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
