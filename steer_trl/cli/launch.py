@@ -35,7 +35,7 @@ def find_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]
     if here > max(devices, 1) and not settings.get("use_cpu"):
         raise InvalidValueError(
             f"accelerate_config {path.name!r} starts {here} processes, one per GPU, and this machine has {devices} "
-            f"GPU(s). Say --num_processes {max(devices, 1)}, or use 'single_gpu' or 'cpu'."
+            f"GPU(s). Set --num_processes {max(devices, 1)}, or use 'single_gpu' or 'cpu'."
         )
     return path, count
 

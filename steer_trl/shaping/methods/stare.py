@@ -1,4 +1,4 @@
-"""STARE, arXiv 2606.19236: reweight surprising tokens while the entropy is below a target.
+"""STARE, arXiv 2606.19236: reweight surprising tokens, always or while the entropy is below a target.
 
     A_hat = omega * A,   omega = W or M on the sets of `functional/stare.py` while the gate is open, else 1
 
