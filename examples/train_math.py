@@ -3,7 +3,7 @@
     accelerate launch --config_file configs/accelerate/zero2.yaml examples/train_math.py --output_dir runs/math
 
 With constant weights on surprising tokens and dynamic sampling; every field of `SteerGRPOConfig` is a flag.
-`steer-trl train --config weighted_qwen2.5_math_1.5b` does the same from a recipe, with evaluation, LoRA and quantization.
+`steer-trl train --config weighted_qwen2.5_math_1.5b` does it from a recipe, with evaluation, LoRA and quantization.
 """
 
 from dataclasses import dataclass

@@ -55,8 +55,8 @@ ENGINE_OF = {
     **{"stare_short_cot_qwen2.5_math_7b": "zero3", "stare_short_cot_qwen2.5_14b": "zero3"},
     **{"stare_short_cot_qwen2.5_32b": "multi_node", "stare_long_cot_r1_distill_1.5b": "zero2"},
     **{"stare_long_cot_qwen3_8b_base": "zero3", "stare_tools_qwen3_8b": "zero3"},
-    **{"weighted_qwen2.5_math_1.5b": "zero2", "weighted_qwen2.5_math_7b": "zero3", "weighted_qwen2.5_32b": "multi_node"},
-    **{"weighted_lora_24gb": "single_gpu", "weighted_long_cot_r1_distill_1.5b": "zero2"},
+    **{"weighted_qwen2.5_math_1.5b": "zero2", "weighted_qwen2.5_math_7b": "zero3", "weighted_lora_24gb": "single_gpu"},
+    **{"weighted_qwen2.5_32b": "multi_node", "weighted_long_cot_r1_distill_1.5b": "zero2"},
 }
 ON_A_CPU = ("first_run", "countdown")
 WEIGHTED = [name for name in ENGINE_OF if name.startswith("weighted_")]
