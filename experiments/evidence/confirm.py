@@ -34,6 +34,7 @@ FOLDER = EVIDENCE / "countdown20/confirm"
 PAGE, PICTURE = EVIDENCE / "results2.md", EVIDENCE / "frontier2.png"
 TEXT = Path(__file__).with_name("results2.md")
 LEVEL, WEIGHT, DIFFICULTY = ARMS = ("level", "constant weight", "difficulty")
+SHUFFLED = "level, shuffled weights"
 NAMES = ("entropy held at 0.5", "constant weight, W = 1.25", "F-GRPO and that weight")
 """What pages call the arms."""
 MARGIN = 0.01
@@ -44,7 +45,7 @@ Both = tuple[Sides, Sides]
 
 def main() -> None:
     """Write the page and draw the picture."""
-    arms = load(FOLDER)
+    arms = load(FOLDER) | {SHUFFLED: load(FOLDER.with_name("shuffled"))[SHUFFLED]}
     PAGE.write_text(fill(TEXT, tables(arms)))
     draw(arms, PICTURE)
     sys.stdout.write(f"Wrote {PAGE} and {PICTURE}\n")
@@ -57,6 +58,7 @@ def tables(arms: Arms) -> dict[str, str]:
     return {
         "primary": primary(arms, compared, best_of),
         "best": best(best_of),
+        "shuffled": shuffled(arms),
         "ends": ends(arms),
         "equal accuracy": equal_accuracy({arm: test for arm, (test, _) in compared.items()}),
         "with start": with_start({arm: _fallbacks(arms, arm, both) for arm, both in compared.items()}),
@@ -106,20 +108,31 @@ def best(best_of: dict[str, list[Row]]) -> str:
     return markdown_table(["k", BASELINE, *(cell for arm in best_of for cell in (arm, "points more"))], rows)
 
 
+def shuffled(arms: Arms) -> str:
+    """The level's weights on random tokens of one sign: against the baseline, and the level against them."""
+    first, second = (compare_best(*_both(arms, *pair)) for pair in ((BASELINE, SHUFFLED), (SHUFFLED, LEVEL)))
+    rows = [
+        ["F" if one.about["k"] == "mean" else str(one.about["k"]), *_cells(one.difference), *_cells(other.difference)]
+        for one, other in zip(first, second, strict=True)
+        if one.about["k"] in (1, 16, "mean")
+    ]
+    return markdown_table(["k", "shuffled less baseline", "starts alone", "level less shuffled", "starts alone"], rows)
+
+
 def ends(arms: Arms) -> str:
     """What the runs of each arm end with, and what its model does with 16 samples at temperature 1."""
     rows = []
     for arm in ("start", BASELINE, *ARMS):
-        runs, course = arms[arm], ["", "", ""]
+        runs, course = arms[arm], ["", ""]
         if arm != "start":
-            steps, seconds = (mean(run.record[name] for run in runs.values()) for name in ("steps", "seconds"))
-            course = [f"{steps:.0f}", f"{seconds / 60:.0f}", f"{mean(map(entropy_at_end, runs.values())):.3f}"]
+            steps = mean(run.record["steps"] for run in runs.values())
+            course = [f"{steps:.0f}", f"{mean(map(entropy_at_end, runs.values())):.3f}"]
         counted = [run.evaluations["t1"].values["test"] for run in runs.values()]
         solved = (mean(mean(one[metric].values()) for one in counted) for metric in ("avg@16", "pass@16"))
         most = mean(run.record["evaluations"]["t1"]["majority"]["test"]["maj@16"] for run in runs.values())
         distinct = mean(mean(one["distinct@16"].values()) for one in counted)
         rows.append([arm, str(len(runs)), *course, *(f"{100 * x:.1f}" for x in (*solved, most)), f"{distinct:.2f}"])
-    head = ["", "runs", "steps", "minutes", "entropy", "pass@1", "pass@16", "maj@16", "distinct correct"]
+    head = ["", "runs", "steps", "entropy", "pass@1", "pass@16", "maj@16", "distinct correct"]
     return markdown_table(head, rows)
 
 
