@@ -100,11 +100,11 @@ def best(best_of: dict[str, list[Row]]) -> str:
     """Pass@k of the baseline and of each arm, with the temperature that the validation problems choose."""
     rows = []
     for row in zip(*best_of.values(), strict=True):
-        first, k = row[0], row[0].about["k"]
+        first = row[0]
         cells = [f"{100 * first.difference.a:.1f}{at(first.about, 'a')}"]
         for one in row:
             cells += [f"{100 * one.difference.b:.1f}{at(one.about, 'b')}", points(one.difference)]
-        rows.append(["F" if k == "mean" else str(k), *cells])
+        rows.append([_tries(first), *cells])
     return markdown_table(["k", BASELINE, *(cell for arm in best_of for cell in (arm, "points more"))], rows)
 
 
@@ -112,7 +112,7 @@ def shuffled(arms: Arms) -> str:
     """The level's weights on random tokens of one sign: against the baseline, and the level against them."""
     first, second = (compare_best(*_both(arms, *pair)) for pair in ((BASELINE, SHUFFLED), (SHUFFLED, LEVEL)))
     rows = [
-        ["F" if one.about["k"] == "mean" else str(one.about["k"]), *_cells(one.difference), *_cells(other.difference)]
+        [_tries(one), *_cells(one.difference), *_cells(other.difference)]
         for one, other in zip(first, second, strict=True)
         if one.about["k"] in (1, 16, "mean")
     ]
@@ -185,6 +185,10 @@ def _fallbacks(arms: Arms, arm: str, both: Both) -> Both:
         for one, split in zip(both, ("test", "validation"), strict=True)
     )
     return test, validation
+
+
+def _tries(row: Row) -> str:
+    return "F" if row.about["k"] == "mean" else str(row.about["k"])
 
 
 def _cells(one: Difference) -> list[str]:
