@@ -1,6 +1,8 @@
 """The rooms: nothing imports in a circle, and only `trainer/` knows TRL's insides."""
 
 import ast
+import io
+import tokenize
 from dataclasses import fields
 from graphlib import CycleError, TopologicalSorter
 
@@ -66,23 +68,58 @@ def test_the_trainer_overrides_few_hooks_of_trls():
 
 
 BUDGET = {
-    **{"": 820, "callbacks": 330, "cli": 1515, "countdown": 210, "data": 500, "diagnostics": 560, "evaluation": 1825},
-    **{"diagnostics/keys": 110, "functional": 725, "hub": 250, "options": 395, "report": 760, "rewards": 550},
-    **{"shaping": 785, "shaping/methods": 1425, "trainer": 1880, "trainer/callbacks": 275, "trainer/checks": 230},
-    **{"trainer/log": 155, "trainer/sampling": 495, "trainer/tokens": 235},
+    "": 5080,
+    "callbacks": 2000,
+    "cli": 10540,
+    "countdown": 2800,
+    "data": 3600,
+    "diagnostics": 4600,
+    "diagnostics/keys": 480,
+    "evaluation": 13010,
+    "functional": 4330,
+    "hub": 1700,
+    "options": 2090,
+    "report": 6980,
+    "rewards": 4700,
+    "shaping": 4480,
+    "shaping/methods": 7530,
+    "trainer": 12690,
+    "trainer/callbacks": 2150,
+    "trainer/checks": 1300,
+    "trainer/log": 1310,
+    "trainer/sampling": 3950,
+    "trainer/tokens": 1720,
 }
-"""Lines of Python that each room may have. What is added takes something away; a room that shrinks lowers its own."""
+"""Tokens of code that each room may have: comments, docstrings and line breaks are free, so that nobody saves on them.
+
+What is added takes something away; a room that shrinks lowers its own budget.
+"""
 SETTINGS = 57
+LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 
-def test_every_room_keeps_to_its_lines():
+def starts_of_docstrings(text):
+    """The line and column at which each string that is a statement of its own begins."""
+    statements = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Expr)]
+    return {(node.lineno, node.col_offset) for node in statements if isinstance(node.value, ast.Constant)}
+
+
+def count_code_tokens(path):
+    """Count the Python tokens of a file without comments, docstrings and layout."""
+    text = path.read_text()
+    docstrings = starts_of_docstrings(text)
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return sum(token.type not in LAYOUT and token.start not in docstrings for token in tokens)
+
+
+def test_every_room_keeps_to_its_budget():
     package = ROOT / "steer_trl"
-    lines: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for path in package.rglob("*.py"):
         room = path.parent.relative_to(package).as_posix().removeprefix(".")
-        lines[room] = lines.get(room, 0) + len(path.read_text().splitlines())
-    assert lines.keys() == BUDGET.keys()
-    assert {room: count for room, count in lines.items() if count > BUDGET[room]} == {}
+        counts[room] = counts.get(room, 0) + count_code_tokens(path)
+    assert counts.keys() == BUDGET.keys()
+    assert {room: count for room, count in counts.items() if count > BUDGET[room]} == {}
 
 
 def test_the_settings_stay_few():

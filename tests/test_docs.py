@@ -39,11 +39,6 @@ def test_files_are_there(page):
     assert [name for name in named if not list(ROOT.glob(name.rstrip("/")))] == []
 
 
-def test_the_pages_are_short_enough_to_be_read():
-    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
-    assert sum(len(page.read_text().split()) for page in pages) <= 32_000
-
-
 @each_page
 def test_tests_are_there(page):
     for name in {name for name in code(page) if name.startswith("tests/") and "::" in name}:
