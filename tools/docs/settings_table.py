@@ -15,7 +15,7 @@ from trl import GRPOConfig
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.options.base import ShapingConfig
 
-PAGE = Path(__file__).parents[1] / "settings.md"
+PAGE = Path(__file__).parents[2] / "docs/settings.md"
 START, END = "<!-- settings: written by make settings -->\n", "<!-- end of settings -->"
 
 

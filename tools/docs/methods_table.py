@@ -13,7 +13,7 @@ from steer_trl.shaping.base import OF_ROLLOUTS, Shaper
 from steer_trl.shaping.checks import need_complaints
 from steer_trl.shaping.methods import SHAPERS
 
-PAGE = Path(__file__).parents[1] / "methods.md"
+PAGE = Path(__file__).parents[2] / "docs/methods.md"
 START, END = "<!-- methods: written by make settings -->\n", "<!-- end of methods -->"
 STEPS = {
     "advantages": "1. replaces the advantages",

@@ -12,7 +12,7 @@ from steer_trl.diagnostics import rules
 from steer_trl.diagnostics.keys import KEYS, Key
 from steer_trl.diagnostics.rules import Rule
 
-PAGES = [Path(__file__).parents[1] / name for name in ("metrics.md", "diagnosis.md")]
+PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("metrics.md", "diagnosis.md")]
 ORIGINS = ("training", "diagnostics")
 BLOCK = re.compile(r"(<!-- (\w+): written by make metrics -->\n).*?(<!-- end -->)", re.DOTALL)
 
