@@ -2,8 +2,8 @@
 
     accelerate launch --config_file configs/accelerate/zero2.yaml examples/train_math.py --output_dir runs/math
 
-With constant weights on surprising tokens and dynamic sampling; every field of `SteerGRPOConfig` is a flag.
-`steer-trl train --config weighted_qwen2.5_math_1.5b` does it from a recipe, with evaluation, LoRA and quantization.
+It holds the entropy and resamples prompts. Every field of `SteerGRPOConfig` is a flag.
+`steer-trl train --config recommended_qwen2.5_math_1.5b` does it from a recipe, with evaluation, LoRA and quantization.
 """
 
 from dataclasses import dataclass
@@ -14,13 +14,9 @@ from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.data import load_math_dataset
 from steer_trl.rewards import MathReward
 
-WEIGHTED = {
-    "advantage_shaping": "stare",
-    "stare_variant": "C2",  # the surprising tokens: stronger in correct answers, weaker in incorrect ones
-    "stare_gate": "none",  # in every step, whatever the entropy is
-    "stare_amplify": 1.25,
-    "stare_attenuate": 0.8,
-    "dynamic_sampling": "resample",
+RECOMMENDED = {
+    "hold_entropy": 0.65,  # keep the entropy at this share of its initial value
+    "dynamic_sampling": "resample",  # replace prompts whose completions are all correct or all incorrect
     "epsilon_high": 0.28,
     # On 8 GPUs: a rollout of 512 completions of 64 prompts, trained on in four steps of 128.
     "per_device_train_batch_size": 8,
@@ -39,7 +35,7 @@ class Arguments:
 
 if __name__ == "__main__":
     parser = TrlParser((Arguments, SteerGRPOConfig))
-    parser.set_defaults(**WEIGHTED)
+    parser.set_defaults(**RECOMMENDED)
     arguments, training_args = parser.parse_args_and_config()
     trainer = SteerGRPOTrainer(
         model=arguments.model,

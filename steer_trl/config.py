@@ -15,16 +15,15 @@ from steer_trl.options.run import RunOptions, SamplingOptions
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, find_shaper
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
-from steer_trl.shaping.hold import hold_conflicts
+from steer_trl.shaping.hold import HELD_BY, hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
 from steer_trl.shaping.start_entropy import ENOUGH_GROUPS
 from steer_trl.validation import listed, refuse
 
 logger = logging.getLogger(__name__)
 
-PAPERS_STARE = {"stare_variant": "O1", "stare_gate": "batch"}
-HELD_BY, HELD_WITH = "stare", {"stare_variant": "C2", "stare_gate": "none"}
-"""What `hold_entropy` moves where no method is named (`docs/evidence/results2.md`)."""
+DEFAULT = "steer"
+"""The method of a run that names none and holds no entropy."""
 
 LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
@@ -53,26 +52,24 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        has_choice = self.advantage_shaping is None
-        is_held = has_choice and self.hold_entropy is not None
-        if has_choice:
-            self.advantage_shaping = HELD_BY if is_held else "steer"
-        # Ours first: TRL's checks ask for devices, and a user should learn of a misspelt method before that.
+        is_chosen_for_user = self.advantage_shaping is None
+        if is_chosen_for_user:
+            self.advantage_shaping = DEFAULT if self.hold_entropy is None else list(HELD_BY)
+        # Ours come first. TRL's checks ask for devices, and a user should learn of a misspelt method before that.
         complaints = self._name_complaints() + self._text_complaints()
         refuse(complaints + single_complaints(self), "SteerGRPOConfig")
         methods = {name: find_shaper(name) for name in self.shaping_names}
-        if any("stare_variant" in method.settings() for method in methods.values()):
-            unset = HELD_WITH if is_held else PAPERS_STARE
-            vars(self).update({name: value for name, value in unset.items() if getattr(self, name) is None})
+        for method in methods.values():
+            method.fill_unset(self)
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
         self._take_surrogates(methods)
         super().__post_init__()
         refuse(self._schedule_complaints(methods), "SteerGRPOConfig")
-        if is_held:
+        if is_chosen_for_user and self.hold_entropy is not None:
             logger.warning(
-                "hold_entropy=%g moves a method's strength, and none was named: it is advantage_shaping='stare' with "
-                "stare_variant=%r, stare_gate=%r. Set advantage_shaping to choose another.",
-                *(self.hold_entropy, self.stare_variant, self.stare_gate),
+                "hold_entropy=%g moves a method, and none was named. It uses advantage_shaping=%r with "
+                "stare_variant=%r and stare_gate=%r. Set advantage_shaping to choose another.",
+                *(self.hold_entropy, self.advantage_shaping, self.stare_variant, self.stare_gate),
             )
         for remark in self._remarks(methods):
             logger.warning(remark)

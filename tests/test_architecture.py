@@ -68,7 +68,7 @@ def test_the_trainer_overrides_few_hooks_of_trls():
 
 
 BUDGET = {
-    "": 5080,
+    "": 5020,
     "callbacks": 2000,
     "cli": 10540,
     "countdown": 2800,
@@ -81,8 +81,8 @@ BUDGET = {
     "options": 2090,
     "report": 6980,
     "rewards": 4700,
-    "shaping": 4480,
-    "shaping/methods": 7530,
+    "shaping": 4500,
+    "shaping/methods": 7580,
     "trainer": 12690,
     "trainer/callbacks": 2150,
     "trainer/checks": 1300,

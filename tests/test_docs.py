@@ -51,9 +51,8 @@ def test_tests_are_there(page):
 
 
 def test_the_snippets_of_readme_are_the_measured_setting():
-    ours = load_recipe("weighted_qwen2.5_math_7b")  # the measured setting, by tests/cli/test_recipes.py
-    names = ("advantage_shaping", "stare_variant", "stare_gate", "stare_amplify", "stare_attenuate")
-    of_method = {name: ours[name] for name in (*names, "dynamic_sampling", "epsilon_high")}
+    ours = load_recipe("recommended_qwen2.5_math_7b")  # the measured setting, by tests/cli/test_recipes.py
+    of_method = {name: ours[name] for name in ("hold_entropy", "dynamic_sampling")}
     sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 16, "steps_per_generation": 64}
     assert settings_of_snippets() == [of_method, of_method | sizes]
 

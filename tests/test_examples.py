@@ -39,12 +39,13 @@ def test_quickstart(tmp_path):
     assert first[0]["eval_validation_t1_avg@16"] == first[1]["eval_validation_t1_avg@16"]
 
 
-def test_the_snippets_of_readme_warn_of_nothing_and_have_rollouts_of_enough_prompts(tmp_path, caplog):
-    for settings in settings_of_snippets():
-        args = SteerGRPOConfig(**settings | ON_CPU, output_dir=str(tmp_path))
-        assert args.shaping_names == ("stare",) and (args.stare_variant, args.stare_gate) == ("C2", "none")
-    assert args.groups_per_rollout >= ENOUGH_GROUPS  # of the script; the first snippet leaves it to the user's
-    assert [record.getMessage() for record in caplog.records] == []
+def test_the_script_of_readme_names_its_methods_and_warns_of_nothing(tmp_path, caplog):
+    _, script = settings_of_snippets()
+    args = SteerGRPOConfig(**script | ON_CPU, output_dir=str(tmp_path))
+    assert args.shaping_names == ("f_grpo", "stare")
+    assert args.groups_per_rollout >= ENOUGH_GROUPS
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert str(args.advantage_shaping) in line
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from steer_trl.cli.checks import check, missing_complaints
 from steer_trl.cli.errors import OneLineParser, training
 from steer_trl.cli.launch import find_engine, launch
 from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume, print_help
-from steer_trl.cli.recipe_files import layers
 from steer_trl.cli.rewards import load_tools
 from steer_trl.cli.run_folder import model_is_saved
 from steer_trl.data.lengths import drop_long_prompts
@@ -32,7 +31,7 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.redact import changed, public
 from steer_trl.shaping.checks import unread
 from steer_trl.system import leave_group
-from steer_trl.validation import listed, refuse
+from steer_trl.validation import refuse
 
 USAGE = """steer-trl train [--config RECIPE] [--accelerate_config ENGINE] [--SETTING VALUE ...]
 
@@ -50,28 +49,20 @@ OF_TRL = (
     *("eval_strategy", "eval_steps", "report_to", "push_to_hub", "hub_model_id"),
 )
 """Settings of TRL and Transformers that `--help` shows."""
-NO_LEVEL = ("none", "null")
 TYPES = (MathArguments, SteerGRPOConfig, ModelConfig)
 
 
 class TrainParser(RecipeParser):
-    """The settings of a training run; a recipe may hold those of methods that the command line has switched off."""
+    """The settings of a training run. A recipe may have settings of methods that the command line replaces."""
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
-        """Return a recipe's settings, without those of a method or a level that something nearer switches off."""
+        """Return a recipe's settings, without those of methods that a typed `--advantage_shaping` replaces."""
+        settings = super().settings_of(path, args)
         parser = ArgumentParser(add_help=False, allow_abbrev=False)
-        parser.add_argument("--advantage_shaping", "--advantage-shaping", nargs="+")
-        parser.add_argument("--hold_entropy", "--hold-entropy")
-        given = vars(parser.parse_known_args(args)[0])
-        typed = settings = {name: value for name, value in given.items() if value is not None}
-        for _, own in layers(path):
-            idle = []
-            if (shaping := settings.get("advantage_shaping")) is not None:
-                idle = unread(own, [name for name in listed(shaping) if name != "none"])
-            if str(settings.get("hold_entropy", "")).lower() in NO_LEVEL:
-                idle += [name for name in own if name.startswith("hold_entropy_")]
-            settings = {name: value for name, value in own.items() if name not in idle} | settings
-        return {name: value for name, value in settings.items() if name not in typed}
+        parser.add_argument("--advantage_shaping", "--advantage-shaping", nargs="+", default=[])
+        typed = parser.parse_known_args(args)[0].advantage_shaping
+        idle = unread(settings, [name for name in typed if name != "none"]) if typed else []
+        return {name: value for name, value in settings.items() if name not in idle}
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
         """Refuse a run without a model, a data set or a folder before any other complaint."""

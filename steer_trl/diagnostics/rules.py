@@ -104,8 +104,8 @@ def held_below(log: Numbers) -> dict[str, float]:
 def remedy(log: Numbers) -> dict[str, str]:
     """What to do about a collapse; where the entropy is held already, why it can fall all the same."""
     if names.STRENGTH not in log:
-        ours = "README's constant weights, or hold_entropy=0.5, which sets how much"
-        return {"remedy": f"Lower learning_rate, raise epsilon_high, or use SteerGRPOConfig to weight tokens: {ours}."}
+        ours = "Set hold_entropy=0.65 in SteerGRPOConfig, which holds it at 65% of its initial value"
+        return {"remedy": f"{ours}; or lower learning_rate, or raise epsilon_high."}
     return {
         "remedy": f"hold_entropy does not hold it, with its strength at {log[names.STRENGTH]:.3g}. At 0 it does not "
         "know its target yet (hold_entropy_unit='nats' gives it at once); above, the method is too weak: look at "

@@ -110,7 +110,7 @@ class ShapingConfig(GRPOConfig):
     advantage_shaping: None | str | list[str] = option(  # noqa: RUF036  # Transformers' parser reads this order only
         None,
         "Name of a method, such as 'steer' or 'stare'; 'none' (exactly GRPO); the import path of a custom method; "
-        "or a list of several. Unset: 'steer', or with hold_entropy 'stare' (stare_variant='C2', stare_gate='none').",
+        "or a list of several. Unset: 'steer', or with hold_entropy ['f_grpo', 'stare'].",
     )
     shaping_scope: str = choice(
         "step",

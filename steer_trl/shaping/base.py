@@ -131,6 +131,10 @@ class Shaper(Generic[Options]):
         return (*own, "correct_threshold") if cls.tells_correct else own
 
     @classmethod
+    def fill_unset(cls, args: Options) -> None:
+        """Set those of its settings that are unset and depend on others. Called once, before [`complaints`]."""
+
+    @classmethod
     def complaints(cls, args: Options) -> list[str]:
         """Say what else does not go together; asked only when it is in use, and each setting is in its range."""
         return []

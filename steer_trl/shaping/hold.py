@@ -22,6 +22,10 @@ from steer_trl.validation import in_interval
 
 logger = logging.getLogger(__name__)
 
+HELD_BY = ("f_grpo", "stare")
+"""The methods of a run that holds its entropy and names none: F-GRPO's weight on hard problems, and STARE's on tokens,
+whose strength is moved."""
+
 
 class HoldEntropy:
     """Moves the strength of a method; its `strength` and `error` are in the log."""
@@ -111,6 +115,6 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
         complaints.append(
             f"hold_entropy={args.hold_entropy!r} moves the strength of one method, and of those in "
             f"advantage_shaping={args.advantage_shaping!r} {len(able) or 'none'} can be moved. Use "
-            "advantage_shaping='repo_r', 'entropy_change' or 'entropy_bonus', or 'stare' with stare_gate='none'."
+            "advantage_shaping='stare', 'repo_r', 'entropy_change' or 'entropy_bonus', or leave it unset."
         )
     return complaints

@@ -8,6 +8,7 @@ from accelerate.commands.config.config_args import load_config_from_file
 from support import ROOT, SMOKE
 from support.runs import save_tiny_model
 
+from steer_trl import SteerGRPOConfig
 from steer_trl.cli.eval_arguments import EvalArguments
 from steer_trl.cli.parser import RecipeParser
 from steer_trl.cli.recipe_files import load_recipe, split_recipe
@@ -18,7 +19,8 @@ sys.path.insert(0, str(ROOT / "tools/docs"))
 
 from departures import filled, papers
 
-RECIPES = sorted(ROOT.glob("configs/recipes/*.yaml"))
+BASE = ROOT / "configs/recipes/base_qwen2.5_math_7b.yaml"
+RECIPES = [path for path in sorted(ROOT.glob("configs/recipes/*.yaml")) if path != BASE]
 ENGINES = sorted(ROOT.glob("configs/accelerate/*.yaml"))
 
 
@@ -55,11 +57,12 @@ ENGINE_OF = {
     **{"stare_short_cot_qwen2.5_math_7b": "zero3", "stare_short_cot_qwen2.5_14b": "zero3"},
     **{"stare_short_cot_qwen2.5_32b": "multi_node", "stare_long_cot_r1_distill_1.5b": "zero2"},
     **{"stare_long_cot_qwen3_8b_base": "zero3", "stare_tools_qwen3_8b": "zero3"},
-    **{"weighted_qwen2.5_math_1.5b": "zero2", "weighted_qwen2.5_math_7b": "zero3", "weighted_lora_24gb": "single_gpu"},
-    **{"weighted_qwen2.5_32b": "multi_node", "weighted_long_cot_r1_distill_1.5b": "zero2"},
+    **{"recommended_qwen2.5_math_1.5b": "zero2", "recommended_qwen2.5_math_7b": "zero3"},
+    **{"recommended_lora_24gb": "single_gpu", "recommended_qwen2.5_32b": "multi_node"},
+    **{"recommended_long_cot_r1_distill_1.5b": "zero2"},
 }
 ON_A_CPU = ("first_run", "countdown")
-WEIGHTED = [name for name in ENGINE_OF if name.startswith("weighted_")]
+RECOMMENDED = [name for name in ENGINE_OF if name.startswith("recommended_")]
 
 
 def devices_of(engine):
@@ -80,7 +83,7 @@ def found_in(name):
 
 def test_every_recipe_is_a_papers_or_ours_or_for_a_cpu():
     top = {name for name in PAPERS["recipes"] if "/" not in name}
-    assert {path.stem for path in RECIPES} == {*ENGINE_OF, *ON_A_CPU} == {*top, *WEIGHTED, *ON_A_CPU}
+    assert {path.stem for path in RECIPES} == {*ENGINE_OF, *ON_A_CPU} == {*top, *RECOMMENDED, *ON_A_CPU}
 
 
 @pytest.mark.parametrize("name", PAPERS["recipes"])
@@ -101,12 +104,23 @@ def test_the_page_prints_every_departure():
     assert filled(page) == page, "python tools/docs/departures.py"
 
 
-@pytest.mark.parametrize("name", WEIGHTED)
+def test_a_level_alone_is_the_recommended_method():
+    args = SteerGRPOConfig("unused", hold_entropy=0.65, use_cpu=True, bf16=False)
+    recipe = load_recipe("recommended_qwen2.5_math_7b")
+    assert (args.advantage_shaping, args.hold_entropy) == (recipe["advantage_shaping"], recipe["hold_entropy"])
+
+
+def test_no_recipe_unsets_what_another_has_set():
+    nulls = {path.name for path in ROOT.glob("configs/recipes/**/*.yaml") if ": null" in path.read_text()}
+    assert nulls == set()
+
+
+@pytest.mark.parametrize("name", RECOMMENDED)
 def test_a_recipe_of_ours_is_the_measured_setting(name):
     found = found_in(name)
     measured = {
-        **{"advantage_shaping": "stare", "stare_variant": "C2", "stare_gate": "none"},
-        **{"stare_amplify": 1.25, "stare_attenuate": 0.8, "hold_entropy": None},
+        **{"advantage_shaping": ["f_grpo", "stare"], "stare_variant": "C2", "stare_gate": "none"},
+        **{"hold_entropy": 0.65},
         **{"dynamic_sampling": "resample", "dynamic_sampling_surplus": "keep", "dynamic_sampling_factor": 1},
         **{"epsilon": 0.2, "epsilon_high": 0.28, "loss_type": "dapo", "beta": 0.0, "num_generations": 8},
         **{"delta": None, "weight_decay": 0.0},
@@ -135,7 +149,7 @@ def test_every_method_has_a_recipe():
 
 @pytest.mark.parametrize("path", METHODS, ids=lambda path: path.stem)
 def test_a_methods_recipe_changes_only_what_is_the_methods(path):
-    base, own = load_recipe(ROOT / "configs/recipes/steer_qwen2.5_math_7b.yaml"), load_recipe(path)
+    base, own = load_recipe(BASE), load_recipe(path)
     changed = {name for name in own if own[name] != base.get(name, object())}
     clipping = {"epsilon", "epsilon_high", "delta", "loss_type", "shaping_scope", "hold_entropy", "dynamic_sampling"}
     trl = {"entropy_coef", "use_adaptive_entropy", "entropy_coef_delta", "entropy_coef_max", "entropy_target"}

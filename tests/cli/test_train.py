@@ -46,27 +46,23 @@ class TestRecipes:
         _, args, _ = parse([*line, "--advantage_shaping", "none"])
         assert args.shaping_names == () and args.stare_target_entropy == 0.3
 
-    def test_a_level_that_the_command_line_switches_off_takes_its_settings_along(self, tmp_path):
-        recipe = tmp_path / "falling.yaml"
-        recipe.write_text("extends: repo_r\nhold_entropy_final: 0.25\nhold_entropy_decay_start: 0.4\n")
-        line = ["--config", str(recipe), *NEEDED, "--use_vllm", "false"]
-        assert parse(line)[1].hold_entropy_final == 0.25
-        _, args, _ = parse([*line, "--advantage_shaping", "none", "--hold_entropy", "none"])
-        assert (args.hold_entropy, args.hold_entropy_final, args.hold_entropy_decay_start) == (None, None, 0.6)
-        with pytest.raises(ValueError, match=r"hold_entropy_final=0\.3 cannot be combined with hold_entropy=None"):
-            parse([*line, "--advantage_shaping", "none", "--hold_entropy", "none", "--hold_entropy_final", "0.3"])
+    def test_the_recommended_recipe_becomes_plain_grpo(self):
+        off = ["--advantage_shaping", "none", "--hold_entropy", "none"]
+        line = ["--config", "recommended_qwen2.5_math_7b", *NEEDED, "--use_vllm", "false"]
+        _, args, _ = parse([*line, *off])
+        assert (args.shaping_names, args.hold_entropy, args.dynamic_sampling) == ((), None, "resample")
 
     def test_what_is_typed_beside_the_method_is_not_left_out(self):
         line = ["--config", str(SMOKE), *NEEDED, "--use_vllm", "false", "--advantage_shaping", "none"]
         with pytest.raises(ValueError, match=r"stare_amplify=1\.2 is a setting of 'stare'"):
             parse([*line, "--stare_amplify", "1.2"])
 
-    def test_a_nearer_recipe_may_change_the_method(self, tmp_path):
+    def test_a_recipe_may_not_set_what_its_method_ignores(self, tmp_path):
         near, far = tmp_path / "near.yaml", tmp_path / "far.yaml"
-        far.write_text("advantage_shaping: stare\nstare_amplify: 1.3\ncorrect_threshold: 0.0\n")
-        near.write_text("extends: far.yaml\nadvantage_shaping: steer\nsteer_lambda_min: 0.7\n")
-        _, args, _ = parse(["--config", str(near), *NEEDED, "--output_dir", "x"])
-        assert (args.shaping_names, args.steer_lambda_min, args.stare_amplify) == (("steer",), 0.7, 1.1)
+        far.write_text("advantage_shaping: stare\nstare_amplify: 1.3\n")
+        near.write_text("extends: far.yaml\nadvantage_shaping: steer\n")
+        with pytest.raises(ValueError, match=r"stare_amplify=1\.3 is a setting of 'stare'"):
+            parse(["--config", str(near), *NEEDED, "--output_dir", "x"])
 
     def test_null_in_a_nearer_recipe_is_the_default(self, tmp_path):
         near = tmp_path / "near.yaml"

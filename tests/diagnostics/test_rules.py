@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from trl import GRPOConfig
 
 from steer_trl import SteerGRPOConfig
+from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.diagnostics.rules import NO_LEARNING, Rule, only
 from steer_trl.diagnostics.watch import RULES, Watch
 
 BY_NAME = {rule.name: rule for rule in RULES}
+LEVEL = load_recipe("recommended_qwen2.5_math_7b")["hold_entropy"]
 HEALTHY = {"entropy": 0.5, "rollout_entropy": 0.49, "loss": 0.01, "grad_norm": 0.2, "shaping/relative_change": 0.05}
 HEALTHY |= {"stare/gate": 1.0, "stare/target_entropy": 0.45, "stare/saturated": 0.0, "sanity/out_of_bounds": 0.0}
 HEALTHY |= {"hold_entropy/target": 0.5, "hold_entropy/reference": 0.5, "hold_entropy/out_of_reach": 0.0}
@@ -141,10 +143,10 @@ def test_an_annealed_entropy_is_no_collapse_and_one_that_falls_below_its_level_i
 def test_a_collapse_of_an_entropy_that_is_held_is_not_told_to_hold_it():
     start = {"entropy": 1.0, "hold_entropy/target": 0.5}
     lost = {"entropy": 0.2, "hold_entropy/target": 0.5}
-    for strength, remedy in (({}, "to weight tokens"), ({"hold_entropy/strength": 0.25}, "strength at 0.25")):
+    for strength, remedy in (({}, "in SteerGRPOConfig"), ({"hold_entropy/strength": 0.25}, "strength at 0.25")):
         watch = Watch([BY_NAME["collapse"]])
         (alarm,) = [a for step in range(20) for a in watch.take(step, (lost if step else start) | strength)]
-        assert remedy in alarm.text and ("hold_entropy=0.5" in alarm.text) == (not strength)
+        assert remedy in alarm.text and (f"hold_entropy={LEVEL}" in alarm.text) == (not strength)
 
 
 @pytest.mark.parametrize("rule", [BY_NAME["collapse"], *NO_LEARNING], ids=lambda rule: rule.name)

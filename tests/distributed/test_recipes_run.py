@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM
 # Kind: recipe, engine, tokens of a completion, what the engine calls itself.
 KINDS = {
     "full": ("steer_qwen2.5_math_1.5b", "zero2", 8, "DEEPSPEED x 2"),
-    "lora": ("weighted_lora_24gb", "single_gpu", 8, "NO x 1"),
+    "lora": ("recommended_lora_24gb", "single_gpu", 8, "NO x 1"),
     "long": ("stare_long_cot_r1_distill_1.5b", "ddp", 256, "MULTI_CPU x 2"),
     "zero3": ("steer_qwen2.5_math_7b", "zero3", 8, "DEEPSPEED x 2"),
     "fsdp2": ("stare_short_cot_qwen2.5_math_7b", "fsdp2", 8, "FSDP x 2"),

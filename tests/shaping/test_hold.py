@@ -48,9 +48,9 @@ def of(**settings):
 class TestOneSetting:
     def test_takes_the_method_that_was_not_named_and_reports_it(self, caplog):
         args = of(hold_entropy=0.5)
-        assert (args.advantage_shaping, args.stare_variant, args.stare_gate) == ("stare", "C2", "none")
-        assert "none was named: it is advantage_shaping='stare' with stare_variant='C2'" in caplog.text
-        (stare,) = make_shapers(args).values()
+        assert (args.advantage_shaping, args.stare_variant, args.stare_gate) == (["f_grpo", "stare"], "C2", "none")
+        assert caplog.text.count("advantage_shaping=['f_grpo', 'stare'] with stare_variant='C2'") == 1
+        _, stare = make_shapers(args).values()
         assert set(stare.operations) == {"amplify_high_positive", "attenuate_high_negative"}
         again = SteerGRPOConfig(output_dir="unused", **card_settings(args) | ON_CPU)
         assert card_settings(again) == card_settings(args)  # what the card states makes the same run
@@ -59,7 +59,10 @@ class TestOneSetting:
         assert of(hold_entropy=0.5, stare_variant="C3").stare_variant == "C3"
         named = of(hold_entropy=0.5, advantage_shaping="repo_r")
         assert (named.advantage_shaping, named.stare_variant, named.stare_gate) == ("repo_r", None, None)
-        assert of(hold_entropy=0.5, stare_variant="O1").stare_variant == "O1"  # as it is without hold_entropy
+        assert of(hold_entropy=0.5, stare_variant="O1").stare_variant == "O1"
+        stare = of(hold_entropy=0.5, advantage_shaping="stare")
+        assert (stare.advantage_shaping, stare.stare_variant, stare.stare_gate) == ("stare", "C2", "none")
+        assert of(advantage_shaping="stare").stare_variant == "O1"
         with pytest.raises(ValueError, match="stare_gate='batch' cannot be combined with hold_entropy"):
             of(hold_entropy=0.5, stare_gate="batch")
         with pytest.raises(ValueError, match="of those in advantage_shaping='steer' none can be moved"):
@@ -203,7 +206,7 @@ def test_a_target_out_of_reach_is_counted():
         ({"advantage_shaping": "steer"}, "of those in .*'steer'.* none can be moved"),
         ({"advantage_shaping": "none"}, "of those in .*'none'.* none can be moved"),
         ({"advantage_shaping": ["repo_r", "stare"], "stare_gate": "none"}, "moves the strength of one method.* 2 can"),
-        ({"advantage_shaping": "stare"}, "the gate would switch off"),
+        ({"advantage_shaping": "stare", "stare_gate": "batch"}, "the gate would switch off"),
         ({"advantage_shaping": "repo_r", "repo_r_zeta": 0.1}, "acts only with hold_entropy unset"),
         ({"advantage_shaping": "repo_r", "hold_entropy": -1.0}, r"hold_entropy must be in \(0, inf\)"),
         ({"hold_entropy_final": 0.9}, r"hold_entropy_final must be in \(0, 0.8\], got 0.9: the level can only fall"),

@@ -7,12 +7,12 @@ from steer_trl import SteerGRPOTrainer
 
 def test_one_setting_trains_and_the_card_states_with_what(train, tmp_path):
     trainer = train(SteerGRPOTrainer, hold_entropy=0.5, max_steps=2)
-    assert list(trainer.shaping.shapers) == ["stare"]
+    assert list(trainer.shaping.shapers) == ["f_grpo", "stare"]
     entry = trainer.state.log_history[0]
     assert entry["hold_entropy/strength"] == 0 and entry["stare/amplify"] == 1  # until the level is known
     trainer.create_model_card()
     card = (tmp_path / "run/README.md").read_text()
-    for line in ("advantage_shaping: stare", "stare_variant: C2", "stare_gate: none", "hold_entropy: 0.5"):
+    for line in ("advantage_shaping:", "stare_variant: C2", "stare_gate: none", "hold_entropy: 0.5"):
         assert line in card
 
 

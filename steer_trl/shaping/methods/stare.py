@@ -41,7 +41,7 @@ class StareOptions(ShapingConfig):
         None,
         "'O1' to 'O4', 'C1' to 'C4', or operations: amplify_high_positive (O1), attenuate_low_positive (O2), "
         "amplify_low_negative (O3), attenuate_high_negative (O4). Public sources disagree which is O2 and which O3. "
-        "Unset: 'O1', or with hold_entropy and no method named 'C2'.",
+        "Unset: 'O1', or with hold_entropy 'C2'.",
         NAMES,
     )
     stare_top_fraction: float = option(
@@ -63,8 +63,7 @@ class StareOptions(ShapingConfig):
         None,
         ("batch", "sample", "token", "none"),
         "What is compared with the target: the rollout's mean entropy ('batch'), each 'sample''s, each "
-        "'token''s, or nothing: the gate is always open ('none'). Unset: 'batch', or with hold_entropy and no method "
-        "named 'none'.",
+        "'token''s, or nothing: the gate is always open ('none'). Unset: 'batch', or with hold_entropy 'none'.",
     )
     stare_target_entropy: float = option(
         0.3,
@@ -123,6 +122,15 @@ class Stare(Shaper[StareOptions]):
         self.needs_rollout_entropy = self._selects() and (moves or self._reweights()) and reads
 
     @classmethod
+    def fill_unset(cls, args: StareOptions) -> None:
+        """Choose the paper's O1 with its gate, or to hold an entropy C2 without one."""
+        is_held = args.hold_entropy is not None
+        if args.stare_variant is None:
+            args.stare_variant = "C2" if is_held else "O1"
+        if args.stare_gate is None:
+            args.stare_gate = "none" if is_held else "batch"
+
+    @classmethod
     def complaints(cls, args: StareOptions) -> list[str]:
         """Refuse a schedule that starts beyond its bounds, and two loops at once."""
         complaints = []
@@ -136,7 +144,7 @@ class Stare(Shaper[StareOptions]):
         if args.hold_entropy is not None and args.stare_gate != "none":
             complaints.append(
                 f"stare_gate={args.stare_gate!r} cannot be combined with hold_entropy={args.hold_entropy!r}: the gate "
-                "would switch off what holds the entropy. Set stare_gate to 'none', or advantage_shaping to 'repo_r'."
+                "would switch off what holds the entropy. Leave stare_gate unset."
             )
         return complaints
 
