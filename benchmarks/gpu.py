@@ -455,7 +455,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="+", choices=PARTS, help="these only")
     parser.add_argument("--tiny", action="store_true", help="everything in small, on CPU")
-    parser.add_argument("--output_dir", type=Path, default=ROOT / "benchmarks/results", help="benchmarks/results by default")
+    parser.add_argument(
+        "--output_dir", type=Path, default=ROOT / "benchmarks/results", help="benchmarks/results by default"
+    )
     parser.add_argument("--table", action="store_true", help="print the table and measure nothing")
     parser.add_argument("--only", choices=PARTS, help=argparse.SUPPRESS)  # a part, in this process
     given = parser.parse_args()
