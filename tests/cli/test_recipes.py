@@ -70,7 +70,7 @@ def devices_of(engine):
 
 
 def found_in(name):
-    """All settings of a recipe, and those that follow from several of them, under the names of tools/docs/papers.yaml."""
+    """All settings of a recipe, and those that follow from several, under the names of tools/docs/papers.yaml."""
     math_args, args, model_args = parse(ROOT / f"configs/recipes/{name}.yaml", "--bf16", "true")
     completions = devices_of(ENGINE_OF.get(name, "zero3")) * args.per_device_train_batch_size
     per_step = completions * args.gradient_accumulation_steps / args.num_generations
