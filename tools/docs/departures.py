@@ -1,4 +1,4 @@
-"""Writes the table of departures into `docs/recipes.md`, from `tools/docs/papers.yaml`, where a recipe differs from its paper.
+"""Writes the table of departures into `docs/recipes.md`: where a recipe differs from its paper.
 
 `tests/cli/test_recipes.py` reports when it is out of date, and holds the recipes to the same file.
 """
