@@ -141,10 +141,10 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         peft_config=get_peft_config(model_args),
     )
     wording = {} if math_args.wording is None else {"instruction": math_args.wording}
-    trainer.shaping.cards.recipe = public(changed(math_args) | wording | changed(model_args), PUBLIC_TEXTS)
+    trainer.parts.cards.recipe = public(changed(math_args) | wording | changed(model_args), PUBLIC_TEXTS)
     with training(), logging_redirect_tqdm():  # an alarm stands on a line of its own, above the progress bar
         trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
-    if trainer.shaping.was_finished and model_is_saved(Path(training_args.output_dir)):
+    if trainer.parts.was_finished and model_is_saved(Path(training_args.output_dir)):
         trainer.accelerator.print(f"Nothing was trained or written; the model is in {training_args.output_dir}")
         return
     trainer.save_model()

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
+from steer_trl.shaping import HoldEntropy
 from steer_trl.trainer.checkpoint import PROGRESS, read_state
 from steer_trl.trainer.trl import GRPOTrainer, log_total, micro_batches_done, steps_per_rollout
 from steer_trl.validation import from_state, is_within
@@ -24,8 +25,9 @@ Generate = Callable[[list[Any]], tuple[Any, ...]]
 class GeneratedTokens(TrainerCallback):
     """The count `total`, which is in the log and in every checkpoint, and the end of a training by its budget."""
 
-    def __init__(self, trainer: GRPOTrainer) -> None:
-        self._trainer, self.total, self.was_spent = trainer, 0, False
+    def __init__(self, trainer: GRPOTrainer, hold: HoldEntropy | None) -> None:
+        self._trainer, self._hold = trainer, hold
+        self.total, self.was_spent = 0, False
         self._share = 0.0  # of the training, when the checkpoint was saved
 
     def counted(self, generate: Generate) -> Generate:
@@ -62,7 +64,7 @@ class GeneratedTokens(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """State how far a level jumps that falls with the progress, where a resumed training has another length."""
-        hold, share = self._trainer.shaping.hold, self.progress()
+        hold, share = self._hold, self.progress()
         if hold is None or not self._share or share == 1:
             return
         before, now = hold.level(self._share), hold.level(share)

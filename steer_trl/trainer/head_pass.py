@@ -7,6 +7,7 @@ that are there for one pass; where nobody asks, the model is as TRL left it.
 """
 
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -18,8 +19,6 @@ from transformers.modeling_outputs import BaseModelOutput
 from trl.trainer.utils import add_fused_lm_head
 
 from steer_trl.functional import entropy_sensitivity_without_logits
-from steer_trl.shaping import reads_sensitivities
-from steer_trl.trainer.inputs import Score
 from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.padding import ForwardPass
 from steer_trl.trainer.trl import GRPOTrainer
@@ -41,56 +40,47 @@ class HeadOnly:
         raise NotImplementedError
 
 
-def _guard(trainer: GRPOTrainer) -> AbstractContextManager[None]:
-    """Let no error out, unless a method cannot do without the sensitivities."""
-    if reads_sensitivities(trainer.shaping.shapers):
-        return nullcontext()
-    return guard(trainer, "The exact entropy change cannot be predicted for this model")
+def add_sensitivities(trainer: GRPOTrainer, forward_pass: ForwardPass, is_needed: bool) -> ForwardPass:
+    """Return `forward_pass` with the sensitivities `[B, T]` as one more output.
 
-
-def scored_pass(
-    trainer: GRPOTrainer, forward_pass: ForwardPass, wants_sensitivities: bool, *args: Any, **kwargs: Any
-) -> tuple[tuple[Any, ...], Score]:
-    """Return the outputs of TRL's `forward_pass`, made without padding, and the score `[B, T]` in them.
-
-    With `wants_sensitivities` each pass of the policy is followed by one of its head. Collective then where the head's
-    weights are sharded: the same on every rank. Where it fails and only a diagnostic asks, they are NaN: what is made
-    of them has the same keys on every rank, and counts no token on this one.
+    If the head cannot be run again, they are NaN and a warning is logged; with `is_needed` that is an error.
     """
 
-    def with_sensitivities(*args: Any, **kwargs: Any) -> tuple[Tensor | None, ...]:
+    def guard_head() -> AbstractContextManager[None]:
+        if is_needed:
+            return nullcontext()
+        return guard(trainer, "The exact entropy change cannot be predicted for this model")
+
+    def run_with_sensitivities(*args: Any, **kwargs: Any) -> tuple[Tensor | None, ...]:
         found: list[Tensor] = []
         hooks: list[RemovableHandle] = []
-        with _guard(trainer):
-            hooks = _hooks(trainer, found)
+        with guard_head():
+            hooks = _add_hooks(trainer, found, guard_head)
         try:
             outputs = forward_pass(*args, **kwargs)
         finally:
             for hook in hooks:
                 hook.remove()
         sensitivities = torch.full_like(outputs[0], math.nan)
-        with _guard(trainer):
-            sensitivities = _joined(found, outputs[0])
+        with guard_head():
+            sensitivities = _join(found, outputs[0])
         return *outputs, sensitivities
 
-    padding = trainer.shaping.padding
-    if not wants_sensitivities:
-        outputs = padding.forward(forward_pass, *args, **kwargs)
-        return outputs, Score(outputs[0], outputs[1])
-    *outputs, sensitivities = padding.forward(with_sensitivities, *args, **kwargs)
-    return tuple(outputs), Score(outputs[0], outputs[1], sensitivities)
+    return run_with_sensitivities
 
 
-def _joined(found: list[Tensor], logps: Tensor) -> Tensor:
-    """The sensitivities `[B, T]` of the chunks in which the batch went through the model."""
+def _join(found: list[Tensor], logps: Tensor) -> Tensor:
+    """Join the sensitivities of the chunks in which the batch went through the model to `[B, T]`."""
     missing = len(logps) - sum(map(len, found))
     if missing:
         raise RuntimeError(f"{missing} of {len(logps)} sequences have passed the model without its hooks")
     return torch.cat([x[:, -logps.size(1) :] for x in found])
 
 
-def _hooks(trainer: GRPOTrainer, found: list[Tensor]) -> list[RemovableHandle]:
-    """Append to `found` the sensitivities `[b, S - 1]` of each pass of the policy's fused head."""
+def _add_hooks(
+    trainer: GRPOTrainer, found: list[Tensor], guard_head: Callable[[], AbstractContextManager[None]]
+) -> list[RemovableHandle]:
+    """Add hooks that append to `found` the sensitivities `[b, S - 1]` of each pass of the policy's fused head."""
     policy = trainer.accelerator.unwrap_model(trainer.model, keep_torch_compile=False)
     policy = policy.get_base_model() if is_peft_model(policy) else policy
     head = HeadOnly(policy, trainer.temperature / 2, trainer.args.cast_lm_head_to_fp32)
@@ -101,7 +91,7 @@ def _hooks(trainer: GRPOTrainer, found: list[Tensor]) -> list[RemovableHandle]:
 
     @torch.no_grad()
     def score_again(_policy: Any, _args: Any, kwargs: dict[str, Any], output: Any) -> None:
-        with _guard(trainer):
+        with guard_head():
             (states,) = hidden_states
             # A mixture of experts has its auxiliary loss from the first pass; here are no routers for it.
             half = head.forward(states, labels=kwargs["labels"], fused_lm_head=True, output_router_logits=False)
@@ -109,6 +99,6 @@ def _hooks(trainer: GRPOTrainer, found: list[Tensor]) -> list[RemovableHandle]:
                 entropy_sensitivity_without_logits(output.log_probs, output.entropy, half.log_probs, half.entropy)
             )
 
-    # First of all hooks: FSDP's and DeepSpeed's shard the weights again.
+    # This hook must run before those of FSDP and DeepSpeed, which shard the weights again.
     again = policy.register_forward_hook(score_again, with_kwargs=True, prepend=True)
     return [policy.base_model.register_forward_hook(catch), again]

@@ -11,7 +11,7 @@ auxiliary loss, or a method whose `shaping_scope` is `"micro_batch"`. With image
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from steer_trl.options.trl import LOSSES
+from steer_trl.shaping import Shaper
 from steer_trl.trainer.inputs import loss_mask
 from steer_trl.trainer.trl import (
     GRPOTrainer,
@@ -45,8 +46,11 @@ ForwardPass = Callable[..., tuple[Any, ...]]
 class Padding:
     """What a trainer knows of the padding of its rollouts."""
 
-    def __init__(self, trainer: GRPOTrainer, is_skipped: bool) -> None:
+    def __init__(
+        self, trainer: GRPOTrainer, is_skipped: bool, shapers: Mapping[str, Shaper], is_compiled: bool
+    ) -> None:
         self._trainer, self._is_skipped = trainer, is_skipped
+        self._shapers, self._is_compiled = shapers, is_compiled
         self._ordered: list[dict[str, Any]] | None = None
         self._shares: list[float] = []
 
@@ -65,12 +69,12 @@ class Padding:
 
     @cached_property
     def _multiple(self) -> int:
-        return self._trainer.pad_to_multiple_of or (COMPILED_MULTIPLE if self._trainer.shaping.is_compiled else 1)
+        return self._trainer.pad_to_multiple_of or (COMPILED_MULTIPLE if self._is_compiled else 1)
 
     @cached_property
     def _orders(self) -> bool:
         """Whether the loss is the same however an optimizer step is split."""
-        args, shapers = self._trainer.args, self._trainer.shaping.shapers
+        args, shapers = self._trainer.args, self._shapers
         accumulation, per_rollout = args.gradient_accumulation_steps, args.steps_per_generation
         depends_on_the_split = (
             args.loss_type not in LOSSES

@@ -19,9 +19,9 @@ from steer_trl.randomness import kept_random_state
 from steer_trl.shaping import HoldEntropy, Shaper, StartEntropy, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.trainer.checks.tripwire import check_score
+from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
-from steer_trl.trainer.head_pass import scored_pass
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
 from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log, forward, replace_column
@@ -32,7 +32,6 @@ class RolloutShaping:
 
     Attributes:
         is_recording (`bool`): whether TRL is writing one, so that a forward pass may be its score.
-        has_finished (`bool`): whether one has been shaped.
         rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks, NaN where one could not score.
     """
 
@@ -43,10 +42,12 @@ class RolloutShaping:
         hold: HoldEntropy | None,
         generated: GeneratedTokens,
         start: StartEntropy,
+        forward: Forward,
     ) -> None:
-        self.is_recording, self.has_finished, self.start = False, False, start
+        self.is_recording, self.start = False, start
         self.rewards_per_function = torch.empty(0)
         self._trainer, self._shapers, self._hold, self._generated = trainer, shapers, hold, generated
+        self._forward = forward
         self._passes: list[Score] = []
         self._written: dict[str, list[list[int]]] = {}
 
@@ -71,7 +72,7 @@ class RolloutShaping:
         finally:
             self.is_recording = False
 
-    def see(self, score: Score) -> None:
+    def on_forward(self, score: Score) -> None:
         """Take a forward pass of the policy over the rollout."""
         check_score(score.entropies)
         self._passes.append(score)
@@ -91,7 +92,6 @@ class RolloutShaping:
         """
         if not self._shapers:
             return rollout
-        self.has_finished = True
         acting = act_on_rollouts(self._shapers)
         compared = self._as_compared(rollout)
         score = self._score_of(rollout, compared, {name for shaper in acting for name in shaper.reads})
@@ -134,8 +134,7 @@ class RolloutShaping:
             kept_random_state(trainer.accelerator.device),
             disable_gradient_checkpointing(trainer.model, trainer.args.gradient_checkpointing_kwargs),
         ):
-            _, score = scored_pass(
-                trainer,
+            _, score = self._forward.run(
                 partial(forward, trainer),
                 self.wants_sensitivities,
                 trainer.model,

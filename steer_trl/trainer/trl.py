@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         """The attributes as they are once the trainer is made."""
 
         args: SteerGRPOConfig
-        shaping: Any  # ours, `shaping.py`
         model: PreTrainedModel
         num_generations: int
         pad_to_multiple_of: int | None  # "auto" is settled

@@ -155,9 +155,9 @@ def test_plain_grpo_is_asked_for_nothing(train, monkeypatch):
 def test_whoever_copies_the_inputs_has_read_them(copied):
     early, late = WatchedInputs({"advantages": 1.0}), WatchedInputs({"advantages": 1.0})
     copied(early)
-    early.watch()
+    early.start()
     with pytest.raises(RuntimeError, match="did not read the advantages"):
         early.check()
-    late.watch()
+    late.start()
     copied(late)
     late.check()

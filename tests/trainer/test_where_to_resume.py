@@ -39,7 +39,7 @@ class TestAFinishedRun:
         again = made(**length)
         assert again.train(resume_from_checkpoint=True).global_step == last
         assert contents(first.args.output_dir) == before
-        assert again.shaping.was_finished and same_parameters(first, again)  # a script may save the model, or evaluate
+        assert again.parts.was_finished and same_parameters(first, again)  # a script may save the model, or evaluate
 
     def test_its_log_takes_an_evaluation_of_now(self, made, prompts):
         made().train()

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,13 @@ class ModelCards:
     """The cards of a run; what a user says of it stays in later ones, and the `recipe` of a command line in all."""
 
     def __init__(
-        self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], benchmarks: BenchmarkEvaluation | None
+        self,
+        trainer: GRPOTrainer,
+        shapers: Mapping[str, Shaper],
+        benchmarks: BenchmarkEvaluation | None,
+        tags: Sequence[str],
     ) -> None:
-        self._trainer, self._shapers, self._benchmarks = trainer, shapers, benchmarks
+        self._trainer, self._shapers, self._benchmarks, self._tags = trainer, shapers, benchmarks, tags
         self._said: dict[str, Any] = {}
         self.recipe: dict[str, Any] = {}
 
@@ -64,7 +68,7 @@ class ModelCards:
         trainer, args = self._trainer, self._trainer.args
         (base_model, is_on_hub), datasets = self.base_model, self._said.get("dataset_name")
         name = args.hub_model_id or Path(args.output_dir).absolute().name
-        tags = ["generated_from_trainer", *trainer.shaping.tags, *listed(self._said.get("tags", ()))]
+        tags = ["generated_from_trainer", *self._tags, *listed(self._said.get("tags", ()))]
         return Run(
             args=args,
             name=self._said.get("model_name") or name.split("/")[-1],

@@ -1,23 +1,77 @@
-"""The weights must arrive: in the first step of a training, TRL's loss has to read the advantages the methods shaped.
+"""Fails the first step of a training if the shaped advantages do not reach TRL's loss and its gradient.
 
-A TRL that is newer, or that somebody has patched, could read them too early, or make its log-probabilities by another
-function than the one that we override. It would train plain GRPO, and nobody would notice. So the first loss is given
-inputs that note when their advantages are read. Later ones are a plain dictionary again. A subclass or a patch could
-go around the hook in which all of this happens, so the first optimizer step must have passed it.
+A newer or patched TRL could read the advantages too early, or compute its log-probabilities by a function other than
+the one that this package overrides. It would then train plain GRPO, and nobody would notice. So the first loss is
+given inputs that record when their advantages are read. Later losses get a plain dictionary. A subclass or a patch
+could also bypass the hooks in which methods act, so the first optimizer step must have passed through them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from torch import Tensor
+from transformers import TrainerCallback, TrainerControl, TrainerState
+
 from steer_trl.exceptions import CannotContinueError
+from steer_trl.shaping import Shaper
+from steer_trl.shaping.base import OF_ROLLOUTS, QUESTIONS
 from steer_trl.system import installed
 from steer_trl.trainer.contract import INSTALL
 
 FUNCTION = "GRPOTrainer._get_per_token_logps_and_entropies"
 
 
+class Tripwire(TrainerCallback):
+    """Watches the first loss, the first gradient and the first rollout of a trainer."""
+
+    def __init__(self, shapers: Mapping[str, Shaper]) -> None:
+        hooks = {hook for shaper in shapers.values() for hook in QUESTIONS if shaper.answers(hook)}
+        # until the first loss has read the shaped advantages
+        self._awaits_loss = not hooks <= set(OF_ROLLOUTS)
+        # until a gradient has reached a loss that `compute_loss` returned: its caller could discard it
+        self._awaits_gradient = self._awaits_loss
+        # until methods have acted on a rollout
+        self._awaits_rollout = not hooks.isdisjoint(OF_ROLLOUTS)
+
+    @contextmanager
+    def watch(self, inputs: dict[str, Any], is_training: bool) -> Iterator[dict[str, Any]]:
+        """Yield a copy of `inputs`. The first one in training records whether its advantages are read."""
+        if not (self._awaits_loss and is_training):
+            yield dict(inputs)
+            return
+        watched = WatchedInputs(inputs)
+        yield watched
+        watched.check()
+        self._awaits_loss = False
+
+    def on_rollout(self) -> None:
+        """Record that methods have acted on a rollout."""
+        self._awaits_rollout = False
+
+    def on_shaped(self, inputs: dict[str, Any]) -> None:
+        """Record reads of the advantages from now on: the shaped ones are in `inputs`."""
+        if isinstance(inputs, WatchedInputs):
+            inputs.start()
+
+    def on_loss(self, loss: Tensor) -> None:
+        """Watch for a gradient on the loss that `compute_loss` returns."""
+        if self._awaits_gradient and loss.requires_grad:
+            loss.register_hook(self._on_gradient)
+
+    def _on_gradient(self, gradient: Tensor) -> None:
+        self._awaits_gradient = False
+
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
+        """Raise before the first save if the training bypassed the hooks in which methods act."""
+        if self._awaits_loss or self._awaits_gradient:
+            _refuse_bypass("compute_loss")
+        if self._awaits_rollout and state.global_step == 1:
+            _refuse_bypass("_generate_and_score_completions")
+
+
 class WatchedInputs(dict[str, Any]):
-    """Inputs of a loss that note when their advantages are read; whoever copies them reads them all."""
+    """Inputs of a loss that record whether `advantages` is read. Copying them counts as reading."""
 
     def __init__(self, inputs: dict[str, Any]) -> None:
         super().__init__(inputs)
@@ -27,7 +81,7 @@ class WatchedInputs(dict[str, Any]):
         self._is_read = self._is_read or (name == "advantages" and self._is_watching)
         return super().__getitem__(name)
 
-    def __iter__(self) -> Iterator[str]:  # else Python copies without asking
+    def __iter__(self) -> Iterator[str]:  # without this, `dict(inputs)` would bypass `__getitem__`
         return super().__iter__()
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -38,12 +92,12 @@ class WatchedInputs(dict[str, Any]):
         """Read everything."""
         return {name: self[name] for name in self}
 
-    def watch(self) -> None:
-        """Note reads from now on: the shaped advantages are written."""
+    def start(self) -> None:
+        """Record reads from now on."""
         self._is_watching = True
 
     def check(self) -> None:
-        """Refuse a loss, when it is made, that does not have the shaped advantages in it."""
+        """Raise if the loss was computed without reading the shaped advantages."""
         if not self._is_watching:
             _refuse(f"its loss did not call {FUNCTION}")
         if not self._is_read:
@@ -51,13 +105,13 @@ class WatchedInputs(dict[str, Any]):
 
 
 def check_score(entropies: Any) -> None:
-    """Refuse what a forward pass has returned where methods read entropies and it has none."""
+    """Raise if a forward pass has returned no entropies although methods read them."""
     if entropies is None:
         _refuse(f"{FUNCTION} returned no entropies")
 
 
-def refuse_bypass(hook: str) -> NoReturn:
-    """Refuse a trainer whose first optimizer step was made around `hook`, in which methods act."""
+def _refuse_bypass(hook: str) -> NoReturn:
+    """Raise because the first optimizer step bypassed `hook`, in which methods act."""
     _refuse(f"its first step did not use SteerGRPOTrainer.{hook} (a subclass that overrides it must return super's)")
 
 

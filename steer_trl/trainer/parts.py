@@ -1,4 +1,4 @@
-"""All that a `SteerGRPOTrainer` has beside TRL's trainer, in one object."""
+"""The parts that a `SteerGRPOTrainer` has beside TRL's trainer, made and connected in one place."""
 
 from typing import Any
 
@@ -17,6 +17,8 @@ from steer_trl.trainer.callbacks.cards import ModelCards
 from steer_trl.trainer.callbacks.terminal import show_lines
 from steer_trl.trainer.checkpoint import Checkpoints
 from steer_trl.trainer.checks.preflight import check_compiled, check_processing_class
+from steer_trl.trainer.checks.tripwire import Tripwire
+from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.padding import Padding
 from steer_trl.trainer.rollout import RolloutShaping
@@ -26,7 +28,7 @@ from steer_trl.trainer.tokens.samples import TokenLog
 from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, forget_rollout
 
 
-class Shaping:
+class Parts:
     """The parts of a trainer. TRL's constructor calls hooks that need them, so they are made before it runs.
 
     `shapers` are the methods, by the names in `advantage_shaping`; `hold` moves the strength of one of them;
@@ -43,18 +45,22 @@ class Shaping:
     ) -> None:
         self._trainer, self.was_finished = trainer, False
         self.shapers = make_shapers(args)
-        self.is_compiled = check_compiled(args, self.shapers, model)
+        is_compiled = check_compiled(args, self.shapers, model)
         self.tags = [*TAGS, *(name.replace(":", ".").rpartition(".")[2] for name in self.shapers)]
         self.start = StartEntropy(first_rollouts(args))
         self.hold = None if args.hold_entropy is None else HoldEntropy(args, self.shapers, self.start)
         self.sampling = make_sampling(trainer, args)
-        self.generated = GeneratedTokens(trainer)
-        self.padding = Padding(trainer, args.skips_padding)
-        self.rollouts = RolloutShaping(trainer, self.shapers, self.hold, self.generated, self.start)
+        self.generated = GeneratedTokens(trainer, self.hold)
+        self.padding = Padding(trainer, args.skips_padding, self.shapers, is_compiled)
+        self.forward = Forward(trainer, self.padding, self.shapers)
+        self.rollouts = RolloutShaping(trainer, self.shapers, self.hold, self.generated, self.start, self.forward)
         self.tokens = TokenLog(trainer, self.rollouts)
-        self.step = OptimizerStep(trainer, self.shapers, self.hold, self.rollouts, self.tokens)
+        self.tripwire = Tripwire(self.shapers)
+        self.step = OptimizerStep(
+            trainer, self.shapers, self.hold, self.rollouts, self.tokens, self.tripwire, is_compiled
+        )
         self.alarms = Alarms(Watch())
-        self.cards = ModelCards(trainer, self.shapers, benchmarks)
+        self.cards = ModelCards(trainer, self.shapers, benchmarks, self.tags)
         self.benchmarks = BenchmarkRuns(trainer, benchmarks, beside_rewards=eval_dataset is not None)
         stateful: dict[str, Any] = {"start_entropy": self.start, **self.shapers}
         stateful |= {} if self.hold is None else {self.hold.name: self.hold}  # after what its level is relative to
@@ -69,7 +75,7 @@ class Shaping:
             remark_other_policies(args, trainer.model)
         if args.terminal_log == "lines":
             show_lines(trainer)
-        parts: list[TrainerCallback] = [self.checkpoints, self.step, self.generated]
+        parts: list[TrainerCallback] = [self.checkpoints, self.tripwire, self.generated]
         parts += [RunLog(self.cards.description)] if args.run_log else []
         for part in [*parts, self.alarms] if args.alarms else parts:
             trainer.add_callback(part)
