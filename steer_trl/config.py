@@ -12,6 +12,7 @@ from steer_trl.exceptions import InvalidTypeError
 from steer_trl.options.base import own_fields, single_complaints
 from steer_trl.options.removed import hint
 from steer_trl.options.run import RunOptions, SamplingOptions
+from steer_trl.options.trl import entropy_target_complaints, group_size_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, find_shaper
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
@@ -63,7 +64,11 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
             method.fill_unset(self)
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
         self._take_surrogates(methods)
-        super().__post_init__()
+        try:
+            super().__post_init__()
+        except ValueError:
+            refuse(group_size_complaints(self.generation_batch_size, self.num_generations), "SteerGRPOConfig")
+            raise
         refuse(self._schedule_complaints(methods), "SteerGRPOConfig")
         if is_chosen_for_user and self.hold_entropy is not None:
             logger.warning(
@@ -158,7 +163,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     # What does not go together.
 
     def _combination_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
-        complaints = []
+        complaints = entropy_target_complaints(self)
         if self.shaping_options and set(methods) <= set(SHAPERS):
             complaints.append(
                 f"shaping_options={self.shaping_options!r} must be unset without a custom method. The settings of the "

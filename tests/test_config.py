@@ -107,6 +107,11 @@ MISTAKES = [
     (of("none", steer_lambda_min=0.7), "a setting of 'steer', .* Set advantage_shaping to 'steer'"),
     (of("opo", gtpo_entropy_weight=0.5), "=0.5 is a setting of ('grpo_s' and 'gtpo'|'gtpo' and 'grpo_s')"),
     ({"correct_threshold": 0.5}, "correct_threshold=0.5 is a setting of .*'w_reinforce' and 'psr' and 'nsr'"),
+    ({"entropy_target": 0.5}, "entropy_target=0.5 .*use_adaptive_entropy.*hold_entropy"),
+    ({"per_device_train_batch_size": 256, "num_generations": 7}, r"num_generations=7 .*256 .* 4 or 8\."),
+    ({"per_device_train_batch_size": 12, "num_generations": 11}, r"num_generations=11 .*12 .* 6 or 12\."),
+    ({"per_device_train_batch_size": 12, "num_generations": 13}, r"num_generations=13 .*12 .* 12\."),
+    ({"per_device_train_batch_size": 1, "num_generations": 2}, r"num_generations=2 .* 1 .*batch"),
     (of("psr", w_reinforce_positive=0.5), "is a setting of 'w_reinforce', which"),
 ]
 IGNORED = [  # the last setting, and what ignores it
@@ -186,6 +191,10 @@ def test_what_no_method_minds_is_taken():
     assert config(advantage_shaping="opo", gradient_accumulation_steps=4, steps_per_generation=2)
     for name in ("steer", "kl_cov", "fork_tokens"):
         assert config(advantage_shaping=name, loss_type="new").loss_type == "new"
+
+
+def test_trls_adaptive_entropy_keeps_its_target():
+    assert config(advantage_shaping="none", use_adaptive_entropy=True, entropy_target=0.5).entropy_target == 0.5
 
 
 def test_yaml_and_command_line(tmp_path):

@@ -1,6 +1,10 @@
-"""What TRL's losses are (one that a later TRL adds is refused nowhere), and where some of its numbers must lie."""
+"""TRL's losses and the ranges of its numbers, and two of its mistakes in our words.
 
-from typing import NamedTuple
+A loss that a later TRL adds is refused nowhere.
+"""
+
+from dataclasses import fields
+from typing import Any, NamedTuple
 
 
 class Loss(NamedTuple):
@@ -33,3 +37,29 @@ INTERVALS = {
     "min_p": "[0, 1]",
 }
 """Of numbers that end in a traceback otherwise, in the middle of a training, or without one."""
+
+
+def entropy_target_complaints(args: Any) -> list[str]:
+    """Complain about TRL's `entropy_target` if it has no effect: it reads like `hold_entropy`, and holds nothing."""
+    default = next(field.default for field in fields(args) if field.name == "entropy_target")
+    if args.use_adaptive_entropy or args.entropy_target == default:
+        return []
+    return [
+        f"entropy_target={args.entropy_target!r} has no effect without use_adaptive_entropy=True, which adjusts TRL's "
+        "entropy bonus. To hold the entropy with a method of this package, set hold_entropy, for instance "
+        "hold_entropy=0.65 for 65 % of its initial value."
+    ]
+
+
+def group_size_complaints(completions: int | None, group_size: int) -> list[str]:
+    """Complain if the completions of a rollout are not whole groups, and name the nearest group sizes that fit."""
+    if not completions or group_size < 2 or completions % group_size == 0:
+        return []
+    fitting = [size for size in range(2, completions + 1) if completions % size == 0]
+    smaller = [size for size in fitting if size < group_size][-1:]
+    larger = [size for size in fitting if size > group_size][:1]
+    remedy = f"Set it to {' or '.join(map(str, smaller + larger))}" if fitting else "Change the batch"
+    return [
+        f"num_generations={group_size} must divide the {completions} completions of a rollout, which are "
+        f"per_device_train_batch_size x processes x steps_per_generation. {remedy}."
+    ]

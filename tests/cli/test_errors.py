@@ -153,7 +153,7 @@ MISTAKES = [
     (train(dynamic_sampling="resample", correct_threshold=1), "correct_threshold must be in \\[-1, 1\\), got 1"),
     (train(stare_target_entropy=80, stare_target_entropy_unit="initial"), "stare_target_entropy must be in \\(0, 10"),
     (train(num_generations=0), "num_generations must be in \\[1, inf\\), got 0"),
-    (train(num_generations=3), r"generation_batch_size \(8\) must be divisible by num_generations \(3\)"),
+    (train(num_generations=3), "num_generations=3 must divide the 8 .* 2 or 4"),
     (train(eval_strategy="steps", eval_steps=1), "eval_strategy='steps' needs eval_benchmarks"),
     (train(dataset_config="main"), "dataset_config='main' cannot be combined with the file"),
     (train(beta=-1), "beta must be in .0, inf., got -1.0"),
@@ -225,7 +225,7 @@ MISTAKES = [
     (train(num_processes=4), "num_processes cannot be used without accelerate_config"),
     (
         train(accelerate_config="cpu_2_processes", num_processes=3, per_device_train_batch_size=1),
-        r"generation_batch_size \(6\) must be divisible by num_generations \(4\)",
+        "num_generations=4 must divide the 6 .* 3 or 6",
     ),
     # Evaluation.
     (["eval"], "required: --model_name_or_path.*, --output_dir"),

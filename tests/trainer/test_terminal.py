@@ -46,6 +46,23 @@ def test_a_resumed_run_remembers_its_start_and_counts_its_own_time(monkeypatch, 
     assert re.search(r"start 0\.6\).* 13:16:20 left", story.line({"entropy": 0.4}, state(11)))
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "left"),
+    [
+        ((), 250_000, "01:00"),  # a quarter of the tokens in 20 seconds, and a tenth of a per cent of the steps
+        ([{"generated_tokens": 200_000}], 400_000, "01:00"),  # resumed: a quarter of the 800,000 that were left
+        ((), 0, "13:19:40"),  # no token yet, so only the steps count
+    ],
+)
+def test_the_time_left_counts_the_token_budget(monkeypatch, tmp_path, before, now, left):
+    story, begins_at = Story(), 10 if before else 0
+    monkeypatch.setattr("time.monotonic", lambda: 0.0)
+    story.begin(args(tmp_path, max_generated_tokens=1_000_000), state(begins_at, before))
+    monkeypatch.setattr("time.monotonic", lambda: 20.0)
+    line = story.line({"entropy": 0.4, "generated_tokens": now}, state(begins_at + 1))
+    assert line.endswith(f" {left} left")
+
+
 HELD = {"entropy": 0.25, "hold_entropy/target": 0.2}
 EVALUATED = {"eval_aime24_avg@32": 0.3125, "eval_reward": 0.5, "eval_aime24_unanswered": 0.1}
 

@@ -40,10 +40,14 @@ class Story:
     def __init__(self) -> None:
         self.start_entropy: float | None = None
         self.began, self.first_step = time.monotonic(), 0
+        self.token_budget: int | None = None
+        self.first_tokens = 0.0
 
     def begin(self, args: SteerGRPOConfig, state: TrainerState) -> list[str]:
         """Take in the beginning of a training; return what acts in it, and where one that is resumed goes on."""
         self.began, self.first_step = time.monotonic(), state.global_step
+        self.token_budget = args.max_generated_tokens
+        self.first_tokens = _last_number(state.log_history, names.GENERATED_TOKENS)
         self.start_entropy = start_entropy(state.log_history)
         if state.global_step == 0:
             return [acting(args)]
@@ -82,12 +86,21 @@ class Story:
         return f"entropy {entropy:.3g} ({', '.join(about)})"
 
     def _times(self, logs: Logs, state: TrainerState) -> str:
-        """The seconds of a step, and what is left at the mean pace since the training began."""
+        """Return the seconds of a step and the time left, at the mean pace since this process began to train."""
         parts = [f"{logs['step_time']:.1f} s"] if logs.get("step_time") is not None else []
-        trained, to_do = state.global_step - self.first_step, state.max_steps - state.global_step
-        if trained and to_do > 0:
-            parts.append(f"{tqdm.format_interval((time.monotonic() - self.began) / trained * to_do)} left")
+        done = self._share_done(logs, state)
+        if 0 < done < 1:
+            elapsed = time.monotonic() - self.began
+            parts.append(f"{tqdm.format_interval(elapsed / done * (1 - done))} left")
         return ", ".join(parts)
+
+    def _share_done(self, logs: Logs, state: TrainerState) -> float:
+        """Return the share that is done since the start, by steps or by tokens, whichever ends the run first."""
+        of_steps = _share(state.global_step, self.first_step, state.max_steps)
+        tokens = logs.get(names.GENERATED_TOKENS)
+        if self.token_budget is None or tokens is None:
+            return of_steps
+        return max(of_steps, _share(tokens, self.first_tokens, self.token_budget))
 
 
 class StepLines(PrinterCallback):
@@ -137,6 +150,15 @@ def show_lines(trainer: Trainer) -> None:
         if theirs in kinds:
             trainer.remove_callback(theirs)
             trainer.add_callback(ours)
+
+
+def _share(now: float, first: float, last: float) -> float:
+    return (now - first) / (last - first) if last > first else 0.0
+
+
+def _last_number(history: Sequence[Logs], key: str) -> float:
+    """Return the last value of `key` in a log, 0 if it is in no entry."""
+    return next((entry[key] for entry in reversed(history) if entry.get(key) is not None), 0.0)
 
 
 def _first(logs: Logs, keys: Sequence[str]) -> Any:
