@@ -117,7 +117,7 @@ docs: $(DOCS)/.installed ## build the documentation's site into site/, every lin
 settings: install ## write the tables of settings and methods into docs/, and what type checkers are told
 	$(RUN) tools/docs/settings_table.py
 
-metrics: install ## write the tables of the log's keys and of the alarms into docs/metrics.md and docs/diagnosis.md
+metrics: install ## write the tables of the log's keys and of the alarms into docs/report.md and docs/healthy.md
 	$(RUN) tools/docs/metrics_table.py
 
 browser: ## install Debian's Chromium for the test of the report page, where it is missing and this is root

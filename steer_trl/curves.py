@@ -2,7 +2,7 @@
 
     curves(trainer.state.log_history).savefig("curves.png")
 
-A saved run has the same list in `trainer_state.json`, under `log_history`. `docs/metrics.md` explains the keys.
+A saved run has the same list in `trainer_state.json`, under `log_history`. `docs/report.md` explains the keys.
 """
 
 import math

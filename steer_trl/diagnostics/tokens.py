@@ -8,7 +8,7 @@ whose surprisal is above the entropy of its distribution is surprising, the othe
 
 The change of the entropy by the step, with the advantage A_hat that the loss sees:
 
-    predicted   -I_clip r A_hat Phi                        exact to first order (docs/why.md), where Phi is known
+    predicted   -I_clip r A_hat Phi                        exact to first order (docs/theory.md), where Phi is known
     estimated   -I_clip r A_hat (1 - pi)^2 (ln pi + H)     STEER's Omega, Eq. 9: always at hand
 
 Both leave out the learning rate, and what tokens do to each other: their signs say something, their size does not.

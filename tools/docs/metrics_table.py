@@ -1,4 +1,4 @@
-"""Writes the tables of `docs/metrics.md` and `docs/diagnosis.md` from the registry of the log and the rules of alarms.
+"""Writes the tables of `docs/report.md` and `docs/healthy.md` from the registry of the log and the rules of alarms.
 
 `make metrics`. They are pages of the repository and not of the site only, so that they can be read there;
 `tests/test_docs.py` says when one is out of date.
@@ -12,7 +12,7 @@ from steer_trl.diagnostics import rules
 from steer_trl.diagnostics.keys import KEYS, Key
 from steer_trl.diagnostics.rules import Rule
 
-PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("metrics.md", "diagnosis.md")]
+PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("report.md", "healthy.md")]
 ORIGINS = ("training", "diagnostics")
 BLOCK = re.compile(r"(<!-- (\w+): written by make metrics -->\n).*?(<!-- end -->)", re.DOTALL)
 

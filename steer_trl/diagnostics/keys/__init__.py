@@ -1,7 +1,7 @@
 """The registry of the log: a row for each key, with its unit, its estimator, what it is, and the panel that draws it.
 
 The rows are in `table.yaml`; a key is named there and in the code that computes it, and
-`tests/diagnostics/test_keys.py` holds the two together. From here come `docs/metrics.md` (`make metrics`), the panels
+`tests/diagnostics/test_keys.py` holds the two together. From here come `docs/report.md` (`make metrics`), the panels
 of the report and their texts, and the sums of an optimizer step. Nothing here imports torch.
 """
 

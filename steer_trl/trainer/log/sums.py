@@ -1,6 +1,6 @@
 """Sums over the trained tokens of all ranks: of one optimizer step, or of one batch in evaluation.
 
-Every key, its unit and its estimator are in the registry, `diagnostics/keys/`, and in `docs/metrics.md`. TRL averages
+Every key, its unit and its estimator are in the registry, `diagnostics/keys/`, and in `docs/report.md`. TRL averages
 what falls between two log lines and puts `eval_` before the keys of evaluation.
 """
 
