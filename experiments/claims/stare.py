@@ -24,7 +24,9 @@ def with_tools(data: Data) -> Finding:
         key: estimate([mean(ours[key][-TEN:]) - mean(theirs[key][-TEN:]) for ours, theirs in pairs])
         for key in ("reward", "entropy")
     }
-    return more("[calculator](data.md#tools-and-several-turns), correct after 60 steps", {"": gained}).also(more("against GRPO", against))
+    return more("[calculator](data.md#tools-and-several-turns), correct after 60 steps", {"": gained}).also(
+        more("against GRPO", against)
+    )
 
 
 def claims(data: Data) -> list[Claim]:
