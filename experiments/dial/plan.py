@@ -1,0 +1,98 @@
+"""The plan of protocol 3 as a list of jobs."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PLAN = Path(__file__).with_name("plan.yaml")
+OF_THE_PILOT = "of the pilot"
+"""The value of a setting that a pilot chooses by a rule of the protocol."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training run.
+
+    Attributes:
+        block (`str`), arm (`str`), start (`int`): what it is called; the seed of the training is that of the start.
+        regime (`str`): `"short"` or `"long"`.
+        start_steps (`int`): supervised steps of the model to begin with.
+        settings (`dict`): of `steer-trl train`, over the task's recipe.
+        evaluation (`dict`): `splits` and `samplings` that the final model is evaluated on.
+        checkpoint_evaluation (`dict`, *optional*): the same for the models on the way.
+        continues (`bool`): whether the run prolongs the one of the same arm and start.
+    """
+
+    block: str
+    arm: str
+    start: int
+    regime: str
+    start_steps: int
+    settings: dict[str, Any] = field(repr=False)
+    evaluation: dict[str, Any] = field(repr=False)
+    checkpoint_evaluation: dict[str, Any] | None = field(default=None, repr=False)
+    continues: bool = False
+
+    @property
+    def is_pilot(self) -> bool:
+        """Whether the run is used to choose, and does not count."""
+        return self.block.startswith("pilot")
+
+    @property
+    def folder(self) -> str:
+        """Folder of its published file, below that of the experiment."""
+        parts = ["pilot" if self.is_pilot else "", self.regime, "6m" if self.continues else ""]
+        return "-".join(filter(None, parts))
+
+    @property
+    def file(self) -> str:
+        """Name of its published file."""
+        return file_name(self.arm, self.start)
+
+
+def file_name(arm: str, start: int) -> str:
+    """Return the name of the published file of an arm and a start; the arm `"start"` is the start itself."""
+    return f"{re.sub(r'[^a-z0-9.]+', '-', arm.lower()).strip('-')}-start{start}.json"
+
+
+def read_plan(path: Path = PLAN) -> dict[str, Any]:
+    """Return the plan as it stands in the file."""
+    plan: dict[str, Any] = yaml.safe_load(path.read_text())
+    return plan
+
+
+def jobs_of(plan: dict[str, Any], blocks: Sequence[str] = ()) -> list[Job]:
+    """Return the jobs of some blocks, or of all, in the order in which they are run."""
+    return [job for name in blocks or plan["blocks"] for job in _jobs_of_block(plan, name, plan["blocks"][name])]
+
+
+def _jobs_of_block(plan: dict[str, Any], name: str, block: dict[str, Any]) -> list[Job]:
+    regime = plan["regimes"][block["regime"]]
+    tokens = block.get("tokens", regime["tokens"])
+    evaluations = plan["evaluations"]
+    jobs = []
+    for start in block["starts"]:
+        for arm in block["arms"]:
+            for rate in block.get("rates", [None]):
+                settings = plan["common"] | regime["settings"] | plan["arms"][arm]
+                settings |= {"seed": start, "max_generated_tokens": tokens}
+                if rate is not None:
+                    settings["learning_rate"] = rate
+                jobs.append(
+                    Job(
+                        block=name,
+                        arm=arm if rate is None else f"{arm}, rate {rate:g}",
+                        start=start,
+                        regime=block["regime"],
+                        start_steps=regime["start_steps"],
+                        settings=settings,
+                        evaluation=evaluations[block.get("evaluation", "counted")],
+                        checkpoint_evaluation=evaluations["checkpoint"] if block.get("checkpoints") else None,
+                        continues=tokens != regime["tokens"],
+                    )
+                )
+    return jobs

@@ -1,0 +1,187 @@
+"""One job of the plan: make its start, train, evaluate what it left, and publish one file."""
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import yaml
+
+from experiments.dial.plan import OF_THE_PILOT, Job, file_name
+from experiments.evidence.records import counts_by_sampling, publish
+from experiments.lab import Experiment
+from experiments.lab.countdown import COUNTDOWN
+from experiments.lab.runs import TEST_RECIPE, environment
+from steer_trl.evaluation.folders import read_evaluations
+from steer_trl.exceptions import CannotContinueError
+from steer_trl.trainer.checkpoint import read_state
+
+KL_ARMS = {0.01: "KL 0.01", 0.03: "KL 0.03", 0.1: "KL 0.1"}
+"""The pilot's coefficients of the penalty, and their arms."""
+HELD = 0.65
+"""The entropy that the chosen coefficient is to end at, as a share of that of the start."""
+CHECKPOINTS = "_checkpoints"
+
+
+class Runs:
+    """Where runs are made and published.
+
+    Attributes:
+        output_dir (`Path`): folder of models, logs and completions.
+        published (`Path`): folder of the published files.
+    """
+
+    def __init__(self, output_dir: Path, published: Path) -> None:
+        self.output_dir, self.published = output_dir.resolve(), published.resolve()
+        self._locks: dict[Path, Lock] = {}
+
+    def path(self, job: Job) -> Path:
+        """Return the published file of a job."""
+        return self.published / job.folder / job.file
+
+    def run(self, job: Job) -> None:
+        """Do whatever of a job is missing.
+
+        Raises:
+            `CannotContinueError`: a command failed; with the end of what it printed.
+        """
+        if self.path(job).exists():
+            return
+        experiment = self._experiment(job)
+        self._make_start(job, experiment)
+        settings = self._with_chosen(job)
+        name = f"{job.arm}, to the end" if job.continues else job.arm
+        if job.continues:
+            self._continue(experiment, job, name, settings)
+        experiment.train(name, settings)
+        more: dict[str, Any] = {"regime": job.regime, "block": job.block, "start_steps": job.start_steps}
+        if job.checkpoint_evaluation:
+            more["checkpoints"] = self._evaluate_checkpoints(experiment, job, name)
+        publish(self.path(job), experiment, name, job.arm, job.start, settings, more)
+
+    def _experiment(self, job: Job) -> Experiment:
+        return Experiment(
+            COUNTDOWN,
+            self.output_dir / job.regime / f"start-{job.start}",
+            seed=job.start,
+            start_steps=job.start_steps,
+            samplings=job.evaluation["samplings"],
+            splits=job.evaluation["splits"],
+            num_problems=job.evaluation.get("num_problems"),
+        )
+
+    def _make_start(self, job: Job, experiment: Experiment) -> None:
+        """Make, evaluate and publish the model to begin with; the other worker waits for it."""
+        with self._locks.setdefault(experiment.output_dir, Lock()):
+            path = self.published / job.folder / file_name("start", job.start)
+            experiment.make_start()
+            if not path.exists():
+                more = {"regime": job.regime, "start_steps": job.start_steps}
+                publish(path, experiment, "start", "start", more=more)
+
+    def _with_chosen(self, job: Job) -> dict[str, Any]:
+        """Return the settings of a job, with those that a pilot chooses."""
+        if job.settings["beta"] != OF_THE_PILOT:
+            return job.settings
+        folder = self.published / f"pilot-{job.regime}"
+        ends = {beta: entropy_at_end(folder / file_name(arm, 40)) for beta, arm in KL_ARMS.items()}
+        return job.settings | {"beta": chosen_coefficient(ends)}
+
+    def _continue(self, experiment: Experiment, job: Job, name: str, settings: dict[str, Any]) -> None:
+        """Begin with the last checkpoint of the shorter run, where that is still on the disk."""
+        folder, shorter = experiment.folder(name), experiment.folder(job.arm)
+        if folder.exists() or not checkpoints_of(shorter):
+            return
+        shutil.copytree(shorter, folder, ignore=shutil.ignore_patterns("_*"))
+        recipe = experiment.recipe(name, settings)
+        (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False))
+
+    def _evaluate_checkpoints(self, experiment: Experiment, job: Job, name: str) -> list[dict[str, Any]]:
+        """Evaluate the checkpoint that is nearest to each multiple of so many tokens, and remove all but the last."""
+        how = job.checkpoint_evaluation
+        assert how is not None
+        run = experiment.folder(name)
+        found = {int(tokens): path for path in checkpoints_of(run) if (tokens := tokens_of(path))}
+        budget = job.settings["max_generated_tokens"]
+        chosen = [min(found, key=lambda n: abs(n - at)) for at in range(how["every"], budget, how["every"])]
+        problems = {split: first_problems(experiment, split, how["num_problems"]) for split in how["splits"]}
+        records = []
+        for tokens in dict.fromkeys(chosen):
+            output = run / CHECKPOINTS / found[tokens].name
+            recipe = yaml.safe_load((run / TEST_RECIPE).read_text()) | {
+                "model_name_or_path": str(found[tokens]),
+                "output_dir": str(output),
+                "benchmarks": [f"{split}={path}@16" for split, path in problems.items()],
+                "samplings": list(how["samplings"]),
+            }
+            evaluate(recipe, run / CHECKPOINTS / f"{found[tokens].name}.yaml")
+            step = int(found[tokens].name.rpartition("-")[2])
+            evaluations = counts_by_sampling(read_evaluations(output))
+            records.append({"step": step, "generated_tokens": tokens, "evaluations": evaluations})
+        for path in checkpoints_of(run)[:-1]:
+            shutil.rmtree(path)
+        return records
+
+
+def evaluate(recipe: dict[str, Any], path: Path) -> None:
+    """Run `steer-trl eval` with a recipe, which is written to `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml.safe_dump(recipe, sort_keys=False))
+    command = [sys.executable, "-m", "steer_trl.cli", "eval", "--config", str(path)]
+    with open(path.with_suffix(".txt"), "w") as output:
+        done = subprocess.run(command, env=environment(), stdout=output, stderr=subprocess.STDOUT)
+    if done.returncode:
+        raise CannotContinueError(f"{path} failed. See {path.with_suffix('.txt')}.")
+
+
+def checkpoints_of(run: Path) -> list[Path]:
+    """Return the checkpoints of a run, the earliest first."""
+    return sorted(run.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+
+
+def tokens_of(checkpoint: Path) -> int | None:
+    """Return how many tokens had been generated when a checkpoint was saved."""
+    generated: dict[str, Any] = read_state(checkpoint).get("generated", {})
+    return generated.get("total")
+
+
+def first_problems(experiment: Experiment, split: str, count: int) -> Path:
+    """Write the first problems of a split to a file of their own."""
+    source = Path(experiment.problems(split))
+    path = source.with_name(f"{split}-first-{count}.jsonl")
+    path.write_text("".join(source.read_text().splitlines(keepends=True)[:count]))
+    return path
+
+
+def entropy_at_end(path: Path) -> float:
+    """Return the mean entropy of a published run's last fifth of rollouts, as a share of that of its first four."""
+    entropies = [one for one in json.loads(path.read_text())["rollouts"]["rollout_entropy"] if one is not None]
+    last = entropies[-max(1, len(entropies) // 5) :]
+    return (sum(last) / len(last)) / (sum(entropies[:4]) / 4)
+
+
+def chosen_coefficient(ends: dict[float, float], target: float = HELD) -> float:
+    """Return the coefficient at which the entropy ends at `target`, by linear interpolation over its logarithm.
+
+    Outside of the range that was tried it is the nearest one. Rounded to two digits.
+    """
+    coefficients = sorted(ends)
+    below = [one for one in coefficients if ends[one] <= target]
+    above = [one for one in coefficients if ends[one] > target]
+    if not below or not above:
+        chosen = coefficients[0] if not below else coefficients[-1]
+    else:
+        low, high = max(one for one in below if one < max(above)), min(one for one in above if one > min(below))
+        share = (target - ends[low]) / (ends[high] - ends[low])
+        chosen = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
+    return float(f"{chosen:.2g}")
+
+
+def describe(job: Job, runs: Runs) -> str:
+    """Return a line on a job: whether it is there, and what it is."""
+    state = "done" if runs.path(job).exists() else "    "
+    return f"{state}  {job.block:16} start {job.start}  {job.arm}"
