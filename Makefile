@@ -79,10 +79,10 @@ quickstart: install ## train a small model with GRPO, and with weights on surpri
 	$(RUN) examples/quickstart.py --output_dir runs/quickstart
 
 evidence: install ## every way of training on the laptop task, from several starts; resumable, many hours in all
-	$(RUN) experiments/evidence
+	$(RUN) -m experiments.evidence
 
 compare: install ## train the same small model with every method, and print one table; twenty minutes
-	$(RUN) experiments/compare_methods.py --output_dir runs/compare
+	$(RUN) -m experiments.compare_methods --output_dir runs/compare
 
 test: install lint ## pass the tests
 	$(RUN) -m pytest $(QUICK)

@@ -16,11 +16,10 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
-from lab import Experiment, side_by_side
-from lab.countdown import COUNTDOWN
-from lab.runs import TEST
-
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from experiments.lab import Experiment, side_by_side
+from experiments.lab.countdown import COUNTDOWN
+from experiments.lab.runs import TEST
 from steer_trl import report
 from steer_trl.countdown.model import START_STEPS
 

@@ -10,8 +10,9 @@ import argparse
 from pathlib import Path
 
 import yaml
-from lab import Experiment, read_results, table, verdicts
-from lab.countdown import COUNTDOWN
+
+from experiments.lab import Experiment, read_results, table, verdicts
+from experiments.lab.countdown import COUNTDOWN
 
 ROOT = Path(__file__).parents[1]
 RECIPES = {path.stem: path for path in sorted(ROOT.glob("configs/recipes/methods/*.yaml"))}

@@ -4,11 +4,11 @@ import json
 
 import pytest
 import yaml
-from lab import Experiment
-from lab.countdown import COUNTDOWN
-from lab.results import COLUMNS, packed
-from lab.runs import SAMPLINGS
 
+from experiments.lab import Experiment
+from experiments.lab.countdown import COUNTDOWN
+from experiments.lab.results import COLUMNS, packed
+from experiments.lab.runs import SAMPLINGS
 from steer_trl.evaluation.counts import counts_of, read_counts, values_of
 from steer_trl.evaluation.folders import read_evaluations
 from steer_trl.evaluation.summary import summarize

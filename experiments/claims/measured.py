@@ -1,7 +1,6 @@
 """The numbers behind the answers, each with its interval, from the published files."""
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
@@ -11,9 +10,9 @@ from typing import Any, NamedTuple
 
 from scipy import stats
 
+from experiments.evidence import pairs
+
 ROOT = Path(__file__).parents[2]
-sys.path += [str(ROOT / "experiments" / name) for name in ("", "evidence")]
-import pairs  # noqa: E402  # a script's neighbour, not a package
 
 LAST = 5
 """Rollouts whose mean is the end of a short run; as many make its middle."""

@@ -1,6 +1,6 @@
 """One optimizer step, measured token by token: what predicts the change of the entropy, and which tokens make it.
 
-    python experiments/claims/one_step.py --model runs/claims/start
+    python -m experiments.claims.one_step --model runs/claims/start
 
 A rollout of 512 completions, group advantages, one AdamW step on the plain policy gradient (on-policy, so that every
 ratio is 1 and nothing is clipped), and the entropy of the same tokens afterwards. It needs no trainer: this is the

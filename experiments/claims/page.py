@@ -1,6 +1,6 @@
 """Write docs/claims.md: what the two papers claim, and what we found, with the runs behind every number.
 
-    python experiments/claims/page.py
+    python -m experiments.claims.page
 
 Every number and every verdict is made from the published files. `docs/claims/before.json` has the verdicts of the page
 before the rules of now, with the reason where one has changed.
@@ -8,10 +8,9 @@ before the rules of now, with the reason where one has changed.
 
 import json
 
-import stare
-import steer
-from measured import ROOT, SHORT_CONFIDENCE, Data, end, greedy, sampled
-from rules import MARGIN, OPEN, POINT, Claim
+from experiments.claims import stare, steer
+from experiments.claims.measured import ROOT, SHORT_CONFIDENCE, Data, end, greedy, sampled
+from experiments.claims.rules import MARGIN, OPEN, POINT, Claim
 
 BEFORE = ROOT / "docs/claims/before.json"
 HEAD = ["| | claim | where | here | numbers |", "|---|---|---|---|---|"]
@@ -73,9 +72,9 @@ finds only C3's to differ. In brackets: the runs, of both arms where there are t
 corrected for there being many claims.
 
 The numbers are of {len(short.runs)} *short runs* (120 optimizer steps of 128 completions, four a rollout, one start;
-*end* is the entropy of the last five rollouts; `python experiments/claims/short_runs.py`), *one step* on each of 20
-rollouts (`python experiments/claims/one_step.py`), and [long runs](evidence/results.md), of which the untuned came
-first. This page is written by `python experiments/claims/page.py`.
+*end* is the entropy of the last five rollouts; `python -m experiments.claims.short_runs`), *one step* on each of 20
+rollouts (`python -m experiments.claims.one_step`), and [long runs](evidence/results.md), of which the untuned came
+first. This page is written by `python -m experiments.claims.page`.
 
 ## STEER
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from measured import Data, Estimate
+from experiments.claims.measured import Data, Estimate
 
 MARGIN, POINT = 0.024, 0.01
 """What counts as no difference: nats per token, a fifth of what GRPO loses in a short run; a share of problems."""

@@ -1,6 +1,6 @@
 """Short runs of the laptop task, one for each arm and seed: how a single setting moves the entropy.
 
-    python experiments/claims/short_runs.py --seeds 0 1 2
+    python -m experiments.claims.short_runs --seeds 0 1 2
 
 120 optimizer steps of 128 completions, about a minute of one core each, from one start of 650 supervised steps. A run
 that has ended is a file in `--output_dir` and is not made again; all of them together are `--published`.
@@ -16,11 +16,11 @@ from statistics import mean
 from typing import Any
 
 import torch
-from arms import ARMS
 from datasets import Dataset
 from tqdm import tqdm
 from transformers import AutoTokenizer, GenerationConfig
 
+from experiments.claims.arms import ARMS
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.countdown.model import supervised_start
 from steer_trl.countdown.task import MAX_COMPLETION_TOKENS, countdown_reward, is_correct, problems

@@ -2,9 +2,33 @@
 
 from statistics import mean
 
-from arms import STRENGTHS
-from measured import ACCURACY, PASS, Data, Estimate, end, estimate, first, greedy, later_trend, trend
-from rules import POINT, SAMPLED, Claim, Finding, keeps, listed, long_runs, matters, more, no_run, order, same
+from experiments.claims.arms import STRENGTHS
+from experiments.claims.measured import (
+    ACCURACY,
+    PASS,
+    Data,
+    Estimate,
+    end,
+    estimate,
+    first,
+    greedy,
+    later_trend,
+    trend,
+)
+from experiments.claims.rules import (
+    POINT,
+    SAMPLED,
+    Claim,
+    Finding,
+    keeps,
+    listed,
+    long_runs,
+    matters,
+    more,
+    no_run,
+    order,
+    same,
+)
 
 VARIANTS = ("O2 M 0.4", "O3 W 2.5", "O4 M 0.4", "C1 W 2.5", "C2 W 2.5 M 0.4", "C3 W 2.5 M 0.4", "C4 M 0.4")
 WEAK, STRONG, GATE = "1.1/0.9", "C2 W 2.5 M 0.4", "C2 gate, W 2.5 M 0.4"

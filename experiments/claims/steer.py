@@ -3,8 +3,19 @@
 from itertools import pairwise
 from statistics import mean
 
-from measured import ACCURACY, PASS, SHORT_CONFIDENCE, Data, Estimate, estimate, greedy, reward, roughness, trend
-from rules import Claim, Finding, falls, keeps, long_runs, matters, more, order, same
+from experiments.claims.measured import (
+    ACCURACY,
+    PASS,
+    SHORT_CONFIDENCE,
+    Data,
+    Estimate,
+    estimate,
+    greedy,
+    reward,
+    roughness,
+    trend,
+)
+from experiments.claims.rules import Claim, Finding, falls, keeps, long_runs, matters, more, order, same
 
 RAISING = ("I, mask", "II, double", "III, mask", "IV, double")
 LOWERING = ("I, double", "II, mask", "III, double", "IV, mask")

@@ -1,6 +1,6 @@
 """Does STARE work with tools? The calculator's example with its weights and without, paired by seed.
 
-    python experiments/claims/tools.py --seeds 0 1 2 3 4 5
+    python -m experiments.claims.tools --seeds 0 1 2 3 4 5
 
 Both begin with the same supervised start of their seed. What is published is each run's log, step by step; a run that
 has ended is not made again.

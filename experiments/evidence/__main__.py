@@ -1,8 +1,8 @@
 """Which way of training learns most, and keeps most variety? Every arm from every start with every seed, resumable.
 
     make evidence                                                # all that is not there yet: many hours on two cores
-    python experiments/evidence --arms GRPO --starts 0 1 2 --seeds 0 1 2
-    python experiments/evidence --task palindrome:TASK           # another task: a module in experiments/tasks
+    python -m experiments.evidence --arms GRPO --starts 0 1 2 --seeds 0 1 2
+    python -m experiments.evidence --task experiments.tasks.palindrome:TASK    # another task
     cd docs/evidence/countdown && steer-trl compare --a grpo-start*.json --b grpo-dynamic-sampling-start*.json
 
 Every run generates as many tokens. Settings are chosen on the validation split; the test split is evaluated once, at
@@ -16,12 +16,12 @@ from itertools import product
 from pathlib import Path
 
 import yaml
-from arguments import find_task, parser_of_runs
-from lab import Experiment, side_by_side
-from lab.runs import SAMPLINGS
-from lab.task import SPLITS
-from records import file_of, publish, run_name
 
+from experiments.evidence.arguments import find_task, parser_of_runs
+from experiments.evidence.records import file_of, publish, run_name
+from experiments.lab import Experiment, side_by_side
+from experiments.lab.runs import SAMPLINGS
+from experiments.lab.task import SPLITS
 from steer_trl.exceptions import CannotContinueError
 
 HERE = Path(__file__).parent

@@ -1,6 +1,6 @@
 """Write docs/evidence/results2.md and its picture: the second protocol's tables, of the runs that count.
 
-    python experiments/evidence/confirm.py
+    python -m experiments.evidence.confirm
 
 Does an arm cost nothing at one try, does it gain over several, and does one beat the other? Each arm is compared over
 the pairs of start and seed that it shares with the baseline. Every temperature is chosen on the validation problems
@@ -11,11 +11,9 @@ import sys
 from pathlib import Path
 from statistics import mean
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from frontier import at, points, starts_alone
-from page import fill, holm
-from pairs import BASELINE, Arms, entropy_at_end, load, pairs_of, swept
-
+from experiments.evidence.frontier import at, points, starts_alone
+from experiments.evidence.page import fill, holm
+from experiments.evidence.pairs import BASELINE, Arms, entropy_at_end, load, pairs_of, swept
 from steer_trl.cli.frontier import picture
 from steer_trl.evaluation.comparison import Difference
 from steer_trl.evaluation.frontier import (

@@ -2,8 +2,16 @@
 
 from statistics import mean
 
-from pairs import BASELINE, JUDGED, PRIMARY, PROTOCOL, Arms, differences_of, entropy_at_end, mean_of
-
+from experiments.evidence.pairs import (
+    BASELINE,
+    JUDGED,
+    PRIMARY,
+    PROTOCOL,
+    Arms,
+    differences_of,
+    entropy_at_end,
+    mean_of,
+)
 from steer_trl.evaluation.summary import markdown_table
 
 HELD = JUDGED[0]

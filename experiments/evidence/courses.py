@@ -6,9 +6,9 @@ from statistics import mean
 from typing import Any
 
 import numpy as np
-from pairs import BASELINE, Arms, pairs_of
 from scipy import stats
 
+from experiments.evidence.pairs import BASELINE, Arms, pairs_of
 from steer_trl.evaluation.summary import markdown_table
 
 

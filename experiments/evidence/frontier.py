@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from pairs import BASELINE, JUDGED, Arms, pairs_of, swept
-
+from experiments.evidence.pairs import BASELINE, JUDGED, Arms, pairs_of, swept
 from steer_trl.cli.frontier import picture
 from steer_trl.evaluation.comparison import Difference
 from steer_trl.evaluation.folders import read_evaluations

@@ -1,6 +1,6 @@
 """Write docs/evidence/results.md of the published runs: what they end with, and how they differ from the baseline.
 
-    python experiments/evidence/page.py
+    python -m experiments.evidence.page
 
 Every difference is one that `steer-trl compare --paired` prints of the same files.
 """
@@ -11,11 +11,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, TypeVar
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from controls import controls
-from courses import last_quarter, stopped_as_accurate
-from frontier import above_the_level, best, draw, with_start
-from pairs import (
+from experiments.evidence.controls import controls
+from experiments.evidence.courses import last_quarter, stopped_as_accurate
+from experiments.evidence.frontier import above_the_level, best, draw, with_start
+from experiments.evidence.pairs import (
     BASELINE,
     JUDGED,
     PRIMARY,
@@ -27,8 +26,7 @@ from pairs import (
     mean_of,
     pairs_of,
 )
-from picture import picture
-
+from experiments.evidence.picture import picture
 from steer_trl.evaluation.summary import markdown_table
 
 ROOT = Path(__file__).parents[2]

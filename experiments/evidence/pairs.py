@@ -6,8 +6,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from lab.results import COLUMNS
-
+from experiments.lab.results import COLUMNS
 from steer_trl.evaluation.comparison import Difference
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, read_evaluations
 

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lab.results import smoothed
 from matplotlib.figure import Figure
+
+from experiments.lab.results import smoothed
 
 ENTROPY = "Policy entropy"
 POINTS = 17

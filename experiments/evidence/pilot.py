@@ -1,6 +1,6 @@
 """The pilot of the second protocol as a table: each arm and rate at its best temperatures, on the validation problems.
 
-python experiments/evidence/pilot.py
+python -m experiments.evidence.pilot
 """
 
 import json
@@ -9,9 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from pairs import swept
-
+from experiments.evidence.pairs import swept
 from steer_trl.evaluation.folders import read_evaluations
 from steer_trl.evaluation.frontier import Sweep
 from steer_trl.evaluation.summary import markdown_table

@@ -13,10 +13,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from lab import Experiment
-from lab.results import COLUMNS, Result, packed
-from lab.runs import COMMITS
-
+from experiments.lab import Experiment
+from experiments.lab.results import COLUMNS, Result, packed
+from experiments.lab.runs import COMMITS
 from steer_trl import runlog
 from steer_trl.evaluation.counts import EVALUATIONS, counts_of
 from steer_trl.evaluation.folders import Evaluation
@@ -66,8 +65,9 @@ def publish(
     arm: str,
     seed: int | None = None,
     settings: dict[str, Any] | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the record of a run that has ended, or of a start."""
+    """Write the record of a run that has ended, or of a start, with `more` entries at its end."""
     result = Result(experiment.folder(name))
     evaluations = counts_by_sampling(result.test)
     record = {"task": experiment.task.name, "arm": arm, "start": experiment.seed, "seed": seed}
@@ -89,7 +89,7 @@ def publish(
             "validation": {column: course for column, of in COURSE.items() if (course := result.validation(*of))},
             "rollouts": columns,
         }
-    write_record(path, record)
+    write_record(path, record | dict(more or {}))
 
 
 def _processor() -> str:

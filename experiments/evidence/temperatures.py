@@ -1,6 +1,6 @@
 """Can the baseline buy variety by being sampled hotter? The models that runs have ended with, at other temperatures.
 
-    python experiments/evidence/temperatures.py --starts 21 22 23
+    python -m experiments.evidence.temperatures --starts 21 22 23
 
 Of every published run of these arms whose folder is still there. Each evaluation is published too, in
 docs/evidence/TASK/temperatures/, and not made again.
@@ -13,12 +13,11 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-from arguments import find_task, parser_of_runs
-from frontier import FOLDER
-from lab import Experiment, side_by_side
-from lab.runs import ENVIRONMENT, TEST_RECIPE
-from records import counts_by_sampling, file_of, run_name, write_record
-
+from experiments.evidence.arguments import find_task, parser_of_runs
+from experiments.evidence.frontier import FOLDER
+from experiments.evidence.records import counts_by_sampling, file_of, run_name, write_record
+from experiments.lab import Experiment, side_by_side
+from experiments.lab.runs import ENVIRONMENT, TEST_RECIPE
 from steer_trl.evaluation.counts import EVALUATIONS
 from steer_trl.evaluation.folders import read_evaluations
 

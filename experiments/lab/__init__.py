@@ -5,9 +5,9 @@ runs.py      steer-trl train and steer-trl eval in processes of their own, resum
 results.py   what they left: the table, and the verdicts of steer-trl compare
 """
 
-from lab.results import frame, read_results, table, verdicts
-from lab.runs import Experiment, side_by_side
-from lab.task import Task
+from experiments.lab.results import frame, read_results, table, verdicts
+from experiments.lab.runs import Experiment, side_by_side
+from experiments.lab.task import Task
 
 __all__ = [
     "Experiment",

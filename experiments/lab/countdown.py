@@ -1,6 +1,6 @@
 """The laptop task of this package. The first protocol's, with numbers to 12, was called `countdown`."""
 
-from lab.task import Task
+from experiments.lab.task import Task
 from steer_trl.countdown.model import START_STEPS
 from steer_trl.countdown.task import problems
 

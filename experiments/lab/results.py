@@ -12,7 +12,7 @@ from typing import Any
 
 from pandas import DataFrame
 
-from lab.runs import SAMPLES, START, TEST, Experiment
+from experiments.lab.runs import SAMPLES, START, TEST, Experiment
 from steer_trl import runlog
 from steer_trl.curves import entropy_ends, series
 from steer_trl.diagnostics.keys.names import GENERATED_TOKENS

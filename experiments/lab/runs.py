@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import yaml
 from tqdm.auto import tqdm
 
-from lab.task import Task
+from experiments.lab.task import Task
 from steer_trl import runlog
 from steer_trl.cli.recipe_files import load_recipe
 from steer_trl.diagnostics.keys.names import GENERATED_TOKENS
@@ -33,6 +33,7 @@ SAMPLINGS = ("papers", "greedy", "t1")
 SAMPLES = 16  # of each problem; one if greedy
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 SECONDS = 0.5  # between two looks at a run's log
+ROOT = Path(__file__).parents[2]
 T = TypeVar("T")
 
 
@@ -160,6 +161,17 @@ class Experiment:
         _run(name, folder, ["-m", "steer_trl.cli", "eval"], recipe=TEST_RECIPE)
 
 
+def let_processes_import() -> None:
+    """Let the processes that are started import what lies in a clone: tasks, judges, methods."""
+    paths = [str(ROOT), str(ROOT / "examples/methods"), os.environ.get("PYTHONPATH")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a process that runs on one thread."""
+    return os.environ | ENVIRONMENT
+
+
 def side_by_side(work: Callable[[T], None], items: Iterable[T], workers: int | None = None) -> None:
     """Do `work` on each item, as many at a time as there are cores; a failure cancels those that wait."""
     with ThreadPoolExecutor(workers or _cores()) as pool:
@@ -194,7 +206,7 @@ def _run(
     with (
         tqdm(total=total, desc=name, unit=unit, unit_scale=counts_tokens, disable=total is None) as bar,
         open(folder / OUTPUT, "a" if recipe == TEST_RECIPE else "w") as output,
-        subprocess.Popen(command, env=os.environ | ENVIRONMENT, stdout=output, stderr=subprocess.STDOUT) as process,
+        subprocess.Popen(command, env=environment(), stdout=output, stderr=subprocess.STDOUT) as process,
     ):
         counted = GENERATED_TOKENS if counts_tokens else "step"
         while process.poll() is None:

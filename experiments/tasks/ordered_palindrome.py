@@ -9,7 +9,7 @@ several answers meets some of these by itself.
 from dataclasses import replace
 from typing import Any
 
-import palindrome
+from experiments.tasks import palindrome
 
 
 def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
@@ -20,4 +20,4 @@ def reward(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
     ]
 
 
-TASK = replace(palindrome.TASK, name="ordered_palindrome", judge="ordered_palindrome.reward")
+TASK = replace(palindrome.TASK, name="ordered_palindrome", judge="experiments.tasks.ordered_palindrome.reward")

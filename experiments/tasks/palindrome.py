@@ -13,7 +13,8 @@ from itertools import permutations
 from typing import Any
 
 import reasoning_gym
-from puzzles import Puzzle, small, task
+
+from experiments.tasks.puzzles import Puzzle, small, task
 
 LENGTH = 10
 SIZES = {"min_length": LENGTH, "max_length": LENGTH}

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from lab import Task
 from trl import SFTConfig, SFTTrainer
 
+from experiments.lab import Task
 from steer_trl.cli.parser import RecipeParser
 from steer_trl.countdown.model import BATCH_SIZE, StartArguments
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
@@ -93,4 +93,5 @@ def small(characters: str) -> Untrained:
 def task(name: str, puzzle: Puzzle, start_steps: int = 650) -> Task:
     """What `experiments/evidence` needs of the puzzle in the module `name`."""
     recipe = str(Path(__file__).with_name("puzzles.yaml"))
-    return Task(name, puzzle.problems, f"{name}.reward", recipe, start=name, start_steps=start_steps)
+    module = f"experiments.tasks.{name}"
+    return Task(name, puzzle.problems, f"{module}.reward", recipe, start=module, start_steps=start_steps)

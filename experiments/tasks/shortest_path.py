@@ -11,7 +11,8 @@ from functools import cache
 from typing import Any
 
 import reasoning_gym
-from puzzles import Puzzle, small, task
+
+from experiments.tasks.puzzles import Puzzle, small, task
 
 SIDE, BLOCKED = 5, 0.2
 FEWEST = 3  # shortest paths

@@ -1,6 +1,6 @@
 """A control: STARE's weights, dealt to other tokens of the same sign at random.
 
-    advantage_shaping: shuffled:ShuffledStare
+    advantage_shaping: experiments.tasks.shuffled:ShuffledStare
 
 As many tokens have each weight as with STARE, in correct and in incorrect completions. What is lost is which ones.
 """

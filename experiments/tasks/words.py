@@ -13,10 +13,11 @@ from collections import defaultdict
 from functools import cache
 from typing import Any
 
-from lab import Task
-from puzzles import Puzzle
 from reasoning_gym.data import read_data_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from experiments.lab import Task
+from experiments.tasks.puzzles import Puzzle
 
 MODEL = os.environ.get("WORDS_MODEL", "HuggingFaceTB/SmolLM2-135M-Instruct")
 LETTERS, SHORTEST, LONGEST = 3, 4, 8
@@ -57,7 +58,8 @@ def pretrained(seed: int) -> tuple[Any, Any]:
 
 PUZZLE = Puzzle(pretrained, prompts, solutions, count=1400)
 problems = PUZZLE.problems
-TASK = Task("words", problems, "words.reward", __file__.replace(".py", ".yaml"), start="words", start_steps=60)
+MODULE = "experiments.tasks.words"
+TASK = Task("words", problems, f"{MODULE}.reward", __file__.replace(".py", ".yaml"), MODULE, start_steps=60)
 
 if __name__ == "__main__":
     PUZZLE.start(per_device_train_batch_size=32, learning_rate=1e-4, bf16=True)
