@@ -136,7 +136,7 @@ class ShortRuns:
 
 
 class ProtocolRuns:
-    """The long runs of the protocol, which share a tuned learning rate (`docs/evidence/countdown`)."""
+    """The long runs of the protocol, which share a tuned learning rate (`experiments/results/countdown`)."""
 
     def __init__(self, folder: Path) -> None:
         self.arms = pairs.load(folder)
@@ -173,7 +173,7 @@ class Data(NamedTuple):
     tools: dict[tuple[str, int], dict[str, list[float]]]
 
     @classmethod
-    def read(cls, folder: Path = ROOT / "docs/claims") -> "Data":
+    def read(cls, folder: Path = ROOT / "experiments/results/claims") -> "Data":
         """From the files of a folder, and those of the protocol."""
         short, one_step, first_runs, tools = (
             json.loads((folder / f"{name}.json").read_text())
@@ -183,6 +183,6 @@ class Data(NamedTuple):
             ShortRuns(short),
             {name: Estimate(*values, "20") for name, values in one_step.items()},
             {name: Estimate(middle, half, str(count)) for name, (middle, half, count) in first_runs.items()},
-            ProtocolRuns(ROOT / "docs/evidence/countdown"),
+            ProtocolRuns(ROOT / "experiments/results/countdown"),
             {(run["arm"], run["seed"]): run["steps"] for run in tools},
         )

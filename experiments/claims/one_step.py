@@ -213,7 +213,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, default=ROOT / "runs/claims/start")
     parser.add_argument("--rollouts", type=int, default=10)
-    parser.add_argument("--published", type=Path, default=ROOT / "docs/claims/one_step.json")
+    parser.add_argument("--published", type=Path, default=ROOT / "experiments/results/claims/one_step.json")
     given = parser.parse_args()
     torch.set_num_threads(1)
     model = AutoModelForCausalLM.from_pretrained(given.model).eval()

@@ -1,9 +1,9 @@
-"""Write docs/claims.md: what the two papers claim, and what we found, with the runs behind every number.
+"""Write experiments/results/claims.md: what the two papers claim, what we found, and the runs behind every number.
 
     python -m experiments.claims.page
 
-Every number and every verdict is made from the published files. `docs/claims/before.json` has the verdicts of the page
-before the rules of now, with the reason where one has changed.
+Every number and every verdict is made from the published files. `experiments/results/claims/before.json` has the
+verdicts of the page before the rules of now, with the reason where one has changed.
 """
 
 import json
@@ -12,7 +12,7 @@ from experiments.claims import stare, steer
 from experiments.claims.measured import ROOT, SHORT_CONFIDENCE, Data, end, greedy, sampled
 from experiments.claims.rules import MARGIN, OPEN, POINT, Claim
 
-BEFORE = ROOT / "docs/claims/before.json"
+BEFORE = ROOT / "experiments/results/claims/before.json"
 HEAD = ["| | claim | where | here | numbers |", "|---|---|---|---|---|"]
 
 
@@ -59,7 +59,7 @@ undecided interval, the others no data.
 * **Order** (best, grows): a difference for every pair.
 * **No difference** (alike, harmless): yes if the interval lies within a margin, no if it does not and excludes zero.
   The margins were set after most runs were seen: {MARGIN} nats, a fifth of what GRPO loses in a short run, and {POINT}
-  of accuracy, as in [the second protocol](evidence/protocol2.md).
+  of accuracy, as in [the second protocol](protocol2.md).
 
 A claim is answered *yes* if all its parts are as claimed, *in part* if some are, *no* if none is and some are against
 it. Better, worse and harmless mean accuracy, in short runs greedy: at temperature 1 it follows the entropy
@@ -73,7 +73,7 @@ corrected for there being many claims.
 
 The numbers are of {len(short.runs)} *short runs* (120 optimizer steps of 128 completions, four a rollout, one start;
 *end* is the entropy of the last five rollouts; `python -m experiments.claims.short_runs`), *one step* on each of 20
-rollouts (`python -m experiments.claims.one_step`), and [long runs](evidence/results.md), of which the untuned came
+rollouts (`python -m experiments.claims.one_step`), and [long runs](results.md), of which the untuned came
 first. This page is written by `python -m experiments.claims.page`.
 
 ## STEER
@@ -96,4 +96,4 @@ Each row had a test of its own. Under these rules {sum(map(len, changes.values()
 
 
 if __name__ == "__main__":
-    (ROOT / "docs/claims.md").write_text(page(Data.read()))
+    (ROOT / "experiments/results/claims.md").write_text(page(Data.read()))

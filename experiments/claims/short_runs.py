@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--arms", nargs="*", choices=ARMS, default=list(ARMS))
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
     parser.add_argument("--output_dir", type=Path, default=ROOT / "runs/claims")
-    parser.add_argument("--published", type=Path, default=ROOT / "docs/claims/short_runs.json")
+    parser.add_argument("--published", type=Path, default=ROOT / "experiments/results/claims/short_runs.json")
     given = parser.parse_args()
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)

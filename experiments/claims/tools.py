@@ -41,7 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2, 3, 4, 5])
     parser.add_argument("--output_dir", type=Path, default=ROOT / "runs/claims_tools")
-    parser.add_argument("--published", type=Path, default=ROOT / "docs/claims/tools.json")
+    parser.add_argument("--published", type=Path, default=ROOT / "experiments/results/claims/tools.json")
     given = parser.parse_args()
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)

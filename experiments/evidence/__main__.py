@@ -3,11 +3,11 @@
     make evidence                                                # all that is not there yet: many hours on two cores
     python -m experiments.evidence --arms GRPO --starts 0 1 2 --seeds 0 1 2
     python -m experiments.evidence --task experiments.tasks.palindrome:TASK    # another task
-    cd docs/evidence/countdown && steer-trl compare --a grpo-start*.json --b grpo-dynamic-sampling-start*.json
+    cd experiments/results/countdown && steer-trl compare --a grpo-start*.json --b grpo-dynamic-sampling-start*.json
 
 Every run generates as many tokens. Settings are chosen on the validation split; the test split is evaluated once, at
-the end. Each run that has ended is a file in docs/evidence/TASK/, with the results of every problem, and is not run
-again; its model stays in the run's folder.
+the end. Each run that has ended is a file in experiments/results/TASK/, with the results of every problem, and is not
+run again; its model stays in the run's folder.
 """
 
 from dataclasses import replace

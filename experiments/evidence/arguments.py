@@ -17,7 +17,7 @@ def parser_of_runs(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="seeds of reinforcement learning")
     parser.add_argument("--workers", type=int, help="how many side by side; by default one for each core")
     parser.add_argument("--output_dir", type=Path, default=ROOT / "runs/evidence")
-    parser.add_argument("--published", type=Path, default=ROOT / "docs/evidence")
+    parser.add_argument("--published", type=Path, default=ROOT / "experiments/results")
     return parser
 
 

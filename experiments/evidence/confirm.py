@@ -1,4 +1,4 @@
-"""Write docs/evidence/results2.md and its picture: the second protocol's tables, of the runs that count.
+"""Write experiments/results/results2.md and its picture: the second protocol's tables, of the runs that count.
 
     python -m experiments.evidence.confirm
 
@@ -27,10 +27,11 @@ from steer_trl.evaluation.frontier import (
 from steer_trl.evaluation.summary import markdown_table
 from steer_trl.evaluation.sweeps import sweeps
 
-EVIDENCE = Path(__file__).parents[2] / "docs/evidence"
+ROOT = Path(__file__).parents[2]
+EVIDENCE = ROOT / "experiments/results"
 FOLDER = EVIDENCE / "countdown20/confirm"
-PAGE, PICTURE = EVIDENCE / "results2.md", EVIDENCE / "frontier2.png"
-TEXT = Path(__file__).with_name("results2.md")
+PAGE, PICTURE = EVIDENCE / "results2.md", ROOT / "docs/frontier2.png"
+TEXT = Path(__file__).with_name("results2.md.in")
 LEVEL, WEIGHT, DIFFICULTY = ARMS = ("level", "constant weight", "difficulty")
 SHUFFLED = "level, shuffled weights"
 NAMES = ("entropy held at 0.5", "constant weight, W = 1.25", "F-GRPO and that weight")

@@ -1,4 +1,4 @@
-"""Write docs/evidence/results.md of the published runs: what they end with, and how they differ from the baseline.
+"""Write experiments/results/results.md of the published runs: what they end with, and how they differ from GRPO.
 
     python -m experiments.evidence.page
 
@@ -30,9 +30,9 @@ from experiments.evidence.picture import picture
 from steer_trl.evaluation.summary import markdown_table
 
 ROOT = Path(__file__).parents[2]
-EVIDENCE = ROOT / "docs/evidence"
-PAGE, TEXT = EVIDENCE / "results.md", Path(__file__).with_name("results.md")
-PICTURE = EVIDENCE / "countdown.png"
+EVIDENCE = ROOT / "experiments/results"
+PAGE, TEXT = EVIDENCE / "results.md", Path(__file__).with_name("results.md.in")
+PICTURE = ROOT / "docs/countdown.png"
 Key = TypeVar("Key")
 TASKS = ("palindrome", "ordered_palindrome", "shortest_path", "words")
 

@@ -15,7 +15,7 @@ from steer_trl.evaluation.frontier import Sweep
 from steer_trl.evaluation.summary import markdown_table
 from steer_trl.evaluation.sweeps import sweeps
 
-FOLDER = Path(__file__).parents[2] / "docs/evidence/countdown20/pilot"
+FOLDER = Path(__file__).parents[2] / "experiments/results/countdown20/pilot"
 
 
 def main() -> None:

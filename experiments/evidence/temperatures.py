@@ -3,7 +3,7 @@
     python -m experiments.evidence.temperatures --starts 21 22 23
 
 Of every published run of these arms whose folder is still there. Each evaluation is published too, in
-docs/evidence/TASK/temperatures/, and not made again.
+experiments/results/TASK/temperatures/, and not made again.
 """
 
 import os

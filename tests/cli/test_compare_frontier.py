@@ -12,7 +12,7 @@ from steer_trl.cli.compare import main
 from steer_trl.evaluation.frontier import compare_best
 from steer_trl.evaluation.sweeps import read_sides
 
-COUNTDOWN = ROOT / "docs/evidence/countdown"
+COUNTDOWN = ROOT / "experiments/results/countdown"
 SKILL = np.linspace(0.1, 0.8, 40)
 
 

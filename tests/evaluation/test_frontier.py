@@ -10,7 +10,7 @@ from steer_trl.evaluation import frontier
 from steer_trl.evaluation.frontier import Sides, Sweep, at_best_temperature, compare_at_equal_accuracy, compare_best
 from steer_trl.evaluation.sweeps import read_sides
 
-COUNTDOWN = ROOT / "docs/evidence/countdown"
+COUNTDOWN = ROOT / "experiments/results/countdown"
 
 
 def sweep(correct, samples, temperatures=None):

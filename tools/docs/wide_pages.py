@@ -3,7 +3,6 @@
 from typing import Any
 
 WIDE = tuple(f"{name}.md" for name in ("methods", "metrics", "settings", "scaling", "recipes"))
-WIDE += ("evidence/results.md", "evidence/results2.md")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -8,7 +8,7 @@ The paper's c is constant, and sensitive: too small does nothing, too large expl
 
 c is an advantage per nat of surprisal, at most 0.2: a token five nats rarer than usual is then worth as much as a
 right answer. REPO-R's zeta has the same unit and a fifth of the effect: on the laptop task ln H rises by 0.08 per
-rollout and unit of zeta, and by 0.4 per unit of c (`docs/claims/short_runs.json`). Hence a fifth of its gain.
+rollout and unit of zeta, and by 0.4 per unit of c (`experiments/results/claims/short_runs.json`): a fifth of its gain.
 
 Choose it where groups are often all right or all wrong: nothing is multiplied by an advantage, so it acts there too.
 """
