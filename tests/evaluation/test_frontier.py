@@ -128,7 +128,7 @@ def test_intervals_cover_known_differences(runs, paired):
     assert all(EXPECTED[0] <= share <= EXPECTED[1] for share in np.mean(covered, axis=0))
 
 
-# The first protocol's published files; its page (`experiments/results/results.md`) and the command have the other numbers.
+# The first protocol's published files; the other numbers are on their page and from the command.
 
 
 def test_the_published_runs_and_tries_of_their_starts():
