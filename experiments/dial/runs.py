@@ -15,7 +15,7 @@ from experiments.dial.plan import OF_THE_PILOT, Job, file_name
 from experiments.evidence.records import counts_by_sampling, publish
 from experiments.lab import Experiment
 from experiments.lab.countdown import COUNTDOWN
-from experiments.lab.runs import TEST_RECIPE, environment
+from experiments.lab.runs import TEST, TEST_RECIPE, environment
 from steer_trl.evaluation.folders import read_evaluations
 from steer_trl.exceptions import CannotContinueError
 from steer_trl.trainer.checkpoint import read_state
@@ -96,7 +96,7 @@ class Runs:
         folder, shorter = experiment.folder(name), experiment.folder(job.arm)
         if folder.exists() or not checkpoints_of(shorter):
             return
-        shutil.copytree(shorter, folder, ignore=shutil.ignore_patterns("_*"))
+        shutil.copytree(shorter, folder, ignore=shutil.ignore_patterns(TEST, CHECKPOINTS))
         recipe = experiment.recipe(name, settings)
         (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe, sort_keys=False))
 
