@@ -79,7 +79,7 @@ BUDGET = {
     "functional": 4330,
     "hub": 1700,
     "options": 2260,
-    "report": 6980,
+    "report": 6160,
     "rewards": 4700,
     "shaping": 4500,
     "shaping/methods": 7580,

@@ -1,4 +1,4 @@
-"""One page that shows what happened in a run, from its folder alone: `steer-trl report RUN [RUN ...]`.
+"""One page that shows what happened in a run, made from its folder alone: `steer-trl report RUN [RUN ...]`.
 
 from steer_trl import report
 

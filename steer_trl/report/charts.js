@@ -1,64 +1,68 @@
-// The curves: one uPlot per panel, all with one cursor. Colours are those of the style sheet, so a change of theme
-// redraws.
+// The curves: one uPlot per panel, all with one cursor. A change of theme redraws them, because colours are the style
+// sheet's.
 "use strict";
 
+const charts = [];
+
+// The vertical range. An axis begins at 0 if the curves come near it; otherwise a small change could not be seen.
 function ranged([low, high], lines) {
   return (u, min, max) => {
     if (min === null) return [low ?? 0, high ?? 1];
     const [left, right] = [u.scales.x.min ?? -Infinity, u.scales.x.max ?? Infinity];
     const bars = lines.flatMap(barsOf).filter(([place]) => place >= left && place <= right);
-    const ends = bars.flatMap(([, from_, to_]) => [from_, to_]);
-    const from = Math.min(low ?? min, min, ...ends);
-    const to = Math.max(high ?? max, max, ...ends);
-    const margin = (to - from || Math.abs(to) || 1) * 0.06;
-    return [low !== null && from >= low ? low : from - margin, high !== null && to <= high ? high : to + margin];
+    const values = [min, max, ...bars.flatMap(([, from_, to_]) => [from_, to_])];
+    const isNear = high !== null || Math.min(...values) < 0.5 * Math.max(...values);
+    if (low !== null && isNear) values.push(low);
+    if (high !== null) values.push(high);
+    const [from, to] = [Math.min(...values), Math.max(...values)];
+    const margin = (to - from || Math.abs(to) || 1) * 0.08;
+    return [from === low ? low : from - margin, to === high ? high : to + margin];
   };
 }
 
-// A scale of powers of ten, where nothing that is drawn is 0 or less.
-const isLogarithmic = (panel, table) =>
-  state.y === "log" && !panel.is_stacked && table.slice(1).flat().every((value) => !(value <= 0) || value === null);
-
-// The intervals of a line's evaluations: place, lower end, upper end. No metric of an evaluation is below 0.
-function barsOf({ interval, axis }) {
-  if (!interval) return [];
-  const [steps, means, halves] = interval;
-  return steps.map((step, i) => [axis.placeOf(step), Math.max(0, means[i] - halves[i]), means[i] + halves[i]]);
+// Marks of an axis, with as many decimals as tell them apart.
+function markTexts(values, increment) {
+  if (increment < 1e-4) {
+    const digits = Math.ceil(Math.log10(Math.max(...values.map(Math.abs)) / increment));
+    return values.map((value) => (value ? value.toExponential(Math.max(0, digits)) : "0"));
+  }
+  const digits = Math.max(0, -Math.floor(Math.log10(increment) + 1e-9));
+  const options = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  return values.map((value) => value.toLocaleString("en", options).replace("-", "−"));
 }
 
-// A value with its interval, where it is that of an evaluation.
+// The 95 % intervals of a line's evaluations: place, lower end, upper end. No metric of an evaluation is below 0.
+function barsOf({ interval, run }) {
+  return (interval ?? []).map(([step, middle, half]) => [
+    placeOf(run, step),
+    Math.max(0, middle - half),
+    middle + half,
+  ]);
+}
+
+// A value, with its interval if it is the result of an evaluation.
 function valueText({ interval }, value) {
-  const close = (mean) => value !== null && Math.abs(mean - value) < 1e-5;
-  const i = interval ? interval[1].findLastIndex(close) : -1;
-  return i < 0 ? number(value) : `${number(value)} ±${number(interval[2][i], 2)}`;
+  const found = interval?.findLast(([, middle]) => value !== null && Math.abs(middle - value) < 1e-5);
+  return found ? `${number(value)} ±${number(found[2], 2)}` : number(value);
 }
 
-function draw(holder, panel, key, onStep, onRead) {
+function draw(holder, panel, key, height, onStep, onRead) {
   const lines = linesOf(panel, key);
-  const [places, table] = placed(lines);
-  const hidden = { spanGaps: true, points: { show: false } };
+  const [columns, table] = tableOfLines(lines);
   const options = [{}];
-  const bands = [];
   for (const line of lines) {
     const stroke = color(line.color);
-    const fade = (share) => `color-mix(in srgb, ${stroke} ${share}%, transparent)`;
     options.push({
       stroke,
-      width: line.aside ? 1.3 : 1.8,
+      width: line.aside ? 1.5 : 1.8,
       dash: line.dash,
       fill: line.stacked ? stroke : undefined,
       spanGaps: true,
       points: { show: line.curve[0].length < 30 && !line.aside, size: 5, fill: stroke },
     });
-    if (line.curve.length === 4) {
-      bands.push({ series: [options.length + 1, options.length], fill: fade(18) });
-      options.push({ ...hidden, stroke: "transparent" }, { ...hidden, stroke: "transparent" });
-    }
-    if (line.raw) options.push({ ...hidden, stroke: fade(28), width: 1 });
+    const pale = `color-mix(in srgb, ${stroke} 28%, transparent)`;
+    if (line.raw) options.push({ spanGaps: true, points: { show: false }, stroke: pale, width: 1 });
   }
-  const isLog = isLogarithmic(panel, table);
-  const alarms = alarmsOf(lines);
-  const looks = looksOf(lines);
   const axis = {
     stroke: css("--muted"),
     grid: { stroke: css("--grid"), width: 1 },
@@ -66,33 +70,28 @@ function draw(holder, panel, key, onStep, onRead) {
     font: "11px system-ui, sans-serif",
     gap: 4,
   };
-  const marked = (value) => (value === null ? "" : number(value));
   const plot = new uPlot(
     {
       width: Math.max(holder.clientWidth, 120),
-      height: 210,
+      height,
       padding: [12, 10, 0, 0],
       legend: { show: false },
       cursor: {
         dataIdx: nearestPoint,
-        sync: { key: SYNC },
+        sync: { key: "all" },
         drag: { x: true, y: false },
         points: { size: 7 },
         focus: { prox: 24 },
       },
-      scales: {
-        x: { time: false, range: () => axisRange() },
-        y: isLog ? { distr: 3 } : { range: ranged(panel.within, lines) },
-      },
+      scales: { x: { time: false, range: axisRange }, y: { range: ranged(panel.within, lines) } },
       axes: [
         { ...axis, size: 28, space: 60, values: (_, splits) => splits.map(tickText) },
-        { ...axis, size: 50, values: (_, splits) => splits.map(marked) },
+        { ...axis, size: 54, values: (_, splits, __, ___, increment) => markTexts(splits, increment) },
       ],
       series: options,
-      bands,
       hooks: {
-        setCursor: [(u) => onRead(lines, places, u.cursor.idx === null || u.cursor.idx === undefined ? null : u, table)],
-        draw: [(u) => marks(u, lines, alarms, looks)],
+        setCursor: [(u) => onRead(lines, columns, u.cursor.idx === null || u.cursor.idx === undefined ? null : u, table)],
+        draw: [(u) => drawMarks(u, lines)],
       },
     },
     table,
@@ -103,31 +102,30 @@ function draw(holder, panel, key, onStep, onRead) {
   plot.over.addEventListener("click", (event) => {
     if (down !== null && Math.abs(event.clientX - down) > 4) return; // a drag magnifies
     const box = plot.over.getBoundingClientRect();
-    const line = focusedLine(plot, lines, places, event.clientX - box.left, event.clientY - box.top);
-    onStep(Math.round(line.axis.stepAt(plot.posToVal(event.clientX - box.left, "x"))), line.runs[0]);
+    const { run } = nearestLine(plot, lines, columns, event.clientX - box.left, event.clientY - box.top);
+    onStep(Math.round(stepAt(run, plot.posToVal(event.clientX - box.left, "x"))), run.index);
   });
   return plot;
 }
 
-// The line that is nearest to where one clicks.
-function focusedLine(plot, lines, places, x, y) {
+function nearestLine(plot, lines, columns, x, y) {
   let best = [Infinity, lines[0]];
   lines.forEach((line, i) => {
-    const index = nearestPoint(plot, places[i], null, plot.posToVal(x, "x"));
+    const index = nearestPoint(plot, columns[i], null, plot.posToVal(x, "x"));
     if (line.aside || index === null) return;
-    const distance = Math.abs(plot.valToPos(plot.data[places[i]][index], "y") - y);
-    if (distance < best[0]) best = [distance, line];
+    const distance_ = Math.abs(plot.valToPos(plot.data[columns[i]][index], "y") - y);
+    if (distance_ < best[0]) best = [distance_, line];
   });
   return best[1];
 }
 
-// Curves are thinned, and have their points at places of their own: the nearest point of a curve is what it says at a
-// place. Before a curve begins and after it ends there is none.
-function nearestPoint(u, series_, closest, place) {
+// The point of a curve that is nearest to a place: curves are thinned, and have points at places of their own. Before a
+// curve begins and after it ends there is none.
+function nearestPoint(u, column, closest, place) {
   const places = u.data[0];
-  const column = u.data[series_];
-  if (series_ === 0) return closest;
-  const has = (i) => column[i] !== null && column[i] !== undefined;
+  const values = u.data[column];
+  if (column === 0) return closest;
+  const has = (i) => values[i] !== null && values[i] !== undefined;
   const after = places.findIndex((x, i) => x >= place && has(i));
   let before = (after < 0 ? places.length : after) - 1;
   while (before >= 0 && !has(before)) before--;
@@ -137,30 +135,33 @@ function nearestPoint(u, series_, closest, place) {
   return places[after] - place < place - places[before] ? after : before;
 }
 
-// Alarms as lines with a flag, intervals of evaluations as bars, kept tokens as ticks on the ground.
-function marks(u, lines, alarms, looks) {
+// Alarms as lines with a flag, intervals of evaluations as bars, steps with tokens as ticks on the ground, and the words
+// of dashed and dotted lines.
+function drawMarks(u, lines) {
   const { ctx, bbox } = u;
   const ratio = devicePixelRatio || 1;
   const across = (place) => u.valToPos(place, "x", true);
   const path = (...points) => points.forEach(([x, y], i) => (i ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
+  const runs = [...new Set(lines.map((line) => line.run))];
   ctx.save();
   ctx.beginPath();
   ctx.rect(bbox.left - 6 * ratio, bbox.top - 12 * ratio, bbox.width + 12 * ratio, bbox.height + 14 * ratio);
   ctx.clip();
-  for (const alarm of alarms) {
-    const x = across(alarm.place);
-    ctx.strokeStyle = ctx.fillStyle = color(alarm.color);
-    ctx.globalAlpha = 0.75;
-    ctx.setLineDash([3 * ratio, 3 * ratio]);
-    ctx.beginPath();
-    path([x, bbox.top], [x, bbox.top + bbox.height]);
-    ctx.stroke();
-    ctx.globalAlpha = 1;
-    ctx.beginPath();
-    const top = bbox.top - 9 * ratio;
-    path([x - 4.5 * ratio, top], [x + 4.5 * ratio, top], [x, bbox.top - ratio]);
-    ctx.fill();
-  }
+  for (const run of runs)
+    for (const { step } of run.alarms) {
+      const x = across(placeOf(run, step));
+      const top = bbox.top - 9 * ratio;
+      ctx.strokeStyle = ctx.fillStyle = color(RUNS.length > 1 ? run.index : "var(--alarm)");
+      ctx.globalAlpha = 0.75;
+      ctx.setLineDash([3 * ratio, 3 * ratio]);
+      ctx.beginPath();
+      path([x, bbox.top], [x, bbox.top + bbox.height]);
+      ctx.stroke();
+      ctx.globalAlpha = 1;
+      ctx.beginPath();
+      path([x - 4.5 * ratio, top], [x + 4.5 * ratio, top], [x, bbox.top - ratio]);
+      ctx.fill();
+    }
   ctx.setLineDash([]);
   ctx.lineWidth = 1.2 * ratio;
   for (const line of lines)
@@ -173,72 +174,86 @@ function marks(u, lines, alarms, looks) {
       for (const y of [low, high]) path([x - cap, y], [x + cap, y]);
       ctx.stroke();
     }
+  ctx.font = `600 ${11 * ratio}px system-ui, sans-serif`;
+  ctx.textAlign = "right";
+  for (const { aside, color: own, curve } of lines.filter((line) => line.aside)) {
+    ctx.fillStyle = color(own);
+    const right = Math.min(across(curve[0].at(-1)), bbox.left + bbox.width) - 4 * ratio;
+    ctx.fillText(aside, right, u.valToPos(curve[1].at(-1), "y", true) - 5 * ratio);
+  }
   ctx.fillStyle = css("--muted");
   ctx.globalAlpha = 0.8;
   const foot = bbox.top + bbox.height - 6 * ratio;
-  for (const place of looks) ctx.fillRect(across(place) - 1.25 * ratio, foot, 2.5 * ratio, 6 * ratio);
+  for (const run of runs)
+    for (const { step } of run.looks) ctx.fillRect(across(placeOf(run, step)) - 1.25 * ratio, foot, 2.5 * ratio, 6 * ratio);
   ctx.restore();
 }
 
-// A panel: title, what its lines are, the plot, and what it means.
-function panelCard(panel, onStep) {
-  const several = series().length > 1;
-  const having = (line) => series().filter((one) => one.curve(keyOf(panel, one, line.key))).length;
-  const present = panel.lines.filter(having);
-  let key = present.reduce((most, line) => (having(line) > having(most) ? line : most), present[0])?.key;
-  let options = several ? present.map((line) => [line.key, line.label]) : [];
+// How the entropy of a run went, with a real minus.
+const phraseOf = (run) => run.entropy?.phrase.replace(", -", ", −");
+
+// A panel: its title, what its lines are, the plot, and how to read it. The first one is larger, and its legend says how
+// each run went.
+function panelCard(panel, onStep, isFirst = false) {
+  const having = (one) => RUNS.filter((run) => run.curves[one.key]).length;
+  const present = panel.keys.filter(having);
+  let key = present.reduce((most, one) => (having(one) > having(most) ? one : most), present[0])?.key;
+  let options = drawsOneKey(panel) ? present.map((one) => [one.key, one.label]) : [];
   if (panel.is_stacked) {
-    const has = ([i]) => present.some((line) => DATA.runs[i].curves[line.key]);
-    options = DATA.runs.map((run, i) => [i, run.name]).filter(has);
+    options = RUNS.filter((run) => present.some((one) => run.curves[one.key])).map((run) => [run.index, run.name]);
     key = options[0][0];
   }
   const choose = (event) => ((key = panel.is_stacked ? Number(event.target.value) : event.target.value), redraw());
   const list = options.map(([value, label]) => element("option", { value, selected: value === key }, label));
-  const named = options.length === 1 && options[0][1] !== panel.title.toLowerCase();
+  const isNamed = options.length === 1 && options[0][1] !== panel.title.toLowerCase() && !isFirst;
   const choice =
     options.length > 1
-      ? element("select", { "aria-label": `What ${panel.title} shows`, onchange: choose }, ...list)
-      : named
+      ? element("select", { "aria-label": `What ${panel.title} shows`, onchange: choose }, list)
+      : isNamed
         ? element("span", { class: "only" }, options[0][1])
         : null;
   const legend = element("div", { class: "legend" });
   const holder = element("div", { class: "plot" });
+  const isLong = RUNS.length > 3 || panel.is_stacked || isFirst;
   const card = element(
     "article",
-    { class: "card panel" },
-    element("header", {}, element("h3", {}, panel.title), element("span", { class: "unit" }, panel.unit)),
-    element("div", { class: series().length > 3 || panel.is_stacked ? "row many" : "row" }, choice, legend),
+    { class: isFirst ? "card panel lead" : "card panel" },
+    element("header", {}, element("h3", {}, panel.title), element("span", { class: "unit" }, panel.unit), isFirst ? choice : null),
+    element("div", { class: isLong ? "row many" : "row" }, isFirst ? null : choice, legend),
     holder,
     element("p", { class: "sees" }, panel.sees),
     panel.healthy ? element("p", { class: "healthy" }, element("b", {}, "Healthy: "), panel.healthy) : null,
   );
   let plot = null;
-  function read(lines, places, u, table) {
+  function read(lines, columns, u, table) {
     const place = u && u.cursor.left >= 0 ? u.posToVal(u.cursor.left, "x") : null;
-    const at = (line, i) => {
+    const valueAt = (line, i) => {
       if (place === null) return line.end;
-      const index = nearestPoint(u, places[i], null, place);
-      return index === null ? null : (line.own ?? table[places[i]])[index];
+      const index = nearestPoint(u, columns[i], null, place);
+      return index === null ? null : (line.own ?? table[columns[i]])[index];
     };
-    const told = lines.map((line, i) => [line, at(line, i)]).filter(([line]) => !line.aside || !several);
-    if (panel.is_stacked) told.reverse();
-    const item = ([line, value]) =>
-      element(
+    const items = lines.flatMap((line, i) => {
+      if (line.aside) return [];
+      const phrase = isFirst && place === null && phraseOf(line.run);
+      return element(
         "span",
         { class: "line" },
-        element("i", { class: line.dash ? "swatch dashed" : "swatch", style: `--swatch: ${styleOf(line.color)}` }),
-        element("span", {}, line.label),
-        element("b", {}, valueText(line, value)),
+        element("i", { class: "swatch", style: `--swatch: ${styleOf(line.color)}` }),
+        element("span", {}, breakable(line.label)),
+        element("b", {}, phrase || valueText(line, valueAt(line, i))),
       );
-    const where = element("span", { class: "at" }, place === null ? "at the end" : placeText(place));
-    legend.replaceChildren(...told.map(item), where);
+    });
+    if (panel.is_stacked) items.reverse();
+    const where = place === null ? (isFirst ? "" : "at the end") : placeText(place);
+    legend.replaceChildren(...items, element("span", { class: "at" }, where));
   }
+  const height = () => (isFirst && innerWidth > 900 ? 300 : 210);
   function redraw() {
     plot?.destroy();
-    plot = draw(holder, panel, key, onStep, read);
+    plot = draw(holder, panel, key, height(), onStep, read);
     read(linesOf(panel, key), [], null, []);
   }
-  const resize = () => plot && holder.clientWidth && plot.setSize({ width: holder.clientWidth, height: 210 });
+  const resize = () => plot && holder.clientWidth && plot.setSize({ width: holder.clientWidth, height: height() });
   charts.push({ redraw, resize });
   return card;
 }

@@ -1,63 +1,81 @@
-// The evaluations of several runs compared with the first, as steer-trl compare does: every number and verdict is its.
+// Evaluations of two runs compared: every number and verdict is that of steer-trl compare.
 "use strict";
 
+const NOT_DECIDED = "no difference seen";
+
 function tableOf(heads, bodies, attributes = {}) {
-  const head = element("tr", {}, ...heads.map((text) => element("th", { scope: "col" }, text)));
-  const body = bodies.map((rows) => element("tbody", {}, ...rows));
-  return element("div", { class: "table" }, element("table", attributes, element("thead", {}, head), ...body));
+  const head = element("tr", {}, heads.map((text) => element("th", { scope: "col" }, text)));
+  const body = bodies.map((rows) => element("tbody", {}, rows));
+  return element("div", { class: "table" }, element("table", attributes, element("thead", {}, head), body));
 }
 
 function rowOf(name, cells) {
   const cell = (one) => (one instanceof Node && one.tagName === "TD" ? one : element("td", {}, one));
-  return element("tr", {}, element("th", { scope: "row" }, ...[name].flat()), ...cells.map(cell));
+  return element("tr", {}, element("th", { scope: "row" }, name), cells.map(cell));
 }
 
-const dotOf = (i) => element("i", { class: "dot", style: `--own: ${styleOf(i)}` });
-const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(Math.abs(value) < 100 ? 3 : 0);
-const interval = ([low, high]) => `${signed(low)} to ${signed(high)}`;
+function measureText(metric) {
+  const [kind, k] = metric.split("@");
+  const tries = k === "1" ? "one try" : `${k} tries`;
+  const texts = { pass: `solved in ${tries}`, avg: "solved in one try", maj: `vote of ${tries}` };
+  return texts[kind] ?? `different correct answers of ${k}`;
+}
+
+// Shares are percentages; numbers of answers are not.
+const isShare = (metric) => !metric.startsWith("distinct");
+const amount = (value, metric) => (isShare(metric) ? `${(100 * value).toFixed(1)} %` : value.toFixed(2));
+const verdictOf = ({ verdict }) => (["higher", "lower"].includes(verdict) ? verdict : NOT_DECIDED);
+
+function verdictSentence({ a, b, carrying }) {
+  const changes = carrying.flatMap((row, i) => [
+    `${i ? "; " : ""}${measureText(row.metric)}: ${amount(row.b, row.metric)} instead of ${amount(row.a, row.metric)}, `,
+    element("b", {}, verdictOf(row)),
+  ]);
+  return element("p", { class: "verdict" }, element("b", {}, RUNS[b].name), " against ", element("b", {}, RUNS[a].name), ": ", changes, ".");
+}
 
 function comparisonRow(row) {
-  const small = [
-    interval([row.low, row.high]),
-    row.welch ? `over seeds: ${interval(row.welch)}` : null,
-    row.paired_by_seed ? `paired by seed: ${interval(row.paired_by_seed)}` : null,
-  ].filter(Boolean);
-  const difference = [signed(row.difference), ...small.map((text) => element("small", {}, text))];
-  const verdict = element("td", { class: row.verdict === "not decided" ? "open" : "decided" }, row.verdict);
-  return rowOf(row.metric, [number(row.a), number(row.b), element("td", {}, ...difference), verdict]);
+  const scale = isShare(row.metric) ? 100 : 1;
+  const digits = isShare(row.metric) ? 1 : 2;
+  const difference = scale * row.difference;
+  const half = ((scale * (row.high - row.low)) / 2).toFixed(digits);
+  const signed = `${difference < 0 ? "−" : "+"}${Math.abs(difference).toFixed(digits)} ± ${half}`;
+  const verdict = element("td", { class: verdictOf(row).replaceAll(" ", "-") }, verdictOf(row));
+  return rowOf(measureText(row.metric), [amount(row.a, row.metric), amount(row.b, row.metric), signed, verdict]);
 }
 
-function pairCard(table, pair) {
-  const side = (letter, i) => {
-    const at = table.steps[i] ? ` step ${table.steps[i].join(", ")}` : "";
-    const name = element("span", {}, DATA.groups[i].name, element("span", { class: "unit" }, at));
-    return element("p", { class: "side" }, element("b", {}, letter), dotOf(i), name);
-  };
-  const parts = [side("A", pair.a), side("B", pair.b)];
-  if (pair.refused) return [...parts, element("p", { class: "note" }, `Not compared: ${pair.refused}`)];
-  const heads = ["", "A", "B", "B − A, 95\u00a0%", "B is"];
-  const head = (text) => element("tr", {}, element("th", { class: "of", colspan: heads.length }, text));
-  const labels = [...new Set(pair.rows.map((row) => row.label))];
-  const bodies = labels.map((label) => {
-    const own = pair.rows.filter((row) => row.label === label);
-    return [head(`${label} · ${own[0].problems.toLocaleString("en")} problems`), ...own.map(comparisonRow)];
+function comparisonTable({ a, b }, rows) {
+  const heads = ["", nameOf(RUNS[a]), nameOf(RUNS[b]), "difference, 95\u00a0%", "verdict"];
+  const bodies = [...new Set(rows.map((row) => row.label))].map((label) => {
+    const own = rows.filter((row) => row.label === label);
+    const text = `${label} · ${own[0].problems.toLocaleString("en")} problems`;
+    const head = element("tr", {}, element("th", { class: "of", colspan: heads.length }, text));
+    return [head, ...own.map(comparisonRow)];
   });
-  return [...parts, tableOf(heads, bodies, { class: "compared" })];
+  return tableOf(heads, bodies, { class: "compared" });
 }
 
-function comparisonOf(table) {
-  const about = [...new Set(table.pairs.map((pair) => pair.about).filter(Boolean))].join(" ");
-  const what =
-    table.name === "benchmarks"
-      ? "The last evaluation of each run during its training."
-      : `What steer-trl eval has left in ${table.name} of each run.`;
-  const cards = table.pairs.map((pair) => element("article", { class: "card" }, ...pairCard(table, pair)));
-  const misses = "One in twenty such intervals misses, also where nothing differs; steer-trl compare has all measures.";
-  return [element("p", { class: "sees" }, `${what} ${about} ${misses}`), element("div", { class: "grid" }, ...cards)];
+function comparisonCard(pair) {
+  const where = pair.steps.length ? `The last evaluation of each during training (steps ${pair.steps.join(" and ")}).` : `Evaluations in ${pair.name}.`;
+  if (pair.refused) {
+    const names = [nameOf(RUNS[pair.a]), nameOf(RUNS[pair.b])];
+    return element("article", { class: "card" }, names, notes([`${where} Not compared: ${pair.refused}`]));
+  }
+  const { carrying, others } = pair;
+  const summary = element("summary", {}, `All other measures (${others.length})`);
+  return element(
+    "article",
+    { class: "card" },
+    verdictSentence(pair),
+    comparisonTable(pair, carrying),
+    others.length ? element("details", {}, summary, comparisonTable(pair, others)) : null,
+    notes([`${where} Of twenty such intervals one misses, on average.`]),
+  );
 }
 
 function comparisonSection() {
   if (!DATA.comparisons.length) return null;
-  const tables = DATA.comparisons.map((table) => element("div", { class: "comparison" }, ...comparisonOf(table)));
-  return element("section", { id: "comparison" }, element("h2", {}, "Evaluations compared"), ...tables);
+  const cards = DATA.comparisons.map(comparisonCard);
+  const head = element("h2", {}, "Evaluations compared");
+  return element("section", { id: "comparison", "data-nav": "Compared" }, head, element("div", { class: "grid" }, cards));
 }

@@ -1,165 +1,174 @@
-"""The evaluations below a run: intervals of those in its training, comparisons of runs, sweeps over temperatures.
+"""Reads the evaluations in a run's folder: intervals during training, comparisons of runs, and temperature sweeps.
 
-A run has them in `benchmarks/step-N`, where `BenchmarkEvaluation` writes them, and in any other folder directly below
-it that `steer-trl eval` has written. Those of the training count where the run's log has their step: a folder may
-still hold some of an earlier run. Differences, intervals and verdicts are those of `steer-trl compare`.
+They lie in `benchmarks/step-N`, written by `BenchmarkEvaluation`, and in any other folder directly below the run that
+`steer-trl eval` has written. An evaluation during training counts if the run's log has its step, because a folder may
+still hold evaluations of an earlier run. Differences and intervals are those of `steer-trl compare`.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from steer_trl import runlog
-from steer_trl.evaluation.comparison import Difference, explained
+from steer_trl.evaluation.comparison import Difference
 from steer_trl.evaluation.folders import Evaluation, compare_samplings, read_evaluations
-from steer_trl.evaluation.frontier import Sweep
 from steer_trl.evaluation.records import COMPLETIONS, SUMMARY
 from steer_trl.evaluation.summary import flatten
-from steer_trl.evaluation.sweeps import sweeps, sweeps_in
+from steer_trl.evaluation.sweeps import sweeps_in
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.report.read import CHECKPOINT, Run, is_number, shortened
+from steer_trl.report.read import CHECKPOINT, Run, is_finite_number, shorten
 
 IN_TRAINING = "benchmarks"
-HEADLINES = re.compile(r"(avg|maj|distinct)@\d+")
-"""What one looks at first: one try, the vote, the variety, and pass@ of the most tries."""
+MEASURE = re.compile(r"(pass|avg|distinct|maj)@(\d+)")
+ORDER = ("pass", "avg", "distinct", "maj")
 
-Pair = tuple[float, float | None]
 Samplings = Mapping[str, Evaluation]
 
 
-@dataclass(frozen=True)
-class Evaluated:
-    """What lies below a run.
+@dataclass
+class Evaluations:
+    """The evaluations in a run's folder.
 
     Attributes:
-        found (`dict[str, dict]`): by the name of their folder, the last evaluation of the training and those of
-            `steer-trl eval`; each by the name of its sampling.
-        step (`int`, *optional*): after which optimizer step the training was evaluated last.
-        intervals (`dict[str, list]`): steps, means and half widths of 95 % intervals, by key of the log.
+        found (`dict[str, dict]`): by the name of their folder, the last evaluation during training and those of
+            `steer-trl eval`, each by the name of its sampling.
+        step (`int`, *optional*): the optimizer step of the last evaluation during training.
+        intervals (`dict[str, list]`): step, mean and half width of each 95 % interval, by key of the log.
     """
 
-    found: dict[str, Samplings]
-    step: int | None
-    intervals: dict[str, list[list[float]]]
+    found: dict[str, Samplings] = field(default_factory=dict)
+    step: int | None = None
+    intervals: dict[str, list[tuple[int, float, float]]] = field(default_factory=dict)
 
 
-def evaluated(run: Run) -> Evaluated:
-    """Find the evaluations below a run, whose completions are not read yet; a note in it says what cannot be read."""
-    last: int | None = None
-    intervals: dict[str, list[list[float]]] = {}
-    own = {IN_TRAINING, runlog.LOGS}
-    folders = {p.name: p for p in _folders(run.folder) if p.name not in own and not CHECKPOINT.match(p.name)}
-    for step, path in _steps(run.folder / IN_TRAINING):
-        for key, (mean, half) in _summary(path).items():
+def find_evaluations(run: Run) -> Evaluations:
+    """Find the evaluations of a run. A note in the run names those that cannot be read."""
+    evaluations = Evaluations()
+    folders = {path.name: path for path in _list_folders(run.folder) if not path.name.startswith(CHECKPOINT)}
+    in_training = folders.pop(IN_TRAINING, run.folder / IN_TRAINING)
+    for step, path in sorted(_find_steps(in_training)):
+        for key, mean, half_width in _read_summaries(path):
             if step in run.curves.get(key, {}):
-                last, folders[IN_TRAINING] = step, path
-                if half is not None:
-                    columns = intervals.setdefault(key, [[], [], []])
-                    for column, value in zip(columns, (step, _rounded(mean), _rounded(half)), strict=True):
-                        column.append(value)
-    found: dict[str, Samplings] = {}
+                evaluations.step = step
+                folders[IN_TRAINING] = path
+                evaluations.intervals.setdefault(key, []).append((step, mean, half_width))
     for name, path in folders.items():
-        if any((one / COMPLETIONS).exists() for one in _with_inner(path)):
+        if any((one / COMPLETIONS).exists() for one in [path, *_list_folders(path)]):
             try:
-                found[name] = read_evaluations(path)
+                evaluations.found[name] = read_evaluations(path)
             except (InvalidValueError, OSError) as error:
-                run.notes.append(shortened(" ".join(str(error).split())))
-    return Evaluated(found, last, intervals)
+                run.notes.append(_one_line(error))
+    return evaluations
 
 
-def comparisons(below: Sequence[Evaluated], groups: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
-    """Return what the page shows of evaluations that several groups of runs have: each against the first of them."""
-    tables = []
-    names = {name for one in below for name in one.found}
-    for name in sorted(names, key=lambda name: (name == IN_TRAINING, name)):  # what was measured on purpose is first
-        having = [i for i, group in enumerate(groups) if all(name in below[place].found for place in group)]
-        sides = {i: [below[place].found[name] for place in groups[i]] for i in having}
-        steps = {i: sorted({below[place].step for place in groups[i]}, key=str) for i in having}
-        pairs = [{"a": having[0], "b": i} | _against(sides[having[0]], sides[i]) for i in having[1:]]
-        if pairs:
-            tables.append({"name": name, "steps": steps if name == IN_TRAINING else {}, "pairs": pairs})
-    return tables
-
-
-def _folders(folder: Path) -> list[Path]:
+def _list_folders(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
 
-def _with_inner(folder: Path) -> list[Path]:
-    """The folder, of a single sampling, and those in it, of one sampling each."""
-    return [folder, *_folders(folder)]
+def _find_steps(folder: Path) -> Iterator[tuple[int, Path]]:
+    for path in _list_folders(folder):
+        if match := re.fullmatch(r"step-(\d{1,15})", path.name):
+            yield int(match[1]), path
 
 
-def _steps(folder: Path) -> list[tuple[int, Path]]:
-    numbered = [(path.name.removeprefix("step-"), path) for path in _folders(folder)]
-    return sorted((int(number), path) for number, path in numbered if number.isdecimal() and len(number) < 16)
-
-
-def _summary(folder: Path) -> dict[str, Pair]:
-    """Means and half widths of a step's summaries by their keys in the log; nothing of what is no summary."""
-    found: dict[str, Pair] = {}
-    for path in _with_inner(folder):
+def _read_summaries(folder: Path) -> Iterator[tuple[str, float, float]]:
+    """Yield key of the log, mean and half width of what was measured at a step. Unreadable files are skipped."""
+    for path in [folder, *_list_folders(folder)]:
         try:
             summary = runlog.loads((path / SUMMARY).read_bytes()) or {}
             pairs = flatten(summary, "" if path == folder else path.name)
-            found |= {f"eval_{key}": (mean, half) for key, (mean, half) in pairs.items() if is_number(mean)}
-        except (OSError, KeyError, TypeError, ValueError, AttributeError):  # what is there is none of ours
+            yield from [(f"eval_{key}", mean, half or 0.0) for key, (mean, half) in pairs.items()]
+        except (OSError, LookupError, TypeError, ValueError, AttributeError):
             continue
-    return found
 
 
-def _against(a: Sequence[Samplings], b: Sequence[Samplings]) -> dict[str, Any]:
-    """The rows of `steer-trl compare`, and how their intervals are made; or why there are none."""
+def _one_line(error: Exception) -> str:
+    return shorten(" ".join(str(error).split()), 600)
+
+
+# Comparisons.
+
+
+def compare_runs(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
+    """Compare each run with the first that has evaluations in a folder of the same name, folder by folder."""
+    comparisons = []
+    for name in _list_names(evaluations):
+        first, *others = [i for i, one in enumerate(evaluations) if name in one.found]
+        for other in others:
+            steps = [evaluations[i].step for i in (first, other)] if name == IN_TRAINING else []
+            pair = _compare_pair(evaluations[first].found[name], evaluations[other].found[name])
+            comparisons.append({"name": name, "a": first, "b": other, "steps": steps} | pair)
+    return comparisons
+
+
+def _list_names(evaluations: Sequence[Evaluations]) -> list[str]:
+    """Return the names of all folders, with the evaluations during training last."""
+    return sorted({name for one in evaluations for name in one.found}, key=lambda name: (name == IN_TRAINING, name))
+
+
+def _compare_pair(a: Samplings, b: Samplings) -> dict[str, Any]:
+    """Return the rows of two runs, those that carry the verdict first, or the reason why there are none."""
     try:
-        compared = compare_samplings(a, b)
+        compared = compare_samplings([a], [b])
     except InvalidValueError as error:
-        return {"refused": shortened(" ".join(str(error).split()), 600)}
-    rows = []
-    for sampling, benchmarks in compared.items():
-        for benchmark, metrics in benchmarks.items():
-            most = max(
-                (name for name in metrics if name.startswith("pass@")), key=lambda name: int(name[5:]), default=""
-            )
-            label = f"{benchmark} {sampling}".strip()
-            rows += [_row(label, name, one) for name, one in metrics.items() if name == most or HEADLINES.match(name)]
-    return {"rows": rows, "about": explained(several=(len(a), len(b)) != (1, 1))}
+        return {"refused": _one_line(error)}
+    rows = [
+        {"label": f"{benchmark} {sampling}".strip(), "metric": metric, "verdict": found.verdict, **vars(found)}
+        for sampling in sorted(compared, key=lambda name: _distance_from_training(a[name]))
+        for benchmark, metrics in compared[sampling].items()
+        for metric, found in _select_metrics(metrics)
+    ]
+    carrying = [row for row in rows if row["label"] == rows[0]["label"] and not row["metric"].startswith("maj")]
+    return {"carrying": carrying, "others": [row for row in rows if row not in carrying]}
 
 
-def _row(label: str, metric: str, found: Difference) -> dict[str, Any]:
-    return {"label": label, "metric": metric} | asdict(found) | {"verdict": found.verdict}
+def _distance_from_training(evaluation: Evaluation) -> float:
+    """Return how far a sampling is from temperature 1, at which models are usually trained."""
+    temperature = evaluation.settings["sampling"].get("temperature")
+    return abs(temperature - 1) if is_finite_number(temperature) else 1.0
 
 
-def _rounded(value: float) -> float:
-    return float(f"{value:.6g}")
+def _select_metrics(metrics: Mapping[str, Difference]) -> list[tuple[str, Difference]]:
+    """Return pass@k of the most tries, one try, the number of different answers and the vote, in this order."""
+    last = {match[1]: metric for metric in metrics if (match := MEASURE.fullmatch(metric))}
+    return [(last[kind], metrics[last[kind]]) for kind in ORDER if kind in last]
 
 
-def frontiers(below: Sequence[Evaluated], groups: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
-    """Return what the page draws: for each name and benchmark, a curve of each group whose runs were all swept."""
+# Sweeps over temperatures.
+
+
+def draw_frontiers(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
+    """Return the points of each run that was sampled at several temperatures, by folder name and benchmark."""
     pictures: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for name in sorted({name for one in below for name in one.found}):
-        for i, group in enumerate(groups):
-            if all(len(below[place].found.get(name, ())) > 1 for place in group):
-                for benchmark, sweep in _swept([below[place].found[name] for place in group]).items():
-                    pictures.setdefault((name, benchmark), []).append({"group": i} | _curve(sweep))
-    return [{"name": name, "benchmark": one, "curves": curves} for (name, one), curves in pictures.items()]
+    for name in _list_names(evaluations):
+        for i, one in enumerate(evaluations):
+            for benchmark, points in _read_sweep(one.found.get(name, {})).items():
+                pictures.setdefault((name, benchmark), []).append({"run": i, "points": points})
+    return [{"name": name, "benchmark": benchmark, "curves": curves} for (name, benchmark), curves in pictures.items()]
 
 
-def _swept(read: Sequence[Samplings]) -> dict[str, Sweep]:
-    """The largest sweep of each run, by benchmark; nothing where a run has none, or another one."""
+def _read_sweep(samplings: Samplings) -> dict[str, list[dict[str, Any]]]:
+    """Return the points of each benchmark over the largest set of samplings that differ in the temperature only."""
+    points: dict[str, list[dict[str, Any]]] = {}
     try:
-        found = [max(sweeps_in(one.values()).values(), key=len, default={}) for one in read]
-        is_one = len(found[0]) > 1 and all([*one] == [*found[0]] for one in found)
-        return sweeps(found) if is_one else {}
-    except (ValueError, LookupError, TypeError, AttributeError):  # other problems, or settings of none of ours
+        sweep = max(sweeps_in(samplings.values()).values(), key=len, default={})
+        for temperature, evaluation in sweep.items():
+            for benchmark, metrics in evaluation.values.items():
+                solved = _find_solved(metrics)
+                points.setdefault(benchmark, []).append({"temperature": temperature, "solved": solved})
+    except InvalidValueError:
         return {}
+    return {benchmark: points_ for benchmark, points_ in points.items() if len(points_) > 1}
 
 
-def _curve(sweep: Sweep) -> dict[str, Any]:
-    """Temperature, accuracy and pass@ the most tries of each point; of each k the best temperature, pass@k there."""
-    means = {k: sweep.solved(k).mean((1, 2)) for k in sweep.tries}
-    most = sweep.tries[-1]
-    points = zip(sweep.temperatures, means[1], means[most], strict=True)
-    best = [(k, sweep.temperatures[of_k.argmax()], float(of_k.max())) for k, of_k in means.items()]
-    return {"k": most, "points": [list(map(float, point)) for point in points], "best": best}
+def _find_solved(metrics: Mapping[str, Mapping[str, float]]) -> dict[int, float]:
+    """Return the share of problems solved in k tries, by k. One try is the share of correct samples."""
+    found = {}
+    for metric, by_problem in metrics.items():
+        kind, _, tries = metric.partition("@")
+        if kind in ("avg", "pass"):
+            found[int(tries) if kind == "pass" else 1] = fmean(by_problem.values())
+    return found

@@ -1,7 +1,5 @@
-// Sweeps over temperatures: accuracy of one try against pass@k, a curve a run, a point a temperature.
+// Sweeps over temperatures: one try against pass@k, a curve for each run, a point for each temperature.
 "use strict";
-
-const SIZE = { width: 420, height: 270, left: 42, right: 34, top: 16, bottom: 38 };
 
 function drawn(tag, attributes, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -10,63 +8,92 @@ function drawn(tag, attributes, ...children) {
   return made;
 }
 
-// From values, shares, to places on the axis, with three marks.
-function placesOn(values, from, to) {
+// From values to places on the axis, with marks at round numbers.
+function scaleOf(values, from, to, count) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
-  const margin = (high - low || 0.1) * 0.08;
-  const place = (value) => from + ((value - low + margin) / (high - low + 2 * margin || 0.1)) * (to - from);
-  return { place, marks: [low, (low + high) / 2, high] };
+  const margin = (high - low || 10) * 0.08;
+  const [start, end] = [low - margin, high + margin];
+  const rough = (end - start) / count;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const increment = [1, 2, 5, 10].map((one) => one * power).find((one) => one >= rough);
+  const marks = [];
+  for (let mark = Math.ceil(start / increment) * increment; mark <= end; mark += increment) marks.push(mark);
+  const place = (value) => from + ((value - start) / (end - start)) * (to - from);
+  return { place, marks, texts: markTexts(marks, increment) };
 }
 
-const share = (value) => (100 * value).toFixed(1);
+const shareAt = (point, k) => 100 * point.solved[k];
+const triesOf = (curves) => Object.keys(curves[0].points[0].solved).map(Number);
 
-function frontierPicture(curves) {
+function frontierPicture(curves, width) {
+  const [height, left, right, top, bottom] = [Math.round(Math.min(440, Math.max(280, width * 0.4))), 48, 24, 28, 44];
+  const most = triesOf(curves).at(-1);
   const points = curves.flatMap((curve) => curve.points);
-  const { width, height, left, right, top, bottom } = SIZE;
-  const x = placesOn(points.map((point) => point[1]), left, width - right);
-  const y = placesOn(points.map((point) => point[2]), height - bottom, top);
+  const x = scaleOf(points.map((one) => shareAt(one, 1)), left, width - right, width / 110);
+  const y = scaleOf(points.map((one) => shareAt(one, most)), height - bottom, top, height / 60);
   const text = (words, attributes) => drawn("text", attributes, words);
-  const pointOf = ([temperature, a, b]) => [
-    drawn("circle", { cx: x.place(a), cy: y.place(b), r: 4 }),
-    text(String(temperature), { x: x.place(a) + 6, y: y.place(b) - 6 }),
-  ];
-  const lines = curves.map(({ group, points: own }) => {
-    const line = drawn("polyline", { points: own.map((one) => `${x.place(one[1])},${y.place(one[2])}`).join(" ") });
-    return drawn("g", { style: `--own: ${styleOf(group)}` }, line, ...own.flatMap(pointOf));
+  const line = (x1, y1, x2, y2) => drawn("line", { x1, y1, x2, y2 });
+  const taken = points.map((one) => [x.place(shareAt(one, 1)) - 5, y.place(shareAt(one, most)) - 5, 10, 10]);
+  const isFree = ([left_, top_, wide, high]) =>
+    taken.every(([l, t, w, h]) => left_ + wide <= l || l + w <= left_ || top_ + high <= t || t + h <= top_);
+  // A temperature stands beside its point, at the first of eight places that is free.
+  const labelOf = (point) => {
+    const words = String(point.temperature);
+    const [px, py] = [x.place(shareAt(point, 1)), y.place(shareAt(point, most))];
+    const [w, h] = [7 * words.length, 14];
+    const places = [[8, -16], [8, 4], [-8 - w, -16], [-8 - w, 4], [-w / 2, -22], [-w / 2, 9], [9, -6], [-9 - w, -6]];
+    const box = places.map(([dx, dy]) => [px + dx, py + dy, w, h]).find(isFree);
+    if (!box) return [];
+    taken.push(box);
+    return [text(words, { x: box[0], y: box[1] + 11 })];
+  };
+  const lines = curves.map(({ run, points: own }) => {
+    const at = own.map((one) => [x.place(shareAt(one, 1)), y.place(shareAt(one, most))]);
+    const dots = at.map(([cx, cy]) => drawn("circle", { cx, cy, r: 4 }));
+    const curve = drawn("polyline", { points: at.map((one) => one.join()).join(" ") });
+    return drawn("g", { style: `--own: ${styleOf(run)}` }, curve, ...dots, ...own.flatMap(labelOf));
   });
   return drawn(
     "svg",
-    { class: "frontier", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "accuracy against pass@k" },
-    ...x.marks.map((at) => text(share(at), { x: x.place(at), y: height - bottom + 16, "text-anchor": "middle" })),
-    ...y.marks.map((at) => text(share(at), { x: left - 8, y: y.place(at) + 4, "text-anchor": "end" })),
-    text("accuracy of one try, %", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }),
-    text(`pass@${curves[0].k}, %`, { x: 4, y: 11 }),
+    { class: "frontier", width, height, role: "img", "aria-label": `one try against pass@${most}` },
+    ...x.marks.map((mark) => line(x.place(mark), top, x.place(mark), height - bottom)),
+    ...y.marks.map((mark) => line(left, y.place(mark), width - right, y.place(mark))),
+    ...x.marks.map((mark, i) => text(x.texts[i], { x: x.place(mark), y: height - bottom + 16, "text-anchor": "middle" })),
+    ...y.marks.map((mark, i) => text(y.texts[i], { x: left - 8, y: y.place(mark) + 4, "text-anchor": "end" })),
+    text("solved in one try, %", { x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }),
+    text(`solved in ${most} tries, %`, { x: 4, y: 14 }),
     ...lines,
   );
 }
 
-// Which temperature serves k tries best, and pass@k there.
+// The temperature that solves most, and what it solves there: a row for each number of tries, a column for each run.
 function bestTable(curves) {
-  const heads = ["", ...curves[0].best.map(([k]) => (k === 1 ? "1 try" : `${k} tries`))];
-  const rows = curves.map(({ group, best: own }) =>
-    rowOf([dotOf(group), DATA.groups[group].name], own.map(([, at, value]) => `${at} (${share(value)} %)`)),
-  );
+  const heads = ["", ...curves.map(({ run }) => nameOf(RUNS[run]))];
+  const rows = triesOf(curves).map((k) => {
+    const cells = curves.map(({ points }) => {
+      const best_ = points.reduce((a, b) => (shareAt(b, k) > shareAt(a, k) ? b : a));
+      return `${shareAt(best_, k).toFixed(1)} % at ${best_.temperature}`;
+    });
+    return rowOf(k === 1 ? "1 try" : `${k} tries`, cells);
+  });
   return tableOf(heads, [rows], { class: "compared" });
+}
+
+function frontierCard({ name, benchmark, curves }) {
+  const holder = element("div", { class: "frontier-plot" });
+  const redraw = () => holder.replaceChildren(frontierPicture(curves, Math.max(holder.clientWidth, 260)));
+  charts.push({ redraw, resize: redraw });
+  const head = element("h3", {}, benchmark, element("span", { class: "unit" }, ` ${name}`));
+  const legend = element("p", { class: "names" }, curves.map(({ run }) => nameOf(RUNS[run])));
+  return element("article", { class: "card" }, head, legend, holder, bestTable(curves));
 }
 
 function frontierSection() {
   if (!DATA.frontiers.length) return null;
   const about =
-    "Sampled hotter, a model is less accurate and its tries differ more. The table has the temperature at which k tries solve most; chosen on these problems, so pass@k there is a little too high.";
-  const cards = DATA.frontiers.map(({ name, benchmark, curves }) => {
-    const head = element("h3", {}, benchmark, element("span", { class: "unit" }, ` ${name}`));
-    return element("article", { class: "card" }, head, frontierPicture(curves), bestTable(curves));
-  });
-  return element(
-    "section",
-    { id: "frontier" },
-    element("h2", {}, "Temperatures"),
-    element("p", { class: "sees" }, about),
-    element("div", { class: "grid" }, ...cards),
-  );
+    "Sampled hotter, a model is less accurate and its tries differ more; a point is a temperature. The table has the " +
+    "temperature that solves most in k tries, chosen on these problems, so its numbers are a little too high.";
+  const cards = DATA.frontiers.map(frontierCard);
+  const parts = [element("h2", {}, "Temperatures"), element("p", { class: "sees" }, about), cards];
+  return element("section", { id: "frontier", "data-nav": "Temperatures" }, parts);
 }

@@ -1,16 +1,13 @@
-// What is drawn: the runs as the page's data, the lines of a panel, and their smoothing.
+// The data of the page, and the lines that a panel draws from it.
 "use strict";
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const SYNC = "steps";
-const state = {
-  hidden: new Set(),
-  together: DATA.groups.some((group) => group.runs.length > 1),
-  smooth: 1,
-  over: "steps",
-  y: "linear",
-};
-const charts = [];
+const RUNS = DATA.runs.map((run, index) => ({ ...run, index }));
+const isByTokens = DATA.tokens !== null && RUNS.every((run) => run.budget?.unit === "tokens");
+const state = { hidden: new Set(), smooth: 1, over: isByTokens ? "tokens" : "steps" };
+const shownRuns = () => RUNS.filter((run) => !state.hidden.has(run.index));
+
+// Helpers for elements, colours and numbers.
 
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -19,25 +16,31 @@ function element(tag, attributes = {}, ...children) {
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else made.setAttribute(name, value === true ? "" : String(value));
   }
-  const given = children.filter((child) => child !== null && child !== undefined);
+  const given = children.flat(Infinity).filter((child) => child !== null && child !== undefined);
   made.append(...given.map((child) => (child instanceof Node ? child : String(child))));
   return made;
 }
 
 const notes = (texts) => texts.filter(Boolean).map((text) => element("p", { class: "note" }, text));
 
-// Buttons of which one is pressed. A keyboard's place in them is found again by their ids, however often they are made.
+// A name that may be broken between its words only: after an underscore, a hyphen, a dot or a slash.
+const breakable = (name) => name.split(/(?<=[_\-./])/).flatMap((part, i) => (i ? [element("wbr"), part] : [part]));
+const dotOf = (run) => element("i", { class: "dot", style: `--own: ${styleOf(run.index)}` });
+const nameOf = (run) => element("span", { class: "name" }, dotOf(run), breakable(run.name));
+
+// Buttons of which one is pressed. Their ids stay the same when they are made again, so that the focus is found again.
 function segments(label, id, names, pressed, choose) {
   const button = (name) => {
     const attributes = { type: "button", id: `${id}-${name.replaceAll(" ", "-")}`, onclick: () => choose(name) };
     return element("button", { ...attributes, "aria-pressed": String(name === pressed) }, name);
   };
-  return element("div", { class: `segments ${id}`, role: "group", "aria-label": label }, ...names.map(button));
+  return element("div", { class: `segments ${id}`, role: "group", "aria-label": label }, names.map(button));
 }
 
-function css(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
+// A number is a run's colour; a text is written as in CSS. The canvas needs the values of the names in it.
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const styleOf = (own) => (typeof own === "string" ? own : `var(--c${own % 8})`);
+const color = (own) => styleOf(own).replace(/var\((--[\w-]+)\)/g, (_, name) => css(name));
 
 function number(value, digits = 3) {
   if (value === null || value === undefined) return "–";
@@ -48,31 +51,22 @@ function number(value, digits = 3) {
   return text.replaceAll("-", "−");
 }
 
-// What is compared: runs, or groups of runs that differ in their seed only. Each has a colour of its own.
-function series() {
-  const all = state.together ? DATA.groups : DATA.runs.map((run, i) => ({ name: run.name, runs: [i] }));
-  const axes = state.together ? DATA.axes.groups : DATA.axes.runs;
-  return all.map(({ name, runs, curves }, color) => ({
-    name,
-    color,
-    runs,
-    axis: axisOf(axes[color]),
-    curve: (key) => (curves ?? DATA.runs[runs[0]].curves)[key],
-  }));
+const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
+
+// The start and the end of a curve: means of a tenth of its points, at most ten.
+function endsOf(curve) {
+  if (!curve?.[1].length) return null;
+  const count = Math.max(1, Math.min(10, Math.floor(curve[1].length / 10)));
+  return [mean(curve[1].slice(0, count)), mean(curve[1].slice(-count))];
 }
 
-const shown = () => series().filter((one) => !state.hidden.has(one.name));
-const ownerOf = (run) => series().find((one) => one.runs.includes(run));
+// The horizontal axis: optimizer steps, or the tokens of each run at its steps.
 
-// Where the steps of a run, or of seeds together, lie on the axis, and which step is at a place.
-function axisOf(tokens) {
-  if (state.over === "steps") return { placeOf: (step) => step, stepAt: (place) => place };
-  const [steps, places] = tokens;
-  return { placeOf: (step) => between(steps, places, step), stepAt: (place) => between(places, steps, place) };
-}
+const placeOf = (run, step) => (state.over === "steps" ? step : interpolate(...run.tokens, step));
+const stepAt = (run, place) => (state.over === "steps" ? place : interpolate(run.tokens[1], run.tokens[0], place));
 
-// On the straight line between two neighbours; beyond the ends, on that of the last two. `from` never falls.
-function between(from, to, value) {
+// On the straight line between two neighbours; beyond the ends, on the line through the last two. `from` never falls.
+function interpolate(from, to, value) {
   let [low, high] = [0, from.length - 1];
   while (high - low > 1) {
     const middle = (low + high) >> 1;
@@ -83,88 +77,86 @@ function between(from, to, value) {
 }
 
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
-const tickText = (place) => (state.over === "steps" ? place.toLocaleString("en") : compact.format(place));
+const stepText = (step) => (Number.isInteger(step) ? step.toLocaleString("en") : "");
+const tickText = (place) => (state.over === "steps" ? stepText(place) : compact.format(place));
 const placeText = (place) =>
   state.over === "steps" ? `step ${Math.round(place).toLocaleString("en")}` : `${compact.format(place)} tokens`;
 
-// A colour of the style sheet, by its number, or as CSS writes it; for the canvas the names in it are looked up.
-const styleOf = (own) => (typeof own === "string" ? own : `var(--c${own % 8})`);
-const color = (own) => styleOf(own).replace(/var\((--[\w-]+)\)/g, (_, name) => css(name));
+// All panels have one range, so that points above each other happened at the same time.
+function axisRange() {
+  const places = shownRuns().flatMap((run) => {
+    const steps = Object.values(run.curves).flatMap(([own]) => (own.length ? [own[0], own.at(-1)] : []));
+    return steps.length ? [Math.min(...steps), Math.max(...steps)].map((step) => placeOf(run, step)) : [];
+  });
+  const [from, to] = [Math.min(...places), Math.max(...places)];
+  return to > from ? [from, to] : [from - 1, from + 1];
+}
 
-// The lines of a panel, their points where they lie on the axis.
+// The lines of a panel, with their points where they lie on the axis. Of several runs a panel draws one key; so does a
+// panel whose keys are different measures of one quantity.
 function linesOf(panel, key) {
-  const lines = panel.is_stacked ? stackOf(panel, key) : keysOf(panel, key);
+  const lines = panel.is_stacked ? stackOf(panel, key) : [...curvesOf(panel, key), ...referencesOf(panel)];
   return lines.map((line) => {
-    const [steps, ...values] = line.curve;
-    return { ...line, curve: [steps.map(line.axis.placeOf), ...values] };
+    const [steps, values] = line.curve;
+    return { ...line, curve: [steps.map((step) => placeOf(line.run, step)), values] };
   });
 }
 
-// All keys of a panel of a single run, or one key of several.
-function keysOf(panel, key) {
-  const several = series().length > 1;
-  const keys = several ? panel.lines.filter((line) => line.key === key) : panel.lines;
-  return keys.flatMap((line, k) =>
-    shown().flatMap((one) => {
-      const own = several ? keyOf(panel, one, line.key) : line.key;
-      const curve = one.curve(own);
-      if (!curve || !curve[0].length) return [];
-      const instead = panel.lines.find((other) => other.key === own && own !== line.key);
-      const about = { color: several ? one.color : k, axis: one.axis, runs: one.runs };
-      const smooth = smoothed(curve);
-      const lines = [
-        {
-          ...about,
-          label: several ? one.name + (instead ? `, ${instead.label}` : "") : line.label,
-          curve: smooth,
-          raw: smooth !== curve && curve.length === 2 ? curve : null,
-          interval: one.runs.length === 1 ? DATA.runs[one.runs[0]].intervals[own] : undefined,
-          end: endOf(one, own),
-        },
-      ];
-      const aside = (label, curve_, dash, end) => lines.push({ ...about, label, curve: curve_, dash, end, aside: true });
-      if (k === 0)
-        for (const target of panel.targets ?? [])
-          if (one.curve(target)) aside("target", one.curve(target).slice(0, 2), [6, 4], endOf(one, target));
-      const start = startOf(one, own);
-      if (panel.has_start && k === 0 && !several)
-        aside("start", [[curve[0][0], curve[0].at(-1)], [start, start]], [2, 3], start);
-      return lines;
+const drawsOneKey = (panel) => RUNS.length > 1 || panel.is_alternative;
+
+function curvesOf(panel, key) {
+  const keys = drawsOneKey(panel) ? panel.keys.filter((one) => one.key === key) : panel.keys;
+  return keys.flatMap((one, k) =>
+    shownRuns().flatMap((run) => {
+      const curve = run.curves[one.key];
+      if (!curve?.[0].length) return [];
+      const smooth = smoothed(curve, panel.is_coarse);
+      const raw = smooth !== curve && !panel.is_coarse ? curve : null;
+      const several = RUNS.length > 1;
+      const label = several ? run.name : one.label;
+      const interval = run.intervals[one.key];
+      return [{ run, label, color: several ? run.index : k, curve: smooth, raw, interval, end: endsOf(curve)[1] }];
     }),
   );
 }
 
-// The key that a panel shows of a run: another one where the run has not what the others have.
-function keyOf(panel, one, key) {
-  return one.curve(key) ? key : (panel.instead?.[key] ?? key);
+// The dashed target of each run, and the dotted level at which it began: one for all runs that began at the same level.
+function referencesOf(panel) {
+  if (!panel.has_start) return [];
+  const [from, to] = axisRange();
+  const lines = [];
+  for (const run of shownRuns()) {
+    const own = RUNS.length > 1 ? run.index : "var(--muted)";
+    for (const target of panel.targets) {
+      const curve = run.curves[target];
+      if (curve) lines.push({ run, color: own, curve, dash: [7, 4], aside: `target ${number(curve[1].at(-1))}` });
+    }
+    const start = run.entropy?.start;
+    const isDrawn = lines.some((line) => line.start && Math.abs(line.start / start - 1) < 0.02);
+    if (start && !isDrawn) {
+      const curve = [[stepAt(run, from), stepAt(run, to)], [start, start]];
+      lines.push({ run, color: "var(--muted)", curve, dash: [2, 4], start, aside: `start ${number(start)}` });
+    }
+  }
+  return lines;
 }
 
-// Where a curve begins and ends, as the cards have it: the mean of its last entries, and of the seeds.
-const startOf = (one, key) => meanOf(one.runs.map((i) => DATA.runs[i].ends[key]?.[0]));
-const endOf = (one, key) => meanOf(one.runs.map((i) => DATA.runs[i].ends[key]?.[1]));
-
-function meanOf(numbers) {
-  const known = numbers.filter((value) => value !== undefined);
-  return known.length ? known.reduce((a, b) => a + b, 0) / known.length : null;
-}
-
-// Parts of a whole, of one run: each line is the sum of the parts so far, the largest first.
-function stackOf(panel, place) {
-  const run = DATA.runs[place];
-  const keys = panel.lines.filter((line) => run?.curves[line.key]);
-  const axis = axisOf(DATA.axes.runs[place]);
+// The parts of a whole, of one run: each line is the sum of the parts below it.
+function stackOf(panel, index) {
+  const run = RUNS[index];
+  const keys = panel.keys.filter((one) => run?.curves[one.key]);
   let sum = null;
   return keys
-    .map((line, k) => {
-      const [steps, own] = smoothed(run.curves[line.key]);
+    .map((one, k) => {
+      const [steps, own] = smoothed(run.curves[one.key]);
       sum = own.map((value, i) => value + (sum?.[i] ?? 0));
-      const about = { curve: [steps, sum], own, stacked: true, axis, runs: [place] };
-      return { ...line, ...about, color: toneOf(k, keys.length), end: run.ends[line.key][1] };
+      const end = endsOf(run.curves[one.key])[1];
+      return { run, label: one.label, curve: [steps, sum], own, stacked: true, color: toneOf(k, keys.length), end };
     })
     .reverse();
 }
 
-// From cold over neutral to warm.
+// A tone from cold over neutral to warm.
 function toneOf(k, count) {
   const place = count > 1 ? (2 * k) / (count - 1) - 1 : 0;
   if (place === 0) return "var(--line)";
@@ -172,57 +164,20 @@ function toneOf(k, count) {
   return `color-mix(in srgb, var(${place < 0 ? "--cold" : "--warm"}) ${share}%, var(--card))`;
 }
 
-// The mean of the points up to each, over a share of the curve: noise of single steps hides what a run does.
-function smoothed(curve) {
-  const window = Math.max(1, Math.round(curve[0].length * [0, 0.04, 0.15][state.smooth]));
-  if (window === 1) return curve;
-  const mean = (column) =>
-    column.map((_, i) => {
-      const part = column.slice(Math.max(0, i - window + 1), i + 1);
-      return part.reduce((a, b) => a + b, 0) / part.length;
-    });
-  return [curve[0], ...curve.slice(1).map(mean)];
+// The mean of the points up to each, over a share of the curve. A coarse curve has whole numbers as its values, and
+// needs more points.
+function smoothed(curve, isCoarse = false) {
+  const share = isCoarse ? 0.2 : [0, 0.04, 0.15][state.smooth];
+  const width = Math.max(1, Math.round(curve[0].length * share));
+  if (width === 1) return curve;
+  return [curve[0], curve[1].map((_, i) => mean(curve[1].slice(Math.max(0, i - width + 1), i + 1)))];
 }
 
-// uPlot wants one list of steps for all lines of a plot.
-function placed(lines) {
+// uPlot needs one list of places for all lines of a plot. Returns the column of each line as well.
+function tableOfLines(lines) {
   const tables = lines.map((line) => (line.raw ? [...line.curve, line.raw[1]] : line.curve));
-  const places = [];
-  tables.reduce((place, table) => (places.push(place), place + table.length - 1), 1);
+  const columns = [];
+  tables.reduce((column, table) => (columns.push(column), column + table.length - 1), 1);
   const modes = tables.map((table) => table.slice(1).map(() => 2));
-  return [places, tables.length ? uPlot.join(tables, modes) : [[]]];
-}
-
-// All panels have one range, so that what is above each other happened at once.
-function axisRange() {
-  const places = shown().flatMap((one) =>
-    DATA.keys.flatMap((key) => {
-      const curve = one.curve(key);
-      return curve && curve[0].length ? [curve[0][0], curve[0].at(-1)].map(one.axis.placeOf) : [];
-    }),
-  );
-  const [from, to] = [Math.min(...places), Math.max(...places)];
-  return to > from ? [from, to] : [from - 1, from + 1];
-}
-
-// The alarms of the runs that have a line, each in the colour of its run and where its line has that step.
-function alarmsOf(lines) {
-  const several = series().length > 1;
-  const found = new Map();
-  for (const line of lines)
-    for (const i of line.runs)
-      for (const { step } of DATA.runs[i].alarms) {
-        const own = several ? ownerOf(i).color : "var(--alarm)";
-        const place = line.axis.placeOf(step);
-        found.set(`${place} ${own}`, { place, color: own });
-      }
-  return [...found.values()];
-}
-
-// Where the runs that have a line have kept tokens.
-function looksOf(lines) {
-  const places = lines.flatMap((line) =>
-    line.runs.flatMap((i) => DATA.runs[i].looks.map((look) => line.axis.placeOf(look.step))),
-  );
-  return [...new Set(places)];
+  return [columns, tables.length ? uPlot.join(tables, modes) : [[]]];
 }

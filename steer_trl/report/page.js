@@ -1,81 +1,101 @@
-// The page around the curves: alarms, settings, sections. All texts of a run go in as text.
+// The page as a whole: its sections in order. All texts of a run go in as text.
 "use strict";
 
 function alarmsSection() {
-  const section = document.getElementById("alarms");
-  const all = DATA.runs.flatMap((run, i) => run.alarms.map((alarm) => [i, alarm]));
+  const all = RUNS.flatMap((run) => run.alarms.map((alarm) => [run, alarm]));
+  if (!all.length) return null;
   all.sort(([, a], [, b]) => a.step - b.step);
-  section.hidden = !all.length;
-  const item = ([i, alarm]) => {
-    const open = { type: "button", class: "quiet", onclick: () => openTokens(alarm.step, i) };
-    const whose = element("span", { class: "whose" }, dotOf(ownerOf(i).color), DATA.runs[i].name);
-    const title = element("b", {}, alarm.title);
-    const text = element("div", {}, title, DATA.runs.length > 1 ? whose : null, element("p", {}, alarm.text));
-    return element("li", {}, element("button", open, `step ${alarm.step}`), text);
+  const item = ([run, alarm]) => {
+    const open = { type: "button", class: "quiet", onclick: () => openTokens(alarm.step, run.index) };
+    const whose = RUNS.length > 1 ? element("span", { class: "whose" }, nameOf(run)) : null;
+    const words = [element("b", {}, alarm.title ?? ""), whose, element("p", {}, alarm.text ?? "")];
+    return element("li", {}, element("button", open, `step ${alarm.step}`), element("div", {}, words));
   };
-  section.replaceChildren(element("h2", {}, "Alarms"), element("ol", { class: "card alarms" }, ...all.map(item)));
+  const list = element("ol", { class: "card alarms" }, all.map(item));
+  return element("section", { id: "alarms", "data-nav": "Alarms" }, element("h2", {}, "Alarms"), list);
+}
+
+// A panel is drawn if a run has logged one of its keys, and if it moves where it must.
+function isDrawn(panel) {
+  const curves = RUNS.flatMap((run) => panel.keys.flatMap(({ key }) => (run.curves[key] ? [run.curves[key][1]] : [])));
+  return curves.length > 0 && (!panel.must_move || curves.some((values) => values.some((one) => one !== values[0])));
+}
+
+const NAV = { "What the run does": "Run", "How the method acts": "Method" };
+
+function panelSections(panels) {
+  return [...new Set(panels.map((panel) => panel.section))].map((name) => {
+    const cards = panels.filter((panel) => panel.section === name).map((panel) => panelCard(panel, openTokens));
+    const grid = element("div", { class: "grid" }, cards);
+    const attributes = { id: name.toLowerCase().replaceAll(" ", "-"), "data-nav": NAV[name] ?? name };
+    return element("section", attributes, element("h2", {}, name), grid);
+  });
 }
 
 // Any key of the log that no panel shows.
-function otherPanel() {
-  const used = new Set(DATA.panels.flatMap((panel) => panel.lines.map((line) => line.key)));
+function otherSection() {
+  const used = new Set(DATA.panels.flatMap((panel) => [...panel.keys.map((one) => one.key), ...panel.targets]));
   const rest = DATA.keys.filter((key) => !used.has(key));
-  if (!rest.length) return [];
+  if (!rest.length) return null;
   const holder = element("div");
   const show = (key) => {
     const before = charts.length;
-    const lines = [{ key, label: key }];
-    const about = { title: key, unit: "", lines, sees: "A key of the log as it is.", within: [null, null] };
-    holder.replaceChildren(panelCard(about, openTokens));
+    const keys = [{ key, label: key }];
+    holder.replaceChildren(panelCard({ title: key, unit: "", keys, sees: "", within: [null, null] }, openTokens));
     if (holder.isConnected) charts[before].redraw();
   };
   const options = rest.map((key) => element("option", { value: key }, key));
   const change = (event) => show(event.target.value);
-  const choice = element("select", { "aria-label": "Another key of the log", onchange: change }, ...options);
+  const choice = element("select", { "aria-label": "Another key of the log", onchange: change }, options);
   show(rest[0]);
   const field = element("label", { class: "field" }, element("span", {}, "Key"), choice);
-  return [
-    element("h2", { id: "all-else" }, "Everything else in the log"),
-    element("div", { class: "other" }, field, holder),
-  ];
+  const body = element("div", { class: "other" }, field, holder);
+  return element("section", { id: "other", "data-nav": "Other" }, element("h2", {}, "Everything else in the log"), body);
 }
 
 function settingsSection() {
   const { different, same } = DATA.differences;
-  const several = DATA.runs.length > 1;
+  const several = RUNS.length > 1;
   const cell = (value) => element("td", { class: /\bdefault\)?$/.test(value) ? "default" : null }, value);
   const rows = (settings) => Object.entries(settings).map(([name, values]) => rowOf(name, [values].flat().map(cell)));
-  const parts = [];
-  if (Object.keys(different).length) {
-    const heads = ["setting", ...DATA.runs.map((run) => run.name)];
-    const title = several ? "Where the settings differ" : "Settings";
-    parts.push(element("h2", {}, title), element("div", { class: "card" }, tableOf(heads, [rows(different)])));
+  const differ = several && Object.keys(different).length > 0;
+  const parts = [element("h2", {}, differ ? "Settings that differ" : "Settings")];
+  if (differ) {
+    const heads = ["setting", ...RUNS.map((run) => breakable(run.name))];
+    parts.push(element("div", { class: "card" }, tableOf(heads, [rows(different)])));
   }
   if (Object.keys(same).length) {
-    const title = `Settings that ${several ? "all runs share and that " : ""}are not the defaults`;
+    const title = several ? "Settings that all runs share" : "Settings that are not at their default";
     const attributes = { class: "card table", open: !several };
     parts.push(element("details", attributes, element("summary", {}, title), tableOf([], [rows(same)])));
   }
-  const versions = Object.entries(DATA.runs[0].versions).map(([name, version]) => `${name} ${version}`);
+  const versions = Object.entries(RUNS[0].versions).map(([name, version]) => `${name} ${version}`);
   parts.push(element("p", { class: "versions" }, versions.join(" · ")));
-  document.getElementById("settings").replaceChildren(...parts);
+  return element("section", { id: "settings", "data-nav": "Settings" }, parts);
 }
 
 function build() {
-  charts.length = 0;
-  runsSection();
-  alarmsSection();
-  const sections = [...new Set(DATA.panels.map((panel) => panel.section))].map((name) => {
-    const own = DATA.panels.filter((panel) => panel.section === name);
-    const cards = element("div", { class: "grid" }, ...own.map((panel) => panelCard(panel, openTokens)));
-    return element("section", { id: name.toLowerCase().replaceAll(" ", "-") }, element("h2", {}, name), cards);
-  });
-  sections.splice(1, 0, ...[comparisonSection(), frontierSection()].filter(Boolean), tokenSection());
-  sections.push(element("section", { id: "other" }, ...otherPanel()));
-  document.getElementById("sections").replaceChildren(...sections);
-  settingsSection();
-  const heads = [...document.querySelectorAll("main section:not([hidden]) > h2")];
-  const links = heads.map((head) => element("a", { href: `#${head.parentElement.id}` }, head.textContent));
+  const [first, ...others] = DATA.panels.filter(isDrawn);
+  const cards = element("div", { class: "run-cards" }, RUNS.map(runCard));
+  const [whatItDoes, ...howItActs] = panelSections(others);
+  const sections = [
+    first ? panelCard(first, openTokens, true) : null,
+    element("section", { id: "runs", "aria-label": "Runs" }, cards),
+    alarmsSection(),
+    comparisonSection(),
+    document.getElementById("guide"),
+    element("div", { id: "controls" }),
+    whatItDoes,
+    frontierSection(),
+    tokenSection(),
+    ...howItActs,
+    otherSection(),
+    settingsSection(),
+  ];
+  document.getElementById("page").replaceChildren(...sections.filter(Boolean));
+  showControls();
+  const named = [...document.querySelectorAll("[data-nav]")];
+  const links = named.map((section) => element("a", { href: `#${section.id}` }, section.dataset.nav));
   document.getElementById("jump").replaceChildren(...links);
   redrawAll();
 }
@@ -93,7 +113,7 @@ addEventListener("resize", () => {
   waiting = setTimeout(() => charts.forEach((chart) => chart.resize()), 60);
 });
 
-const title = DATA.runs.length === 1 ? DATA.runs[0].name : `${DATA.runs.length} runs`;
+const title = RUNS.length === 1 ? RUNS[0].name : `${RUNS.length} runs`;
 document.title = `${title}: training report`;
 document.getElementById("title").textContent = title;
 build();

@@ -25,30 +25,30 @@ function colourOf(group) {
   return ["surprisal", "entropy", "advantage", "change", "weight"].find(has) ?? "surprisal";
 }
 
-const withLooks = () => DATA.runs.flatMap((run, i) => (run.looks.length ? [i] : []));
+const runsWithLooks = () => RUNS.filter((run) => run.looks.length).map((run) => run.index);
 
 function tokenSection() {
   const body = element("div", { id: "token-body" });
-  const [first] = withLooks();
+  const [first] = runsWithLooks();
   if (first === undefined) {
     const code = element("code", {}, "log_tokens=50");
     const then = ", and every 50th step shows its completions here, coloured by weight, surprisal, entropy or advantage.";
     body.append(element("p", { class: "card empty" }, "No single tokens were kept. Train with ", code, then));
   } else {
     if (chosen.run === null) {
-      const weighted = (i) => DATA.runs[i].looks.some((look) => look.groups.some((one) => one.completions.some(acts)));
-      chosen.run = withLooks().find(weighted) ?? first;
-      const { looks } = DATA.runs[chosen.run];
+      const weighted = (i) => RUNS[i].looks.some((look) => look.groups.some((one) => one.completions.some(acts)));
+      chosen.run = runsWithLooks().find(weighted) ?? first;
+      const { looks } = RUNS[chosen.run];
       const look = looks[best(looks, (one) => worth(one.groups[bestGroup(one)]))];
       Object.assign(chosen, { step: look.step, group: bestGroup(look) });
     }
     showTokens(body);
   }
-  return element("section", { id: "tokens" }, element("h2", {}, "Token by token"), body);
+  return element("section", { id: "tokens", "data-nav": "Tokens" }, element("h2", {}, "Token by token"), body);
 }
 
 function nearestLook(run, step) {
-  return DATA.runs[run].looks
+  return RUNS[run].looks
     .map((look) => look.step)
     .reduce((a, b) => (Math.abs(b - step) < Math.abs(a - step) ? b : a));
 }
@@ -57,11 +57,11 @@ function nearestLook(run, step) {
 function openTokens(step, run) {
   if (chosen.run === null) return;
   const away = (i) => Math.abs(nearestLook(i, step) - step) - (i === run ? 0.5 : i === chosen.run ? 0.25 : 0);
-  const visible = shown().flatMap((one) => one.runs);
-  const able = withLooks().filter((i) => visible.includes(i));
+  const visible = shownRuns().map((run) => run.index);
+  const able = runsWithLooks().filter((i) => visible.includes(i));
   chosen.run = able.reduce((a, b) => (away(b) < away(a) ? b : a), able[0] ?? chosen.run);
   chosen.step = nearestLook(chosen.run, step);
-  chosen.group = bestGroup(DATA.runs[chosen.run].looks.find((look) => look.step === chosen.step));
+  chosen.group = bestGroup(RUNS[chosen.run].looks.find((look) => look.step === chosen.step));
   showTokens(document.getElementById("token-body"));
   const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
   document.getElementById("tokens").scrollIntoView({ behavior });
@@ -75,7 +75,7 @@ function select(label, options, value, onChange) {
 }
 
 function showTokens(body) {
-  const run = DATA.runs[chosen.run];
+  const run = RUNS[chosen.run];
   const look = run.looks.find((one) => one.step === chosen.step) ?? run.looks.at(-1);
   chosen.step = look.step;
   chosen.group = Math.min(chosen.group, look.groups.length - 1);
@@ -88,7 +88,7 @@ function showTokens(body) {
     const onclick = () => again({ step: steps[to] });
     return element("button", { type: "button", disabled: !(to in steps), "aria-label": label, onclick }, text);
   };
-  const others = withLooks().map((i) => [i, DATA.runs[i].name]);
+  const others = runsWithLooks().map((i) => [i, RUNS[i].name]);
   const has = Object.keys(COLOURS).filter((name) => completions.some((one) => one[name]));
   const named = (label) => has.find((name) => COLOURS[name].label === label);
   const labels = has.map((name) => COLOURS[name].label);

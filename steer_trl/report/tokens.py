@@ -1,7 +1,7 @@
-"""Some looks at single tokens, as the page shows them: spread over the run, and each within a size.
+"""Selects the token records that a page shows: steps spread over the run, each limited in size.
 
-A completion becomes its texts and a list of numbers for each of `COLUMNS`, with three digits. What is left out is
-said.
+A completion becomes its texts and a list of numbers for each of `COLUMNS`, with three digits. The page states what is
+left out.
 """
 
 from pathlib import Path
@@ -10,11 +10,16 @@ from typing import Any
 import numpy as np
 
 from steer_trl import runlog
-from steer_trl.report.read import Run, is_number
+from steer_trl.report.read import Run, is_finite_number
 
-LOOKS, FEWEST = 20, 2  # of a page, shared by its runs; of a run
-ROOM = 8_000  # tokens of a look, some 40 bytes each
-LONGEST = 800  # tokens of a completion
+LOOKS = 20
+"""The most steps of a page, shared by its runs."""
+FEWEST_LOOKS = 2
+"""The fewest steps of a run, however many runs share the page."""
+ROOM = 8_000
+"""The most tokens of a step; a token takes some 40 bytes."""
+LONGEST = 800
+"""The most tokens of a completion."""
 COLUMNS = {
     "weight": "weights",
     "surprisal": "surprisals",
@@ -22,67 +27,64 @@ COLUMNS = {
     "advantage": "shaped_advantages",
     "change": "entropy_changes",
 }
-"""What the page colours tokens by, and the column of the file."""
+"""The quantities by which the page colours tokens, and their columns in the file."""
 
 
-def looks_of(run: Run, runs: int) -> list[dict[str, Any]]:
-    """Return some looks of a `run` of `runs` in one page, by step; notes in it say what is not shown."""
-    count = min(max(FEWEST, LOOKS // runs), len(run.looks))
+def select_looks(run: Run, num_runs: int) -> list[dict[str, Any]]:
+    """Return the tokens of some steps of `run`, one of `num_runs` in the page, and note in the run what is missing."""
+    count = min(max(FEWEST_LOOKS, LOOKS // num_runs), len(run.looks))
     places = np.linspace(0, len(run.looks) - 1, count).round().astype(int)
     found = []
     for step, path in (run.looks[place] for place in places):
-        groups, is_cut, unread = _read(path)
+        groups, is_cut, unread = _read_groups(path)
         if unread:
             run.notes.append(f"{unread} line(s) of {path.name} could not be read.")
         if groups:
             found.append({"step": step, "groups": groups, "more": is_cut})
     if count < len(run.looks):
-        run.notes.append(f"{count} of {len(run.looks)} looks at tokens are shown, spread over the run.")
+        run.notes.append(f"{count} of {len(run.looks)} steps with tokens are shown, spread over the run.")
     return found
 
 
-def _read(path: Path) -> tuple[list[dict[str, Any]], bool, int]:
-    """The groups of a file, each a prompt with completions; whether some have no room; lines that are none."""
-    groups: dict[Any, dict[str, Any]] = {}
-    size = unread = 0
+def _read_groups(path: Path) -> tuple[list[dict[str, Any]], bool, int]:
+    """Return the groups of a file, whether some completions had no room, and the number of unreadable lines."""
+    groups: dict[str, dict[str, Any]] = {}
+    size = 0
+    unread = 0
     for line in runlog.lines(path):
-        completion = _completion(line or {})
-        if line is None or completion is None:
+        try:
+            completion = _read_completion(line or {})
+        except (LookupError, TypeError, ValueError, AttributeError):
             unread += 1
             continue
         size += len(completion["texts"])
         if size > ROOM and groups:
             return list(groups.values()), True, unread
-        group = groups.setdefault(str(line.get("group")), {"prompt": str(line.get("prompt", "")), "completions": []})
+        group = groups.setdefault(completion["group"], {"prompt": completion["prompt"], "completions": []})
         group["completions"].append(completion)
     return list(groups.values()), False, unread
 
 
-def _completion(line: dict[str, Any]) -> dict[str, Any] | None:
-    texts, ids = line.get("texts"), line.get("token_ids")
-    texts = texts if isinstance(texts, list) else ids  # prime-rl's has no texts
-    if not isinstance(texts, list):
-        return None
-    count = min(len(texts), LONGEST)
-    columns = {name: _numbers(line.get(column), count) for name, column in COLUMNS.items()}
-    tool, rewards = line.get("is_tool"), line.get("rewards")
+def _read_completion(line: dict[str, Any]) -> dict[str, Any]:
+    """Return what the page shows of a line. Raise an error if the line has no tokens, or columns of other lengths."""
+    texts = line["texts"] if "texts" in line else line["token_ids"]  # prime-rl's records have no texts
+    shown = texts[:LONGEST]
+    numbers = {name: [_round(value) for value in line[key][:LONGEST]] for name, key in COLUMNS.items() if key in line}
+    raw = [_round(value) for value in line.get("advantages", ())]
     return {
-        "texts": ["" if text is None else str(text) for text in texts[:count]],
-        "tool": [i for i, is_tool in enumerate(tool[:count]) if is_tool is True] if isinstance(tool, list) else [],
-        "tokens": line["num_tokens"] if is_number(line.get("num_tokens")) else len(texts),
+        "group": str(line.get("group")),
+        "prompt": str(line.get("prompt", "")),
+        "texts": ["" if text is None else str(text) for text in shown],
+        "tool": [i for i, is_tool in enumerate(line.get("is_tool", ())) if is_tool is True],
+        "tokens": line.get("num_tokens", len(texts)),
         "cut": line.get("is_truncated") is True,
-        "reward": _number(line.get("reward")),
-        "rewards": {name: _number(value) for name, value in rewards.items()} if isinstance(rewards, dict) else {},
-        "raw": next((x for x in _numbers(line.get("advantages"), count) if x is not None), None),
+        "reward": _round(line.get("reward")),
+        "rewards": {name: _round(value) for name, value in line.get("rewards", {}).items()},
+        "raw": next((value for value in raw if value is not None), None),
         "exact": line.get("entropy_change_source") == "exact",
-        **{name: values for name, values in columns.items() if any(value is not None for value in values)},
+        **{name: values for name, values in numbers.items() if any(value is not None for value in values)},
     }
 
 
-def _numbers(values: Any, count: int) -> list[float | None]:
-    values = values if isinstance(values, list) else []
-    return [_number(values[i]) if i < len(values) else None for i in range(count)]
-
-
-def _number(value: Any) -> float | None:
-    return float(f"{value:.3g}") if is_number(value) else None
+def _round(value: Any) -> float | None:
+    return float(f"{value:.3g}") if is_finite_number(value) else None

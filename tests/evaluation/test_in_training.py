@@ -12,7 +12,7 @@ from trl.generation.vllm_generation import VLLMGeneration
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.evaluation import Benchmark, BenchmarkEvaluation, Sampling, load_benchmarks, load_samplings
-from steer_trl.report.evaluations import evaluated
+from steer_trl.report.evaluations import find_evaluations
 from steer_trl.report.read import find_runs
 from steer_trl.trainer.benchmarks import TrainerGenerator
 
@@ -143,7 +143,7 @@ def test_several_samplings_during_training(measuring, tmp_path):
     lines = (tmp_path / "run/benchmarks/step-2/t1/completions.jsonl").read_text().splitlines()
     right = [json.loads(line)["correct"] for line in lines]
     assert len(right) == 12 and sum(right) / 12 == pytest.approx(logged[1]["eval_sums_t1_avg@4"])
-    shown = evaluated(*find_runs([tmp_path / "run"]))
+    shown = find_evaluations(*find_runs([tmp_path / "run"]))
     assert shown.step == 2 and set(shown.intervals) == {key for key in logged[0] if key.startswith("eval_sums_")}
     card = (tmp_path / "run/checkpoint-2/README.md").read_text()
     assert "temperature 0.0" in card and "temperature 1.0, top-p 1.0" in card

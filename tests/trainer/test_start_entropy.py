@@ -118,4 +118,4 @@ def test_all_that_compare_with_it_read_the_same(lines, expected, tmp_path):
     assert f"(start {expected:.3g})" in text
     assert entropy_ends([{"step": i} | line for i, line in enumerate(lines)]) == (expected, pytest.approx(2 / 3))
     (run,) = page_data(find_runs([tmp_path / "run"]))["runs"]
-    assert {run["ends"][key][0] for key in ("entropy", "rollout_entropy") if key in run["ends"]} == {expected}
+    assert run["entropy"]["start"] == expected

@@ -27,7 +27,6 @@ class Key:
     estimator: Estimator | None = None
     family: str = ""
     is_target: bool = False
-    instead_of: str = ""
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,8 @@ class Panel:
     healthy: str
     within: tuple[float | None, float | None] = (None, None)
     is_stacked: bool = False
+    is_alternative: bool = False
+    is_coarse: bool = False
     has_start: bool = False
     must_move: bool = False
 

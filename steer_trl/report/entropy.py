@@ -1,0 +1,73 @@
+"""Describes how the entropy of a run went: held at its target or not, and in which direction it moves.
+
+    held    |m / target - 1| <= 0.1, and the entropy does not leave its target
+
+m is the mean over the last quarter of the log. The entropy leaves its target if the second half of that quarter lies
+beyond the first, as seen from the target. Movements and distances below 3 % count as noise.
+"""
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from steer_trl.diagnostics.keys import names
+from steer_trl.diagnostics.start import start_entropy
+from steer_trl.report.read import Run
+
+BAND = 0.1
+NOISE = 0.03
+
+
+def describe_entropy(run: Run) -> dict[str, Any] | None:
+    """Return the key, the start, the target, whether it is held, and a phrase; `None` without an entropy in the log.
+
+    The start is where the run began, in nats per token, and so is the target.
+    """
+    key = next((name for name in names.ENTROPIES if name in run.curves), None)
+    if key is None:
+        return None
+    values = [value for _, value in sorted(run.curves[key].items())]
+    quarter = values[-max(1, len(values) // 4) :]
+    level = fmean(quarter)
+    end = mean_of_end(values)
+    start = _find_start(run)
+    target = _last_value(run, names.HELD_TARGET)
+    late = fmean(quarter[len(quarter) // 2 :])
+    movement = late / fmean(quarter[: len(quarter) // 2] or quarter) - 1 if level else 0.0
+    direction = ""
+    if abs(movement) > NOISE:
+        direction = ", rising" if movement > 0 else ", falling"
+    is_held = False
+    if not target:
+        change = f", {end / start - 1:+.0%}" if start else ""
+        phrase = f"{start:.3g} → {end:.3g}{change}{direction}"
+    else:
+        late_distance = late / target - 1
+        leaves = direction != "" and abs(late_distance) > NOISE and late_distance * movement > 0
+        is_held = abs(level / target - 1) <= BAND and not leaves
+        reference = _last_value(run, names.HELD_REFERENCE) or target
+        if is_held:
+            phrase = f"held at {level:.3g}, target {target:.3g}"
+        elif abs(reference / target - 1) > BAND:
+            phrase = f"{end:.3g} at the end, on its way to its target {target:.3g}"
+        else:
+            side = "above" if end > target else "below"
+            phrase = f"{end:.3g} at the end, {abs(end / target - 1):.0%} {side} its target {target:.3g}{direction}"
+    return {"key": key, "start": start, "target": target, "is_held": is_held, "phrase": phrase}
+
+
+def mean_of_end(values: Sequence[float]) -> float:
+    """Return the mean of the last tenth of `values`, at most ten of them."""
+    count = max(1, min(10, len(values) // 10))
+    return fmean(values[-count:])
+
+
+def _find_start(run: Run) -> float:
+    keys = [key for key in (names.START_ENTROPY, *names.ENTROPIES) if key in run.curves]
+    steps = sorted({step for key in keys for step in run.curves[key]})
+    return start_entropy({key: run.curves[key].get(step) for key in keys} for step in steps) or 0.0
+
+
+def _last_value(run: Run, key: str) -> float | None:
+    curve = run.curves.get(key)
+    return curve[max(curve)] if curve else None

@@ -1,0 +1,90 @@
+"""The words on a run's entropy: held or not, how far away, and in which direction it moves."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steer_trl.report.entropy import describe_entropy
+from steer_trl.report.read import Run
+from steer_trl.report.weights import describe_weights
+
+HELD = {"hold_entropy": 0.65, "hold_entropy_unit": "initial"}
+STARE = {"stare_variant": "C2", "stare_gate": "none", "stare_amplify": 1.25, "stare_attenuate": 0.8}
+
+
+def course(values, target=None, reference=None, start=None):
+    curves = {"rollout_entropy": dict(enumerate(values, 1))}
+    for key, value in (("target", target), ("reference", reference)):
+        if value is not None:
+            curves[f"hold_entropy/{key}"] = {len(values): value}
+    if start is not None:
+        curves["rollout_entropy/start"] = {1: start}
+    return describe_entropy(Run("run", None, curves=curves))
+
+
+def line(first, last, steps=40):
+    return [first + (last - first) * step / (steps - 1) for step in range(steps)]
+
+
+@pytest.mark.parametrize(
+    ("values", "is_held", "words"),
+    [
+        ([*line(1, 0.6), *[0.6] * 40], True, ["held at 0.6", "target 0.6"]),
+        ([*line(1, 0.6), *line(0.6, 0.6, 80), *line(0.6, 0.52)], False, ["below its target 0.6", "falling"]),
+        ([*line(1, 0.6), *[0.6] * 80, *line(0.68, 0.61)], True, ["held"]),
+        ([*[0.6] * 40, *[0.4] * 40], False, ["33% below", "target 0.6"]),
+        (line(1, 0.9), False, ["above its target 0.6"]),
+        (line(0.6, 1.8), False, ["above its target 0.6", "rising"]),
+    ],
+    ids=["flat", "leaving its band", "returning", "lost", "not there yet", "escaping"],
+)
+def test_held_needs_the_last_quarter_near_the_target(values, is_held, words):
+    found = course(values, target=0.6)
+    assert found["is_held"] == is_held and all(word in found["phrase"] for word in words)
+    assert is_held or "held" not in found["phrase"]
+
+
+@given(st.lists(st.floats(0.01, 10), min_size=1, max_size=200), st.floats(0.01, 10))
+def test_held_is_never_said_beyond_a_tenth(values, target):
+    quarter = values[-max(1, len(values) // 4) :]
+    distance = abs(math.fsum(quarter) / len(quarter) / target - 1)
+    assert distance <= 0.1 + 1e-9 or not course(values, target)["is_held"]
+
+
+def test_a_path_to_the_target_is_not_held():
+    assert "on its way to its target 0.6" in course([0.3] * 40, target=0.6, reference=0.31)["phrase"]
+
+
+def test_a_free_run_states_its_change_and_direction():
+    assert course(line(0.5, 0.25, 400))["phrase"] == "0.5 → 0.253, -49%, falling"
+    assert course([0.5] * 40, start=0.4)["phrase"] == "0.4 → 0.5, +25%"
+    assert describe_entropy(Run("run", None, curves={"reward": {1: 0.0}})) is None
+
+
+@pytest.mark.parametrize(
+    ("methods", "settings", "expected"),
+    [
+        (["stare"], STARE, ["STARE C2, W 1.25, M 0.8, no gate"]),
+        (
+            ["stare"],
+            {"stare_variant": None, "stare_amplify": 1.1, "stare_target_entropy": 0.3},
+            ["STARE O1, W 1.1, batch gate below 0.3 nats"],
+        ),
+        (
+            ["stare"],
+            STARE | HELD,
+            ["STARE C2, no gate", "its strength moves to hold the entropy at 0.65 of its start"],
+        ),
+        (["f_grpo", "psr"], {"f_grpo_gamma": 1.5, "steer_form": "x"}, ["f_grpo (gamma 1.5)", "psr"]),
+        (
+            [],
+            {"dynamic_sampling": "resample"},
+            ["plain GRPO: every token of a completion has the same weight", "dynamic sampling"],
+        ),
+    ],
+    ids=["constant", "gated", "held", "others", "none"],
+)
+def test_the_weight_is_named(methods, settings, expected):
+    assert describe_weights(methods, settings) == expected
