@@ -5,6 +5,7 @@ The rows are in `table.yaml`; a key is named there and in the code that computes
 of the report and their texts, and the sums of an optimizer step. Nothing here imports torch.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -39,7 +40,7 @@ class Panel:
     keys: tuple[Key, ...]
     sees: str
     healthy: str
-    within: tuple[float | None, float | None] = (None, None)
+    within: Sequence[float | None] = (None, None)
     is_stacked: bool = False
     is_alternative: bool = False
     is_coarse: bool = False
@@ -54,7 +55,7 @@ def _key(row: dict[str, Any], **panel: Any) -> Key:
 
 def _panel(section: str, row: dict[str, Any]) -> Panel:
     keys = tuple(_key(key, unit=row["unit"]) for key in row["keys"])
-    return Panel(section, **row | {"keys": keys, "within": tuple(row.get("within", (None, None)))})
+    return Panel(section, **row | {"keys": keys})
 
 
 _TABLE = yaml.safe_load(files(__name__).joinpath("table.yaml").read_text("utf-8"))
