@@ -21,7 +21,7 @@ NEWEST_RUN := $(subst $(VENV)/,$(NEWEST)/,$(RUN))
 VLLM := .venv-vllm
 VLLM_RUN := PATH="$(CURDIR)/$(VLLM)/bin:$$PATH" TORCH_EXTENSIONS_DIR=$(CURDIR)/$(VLLM)/torch_extensions OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
 
-.PHONY: help install quickstart evidence compare test test-all test-newest test-distributed test-vllm notebooks lint format docs settings metrics browser slurm benchmark clean
+.PHONY: help install quickstart evidence compare test test-all test-newest test-distributed test-vllm notebooks lint format docs settings metrics messages browser slurm benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -119,6 +119,9 @@ settings: install ## write the tables of settings and methods into docs/, and wh
 
 metrics: install ## write the tables of the log's keys and of the alarms into docs/report.md and docs/healthy.md
 	$(RUN) tools/docs/metrics_table.py
+
+messages: install ## write the messages that users read into tests/messages.txt, to review a change of their wording
+	PYTHONPATH=tests:experiments:examples/methods $(RUN) -m support.messages
 
 browser: ## install Debian's Chromium for the test of the report page, where it is missing and this is root
 	@command -v chromium > /dev/null && command -v chromedriver > /dev/null || { test "$$(id -u)" = 0 \

@@ -24,14 +24,14 @@ def test_whole_sampling_is_not_remarked_upon(whole):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"top_p": 0.8, "top_k": 50}, ("(top_p=0.8, top_k=50)", "Set top_p=1.0, top_k=0.")),
-        ({"min_p": 0.1}, ("(min_p=0.1)", "Set min_p=None.")),
-        ({"generation_kwargs": {"top_p": 0.5}}, ("(top_p=0.5)", "Set top_p=1.0.")),
+        ({"top_p": 0.8, "top_k": 50}, ("(top_p=0.8, top_k=50)", "top_p=1.0, top_k=0")),
+        ({"min_p": 0.1}, ("(min_p=0.1)", "min_p=None")),
+        ({"generation_kwargs": {"top_p": 0.5}}, ("(top_p=0.5)", "top_p=1.0")),
     ],
 )
 def test_truncated_sampling(given, said):
     text = truncation(SimpleNamespace(**PLAIN | VLLM | given))
-    assert all(part in text for part in said) and "The importance ratio of vLLM's tokens is too small" in text
+    assert all(part in text for part in said) and "vLLM" in text
     alone = truncation(SimpleNamespace(**PLAIN | given))
     assert all(part in alone for part in said) and "vLLM" not in alone
 

