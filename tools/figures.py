@@ -1,10 +1,10 @@
 """Prints how dense the package is written, a room a row: `python tools/figures.py [FOLDER]`.
 
-    tokens       Python tokens of code, without comments, docstrings and layout
-    a line       the same for each line that has some
-    tuples       assignments of tuples of at least two values, for each 1,000 code lines
-    comments     comments on a line of their own, for each 1,000 code lines
-    long         share of the docstrings whose first line reaches column 112
+tokens       Python tokens of code, without comments, docstrings and layout
+a line       the same for each line that has some
+tuples       assignments of tuples of at least two values, for each 1,000 code lines
+comments     comments on a line of their own, for each 1,000 code lines
+long         share of the docstrings whose first line reaches column 112
 """
 
 import ast
@@ -36,7 +36,11 @@ def count(path: Path) -> Counter[str]:
         code_lines.update(range(token.start[0], token.end[0] + 1))
     found["lines"] = len(code_lines)
     for node in nodes:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple) and isinstance(node.targets[0], ast.Tuple):
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Tuple)
+            and isinstance(node.targets[0], ast.Tuple)
+        ):
             found["tuples"] += 1
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
             found["docstrings"] += 1
