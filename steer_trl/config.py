@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+from copy import deepcopy
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -88,12 +89,30 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         return {name: kept.get(name, value and f"<{name.upper()}>") for name, value in settings.items()}
 
     def seal(self) -> None:
-        """Withhold from pickles and copies what may not leave this machine: `training_args.bin` is in every push."""
+        """Withhold from pickles what may not leave this machine: `training_args.bin` is in every push."""
         vars(self)["_sealed"] = True
 
     def __getstate__(self) -> dict[str, Any]:
         state = vars(self)
-        return dict.fromkeys(field.name for field in fields(self)) | public(state) if "_sealed" in state else state
+        if "_sealed" not in state:
+            return state
+        return dict.fromkeys(field.name for field in fields(self)) | public(state) | {"_is_incomplete": True}
+
+    def __copy__(self) -> "SteerGRPOConfig":
+        """Copy everything: a copy stays on this machine."""
+        copied = object.__new__(type(self))
+        vars(copied).update(vars(self))
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "SteerGRPOConfig":
+        copied = memo[id(self)] = object.__new__(type(self))
+        vars(copied).update(deepcopy(vars(self), memo))
+        return copied
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether this was read from a pickle that a trainer had sealed, and lacks what was withheld."""
+        return "_is_incomplete" in vars(self)
 
     def _remarks(self, methods: dict[str, type[Shaper]]) -> list[str]:
         """What a user may expect of a method that it does not do with these settings."""

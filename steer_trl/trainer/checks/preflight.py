@@ -14,7 +14,7 @@ from trl.trainer.utils import get_callable_name, get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.data.lengths import check_tokenizer
-from steer_trl.exceptions import InvalidTypeError
+from steer_trl.exceptions import InvalidTypeError, InvalidValueError
 from steer_trl.rewards import MathReward
 from steer_trl.shaping import Shaper, first_rollouts, reads_sensitivities
 from steer_trl.trainer.trl import GRPOTrainer
@@ -30,6 +30,12 @@ def check_trainer_arguments(**arguments: Any) -> None:
         raise InvalidTypeError(
             f"args must be a SteerGRPOConfig, which names the method, got a {type(args).__name__}. It takes "
             "every argument of GRPOConfig."
+        )
+    if args is not None and args.is_incomplete:
+        raise InvalidValueError(
+            "args were read from a pickle, such as training_args.bin or the memory of another process. Once a trainer "
+            "was made with them, a pickle leaves out every text that could be a secret. Write the SteerGRPOConfig "
+            "anew, or pass its arguments to the other process and make it there. copy.deepcopy keeps everything."
         )
     dataset, rewards = arguments.get("train_dataset"), arguments.get("reward_funcs")
     rewards = rewards if isinstance(rewards, list) else [rewards]
