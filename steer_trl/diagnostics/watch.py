@@ -43,12 +43,12 @@ class Watch:
         """Take a line of the log and return what is to be said now. What a line does not have holds until the next."""
         if not line.keys() & OF_TRAINING:
             return []
-        read = of_tokens(line)
+        read = of_tokens(line, self._numbers.get(names.CLIPPED_RATIO))
         self._numbers |= rules.remembered(self._numbers, read)
         self._numbers |= {
             key: float(value) for key, value in read.items() if is_number(value) and math.isfinite(value)
         }
-        start = start_entropy([line], self._numbers.get(names.START_ENTROPY))
+        start = start_entropy([read], self._numbers.get(names.START_ENTROPY))
         if start is not None:
             self._numbers[names.START_ENTROPY] = start
             self._numbers[rules.LOWEST_START] = min(start, self._numbers.get(rules.LOWEST_START, start))
@@ -79,7 +79,8 @@ class Watch:
         return {"numbers": self._numbers, "since": self._since, "raised": sorted(self._raised)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`]; `ValueError` where a value is missing or cannot be."""
+        """Continue from a [`state_dict`], an empty one being the start; `ValueError` if a value is missing or invalid."""
+        state = state or {"numbers": {}, "since": {}, "raised": []}
         numbers, since = (from_state(state, name, _are_numbers, "numbers by name") for name in ("numbers", "since"))
         raised = from_state(state, "raised", lambda x: isinstance(x, list), "a list of names")
         self._numbers, self._since, self._raised = dict(numbers), dict(since), set(raised)

@@ -63,7 +63,8 @@ def mean_of_end(values: Sequence[float]) -> float:
 
 
 def _find_start(run: Run) -> float:
-    keys = [key for key in (names.START_ENTROPY, *names.ENTROPIES) if key in run.curves]
+    needed = (names.START_ENTROPY, *names.ENTROPIES, names.CLIPPED_RATIO)
+    keys = [key for key in needed if key in run.curves]
     steps = sorted({step for key in keys for step in run.curves[key]})
     return start_entropy({key: run.curves[key].get(step) for key in keys} for step in steps) or 0.0
 

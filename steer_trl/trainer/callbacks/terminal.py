@@ -16,7 +16,7 @@ from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCont
 from steer_trl.callbacks.run_log import is_at_its_end
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics.keys import names
-from steer_trl.diagnostics.start import start_entropy
+from steer_trl.diagnostics.start import last_truncated, of_tokens, start_entropy
 
 Logs = Mapping[str, Any]
 
@@ -39,6 +39,7 @@ class Story:
 
     def __init__(self) -> None:
         self.start_entropy: float | None = None
+        self._truncated: float | None = None
         self.began, self.first_step = time.monotonic(), 0
         self.token_budget: int | None = None
         self.first_tokens = 0.0
@@ -64,6 +65,8 @@ class Story:
             return f"trained {trained} step{'s' * (trained != 1)} in {tqdm.format_interval(logs['train_runtime'])}"
         if any(key.startswith("eval_") for key in logs):
             return "  ".join([f"step {state.global_step}/{state.max_steps}  evaluation", *_measured(logs)])
+        logs = of_tokens(logs, self._truncated)
+        self._truncated = last_truncated(logs, self._truncated)
         self.start_entropy = start_entropy([logs], self.start_entropy)
         reward = [f"reward {logs[names.REWARD]:.3g}"] if logs.get(names.REWARD) is not None else []
         parts = [f"step {state.global_step}/{state.max_steps}", *reward, self._entropy_part(logs)]
