@@ -49,23 +49,32 @@ class Padding:
     def __init__(
         self, trainer: GRPOTrainer, is_skipped: bool, shapers: Mapping[str, Shaper], is_compiled: bool
     ) -> None:
-        self._trainer, self._is_skipped = trainer, is_skipped
+        self._trainer, self._is_skipped, self._has_warned = trainer, is_skipped, False
         self._shapers, self._is_compiled = shapers, is_compiled
         self._ordered: list[dict[str, Any]] | None = None
         self._shares: list[float] = []
 
     @cached_property
     def _cuts_left(self) -> bool:
-        """Whether columns before the first token may go: not with learned positions or chunks of attention."""
+        """Whether columns before the first token may go: only if the model sees nothing but distances of tokens."""
         text = self._trainer.model.config.get_text_config()
-        return bool(getattr(text, "rope_parameters", None)) and not getattr(text, "attention_chunk_size", None)
+        # Ministral 3 scales its queries by absolute position.
+        scales_by_position = any(rope.get("llama_4_scaling_beta") for rope in self._rotations)
+        # RecurrentGemma's recurrence reads the padding, which other recurrent models mask.
+        reads_padding = text.model_type == "recurrent_gemma"
+        has_chunks = bool(getattr(text, "attention_chunk_size", None))
+        return bool(self._rotations) and not (scales_by_position or reads_padding or has_chunks)
 
     @cached_property
     def _positions_by_length(self) -> set[str]:
         """The kinds of positions of the model that depend on how long its input is."""
-        rope = getattr(self._trainer.model.config.get_text_config(), "rope_parameters", None) or {}
-        kinds = {one.get("rope_type") for one in (rope, *rope.values()) if isinstance(one, dict)}
-        return {"dynamic", "longrope"} & kinds
+        return {"dynamic", "longrope"} & {rope.get("rope_type") for rope in self._rotations}
+
+    @cached_property
+    def _rotations(self) -> list[dict[str, Any]]:
+        """The parameters of the model's rotary positions, and of each kind of layer; empty if it has none."""
+        rope = getattr(self._trainer.model.config.get_text_config(), "rope_parameters", None)
+        return [one for one in (rope, *rope.values()) if isinstance(one, dict)] if rope else []
 
     @cached_property
     def _multiple(self) -> int:
@@ -90,14 +99,18 @@ class Padding:
         return self._skips(set()) and not depends_on_the_split
 
     def _skips(self, given: set[str]) -> bool:
-        """Whether columns can be cut from the inputs that are `given`; if not, that is stated once."""
-        if self._is_skipped:
-            reasons = [f"this model's positions ({kind}) depend on it" for kind in self._positions_by_length]
-            reasons += [f"it is not known how to cut {name}" for name in sorted(given - PER_TOKEN)]
-            if reasons:
-                self._is_skipped = False
-                logger.warning("skip_padding: padding stays, since %s.", " and ".join(reasons))
-        return self._is_skipped
+        """Whether columns can be cut from the inputs that are `given`; if not, that is stated once.
+
+        Without inputs the answer depends on the model only, and is the same on every rank.
+        """
+        if not self._is_skipped:
+            return False
+        reasons = [f"this model's positions ({kind}) depend on it" for kind in self._positions_by_length]
+        reasons += [f"it is not known how to cut {name}" for name in sorted(given - PER_TOKEN)]
+        if reasons and not self._has_warned:
+            self._has_warned = True
+            logger.warning("skip_padding: padding stays, since %s.", " and ".join(reasons))
+        return not reasons
 
     # A forward pass.
 
@@ -193,7 +206,9 @@ def _by_length(step: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _shares(steps: tuple[Tensor, ...]) -> Iterator[float]:
-    """How much each micro-batch counts in a mean over its step's that have tokens; 1 on average."""
+    """Yield the weight of each micro-batch in its step's mean over tokens; they average 1.
+
+    TRL logs 0 for a micro-batch without a token, and counts it.
+    """
     for tokens in steps:
-        mean = tokens[tokens > 0].double().mean()
-        yield from (tokens / mean).nan_to_num(1.0).tolist()
+        yield from (tokens / tokens.double().mean()).nan_to_num(1.0).tolist()
