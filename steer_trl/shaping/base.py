@@ -199,4 +199,4 @@ class Shaper(Generic[Options]):
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`]."""
+        """Continue from a [`state_dict`]. It is also called with the first one, when a second training begins."""

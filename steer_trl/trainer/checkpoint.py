@@ -22,6 +22,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from steer_trl.exceptions import CannotContinueError, InvalidValueError
 from steer_trl.system import write_whole
 from steer_trl.trainer.sampling.select import DynamicSampling
+from steer_trl.trainer.saved import ROLLOUT_FILE, STATE_FILE, read_state, read_tensors
 from steer_trl.trainer.trl import (
     GRPOTrainer,
     continue_rollout,
@@ -32,8 +33,6 @@ from steer_trl.trainer.trl import (
 
 logger = logging.getLogger(__name__)
 
-STATE_FILE = "shaping_state.json"
-ROLLOUT_FILE = "rollout_{rank}_of_{ranks}.pt"
 SETTINGS = "settings"
 """Key of `shaping_state.json`: what a resume should have in common with the run."""
 PROGRESS = "progress"
@@ -50,13 +49,21 @@ OF_A_RUN = (
 class Checkpoints(TrainerCallback):
     """Saves and loads, beside TRL's own files, what a `trainer` needs to be resumed at any moment.
 
-    `parts` are all that moves, by name: each has a `state_dict` of plain numbers, and a `load_state_dict`. `continued`
-    is the checkpoint that the training which begins continues.
+    `parts` are all that moves, by name: each has a `state_dict` of plain numbers, and a `load_state_dict`, which takes
+    the state that the part was made with as well. `continued` is the checkpoint that the present training continues.
     """
 
     def __init__(self, trainer: GRPOTrainer, parts: Mapping[str, Any], sampling: DynamicSampling) -> None:
         self._trainer, self._parts, self._sampling = trainer, parts, sampling
+        self._first_states = {name: part.state_dict() for name, part in parts.items()}
         self.continued: str | None = None
+
+    def begin_training(self, checkpoint: str | None) -> None:
+        """Put every part back to its first state, so that an earlier training leaves no trace in this one."""
+        self.continued = checkpoint
+        for name, part in self._parts.items():
+            if part.state_dict() != self._first_states[name]:
+                part.load_state_dict(self._first_states[name])
 
     def save(self, folder: Path) -> None:
         """Write the state of this moment to `folder`; called on every rank."""
@@ -92,9 +99,11 @@ class Checkpoints(TrainerCallback):
         if is_streamed and epoch > 1:
             text = "%s is of a later pass over a streamed train_dataset, which the run reads from its beginning."
             logger.warning(text, folder)
-        if sampler is not None and sampler.generator is not None:
-            for _passed in range(int(epoch)):  # TRL's sampler would begin a later epoch in the first one's order
-                torch.randperm(sampler.num_samples, generator=sampler.generator)
+        # TRL's sampler has a generator only if it shuffles. It would repeat the first epoch's order in a later one.
+        generator = getattr(sampler, "generator", None)
+        if sampler is not None and generator is not None:
+            for _passed in range(int(epoch)):
+                torch.randperm(sampler.num_samples, generator=generator)
         self._sampling.load(folder)
 
     def _load(self, folder: Path) -> None:
@@ -128,20 +137,17 @@ def naming_full_disk(folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        text, free = "".join(traceback.format_exception(error)), shutil.disk_usage(folder).free
-        is_full = free < 2**20 or "No space left" in text or "quota exceeded" in text
+        text = "".join(traceback.format_exception(error))
+        # Another node may not have the folder, and an error of the training must stay what it is.
+        free = shutil.disk_usage(folder).free if folder.is_dir() else None
+        is_full = (free is not None and free < 2**20) or "No space left" in text or "quota exceeded" in text
         if not is_full or "in _save_checkpoint" not in text:
             raise
+        left = "" if free is None else f", {free / 2**20:.0f} MiB are left"
         raise CannotContinueError(
-            f"The disk of {folder} is full, {free / 2**20:.0f} MiB are left. Earlier checkpoints are whole. Make room "
+            f"The disk of {folder} is full{left}. Earlier checkpoints are whole. Make room "
             "(save_total_limit keeps only so many of them), and go on with resume_from_checkpoint='auto'."
         ) from error
-
-
-def read_state(folder: Path) -> dict[str, Any]:
-    """Return what `shaping_state.json` of a checkpoint has; empty where there is none, as in TRL's own."""
-    path = folder / STATE_FILE
-    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def _sampler(dataloader: DataLoader) -> Any:
@@ -173,8 +179,7 @@ def _load_rollout(trainer: GRPOTrainer, folder: Path, recut: list[str], micro_ba
             f"{folder} was saved in the middle of a rollout cut by other batch sizes: {', '.join(recut)}. Resume with "
             "the same batch sizes, or from a checkpoint between two rollouts."
         )
-    rollout = torch.load(path, map_location="cpu", weights_only=True)
-    continue_rollout(trainer, micro_batches, send_to_device(rollout, trainer.accelerator.device))
+    continue_rollout(trainer, micro_batches, send_to_device(read_tensors(path), trainer.accelerator.device))
 
 
 def _rollout_name(trainer: GRPOTrainer) -> str:

@@ -13,7 +13,8 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.shaping import HoldEntropy
-from steer_trl.trainer.checkpoint import PROGRESS, read_state
+from steer_trl.trainer.checkpoint import PROGRESS
+from steer_trl.trainer.saved import read_state
 from steer_trl.trainer.trl import GRPOTrainer, log_total, micro_batches_done, steps_per_rollout
 from steer_trl.validation import from_state, is_within
 
@@ -48,7 +49,7 @@ class GeneratedTokens(TrainerCallback):
     def begin(self, checkpoint: str | None) -> None:
         """Begin a training, or continue one."""
         state = {} if checkpoint is None else read_state(Path(checkpoint))
-        self.load_state_dict(state.get("generated", {"total": 0}))
+        self.load_state_dict(state.get("generated", {}))
         self.was_spent = self._is_spent(state.get(PROGRESS, {}).get("micro_batches", 0))
 
     def progress(self) -> float:
@@ -90,6 +91,7 @@ class GeneratedTokens(TrainerCallback):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue the count; `ValueError` where it is no number of tokens."""
+        state = state or {"total": 0}
         share: Any = state.get("share")
         self._share = share if is_within(share, "[0, 1]") else 0.0
         self.total = from_state(

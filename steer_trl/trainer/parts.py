@@ -85,9 +85,9 @@ class Parts:
         """Begin a training, at a `checkpoint` or at step 0; nothing is left of one that was interrupted."""
         if self.shapers or self._trainer.args.dynamic_sampling != "none":  # else as TRL does
             forget_rollout(self._trainer)
+        self.checkpoints.begin_training(checkpoint)
         self.step.begin_training()
         self.generated.begin(checkpoint)
-        self.checkpoints.continued = checkpoint
 
     def place(self, epoch: int, batch: int) -> tuple[int, int]:
         """Return at which epoch and batch to begin where Transformers begin at these: nowhere in a finished run."""

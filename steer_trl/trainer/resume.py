@@ -11,6 +11,7 @@ from transformers.trainer_utils import sort_checkpoints
 
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.runlog import LOGS
+from steer_trl.trainer.saved import are_whole
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
             f"resume_from_checkpoint=True needs a complete checkpoint in output_dir={output_dir!r}, which has none. "
             "Leave it unset to begin at step 0, or set it to 'auto', which resumes only where there is one."
         )
-    if checkpoint is not None and Path(checkpoint).resolve().parent == Path(output_dir).resolve():
+    if checkpoint is not None and _is_in(Path(checkpoint), Path(output_dir)):
         return checkpoint
     (holds,) = broadcast_object_list([what_a_run_left(Path(output_dir))])
     if holds and checkpoint is not None:
@@ -48,6 +49,12 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
             *(output_dir, named(holds)),
         )
     return checkpoint
+
+
+def _is_in(checkpoint: Path, folder: Path) -> bool:
+    """Whether `folder` holds the checkpoint, or a link to it, or is where a link to it leads."""
+    parents = {checkpoint.absolute().parent.resolve(), checkpoint.resolve().parent}
+    return folder.resolve() in parents
 
 
 def what_a_run_left(folder: Path, names: Sequence[str] = (LOGS,)) -> list[Path]:
@@ -85,4 +92,4 @@ def is_complete(checkpoint: Path) -> bool:
         json.loads((checkpoint / TRAINER_STATE_NAME).read_text())
     except (OSError, ValueError):  # not there, or torn
         return False
-    return True
+    return are_whole(checkpoint)

@@ -20,11 +20,11 @@ from steer_trl.trainer.sampling.completions import Completion, Group, exchanged,
 from steer_trl.trainer.sampling.log import Judged, tell_sampling
 from steer_trl.trainer.sampling.prompts import PromptStream
 from steer_trl.trainer.sampling.select import DynamicSampling, Generate, Rows, Score, correctness_column, judged
+from steer_trl.trainer.saved import SAMPLING_FILE, read_tensors
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log, micro_batches_done, steps_per_rollout
 
 logger = logging.getLogger(__name__)
 
-STATE_FILE = "dynamic_sampling.pt"
 SHORT = (
     "dynamic_sampling='resample' found %d of the %d groups of a rollout in %d attempts (%d prompts); the others teach "
     "nothing, since all of their completions were correct, or none was. Give prompts of fitting difficulty, or raise "
@@ -147,12 +147,12 @@ class Resampling(DynamicSampling):
     def save(self, folder: Path) -> None:
         if self._trainer.args.should_save:
             state = {"prompts": self._stream.state_dict(), "waiting": self._waiting, "made_with": self._made_with}
-            write_whole(folder / STATE_FILE, lambda path: torch.save(state, path))
+            write_whole(folder / SAMPLING_FILE, lambda path: torch.save(state, path))
 
     def load(self, folder: Path) -> None:
-        path = folder / STATE_FILE
+        path = folder / SAMPLING_FILE
         if path.exists():
-            state = torch.load(path, weights_only=True)
+            state = read_tensors(path)
             self._stream.load_state_dict(state["prompts"])
             self._waiting = state["waiting"] if state["made_with"] == self._made_with else []
             if lost := len(state["waiting"]) - len(self._waiting):

@@ -46,7 +46,10 @@ class TokenLog:
         return {"step": self._step, "micro_batches": self._seen} if self.is_looking else {}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue a look in the middle of its rollout, unless looks are switched off."""
+        """Continue a look in the middle of its rollout, unless looks are switched off; without one if it is empty."""
+        if not state:
+            self.begin_training()
+            return
         step, seen = (
             from_state(state, name, lambda value: isinstance(value, int) and value >= 0, "a whole number >= 0")
             for name in ("step", "micro_batches")
