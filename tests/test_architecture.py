@@ -68,7 +68,7 @@ def test_the_trainer_overrides_few_hooks_of_trls():
 
 
 BUDGET = {
-    "": 5060,
+    "": 5170,
     "callbacks": 2000,
     "cli": 10540,
     "countdown": 2800,
@@ -79,16 +79,16 @@ BUDGET = {
     "functional": 4330,
     "hub": 1700,
     "options": 2260,
-    "report": 6160,
+    "report": 6170,
     "rewards": 4700,
-    "shaping": 4500,
+    "shaping": 4520,
     "shaping/methods": 7580,
-    "trainer": 12720,
-    "trainer/callbacks": 2350,
-    "trainer/checks": 1590,
+    "trainer": 13130,
+    "trainer/callbacks": 2390,
+    "trainer/checks": 1600,
     "trainer/log": 1310,
     "trainer/sampling": 3950,
-    "trainer/tokens": 1720,
+    "trainer/tokens": 1730,
 }
 """Tokens of code that each room may have: comments, docstrings and line breaks are free, so that nobody saves on them.
 

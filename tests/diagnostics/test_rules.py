@@ -163,6 +163,15 @@ def test_a_step_without_tokens_is_no_start_and_no_collapse():
     ]
 
 
+@pytest.mark.parametrize("steps", [2, 3, 7])
+def test_every_step_of_a_truncated_rollout_is_without_tokens(steps):
+    """TRL logs the share of truncated completions with the first step of a rollout only."""
+    hidden = [{"entropy": 0.0, "completions/clipped_ratio": 1.0}, *[{"entropy": 0.0}] * (steps - 1)]
+    well = [{"entropy": 1.0, "completions/clipped_ratio": 0.25}, *[{"entropy": 1.1}] * 20]
+    assert "no_entropy" not in names(hidden + well + hidden + well)
+    assert "no_entropy" in names([{"entropy": 0.0, "completions/clipped_ratio": 0.25}, *[{"entropy": 0.0}] * 20])
+
+
 def test_a_method_that_rests_is_not_idle():
     line = {"entropy": 0.5, "shaping/relative_change": 0.0}
     for why in ({"stare/gate": 0.0}, {"hold_entropy/strength": 0.0}, {"rollout_advantage_change": 0.1}):
@@ -209,7 +218,7 @@ def test_a_watch_that_is_resumed_says_what_one_without_a_pause_says(values, cut)
 
 def test_a_state_that_cannot_be():
     with pytest.raises(ValueError, match="numbers is missing"):
-        Watch().load_state_dict({})
+        Watch().load_state_dict({"since": {}})
     for name, value in (("numbers", {"entropy": "much"}), ("since", []), ("raised", "collapse")):
         with pytest.raises(ValueError, match=f"{name} must be (numbers by name|a list of names)"):
             Watch().load_state_dict({"numbers": {}, "since": {}, "raised": []} | {name: value})

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 from support.methods.cases import CASES
-from support.runs import same_parameters
+from support.runs import same_parameters, sums
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
+from steer_trl.trainer.checkpoint import naming_full_disk
 
 
 class TestCheckpoint:
@@ -26,6 +27,10 @@ class TestCheckpoint:
         "held bonus": {"advantage_shaping": "entropy_bonus"} | FALLING,
         "draws": {"advantage_shaping": "clip_cov", "num_iterations": 2, "save_steps": 1} | CASES["clip_cov"].lively,
         "memory": {"advantage_shaping": "dcpo", "num_iterations": 2, "save_steps": 1} | CASES["dcpo"].lively,
+        "in order": {"shuffle_dataset": False, "advantage_shaping": "stare", "stare_gate": "none"},
+        "in order, in a later pass": {"shuffle_dataset": False, "advantage_shaping": "none", "save_steps": 1}
+        | {"trainer_arguments": {"train_dataset": sums().select(range(5))}},
+        "in order, resampled": {"shuffle_dataset": False, "dynamic_sampling": "resample"},
         "counts": {"advantage_shaping": "none", "lr_scheduler_type": "constant"},
     }
 
@@ -136,6 +141,33 @@ class TestCheckpoint:
             monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=4096))
         with pytest.raises(RuntimeError, match=r"The disk of .*run is full, .*'auto'"):
             make_trainer(SteerGRPOTrainer, **self.SAVED).train()
+
+    MOVED = {"held": {"advantage_shaping": "entropy_bonus", "hold_entropy": 1.2}, "adaptive": SETTINGS}
+
+    @pytest.mark.parametrize("name", MOVED)
+    def test_a_second_training_starts_from_first_states(self, make_trainer, tmp_path, name):
+        """As in a notebook: the checkpoint has no state of what has moved since."""
+        sizes = {"per_device_train_batch_size": 32, "gradient_accumulation_steps": 1}
+        settings = self.SAVED | self.MOVED[name] | sizes | {"save_steps": 1, "max_steps": 7}
+        trainer, fresh = make_trainer(SteerGRPOTrainer, **settings), make_trainer(SteerGRPOTrainer, **settings)
+        trainer.train()
+        path = tmp_path / "run/checkpoint-2/shaping_state.json"
+        state = json.loads(path.read_text())
+        path.write_text(json.dumps({key: state[key] for key in state.keys() - {"stare", "alarms"}}))
+        ends = []
+        for one in (trainer, fresh):
+            one.train(resume_from_checkpoint=str(path.parent))
+            end = json.loads((tmp_path / "run/checkpoint-7/shaping_state.json").read_text())
+            ends.append(end | {"alarms": end["alarms"]["raised"]})
+        assert ends[0] == ends[1] and same_parameters(trainer, fresh)
+        moved = ends[0]["hold_entropy"]["strength"] if name == "held" else ends[0]["stare"]["amplify"] - 1.15
+        assert moved > 0
+
+    @pytest.mark.parametrize("error", [MemoryError("of the user's reward"), OSError(28, "No space left on device")])
+    def test_an_error_keeps_its_type_without_the_folder(self, tmp_path, error):
+        """Another node may not have the output folder."""
+        with pytest.raises(type(error)), naming_full_disk(tmp_path / "elsewhere/run"):
+            raise error
 
     def test_another_failure_keeps_its_own_error(self, make_trainer, tmp_path):
         (tmp_path / "run/checkpoint-2/_shaping_state.json.partial").mkdir(parents=True)

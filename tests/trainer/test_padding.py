@@ -2,11 +2,20 @@
 
 import pytest
 import torch
+from datasets import Dataset
 from peft import LoraConfig
-from support.digits import given
+from support.digits import given, written
 from support.runs import CHARACTERS, same_parameters
 from torch.nn.utils import parameters_to_vector
-from transformers import GPT2Config, GPT2LMHeadModel, Qwen2ForCausalLM
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    Ministral3Config,
+    Ministral3ForCausalLM,
+    Qwen2ForCausalLM,
+    RecurrentGemmaConfig,
+    RecurrentGemmaForCausalLM,
+)
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
@@ -108,14 +117,79 @@ def test_the_log_has_the_mean_over_the_tokens_of_a_step(both):
     assert entry["entropy"] == pytest.approx(entry["rollout_entropy"], rel=1e-5)
 
 
-def test_learned_positions_keep_the_left_columns(both, tmp_path):
-    tokenizer = tiny_tokenizer(CHARACTERS)
-    torch.manual_seed(0)
-    sizes = {"n_positions": 64, "n_embd": 32, "n_layer": 1, "n_head": 2}
+@pytest.mark.parametrize("truncated", [1, 4, 7, 8])
+def test_the_log_counts_micro_batches_without_a_token(train, truncated):
+    """Truncated completions that are masked are ordered last, and fill micro-batches of their own."""
+
+    def cut_off(prompts, trainer):
+        return written(prompts, trainer, ends=lambda row: row % 8 >= truncated)
+
+    settings = RUN | {"advantage_shaping": "repo_r", "hold_entropy": 1e-9, "hold_entropy_unit": "nats", "beta": 0.1}
+    settings |= {"max_steps": 1, "steps_per_generation": 4, "mask_truncated_completions": True, "skip_padding": True}
+    trainer = train(SteerGRPOTrainer, **settings, trainer_arguments={"rollout_func": cut_off})
+    entry = next(entry for entry in trainer.state.log_history if "entropy" in entry)
+    assert entry["entropy"] == pytest.approx(entry["rollout_entropy"] or 0.0, rel=1e-5)
+    assert (entry["entropy"] > 2) == (truncated < 8)
+
+
+SIZES = {"vocab_size": len(tiny_tokenizer(CHARACTERS)), "pad_token_id": 0, "bos_token_id": None, "eos_token_id": 1}
+SIZES |= {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 2}
+
+
+def tiny_gpt2():
     no_dropout = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), pad_token_id=0, **sizes, **no_dropout))
-    model.save_pretrained(tmp_path)
-    assert_same_update(*both(model=str(tmp_path), gradient_checkpointing=False))
+    return GPT2LMHeadModel(GPT2Config(**SIZES, n_positions=64, **no_dropout))
+
+
+def tiny_ministral():
+    """Its queries grow with their position beyond the original length."""
+    rope = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings": 8}
+    rope |= {"llama_4_scaling_beta": 0.5, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0}
+    config = Ministral3Config(**SIZES, num_key_value_heads=2, head_dim=16, rope_parameters=rope, sliding_window=None)
+    return with_sharp_attention(Ministral3ForCausalLM(config))
+
+
+def tiny_recurrent_gemma():
+    """Its recurrence reads what is before the first token."""
+    return RecurrentGemmaForCausalLM(RecurrentGemmaConfig(**SIZES, lru_width=32, attention_window_size=64))
+
+
+def with_sharp_attention(model):
+    """Multiply queries and keys, as an untrained model attends to all tokens alike."""
+    for name, weight in model.state_dict().items():
+        if "q_proj" in name or "k_proj" in name:
+            weight.mul_(8)
+    return model
+
+
+@pytest.mark.parametrize("tiny", [tiny_gpt2, tiny_ministral, tiny_recurrent_gemma])
+def test_a_model_that_reads_left_padding_keeps_it(both, tmp_path, tiny):
+    torch.manual_seed(0)
+    tiny().save_pretrained(tmp_path)
+    prompts = Dataset.from_dict({"prompt": ["1+1=", "7=", "1+2+3+4+5+6+7+8=", "2+2+2+2="] * 4})
+    arguments = {"train_dataset": prompts}
+    padded, cut = both(model=str(tmp_path), gradient_checkpointing=False, trainer_arguments=arguments)
+    assert_same_update(padded, cut)
+    assert sum(a * b for a, b in cut.widths) < sum(a * b for a, b in padded.widths)
+
+
+def test_a_pass_that_cannot_be_cut_leaves_the_order(make_trainer, caplog):
+    """A rank with pictures may not stop ordering: another rank without any waits for it."""
+    trainer = make_trainer(SteerGRPOTrainer, **RUN | {"skip_padding": True}, trainer_arguments={"rollout_func": write})
+    ids = torch.full((2, 8), 5)
+    for known in ({}, {"pixel_values": torch.zeros(2, 1)}, {}):
+        seen = []
+
+        def forward_pass(model, input_ids, mask, kept, *_, seen=seen, **inputs):
+            seen.append(input_ids.shape[1])
+            return (torch.zeros(len(input_ids), kept),)
+
+        mask = torch.tensor([[0, 1, 1, 1, 1, 0, 0, 0]] * 2)
+        trainer.parts.padding.forward(forward_pass, trainer.model, ids, mask, 4, **known)
+        assert seen == [8 if known else 4]
+    trainer.train()
+    lengths = torch.cat([one["completion_mask"].sum(1) for one in micro_batches_of_rollout(trainer)[:4]]).tolist()
+    assert lengths == sorted(lengths, reverse=True) and caplog.text.count("padding stays") == 1
 
 
 def test_positions_that_depend_on_the_length_keep_all_padding(both, tokenizer, caplog):

@@ -8,6 +8,8 @@ import pytest
 from support.runs import same_parameters
 
 from steer_trl import SteerGRPOTrainer, runlog
+from steer_trl.exceptions import CannotContinueError
+from steer_trl.trainer.resume import starting_point
 
 SAVED = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2, "advantage_shaping": "none"}
 
@@ -93,8 +95,46 @@ class TestAnotherRun:
         again.train(resume_from_checkpoint="checkpoint-1")
         assert again.state.global_step == 2
 
+    @pytest.mark.parametrize("linked", ["output_dir", "checkpoint", "both"])
+    def test_a_linked_checkpoint_is_of_the_folder(self, tmp_path, linked):
+        """Checkpoints may be moved to a larger disk, under a name of their own."""
+        disk, out = tmp_path / "disk", tmp_path / "out"
+        folder = disk if linked == "output_dir" else out
+        saved = (disk / "kept/of-tuesday") if linked != "output_dir" else disk / "checkpoint-12"
+        saved.mkdir(parents=True)
+        (saved / "trainer_state.json").write_text("{}")
+        folder.mkdir(exist_ok=True)
+        if linked != "output_dir":
+            (out / "checkpoint-12").symlink_to(saved)
+        else:
+            out.symlink_to(disk)
+        given = [True, "auto", str(out / "checkpoint-12"), str(out / "checkpoint-12") + "/"]
+        given += [str(saved)] if linked == "output_dir" else []
+        if linked == "both":
+            (tmp_path / "again").symlink_to(out)
+            given += [str(tmp_path / "again/checkpoint-12")]
+        assert {Path(starting_point(one, str(out))).name for one in given} == {"checkpoint-12"}
+
     def test_a_script_that_is_run_again_begins_anew_and_says_what_that_means(self, made, caplog):
         made().train()
         assert "holds a run" not in caplog.text
         made().train()
         assert "holds a run (checkpoint-2, checkpoint-1), and this one begins at step 0" in caplog.text
+
+
+DAMAGED = ["shaping_state.json", "rollout_0_of_1.pt", "dynamic_sampling.pt"]
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+@pytest.mark.parametrize("left", [0.0, 0.6])
+def test_a_damaged_file_is_named_or_its_checkpoint_skipped(made, tmp_path, caplog, name, left):
+    settings = {"steps_per_generation": 4, "dynamic_sampling": "resample", "advantage_shaping": "stare"}
+    made(max_steps=3, **settings).train()
+    damaged = tmp_path / f"run/checkpoint-3/{name}"
+    whole = damaged.read_bytes()
+    damaged.write_bytes(whole[: int(left * len(whole))])
+    with pytest.raises(CannotContinueError, match=name):
+        made(max_steps=4, **settings).train(resume_from_checkpoint=str(damaged.parent))
+    again = made(max_steps=4, **settings)
+    again.train(resume_from_checkpoint="auto")
+    assert "checkpoint-3 is skipped" in caplog.text and again.parts.checkpoints.continued.endswith("checkpoint-2")
