@@ -79,7 +79,10 @@ class Watch:
         return {"numbers": self._numbers, "since": self._since, "raised": sorted(self._raised)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`], an empty one being the start; `ValueError` if a value is missing or invalid."""
+        """Continue from a [`state_dict`]; an empty one is the start.
+
+        Raises `ValueError` if a value is missing or invalid.
+        """
         state = state or {"numbers": {}, "since": {}, "raised": []}
         numbers, since = (from_state(state, name, _are_numbers, "numbers by name") for name in ("numbers", "since"))
         raised = from_state(state, "raised", lambda x: isinstance(x, list), "a list of names")

@@ -80,7 +80,10 @@ class HoldEntropy:
         return {} if self.regulator is None else self.regulator.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`], an empty one being the start; `ValueError` if a value is missing or invalid."""
+        """Continue from a [`state_dict`]; an empty one is the start.
+
+        Raises `ValueError` if a value is missing or invalid.
+        """
         if not state:
             self._regulator, self.shaper.strength = None, 0.0
         elif self.regulator is not None:
