@@ -9,9 +9,7 @@ from typing import Any
 
 from trl import GRPOConfig
 
-from steer_trl.exceptions import InvalidTypeError
-from steer_trl.options.base import own_fields, single_complaints
-from steer_trl.options.removed import hint
+from steer_trl.options.base import settings_of, single_complaints, with_help
 from steer_trl.options.run import RunOptions, SamplingOptions
 from steer_trl.options.trl import entropy_target_complaints, group_size_complaints
 from steer_trl.redact import allow_texts, public
@@ -30,6 +28,7 @@ DEFAULT = "steer"
 LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 
+@with_help
 @dataclass
 class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     r"""
@@ -45,13 +44,6 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     """
 
     _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "shaping_options"]
-
-    def __new__(cls, *_: Any, **given: Any) -> "SteerGRPOConfig":
-        """Refuse a setting that is gone with what to use instead, by the `TypeError` of any unknown argument."""
-        for name in given:
-            if gone := hint(name, known=()):
-                raise InvalidTypeError(f"{cls.__name__}: {name} is no setting.{gone}")
-        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         is_chosen_for_user = self.advantage_shaping is None
@@ -220,4 +212,4 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
             vars(self).update(changed)
 
 
-allow_texts(field.name for field, about in own_fields(SteerGRPOConfig).items() if about.choices)
+allow_texts(name for name, setting in settings_of(SteerGRPOConfig).items() if setting.choices)

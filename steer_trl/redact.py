@@ -7,7 +7,6 @@ the lines that look as if they held a secret.
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import MISSING, fields
 from enum import Enum
 from typing import Any
 
@@ -67,14 +66,3 @@ def without_secrets(diff: str) -> str:
     """Return a diff with a mark in place of what any line says that looks as if it held a secret."""
     lines = (f"{line[:1]}[withheld]\n" if _SECRET.search(line) else line for line in diff.splitlines(keepends=True))
     return "".join(lines)
-
-
-def changed(options: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that are not at their defaults, unredacted."""
-    usual = defaults(options).items()
-    return {name: getattr(options, name) for name, default in usual if getattr(options, name) != default}
-
-
-def defaults(options: Any) -> dict[str, Any]:
-    """Return the defaults of a dataclass by field, unredacted."""
-    return {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(options)}

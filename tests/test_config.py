@@ -14,12 +14,10 @@ from trl import GRPOConfig, TrlParser
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.functional.stare import STARE_VARIANTS, stare_operations
-from steer_trl.options.base import ShapingConfig
+from steer_trl.options.base import ShapingConfig, settings_of
 from steer_trl.shaping import SHAPERS, Rollout, Shaper, act_on_rollouts, make_shapers, shape_rollout
 from steer_trl.shaping.methods import SETTINGS, MethodOptions
 from steer_trl.validation import Refusal
-
-NUMBERS = (float, float | None)
 
 
 class Fives(Shaper):
@@ -132,16 +130,21 @@ def test_yaml_and_command_line(tmp_path):
     assert args.shaping_options == {"strength": 0.5}
 
 
-def test_every_number_has_a_range_that_its_help_says():
-    theirs = {field.name for field in fields(GRPOConfig)}
-    types = get_type_hints(SteerGRPOConfig)
-    numbers = [one for one in fields(SteerGRPOConfig) if one.name not in theirs and types[one.name] in NUMBERS]
+def test_every_number_has_a_range_in_its_help():
+    kinds = get_type_hints(SteerGRPOConfig)
+    described = settings_of(SteerGRPOConfig).items()
+    numbers = {name: one for name, one in described if kinds[name] in (int, float, int | None, float | None)}
     assert len(numbers) > 20
-    for number in numbers:
-        about = number.metadata["help"]
-        assert about.endswith(f" In {about.within}."), number.name
-        with pytest.raises(ValueError, match=re.escape(f"{number.name} must be in {about.within}")):
-            config(advantage_shaping="none", **{number.name: math.nan})
+    help_of = {one.name: one.metadata.get("help") for one in fields(SteerGRPOConfig)}
+    for name, setting in numbers.items():
+        assert help_of[name] == setting.help and setting.help.endswith(f" In {setting.within}.")
+        with pytest.raises(ValueError, match=rf"{name} must be .*{re.escape(setting.within)}"):
+            config(advantage_shaping="none", **{name: math.nan})
+
+
+def test_every_setting_of_ours_is_described():
+    theirs = {one.name for one in fields(GRPOConfig)}
+    assert {one.name for one in fields(SteerGRPOConfig)} - theirs == settings_of(SteerGRPOConfig).keys() - theirs
 
 
 def test_all_mistakes_of_a_kind_are_reported_at_once():

@@ -15,9 +15,10 @@ from support.methods.oracles import expected_advantages, mean
 
 from steer_trl import shaping
 from steer_trl.cli.train import parse
-from steer_trl.options.removed import EXAMPLES
 from steer_trl.randomness import uniform
 from steer_trl.shaping import HoldEntropy, StartEntropy, TokenBatch, make_shapers
+
+EXAMPLES = {"rsi": "Rsi", "ucpo": "Ucpo", "entropic": "Entropic", "clip_bounds": "ClipBounds", "quadrant": "Quadrant"}
 
 
 def method(name, given=None, **settings):
@@ -32,15 +33,6 @@ def test_its_recipe_is_accepted(name):
     (shaper,) = make_shapers(args).values()
     assert type(shaper).__name__ == EXAMPLES[name] and shaper.active
     assert name != "clip_bounds" or (args.epsilon, args.epsilon_high, args.delta) == (1.0, 1e9, None)
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_its_former_name_and_settings_are_refused_with_the_present_ones(name):
-    now = rf"'{name}' is now examples/methods/{name}\.py: use advantage_shaping='{name}\.{EXAMPLES[name]}'"
-    with pytest.raises(ValueError, match=f"advantage_shaping='{name}' is unknown: {now}"):
-        config(name)
-    with pytest.raises(TypeError, match=f"{name}_x is no setting. {now}"):
-        config("none", **{f"{name}_x": 1})
 
 
 NEUTRAL = {"rsi": {"low": 0.0, "high": math.inf}, "ucpo": {"tau": 0.0}}

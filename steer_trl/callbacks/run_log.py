@@ -8,7 +8,8 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import runlog
 from steer_trl.callbacks.checkout import checkout, write_diff
-from steer_trl.redact import changed, defaults, public
+from steer_trl.options.base import changes_of, defaults_of
+from steer_trl.redact import public
 from steer_trl.system import installed
 
 logger = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ def description(args: Any, state: TrainerState, model: Any = None) -> dict[str, 
         "model": getattr(getattr(model, "config", None), "_name_or_path", None) or None,
         "max_steps": state.max_steps,
         "processes": args.world_size,
-        "settings": public(changed(args)),
-        "defaults": public(defaults(args)),
+        "settings": public(changes_of(args)),
+        "defaults": public(defaults_of(args)),
         "versions": installed(PACKAGES),
     }

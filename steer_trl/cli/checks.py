@@ -16,8 +16,8 @@ from steer_trl.cli.arguments import MathArguments
 from steer_trl.cli.parser import checkpoint_to_resume
 from steer_trl.cli.rewards import MATH
 from steer_trl.cli.run_folder import LEFT, MODELS
+from steer_trl.options.base import changes_of
 from steer_trl.options.trl import LOSSES
-from steer_trl.redact import changed
 from steer_trl.trainer.resume import AUTO, complete_checkpoints, is_complete, named, what_a_run_left
 from steer_trl.validation import in_interval, listed, one_of, refuse
 
@@ -56,7 +56,7 @@ def ignored(args: Any, names: Collection[str], other: str) -> list[str]:
     """Complain about those of the settings `names` that were given, and that `other` ignores."""
     return [
         f"{name}={value!r} cannot be combined with {other}, with which it would be ignored. Leave it unset."
-        for name, value in changed(args).items()
+        for name, value in changes_of(args).items()
         if name in names
     ]
 
@@ -85,7 +85,7 @@ def _evaluation_complaints(args: MathArguments, training: SteerGRPOConfig) -> li
 def _reward_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[str]:
     if not args.asks_for_math:
         return ignored(args, OF_MATH, f"reward_funcs={args.reward_funcs!r}")
-    if "correct_threshold" not in changed(training) or args.reward_funcs != [MATH]:
+    if "correct_threshold" not in changes_of(training) or args.reward_funcs != [MATH]:
         return []
     why = "a completion's reward is 1 or the first of these, and all would count as the same"
     return in_interval("correct_threshold", training.correct_threshold, f"[{args.reward_incorrect:g}, 1)", why)

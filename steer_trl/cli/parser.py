@@ -12,8 +12,7 @@ from trl import TrlParser
 from steer_trl.cli.errors import OneLineParser
 from steer_trl.cli.recipe_files import load_recipe, split_recipe
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.options.removed import hint
-from steer_trl.validation import refuse
+from steer_trl.validation import did_you_mean, refuse
 
 ONE_OR_SEVERAL = ("report_to", "advantage_shaping")
 """Settings that take a text or a list, of which Transformers' parser knows the text only."""
@@ -74,7 +73,7 @@ class RecipeParser(OneLineParser, TrlParser):
         flags = [word.split("=")[0].lstrip("-").replace("-", "_") for word in unknown if word.startswith("--")]
         refuse(
             [
-                f"{name} is no setting.{hint(name, settings)} Correct or remove it; --help-all lists them."
+                f"{name} is no setting.{did_you_mean(name, settings)} Correct or remove it; --help-all lists them."
                 for name in flags
                 if name
             ],

@@ -28,7 +28,8 @@ from steer_trl.cli.rewards import load_tools
 from steer_trl.cli.run_folder import model_is_saved
 from steer_trl.data.lengths import drop_long_prompts
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.redact import changed, public
+from steer_trl.options.base import changes_of
+from steer_trl.redact import public
 from steer_trl.shaping.checks import unread
 from steer_trl.system import leave_group
 from steer_trl.validation import refuse
@@ -141,7 +142,7 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         peft_config=get_peft_config(model_args),
     )
     wording = {} if math_args.wording is None else {"instruction": math_args.wording}
-    trainer.parts.cards.recipe = public(changed(math_args) | wording | changed(model_args), PUBLIC_TEXTS)
+    trainer.parts.cards.recipe = public(changes_of(math_args) | wording | changes_of(model_args), PUBLIC_TEXTS)
     with training(), logging_redirect_tqdm():  # an alarm stands on a line of its own, above the progress bar
         trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
     if trainer.parts.was_finished and model_is_saved(Path(training_args.output_dir)):

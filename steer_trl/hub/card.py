@@ -14,7 +14,8 @@ from steer_trl.curves import WINDOW, entropy_ends
 from steer_trl.diagnostics.keys.names import ENTROPY
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.results import results_of_log, table
-from steer_trl.redact import changed, public
+from steer_trl.options.base import changes_of
+from steer_trl.redact import public
 from steer_trl.shaping import Paper, find_shaper
 from steer_trl.system import installed
 
@@ -101,7 +102,7 @@ def _spread(curve: Sequence[dict[str, float]]) -> list[dict[str, float]]:
 
 def settings(args: SteerGRPOConfig) -> dict[str, Any]:
     """Return all settings of the methods in use, and others that differ from their defaults: those of a recipe."""
-    given, differs = public(vars(args)), changed(args)
+    given, differs = public(vars(args)), changes_of(args)
     named = [f.name for f in fields(args) if f.name in given and f.name not in LOCAL]
     own = ("advantage_shaping", "shaping_scope")
     read = {setting for method in args.shaping_names for setting in find_shaper(method).settings()}

@@ -1,102 +1,126 @@
-"""What a setting is, and those that every method has."""
+"""Settings: what describes one, and those that every method has."""
 
 from collections.abc import Collection, Mapping
-from copy import copy
-from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import MISSING, dataclass, field, fields
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
 from trl import GRPOConfig
 
 from steer_trl.options.needs import in_words, is_met
 from steer_trl.options.trl import INTERVALS
-from steer_trl.redact import changed, defaults
-from steer_trl.validation import each_of, in_interval, listed, one_of
+from steer_trl.validation import each_of, in_interval, is_number, listed, one_of
 
-Needs = Mapping[str, Any] | None
-
-
-class About(str):
-    """A help text that knows what its setting may be: the command line's parser takes no metadata of ours."""
-
-    text: str
-    within: str | None
-    choices: tuple[str, ...]
-    needs: Mapping[str, Any]
-
-    @classmethod
-    def of(
-        cls, text: str, within: str | None = None, choices: tuple[str, ...] = (), needs: Needs = None
-    ) -> dict[str, "About"]:
-        """Return a field's metadata, with the text that the parser shows."""
-        text += f" Only with {in_words(needs)}." if needs else ""
-        about = cls(text if within is None else f"{text} In {within}.")
-        about.text, about.within, about.choices, about.needs = text, within, choices, needs or {}
-        return {"help": about}
+Config = TypeVar("Config")
 
 
-def option(default: Any, help: str, within: str | None = None, needs: Needs = None) -> Any:
-    """Make a field with the text that the command line shows.
+@dataclass(frozen=True)
+class Setting:
+    """What a field of a configuration does and may hold: `name: Annotated[float, Setting("...", "(0, 1]")]`.
 
-    `within` is the interval of a number, `"(0, 1]"`. `needs` are values of other settings without which this one is
-    ignored, and refused: of each one value, a tuple of several, or an interval.
+    Attributes:
+        about (`str`): the text for the command line and the documentation.
+        within (`str`, *optional*): the interval of a number, `"(0, 1]"`.
+        choices (`tuple[str, ...]`): the texts that it may hold; any text if empty.
+        needs (`Mapping[str, Any]`): the values of other settings without which this one would be ignored, so that it
+            is refused: a value, a tuple of several, or an interval (`options/needs.py`).
     """
-    return field(default=default, metadata=About.of(help, within, needs=needs))
+
+    about: str
+    within: str | None = None
+    choices: tuple[str, ...] = ()
+    needs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def help(self) -> str:
+        """The text for the command line, with the range of the setting and what it needs."""
+        needed = f" Only with {in_words(self.needs)}." if self.needs else ""
+        return self.about + needed + (f" In {self.within}." if self.within else "")
 
 
-def choice(default: str | None, choices: tuple[str, ...], help: str, needs: Needs = None) -> Any:
-    """Make a field that holds one of the `choices`; `needs` as for [`option`]."""
-    return field(default=default, metadata=About.of(help, choices=choices, needs=needs))
+def settings_of(config: type) -> dict[str, Setting]:
+    """Return the described settings of a configuration by name."""
+    hints = get_type_hints(config, include_extras=True)
+    notes = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    return {name: found[0] for name, found in notes.items() if found and isinstance(found[0], Setting)}
 
 
-def one_or_several(default: str | list[str] | None, help: str, choices: tuple[str, ...] = ()) -> Any:
-    """Make a field that holds a text or a list of them; the command line's parser forgets its default otherwise."""
-    return field(default_factory=lambda: copy(default), metadata=About.of(help, choices=choices))
+def with_help(config: type[Config]) -> type[Config]:
+    """Decorate a dataclass: give each described field the text that Transformers' command-line parser shows."""
+    settings = settings_of(config)
+    for one in fields(config):  # type: ignore[arg-type]
+        if one.name in settings:
+            one.metadata = {"help": settings[one.name].help}  # type: ignore[assignment]
+    return config
 
 
-def own_fields(args: Any) -> dict[Field, About]:
-    """The settings of ours, each with what it may be."""
-    return {field: about for field in fields(args) if isinstance(about := field.metadata.get("help"), About)}
+def defaults_of(config: Any) -> dict[str, Any]:
+    """Return the default of each field of a dataclass, or of an instance of one."""
+    return {
+        one.name: one.default if one.default_factory is MISSING else one.default_factory() for one in fields(config)
+    }
+
+
+def changes_of(config: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that are not at their defaults, unredacted."""
+    defaults = defaults_of(config).items()
+    return {name: getattr(config, name) for name, default in defaults if getattr(config, name) != default}
+
+
+def option(default: Any, help: str) -> Any:
+    """Make a field of a command's arguments with the text that its help shows."""
+    return field(default=default, metadata={"help": help})
+
+
+def one_or_several(default: list[str], help: str) -> Any:
+    """Make a field that holds a list of texts, with the text that its help shows."""
+    return field(default_factory=lambda: list(default), metadata={"help": help})
 
 
 def single_complaints(args: "ShapingConfig") -> list[str]:
-    """Complain about each setting that is wrong by itself: outside its interval, or none of its choices."""
-    usual, complaints = defaults(args), []
+    """Return a complaint about each setting that is outside its interval or not among its choices."""
+    complaints = []
     for name, interval in INTERVALS.items():
-        if (value := getattr(args, name)) is not None:
+        value = getattr(args, name)
+        if value is not None:
             complaints += in_interval(name, value, interval)
-    for setting, about in own_fields(args).items():
-        value = getattr(args, setting.name)
-        if value is None and usual[setting.name] is None:
-            continue
-        if about.within:
-            wrong = in_interval(setting.name, value, about.within)
-            if not wrong and setting.type in (int, int | None) and not isinstance(value, int):
-                wrong = [f"{setting.name} must be a whole number in {about.within}, got {value!r}."]
-            complaints += wrong
-        if about.choices:
-            check = one_of if setting.default_factory is MISSING else each_of
-            complaints += check(setting.name, value, about.choices)
+    defaults = defaults_of(args)
+    kinds = get_type_hints(type(args))
+    for name, setting in settings_of(type(args)).items():
+        value = getattr(args, name)
+        if value is not None or defaults[name] is not None:
+            complaints += _value_complaints(name, value, setting, kinds[name])
     return complaints
 
 
+def _value_complaints(name: str, value: Any, setting: Setting, kind: Any) -> list[str]:
+    if setting.choices:
+        check = each_of if list[str] in get_args(kind) else one_of
+        return check(name, value, setting.choices)
+    if not setting.within:
+        return []
+    if kind in (int, int | None) and is_number(value) and not isinstance(value, int):
+        return [f"{name} must be a whole number in {setting.within}, got {value!r}."]
+    return in_interval(name, value, setting.within)
+
+
 def idle_complaints(args: "ShapingConfig", unread: Collection[str] = ()) -> list[str]:
-    """Complain about each setting that is not at its default and that others make idle; not about the `unread`."""
+    """Return a complaint about each changed setting that others make idle; none about the `unread` settings."""
     complaints = []
-    given = changed(args)
-    for setting, about in own_fields(args).items():
-        name = setting.name
-        idle = [other for other, wanted in about.needs.items() if not is_met(wanted, getattr(args, other))]
-        if idle and name in given and name not in unread:
+    needs_of = {name: setting.needs for name, setting in settings_of(type(args)).items()}
+    for name, value in changes_of(args).items():
+        needs = needs_of.get(name, {})
+        unmet = [other for other, wanted in needs.items() if not is_met(wanted, getattr(args, other))]
+        if unmet and name not in unread:
             complaints.append(
-                f"{name}={given[name]!r} cannot be combined with {idle[0]}={getattr(args, idle[0])!r}: it acts only "
-                f"with {in_words(about.needs)}, so it would be ignored. Leave it unset."
+                f"{name}={value!r} cannot be combined with {unmet[0]}={getattr(args, unmet[0])!r}: it acts only "
+                f"with {in_words(needs)}, so it would be ignored. Leave it unset."
             )
     return complaints
 
 
 @dataclass
 class ShapingConfig(GRPOConfig):
-    """What to do to the advantages, whatever the method."""
+    """Settings of every method."""
 
     if TYPE_CHECKING:  # what TRL and Transformers fill in or read from a text
         output_dir: str = ""
@@ -107,59 +131,77 @@ class ShapingConfig(GRPOConfig):
         model_init_kwargs: dict[str, Any] | None = None
         gradient_checkpointing_kwargs: dict[str, Any] | None = None
 
-    advantage_shaping: None | str | list[str] = option(  # noqa: RUF036  # Transformers' parser reads this order only
-        None,
-        "Name of a method, such as 'steer' or 'stare'; 'none' (exactly GRPO); the import path of a custom method; "
-        "or a list of several. Unset: 'steer', or with hold_entropy ['f_grpo', 'stare'].",
-    )
-    shaping_scope: str = choice(
-        "step",
-        ("step", "exact_step", "micro_batch"),
-        "What a token is compared with: the whole optimizer 'step' on all ranks, using the old policy's "
-        "log-probabilities and entropies; 'exact_step' uses the current policy's; 'micro_batch' is one micro-batch on "
-        "one rank, as in the authors' code.",
-    )
-    correct_threshold: float = option(
-        0.0,
-        "A completion is correct where its reward is above this, for methods that ask: 0 fits 0/1 and -1/1.",
-        "(-inf, inf)",
-    )
-    hold_entropy: float | None = option(
-        None,
-        "Keep the rollouts' mean entropy from falling below this level, in the unit of hold_entropy_unit, by the "
-        "strength of the method in use. A run that stays above the level by itself is not changed. Unset: leave the "
-        "entropy to the method.",
-        "(0, inf)",
-    )
-    hold_entropy_unit: str = choice(
-        "initial",
-        ("initial", "nats"),
-        "'initial': a multiple of the mean entropy of the first rollouts, at most 2 (0.8: four fifths of it); or "
-        "'nats' per token.",
-        needs={"hold_entropy": "(0, inf)"},
-    )
-    hold_entropy_final: float | None = option(
-        None,
-        "Let the level fall: what it is at the end of the training, in the unit of hold_entropy and at most that. "
-        "Unset: it stays.",
-        "(0, inf)",
-        needs={"hold_entropy": "(0, inf)"},
-    )
-    hold_entropy_decay_start: float = option(
-        0.6,
-        "Share of the training (of its steps, or of max_generated_tokens) after which the level falls linearly to "
-        "hold_entropy_final.",
-        "[0, 1)",
-        needs={"hold_entropy_final": "(0, inf)"},
-    )
-    skip_padding: bool | None = option(
-        None,
-        "Compute no padding: a pass sees the columns that have tokens, and the completions of an optimizer step are "
-        "ordered by length. The update is the same but for rounding. Unset: with a method, and not with 'none'.",
-    )
-    shaping_options: dict[str, Any] | str | None = option(
-        None, "Settings of a custom method; it reads them as self.args.shaping_options."
-    )
+    advantage_shaping: Annotated[
+        None | str | list[str],  # noqa: RUF036  # Transformers' parser reads this order only
+        Setting(
+            "Name of a method, such as 'steer' or 'stare'; 'none' (exactly GRPO); the import path of a custom method; "
+            "or a list of several. Unset: 'steer', or with hold_entropy ['f_grpo', 'stare']."
+        ),
+    ] = None  # Transformers' parser reads this order only
+    shaping_scope: Annotated[
+        str,
+        Setting(
+            "What a token is compared with: the whole optimizer 'step' on all ranks, using the old policy's "
+            "log-probabilities and entropies; 'exact_step' uses the current policy's; 'micro_batch' is one "
+            "micro-batch on one rank, as in the authors' code.",
+            choices=("step", "exact_step", "micro_batch"),
+        ),
+    ] = "step"
+    correct_threshold: Annotated[
+        float,
+        Setting(
+            "A completion is correct where its reward is above this, for methods that ask: 0 fits 0/1 and -1/1.",
+            "(-inf, inf)",
+        ),
+    ] = 0.0
+    hold_entropy: Annotated[
+        float | None,
+        Setting(
+            "Keep the rollouts' mean entropy from falling below this level, in the unit of hold_entropy_unit, by the "
+            "strength of the method in use. A run that stays above the level by itself is not changed. Unset: leave "
+            "the entropy to the method.",
+            "(0, inf)",
+        ),
+    ] = None
+    hold_entropy_unit: Annotated[
+        str,
+        Setting(
+            "'initial': a multiple of the mean entropy of the first rollouts, at most 2 (0.8: four fifths of it); or "
+            "'nats' per token.",
+            choices=("initial", "nats"),
+            needs={"hold_entropy": "(0, inf)"},
+        ),
+    ] = "initial"
+    hold_entropy_final: Annotated[
+        float | None,
+        Setting(
+            "Let the level fall: what it is at the end of the training, in the unit of hold_entropy and at most that. "
+            "Unset: it stays.",
+            "(0, inf)",
+            needs={"hold_entropy": "(0, inf)"},
+        ),
+    ] = None
+    hold_entropy_decay_start: Annotated[
+        float,
+        Setting(
+            "Share of the training (of its steps, or of max_generated_tokens) after which the level falls linearly to "
+            "hold_entropy_final.",
+            "[0, 1)",
+            needs={"hold_entropy_final": "(0, inf)"},
+        ),
+    ] = 0.6
+    skip_padding: Annotated[
+        bool | None,
+        Setting(
+            "Compute no padding: a pass sees the columns that have tokens, and the completions of an optimizer step "
+            "are ordered by length. The update is the same but for rounding. Unset: with a method, and not with "
+            "'none'."
+        ),
+    ] = None
+    shaping_options: Annotated[
+        dict[str, Any] | str | None,
+        Setting("Settings of a custom method; it reads them as self.args.shaping_options."),
+    ] = None
 
     @property
     def shaping_names(self) -> tuple[Any, ...]:

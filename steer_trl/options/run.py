@@ -5,8 +5,9 @@ prompts as are trained on, at most 10 attempts, and the surplus dropped.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from steer_trl.options.base import ShapingConfig, choice, option
+from steer_trl.options.base import Setting, ShapingConfig
 
 RESAMPLE = {"dynamic_sampling": "resample"}
 
@@ -15,60 +16,79 @@ RESAMPLE = {"dynamic_sampling": "resample"}
 class RunOptions(ShapingConfig):
     """What a run shows and publishes, and when it ends."""
 
-    model_license: str | None = option(None, "Licence that the model card states, e.g. apache-2.0.")
-    terminal_log: str = choice(
-        "lines",
-        ("lines", "dict"),
-        "Each log on the terminal: 'lines' shows what matters in one line; 'dict' everything, as Transformers does. "
-        "Trackers and files have everything either way.",
-    )
-    run_log: bool = option(
-        True, "Write every log entry to _logs/metrics.jsonl, which steer-trl report shows; `false` writes none."
-    )
-    log_tokens: int = option(
-        0,
-        "Every so many optimizer steps, write single tokens with all their numbers to _logs/tokens; 0 for never. It "
-        "takes about 130 bytes per token.",
-        "[0, inf)",
-        needs={"run_log": True},
-    )
-    diagnostics: bool = option(
-        True, "Log what happens to the tokens: quadrants, weights, entropy by position and by advantage, clipping."
-    )
-    alarms: bool = option(
-        True, "Warn when a run goes wrong in a known way: on the terminal, in the run log and in the tracker."
-    )
-    max_generated_tokens: int | None = option(
-        None,
-        "End the run with the rollout that brings the generated tokens of all ranks, those of dropped groups "
-        "included, to this number; the end is evaluated and saved where the run is. Unset: max_steps alone decides.",
-        "[1, inf)",
-    )
+    model_license: Annotated[str | None, Setting("Licence that the model card states, e.g. apache-2.0.")] = None
+    terminal_log: Annotated[
+        str,
+        Setting(
+            "Each log on the terminal: 'lines' shows what matters in one line; 'dict' everything, as Transformers "
+            "does. Trackers and files have everything either way.",
+            choices=("lines", "dict"),
+        ),
+    ] = "lines"
+    run_log: Annotated[
+        bool,
+        Setting("Write every log entry to _logs/metrics.jsonl, which steer-trl report shows; `false` writes none."),
+    ] = True
+    log_tokens: Annotated[
+        int,
+        Setting(
+            "Every so many optimizer steps, write single tokens with all their numbers to _logs/tokens; 0 for never. "
+            "It takes about 130 bytes per token.",
+            "[0, inf)",
+            needs={"run_log": True},
+        ),
+    ] = 0
+    diagnostics: Annotated[
+        bool,
+        Setting("Log what happens to the tokens: quadrants, weights, entropy by position and by advantage, clipping."),
+    ] = True
+    alarms: Annotated[
+        bool, Setting("Warn when a run goes wrong in a known way: on the terminal, in the run log and in the tracker.")
+    ] = True
+    max_generated_tokens: Annotated[
+        int | None,
+        Setting(
+            "End the run with the rollout that brings the generated tokens of all ranks, those of dropped groups "
+            "included, to this number; the end is evaluated and saved where the run is. Unset: max_steps alone "
+            "decides.",
+            "[1, inf)",
+        ),
+    ] = None
 
 
 @dataclass
 class SamplingOptions(ShapingConfig):
     """Dynamic sampling: which of the groups that were written are trained on."""
 
-    dynamic_sampling: str = choice(
-        "none",
-        ("none", "resample"),
-        "What happens to a group whose completions are all equally correct: 'none' trains on it, as TRL does; "
-        "'resample' replaces it by the group of another prompt.",
-    )
-    dynamic_sampling_reward: str | None = option(
-        None,
-        "Name of the reward function that decides whether a completion is correct; by default the only one there is.",
-        needs=RESAMPLE,
-    )
-    dynamic_sampling_factor: int = option(
-        1, "Prompts of an attempt, as a multiple of the prompts of a rollout.", "[1, inf)", needs=RESAMPLE
-    )
-    dynamic_sampling_max_attempts: int = option(10, "The most attempts for a rollout.", "[1, inf)", needs=RESAMPLE)
-    dynamic_sampling_surplus: str = choice(
-        "keep",
-        ("keep", "drop"),
-        "What happens to informative groups that are left over: 'keep' trains on them in the next rollout, when the "
-        "policy is a few updates older; 'drop' leaves them out, as the authors of STARE do.",
-        needs=RESAMPLE,
-    )
+    dynamic_sampling: Annotated[
+        str,
+        Setting(
+            "What happens to a group whose completions are all equally correct: 'none' trains on it, as TRL does; "
+            "'resample' replaces it by the group of another prompt.",
+            choices=("none", "resample"),
+        ),
+    ] = "none"
+    dynamic_sampling_reward: Annotated[
+        str | None,
+        Setting(
+            "Name of the reward function that decides whether a completion is correct; by default the only one there "
+            "is.",
+            needs=RESAMPLE,
+        ),
+    ] = None
+    dynamic_sampling_factor: Annotated[
+        int,
+        Setting("Prompts of an attempt, as a multiple of the prompts of a rollout.", "[1, inf)", needs=RESAMPLE),
+    ] = 1
+    dynamic_sampling_max_attempts: Annotated[
+        int, Setting("The most attempts for a rollout.", "[1, inf)", needs=RESAMPLE)
+    ] = 10
+    dynamic_sampling_surplus: Annotated[
+        str,
+        Setting(
+            "What happens to informative groups that are left over: 'keep' trains on them in the next rollout, when "
+            "the policy is a few updates older; 'drop' leaves them out, as the authors of STARE do.",
+            choices=("keep", "drop"),
+            needs=RESAMPLE,
+        ),
+    ] = "keep"

@@ -5,7 +5,6 @@ from typing import Any
 
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.options.base import ShapingConfig
-from steer_trl.options.removed import EXAMPLES, of_example
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
 from steer_trl.shaping.compose import (
@@ -49,8 +48,6 @@ def find_shaper(name: Any) -> type[Shaper]:
     """Return the method of that name, or the subclass of [`Shaper`] at that import path (`my_module.MyShaper`)."""
     if name in SHAPERS:
         return SHAPERS[name]
-    if name in EXAMPLES:
-        raise InvalidValueError(f"advantage_shaping={name!r} is unknown: {of_example(name)}")
     if not isinstance(name, str) or not ("." in name or ":" in name):
         known = ", ".join(map(repr, (*SHAPERS, "none")))
         raise InvalidValueError(

@@ -2,9 +2,8 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from steer_trl.options.base import ShapingConfig, idle_complaints
+from steer_trl.options.base import ShapingConfig, changes_of, defaults_of, idle_complaints
 from steer_trl.options.needs import OWN_BONUS, OWN_LOSS, Need, unmet
-from steer_trl.redact import changed, defaults
 from steer_trl.shaping.base import OF_BATCHES, QUESTIONS, Shaper
 from steer_trl.shaping.methods import SETTINGS, SHAPERS
 
@@ -20,7 +19,7 @@ def unread(settings: Iterable[str], names: Collection[str]) -> list[str]:
 
 def setting_complaints(methods: Methods, args: ShapingConfig, read_elsewhere: Collection[str] = ()) -> list[str]:
     """Refuse each setting that is not at its default, and that nothing in use reads."""
-    unused, complaints = unread(changed(args), methods), []
+    unused, complaints = unread(changes_of(args), methods), []
     for setting in (name for name in unused if name not in read_elsewhere):
         readers = SETTINGS[setting]
         wanted = [*methods, readers[0]]
@@ -35,7 +34,7 @@ def setting_complaints(methods: Methods, args: ShapingConfig, read_elsewhere: Co
 
 def need_complaints(name: str, method: type[Shaper], args: ShapingConfig) -> list[str]:
     """Refuse the settings of TRL's that a method cannot work with; TRL's defaults give way to a loss of its own."""
-    usual, needs = defaults(args), dict(method.needs)
+    usual, needs = defaults_of(args), dict(method.needs)
     needs |= OWN_LOSS if method.surrogate else {}
     needs |= {
         setting: Need((needed, usual[setting]), f"it brings a loss of its own, and needs {setting}={needed!r}")

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ from support.runs import ON_CPU
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.hub.card import settings as card_settings
-from steer_trl.options.removed import REMOVED
 from steer_trl.shaping import SHAPERS, HoldEntropy, StartEntropy, first_rollouts, make_shapers
 
 ABLE = {"repo_r": {}, "entropy_change": {}, "entropy_bonus": {}}
@@ -82,12 +80,6 @@ def test_the_unit_of_a_strength_is_the_methods():
     hold = HoldEntropy(hold.args, {"stare": shaper}, hold.start)
     begin(hold, 0.5, 0.5, 0.5, 0.5, 0.2)
     assert shaper.strength == pytest.approx(3 * 3.3 * (math.log(0.4 / 0.2) - math.log(1.02)))
-
-
-def test_a_setting_that_is_gone_is_refused_with_what_to_use_instead():
-    for name, text in REMOVED.items():
-        with pytest.raises(TypeError, match=re.escape(f"{name} is no setting. It is gone. {text}")):
-            of(**{name: 1})
 
 
 def test_these_methods_have_a_strength():

@@ -13,7 +13,7 @@ import methods_table
 from trl import GRPOConfig
 
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.options.base import ShapingConfig
+from steer_trl.options.base import ShapingConfig, settings_of
 
 PAGE = Path(__file__).parents[2] / "docs/settings.md"
 START, END = "<!-- settings: written by make settings -->\n", "<!-- end of settings -->"
@@ -45,12 +45,13 @@ def default_of(field: Field) -> object:
 
 def text(field: Field) -> str:
     """The help text without the range, with nothing in it that ends a cell."""
-    return field.metadata["help"].text.replace("|", "\\|")
+    setting = settings_of(SteerGRPOConfig)[field.name]
+    return setting.help.removesuffix(f" In {setting.within}.").replace("|", "\\|")
 
 
 def interval(field: Field) -> str:
     """Where a number may lie."""
-    within = field.metadata["help"].within
+    within = settings_of(SteerGRPOConfig)[field.name].within
     return f"`{within}`" if within else ""
 
 

@@ -16,7 +16,7 @@ lightest touch; KL-Cov pulls on such tokens instead of dropping them.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from steer_trl.functional.clipping import clipped
 from steer_trl.functional.order_statistics import Reduce, kth_largest
-from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import SIGNS, TOKEN_RATIOS, UNCLIPPED
 from steer_trl.shaping.base import PAPERS, Options, Shaper
 from steer_trl.shaping.batch import TokenBatch
@@ -66,9 +66,13 @@ class ByCovariance(Shaper[Options]):
 class ClipCovOptions(ShapingConfig):
     """Settings of `"clip_cov"`."""
 
-    clip_cov_fraction: float = option(2e-4, "Share of tokens without gradient; 0 is GRPO.", "[0, 1]")
-    clip_cov_lower: float = option(1.0, "Only tokens with a covariance above this are drawn.", "(-inf, inf)")
-    clip_cov_upper: float = option(5.0, "Only tokens with a covariance below this are drawn.", "(-inf, inf)")
+    clip_cov_fraction: Annotated[float, Setting("Share of tokens without gradient; 0 is GRPO.", "[0, 1]")] = 2e-4
+    clip_cov_lower: Annotated[float, Setting("Only tokens with a covariance above this are drawn.", "(-inf, inf)")] = (
+        1.0
+    )
+    clip_cov_upper: Annotated[float, Setting("Only tokens with a covariance below this are drawn.", "(-inf, inf)")] = (
+        5.0
+    )
 
 
 class ClipCov(ByCovariance[ClipCovOptions]):
@@ -111,8 +115,10 @@ class ClipCov(ByCovariance[ClipCovOptions]):
 class KlCovOptions(ShapingConfig):
     """Settings of `"kl_cov"`."""
 
-    kl_cov_fraction: float = option(0.002, "Share of the tokens that are held; 0.0002 for 32B models.", "[0, 1]")
-    kl_cov_coef: float = option(1.0, "Weight of the penalty; 0 is GRPO without clipping.", "[0, inf)")
+    kl_cov_fraction: Annotated[
+        float, Setting("Share of the tokens that are held; 0.0002 for 32B models.", "[0, 1]")
+    ] = 0.002
+    kl_cov_coef: Annotated[float, Setting("Weight of the penalty; 0 is GRPO without clipping.", "[0, inf)")] = 1.0
 
 
 class KlCov(ByCovariance[KlCovOptions]):

@@ -9,12 +9,13 @@ advantages, which standardise rewards over all epochs of a prompt, are not here.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from steer_trl.functional.clipping import clipped
-from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import UNCLIPPED
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
@@ -27,8 +28,10 @@ TINY = 1e-30
 class DcpoOptions(ShapingConfig):
     """Settings of `"dcpo"`."""
 
-    dcpo_epsilon_low: float = option(0.2, "e_low: the released script's; the paper has 0.16.", "[0, inf)")
-    dcpo_epsilon_high: float = option(0.28, "e_high: the released script's. The paper analyses 0.2.", "[0, inf)")
+    dcpo_epsilon_low: Annotated[float, Setting("e_low: the released script's; the paper has 0.16.", "[0, inf)")] = 0.2
+    dcpo_epsilon_high: Annotated[
+        float, Setting("e_high: the released script's. The paper analyses 0.2.", "[0, inf)")
+    ] = 0.28
 
 
 class Dcpo(Shaper[DcpoOptions]):

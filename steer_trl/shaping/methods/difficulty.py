@@ -14,7 +14,7 @@ parties' words were read: the authors' gamma and k, and what else their runs cha
 """
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.functional.difficulty import focal_factors, maxrl_advantages, pass_at_k_advantages
-from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
@@ -70,7 +70,9 @@ class MaxRL(ByDifficulty[ShapingConfig]):
 class FGrpoOptions(ShapingConfig):
     """Settings of `"f_grpo"`."""
 
-    f_grpo_gamma: float = option(1.0, "gamma: how much less a group counts that is mostly correct.", "[0, inf)")
+    f_grpo_gamma: Annotated[
+        float, Setting("gamma: how much less a group counts that is mostly correct.", "[0, inf)")
+    ] = 1.0
 
 
 class FGrpo(ByDifficulty[FGrpoOptions]):
@@ -89,7 +91,9 @@ class FGrpo(ByDifficulty[FGrpoOptions]):
 class PassAtKOptions(ShapingConfig):
     """Settings of `"pass_at_k"`."""
 
-    pass_at_k: int = option(4, "k: tries of which one must be correct; below num_generations, 1 is GRPO.", "[1, inf)")
+    pass_at_k: Annotated[
+        int, Setting("k: tries of which one must be correct; below num_generations, 1 is GRPO.", "[1, inf)")
+    ] = 4
 
 
 class PassAtK(ByDifficulty[PassAtKOptions]):

@@ -9,12 +9,13 @@ loss it needs no gradient through the distribution.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
@@ -25,7 +26,7 @@ KAPPA = 2.0
 class EntropyAdvantageOptions(ShapingConfig):
     """Settings of `"entropy_advantage"`."""
 
-    entropy_advantage_alpha: float = option(0.4, "Bonus per nat of entropy; 0 is GRPO.", "[0, inf)")
+    entropy_advantage_alpha: Annotated[float, Setting("Bonus per nat of entropy; 0 is GRPO.", "[0, inf)")] = 0.4
 
 
 class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):

@@ -14,8 +14,9 @@ Choose it where groups are often all right or all wrong: nothing is multiplied b
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.shaping.base import PAPERS, Shaper
 
 
@@ -23,13 +24,15 @@ from steer_trl.shaping.base import PAPERS, Shaper
 class EntropyBonusOptions(ShapingConfig):
     """Settings of `"entropy_bonus"`."""
 
-    entropy_bonus_coef: float = option(
-        0.001,
-        "c: how much a nat of mean entropy is worth in the loss, TRL's entropy_coef; below 0 entropy is spent. "
-        "hold_entropy moves it.",
-        "[-0.2, 0.2]",
-        needs={"hold_entropy": None},
-    )
+    entropy_bonus_coef: Annotated[
+        float,
+        Setting(
+            "c: how much a nat of mean entropy is worth in the loss, TRL's entropy_coef; below 0 entropy is spent. "
+            "hold_entropy moves it.",
+            "[-0.2, 0.2]",
+            needs={"hold_entropy": None},
+        ),
+    ] = 0.001
 
 
 class EntropyBonus(Shaper[EntropyBonusOptions]):

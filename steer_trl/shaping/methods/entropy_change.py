@@ -10,6 +10,7 @@ tokens, and `steer` to damp changes of both signs. No paper has it.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from steer_trl.functional import order_statistics
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 
@@ -29,12 +30,14 @@ QUANTILE = 0.9
 class EntropyChangeOptions(ShapingConfig):
     """Settings of `"entropy_change"`."""
 
-    entropy_change_strength: float = option(
-        0.5,
-        "How far a weight can be from 1: above 0 tokens that raise the entropy gain, below 0 they lose.",
-        "[-1, 1]",
-        needs={"hold_entropy": None},
-    )
+    entropy_change_strength: Annotated[
+        float,
+        Setting(
+            "How far a weight can be from 1: above 0 tokens that raise the entropy gain, below 0 they lose.",
+            "[-1, 1]",
+            needs={"hold_entropy": None},
+        ),
+    ] = 0.5
 
 
 class EntropyChange(Shaper[EntropyChangeOptions]):

@@ -9,7 +9,7 @@ parameters on.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from steer_trl.functional import order_statistics
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import TOKEN_RATIOS, Need
 from steer_trl.options.trl import LOSSES
 from steer_trl.shaping.base import PAPERS, Shaper
@@ -28,7 +28,7 @@ from steer_trl.shaping.batch import TokenBatch
 class ForkTokensOptions(ShapingConfig):
     """Settings of `"fork_tokens"`."""
 
-    fork_tokens_fraction: float = option(0.2, "Share of the tokens trained on; 1 is GRPO.", "(0, 1]")
+    fork_tokens_fraction: Annotated[float, Setting("Share of the tokens trained on; 1 is GRPO.", "(0, 1]")] = 0.2
 
 
 class ForkMeasure(NamedTuple):

@@ -18,13 +18,14 @@ the unclipped loss; `grpo_s/clipped_*` count what is clipped.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from steer_trl.functional.clipping import clipped
-from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import OWN_ADVANTAGES, SIGNS, UNCLIPPED
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
@@ -38,7 +39,9 @@ EPSILON_LOW, EPSILON_HIGH = 0.2, 0.28
 class GtpoOptions(ShapingConfig):
     """Settings of `"gtpo"` and of `"grpo_s"`."""
 
-    gtpo_entropy_weight: float = option(0.1, "a: weight of the entropy's share beside the reward.", "[0, inf)")
+    gtpo_entropy_weight: Annotated[
+        float, Setting("a: weight of the entropy's share beside the reward.", "[0, inf)")
+    ] = 0.1
 
 
 class ByEntropy(Shaper[GtpoOptions]):

@@ -9,12 +9,13 @@ its alpha, gamma = 0.1, and that rho has no factor. Choose position where what d
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import standardized
@@ -26,11 +27,13 @@ LARGEST_SCORE = 3.0
 class PplOptions(ShapingConfig):
     """Settings of `"ppl"`."""
 
-    ppl_alpha: float = option(
-        0.01,
-        "What one standard deviation of ln PPL takes away, never the sign of an advantage; 0 is GRPO.",
-        f"[0, {1 / LARGEST_SCORE})",
-    )
+    ppl_alpha: Annotated[
+        float,
+        Setting(
+            "What one standard deviation of ln PPL takes away, never the sign of an advantage; 0 is GRPO.",
+            f"[0, {1 / LARGEST_SCORE})",
+        ),
+    ] = 0.01
 
 
 class Ppl(Shaper[PplOptions]):
@@ -54,7 +57,7 @@ class Ppl(Shaper[PplOptions]):
 class PositionOptions(ShapingConfig):
     """Settings of `"position"`."""
 
-    position_gamma: float = option(0.1, "Size of the bonus; 0 is GRPO.", "[0, inf)")
+    position_gamma: Annotated[float, Setting("Size of the bonus; 0 is GRPO.", "[0, inf)")] = 0.1
 
 
 class Position(Shaper[PositionOptions]):

@@ -8,12 +8,13 @@ thirty: w_max = 3 is ours. Choose it to hold the entropy at a level.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
@@ -24,12 +25,14 @@ MAX_WEIGHT = 3.0
 class RepoROptions(ShapingConfig):
     """Settings of `"repo_r"`."""
 
-    repo_r_zeta: float = option(
-        0.05,
-        "Weight per nat of surprisal; 0 is GRPO, below 0 entropy is spent. hold_entropy moves it.",
-        "[-1, 1]",
-        needs={"hold_entropy": None},
-    )
+    repo_r_zeta: Annotated[
+        float,
+        Setting(
+            "Weight per nat of surprisal; 0 is GRPO, below 0 entropy is spent. hold_entropy moves it.",
+            "[-1, 1]",
+            needs={"hold_entropy": None},
+        ),
+    ] = 0.05
 
 
 class RepoR(Shaper[RepoROptions]):

@@ -10,7 +10,7 @@ means is known after its first rollouts, so the target may be given relative to 
 import logging
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Float
@@ -20,7 +20,7 @@ from steer_trl.functional import stare_statistic, stare_weights
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.functional.stare import NAMES, SurprisalLimits, stare_operations
 from steer_trl.functional.stare_controller import TargetEntropyController
-from steer_trl.options.base import ShapingConfig, choice, one_or_several, option
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
 from steer_trl.shaping.start_entropy import StartEntropy
@@ -37,64 +37,86 @@ COMPARED = {"stare_gate": ("batch", "sample", "token")}
 class StareOptions(ShapingConfig):
     """Settings of `"stare"`."""
 
-    stare_variant: None | str | list[str] = one_or_several(  # noqa: RUF036  # as advantage_shaping
-        None,
-        "'O1' to 'O4', 'C1' to 'C4', or operations: amplify_high_positive (O1), attenuate_low_positive (O2), "
-        "amplify_low_negative (O3), attenuate_high_negative (O4). Public sources disagree which is O2 and which O3. "
-        "Unset: 'O1', or with hold_entropy 'C2'.",
-        NAMES,
-    )
-    stare_top_fraction: float = option(
-        0.1, "P: share of each side's tokens, by surprisal, that counts as surprising; 0 selects nothing.", "[0, 1]"
-    )
-    stare_amplify: float = option(
-        1.1,
-        "W. The paper: 1.1 for 7B models, 1.05 for 14B and 32B. hold_entropy moves it.",
-        "[1, inf)",
-        needs={"stare_variant": AMPLIFYING, "hold_entropy": None},
-    )
-    stare_attenuate: float = option(
-        0.9,
-        "M. The paper: 0.9 for 7B models, 0.95 for 14B and 32B. hold_entropy moves it.",
-        "(0, 1]",
-        needs={"stare_variant": ATTENUATING, "hold_entropy": None},
-    )
-    stare_gate: str | None = choice(
-        None,
-        ("batch", "sample", "token", "none"),
-        "What is compared with the target: the rollout's mean entropy ('batch'), each 'sample''s, each "
-        "'token''s, or nothing: the gate is always open ('none'). Unset: 'batch', or with hold_entropy 'none'.",
-    )
-    stare_target_entropy: float = option(
-        0.3,
-        "The gate is open while the entropy is below this, in the unit of stare_target_entropy_unit.",
-        "(0, inf)",
-        needs=COMPARED,
-    )
-    stare_target_entropy_unit: str = choice(
-        "nats",
-        ("nats", "initial"),
-        "'nats' (per token), or 'initial': a multiple of the first rollout's entropy (0.8: four fifths of it).",
-        needs=COMPARED,
-    )
-    stare_adaptive: bool = option(
-        False,
-        "Whether W and M move at each rollout, up while the entropy is below the target and back while above.",
-        needs=COMPARED,
-    )
-    stare_step: float = option(0.01, "Step of W and M.", "[0, inf)", needs={"stare_adaptive": True})
-    stare_amplify_max: float = option(
-        1.5,
-        "Upper bound of W, at least stare_amplify.",
-        "[1, inf)",
-        needs={"stare_adaptive": True, "stare_variant": AMPLIFYING},
-    )
-    stare_attenuate_min: float = option(
-        0.5,
-        "Lower bound of M, at most stare_attenuate.",
-        "(0, 1]",
-        needs={"stare_adaptive": True, "stare_variant": ATTENUATING},
-    )
+    stare_variant: Annotated[
+        None | str | list[str],  # noqa: RUF036  # as advantage_shaping
+        Setting(
+            "'O1' to 'O4', 'C1' to 'C4', or operations: amplify_high_positive (O1), attenuate_low_positive (O2), "
+            "amplify_low_negative (O3), attenuate_high_negative (O4). Public sources disagree which is O2 and which "
+            "O3. Unset: 'O1', or with hold_entropy 'C2'.",
+            choices=NAMES,
+        ),
+    ] = None  # as advantage_shaping
+    stare_top_fraction: Annotated[
+        float,
+        Setting(
+            "P: share of each side's tokens, by surprisal, that counts as surprising; 0 selects nothing.",
+            "[0, 1]",
+        ),
+    ] = 0.1
+    stare_amplify: Annotated[
+        float,
+        Setting(
+            "W. The paper: 1.1 for 7B models, 1.05 for 14B and 32B. hold_entropy moves it.",
+            "[1, inf)",
+            needs={"stare_variant": AMPLIFYING, "hold_entropy": None},
+        ),
+    ] = 1.1
+    stare_attenuate: Annotated[
+        float,
+        Setting(
+            "M. The paper: 0.9 for 7B models, 0.95 for 14B and 32B. hold_entropy moves it.",
+            "(0, 1]",
+            needs={"stare_variant": ATTENUATING, "hold_entropy": None},
+        ),
+    ] = 0.9
+    stare_gate: Annotated[
+        str | None,
+        Setting(
+            "What is compared with the target: the rollout's mean entropy ('batch'), each 'sample''s, each "
+            "'token''s, or nothing: the gate is always open ('none'). Unset: 'batch', or with hold_entropy 'none'.",
+            choices=("batch", "sample", "token", "none"),
+        ),
+    ] = None
+    stare_target_entropy: Annotated[
+        float,
+        Setting(
+            "The gate is open while the entropy is below this, in the unit of stare_target_entropy_unit.",
+            "(0, inf)",
+            needs=COMPARED,
+        ),
+    ] = 0.3
+    stare_target_entropy_unit: Annotated[
+        str,
+        Setting(
+            "'nats' (per token), or 'initial': a multiple of the first rollout's entropy (0.8: four fifths of it).",
+            choices=("nats", "initial"),
+            needs=COMPARED,
+        ),
+    ] = "nats"
+    stare_adaptive: Annotated[
+        bool,
+        Setting(
+            "Whether W and M move at each rollout, up while the entropy is below the target and back while above.",
+            needs=COMPARED,
+        ),
+    ] = False
+    stare_step: Annotated[float, Setting("Step of W and M.", "[0, inf)", needs={"stare_adaptive": True})] = 0.01
+    stare_amplify_max: Annotated[
+        float,
+        Setting(
+            "Upper bound of W, at least stare_amplify.",
+            "[1, inf)",
+            needs={"stare_adaptive": True, "stare_variant": AMPLIFYING},
+        ),
+    ] = 1.5
+    stare_attenuate_min: Annotated[
+        float,
+        Setting(
+            "Lower bound of M, at most stare_attenuate.",
+            "(0, 1]",
+            needs={"stare_adaptive": True, "stare_variant": ATTENUATING},
+        ),
+    ] = 0.5
 
 
 class Stare(Shaper[StareOptions]):

@@ -9,6 +9,7 @@ instead to hold the entropy at a level you name. The equations are in `functiona
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from jaxtyping import Float
 from torch import Tensor
@@ -16,7 +17,7 @@ from torch import Tensor
 from steer_trl.functional import released_entropy_change, steer_statistic, steer_weights
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.functional.steer import Range
-from steer_trl.options.base import ShapingConfig, choice, option
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.validation import in_interval
@@ -28,33 +29,44 @@ RELEASED_FLOOR = 0.02
 class SteerOptions(ShapingConfig):
     """Settings of `"steer"`."""
 
-    steer_lambda_min: float = option(
-        0.8,
-        "Weight of the token with the largest entropy change; the paper recommends 0.6 to 0.8, 1 is GRPO. "
-        "In later steps of a rollout only shaping_scope='exact_step' reaches it exactly.",
-        "(0, 1]",
-    )
-    steer_mapping: str = choice(
-        "exponential",
-        ("exponential", "linear", "binary"),
-        "How an entropy change becomes a weight: 'exponential' (Eq. 10), 'linear' or 'binary'.",
-    )
-    steer_form: str = choice(
-        "paper",
-        ("paper", "released", "exact"),
-        "How the change is estimated: 'paper' (Eq. 9 with the clip indicator of Eq. 6), 'released' (the authors' "
-        "code: one factor 1 - pi, no indicator, rollout entropies, floor 0.02), or not at all: 'exact' (all of the "
-        "vocabulary considered, for one more pass of the LM head).",
-    )
-    steer_lambda_max: float = option(
-        1.2, "Largest weight, at least steer_lambda_min.", "(0, inf)", needs={"steer_mapping": "linear"}
-    )
-    steer_quantile: float = option(0.8, "Share of tokens left alone.", "[0, 1]", needs={"steer_mapping": "binary"})
-    steer_signed: bool = option(
-        False,
-        "Read the change with its sign, as the paper prints it; the code takes |Omega|.",
-        needs={"steer_mapping": ("linear", "binary")},
-    )
+    steer_lambda_min: Annotated[
+        float,
+        Setting(
+            "Weight of the token with the largest entropy change; the paper recommends 0.6 to 0.8, 1 is GRPO. "
+            "In later steps of a rollout only shaping_scope='exact_step' reaches it exactly.",
+            "(0, 1]",
+        ),
+    ] = 0.8
+    steer_mapping: Annotated[
+        str,
+        Setting(
+            "How an entropy change becomes a weight: 'exponential' (Eq. 10), 'linear' or 'binary'.",
+            choices=("exponential", "linear", "binary"),
+        ),
+    ] = "exponential"
+    steer_form: Annotated[
+        str,
+        Setting(
+            "How the change is estimated: 'paper' (Eq. 9 with the clip indicator of Eq. 6), 'released' (the authors' "
+            "code: one factor 1 - pi, no indicator, rollout entropies, floor 0.02), or not at all: 'exact' (all of "
+            "the vocabulary considered, for one more pass of the LM head).",
+            choices=("paper", "released", "exact"),
+        ),
+    ] = "paper"
+    steer_lambda_max: Annotated[
+        float,
+        Setting("Largest weight, at least steer_lambda_min.", "(0, inf)", needs={"steer_mapping": "linear"}),
+    ] = 1.2
+    steer_quantile: Annotated[
+        float, Setting("Share of tokens left alone.", "[0, 1]", needs={"steer_mapping": "binary"})
+    ] = 0.8
+    steer_signed: Annotated[
+        bool,
+        Setting(
+            "Read the change with its sign, as the paper prints it; the code takes |Omega|.",
+            needs={"steer_mapping": ("linear", "binary")},
+        ),
+    ] = False
 
     @property
     def steer_scale_floor(self) -> float:

@@ -9,12 +9,13 @@ that is the point. Choose it where pass@k matters; the authors train with G = 32
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import OWN_ADVANTAGES
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
@@ -25,7 +26,9 @@ from steer_trl.shaping.scores import standardized
 class UnlikelihoodOptions(ShapingConfig):
     """Settings of `"unlikelihood"`."""
 
-    unlikelihood_beta: float = option(0.25, "What the likeliest correct answer loses, about; 0 is GRPO.", "[0, 1]")
+    unlikelihood_beta: Annotated[
+        float, Setting("What the likeliest correct answer loses, about; 0 is GRPO.", "[0, 1]")
+    ] = 0.25
 
 
 class Unlikelihood(Shaper[UnlikelihoodOptions]):

@@ -10,13 +10,13 @@ the whole rollout. NSR keeps the entropy up, PSR lets it fall; W-REINFORCE is th
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig, option
+from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.options.trl import TOKEN_MEAN_LOSSES
 from steer_trl.shaping.base import PAPERS, Shaper
@@ -28,7 +28,9 @@ from steer_trl.shaping.scores import is_right
 class WReinforceOptions(ShapingConfig):
     """Settings of `"w_reinforce"`."""
 
-    w_reinforce_positive: float = option(0.1, "lambda: weight of correct answers; incorrect ones have 1.", "[0, inf)")
+    w_reinforce_positive: Annotated[
+        float, Setting("lambda: weight of correct answers; incorrect ones have 1.", "[0, inf)")
+    ] = 0.1
 
 
 class WReinforce(Shaper[WReinforceOptions]):
