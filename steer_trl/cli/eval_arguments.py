@@ -1,5 +1,6 @@
 """What `steer-trl eval` is given, each setting with its range, and what cannot be combined."""
 
+import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -54,6 +55,10 @@ class EvalArguments:
         "A custom wording, with {problem} once; or papers, how the papers' test files ask, with --answer_format "
         "either.",
     )
+    chat_template_kwargs: dict | str | None = option(
+        None,
+        'Arguments of the chat template, as in training, such as \'{"enable_thinking": false}\'.',
+    )
     judge: str = option(
         MATH,
         "math, the check of the boxed answer, or the import path of a reward function, such as my.module.f: what it "
@@ -71,6 +76,7 @@ class EvalArguments:
             for name in ("model_name_or_path", "output_dir")
             if not getattr(self, name).strip()
         ]
+        complaints += self._read_template()
         refuse(complaints, "steer-trl eval")
         for temperature in self.temperatures or []:
             named = "greedy, 0, has a name of its own, --samplings greedy"
@@ -99,6 +105,21 @@ class EvalArguments:
             complaints += ignored(self, ("instruction", "answer_format", "timeout"), f"judge={self.judge!r}")
         complaints += self._overwrite_complaints()
         refuse(complaints, "steer-trl eval")
+
+    def _read_template(self) -> list[str]:
+        """Parse the arguments of the chat template, and complain about those that are no JSON object or ours to set."""
+        given = self.chat_template_kwargs or {}
+        try:
+            self.chat_template_kwargs = json.loads(given) if isinstance(given, str) else given
+        except json.JSONDecodeError:
+            self.chat_template_kwargs = None
+        reserved = ("tokenize", "add_generation_prompt", "return_dict")
+        if isinstance(self.chat_template_kwargs, dict) and not set(reserved) & self.chat_template_kwargs.keys():
+            return []
+        return [
+            "chat_template_kwargs must be a JSON object such as '{\"enable_thinking\": false}' without any of "
+            f"{', '.join(reserved)}, got {given!r}."
+        ]
 
     def _overwrite_complaints(self) -> list[str]:
         """Complain about problems that lie where the evaluation of them will be written."""

@@ -32,10 +32,12 @@ def eval_settings(
     shared = {name: getattr(args, name) for name in GIVEN} | {
         "model_commit": generator.commit,
         "model_files": _digest(_weights(args.model_name_or_path)),
-        "prompt_token_ids": _digest(prompt_token_ids(generator.tokenizer, prompts)),
+        "prompt_token_ids": _digest(prompt_token_ids(generator.tokenizer, prompts, **generator.chat_template_kwargs)),
         "eos_token_ids": sorted(set(generator.eos_token_ids)),
     }
     shared |= {} if args.judge == MATH else {"judge": args.judge}
+    template = args.chat_template_kwargs
+    shared |= {"chat_template_kwargs": template} if template else {}
     return {
         name: shared
         | {"sampling": vars(args.ways_to_draw[name])}

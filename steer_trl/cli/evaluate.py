@@ -66,6 +66,8 @@ def run(args: EvalArguments) -> dict[str, Any]:
         as_they_are = args.judge != MATH
         loaded = load_benchmarks(args.benchmarks, args.answer_format, args.instruction, args.limit, as_they_are)
     generator = _generator(args)
+    assert isinstance(args.chat_template_kwargs, dict)  # `__post_init__` has parsed it
+    generator.chat_template_kwargs = args.chat_template_kwargs
     summaries = {}
     by_name = {name: one_sample_if_greedy(loaded, sampling) for name, sampling in args.ways_to_draw.items()}
     for name, settings in eval_settings(args, by_name, generator).items():

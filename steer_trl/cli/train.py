@@ -126,7 +126,9 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
                 revision=model_args.model_revision,
                 trust_remote_code=training_args.trust_remote_code,
             )
-            dataset = drop_long_prompts(dataset, tokenizer, math_args.max_prompt_length)
+            template = training_args.chat_template_kwargs or {}
+            assert isinstance(template, dict)  # TRL has parsed it
+            dataset = drop_long_prompts(dataset, tokenizer, math_args.max_prompt_length, **template)
     loading = {name: getattr(model_args, name) for name in ("attn_implementation", "dtype")}
     loading["revision"] = model_args.model_revision
     training_args.model_init_kwargs = loading | (training_args.model_init_kwargs or {})

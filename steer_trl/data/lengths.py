@@ -9,10 +9,15 @@ from tqdm import tqdm
 from steer_trl.exceptions import InvalidValueError
 
 
-def drop_long_prompts(dataset: Dataset, tokenizer: Any, max_tokens: int) -> Dataset:
-    """Return the rows whose `prompt`, in its chat template, has at most `max_tokens` tokens; print how many went."""
+def drop_long_prompts(dataset: Dataset, tokenizer: Any, max_tokens: int, **chat_template_kwargs: Any) -> Dataset:
+    """Return the rows whose `prompt` has at most `max_tokens` tokens, and print how many were dropped.
+
+    A conversation is measured in the chat template, which is given the `chat_template_kwargs` of the training.
+    """
     kept = dataset.filter(
-        lambda prompt: _num_tokens(prompt, tokenizer) <= max_tokens, input_columns="prompt", desc="Measuring prompts"
+        lambda prompt: _num_tokens(prompt, tokenizer, **chat_template_kwargs) <= max_tokens,
+        input_columns="prompt",
+        desc="Measuring prompts",
     )
     if not len(kept):
         raise InvalidValueError(
@@ -36,7 +41,10 @@ def check_tokenizer(tokenizer: Any, name: str) -> None:
         )
 
 
-def _num_tokens(prompt: Any, tokenizer: Any) -> int:
+def _num_tokens(prompt: Any, tokenizer: Any, **chat_template_kwargs: Any) -> int:
     if isinstance(prompt, str):
         return len(tokenizer(prompt)["input_ids"])
-    return len(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=True)["input_ids"])
+    encoded = tokenizer.apply_chat_template(
+        prompt, add_generation_prompt=True, return_dict=True, **chat_template_kwargs
+    )
+    return len(encoded["input_ids"])

@@ -1,7 +1,7 @@
 """Two back ends for a saved model: vLLM, and Transformers where vLLM is absent."""
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -35,6 +35,7 @@ class TransformersGenerator:
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, commit: str | None = None) -> None:
         self.model, self.tokenizer, self.commit = model.eval(), tokenizer, commit
+        self.chat_template_kwargs: Mapping[str, Any] = {}
         self.eos_token_ids = _as_list(model.generation_config.eos_token_id) + _as_list(tokenizer.eos_token_id)
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
@@ -55,7 +56,7 @@ class TransformersGenerator:
     @torch.no_grad()
     def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
         """Draw one completion for each prompt."""
-        token_ids = prompt_token_ids(self.tokenizer, prompts)
+        token_ids = prompt_token_ids(self.tokenizer, prompts, **self.chat_template_kwargs)
         inputs = self.tokenizer.pad({"input_ids": token_ids}, padding_side="left", return_tensors="pt")
         device = self.model.device
         with kept_random_state(device):
@@ -105,6 +106,7 @@ class VLLMGenerator:
             enable_chunked_prefill=None if torch.accelerator.is_available() else False,
         )
         self.tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
+        self.chat_template_kwargs: Mapping[str, Any] = {}
         check_tokenizer(self.tokenizer, name)
         self.commit = commit_of(name, revision)
         self.eos_token_ids = saved_eos_token_ids(name, revision) + _as_list(self.tokenizer.eos_token_id)
@@ -115,7 +117,10 @@ class VLLMGenerator:
 
         settings = {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k}
         outputs = self.engine.generate(
-            [{"prompt_token_ids": ids} for ids in prompt_token_ids(self.tokenizer, prompts)],
+            [
+                {"prompt_token_ids": ids}
+                for ids in prompt_token_ids(self.tokenizer, prompts, **self.chat_template_kwargs)
+            ],
             [
                 SamplingParams(**settings, max_tokens=sampling.max_tokens, seed=seed * 1_000_003 + i)
                 for i in range(len(prompts))
@@ -131,7 +136,9 @@ def has_vllm() -> bool:
     return importlib.util.find_spec("vllm") is not None
 
 
-def prompt_token_ids(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt]) -> list[list[int]]:
+def prompt_token_ids(
+    tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], **chat_template_kwargs: Any
+) -> list[list[int]]:
     """Return the tokens of each prompt, of messages in the chat template, up to where the model continues."""
     if prompts and isinstance(prompts[0], str):
         return cast(BatchEncoding, tokenizer(list(prompts)))["input_ids"]
@@ -141,7 +148,7 @@ def prompt_token_ids(tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Promp
             "conversations. Add the one the model was trained with to its folder, as chat_template.jinja."
         )
     conversations = cast(list[list[dict[str, str]]], list(prompts))
-    encoded = tokenizer.apply_chat_template(conversations, add_generation_prompt=True, tokenize=True)
+    encoded = tokenizer.apply_chat_template(conversations, add_generation_prompt=True, tokenize=True, **chat_template_kwargs)
     return cast(BatchEncoding, encoded)["input_ids"]
 
 

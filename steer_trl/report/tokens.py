@@ -20,6 +20,10 @@ ROOM = 8_000
 """The most tokens of a step; a token takes some 40 bytes."""
 LONGEST = 800
 """The most tokens of a completion."""
+LONGEST_TEXT = 100
+"""The most characters of a token: a file of another program may hold megabytes in one."""
+LONGEST_PROMPT = 8_000
+"""The most characters of a prompt."""
 COLUMNS = {
     "weight": "weights",
     "surprisal": "surprisals",
@@ -73,8 +77,8 @@ def _read_completion(line: dict[str, Any]) -> dict[str, Any]:
     raw = [_round(value) for value in line.get("advantages", ())]
     return {
         "group": str(line.get("group")),
-        "prompt": str(line.get("prompt", "")),
-        "texts": ["" if text is None else str(text) for text in shown],
+        "prompt": _shorten(str(line.get("prompt", "")), LONGEST_PROMPT),
+        "texts": ["" if text is None else _shorten(str(text), LONGEST_TEXT) for text in shown],
         "tool": [i for i, is_tool in enumerate(line.get("is_tool", ())) if is_tool is True],
         "tokens": line.get("num_tokens", len(texts)),
         "cut": line.get("is_truncated") is True,
@@ -84,6 +88,10 @@ def _read_completion(line: dict[str, Any]) -> dict[str, Any]:
         "exact": line.get("entropy_change_source") == "exact",
         **{name: values for name, values in numbers.items() if any(value is not None for value in values)},
     }
+
+
+def _shorten(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} [...]"
 
 
 def _round(value: Any) -> float | None:

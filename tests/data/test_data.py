@@ -173,6 +173,8 @@ def test_long_prompts_are_dropped_and_counted(tmp_path, capsys):
         assert "Removed" not in capsys.readouterr().err
     with pytest.raises(ValueError, match="max_prompt_length=1 leaves none of the 2 prompts"):
         drop_long_prompts(rows, tokenizer, 1)
+    tokenizer.chat_template = "{{ messages[0]['content'] * repeats }}"
+    assert [len(drop_long_prompts(rows, tokenizer, 200, repeats=times)) for times in (1, 3)] == [2, 1]
 
 
 def test_every_short_name_is_pinned_or_known_not_to_be():

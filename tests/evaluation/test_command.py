@@ -66,6 +66,25 @@ def test_of_another_model_or_prompt_nothing_is_resumed(tiny_folder, sums, tmp_pa
         run(arguments(model, tmp_path / "out", f"{sums}@2", timeout=5.0 if change else 4.0))
 
 
+def test_the_chat_template_is_given_its_arguments(tiny_folder, sums, tmp_path):
+    model = shutil.copytree(tiny_folder, tmp_path / "model")
+    template = model / "chat_template.jinja"
+    template.write_text(template.read_text() + "{% if not thinks | default(true) %}42{% endif %}")
+    found = {}
+    for given in (None, '{"thinks": true}', {"thinks": False}):
+        summary = run(arguments(model, tmp_path / str(len(found)), f"{sums}@2", chat_template_kwargs=given))
+        found[str(given)] = summary["settings"]
+    digests = [settings["prompt_token_ids"] for settings in found.values()]
+    assert digests[0] == digests[1] != digests[2]
+    assert [settings.get("chat_template_kwargs") for settings in found.values()] == [
+        None,
+        {"thinks": True},
+        {"thinks": False},
+    ]
+    with pytest.raises(ValueError, match="chat_template_kwargs.thinks"):
+        run(arguments(model, tmp_path / "2", f"{sums}@2"))
+
+
 def test_of_another_commit_nothing_is_resumed(tiny_folder, sums, tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     repository = tmp_path / "models--us--tiny"
@@ -148,6 +167,9 @@ def test_the_papers_test_files_ask_each_benchmark_in_their_way(tiny_folder, tmp_
         ({"backend": "tgi"}, "backend='tgi' is unknown"),
         ({"backend": "vllm"}, "backend='vllm' needs vLLM, which is not installed: pip"),
         ({"tensor_parallel_size": 2}, "tensor_parallel_size=2 cannot be combined with backend='transformers'"),
+        ({"chat_template_kwargs": "{"}, "chat_template_kwargs must be a JSON object"),
+        ({"chat_template_kwargs": "[1]"}, "chat_template_kwargs must be a JSON object"),
+        ({"chat_template_kwargs": {"tokenize": False}}, "chat_template_kwargs must be .* without any of tokenize"),
         ({"batch_size": 0}, "batch_size must be in .1, inf., got 0"),
         ({"dtype": "int8"}, "dtype='int8' is unknown"),
         ({"samplings": ["greedy"], "temperature": 0.5}, "temperature=0.5 cannot be combined with samplings"),

@@ -148,6 +148,18 @@ def test_a_look_at_long_completions_is_cut(tmp_path):
     assert look["more"] and len(group["completions"]) == ROOM // LONGEST and sizes == {(LONGEST, LONGEST, 1024)}
 
 
+def test_a_long_token_and_prompt_are_cut(tmp_path):
+    """As a file of another program may hold, or a tokenizer of bytes that never ends a letter."""
+    folder = write_run(tmp_path / "run", looks=())
+    line = completion(1, 0, random.Random(0), texts=["short", "x" * 2_000_000, "z"])
+    runlog.append(folder, line | {"prompt": "y" * 3_000_000}, "tokens/step-00000001.jsonl")
+    (look,) = select_looks(read_one(folder), 1)
+    (group,) = look["groups"]
+    (shown,) = group["completions"]
+    assert len(shown["texts"]) == 3 and shown["texts"][::2] == ["short", "z"] and shown["texts"][1].startswith("xxx")
+    assert len(str(look)) < 20_000
+
+
 def test_settings_that_differ_are_named(tmp_path):
     folders = [write_run(tmp_path / f"grpo_seed{seed}", 9, seed, "none") for seed in (0, 1)]
     folders.append(write_run(tmp_path / "stare", 6, 0, "stare", stare_amplify=1.5))
