@@ -57,7 +57,7 @@ class EvalArguments:
     )
     chat_template_kwargs: dict | str | None = option(
         None,
-        'Arguments of the chat template, as in training, such as \'{"enable_thinking": false}\'.',
+        "Arguments of the chat template, as in training, such as '{\"enable_thinking\": false}'.",
     )
     judge: str = option(
         MATH,

@@ -148,7 +148,9 @@ def prompt_token_ids(
             "conversations. Add the one the model was trained with to its folder, as chat_template.jinja."
         )
     conversations = cast(list[list[dict[str, str]]], list(prompts))
-    encoded = tokenizer.apply_chat_template(conversations, add_generation_prompt=True, tokenize=True, **chat_template_kwargs)
+    encoded = tokenizer.apply_chat_template(
+        conversations, add_generation_prompt=True, tokenize=True, **chat_template_kwargs
+    )
     return cast(BatchEncoding, encoded)["input_ids"]
 
 

@@ -81,7 +81,7 @@ def test_the_chat_template_is_given_its_arguments(tiny_folder, sums, tmp_path):
         {"thinks": True},
         {"thinks": False},
     ]
-    with pytest.raises(ValueError, match="chat_template_kwargs.thinks"):
+    with pytest.raises(ValueError, match=r"chat_template_kwargs\.thinks"):
         run(arguments(model, tmp_path / "2", f"{sums}@2"))
 
 
