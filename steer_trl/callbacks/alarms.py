@@ -30,12 +30,16 @@ class Alarms(TrainerCallback):
         if not state.is_world_process_zero:
             return
         for alarm in guarded(self.watch.take, state.global_step, given.get("logs") or {}) or []:
-            # On a line of its own: a progress bar may have left the cursor in the middle of one.
-            logger.warning("\nALARM %s, step %d: %s. %s", alarm.alarm, alarm.step, alarm.title, alarm.text)
-            if getattr(args, "run_log", True):  # a setting of ours
-                guarded(runlog.append, args.output_dir, asdict(alarm), runlog.ALARMS)
-            for name in TRACKERS.keys() & set(listed(args.report_to)):
-                guarded(TRACKERS[name], alarm)
+            self.report(alarm, args)
+
+    def report(self, alarm: Alarm, args: Any) -> None:
+        """Write an alarm to the terminal, the run's folder and the trackers."""
+        # The line begins anew because a progress bar may have left the cursor in the middle of one.
+        logger.warning("\nALARM %s, step %d: %s. %s", alarm.alarm, alarm.step, alarm.title, alarm.text)
+        if getattr(args, "run_log", True):  # a setting of ours
+            guarded(runlog.append, args.output_dir, asdict(alarm), runlog.ALARMS)
+        for name in TRACKERS.keys() & set(listed(args.report_to)):
+            guarded(TRACKERS[name], alarm)
 
 
 def guarded(act: Callable[..., Any], *arguments: Any) -> Any:

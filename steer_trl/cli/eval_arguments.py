@@ -107,7 +107,7 @@ class EvalArguments:
         refuse(complaints, "steer-trl eval")
 
     def _read_template(self) -> list[str]:
-        """Parse the arguments of the chat template, and complain about those that are no JSON object or ours to set."""
+        """Parse the arguments of the chat template, and return complaints about them."""
         given = self.chat_template_kwargs or {}
         try:
             self.chat_template_kwargs = json.loads(given) if isinstance(given, str) else given

@@ -18,6 +18,7 @@ from steer_trl.trainer.callbacks.terminal import show_lines
 from steer_trl.trainer.checkpoint import Checkpoints
 from steer_trl.trainer.checks.preflight import check_compiled, check_processing_class
 from steer_trl.trainer.checks.tripwire import Tripwire
+from steer_trl.trainer.checks.updates import UpdateWatch, check_trainable
 from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.padding import Padding
@@ -77,12 +78,14 @@ class Parts:
             show_lines(trainer)
         parts: list[TrainerCallback] = [self.checkpoints, self.tripwire, self.generated]
         parts += [RunLog(self.cards.description)] if args.run_log else []
-        for part in [*parts, self.alarms] if args.alarms else parts:
+        parts += [self.alarms, UpdateWatch(trainer, self.alarms)] if args.alarms else []
+        for part in parts:
             trainer.add_callback(part)
         args.seal()
 
     def begin_training(self, checkpoint: str | None) -> None:
         """Begin a training, at a `checkpoint` or at step 0; nothing is left of one that was interrupted."""
+        check_trainable(self._trainer.model)
         if self.shapers or self._trainer.args.dynamic_sampling != "none":  # else as TRL does
             forget_rollout(self._trainer)
         self.checkpoints.begin_training(checkpoint)

@@ -6,6 +6,8 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
 from support.digits import nothing, ones, written
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
@@ -24,6 +26,7 @@ RUNS = {
     | {"per_device_train_batch_size": 16, "num_generations": 2},
     "idle": SLOW | {"steer_lambda_min": 0.999, "max_steps": 22},
     "one_reward": SLOW | {"max_steps": 17},
+    "no_update": {"advantage_shaping": "none", "learning_rate": 0.0, "max_steps": 42},
     "weak_gate saturated": STARE
     | SLOW
     | {"max_steps": 52, "stare_target_entropy": 100.0, "stare_adaptive": True, "stare_amplify_max": 1.12},
@@ -38,10 +41,11 @@ def watched(make_trainer, tokenizer):
     """Make the trainer of one of [`RUNS`], whose log has a line per step."""
 
     def make(name, **others):
-        model = tiny_qwen2(tokenizer)
+        model = others.pop("model", None) or tiny_qwen2(tokenizer)
         if name == "explosion":  # a policy that is sure of itself
             model.model.norm.weight.data *= 30
         arguments = {"reward_funcs": nothing if name == "one_reward" else ones, "rollout_func": written}
+        arguments |= {"optimizers": others.pop("optimizers")} if "optimizers" in others else {}
         sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "lr_scheduler_type": "constant"}
         settings = sizes | RUNS[name] | others
         return make_trainer(SteerGRPOTrainer, model=model, trainer_arguments=arguments, **settings)
@@ -69,7 +73,32 @@ def test_what_a_run_says(watched, tmp_path, caplog, name):
 
 
 def test_every_alarm_is_provoked():
-    assert {rule.name for rule in RULES} | {"healthy", "one_reward"} == set(" ".join(RUNS).split())
+    others = {"healthy", "one_reward", "no_update"}
+    assert {rule.name for rule in RULES} | others == set(" ".join(RUNS).split())
+
+
+@pytest.mark.parametrize("frozen", ["adapter", "all", "all but one"])
+def test_a_model_that_cannot_change_is_refused(watched, tokenizer, tmp_path, frozen):
+    model = tiny_qwen2(tokenizer)
+    if frozen == "adapter":
+        get_peft_model(model, LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path / "adapter")
+        model = PeftModel.from_pretrained(tiny_qwen2(tokenizer), tmp_path / "adapter")
+    else:
+        model.requires_grad_(requires_grad=False)
+    trainer = watched("healthy", model=model, max_steps=1)
+    if frozen == "all but one":
+        trainer.model.model.layers[0].mlp.up_proj.weight.requires_grad_()
+        assert trainer.train().global_step == 1
+    else:
+        with pytest.raises(ValueError, match="model has no trainable parameter"):
+            trainer.train()
+
+
+def test_an_optimizer_of_another_model_is_reported(watched, tokenizer, tmp_path):
+    """As one that was made before an adapter was added."""
+    optimizer = torch.optim.SGD(tiny_qwen2(tokenizer).parameters(), 1.0)
+    watched("no_update", max_steps=22, optimizers=(optimizer, None)).train()
+    assert [(alarm["alarm"], alarm["level"]) for alarm in said(tmp_path)] == [("no_update", "error")]
 
 
 def test_one_switch(watched, tmp_path, caplog):

@@ -1,0 +1,70 @@
+"""Whether the optimizer changes the model: an error without trainable parameters, an alarm if none of them moves."""
+
+import torch
+from torch import Tensor, nn
+from transformers import TrainerCallback, TrainerControl, TrainerState
+
+from steer_trl.callbacks.alarms import Alarms
+from steer_trl.diagnostics.keys import names
+from steer_trl.diagnostics.rules import ALIKE
+from steer_trl.diagnostics.watch import Alarm
+from steer_trl.trainer.log.guard import guard
+from steer_trl.trainer.trl import GRPOTrainer
+from steer_trl.validation import refuse
+
+PATIENCE = 20
+"""Optimizer steps after which a model that has not changed is reported."""
+SAMPLED = 64
+"""Values of each parameter that are compared; the rest cannot be kept twice."""
+TEXT = (
+    "none of {count} sampled values of the model's parameters has changed in {steps} optimizer steps. Is the learning "
+    "rate 0, or too small for the precision of the weights (load them in float32)? Does an optimizer that you gave "
+    "hold the parameters of another model?"
+)
+
+
+def check_trainable(model: nn.Module) -> None:
+    """Refuse to train a model whose parameters are all frozen: with a KL penalty its curves would look healthy."""
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        complaint = "model has no trainable parameter. Load a LoRA adapter with PeftModel.from_pretrained(..., "
+        refuse([f"{complaint}is_trainable=True), or give peft_config for a new one."], "SteerGRPOTrainer")
+
+
+class UpdateWatch(TrainerCallback):
+    """Compares a sample of the parameters with what they were when the training began, until one has changed."""
+
+    def __init__(self, trainer: GRPOTrainer, alarms: Alarms) -> None:
+        self._trainer, self._alarms = trainer, alarms
+        self._first: Tensor | None = None
+        self._first_step = 0
+
+    def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
+        """Take the sample."""
+        with guard(self._trainer, "Whether the parameters change cannot be seen"):
+            self._first, self._first_step = _sample(self._trainer.model), state.global_step
+
+    def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
+        """Compare the sample, and raise the alarm once. Equal rewards have an alarm of their own."""
+        first, steps = self._first, state.global_step - self._first_step
+        if first is None:
+            return
+        with guard(self._trainer, "Whether the parameters change cannot be seen"):
+            numbers = self._alarms.watch.state_dict().get("numbers", {})
+            if not torch.equal(first, _sample(self._trainer.model)) or not len(first):
+                self._first = None
+            elif steps >= PATIENCE and numbers.get(names.REWARD_STD, 1.0) > ALIKE:
+                self._first = None
+                text = TEXT.format(count=len(first), steps=steps)
+                alarm = Alarm(state.global_step, "no_update", "The model does not change", text, "error", {})
+                self._alarms.report(alarm, self._trainer.args)
+
+
+def _sample(model: nn.Module) -> Tensor:
+    """Return some values of every trainable parameter, of this rank's part if it is sharded."""
+    parts = []
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            own = getattr(parameter, "ds_tensor", parameter).detach()  # DeepSpeed's ZeRO-3
+            own = own.to_local() if hasattr(own, "to_local") else own  # FSDP2
+            parts.append(own.flatten()[:: max(own.numel() // SAMPLED, 1)].float())
+    return torch.cat(parts)
