@@ -1,9 +1,15 @@
-"""The experiments: their pages are what the published files give, and a run leaves what its file says."""
+"""The experiments: their pages are what the published files give, and the dial's analysis is what plain loops give."""
 
 import importlib
+import json
+import random
 
 import pytest
+import yaml
 from support import ROOT
+from support.processes import run as run_process
+
+from experiments.dial import analysis, page, plan, runs
 
 PAGES = {"page": "results.md", "confirm": "results2.md"}
 
@@ -24,3 +30,127 @@ def test_the_claims_follow_from_the_published_files():
     measured = importlib.import_module("experiments.claims.measured")
     page = importlib.import_module("experiments.claims.page")
     assert (ROOT / "experiments/results/claims.md").read_text() == page.page(measured.Data.read())
+
+
+SAMPLINGS = {"greedy": 1, "t0.5": 16, "t1": 16}
+
+
+def record(draw, problems=30, **more):
+    """A published file whose counts are `draw(split, sampling)`, a probability for each problem."""
+    rng = random.Random(repr(sorted(more.items())))
+    evaluations = {}
+    for sampling, samples in SAMPLINGS.items():
+        benchmarks = {}
+        for split in ("validation", "test"):
+            correct = [sum(rng.random() < draw(split, sampling) for _ in range(samples)) for _ in range(problems)]
+            benchmarks[split] = {"samples": samples, "ids": f"{split}-", "correct": correct}
+            if samples > 1:
+                benchmarks[split]["distinct"] = [min(count, 3) for count in correct]
+        evaluations[sampling] = {"settings": {}, "benchmarks": benchmarks}
+    return {"seed": more["start"], "evaluations": evaluations} | more
+
+
+def write(folder, arm, start, draw=None, whole=None, rollouts=None):
+    """Write a published file of an arm and a start, and return its record."""
+    made = whole or record(draw, arm=arm, start=start)
+    entropy = [1.0, 1.0, 1.0, 1.0, 0.5, 0.7]
+    made["rollouts"] = rollouts or {"generated_tokens": [1, 2, 3, 4, 5, 6], "rollout_entropy": entropy}
+    path = folder / plan.file_name(arm, start)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(made))
+    return made
+
+
+def solved(made, split, sampling, k):
+    """pass@k of every problem, by drawing without replacement one after the other."""
+    counts = made["evaluations"][sampling]["benchmarks"][split]
+    found = []
+    for correct in counts["correct"]:
+        failed = 1.0
+        for drawn in range(k):
+            failed *= (counts["samples"] - correct - drawn) / (counts["samples"] - drawn)
+        found.append(1 - failed)
+    return found
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def test_the_best_sampling_and_mixture_are_those_of_loops(tmp_path):
+    ours = write(tmp_path, "baseline", 41, lambda split, sampling: {"greedy": 0.5, "t0.5": 0.4, "t1": 0.3}[sampling])
+    start = write(tmp_path, "start", 41, lambda split, sampling: 0.1)
+    run, begun = (analysis.read_run(tmp_path / plan.file_name(arm, 41)) for arm in ("baseline", "start"))
+    for k in (1, 2, 16):
+        allowed = [name for name, samples in SAMPLINGS.items() if samples >= k]
+        chosen = max(allowed, key=lambda name: mean(solved(ours, "validation", name, k)))
+        assert analysis.best(run, k) == (pytest.approx(mean(solved(ours, "test", chosen, k))), chosen)
+        mixed = {}
+        for m in range(k + 1):
+            for name in [one for one in allowed if SAMPLINGS[one] >= m]:
+                for other in [one for one in allowed if SAMPLINGS[one] >= k - m]:
+                    sides = [
+                        zip(solved(ours, split, name, m), solved(start, split, other, k - m), strict=True)
+                        for split in ("validation", "test")
+                    ]
+                    both = [mean([1 - (1 - x) * (1 - y) for x, y in side]) for side in sides]
+                    mixed[m, name, other] = both
+        best = max(validation for validation, _ in mixed.values())
+        test = {round(test, 9) for validation, test in mixed.values() if validation > best - 1e-12}
+        assert round(analysis.best_mixture(run, begun, k).value, 9) in test
+
+
+def test_intervals_and_holm_are_those_of_the_book():
+    """By hand: mean 2, standard deviation 1, so half is 4.3027 / sqrt(3); and 3 x .01, 2 x .03, then not smaller."""
+    interval = analysis.over_starts([1.0, 2.0, 3.0])
+    assert interval.mean == 2 and interval.half == pytest.approx(4.302653 / 3**0.5)
+    assert analysis.holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx({"a": 0.03, "c": 0.06, "b": 0.06})
+
+
+def test_the_coefficient_is_interpolated_over_its_logarithm():
+    assert runs.chosen_coefficient({0.01: 0.45, 0.03: 0.6, 0.1: 0.8}) == pytest.approx(0.041)  # a quarter of the way
+    assert runs.chosen_coefficient({0.01: 0.2, 0.03: 0.3, 0.1: 0.4}) == 0.1
+
+
+def test_the_page_has_the_known_answer(tmp_path):
+    """Of 30 problems the baseline always solves 15 and the dial 18, 21 and 24: 10, 20 and 30 points more."""
+    for i, start in enumerate((41, 42, 43)):
+        for arm, count in {"start": 3, "baseline": 15, "dial 0.65": 18 + 3 * i}.items():
+            made = record(lambda split, sampling: 1.0, arm=arm, start=start)
+            for one in made["evaluations"].values():
+                for counts in one["benchmarks"].values():
+                    for key in {"correct", "distinct"} & counts.keys():
+                        counts[key] = [n if place < count else 0 for place, n in enumerate(counts[key])]
+            target = {"hold_entropy/target": [None, None, None, None, 0.6, 0.6]} if arm == "dial 0.65" else {}
+            rollouts = {"generated_tokens": [1, 2, 3, 4, 5, 6], "rollout_entropy": [1.0, 1.0, 1.0, 1.0, 0.5, 0.7]}
+            write(tmp_path / "long", arm, start, whole=made, rollouts=rollouts | target)
+    found = page.tables(tmp_path)
+    assert "**6 of " in found["progress"]
+    assert "| pass@16 is higher | +20.0 ±24.8 | no |" in found["primary"]
+    assert "| pass@1 is not lower by 2 points | +20.0 ±24.8 | no |" in found["primary"]
+    assert "| dial 0.65 | 3 |" in found["long mixtures"]
+    # The last half is the last three rollouts: (1 + .5 + .7) / 3 is .73 of the start, and not near .6.
+    assert page.held(page.Regime(tmp_path, "long"), "dial 0.65", [41]) == "0 of 1, 0.73"
+
+
+def test_a_run_of_the_dial_leaves_one_file(tmp_path):
+    """A job with checkpoints, and the one that prolongs it."""
+    tiny = plan.read_plan()
+    tiny["regimes"] = {"long": {"start_steps": 2, "tokens": 5000, "settings": {"learning_rate": 1e-3}}}
+    tiny["common"] |= {"save_steps": 4, "dynamic_sampling": "none"}
+    for one in tiny["evaluations"].values():
+        one |= {"num_problems": 4, "samplings": ["greedy", "t1"], "every": 4000}
+    pair = {"regime": "long", "starts": [41], "arms": ["dial 0.65"]}
+    tiny["blocks"] = {"pair": pair | {"checkpoints": True}, "longer": pair | {"tokens": 12000}}
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(tiny, sort_keys=False))
+    words = ["-m", "experiments.dial", "--plan", "plan.yaml", "--output_dir", "runs", "--published", "out"]
+    run_process(*words, "--workers", 1, folder=tmp_path, PYTHONPATH=str(ROOT))
+    files = [tmp_path / f"out/{name}/dial-0.65-start41.json" for name in ("long", "long-6m")]
+    first, longer = (json.loads(path.read_text()) for path in files)
+    assert first["settings"]["hold_entropy"] == 0.65 and first["seed"] == 41 and first["commits"]
+    assert first["checkpoints"][0]["evaluations"]["t1"]["benchmarks"]["test"]["samples"] == 16
+    tokens = first["rollouts"]["generated_tokens"]
+    assert longer["rollouts"]["generated_tokens"][: len(tokens)] == tokens and longer["resumed"] == 1
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    run_process(*words, "--workers", 1, folder=tmp_path, PYTHONPATH=str(ROOT))
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}

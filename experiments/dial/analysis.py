@@ -1,0 +1,211 @@
+"""What the published files of protocol 3 say, start by start: pass@k where it is best, F, mixtures, and intervals.
+
+pass@k      1 - C(n - c, k) / C(n, k), of n samples of which c are correct
+at its best the sampling with the largest mean on the validation problems; the test problems judge
+F           the mean of pass@k at its best over k = 1, 2, 4, 8, 16
+mixture     1 - (1 - pass@m of the model) (1 - pass@(k - m) of its start); m and both samplings are chosen likewise
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import comb
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from steer_trl.evaluation.counts import read_counts
+
+TRIES = (1, 2, 4, 8, 16)
+CHOOSE, JUDGE = "validation", "test"
+Array = NDArray[np.float64]
+
+
+class Counts(NamedTuple):
+    """Of each problem: how many of `samples` are correct, and how many of these differ."""
+
+    samples: int
+    correct: NDArray[np.int64]
+    distinct: NDArray[np.int64]
+
+
+class Best(NamedTuple):
+    """The share of the test problems that are solved, and the choice that the validation problems made."""
+
+    value: float
+    choice: Any
+
+
+@dataclass(frozen=True)
+class Run:
+    """A published run, or a published start."""
+
+    record: dict[str, Any]
+    counts: dict[str, dict[str, Counts]]  # split -> sampling
+
+    @cached_property
+    def samplings(self) -> tuple[str, ...]:
+        """The names of its samplings."""
+        return tuple(self.counts[CHOOSE])
+
+    def solved(self, split: str, sampling: str, k: int) -> Array:
+        """pass@k of every problem."""
+        one = self.counts[split][sampling]
+        return _pass_at(one.samples, k)[one.correct]
+
+
+@cache
+def _pass_at(samples: int, k: int) -> Array:
+    """pass@k for 0 to `samples` correct ones."""
+    return np.array([1 - comb(samples - correct, k) / comb(samples, k) for correct in range(samples + 1)])
+
+
+def read_run(path: Path) -> Run:
+    """Read a published file."""
+    record = json.loads(path.read_text())
+    return Run(record, _by_split({name: one["counts"] for name, one in read_counts(path).items()}))
+
+
+def read_checkpoints(run: Run) -> list[Run]:
+    """Return the checkpoints of a run, each as a run, the earliest first."""
+    found = []
+    for checkpoint in run.record.get("checkpoints", ()):
+        path_like = {name: one["benchmarks"] for name, one in checkpoint["evaluations"].items()}
+        found.append(Run(checkpoint, _by_split(path_like)))
+    return found
+
+
+def _by_split(evaluations: dict[str, dict[str, dict[str, Any]]]) -> dict[str, dict[str, Counts]]:
+    counts: dict[str, dict[str, Counts]] = {}
+    for sampling, benchmarks in evaluations.items():
+        for split, one in benchmarks.items():
+            correct = _numbers(one["correct"])
+            distinct = _numbers(one["distinct"]) if "distinct" in one else correct
+            counts.setdefault(split, {})[sampling] = Counts(one["samples"], correct, distinct)
+    return counts
+
+
+def _numbers(column: str | list[int]) -> NDArray[np.int64]:
+    return np.array([int(digit, 36) for digit in column] if isinstance(column, str) else column)
+
+
+def best(run: Run, k: int, samplings: tuple[str, ...] = (), judge: str = JUDGE) -> Best:
+    """pass@k at the sampling that is best on the validation problems, of some samplings or of all."""
+    allowed = [name for name in samplings or run.samplings if run.counts[CHOOSE][name].samples >= k]
+    chosen = max(allowed, key=lambda name: run.solved(CHOOSE, name, k).mean())
+    return Best(float(run.solved(judge, chosen, k).mean()), chosen)
+
+
+def frontier(run: Run, samplings: tuple[str, ...] = ()) -> float:
+    """F: the mean of pass@k at its best."""
+    return float(np.mean([best(run, k, samplings).value for k in TRIES]))
+
+
+def best_mixture(run: Run, start: Run, k: int) -> Best:
+    """pass@k where m of the tries go to the model and the others to its start, at the best m and samplings."""
+    options = []
+    for m in range(k + 1):
+        ours = _failures(run, m)
+        others = _failures(start, k - m)
+        names, other_names = list(ours[CHOOSE]), list(others[CHOOSE])
+        chooses = np.stack(list(ours[CHOOSE].values()))
+        other_chooses = np.stack(list(others[CHOOSE].values()))
+        failed = chooses @ other_chooses.T / chooses.shape[1]
+        row, column = np.unravel_index(failed.argmin(), failed.shape)
+        judged = ours[JUDGE][names[row]] * others[JUDGE][other_names[column]]
+        options.append((failed.min(), 1 - float(judged.mean()), (m, names[row], other_names[column])))
+    _, value, choice = min(options, key=lambda option: option[0])
+    return Best(value, choice)
+
+
+def mixture_frontier(run: Run, start: Run) -> float:
+    """F of the best mixture of a model with its start."""
+    return float(np.mean([best_mixture(run, start, k).value for k in TRIES]))
+
+
+def _failures(run: Run, k: int) -> dict[str, dict[str, Array]]:
+    """Split -> sampling -> the probability of every problem that `k` tries all fail."""
+    if k == 0:
+        sizes = {split: len(next(iter(one.values())).correct) for split, one in run.counts.items()}
+        return {split: {"": np.ones(size)} for split, size in sizes.items()}
+    allowed = [name for name in run.samplings if run.counts[CHOOSE][name].samples >= k]
+    return {split: {name: 1 - run.solved(split, name, k) for name in allowed} for split in (CHOOSE, JUDGE)}
+
+
+def at_temperature_one(run: Run) -> tuple[float, float, float]:
+    """One try, 16 tries, and different correct answers of 16, at temperature 1."""
+    distinct = run.counts[JUDGE]["t1"].distinct.mean()
+    return float(run.solved(JUDGE, "t1", 1).mean()), float(run.solved(JUDGE, "t1", 16).mean()), float(distinct)
+
+
+def tries_needed(run: Run, solved: float) -> float:
+    """How many tries at the best samplings solve so much, interpolated between whole numbers; infinity beyond 16."""
+    curve = [0.0, *(best(run, k).value for k in range(1, 17))]
+    for k in range(1, 17):
+        if curve[k] >= solved:
+            return k - 1 + (solved - curve[k - 1]) / (curve[k] - curve[k - 1])
+    return float("inf")
+
+
+def entropy_share(run: Run) -> float:
+    """Mean entropy of the rollouts in the last half of a run, by tokens, over that of its first four rollouts."""
+    return _late_entropy(run) / float(np.mean(_entropies(run)[:4]))
+
+
+def is_held(run: Run) -> bool | None:
+    """Whether the entropy of the last half is within a tenth of its target; `None` where there is none."""
+    targets = [one for one in run.record["rollouts"].get("hold_entropy/target", ()) if one is not None]
+    return bool(abs(_late_entropy(run) / targets[-1] - 1) <= 0.1) if targets else None
+
+
+def _entropies(run: Run) -> list[float]:
+    return [one for one in run.record["rollouts"]["rollout_entropy"] if one is not None]
+
+
+def _late_entropy(run: Run) -> float:
+    rollouts = run.record["rollouts"]
+    pairs = list(zip(rollouts["generated_tokens"], rollouts["rollout_entropy"], strict=True))
+    half = pairs[-1][0] / 2
+    return float(np.mean([entropy for tokens, entropy in pairs if tokens > half and entropy is not None]))
+
+
+class Interval(NamedTuple):
+    """The mean of one number for each start, its 95 % interval by Student's t, and the p-value of 0."""
+
+    mean: float
+    low: float
+    high: float
+    p: float
+    starts: int
+
+    @property
+    def half(self) -> float:
+        """Half of its width."""
+        return (self.high - self.low) / 2
+
+
+def over_starts(values: list[float]) -> Interval:
+    """The interval of one number for each start; without bounds where there are fewer than two."""
+    found = np.array(values, dtype=float)
+    mean = float(found.mean()) if len(found) else float("nan")
+    if len(found) < 2:
+        return Interval(mean, float("-inf"), float("inf"), 1.0, len(found))
+    error = float(found.std(ddof=1) / np.sqrt(len(found)))
+    if error == 0:
+        return Interval(mean, mean, mean, float(mean == 0), len(found))
+    half = float(stats.t.ppf(0.975, len(found) - 1)) * error
+    p = float(2 * stats.t.sf(abs(mean) / error, len(found) - 1))
+    return Interval(mean, mean - half, mean + half, p, len(found))
+
+
+def holm(p_values: dict[str, float]) -> dict[str, float]:
+    """Holm's corrected p-values."""
+    corrected: dict[str, float] = {}
+    largest = 0.0
+    for rank, (name, p) in enumerate(sorted(p_values.items(), key=lambda one: one[1])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p))
+        corrected[name] = largest
+    return corrected

@@ -1,0 +1,393 @@
+"""Write experiments/results/results3.md and its picture, from however many published runs of protocol 3 are there.
+
+python -m experiments.dial.page
+"""
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+from experiments.dial import analysis
+from experiments.dial.analysis import TRIES, Interval, Run, best, best_mixture, frontier, mixture_frontier, over_starts
+from experiments.dial.picture import draw
+from experiments.dial.plan import file_name, jobs_of, read_plan
+from experiments.lab.runs import ROOT
+from steer_trl.evaluation.summary import markdown_table
+
+FOLDER = ROOT / "experiments/results/dial"
+PAGE, PICTURE = ROOT / "experiments/results/results3.md", ROOT / "experiments/results/dial.png"
+TEXT = Path(__file__).with_name("results3.md.in")
+BASELINE, DIAL, START = "baseline", "dial 0.65", "start"
+LEVELS = {"long": (0.5, 0.65, 0.8), "short": (0.5, 0.65, 0.8, 0.95)}
+TABLE = ("greedy", "t0.25", "t0.5", "t0.75", "t1")
+"""The samplings of the one table's arms, which both sides of its comparisons use."""
+
+
+class Regime:
+    """The published runs of a regime, by arm and start."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.name = name
+        self._folder = folder / name
+
+    @cache  # noqa: B019  # a page reads each file once
+    def run(self, arm: str, start: int) -> Run | None:
+        """Return a run, or `None` where it is not there yet."""
+        path = self._folder / file_name(arm, start)
+        return analysis.read_run(path) if path.exists() else None
+
+    def starts(self, *arms: str) -> list[int]:
+        """Return the starts that all of these arms have a run of."""
+        return [n for n in range(41, 51) if all(self.run(arm, n) is not None for arm in (START, *arms))]
+
+    def of(self, arm: str, starts: Sequence[int]) -> list[Run]:
+        """Return the runs of an arm from these starts, which must be there."""
+        return [run for n in starts if (run := self.run(arm, n)) is not None]
+
+
+Measure = Callable[[Run, Run], float]
+"""Of a run and its start."""
+SOLVED: dict[str, Measure] = {
+    "one try": lambda run, start: 100 * best(run, 1).value,
+    "16 tries": lambda run, start: 100 * best(run, 16).value,
+    "F": lambda run, start: 100 * frontier(run),
+    "F, mixed with the start": lambda run, start: 100 * mixture_frontier(run, start),
+    "one try, T = 1": lambda run, start: 100 * analysis.at_temperature_one(run)[0],
+    "16 tries, T = 1": lambda run, start: 100 * analysis.at_temperature_one(run)[1],
+    "different of 16, T = 1": lambda run, start: analysis.at_temperature_one(run)[2],
+}
+SHORT = ("one try", "16 tries", "F", "F, mixed with the start")
+IN_THE_TABLE: dict[str, Measure] = {
+    "one try": lambda run, start: 100 * best(run, 1, TABLE).value,
+    "16 tries": lambda run, start: 100 * best(run, 16, TABLE).value,
+    "F": lambda run, start: 100 * frontier(run, TABLE),
+}
+
+
+def values(regime: Regime, arm: str, starts: Sequence[int], measure: Measure) -> list[float]:
+    """Return a measure of an arm, one number for each start."""
+    pairs = zip(regime.of(arm, starts), regime.of(START, starts), strict=True)
+    return [measure(run, start) for run, start in pairs]
+
+
+def difference(regime: Regime, arm: str, than: str, measure: Measure, starts: Sequence[int] | None = None) -> Interval:
+    """Return how much more an arm has than another one, over the starts that both have."""
+    starts = regime.starts(arm, than) if starts is None else starts
+    sides = [values(regime, name, starts, measure) for name in (arm, than)]
+    return over_starts([a - b for a, b in zip(*sides, strict=True)])
+
+
+def cell(interval: Interval, digits: int = 1) -> str:
+    """Return the mean and half of the interval, as a cell of a table."""
+    if not interval.starts:
+        return ""
+    half = f" ±{interval.half:.{digits}f}" if math.isfinite(interval.half) else ""
+    return f"{interval.mean:+.{digits}f}{half}"
+
+
+def progress(folder: Path) -> str:
+    """How many runs of each block are there."""
+    rows, done, planned = [], 0, 0
+    plan = read_plan()
+    for name in plan["blocks"]:
+        jobs = jobs_of(plan, [name])
+        there = sum((folder / job.folder / job.file).exists() for job in jobs)
+        rows.append([f"`{name}`", there, len(jobs)])
+        done, planned = done + there, planned + len(jobs)
+    state = "All runs are there." if done == planned else "No decision is taken from an unfinished block."
+    return f"**{done} of {planned} runs are there.** {state}\n\n{markdown_table(['block', 'there', 'planned'], rows)}"
+
+
+def primary(regime: Regime) -> str:
+    """The registered comparison, with its verdicts."""
+    starts = regime.starts(DIAL, BASELINE)
+    against = {name: difference(regime, DIAL, BASELINE, SOLVED[name], starts) for name in ("16 tries", "one try")}
+    ours = values(regime, DIAL, starts, SOLVED["F"])
+    mixture = values(regime, BASELINE, starts, SOLVED["F, mixed with the start"])
+    beyond = over_starts([a - b for a, b in zip(ours, mixture, strict=True)])
+    higher = against["16 tries"].low > 0
+    bounded = against["one try"].low > -2
+    rows = [
+        ["pass@16 is higher", cell(against["16 tries"]), yes(higher)],
+        ["pass@1 is not lower by 2 points", cell(against["one try"]), yes(bounded)],
+        ["F is above the best mixture of the baseline with its start", cell(beyond), yes(beyond.low > 0)],
+    ]
+    table = markdown_table(["claim, dial at 0.65 against the baseline", "points", "holds"], rows)
+    return f"{len(starts)} of 10 starts.\n\n{table}\n\n{sentence(against, beyond, starts)}"
+
+
+def yes(holds: bool) -> str:
+    """A verdict as a word."""
+    return "yes" if holds else "no"
+
+
+def sentence(against: dict[str, Interval], beyond: Interval, starts: Sequence[int]) -> str:
+    """Gain and price of the dial at 0.65 in one sentence."""
+    if len(starts) < 2:
+        return "Too few starts for an interval."
+    one, many = against["one try"], against["16 tries"]
+    return (
+        "Against GRPO with the same dynamic sampling, each model at its best temperature, the dial at 0.65 solves "
+        f"{many.mean:+.1f} points ({many.low:+.1f} to {many.high:+.1f}) in 16 tries and {one.mean:+.1f} points "
+        f"({one.low:+.1f} to {one.high:+.1f}) in one try. Its F differs by {beyond.mean:+.1f} points "
+        f"({beyond.low:+.1f} to {beyond.high:+.1f}) from that of the best mixture of GRPO with the start."
+    )
+
+
+def prices(regime: Regime) -> str:
+    """The price list: each level of the dial against the baseline, over the starts that all levels have."""
+    levels = LEVELS[regime.name]
+    arms = [f"dial {level:g}" for level in levels]
+    starts = regime.starts(BASELINE, *arms)
+    rows = [[BASELINE, "", *absolute(regime, BASELINE, starts, SOLVED)], [START, "", *against(regime, START, starts)]]
+    rows += [[arm, held(regime, arm, starts), *against(regime, arm, starts)] for arm in arms]
+    rows.append(["slope, for 0.1 of the level", "", *slopes(regime, levels, starts)])
+    return f"{len(starts)} starts.\n\n" + markdown_table(["arm", "held", *SOLVED], rows)
+
+
+def absolute(regime: Regime, arm: str, starts: Sequence[int], measures: dict[str, Measure]) -> list[str]:
+    """The means of an arm, as cells."""
+    found = [over_starts(values(regime, arm, starts, measure)) for measure in measures.values()]
+    return [f"{one.mean:.{digits(name)}f}" if one.starts else "" for name, one in zip(measures, found, strict=True)]
+
+
+def against(regime: Regime, arm: str, starts: Sequence[int], than: str = BASELINE) -> list[str]:
+    """The differences of an arm from another one, as cells."""
+    return [cell(difference(regime, arm, than, measure, starts), digits(name)) for name, measure in SOLVED.items()]
+
+
+def digits(measure: str) -> int:
+    """How many decimals a measure is printed with: a count of answers has two."""
+    return 2 if measure.startswith("different") else 1
+
+
+def held(regime: Regime, arm: str, starts: Sequence[int]) -> str:
+    """In how many runs the level was held, and the mean entropy as a share of the initial one."""
+    runs = regime.of(arm, starts)
+    if not runs:
+        return ""
+    share = sum(map(analysis.entropy_share, runs)) / len(runs)
+    verdicts = [analysis.is_held(run) for run in runs]
+    count = f"{sum(map(bool, verdicts))} of {len(runs)}, " if None not in verdicts else ""
+    return f"{count}{share:.2f}"
+
+
+def slopes(regime: Regime, levels: Sequence[float], starts: Sequence[int]) -> list[str]:
+    """The least-squares slope over the levels, fitted for each start."""
+    middle = sum(levels) / len(levels)
+    spread = sum((level - middle) ** 2 for level in levels)
+    cells = []
+    for name, measure in SOLVED.items():
+        of_levels = [values(regime, f"dial {level:g}", starts, measure) for level in levels]
+        fitted = [
+            sum((level - middle) * one[i] for level, one in zip(levels, of_levels, strict=True)) / spread / 10
+            for i in range(len(starts))
+        ]
+        cells.append(cell(over_starts(fitted), digits(name)))
+    return cells
+
+
+def hands(regime: Regime, arms: Sequence[str], than: str) -> str:
+    """Each hand against another one, only over the starts where both held, with Holm's correction."""
+    found: dict[str, dict[str, Interval]] = {"F": {}, "one try": {}}
+    rows = []
+    for arm in arms:
+        starts = [
+            n
+            for n in regime.starts(arm, than)
+            if all(analysis.is_held(run) is not False for name in (arm, than) for run in regime.of(name, [n]))
+        ]
+        for measure, of_arm in found.items():
+            of_arm[arm] = difference(regime, arm, than, SOLVED[measure], starts)
+        rows.append([arm, f"{len(starts)} of {len(regime.starts(arm, than))}", held(regime, arm, regime.starts(arm))])
+    corrected = {
+        measure: analysis.holm({arm: one.p for arm, one in of_arm.items()}) for measure, of_arm in found.items()
+    }
+    for row in rows:
+        for measure, of_arm in found.items():
+            p = f" (p = {corrected[measure][row[0]]:.3f})" if of_arm[row[0]].starts > 1 else ""
+            row.append(cell(of_arm[row[0]]) + p)
+    return markdown_table(["arm", "starts where both held", "held", *(f"{name} less {than}" for name in found)], rows)
+
+
+def compared(regime: Regime, arms: Sequence[str], than: str) -> str:
+    """Each arm against another one, over the starts that both have."""
+    rows = [
+        [arm, len(regime.starts(arm, than)), held(regime, arm, regime.starts(arm)), *against_own(regime, arm, than)]
+        for arm in arms
+    ]
+    return markdown_table(["arm", "starts", "held", *(f"{name} less {than}" for name in SOLVED)], rows)
+
+
+def against_own(regime: Regime, arm: str, than: str) -> list[str]:
+    """The differences over the starts that both arms have, as cells."""
+    return against(regime, arm, regime.starts(arm, than), than)
+
+
+def one_table(regime: Regime) -> str:
+    """Every method at its authors' constants against the baseline, both at the samplings of the table."""
+    arms = read_plan()["blocks"]["short_table"]["arms"]
+    rows = []
+    for arm in arms:
+        starts = regime.starts(arm, BASELINE)
+        cells = [cell(difference(regime, arm, BASELINE, measure, starts)) for measure in IN_THE_TABLE.values()]
+        distinct = difference(regime, arm, BASELINE, SOLVED["different of 16, T = 1"], starts)
+        rows.append([arm, len(starts), held(regime, arm, starts), *cells, cell(distinct, 2)])
+    head = ["method", "starts", "entropy at the end", *IN_THE_TABLE, "different of 16, T = 1"]
+    return markdown_table(head, rows)
+
+
+def needed(regime: Regime, arms: Sequence[str]) -> str:
+    """How many tries each arm needs for what the baseline solves in 4, 8 and 16."""
+    rows = []
+    for arm in (START, *arms):
+        starts = regime.starts(arm, BASELINE)
+        runs = list(zip(regime.of(arm, starts), regime.of(BASELINE, starts), strict=True))
+        cells = []
+        for k in (4, 8, 16):
+            found = [analysis.tries_needed(run, best(baseline, k).value) for run, baseline in runs]
+            beyond = sum(map(math.isinf, found))
+            interval = over_starts([one for one in found if math.isfinite(one)])
+            text = f"{interval.mean:.1f}" if interval.starts else ""
+            if interval.starts > 1:
+                text += f" ({interval.low:.1f} to {interval.high:.1f})"
+            cells.append(text + (f", not in 16: {beyond} of {len(found)}" if beyond else ""))
+        rows.append([arm, len(starts), *cells])
+    return markdown_table(["solved by the baseline in", "starts", "4 tries", "8 tries", "16 tries"], rows)
+
+
+def mixtures(regime: Regime, arms: Sequence[str]) -> str:
+    """F of every arm, of its best mixture with the start, and how many of 16 tries that gives to the start."""
+    rows = []
+    for arm in (BASELINE, *arms):
+        starts = regime.starts(arm, BASELINE)
+        alone, mixed = (values(regime, arm, starts, SOLVED[name]) for name in ("F", "F, mixed with the start"))
+        of_baseline = values(regime, BASELINE, starts, SOLVED["F, mixed with the start"])
+        given = [
+            16 - best_mixture(run, start, 16).choice[0]
+            for run, start in zip(regime.of(arm, starts), regime.of(START, starts), strict=True)
+        ]
+        rows.append(
+            [
+                arm,
+                len(starts),
+                *(f"{over_starts(one).mean:.1f}" if one else "" for one in (alone, mixed)),
+                ", ".join(map(str, given)),
+                cell(over_starts([a - b for a, b in zip(alone, of_baseline, strict=True)])),
+                cell(over_starts([a - b for a, b in zip(mixed, of_baseline, strict=True)])),
+            ]
+        )
+    head = ["arm", "starts", "F", "F, mixed", "of 16 tries, the start's"]
+    return markdown_table([*head, "F less the baseline's mixture", "mixture less the baseline's"], rows)
+
+
+def on_the_way(regime: Regime) -> str:
+    """Baseline and dial at every half million tokens, on fewer problems."""
+    starts = [n for n in regime.starts(BASELINE, DIAL) if regime.of(BASELINE, [n])[0].record.get("checkpoints")]
+    names = ("one try", "16 tries", "F", "F, mixed with the start")
+    rows = []
+    for place in range(5):
+        sides = []
+        for arm in (BASELINE, DIAL):
+            checkpoints = [analysis.read_checkpoints(run) for run in regime.of(arm, starts)]
+            pairs = [
+                (of_run[place], start)
+                for of_run, start in zip(checkpoints, regime.of(START, starts), strict=True)
+                if place < len(of_run)
+            ]
+            sides.append(pairs)
+        if not sides[0] or len(sides[0]) != len(sides[1]):
+            continue
+        found = {
+            name: [[SOLVED[name](run, first_problems(start, run)) for run, start in side] for side in sides]
+            for name in names
+        }
+        row = [f"{(place + 1) / 2:g} M"]
+        for name in names[:3]:
+            a, b = found[name]
+            row += [f"{over_starts(a).mean:.1f}", cell(over_starts([y - x for x, y in zip(a, b, strict=True)]))]
+        beyond = [ours - mixed for ours, mixed in zip(found["F"][1], found["F, mixed with the start"][0], strict=True)]
+        rows.append([*row, cell(over_starts(beyond))])
+    head = ["tokens", *(text for name in names[:3] for text in (f"baseline, {name}", "dial 0.65 less it"))]
+    return f"{len(starts)} starts.\n\n" + markdown_table([*head, "F less the baseline's mixture"], rows)
+
+
+def first_problems(start: Run, run: Run) -> Run:
+    """Return a start with the problems and the samplings that a checkpoint has."""
+    sizes = {split: len(next(iter(one.values())).correct) for split, one in run.counts.items()}
+    counts = {
+        split: {
+            name: analysis.Counts(one.samples, one.correct[: sizes[split]], one.distinct[: sizes[split]])
+            for name, one in start.counts[split].items()
+            if name in run.counts[split]
+        }
+        for split in run.counts
+    }
+    return Run(start.record, counts)
+
+
+def six_million(folder: Path) -> str:
+    """Baseline and dial after six million tokens."""
+    longer = Regime(folder, "long-6m")
+    starts = longer.starts(BASELINE, DIAL)
+    rows = [
+        [BASELINE, held(longer, BASELINE, starts), *absolute(longer, BASELINE, starts, SOLVED)],
+        [DIAL, held(longer, DIAL, starts), *against(longer, DIAL, starts)],
+    ]
+    return f"{len(starts)} of 3 starts.\n\n" + markdown_table(["arm", "held", *SOLVED], rows)
+
+
+def pilots(folder: Path) -> str:
+    """The pilots on the validation problems of start 40, which choose there and judge nothing."""
+    rows = []
+    for regime in ("long", "short"):
+        for path in sorted((folder / f"pilot-{regime}").glob("*.json")):
+            run = analysis.read_run(path)
+            solved = [100 * best(run, k, judge=analysis.CHOOSE).value for k in TRIES]
+            entropy = f"{analysis.entropy_share(run):.2f}" if "rollouts" in run.record else ""
+            row = [regime, run.record["arm"], entropy, *(f"{one:.1f}" for one in (*solved, sum(solved) / len(solved)))]
+            rows.append(row)
+    return markdown_table(["regime", "run", "entropy at the end", *map(str, TRIES), "F"], rows)
+
+
+def tables(folder: Path) -> dict[str, str]:
+    """The parts of the page, by name."""
+    long, short = Regime(folder, "long"), Regime(folder, "short")
+    blocks = read_plan()["blocks"]
+    hold, difficulty = (blocks[f"short_{name}"]["arms"] for name in ("hands", "difficulty"))
+    others = ["dial 0.5", DIAL, "dial 0.8", "C2 0.65", "F-GRPO", "placebo 0.65"]
+    of_short = [f"dial {level:g}" for level in LEVELS["short"]] + hold + difficulty
+    return {
+        "progress": progress(folder),
+        "primary": primary(long),
+        "long prices": prices(long),
+        "short prices": prices(short),
+        "hands": hands(short, [arm for arm in hold if arm != "C2 0.65"], "C2 0.65"),
+        "long placebo": hands(long, ["placebo 0.65"], DIAL),
+        "long against the dial": compared(long, ["C2 0.65", "F-GRPO", "placebo 0.65"], DIAL),
+        "difficulty": compared(short, difficulty, DIAL),
+        "one table": one_table(short),
+        "long needed": needed(long, others),
+        "short needed": needed(short, of_short),
+        "long mixtures": mixtures(long, others),
+        "short mixtures": mixtures(short, of_short),
+        "on the way": on_the_way(long),
+        "six million": six_million(folder),
+        "pilots": pilots(folder),
+    }
+
+
+def main() -> None:
+    """Write the page and its picture."""
+    text = TEXT.read_text()
+    for name, table in tables(FOLDER).items():
+        text = text.replace(f"{{{name}}}", table)
+    PAGE.write_text(text)
+    draw(Regime(FOLDER, "long"), PICTURE)
+    sys.stdout.write(f"Wrote {PAGE} and {PICTURE}\n")
+
+
+if __name__ == "__main__":
+    main()
