@@ -88,6 +88,16 @@ def change(log: Numbers) -> dict[str, float]:
     return {"value": math.nan if may_rest or not known else max(known)}
 
 
+def idle_remedy(log: Numbers) -> dict[str, str]:
+    """What to do about a method that does next to nothing."""
+    remedy = "STEER: lower steer_lambda_min. STARE: raise stare_amplify or stare_top_fraction, or lower "
+    remedy += "stare_attenuate."
+    if log.get("clip_cov/dropped") == 0:
+        remedy = "Clip-Cov drops no token: none has a covariance between clip_cov_lower and clip_cov_upper. Lower "
+        remedy += "clip_cov_lower."
+    return {"remedy": remedy}
+
+
 def under_target(log: Numbers) -> dict[str, float]:
     """The entropy as a share of STARE's target while its gate is open; 1 while it is closed."""
     found = against(log[names.STARE_TARGET], log)
@@ -176,7 +186,7 @@ def only(key: str) -> Callable[[Numbers], dict[str, float]]:
     return lambda log: {"value": log[key]}
 
 
-WORDS = {"collapse": remedy, "unscored": unscored_functions}
+WORDS = {"collapse": remedy, "idle": idle_remedy, "unscored": unscored_functions}
 
 
 def _rule(name: str, row: dict[str, Any]) -> Rule:

@@ -158,7 +158,7 @@ class ShapingConfig(GRPOConfig):
         float | None,
         Setting(
             "Keep the rollouts' mean entropy from falling below this level, in the unit of hold_entropy_unit, by the "
-            "strength of the method in use. A run that stays above the level by itself is not changed. Unset: leave "
+            "strength of the method in use, which is 0 as long as a run stays above the level by itself. Unset: leave "
             "the entropy to the method.",
             "(0, inf)",
         ),
@@ -194,8 +194,8 @@ class ShapingConfig(GRPOConfig):
         bool | None,
         Setting(
             "Compute no padding: a pass sees the columns that have tokens, and the completions of an optimizer step "
-            "are ordered by length. The update is the same but for rounding. Unset: with a method, and not with "
-            "'none'."
+            "are ordered by length. The update is the same but for rounding; set it alike in two runs that are to be "
+            "equal to the last bit. Unset: with a method, and not with 'none'."
         ),
     ] = None
     shaping_options: Annotated[

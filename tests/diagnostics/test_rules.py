@@ -172,6 +172,15 @@ def test_every_step_of_a_truncated_rollout_is_without_tokens(steps):
     assert "no_entropy" in names([{"entropy": 0.0, "completions/clipped_ratio": 0.25}, *[{"entropy": 0.0}] * 20])
 
 
+def test_a_clip_cov_without_a_token_names_its_bounds():
+    idle = {"entropy": 0.5, "shaping/relative_change": 0.0}
+    for dropped, named in ((0.0, "clip_cov_lower"), (1e-6, "steer_lambda_min"), (None, "steer_lambda_min")):
+        watch = Watch()
+        lines = [idle | {"clip_cov/dropped": dropped}] * 30
+        texts = [alarm.text for step, line in enumerate(lines) for alarm in watch.take(step, line)]
+        assert len(texts) == 1 and named in texts[0]
+
+
 def test_a_method_that_rests_is_not_idle():
     line = {"entropy": 0.5, "shaping/relative_change": 0.0}
     for why in ({"stare/gate": 0.0}, {"hold_entropy/strength": 0.0}, {"rollout_advantage_change": 0.1}):
