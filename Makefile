@@ -75,8 +75,8 @@ $(DOCS)/.installed: setup.cfg constraints.txt
 	$(call packages,$(DOCS),-c constraints.txt -r $(DOCS)/requirements.txt)
 	touch $@
 
-quickstart: install ## train a small model with GRPO, and with weights on surprising tokens, on this machine; minutes, no download
-	$(RUN) examples/quickstart.py --output_dir runs/quickstart
+quickstart: install ## train a small model with GRPO and with its entropy held, on this machine; minutes, no download
+	$(RUN) -m steer_trl.cli demo
 
 evidence: install ## every way of training on the laptop task, from several starts; resumable, many hours in all
 	$(RUN) -m experiments.evidence

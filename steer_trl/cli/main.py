@@ -1,4 +1,4 @@
-"""The console script: `steer-trl train`, `eval`, `compare`, `report` and `recipes`."""
+"""The console script: `steer-trl train`, `eval`, `compare`, `report`, `demo` and `recipes`."""
 
 import sys
 from collections.abc import Sequence
@@ -18,6 +18,7 @@ COMMANDS = {
         "compare two evaluations, or several seeds of each side, on the same problems",
     ),
     "report": ("steer_trl.cli.report", "show what happened in one run or several, as a page"),
+    "demo": ("steer_trl.cli.demo", "train a small model twice in minutes, and see its entropy fall and held"),
     "recipes": ("steer_trl.cli.recipes", "list the recipes and engine configurations, or show one"),
 }
 USAGE = """usage: steer-trl COMMAND [--config RECIPE] [--FIELD VALUE ...]

@@ -7,8 +7,8 @@ import argparse
 import json
 from pathlib import Path
 
-from steer_trl.countdown.model import START_STEPS, supervised_start
-from steer_trl.countdown.task import SPLITS, problems
+from steer_trl.countdown.model import supervised_start
+from steer_trl.countdown.task import SPLITS, START_STEPS, problems
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -11,12 +11,10 @@ from trl import SFTConfig, SFTTrainer
 
 from steer_trl.callbacks.run_log import RunLog, description
 from steer_trl.cli.parser import RecipeParser
-from steer_trl.countdown.task import CHARACTERS, solved_examples
+from steer_trl.countdown.task import CHARACTERS, START_STEPS, solved_examples
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 BATCH_SIZE = 64
-START_STEPS = 825
-"""Of the model to begin with: it solves a fifth of the problems."""
 
 
 @dataclass

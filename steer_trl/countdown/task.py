@@ -20,6 +20,8 @@ LARGEST_NUMBER, LARGEST_VALUE, FEWEST_SOLUTIONS = 20, 99, 4
 OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 CHARACTERS = "0123456789+-*=;>: "
 MAX_COMPLETION_TOKENS = 18
+START_STEPS = 825
+"""Steps of supervised learning of the model to begin with, which then solves a fifth of the problems."""
 SPLITS = {"validation": 800, "test": 2000, "train": None}
 """Problems of each; all that are left to train on."""
 _STEP = re.compile(r"(\d{1,2})([+*-])(\d{1,2})=(\d{1,2})", re.ASCII)
@@ -91,7 +93,7 @@ def problems(split: str) -> list[dict[str, str]]:
     """Return the problems of a split, as rows with an `id` and a `prompt` whose numbers are in random order.
 
     The sets of three numbers are shuffled once, always alike, and dealt with all of their targets: 800 problems to
-    choose by (`"validation"`), 2,000 to judge by (`"test"`), 5,552 to train on (`"train"`).
+    choose by (`"validation"`), 2,000 to judge by (`"test"`), 5,556 to train on (`"train"`).
     """
     refuse(one_of("split", split, tuple(SPLITS)), "Countdown")
     return _splits()[split]

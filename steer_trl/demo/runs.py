@@ -1,0 +1,110 @@
+"""The two runs of the demonstration, side by side in processes of one thread each.
+
+Everything stays in one folder: the problems, the start, and each run with its log, model and evaluation. The same
+command continues what an interrupted one has left, and does nothing again that is done.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+
+from steer_trl import runlog
+from steer_trl.countdown.task import SPLITS, START_STEPS, problems
+from steer_trl.diagnostics.keys.names import ENTROPY, GENERATED_TOKENS
+from steer_trl.evaluation.records import SUMMARY
+from steer_trl.exceptions import CannotContinueError
+
+SHIPPED = Path(__file__).parent / "start"
+"""The start of seed 0, with its evaluation. `python -m steer_trl.demo.work start --seed 0` made it."""
+START, GRPO, HELD = "start", "grpo", "held"
+TEST = "_test"
+"""Folder of a model's evaluation, in the model's own."""
+COLD = "t0.25"
+SECONDS = 1.0  # between two readings of the logs
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The settings of a demonstration.
+
+    Attributes:
+        seed (`int`): of the start, and of both runs. The start of seed 0 is in this package, others are made.
+        tokens (`int`): tokens that each run generates.
+        problems (`int`): test problems, at most 2,000.
+    """
+
+    seed: int = 0
+    tokens: int = 500_000
+    problems: int = 600
+
+    def run(self, folder: Path) -> None:
+        """Train and test both models in `folder`, and show a progress bar for each.
+
+        Raises:
+            `CannotContinueError`: the folder has runs with other settings, or a process failed.
+        """
+        folder = folder.absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = folder / "settings.json"
+        if settings.exists() and json.loads(settings.read_text()) != asdict(self):
+            raise CannotContinueError(f"{folder} has a demonstration with other settings. Give another --output_dir.")
+        settings.write_text(json.dumps(asdict(self)))
+        for split in SPLITS:
+            rows = "".join(json.dumps(row) + "\n" for row in problems(split))
+            (folder / f"{split}.jsonl").write_text(rows)
+        flags = [str(self.problems), "--seed", str(self.seed)]
+        if self.seed == 0:
+            shutil.copytree(SHIPPED, folder / START, dirs_exist_ok=True)
+        work(folder, [START], flags, "step", START_STEPS)
+        flags += ["--max_generated_tokens", str(self.tokens)]
+        work(folder, [GRPO, HELD], flags, GENERATED_TOKENS, self.tokens)
+
+
+def work(folder: Path, names: list[str], flags: list[str], counted: str, total: int) -> None:
+    """Make and test the models `names` at once, while bars show how far `counted` in their logs is from `total`."""
+    names = [name for name in names if not (folder / name / TEST / COLD / SUMMARY).exists()]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    with ExitStack() as stack:
+        processes, bars = {}, {}
+        for name in names:
+            output = stack.enter_context((folder / f"{name}.txt").open("a"))
+            command = [sys.executable, "-m", "steer_trl.demo.work", name, *flags]
+            process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
+            processes[name] = stack.enter_context(process)
+            stack.callback(process.terminate)  # if the other one fails
+            unit = counted.removeprefix("generated_")
+            bars[name] = stack.enter_context(tqdm(total=total, desc=f"{name:>5}", unit=unit, unit_scale=True))
+        while any(process.poll() is None for process in processes.values()):
+            time.sleep(SECONDS)
+            for name, bar in bars.items():
+                show(bar, folder / name, counted)
+    for name, process in processes.items():
+        if process.returncode:
+            said = (folder / f"{name}.txt").read_text()[-2000:]
+            raise CannotContinueError(f"{name} failed. {folder / name}.txt ends in:\n\n{said}")
+
+
+def show(bar: Any, folder: Path, counted: str) -> None:
+    """Show in a progress bar how far the log of a run is, and its entropy. The time starts with the first step."""
+    log = folder / runlog.LOGS / runlog.METRICS
+    lines = log.read_bytes().splitlines() if log.exists() else []
+    entries = (runlog.loads(line) or {} for line in reversed(lines))
+    entry = next((entry for entry in entries if counted in entry and ENTROPY in entry), None)
+    if entry is None:
+        return
+    done = min(entry[counted], bar.total)
+    if not bar.n:
+        bar.unpause()
+        bar.initial = done
+    doing = "answering the test problems" if done == bar.total else f"entropy {entry[ENTROPY]:.3f}"
+    bar.set_postfix_str(doing, refresh=False)
+    bar.update(done - bar.n)

@@ -1,0 +1,38 @@
+"""What one process of the demonstration does in its folder: make the start, or train a model; then test it.
+
+    python -m steer_trl.demo.work start 600 --seed 1
+    python -m steer_trl.demo.work held 600 --seed 1 --max_generated_tokens 500000
+
+A training run is `steer-trl train` with the recipe `demo_NAME`, its test `steer-trl eval` with `evaluate_demo`.
+Both continue what an interrupted process has left.
+"""
+
+import sys
+
+import torch
+from transformers import AutoModelForCausalLM
+
+from steer_trl.cli import evaluate, train
+from steer_trl.countdown.model import supervised_start
+from steer_trl.countdown.task import START_STEPS
+from steer_trl.demo.runs import START, TEST
+
+
+def make_start(folder: str, seed: int, steps: int = START_STEPS) -> None:
+    """Train the model that both runs begin with, and save it in half precision, which halves its file."""
+    supervised_start(folder, steps, seed)
+    AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float16).save_pretrained(folder)
+
+
+def main(name: str, problems: str, *flags: str) -> None:
+    """Make the model `name` as the `flags` say, and test it on so many `problems`."""
+    if name == START:
+        make_start(name, seed=int(flags[1]))
+    else:
+        train.main(["--config", f"demo_{name}", "--resume_from_checkpoint", "auto", *flags])
+    test = ["--config", "evaluate_demo", "--limit", problems]
+    evaluate.main([*test, "--model_name_or_path", name, "--output_dir", f"{name}/{TEST}"])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,113 @@
+"""`steer-trl demo`: what it leaves and prints at toy size, and the start that is in the package."""
+
+import hashlib
+import json
+from dataclasses import fields
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file
+from support.processes import run
+
+from steer_trl import runlog
+from steer_trl.cli.recipe_files import load_recipe
+from steer_trl.curves import series
+from steer_trl.demo.result import ENTROPY, QUESTIONS, Result, cells
+from steer_trl.demo.runs import SHIPPED, Demo
+from steer_trl.evaluation.comparison import Difference, compare_values
+from steer_trl.exceptions import CannotContinueError
+
+SMALL = ("--tokens", "9000", "--problems", "8")
+# Of the shipped weights, made by `python -m steer_trl.demo.work start 600 --seed 0`.
+OF_START = "06c4b7689389403fe825bf73fe4900f69057a6a8ceb09e806137a0744ca521b9"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo")
+    done = run("-m", "steer_trl.cli", "demo", "--output_dir", "out", *SMALL, folder=folder)
+    return folder, done
+
+
+def test_both_runs_spend_the_same_tokens_from_one_start(demo):
+    logs = Result(demo[0] / "out").logs
+    totals = {name: [value for _, value in series(log, "generated_tokens")] for name, log in logs.items()}
+    assert totals.keys() == {"grpo", "held"}
+    assert all(total[-1] >= 9000 > max(total[:-1], default=0) for total in totals.values())
+    assert series(logs["grpo"], "entropy")[0] == series(logs["held"], "entropy")[0]
+
+
+def test_what_is_printed_is_what_the_files_hold(demo):
+    folder, done = demo
+    result = Result(folder / "out")
+    for part in (result.table(), result.sentence(), result.answers()):
+        assert part in done.stdout
+    assert json.loads((folder / "out/result.json").read_text()).keys() == {ENTROPY, *QUESTIONS}
+    assert (folder / "out/demo.png").read_bytes().startswith(b"\x89PNG")
+    commands = [line.split("    ")[0].split() for line in done.stdout.splitlines() if line.startswith("  steer-trl")]
+    assert [command[1] for command in commands] == ["report", "compare", "recipes"]
+    for command in commands[1:]:
+        run("-m", "steer_trl.cli", *command[1:], folder=folder)
+
+
+def test_the_answers_of_a_problem_are_sixteen_each(demo):
+    lines = Result(demo[0] / "out").answers().splitlines()[2:]
+    counts = [[int(half.split(" x ")[0]) for half in (line[:36], line[36:]) if " x " in half] for line in lines]
+    assert sum(map(sum, counts)) == 32
+
+
+def test_the_same_command_again_trains_nothing(demo):
+    folder, done = demo
+    logs = [folder / f"out/{name}/_logs/metrics.jsonl" for name in ("grpo", "held")]
+    before = [log.stat().st_mtime_ns for log in logs]
+    again = run("-m", "steer_trl.cli", "demo", "--output_dir", "out", *SMALL, folder=folder)
+    assert [log.stat().st_mtime_ns for log in logs] == before
+    assert again.stdout == done.stdout
+
+
+def test_a_folder_of_other_settings_is_refused(tmp_path):
+    (tmp_path / "settings.json").write_text(json.dumps({"seed": 3}))
+    with pytest.raises(CannotContinueError, match="--output_dir"):
+        Demo().run(tmp_path)
+
+
+def test_the_held_run_is_the_recommended_recipe():
+    held, plain = load_recipe("demo_held"), load_recipe("demo_grpo")
+    recommended = load_recipe("recommended_qwen2.5_math_7b")
+    differs = {name for name in held if held[name] != plain.get(name)} - {"output_dir"}
+    assert differs == {"advantage_shaping", "hold_entropy"}
+    same = [*differs, "dynamic_sampling", "epsilon_high", "num_generations"]
+    assert [held[name] for name in same] == [recommended[name] for name in same]
+    assert plain["max_generated_tokens"] == Demo.tokens
+    assert load_recipe("evaluate_demo")["limit"] == Demo.problems
+
+
+SHARES = st.lists(st.floats(0, 1), min_size=3, max_size=20)
+
+
+@given(SHARES, st.data())
+def test_a_row_shows_the_numbers_and_the_interval(grpo, data):
+    held = data.draw(st.lists(st.floats(0, 1), min_size=len(grpo), max_size=len(grpo)))
+    found = compare_values([grpo], [held])
+    a, b, change = cells("solved in one try", found)
+    difference, half = map(float, change.split(" ± "))
+    assert (float(a), float(b)) == pytest.approx((100 * found.a, 100 * found.b), abs=0.051)
+    assert difference == pytest.approx(100 * found.difference, abs=0.051)
+    assert difference + half == pytest.approx(100 * found.high, abs=0.11)
+
+
+def test_the_start_is_the_one_its_command_made():
+    weights = SHIPPED / "model.safetensors"
+    assert hashlib.sha256(weights.read_bytes()).hexdigest() == OF_START
+    assert {value.dtype for value in load_file(weights).values()} == {torch.float16}
+
+
+def test_published_pairs_have_every_row():
+    pairs = [*runlog.lines(SHIPPED.parent / "pairs.jsonl")]
+    names = {field.name for field in fields(Difference)}
+    for pair in pairs:
+        assert pair.keys() == {ENTROPY, *QUESTIONS}
+        for row in pair.values():
+            assert Difference(**{name: row[name] for name in names & row.keys()}).verdict == row["verdict"]
