@@ -61,7 +61,7 @@ ENGINE_OF = {
     **{"recommended_lora_24gb": "single_gpu", "recommended_qwen2.5_32b": "multi_node"},
     **{"recommended_long_cot_r1_distill_1.5b": "zero2"},
 }
-ON_A_CPU = ("first_run", "countdown")
+ON_A_CPU = ("first_run", "countdown", "demo_grpo", "demo_held")
 RECOMMENDED = [name for name in ENGINE_OF if name.startswith("recommended_")]
 
 
