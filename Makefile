@@ -121,7 +121,7 @@ metrics: install ## write the tables of the log's keys and of the alarms into do
 	$(RUN) tools/docs/metrics_table.py
 
 messages: install ## write the messages that users read into tests/messages.txt, to review a change of their wording
-	PYTHONPATH=tests:experiments:examples/methods $(RUN) -m support.messages
+	PYTHONPATH=.:tests:examples/methods $(RUN) -m support.messages
 
 browser: ## install Debian's Chromium for the test of the report page, where it is missing and this is root
 	@command -v chromium > /dev/null && command -v chromedriver > /dev/null || { test "$$(id -u)" = 0 \

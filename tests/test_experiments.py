@@ -10,6 +10,7 @@ from support import ROOT
 from support.processes import run as run_process
 
 from experiments.dial import analysis, page, plan, runs
+from experiments.lab.published import read_published
 
 PAGES = {"page": "results.md", "confirm": "results2.md"}
 
@@ -110,6 +111,18 @@ def test_intervals_and_holm_are_those_of_the_book():
 def test_the_coefficient_is_interpolated_over_its_logarithm():
     assert runs.chosen_coefficient({0.01: 0.45, 0.03: 0.6, 0.1: 0.8}) == pytest.approx(0.041)  # a quarter of the way
     assert runs.chosen_coefficient({0.01: 0.2, 0.03: 0.3, 0.1: 0.4}) == 0.1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"ids": ["0", "1"]}, {"correct": [0, 3, 5]}, {"correct": [0, 0, 4]}, {"correct": [0, 3, "4"]}, {"samples": 4.5}],
+)
+def test_a_damaged_published_file_is_named(tmp_path, wrong):
+    counts = {"samples": 4, "ids": ["0", "1", "2"], "correct": [0, 3, 4], "distinct": [0, 1, 2]} | wrong
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"evaluations": {"t1": {"settings": {}, "benchmarks": {"test": counts}}}}))
+    with pytest.raises(ValueError, match=r"a\.json"):
+        read_published(path)
 
 
 def test_the_page_has_the_known_answer(tmp_path):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from steer_trl.evaluation.counts import read_counts
+from experiments.lab.published import read_counts
 
 TRIES = (1, 2, 4, 8, 16)
 CHOOSE, JUDGE = "validation", "test"

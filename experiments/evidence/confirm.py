@@ -14,16 +14,10 @@ from statistics import mean
 from experiments.evidence.frontier import at, points, starts_alone
 from experiments.evidence.page import fill, holm
 from experiments.evidence.pairs import BASELINE, Arms, entropy_at_end, load, pairs_of, swept
+from experiments.evidence.several import Pairs, compare_at_equal_accuracy, compare_with_fallback
 from steer_trl.cli.frontier import picture
 from steer_trl.evaluation.comparison import Difference
-from steer_trl.evaluation.frontier import (
-    Row,
-    Sides,
-    at_best_temperature,
-    compare_at_equal_accuracy,
-    compare_best,
-    compare_with_fallback,
-)
+from steer_trl.evaluation.frontier import Row, at_best_temperature, compare_best
 from steer_trl.evaluation.summary import markdown_table
 from steer_trl.evaluation.sweeps import sweeps
 
@@ -38,7 +32,7 @@ NAMES = ("entropy held at 0.5", "constant weight, W = 1.25", "F-GRPO and that we
 """What pages call the arms."""
 MARGIN = 0.01
 """What an arm may lose at one try and still count as free."""
-Both = tuple[Sides, Sides]
+Both = tuple[Pairs, Pairs]
 """Two arms on the test problems, and on those that choose."""
 
 
@@ -135,7 +129,7 @@ def ends(arms: Arms) -> str:
     return markdown_table(head, rows)
 
 
-def equal_accuracy(tests: dict[str, Sides]) -> str:
+def equal_accuracy(tests: dict[str, Pairs]) -> str:
     """pass@16 where each arm is as accurate as the baseline at each of its temperatures."""
     rows = []
     for row, *others in zip(*(compare_at_equal_accuracy(test, 16) for test in tests.values()), strict=True):
@@ -157,7 +151,7 @@ def with_start(compared: dict[str, Both]) -> str:
     return markdown_table(["tries of the start: baseline", "arm", f"{BASELINE}, with them", *compared], rows)
 
 
-def _free(test: Sides, validation: Sides) -> Difference:
+def _free(test: Pairs, validation: Pairs) -> Difference:
     """pass@1 at its best temperature, with the margin added to the arm's."""
     a, b = (
         at_best_temperature(judged.solved(1), choosing.solved(1))
@@ -170,8 +164,8 @@ def _both(arms: Arms, a: str, b: str) -> Both:
     """Two arms over the pairs that both have."""
     pairs = pairs_of(arms, a, b)
     both = [sweeps([swept(arms[arm][pair].evaluations) for pair in pairs]) for arm in (a, b)]
-    starts = [start for start, _ in pairs]
-    test, validation = (Sides(*(one[split] for one in both), True, starts) for split in ("test", "validation"))
+    starts = tuple(start for start, _ in pairs)
+    test, validation = (Pairs(*(one[split] for one in both), True, starts) for split in ("test", "validation"))
     return test, validation
 
 
@@ -180,7 +174,7 @@ def _fallbacks(arms: Arms, arm: str, both: Both) -> Both:
     (of_start,) = {seed for _, seed in arms["start"]}
     others = sweeps([swept(arms["start"][start, of_start].evaluations) for start, _ in pairs])
     test, validation = (
-        Sides(one.a, one.b, True, one.starts, others[split], others[split])
+        Pairs(one.a, one.b, True, one.starts, others[split])
         for one, split in zip(both, ("test", "validation"), strict=True)
     )
     return test, validation

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from experiments.evidence.pairs import BASELINE, JUDGED, Arms, pairs_of, swept
+from experiments.evidence.several import OverStarts, Pairs, compare_at_equal_accuracy, compare_with_fallback
+from experiments.lab.published import read_published
 from steer_trl.cli.frontier import picture
 from steer_trl.evaluation.comparison import Difference
-from steer_trl.evaluation.folders import read_evaluations
-from steer_trl.evaluation.frontier import Sides, Sweep, compare_at_equal_accuracy, compare_best, compare_with_fallback
+from steer_trl.evaluation.frontier import Sweep, compare_best
 from steer_trl.evaluation.summary import markdown_table
 from steer_trl.evaluation.sweeps import sweeps
 
@@ -50,8 +51,9 @@ def above_the_level(arms: Arms, folder: Path) -> str:
     """How many points of pass@16 the constant strength has more than the level's curve at its own accuracy."""
     pairs = pairs_of(arms, CONTROL, JUDGED[0])
     control = sweeps([{1.0: arms[CONTROL][pair].evaluations["t1"]} for pair in pairs])["test"]
-    (row,) = compare_at_equal_accuracy(Sides(control, _swept(arms, folder, JUDGED[0], pairs), paired=True), TRIES)
-    low, high = row.difference.paired_by_seed or (0.0, 0.0)
+    starts = tuple(start for start, _ in pairs)
+    (row,) = compare_at_equal_accuracy(Pairs(control, _swept(arms, folder, JUDGED[0], pairs), True, starts), TRIES)
+    low, high = getattr(row.difference, "paired_by_seed", None) or (0.0, 0.0)
     return f"{-100 * row.difference.difference:+.1f} ±{50 * (high - low):.1f}"
 
 
@@ -63,13 +65,13 @@ def draw(arms: Arms, folder: Path, path: Path) -> None:
     picture({"": {**curves, "the models they began with": sweeps(starts)["test"]}}).savefig(path, dpi=100)
 
 
-def _sides(arms: Arms, folder: Path, a: str, b: str, with_start: bool = False) -> Sides:
+def _sides(arms: Arms, folder: Path, a: str, b: str, with_start: bool = False) -> Pairs:
     """Two arms over the pairs that both have."""
     pairs = pairs_of(arms, a, b)
     both = [_swept(arms, folder, arm, pairs) for arm in (a, b)]
     starts = [next(iter(run for (start, _), run in arms["start"].items() if start == pair[0])) for pair in pairs]
     other = sweeps([{1.0: run.evaluations["t1"]} for run in starts])["test"] if with_start else None
-    return Sides(*both, True, [start for start, _ in pairs], other, other)
+    return Pairs(*both, True, tuple(start for start, _ in pairs), other)
 
 
 def _swept(arms: Arms, folder: Path, arm: str, pairs: list[tuple[int, int]]) -> Sweep:
@@ -77,7 +79,7 @@ def _swept(arms: Arms, folder: Path, arm: str, pairs: list[tuple[int, int]]) -> 
     runs = []
     for pair in pairs:
         own = arms[arm][pair].evaluations["t1"]
-        runs.append(swept(read_evaluations(folder / FOLDER / own.folder.name) | {"t1": own}))
+        runs.append(swept(read_published(folder / FOLDER / own.folder.name) | {"t1": own}))
     return sweeps(runs)["test"]
 
 
@@ -91,6 +93,6 @@ def points(one: Difference) -> str:
     return f"{100 * one.difference:+.1f} ±{50 * (one.high - one.low):.1f}"
 
 
-def starts_alone(one: Difference) -> str:
+def starts_alone(one: OverStarts) -> str:
     """Its interval over the starts alone, in points."""
     return " to ".join(f"{100 * bound:+.1f}" for bound in one.over_starts or ())

@@ -6,9 +6,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from experiments.evidence.several import OverStarts, compare_values
+from experiments.lab.published import read_published
 from experiments.lab.results import COLUMNS
-from steer_trl.evaluation.comparison import Difference
-from steer_trl.evaluation.folders import Evaluation, compare_evaluations, read_evaluations
+from steer_trl.evaluation.folders import Evaluation
 
 BASELINE = "GRPO, dynamic sampling"
 JUDGED = ("constant level", "falling level")
@@ -46,7 +49,7 @@ def load(folder: Path) -> Arms:
     """The runs of a folder, by arm and pair; the starts are an arm of their own."""
     arms: Arms = {}
     for path in sorted(folder.glob("*.json")):
-        run = Run(json.loads(path.read_text()), read_evaluations(path))
+        run = Run(json.loads(path.read_text()), read_published(path))
         arms.setdefault(run.record["arm"], {})[run.pair] = run
     return dict(sorted(arms.items(), key=lambda arm: (_place(arm[0]), arm[0])))
 
@@ -76,13 +79,16 @@ def pairs_of(arms: Arms, arm: str, baseline: str = BASELINE) -> list[tuple[int, 
     return sorted(arms.get(arm, {}).keys() & arms.get(baseline, {}).keys())
 
 
-def differences_of(arms: Arms, arm: str, baseline: str = BASELINE) -> dict[str, Difference]:
+def differences_of(arms: Arms, arm: str, baseline: str = BASELINE) -> dict[str, OverStarts]:
     """Of each measure, the arm against the baseline over the pairs that both have."""
     pairs = pairs_of(arms, arm, baseline)
-    theirs, ours = ([arms[name][pair].evaluations for pair in pairs] for name in (baseline, arm))
-    measures = {name: COLUMNS[measure] for name, measure in (PRIMARY | SECONDARY).items()}
-    compared = {
-        sampling: compare_evaluations([run[sampling] for run in theirs], [run[sampling] for run in ours], paired=True)
-        for sampling in {sampling for sampling, _ in measures.values()}
-    }
-    return {name: compared[sampling]["test"][metric] for name, (sampling, metric) in measures.items()}
+    starts = [start for start, _ in pairs]
+    found = {}
+    for name, measure in (PRIMARY | SECONDARY).items():
+        sampling, metric = COLUMNS[measure]
+        sides = []
+        for side in (baseline, arm):
+            values = [arms[side][pair].evaluations[sampling].values["test"][metric] for pair in pairs]
+            sides.append(np.array([[one[problem] for problem in values[0]] for one in values]))
+        found[name] = compare_values(*sides, starts)
+    return found

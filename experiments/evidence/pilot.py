@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.evidence.pairs import swept
-from steer_trl.evaluation.folders import read_evaluations
+from experiments.lab.published import read_published
 from steer_trl.evaluation.frontier import Sweep
 from steer_trl.evaluation.summary import markdown_table
 from steer_trl.evaluation.sweeps import sweeps
@@ -23,9 +23,7 @@ def main() -> None:
     runs: dict[str, list[Path]] = {}
     for path in sorted(FOLDER.glob("*.json")):
         runs.setdefault(json.loads(path.read_text())["arm"], []).append(path)
-    found = {
-        arm: sweeps([swept(read_evaluations(path)) for path in paths])["validation"] for arm, paths in runs.items()
-    }
+    found = {arm: sweeps([swept(read_published(path)) for path in paths])["validation"] for arm, paths in runs.items()}
     rows = [[arm, str(len(runs[arm])), *_cells(sweep)] for arm, sweep in found.items()]
     rows.sort(key=lambda row: -float(row[-1]))
     head = ["arm", "runs", *(str(k) for k in next(iter(found.values())).tries), "F"]

@@ -14,10 +14,10 @@ from statistics import mean
 from typing import Any
 
 from experiments.lab import Experiment
+from experiments.lab.published import EVALUATIONS, counts_of
 from experiments.lab.results import COLUMNS, Result, packed
 from experiments.lab.runs import COMMITS
 from steer_trl import runlog
-from steer_trl.evaluation.counts import EVALUATIONS, counts_of
 from steer_trl.evaluation.folders import Evaluation
 from steer_trl.system import write_whole
 

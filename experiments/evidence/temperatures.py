@@ -17,8 +17,8 @@ from experiments.evidence.arguments import find_task, parser_of_runs
 from experiments.evidence.frontier import FOLDER
 from experiments.evidence.records import counts_by_sampling, file_of, run_name, write_record
 from experiments.lab import Experiment, side_by_side
+from experiments.lab.published import EVALUATIONS
 from experiments.lab.runs import ENVIRONMENT, TEST_RECIPE
-from steer_trl.evaluation.counts import EVALUATIONS
 from steer_trl.evaluation.folders import read_evaluations
 
 OTHERS = ("t0.25", "t0.5", "t0.75", "t1.25", "t1.5", "t2")

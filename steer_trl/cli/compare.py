@@ -3,7 +3,7 @@
     steer-trl compare runs/eval_grpo runs/eval_held
     steer-trl compare --a runs/grpo_0 runs/grpo_1 --b runs/held_0 runs/held_1 --json held.json
 
-Each is a folder that steer-trl eval has written, or a published file of counts. Side B is held against side A.
+Each is a folder that steer-trl eval has written. Side B is compared with side A.
 """
 
 from dataclasses import asdict
@@ -15,7 +15,7 @@ from pandas import DataFrame
 from steer_trl.cli import frontier
 from steer_trl.cli.comparison_file import output_complaints, write_comparisons
 from steer_trl.cli.errors import OneLineParser
-from steer_trl.evaluation.comparison import Difference, Interval, explained
+from steer_trl.evaluation.comparison import Difference, explain_interval
 from steer_trl.evaluation.folders import compare_samplings, read_evaluations
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> None:
     given = parser.parse_args(arguments)
     sides = _sides(given.folders, given.a, given.b)
     outputs = {"json": given.json, "picture": given.picture}
-    refuse(output_complaints(outputs, [*sides[0], *sides[1], *(given.fallback or ())]), "steer-trl compare")
+    refuse(output_complaints(outputs, [*sides[0], *sides[1]]), "steer-trl compare")
     refuse(frontier.complaints(given), "steer-trl compare")
     if given.frontier:
         frontier.compare(given, sides)
@@ -65,18 +65,10 @@ def _text(name: str, results: dict[str, dict[str, Difference]], paired: bool) ->
         for metric, found in metrics.items():
             several = found.seeds != (1, 1)
             row = {"A": f"{found.a:.3f}", "B": f"{found.b:.3f}", "difference": f"{found.difference:+.3f}"}
-            row |= {"95 % interval": _shown((found.low, found.high)), "B is": found.verdict}
-            if several:
-                row |= {"over seeds": _shown(found.welch), "paired by seed": _shown(found.paired_by_seed)}
-            if found.over_starts:
-                row["over starts"] = _shown(found.over_starts)
+            row |= {"95 % interval": f"{found.low:+.3f} to {found.high:+.3f}", "B is": found.verdict}
             rows[benchmark, metric] = row
     heading = f"{name}\n" if name else ""
-    return f"{heading}{DataFrame(rows).T.to_string()}\n\n{explained(several, paired)}\n"
-
-
-def _shown(interval: Interval | None) -> str:
-    return "" if interval is None else f"{interval[0]:+.3f} to {interval[1]:+.3f}"
+    return f"{heading}{DataFrame(rows).T.to_string()}\n\n{explain_interval(several, paired)}\n"
 
 
 def _entries(results: dict[str, dict[str, dict[str, Difference]]]) -> list[dict[str, Any]]:

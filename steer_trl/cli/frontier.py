@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pandas import DataFrame
 
 from steer_trl.cli.comparison_file import write_comparisons, write_output
-from steer_trl.evaluation.comparison import Interval, explained
-from steer_trl.evaluation.frontier import Row, Sweep, compare_at_equal_accuracy, compare_best, compare_with_fallback
+from steer_trl.evaluation.comparison import explain_interval
+from steer_trl.evaluation.frontier import Row, Sweep, compare_best
 from steer_trl.evaluation.sweeps import read_sides
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean
@@ -19,22 +19,16 @@ from steer_trl.validation import did_you_mean
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-OWN = ("validation", "fallback", "picture")
-BEST, EQUAL, FALLBACK = "best temperature", "equal accuracy", "fallback"
-HEADS = {
-    BEST: "pass@k, each k at its best temperature, chosen on {chosen}; the mean over k is F",
-    EQUAL: "pass@{k} with B as accurate as A, which `reached` of its runs can be; the others at their nearest",
-    FALLBACK: "pass@{k} with some of the tries the other model's, at the best temperatures, chosen on {chosen}",
-}
+OWN = ("validation", "picture")
+BEST = "best temperature"
+HEAD = "pass@k, each k at its best temperature, chosen on {chosen}; the mean over k is F"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add what the frontier takes."""
-    about = "compare sweeps (steer-trl eval --temperatures): pass@k at the best temperature, and at equal accuracy"
+    about = "compare sweeps (steer-trl eval --temperatures): pass@k at the best temperature"
     parser.add_argument("--frontier", action="store_true", help=about)
     parser.add_argument("--validation", metavar="BENCHMARK", help="its problems choose the temperatures")
-    about = "another model, or one of each start: 2, 4 or 8 of 16 tries go to it"
-    parser.add_argument("--fallback", nargs="+", metavar="FOLDER", help=about)
     about = "draw accuracy against pass@k into this .png, .svg or .pdf"
     parser.add_argument("--picture", type=Path, metavar="FILE", help=about)
 
@@ -52,7 +46,7 @@ def complaints(given: Namespace) -> list[str]:
 
 def compare(given: Namespace, paths: tuple[list[str], list[str]]) -> None:
     """Read both sides, print the tables of every benchmark, and write what was asked for."""
-    benchmarks = read_sides(*paths, given.fallback or (), given.paired)
+    benchmarks = read_sides(*paths, given.paired)
     chosen = given.validation
     if chosen is not None and (chosen not in benchmarks or len(benchmarks) < 2):
         raise InvalidValueError(
@@ -62,15 +56,12 @@ def compare(given: Namespace, paths: tuple[list[str], list[str]]) -> None:
     validation = benchmarks.pop(chosen) if chosen is not None else None
     entries: list[dict[str, Any]] = []
     for name, sides in benchmarks.items():
-        k = sides.a.tries[-1]
-        tables = {BEST: compare_best(sides, validation), EQUAL: compare_at_equal_accuracy(sides, k)}
-        if sides.fallback_a:
-            tables[FALLBACK] = compare_with_fallback(sides, k, validation)
-        for table, rows in tables.items():
-            head = HEADS[table].format(k=k, chosen=chosen or "the other half of the problems")
-            print(f"{name}: {head}\n{_text(rows, sides.paired)}\n")  # noqa: T201
-            entries += [{"benchmark": name, "table": table} | _entry(row) for row in rows]
-        print(f"Per cent. {explained(tables[BEST][0].difference.seeds != (1, 1), sides.paired)}\n")  # noqa: T201
+        rows = compare_best(sides, validation)
+        head = HEAD.format(chosen=chosen or "the other half of the problems")
+        print(f"{name}: {head}\n{_text(rows)}\n")  # noqa: T201
+        entries += [{"benchmark": name, "table": BEST} | _entry(row) for row in rows]
+        several = rows[0].difference.seeds != (1, 1)
+        print(f"Per cent. {explain_interval(several, sides.paired)}\n")  # noqa: T201
     if given.json is not None:
         write_comparisons(given.json, paths, entries)
     if given.picture is not None:
@@ -107,25 +98,15 @@ def _short(paths: Sequence[str]) -> str:
     return name[:40] + ", ..." * (len(paths) > 1)
 
 
-def _text(rows: Sequence[Row], paired: bool) -> str:
-    return DataFrame([_cells(row, paired) for row in rows]).fillna("").to_string(index=False)
+def _text(rows: Sequence[Row]) -> str:
+    return DataFrame([_cells(row) for row in rows]).fillna("").to_string(index=False)
 
 
-def _cells(row: Row, paired: bool) -> dict[str, str]:
+def _cells(row: Row) -> dict[str, str]:
     one = row.difference
     cells = {name.replace("_", " "): str(value) for name, value in row.about.items()}
-    if "reached" in row.about:
-        accuracy, reached = f"{100 * row.about['accuracy_a']:.1f}", f"{row.about['reached']} of {one.seeds[1]}"
-        cells |= {"accuracy a": accuracy, "reached": reached}
     cells |= {"A": f"{100 * one.a:.1f}", "B": f"{100 * one.b:.1f}"}
-    cells |= {"B - A": _points((one.low, one.high)), "B is": one.verdict}
-    alone = {"over runs": one.paired_by_seed if paired else one.welch, "over starts": one.over_starts}
-    return cells | {name: _points(interval) for name, interval in alone.items() if interval}
-
-
-def _points(interval: Interval) -> str:
-    low, high = (100 * end for end in interval)
-    return f"{(low + high) / 2:+.1f} ±{(high - low) / 2:.1f}"
+    return cells | {"B - A": f"{100 * one.difference:+.1f} ±{50 * (one.high - one.low):.1f}", "B is": one.verdict}
 
 
 def _entry(row: Row) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 import logging
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from datasets import Dataset
 
@@ -13,7 +14,6 @@ from steer_trl.data import SOURCES, load_math_dataset
 from steer_trl.data.instructions import OF_THE_PAPERS, PAPERS
 from steer_trl.data.reading import FILE_BUILDERS, file_complaints, read_rows
 from steer_trl.data.schemas import check_prompts
-from steer_trl.evaluation.counts import ids_as_texts
 from steer_trl.evaluation.sampling import Sampling
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
@@ -111,6 +111,13 @@ def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
         if not 1 <= k <= MOST_SAMPLES
     ]
     return complaints + [complaint for _, source, _ in parts for complaint in file_complaints(source)]
+
+
+def ids_as_texts(ids: Iterable[Any]) -> list[str]:
+    """Return the ids of problems as texts, or nothing where they do not name each problem: a repeated or empty one."""
+    found = list(ids)
+    texts = list(map(str, found))
+    return texts if None not in found and len(set(texts)) == len(texts) else []
 
 
 def sources_of(specifications: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Evaluations that lie in folders or published files: read again, and held against each other, problem by problem."""
+"""Reads evaluations from their folders again, and compares them problem by problem."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,13 @@ from typing import Any
 
 from steer_trl import runlog
 from steer_trl.evaluation.comparison import Difference, compare_values
-from steer_trl.evaluation.counts import Values, read_counts, values_of
 from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY, flat
 from steer_trl.evaluation.summary import per_problem
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
 
+Values = dict[str, dict[str, dict[str, float]]]
+"""Benchmark -> metric -> id of a problem -> value."""
 OF_THE_QUESTION = ("sampling", "benchmarks", "answer_format", "judge", "timeout", "step")
 """Settings that make two evaluations the same question; all others are about the model and how it is run."""
 MAY_DIFFER = ("sampling.seed", "step", "timeout")
@@ -23,28 +24,27 @@ MAY_DIFFER = ("sampling.seed", "step", "timeout")
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What `steer-trl eval`, or an evaluation during training, has left in a folder, or a published file of it.
+    """What `steer-trl eval`, or an evaluation during training, has left in a folder.
 
-    `settings` are what its completions depend on; a published file also has the `counts` of every benchmark
-    (`counts.py`) and, in `run`, the seed of the start and that of the training.
+    Attributes:
+        folder (`Path`): where it lies.
+        settings (`dict`): what its completions depend on.
     """
 
     folder: Path
     settings: dict[str, Any]
-    counts: dict[str, dict[str, Any]] | None = None
-    run: tuple[int, int] | None = None
 
     def is_same(self, other: "Evaluation") -> bool:
-        """Whether both are one evaluation; a published file holds one of each sampling."""
+        """Return whether both are one evaluation."""
         return self.folder.resolve() == other.folder.resolve() and self.settings == other.settings
 
     @cached_property
     def values(self) -> Values:
         """Benchmark -> metric -> id of a problem -> value; `ValueError` where its summary counts other completions."""
-        return _values_in(self.folder) if self.counts is None else values_of(self.counts)
+        return _read_values(self.folder)
 
 
-def _values_in(folder: Path) -> Values:
+def _read_values(folder: Path) -> Values:
     samples: dict[str, Counter[str]] = {}
     try:
         summary = _read(folder / SUMMARY)["benchmarks"]
@@ -71,10 +71,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
-    """Return the evaluations in a folder or a published file, by the name of their sampling; of a single one empty."""
+    """Return the evaluations in a folder, by the name of their sampling, which is empty for a single one."""
     folder = Path(folder)
-    if folder.suffix == ".json":
-        return {name: Evaluation(folder, **one) for name, one in sorted(read_counts(folder).items())}
     inside = sorted(folder.iterdir()) if folder.is_dir() else []
     found = {"": folder} | {path.name: path for path in inside}
     found = {name: path for name, path in found.items() if (path / COMPLETIONS).is_file()}
@@ -117,25 +115,16 @@ def compare_evaluations(
     first, *others = [*a, *b]
     repeated = [one for one, other in combinations([first, *others], 2) if one.is_same(other)][:1]
     refuse([f"{one.folder} is given twice, and would count as two. Give it once." for one in repeated], "comparison")
-    refuse([complaint for other in others for complaint in other_problems(first, other)], "comparison")
-    mixed = [
-        f"{one.folder} and {other.folder} must be of the same start and seed to be paired, got {one.run} and "
-        f"{other.run}. Give both sides in the same order."
-        for one, other in zip(a, b, strict=False)
-        if paired and one.run and other.run and one.run != other.run
-    ]
-    refuse(mixed, "comparison")
-    starts = [one.run[0] for one in a if one.run]
+    refuse([complaint for other in others for complaint in complain_about_problems(first, other)], "comparison")
     return {
         name: {
             metric: compare_values(
                 [[one.values[name][metric][i] for i in ids] for one in a],
                 [[one.values[name][metric][i] for i in ids] for one in b],
                 paired=paired,
-                starts=starts if len(starts) == len(a) else None,
             )
             for metric, ids in metrics.items()
-            if all(metric in other.values[name] for other in others)  # a published file has those of counts
+            if all(metric in other.values[name] for other in others)
         }
         for name, metrics in first.values.items()
     }
@@ -160,7 +149,7 @@ def _question(settings: Mapping[str, Any]) -> dict[str, Any]:
     return flat({name: settings[name] for name in OF_THE_QUESTION if name in settings and name not in idle})
 
 
-def other_problems(one: Evaluation, other: Evaluation) -> list[str]:
+def complain_about_problems(one: Evaluation, other: Evaluation) -> list[str]:
     """Complain unless both have answered the same problems, as often."""
     both = f"{one.folder} and {other.folder}"
     if one.values.keys() != other.values.keys():

@@ -1,7 +1,6 @@
 """An evaluation in a few kilobytes: of every problem, how many samples are correct, and how many of these differ.
 
-That is all that avg@k, pass@j, cover@t and distinct@k depend on, so `steer-trl compare` reads a published file of
-counts as it reads a folder of completions:
+That is all that avg@k, pass@j, cover@t and distinct@k depend on:
 
     {"start": 0, "seed": 0, "evaluations": {"t1": {"settings": {...}, "benchmarks": {
         "test": {"samples": 16, "ids": ["0", ...], "correct": [3, ...], "distinct": [2, ...]}}}}}
@@ -10,17 +9,45 @@ A greedy evaluation, of one sample of each problem, has no `distinct`. A large f
 text (`0` to `z` for 0 to 35), and of ids that are counted only what they begin with: `"ids": "test-"`.
 """
 
-from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from steer_trl import runlog
+from steer_trl.evaluation.benchmarks import ids_as_texts
+from steer_trl.evaluation.folders import Evaluation, Values, read_evaluations
 from steer_trl.evaluation.metrics import values_of_counts
 from steer_trl.exceptions import InvalidValueError
 
 EVALUATIONS = "evaluations"
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-Values = dict[str, dict[str, dict[str, float]]]
+
+
+@dataclass(frozen=True)
+class Published(Evaluation):
+    """An evaluation in a published file.
+
+    Attributes:
+        counts (`dict[str, dict]`): of each benchmark.
+        run (`tuple[int, int]`, *optional*): the seed of the start and that of the training.
+    """
+
+    counts: dict[str, dict[str, Any]]
+    run: tuple[int, int] | None
+
+    @cached_property
+    def values(self) -> Values:
+        """Benchmark -> metric -> id of a problem -> value."""
+        return values_of(self.counts)
+
+
+def read_published(path: str | Path) -> dict[str, Evaluation]:
+    """Return the evaluations of a published file, or of a folder, by the name of their sampling."""
+    path = Path(path)
+    if path.suffix != ".json":
+        return read_evaluations(path)
+    return {name: Published(path, **one) for name, one in sorted(read_counts(path).items())}
 
 
 def counts_of(values: Values) -> dict[str, dict[str, Any]]:
@@ -71,16 +98,9 @@ def read_counts(path: Path) -> dict[str, dict[str, Any]]:
         return found
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidValueError(
-            f"{str(path)!r} must be a folder that steer-trl eval has written, or a published file with its counts, "
-            f"and cannot be read as one: {error!r}. Give another one."
+            f"{str(path)!r} must be a published file with its counts, and cannot be read "
+            f"as one: {error!r}. Give another one."
         ) from error
-
-
-def ids_as_texts(ids: Iterable[Any]) -> list[str]:
-    """Return the ids of problems as texts, or nothing where they do not name each problem: a repeated or empty one."""
-    found = list(ids)
-    texts = list(map(str, found))
-    return texts if None not in found and len(set(texts)) == len(texts) else []
 
 
 def _unpacked(name: str, counts: dict[str, Any]) -> dict[str, Any]:
