@@ -6,7 +6,6 @@ on the number of tokens, and ignores what is not `valid`. An empty set gives a n
 be masked.
 """
 
-import math
 from collections.abc import Callable
 
 import torch
@@ -44,10 +43,11 @@ def quantile(
     """Return the `q`-quantile of the valid values, as a 0-d tensor; `inf` when nothing is valid.
 
     It is the order statistic below the quantile's position, not an interpolation: `value > quantile` selects the same
-    tokens either way. `torch.quantile` fails above 2^24 elements, and knows one rank only.
+    tokens either way. `torch.quantile` fails above 2^24 elements and sees the values of one rank only.
     """
-    count = int(reduce(valid.sum(), "sum"))
-    return kth_largest(values, valid, count - math.floor(q * (count - 1)) if count else 0, reduce)
+    count = reduce(valid.sum(), "sum")
+    below = (q * (_as_double(count) - 1)).floor().long().to(count.device)
+    return kth_largest(values, valid, (count - below).clamp(max=count), reduce)
 
 
 def top_threshold(
@@ -55,34 +55,49 @@ def top_threshold(
 ) -> Float32[Tensor, ""]:
     """Return the smallest of the top `fraction` of the valid values, as a 0-d tensor; `inf` when that is none.
 
-    That is `ceil(fraction * n)` values and at least one, as in STARE's released code; none for a fraction of 0.
+    The top `fraction` has `ceil(fraction * n)` values and at least one, as in STARE's released code. For a fraction
+    of 0 it has none.
     """
-    count = int(reduce(valid.sum(), "sum"))
+    count = reduce(valid.sum(), "sum")
+    if fraction <= 0:
+        return kth_largest(values, valid, torch.zeros_like(count), reduce)
     # 1e-6 is the released code's guard: it keeps 0.07 * 100 = 7.000000000000001 from counting as 8.
-    k = min(count, max(1, math.ceil(fraction * count - 1e-6))) if fraction > 0 else 0
-    return kth_largest(values, valid, k, reduce)
+    top = (fraction * _as_double(count) - 1e-6).ceil().long().to(count.device)
+    return kth_largest(values, valid, top.clamp(min=1).minimum(count), reduce)
 
 
 def kth_largest(
-    values: Float[Tensor, "*tokens"], valid: Bool[Tensor, "*tokens"], k: int, reduce: Reduce = this_process
+    values: Float[Tensor, "*tokens"], valid: Bool[Tensor, "*tokens"], k: int | Tensor, reduce: Reduce = this_process
 ) -> Float32[Tensor, ""]:
     """Return the `k`-th largest of the valid values, as a 0-d tensor; `inf` for `k = 0`. `k` is the same on all ranks.
 
     Selected exactly, by counting: four rounds, each fixes 8 of the 32 bits and reduces 256 counts. The bits of a
-    float32, suitably flipped, are ordered as the numbers are.
+    float32, suitably flipped, are ordered as the numbers are. Nothing here waits for the device: no value is read by
+    the host, and counts are added by `scatter_add_`, because `bincount` waits.
     """
-    bits = (values.float() + 0.0).view(torch.int32).long()  # + 0.0: there is one zero
+    # Adding 0.0 turns -0.0 into 0.0.
+    bits = (values.float() + 0.0).view(torch.int32).long()
     keys = torch.where(bits < 0, -1 - bits, bits + 2**31)
     chosen = torch.zeros((), dtype=torch.long, device=values.device)
-    remaining = torch.tensor(k, device=values.device)
+    wanted = k if isinstance(k, Tensor) else torch.full((), k, dtype=torch.long, device=values.device)
+    remaining = wanted
     for shift in (24, 16, 8, 0):
         candidate = valid & (keys >> (shift + 8) == chosen)
-        digits = torch.where(candidate, (keys >> shift) & 255, 256)
-        counts = reduce(torch.bincount(digits.flatten(), minlength=257)[:256], "sum")
-        at_least = counts.flip(0).cumsum(0).flip(0)  # values with this digit or a larger one
-        digit = ((at_least >= remaining).sum() - 1).clamp(min=0)
-        remaining = remaining - (at_least[digit] - counts[digit])
-        chosen = chosen * 256 + digit
+        digits = torch.where(candidate, (keys >> shift) & 255, 256).flatten()
+        found = torch.zeros(257, dtype=torch.long, device=values.device)
+        found.scatter_add_(0, digits, torch.ones_like(digits))
+        counts = reduce(found[:256].clone(), "sum")
+        # values with this digit or a larger one
+        at_least = counts.flip(0).cumsum(0).flip(0)
+        digit = ((at_least >= remaining).sum() - 1).clamp(min=0).unsqueeze(0)
+        above = at_least.gather(0, digit) - counts.gather(0, digit)
+        remaining = remaining - above.squeeze(0)
+        chosen = chosen * 256 + digit.squeeze(0)
     bits = torch.where(chosen < 2**31, -1 - chosen, chosen - 2**31)
     threshold = bits.to(torch.int32).view(torch.float32)
-    return threshold if k else torch.full_like(threshold, torch.inf)
+    return torch.where(wanted > 0, threshold, torch.inf)
+
+
+def _as_double(count: Tensor) -> Tensor:
+    """Return a count as float64, on the host for Apple's devices, which have no float64."""
+    return (count.cpu() if count.device.type == "mps" else count).double()

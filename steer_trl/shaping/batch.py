@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Float32, Shaped
 from torch import Tensor
+from torch.nn.functional import pad
 
 from steer_trl.functional import entropy_change
 
@@ -68,11 +69,13 @@ class TokenBatch:
 
     @classmethod
     def merged(cls, batches: Sequence["TokenBatch"]) -> "TokenBatch":
-        """Put the completions of several micro-batches below each other; what not all of them have is left out."""
+        """Stack the completions of several micro-batches, padded to the widest. Fields that one lacks are left out."""
+        width = max(batch.logps.size(1) for batch in batches)
         rows: dict[str, Any] = {}
         for name in (field.name for field in fields(cls) if isinstance(getattr(batches[0], field.name), Tensor)):
             parts = [x.expand_as(batch.logps) for batch in batches if (x := getattr(batch, name)) is not None]
-            rows[name] = torch.cat(parts) if len(parts) == len(batches) else None
+            wide = [pad(part, (0, width - part.size(1))) if part.size(1) < width else part for part in parts]
+            rows[name] = torch.cat(wide) if len(wide) == len(batches) else None
         return replace(batches[0], **rows)
 
 

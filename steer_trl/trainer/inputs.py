@@ -18,6 +18,12 @@ OLD_SENSITIVITIES = "scored_per_token_sensitivities"
 ROWS = "rollout_rows"
 REWARDS = "rollout_rewards"
 
+# What `ordering.py` adds to each micro-batch it has made, both plain numbers that a checkpoint keeps.
+TOKEN_SHARE = "share_of_tokens"
+"""Its tokens on all ranks, over the mean of the micro-batches of its step."""
+IS_IDLE = "is_idle"
+"""Whether no completion in it, on any rank, has an advantage."""
+
 
 class Score(NamedTuple):
     """What a forward pass of the policy says of each token: see [`~steer_trl.shaping.TokenBatch`]."""

@@ -21,6 +21,7 @@ from steer_trl.trainer.checks.tripwire import Tripwire
 from steer_trl.trainer.checks.updates import UpdateWatch, check_trainable
 from steer_trl.trainer.forward import Forward
 from steer_trl.trainer.generated import GeneratedTokens
+from steer_trl.trainer.ordering import Ordering
 from steer_trl.trainer.padding import Padding
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.sampling.resample import make_sampling
@@ -52,9 +53,12 @@ class Parts:
         self.hold = None if args.hold_entropy is None else HoldEntropy(args, self.shapers, self.start)
         self.sampling = make_sampling(trainer, args)
         self.generated = GeneratedTokens(trainer, self.hold)
-        self.padding = Padding(trainer, args.skips_padding, self.shapers, is_compiled)
+        self.padding = Padding(trainer, args.skips_padding, is_compiled)
+        self.ordering = Ordering(trainer, self.padding, self.shapers)
         self.forward = Forward(trainer, self.padding, self.shapers)
-        self.rollouts = RolloutShaping(trainer, self.shapers, self.hold, self.generated, self.start, self.forward)
+        self.rollouts = RolloutShaping(
+            trainer, self.shapers, self.hold, self.generated, self.start, self.forward, self.ordering
+        )
         self.tokens = TokenLog(trainer, self.rollouts)
         self.tripwire = Tripwire(self.shapers)
         self.step = OptimizerStep(

@@ -24,6 +24,7 @@ from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.groups import own_rows, whole_groups
 from steer_trl.trainer.inputs import ROWS, Score, keep_score, loss_mask
 from steer_trl.trainer.log.sums import masked_mean_over_ranks
+from steer_trl.trainer.ordering import Ordering
 from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log, forward, replace_column
 
 
@@ -43,11 +44,12 @@ class RolloutShaping:
         generated: GeneratedTokens,
         start: StartEntropy,
         forward: Forward,
+        ordering: Ordering,
     ) -> None:
         self.is_recording, self.start = False, start
         self.rewards_per_function = torch.empty(0)
         self._trainer, self._shapers, self._hold, self._generated = trainer, shapers, hold, generated
-        self._forward = forward
+        self._forward, self._ordering = forward, ordering
         self._passes: list[Score] = []
         self._written: dict[str, list[list[int]]] = {}
 
@@ -66,7 +68,7 @@ class RolloutShaping:
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Record what TRL makes inside."""
-        self._passes, self.is_recording = [], bool(self._shapers)
+        self._passes, self.is_recording = [], bool(self._shapers) or self._ordering.skips_idle
         try:
             yield
         finally:
@@ -74,7 +76,8 @@ class RolloutShaping:
 
     def on_forward(self, score: Score) -> None:
         """Take a forward pass of the policy over the rollout."""
-        check_score(score.entropies)
+        if self._shapers:
+            check_score(score.entropies)
         self._passes.append(score)
 
     def keep_written(self, generated: tuple[Any, ...]) -> None:
@@ -91,6 +94,7 @@ class RolloutShaping:
         `completions_before` of another rollout were trained on in the same optimizer step.
         """
         if not self._shapers:
+            self._keep_recorded(rollout)
             return rollout
         acting = act_on_rollouts(self._shapers)
         compared = self._as_compared(rollout)
@@ -159,13 +163,22 @@ class RolloutShaping:
     def _score_of(self, rollout: dict[str, Any], compared: dict[str, Any], reads: set[str]) -> Score | None:
         # The pass under the old policy, if TRL made one, is the one whose log-probabilities it kept. It hides their
         # own tokens from truncated completions that the loss leaves out.
-        recorded = next((x for x in self._passes if x.logps is rollout.get("old_per_token_logps")), None)
+        recorded = self._find_recorded(rollout)
         reads_tokens, hides_tokens = bool(reads & {"logps", "entropies"}), compared is not rollout
         if (reads_tokens and hides_tokens) or (recorded is None and (reads_tokens or self.wants_entropy)):
             own = self.score(compared)
             keep_score(compared, own)
             return recorded or own
         return recorded
+
+    def _find_recorded(self, rollout: dict[str, Any]) -> Score | None:
+        return next((x for x in self._passes if x.logps is rollout.get("old_per_token_logps")), None)
+
+    def _keep_recorded(self, rollout: dict[str, Any]) -> None:
+        """Keep TRL's own score, if it made one, for completions without an advantage."""
+        recorded = self._find_recorded(rollout)
+        if recorded is not None and recorded.entropies is not None:
+            keep_score(rollout, recorded)
 
     def _log(self, before: Tensor, after: Tensor, trained: Tensor, written: Tensor) -> None:
         """Log how much the advantages changed, and put them in the place of TRL's in its table of completions."""

@@ -4,8 +4,9 @@ What acts in them are the parts of `self.parts` (`parts.py`):
 
     1  a rollout is written          sampling/       other prompts' groups for those that teach nothing
                                      rollout.py      its score, and the methods that compare completions of a prompt
-                                     padding.py      its completions by length, and passes without padding
-    2  a micro-batch is trained on   inputs.py       TRL's dictionary as a `TokenBatch`
+                                     ordering.py     its completions by length, over ranks and micro-batches
+    2  a micro-batch is trained on   forward.py      its forward pass, without padding (padding.py)
+                                     inputs.py       TRL's dictionary as a `TokenBatch`
                                      step.py         what tokens are compared with, the shaped advantages, the log
                                      tokens/         now and then, what became of single tokens
     3  a checkpoint                  checkpoint.py
@@ -155,7 +156,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         return parts.tokens.mark(rollout)
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
-        return self.parts.padding.ordered(super()._prepare_inputs(generation_batch))
+        return self.parts.ordering.order(super()._prepare_inputs(generation_batch))
 
     # 2  A micro-batch is trained on.
 
@@ -163,10 +164,10 @@ class SteerGRPOTrainer(GRPOTrainer):
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
         """Compute TRL's loss on shaped advantages; `inputs` is left as it is."""
-        with self.parts.step.loss_of(inputs) as copy:
+        with self.parts.step.loss_of(inputs) as copy, self.parts.forward.of_loss(copy):
             loss = super().compute_loss(model, copy, return_outputs, num_items_in_batch)
+        loss = self.parts.ordering.scale_loss(loss, inputs)
         self.parts.tripwire.on_loss(loss)
-        self.parts.padding.loss_logged()
         return loss
 
     def _get_per_token_logps_and_entropies(

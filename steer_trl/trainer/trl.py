@@ -43,11 +43,11 @@ TAGS: tuple[str, ...] = tuple(GRPOTrainer._tag_names)
 FORWARD_ARGUMENTS = frozenset(inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters)
 """What the forward pass takes; in a rollout, whatever else a model reads (images, token types) has these names."""
 
-MEANS_OF_TOKENS = {
+MEANS = {
     *("entropy", "kl", "cispo_clip_ratio", "vespo/phi_seq_mean"),
     *("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean"),
 }
-"""The keys of the log that are a mean over the trained tokens of a micro-batch."""
+"""The keys of the log that are a mean over the trained tokens, or the completions, of a micro-batch."""
 
 
 # Where a training is.
@@ -71,6 +71,11 @@ def micro_batches_done(trainer: GRPOTrainer) -> int:
 def micro_batches_of_rollout(trainer: GRPOTrainer) -> list[dict[str, Any]]:
     """Return the micro-batches of the present rollout, as TRL shuffled and split it."""
     return trainer._buffered_inputs
+
+
+def is_first_step_of_rollout(trainer: GRPOTrainer) -> bool:
+    """Return whether the current optimizer step is the first that trains on the current rollout."""
+    return trainer._step % steps_per_rollout(trainer) < micro_batches_of_step(trainer)
 
 
 def continue_rollout(trainer: GRPOTrainer, micro_batches: int, of_rollout: list[dict[str, Any]] | None = None) -> None:
@@ -118,12 +123,17 @@ def replace_last(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
         log[key][-1] = value
 
 
-def means_of_tokens(trainer: GRPOTrainer) -> set[str]:
-    """Return those of `MEANS_OF_TOKENS` that the log has, less what is a mean over completions with these settings."""
+def means_of_completions(trainer: GRPOTrainer) -> set[str]:
+    """Return the keys of `MEANS` in the log that are a mean over completions with these settings."""
     over_completions = {"vespo/phi_seq_mean"}
     if trainer.importance_sampling_level == "sequence":
-        over_completions = MEANS_OF_TOKENS - {"entropy", "kl"}
-    return (MEANS_OF_TOKENS - over_completions) & trainer._metrics["train"].keys()
+        over_completions = MEANS - {"entropy", "kl"}
+    return over_completions & trainer._metrics["train"].keys()
+
+
+def means_of_tokens(trainer: GRPOTrainer) -> set[str]:
+    """Return the keys of `MEANS` in the log that are a mean over tokens with these settings."""
+    return (MEANS & trainer._metrics["train"].keys()) - means_of_completions(trainer)
 
 
 def weigh_last(trainer: GRPOTrainer, keys: Iterable[str], weight: float) -> None:

@@ -7,6 +7,7 @@ what falls between two log lines and puts `eval_` before the keys of evaluation.
 import math
 from collections.abc import Iterable, Mapping
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import Tensor
@@ -50,9 +51,10 @@ class StepSummary:
     def pop(self, accelerator: Accelerator) -> dict[str, float]:
         """Return the numbers of what was added since the last call, on any rank; NaN is left out. Collective."""
         own = self._own(accelerator.device)
-        of_ranks = accelerator.gather(own).view(-1, len(own)).cpu().double()
+        of_ranks = np.asarray(accelerator.gather(own).view(-1, len(own)).tolist())
         totals = iter(of_ranks[:, 2:].sum(0).tolist())
-        low, high = (-of_ranks[:, 0].max()).item(), of_ranks[:, 1].max().item()
+        low = -float(of_ranks[:, 0].max())
+        high = float(of_ranks[:, 1].max())
         metrics = {"shaping/weight_min": low, "shaping/weight_max": high} if math.isfinite(low + high) else {}
         for key, estimator in self._estimators.items():
             metrics[key] = estimator.finish(*(next(totals) for _ in range(estimator.sums)))

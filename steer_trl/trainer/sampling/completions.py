@@ -25,6 +25,7 @@ def taken(trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], 
     prompt_ids, completion_ids, tool_masks, texts, logprobs, _, _, tool_images = generated
     if any(tool_images):
         raise InvalidValueError("dynamic_sampling='resample' cannot be combined with tools that return images.")
+    rewards_of_rows = rewards.tolist()
     columns = dict(extra_columns(trainer))
     extra_columns(trainer).clear()
     for name, values in columns.items():
@@ -33,7 +34,7 @@ def taken(trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], 
     return [
         {
             "number": number,
-            "rewards": rewards[i].tolist(),
+            "rewards": rewards_of_rows[i],
             "prompt_ids": plain(prompt_ids[i], "prompt_ids"),
             "completion_ids": plain(completion_ids[i], "completion_ids"),
             "tool_mask": None if tool_masks is None else plain(tool_masks[i], "env_mask"),

@@ -46,7 +46,7 @@ def tell_sampling(trainer: GRPOTrainer, written: Judged | None, trained: Judged)
         "dynamic_sampling/accuracy_trained": _mean(_is_correct(trainer, trained)),
         "dynamic_sampling/reward_trained": _mean(total_reward(trainer, trained.rewards)),
     } | (_of_written(trainer, written, trained) if written is not None else {})
-    append_to_log(trainer, {key: value for key, value in own.items() if not math.isnan(value)})
+    append_to_log(trainer, {key: value for key, value in _to_numbers(own).items() if not math.isnan(value)})
 
 
 def _reward_metrics(trainer: GRPOTrainer, written: Judged | None) -> dict[str, float]:
@@ -61,21 +61,23 @@ def _reward_metrics(trainer: GRPOTrainer, written: Judged | None) -> dict[str, f
         values["frac_reward_zero_std"] = total.nanmean()
     for i, name in enumerate(trainer.reward_func_names):
         values |= {f"rewards/{name}/mean": rewards[:, i].nanmean(), f"rewards/{name}/std": nanstd(rewards[:, i])}
-    return {key: value.item() for key, value in values.items()}
+    return _to_numbers(values)
 
 
-def _of_written(trainer: GRPOTrainer, written: Judged, trained: Judged) -> dict[str, float]:
+def _of_written(trainer: GRPOTrainer, written: Judged, trained: Judged) -> dict[str, Tensor]:
     correct = _is_correct(trainer, written)
     of_groups = correct.view(-1, trainer.num_generations).nanmean(1)
-    tokens, trained_tokens = written.lengths.sum().item(), trained.lengths.sum().item()
+    tokens, trained_tokens = written.lengths.sum(), trained.lengths.sum()
     return {
         "dynamic_sampling/informative": _mean(written.chosen),
         "dynamic_sampling/all_correct": _mean(~written.chosen & (of_groups > 0.5)),
         "dynamic_sampling/all_incorrect": _mean(~written.chosen & (of_groups <= 0.5)),
         "dynamic_sampling/accuracy": _mean(correct),
-        "dynamic_sampling/accuracy_dropped": _mean(correct[written.dropped]),
-        "dynamic_sampling/reward_dropped": _mean(total_reward(trainer, written.rewards)[written.dropped]),
-        "dynamic_sampling/tokens_per_trained_token": tokens / trained_tokens if trained_tokens else math.nan,
+        "dynamic_sampling/accuracy_dropped": _mean(correct, written.dropped),
+        "dynamic_sampling/reward_dropped": _mean(total_reward(trainer, written.rewards), written.dropped),
+        "dynamic_sampling/tokens_per_trained_token": torch.where(
+            trained_tokens > 0, tokens / trained_tokens, math.nan
+        ),
     }
 
 
@@ -85,5 +87,12 @@ def _is_correct(trainer: GRPOTrainer, judged: Judged) -> Tensor:
     return correct.masked_fill(judged.correctness.isnan(), torch.nan)
 
 
-def _mean(values: Tensor) -> float:
-    return values.float().nanmean().item()
+def _mean(values: Tensor, among: Tensor | None = None) -> Tensor:
+    values = values.float()
+    return (values if among is None else torch.where(among, values, math.nan)).nanmean()
+
+
+def _to_numbers(values: dict[str, Tensor]) -> dict[str, float]:
+    """Read all values from the device at once."""
+    numbers = torch.stack([value.float() for value in values.values()]).tolist()
+    return dict(zip(values, numbers, strict=True))

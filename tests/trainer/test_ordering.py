@@ -1,0 +1,197 @@
+"""Ordered completions give TRL's update and log, whatever a micro-batch then holds."""
+
+from unittest.mock import PropertyMock
+
+import pytest
+import torch
+from datasets import Dataset
+from support.digits import given, nothing
+from support.runs import Spy, same_parameters
+from torch.nn.utils import parameters_to_vector
+from transformers import GPT2Config, GPT2LMHeadModel
+from trl import GRPOTrainer
+from trl.trainer import grpo_trainer
+from trl.trainer.utils import split_tensor_dict
+
+from steer_trl import SteerGRPOTrainer
+from steer_trl.tiny import tiny_tokenizer
+from steer_trl.trainer.inputs import IS_IDLE
+from steer_trl.trainer.ordering import Ordering
+from steer_trl.trainer.padding import Padding
+from steer_trl.trainer.trl import micro_batches_of_rollout
+
+RUN = {"optim": "sgd", "learning_rate": 0.5, "max_grad_norm": 1e9, "max_steps": 2, "advantage_shaping": "none"}
+RUN |= {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 4, "steps_per_generation": 8}
+RUN |= {"max_completion_length": 16, "skip_padding": True}
+ON_POLICY = {"steps_per_generation": 4}
+
+
+def write(prompts, trainer):
+    """A `rollout_func` of completions of all lengths."""
+    words = torch.Generator().manual_seed(trainer.state.global_step)
+    texts = torch.randint(3, 9, (len(prompts), 16), generator=words).tolist()
+    end = trainer.processing_class.eos_token_id
+    return given(prompts, trainer, [[*text[: 1 + (7 * i) % 15], end] for i, text in enumerate(texts)])
+
+
+def flat_in_half_of_the_groups(completion_ids, **_):
+    """Different rewards in every second group of four."""
+    return [(i % 4) * float(i // 4 % 2) for i in range(len(completion_ids))]
+
+
+@pytest.fixture
+def run(train):
+    """Train on fixed completions: `run(**settings)`."""
+
+    def start(trainer_class=SteerGRPOTrainer, rewards=flat_in_half_of_the_groups, **settings):
+        texts = ["1+1=", "7=", "1+2+3+4+5+6+7+8=", "2+2+2+2="]
+        arguments = {"rollout_func": write, "reward_funcs": rewards}
+        arguments |= {"train_dataset": Dataset.from_dict({"prompt": texts * 8})}
+        return train(trainer_class, **RUN | settings, trainer_arguments=arguments)
+
+    return start
+
+
+def flat(trainer):
+    return parameters_to_vector(trainer.model.parameters()).detach().double()
+
+
+def assert_close(one, other, start):
+    moved = (flat(one) - start).norm()
+    assert moved > 0.01
+    assert (flat(other) - flat(one)).norm() < 1e-4 * moved
+
+
+class Counting(SteerGRPOTrainer):
+    """Counts the positions that pass the model with a gradient, and without."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.trained = self.scored = 0
+        self.start = flat(self)
+        self.model.get_decoder().register_forward_pre_hook(self.count, with_kwargs=True)
+
+    def count(self, _model, _args, kwargs):
+        if self.model.training:
+            positions = kwargs["input_ids"].numel()
+            self.trained += positions * torch.is_grad_enabled()
+            self.scored += positions * (not torch.is_grad_enabled())
+
+
+@pytest.fixture
+def without_idle(monkeypatch):
+    """Let completions without an advantage be trained on as all others are."""
+
+    def switch():
+        monkeypatch.setattr(Ordering, "skips_idle", PropertyMock(return_value=False))
+
+    return switch
+
+
+@pytest.mark.parametrize("rewards", [flat_in_half_of_the_groups, nothing])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        ON_POLICY,
+        {"num_iterations": 2},
+        {"loss_type": "grpo", "optim": "adamw_torch", "learning_rate": 1e-2},
+        {"advantage_shaping": "stare", "stare_target_entropy": 100.0},
+        {"advantage_shaping": "steer", "log_tokens": 1},
+        {"advantage_shaping": "steer", "steer_form": "exact", "gradient_checkpointing": True},
+    ],
+    ids=str,
+)
+def test_idle_completions_change_no_number(run, without_idle, settings, rewards):
+    skipping = run(Counting, rewards, **settings)
+    without_idle()
+    whole = run(Counting, rewards, **settings)
+    assert skipping.trained < 0.75 * whole.trained
+    assert (flat(skipping) - flat(whole)).norm() <= 1e-4 * (flat(whole) - whole.start).norm()
+    for one, other in zip(skipping.state.log_history, whole.state.log_history, strict=True):
+        for key in one.keys() - {"train_runtime", "step_time", "clip_ratio/low_min", "clip_ratio/high_max"}:
+            if "per_second" not in key:
+                assert one[key] == pytest.approx(other[key], rel=1e-3, abs=1e-5, nan_ok=True), key
+
+
+def test_a_scored_rollout_makes_no_pass_for_idle_completions(run):
+    """In the first step after it was written; in later ones the policy has changed."""
+    scored = run(Counting, advantage_shaping="none", max_steps=1).scored
+    again = run(Counting, advantage_shaping="none", max_steps=2).scored
+    lengths = [2 + (7 * i) % 15 for i in range(32)]
+    assert again > scored + min(lengths) > 0
+
+
+@pytest.mark.parametrize("settings", [{"beta": 0.1}, {"advantage_shaping": "entropy_advantage"}], ids=str)
+def test_nothing_is_idle_with_what_adds_to_the_loss(run, settings):
+    trainer = run(max_steps=1, **settings)
+    assert not any(one[IS_IDLE] for one in micro_batches_of_rollout(trainer))
+
+
+def trim_each(rollout, chunks):
+    """Split a rollout as TRL plans to: each micro-batch as wide as its own rows."""
+    ragged = []
+    for one in split_tensor_dict(rollout, chunks):
+        prompt = int(one["prompt_mask"].sum(1).max())
+        completion = int(one["completion_mask"].sum(1).max())
+        width = one["completion_ids"].size(1)
+        trimmed = {
+            name: x[:, :completion] if torch.is_tensor(x) and x.dim() == 2 and x.size(1) == width else x
+            for name, x in one.items()
+        }
+        prompts = {name: one[name][:, -prompt:] for name in ("prompt_ids", "prompt_mask")}
+        ragged.append(trimmed | prompts)
+    return ragged
+
+
+@pytest.mark.parametrize("skip_padding", [True, False])
+@pytest.mark.parametrize("method", ["none", "steer", "stare"])
+def test_micro_batches_of_unequal_widths_are_accepted(run, monkeypatch, method, skip_padding, tmp_path):
+    settings = {"advantage_shaping": method, "skip_padding": skip_padding, "save_strategy": "steps", "save_steps": 1}
+    settings |= {"stare_target_entropy": 100.0} if method == "stare" else {}
+    even = run(**settings)
+    start = flat(run(**settings, max_steps=1, learning_rate=0.0))
+    monkeypatch.setattr(grpo_trainer, "split_tensor_dict", trim_each)
+    ragged = run(**settings, output_dir=str(tmp_path / "ragged"))
+    widths = {one["completion_ids"].size(1) for one in micro_batches_of_rollout(ragged)[:4]}
+    assert (len(widths) > 1) != skip_padding
+    assert_close(even, ragged, start)
+
+
+def test_a_change_of_advantages_in_trl_stays(run, monkeypatch):
+    """TRL plans a hook for its users, before methods act; each acts once."""
+    write_rollout = GRPOTrainer._generate_and_score_completions
+
+    def transform(self, inputs):
+        rollout = write_rollout(self, inputs)
+        return rollout | {"advantages": self._transform_advantages(rollout["advantages"])}
+
+    class Doubling(Spy):
+        def _transform_advantages(self, advantages):
+            return 2 * advantages
+
+    settings = {"advantage_shaping": "steer", "max_steps": 1, "steer_lambda_min": 0.3}
+    plain = run(Spy, **settings)
+    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", transform)
+    doubled = run(Doubling, **settings)
+    for (raw, shaped, *_), (raw_twice, shaped_twice, *_) in zip(plain.seen, doubled.seen, strict=True):
+        torch.testing.assert_close(raw_twice, 2 * raw)
+        torch.testing.assert_close(shaped_twice, 2 * shaped)
+
+
+def test_padding_stays_if_the_check_fails(run, monkeypatch, tmp_path, caplog):
+    """Learned positions, taken for rotary ones: the first pass finds out."""
+    sizes = {"n_positions": 64, "n_embd": 32, "n_layer": 1, "n_head": 2, "initializer_range": 1.0}
+    no_dropout = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
+    vocabulary = len(tiny_tokenizer("0123456789+="))
+    GPT2LMHeadModel(GPT2Config(vocab_size=vocabulary, pad_token_id=0, **sizes, **no_dropout)).save_pretrained(tmp_path)
+    monkeypatch.setattr(Padding, "_joins", PropertyMock(return_value=True))
+    trainer = run(model=str(tmp_path), gradient_checkpointing=False)
+    assert "nats per token, which is more than rounding" in caplog.text
+    assert not trainer.parts.padding.is_skipped
+
+
+def test_the_check_draws_no_random_number(run, monkeypatch):
+    checked = run(advantage_shaping="none")
+    monkeypatch.setattr(Padding, "_check", lambda *_, **__: None)
+    assert same_parameters(checked, run(advantage_shaping="none"))
