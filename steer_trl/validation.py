@@ -44,9 +44,9 @@ def why_not_imported(error: BaseException) -> str:
     return f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
 
 
-def did_you_mean(name: object, known: Collection[str]) -> str:
-    """Return `" Did you mean 'x'?"` with the most similar of the `known` names, or nothing where none is."""
-    similar = get_close_matches(str(name).lower(), known, n=1, cutoff=0.7)
+def did_you_mean(name: object, known: Collection[str], cutoff: float = 0.7) -> str:
+    """Return `" Did you mean 'x'?"` with the most similar of the `known` names, or nothing if none is similar."""
+    similar = get_close_matches(str(name).lower(), known, n=1, cutoff=cutoff)
     return f" Did you mean {similar[0]!r}?" if similar else ""
 
 

@@ -1,11 +1,7 @@
-"""What is found wrong with a training run before a launcher, a data set or a model: settings that would be ignored.
-
-A run's folder is never written over or mixed with another run.
-"""
+"""Checks of a training run before its data set and its model are loaded: settings without effect, missing packages."""
 
 from collections.abc import Collection
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from transformers.integrations import INTEGRATION_TO_CALLBACK
@@ -13,12 +9,10 @@ from trl import ModelConfig
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.cli.arguments import MathArguments
-from steer_trl.cli.parser import checkpoint_to_resume
 from steer_trl.cli.rewards import MATH
-from steer_trl.cli.run_folder import LEFT, MODELS
-from steer_trl.options.base import changes_of
+from steer_trl.cli.source_fields import source_of
 from steer_trl.options.trl import LOSSES
-from steer_trl.trainer.resume import AUTO, complete_checkpoints, is_complete, named, what_a_run_left
+from steer_trl.options.base import changes_of
 from steer_trl.validation import in_interval, listed, one_of, refuse
 
 OF_MATH = ("reward_incorrect", "reward_timeout", "answer_column", "answer_format")
@@ -27,7 +21,7 @@ OF_EVALUATION = ("eval_samplings", "eval_judge", "eval_instruction")
 
 def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
     """Refuse a run that cannot work, with every reason."""
-    complaints = _evaluation_complaints(math_args, training_args) + _folder_complaints(training_args)
+    complaints = _evaluation_complaints(math_args, training_args)
     complaints += _reward_complaints(math_args, training_args) + _package_complaints(training_args, model_args)
     if not model_args.use_peft:
         of_lora = [name for name in vars(model_args) if name.startswith("lora_") or name in ("use_rslora", "use_dora")]
@@ -35,27 +29,16 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
     if not INTEGRATION_TO_CALLBACK.keys() >= {*map(str, listed(training_args.report_to or ()))}:  # empty for 'none'
         trackers = ", ".join(map(repr, INTEGRATION_TO_CALLBACK))
         complaints.append(f"report_to={training_args.report_to!r} must be 'none' alone, or some of {trackers}.")
-    trainer = find_spec("trl.trainer.grpo_trainer")
-    if trainer and trainer.origin and f'"{training_args.loss_type}"' not in Path(trainer.origin).read_text():
-        complaints += one_of("loss_type", training_args.loss_type, tuple(LOSSES))  # and none of a later TRL's
+    # A loss that a later TRL adds is in its source.
+    if f'"{training_args.loss_type}"' not in source_of("trl.trainer.grpo_trainer").read_text():
+        complaints += one_of("loss_type", training_args.loss_type, tuple(LOSSES))
     refuse(complaints, "steer-trl train")
 
 
-def missing_complaints(model: str | None, dataset: list[str] | None, output_dir: str | None) -> list[str]:
-    """Complain about what no run can do without."""
-    needed = {
-        "model_name_or_path is missing. Give the folder of a saved model, or its name on the Hub.": model,
-        "dataset_name is missing. Give a short name such as dapo-math-17k, a name on the Hub, or a file.": dataset
-        and all(name.strip() for name in dataset),
-        "output_dir is missing. Give the folder that the run is written to.": (output_dir or "").strip(),
-    }
-    return [complaint for complaint, given in needed.items() if not given]
-
-
 def ignored(args: Any, names: Collection[str], other: str) -> list[str]:
-    """Complain about those of the settings `names` that were given, and that `other` ignores."""
+    """Complain about those of the settings `names` that were given and have no effect with `other`."""
     return [
-        f"{name}={value!r} cannot be combined with {other}, with which it would be ignored. Leave it unset."
+        f"{name}={value!r} has no effect with {other}. Leave it unset."
         for name, value in changes_of(args).items()
         if name in names
     ]
@@ -104,23 +87,3 @@ def _package_complaints(training: SteerGRPOConfig, model: ModelConfig) -> list[s
         for (setting, package, extra), is_wanted in wanted.items()
         if is_wanted and find_spec(package) is None
     ]
-
-
-def _folder_complaints(training: SteerGRPOConfig) -> list[str]:
-    """Complain about an `output_dir` that holds a run which is not resumed."""
-    folder, resume = Path(training.output_dir), checkpoint_to_resume(training.resume_from_checkpoint)
-    if isinstance(resume, str) and resume != AUTO and not is_complete(Path(resume)):
-        return [f"resume_from_checkpoint={resume!r} must be true, auto or the folder of a checkpoint, and is none."]
-    if not resume and (holds := what_a_run_left(folder, LEFT)):
-        return [
-            f"output_dir={str(folder)!r} holds a run ({named(holds)}), and two would be mixed there. Continue it with "
-            "--resume_from_checkpoint true, give another --output_dir, or remove the folder to begin from the start."
-        ]
-    models = [folder / name for name in MODELS if (folder / name).exists()]
-    if resume == AUTO and models and not complete_checkpoints(str(folder)):
-        return [
-            f"output_dir={str(folder)!r} holds a run ({named(models)}) and no complete checkpoint: "
-            "resume_from_checkpoint='auto' would train another over its model. Give another --output_dir, or remove "
-            "the folder to begin from the start."
-        ]
-    return []

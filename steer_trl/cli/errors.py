@@ -7,25 +7,37 @@ wrong input. All else is a crash, which keeps its traceback, and so does everyth
 
 import os
 import sys
+import time
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from safetensors import SafetensorError
 from tqdm import tqdm
 
 from steer_trl.exceptions import InvalidValueError, SteerError
+from steer_trl.validation import did_you_mean
 
 TRACEBACK = "STEER_TRL_TRACEBACK"
 HINT = f"({TRACEBACK}=1 shows where)"
 # What libraries raise for a wrong input. Others, such as an AttributeError, are crashes.
 OF_LIBRARIES = (ValueError, TypeError, OSError, ImportError, RuntimeError, NotImplementedError, SafetensorError)
 MISUSE, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
+PATIENCE = 30
+"""Seconds that a process other than the first waits before it prints an error."""
 
 
 class OneLineParser(ArgumentParser):
     """A parser whose errors are one line, without the usage of three hundred flags."""
+
+    def parse_args(self, *args: Any, **named: Any) -> Any:
+        """Parse as usual, and suggest a flag for one that does not exist."""
+        known, unknown = self.parse_known_args(*args, **named)
+        if unknown:
+            hint = did_you_mean(unknown[0], [*self._option_string_actions])
+            self.error(f"unexpected argument {unknown[0]!r}.{hint} {self.prog} --help lists the flags.")
+        return known
 
     def error(self, message: str) -> NoReturn:
         """Raise the message."""
@@ -51,7 +63,11 @@ def one_line(program: str) -> Iterator[None]:
         if os.environ.get(TRACEBACK, "0") not in ("", "0") or not is_of_users(error):
             raise
         rank = os.environ.get("RANK", "0")
-        process = f" [process {rank}]" if rank != "0" else ""
+        process = ""
+        if rank != "0":
+            # Process 0 nearly always has the same error: its launcher ends this process once that is printed.
+            time.sleep(PATIENCE)
+            process = f" [process {rank}]"
         for line in getattr(error, "complaints", [str(error) or type(error).__name__]):
             hint = "" if isinstance(error, SteerError) else f" {HINT}"
             say(f"{program}: error{process}: {' '.join(line.split())}{hint}")

@@ -1,4 +1,4 @@
-"""Several processes, each of which prints its own line where it fails.
+"""Starts the processes of a distributed run, which print their own errors.
 
 `steer-trl train --accelerate_config zero3` is `accelerate launch --config_file zero3.yaml -m steer_trl.cli train`.
 """
@@ -6,7 +6,6 @@
 import logging
 import signal
 import subprocess
-from importlib import resources
 from pathlib import Path
 
 import torch
@@ -15,34 +14,31 @@ from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
 from steer_trl.cli.errors import INTERRUPTED, MISUSE, say
-from steer_trl.cli.recipe_files import ENGINES, find_file, read_yaml
+from steer_trl.cli.recipe_files import find_engine_file, read_yaml
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import in_interval, refuse
 
 
-def find_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]:
-    """Return an `accelerate` configuration, of a path or a name, and how many processes it starts on all machines."""
-    try:
-        path = find_file(name, ENGINES, "engine configuration")
-    except FileNotFoundError:
-        path = Path(str(resources.files("trl.accelerate_configs").joinpath(f"{name}.yaml")))
-        if not path.is_file():
-            raise
+def read_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]:
+    """Return an `accelerate` configuration, given its path or name, and the number of processes on all machines."""
+    path = find_engine_file(name)
     settings = read_yaml(path)
     count = int(settings.get("num_processes") or 1) if num_processes is None else num_processes
     refuse(in_interval("num_processes", count, "[1, inf)"), "steer-trl train")
-    here, devices = count // int(settings.get("num_machines") or 1), torch.accelerator.device_count()
-    if here > max(devices, 1) and not settings.get("use_cpu"):
+    on_this_machine = count // int(settings.get("num_machines") or 1)
+    devices = torch.accelerator.device_count()
+    if on_this_machine > max(devices, 1) and not settings.get("use_cpu"):
         raise InvalidValueError(
-            f"accelerate_config {path.name!r} starts {here} processes, one per GPU, and this machine has {devices} "
-            f"GPU(s). Set --num_processes {max(devices, 1)}, or use 'single_gpu' or 'cpu'."
+            f"accelerate_config {path.name!r} starts {on_this_machine} processes, one per GPU, and this machine has "
+            f"{devices} GPU(s). Set --num_processes {max(devices, 1)}, or use 'single_gpu' or 'cpu'."
         )
     return path, count
 
 
 def launch(engine: Path, num_processes: int, arguments: list[str]) -> None:
-    """Run `steer-trl` with `arguments` in every process; exit with the code of the one that failed first."""
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # the processes have said it
+    """Run `steer-trl` with `arguments` in every process; exit with the code of the first that failed."""
+    # The processes print their errors themselves.
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     command = ["--config_file", str(engine), "--num_processes", str(num_processes), "--module", "steer_trl.cli"]
     rank = 0
     try:

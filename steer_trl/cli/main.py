@@ -6,6 +6,7 @@ from importlib import import_module
 from importlib.metadata import version
 
 from steer_trl.cli.errors import one_line
+from steer_trl.cli.names import check_names
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean
 
@@ -30,10 +31,11 @@ steer-trl help COMMAND lists the fields of a command; steer-trl --version prints
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a sub-command; its modules are loaded only then."""
+    """Run a sub-command. Names are checked before its modules are imported, which takes seconds."""
     command, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
     with one_line(f"steer-trl {command}" if command in COMMANDS else "steer-trl"):
-        " ".join(rest).encode()  # bytes that are no text would end in the files of a run
+        # Reject undecodable bytes before they reach a run's files.
+        " ".join(rest).encode()
         if command == "help" and rest:
             command, rest = rest[0], ["--help"]
         if command in ("-h", "--help", "help"):
@@ -41,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         elif command == "--version":
             print(f"steer-trl {version('steer_trl')}")  # noqa: T201
         elif command in COMMANDS:
+            check_names(command, rest)
             import_module(COMMANDS[command][0]).main(rest)
         else:
             what = f"there is no command {command!r}.{did_you_mean(command, COMMANDS)}" if command else "no command."

@@ -3,16 +3,17 @@
 import json
 import os
 import sys
-from argparse import SUPPRESS, ArgumentParser
-from collections.abc import Collection, Iterable, Mapping
+import textwrap
+from argparse import SUPPRESS, Action, ArgumentParser
+from collections.abc import Iterable, Mapping
+from shutil import get_terminal_size
 from typing import Any
 
 from trl import TrlParser
 
 from steer_trl.cli.errors import OneLineParser
-from steer_trl.cli.recipe_files import load_recipe, split_recipe
+from steer_trl.cli.recipe_files import SENTENCE, load_recipe, split_recipe
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import did_you_mean, refuse
 
 ONE_OR_SEVERAL = ("report_to", "advantage_shaping")
 """Settings that take a text or a list, of which Transformers' parser knows the text only."""
@@ -22,13 +23,33 @@ RESUME = (
 )
 
 
-def print_help(parser: ArgumentParser, shown: Collection[str] | None = None) -> None:
-    """Print the help on the settings that are `shown`, or on all, each under one spelling."""
+def print_help(parser: ArgumentParser) -> None:
+    """Print the whole help on every setting, each under one spelling."""
     for action in parser._actions:
         action.option_strings = action.option_strings[:1]
-        if shown is not None and action.dest not in shown:
-            action.help = SUPPRESS
     parser.print_help()
+
+
+def print_summary(parser: ArgumentParser, groups: Mapping[str, Iterable[str]]) -> None:
+    """Print one sentence on each setting in the `groups`, below the title of its group."""
+    width = min(get_terminal_size().columns, 119)
+    # The first action of a switch has its name, the second is `--no_NAME`.
+    actions = {action.dest: action for action in reversed(parser._actions)}
+    lines = [f"usage: {parser.usage}"]
+    for title, names in groups.items():
+        lines += ["", f"{title}:"]
+        for name in names:
+            text = f"--{name}  {_summarize(actions[name])}"
+            lines += textwrap.wrap(text, width, initial_indent="  ", subsequent_indent=" " * 8)
+    print("\n".join(lines))  # noqa: T201
+
+
+def _summarize(action: Action) -> str:
+    text = " ".join((action.help or "").replace("%%", "%").split())
+    sentence = SENTENCE.match(text)
+    summary = sentence[0] if sentence else text
+    is_set = action.default is not None and action.default != SUPPRESS
+    return f"{summary} (default: {action.default})" if is_set else summary
 
 
 def checkpoint_to_resume(value: str | None) -> str | bool | None:
@@ -67,20 +88,10 @@ class RecipeParser(OneLineParser, TrlParser):
         return load_recipe(path)
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
-        """Refuse what no setting takes, each word of it."""
+        """Refuse words that no setting takes."""
         known, unknown = super().parse_known_args(*args, **named)
-        settings = {action.dest for action in self._actions}
-        flags = [word.split("=")[0].lstrip("-").replace("-", "_") for word in unknown if word.startswith("--")]
-        refuse(
-            [
-                f"{name} is no setting.{did_you_mean(name, settings)} Correct or remove it; --help-all lists them."
-                for name in flags
-                if name
-            ],
-            "command line",
-        )
         if unknown:
-            raise InvalidValueError(f"{unknown[0]!r} belongs to no setting. Write --setting value.")
+            raise InvalidValueError(f"unexpected argument {unknown[0]!r}. Use --setting value.")
         return known, unknown
 
     def _words(self, name: str, value: Any) -> list[str]:

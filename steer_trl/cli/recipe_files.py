@@ -3,17 +3,22 @@
 Those of this package are called by name, `steer_qwen2.5_math_7b`, and so are its configurations of engines, `zero3`.
 """
 
+import re
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from steer_trl.cli.errors import OneLineParser
+from steer_trl.cli.source_fields import source_of
 from steer_trl.exceptions import InvalidValueError, NotThereError
 from steer_trl.validation import did_you_mean
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-RECIPES, ENGINES = CONFIGS / "recipes", CONFIGS / "accelerate"
+RECIPES = CONFIGS / "recipes"
+ENGINES = CONFIGS / "accelerate"
+# The first sentence of a text. "Eq. 10" does not end one.
+SENTENCE = re.compile(r".*?(?<!\bEq)\.(?=\s|$)")
 
 
 def split_recipe(arguments: list[str]) -> tuple[str | None, list[str]]:
@@ -38,10 +43,23 @@ def find_file(name: str | Path, folder: Path, kind: str) -> Path:
     name_only = path.name.removesuffix(".yaml")
     if name_only in own and str(path.parent) in (".", "methods"):
         return own[name_only]
+    alike = [one for one in own if name_only and name_only in one]
+    hint = f" Names with it: {', '.join(alike)}." if alike else did_you_mean(name_only, own, cutoff=0.6)
     raise NotThereError(
-        f"there is no {kind} {str(name)!r}: neither such a file nor one of that name in this package."
-        f"{did_you_mean(name_only, own)} steer-trl recipes lists the names."
+        f"there is no {kind} {str(name)!r}: neither such a file nor one of that name in this package.{hint} "
+        "steer-trl recipes lists the names."
     )
+
+
+def find_engine_file(name: str) -> Path:
+    """Return a configuration of `accelerate`: a file, or one of this package or of TRL by name."""
+    try:
+        return find_file(name, ENGINES, "engine configuration")
+    except NotThereError:
+        path = source_of("trl.accelerate_configs").with_name(f"{name}.yaml")
+        if path.is_file():
+            return path
+        raise
 
 
 def load_recipe(name: str | Path) -> dict[str, Any]:

@@ -1,49 +1,84 @@
-"""`steer-trl recipes`: the recipes and the engine configurations of this package, or one of them, merged and whole."""
+"""`steer-trl recipes`: lists the recipes and the engine configurations, or prints one, merged with what it extends."""
 
+import textwrap
 from pathlib import Path
 
 import yaml
 
-from steer_trl.cli.recipe_files import ENGINES, RECIPES, find_file, load_recipe, named
+from steer_trl.cli.recipe_files import ENGINES, RECIPES, SENTENCE, find_file, load_recipe, named
 from steer_trl.exceptions import InvalidValueError
 
 HELP = """usage: steer-trl recipes [NAME]
 
 Without a name, list what --config and --accelerate_config take; with one, print the recipe, those that it extends
 merged into it. steer-trl recipes NAME > mine.yaml makes a copy to change."""
+GROUPS = {
+    "In minutes on a CPU": ("countdown.yaml", "first_run.yaml"),
+    "The recommended setting": ("recommended_*.yaml",),
+    "The runs of the papers": ("steer_*.yaml", "stare_*.yaml"),
+    "One for each method, on Qwen2.5-Math-7B": ("methods/*.yaml",),
+    "To extend in a recipe of your own": ("base_*.yaml",),
+    "For steer-trl eval": ("evaluation/*.yaml",),
+}
+"""Headings of the list, and the files below each."""
+WIDTH = 119
 
 
 def main(arguments: list[str]) -> None:
-    """List them, or print one."""
+    """List the recipes, or print one."""
     if arguments in (["-h"], ["--help"]):
         print(HELP)  # noqa: T201
     elif len(arguments) > 1:
         raise InvalidValueError(f"one name is shown at a time, got {' '.join(arguments)!r}.")
     elif arguments:
-        print(_one(arguments[0]), end="")  # noqa: T201
+        print(show_recipe(arguments[0]), end="")  # noqa: T201
     else:
-        print(_all())  # noqa: T201
+        print(list_recipes())  # noqa: T201
 
 
-def _all() -> str:
-    parts = []
-    for heading, folder in (("--config", RECIPES), ("--accelerate_config", ENGINES)):
-        found = named(folder)
-        width = max(map(len, found)) + 2
-        parts.append("\n".join([f"{heading}:", *(f"  {name:<{width}}{_about(p)}" for name, p in found.items())]))
-    return "\n\n".join(parts)
+def list_recipes() -> str:
+    """Return the names by groups, each with a sentence about it."""
+    groups = {heading: [*find_recipes(patterns)] for heading, patterns in GROUPS.items()}
+    width = max(len(path.stem) for paths in groups.values() for path in paths) + 4
+    lines = ["Recipes, for --config:"]
+    for heading, paths in groups.items():
+        lines += ["", f"  {heading}", *(_describe(path, width) for path in paths)]
+    lines += ["", "Engines, for --accelerate_config:", ""]
+    lines += [_describe(path, width) for path in named(ENGINES).values()]
+    return "\n".join(lines)
 
 
-def _about(path: Path) -> str:
-    """The first sentence of the comment that a file begins with, as far as it is on the first line."""
-    return path.read_text().partition("\n")[0].lstrip("# ").partition(". ")[0].rstrip(".:")
+def find_recipes(patterns: tuple[str, ...]) -> list[Path]:
+    """Return the recipes of this package that match the patterns, those of each pattern sorted by name."""
+    return [path for pattern in patterns for path in sorted(RECIPES.glob(pattern))]
 
 
-def _one(name: str) -> str:
+def _describe(path: Path, width: int) -> str:
+    indent = " " * (width + 2)
+    text = textwrap.fill(first_sentence(path), WIDTH, initial_indent=indent, subsequent_indent=indent)
+    return f"    {path.stem:<{width - 2}}{text.lstrip()}"
+
+
+def first_sentence(path: Path) -> str:
+    """Return the first sentence of the comment that a file begins with."""
+    lines = []
+    for line in path.read_text().splitlines():
+        text = line.removeprefix("#").strip()
+        if not line.startswith("#") or not text:
+            break
+        lines.append(text)
+    comment = " ".join(lines)
+    found = SENTENCE.match(comment)
+    return found[0] if found else comment.rstrip(":") + "."
+
+
+def show_recipe(name: str) -> str:
+    """Return the comment of a recipe and all its settings; of an engine configuration, its file."""
     if name in named(ENGINES) and name not in named(RECIPES):
         return find_file(name, ENGINES, "engine configuration").read_text()
     path = find_file(name, RECIPES, "recipe")
     lines = path.read_text().splitlines(keepends=True)
     comment = "".join(lines[: next(i for i, line in enumerate(lines) if not line.startswith("#"))])
-    settings = {name: value for name, value in load_recipe(path).items() if value is not None}  # null: the default
+    # A null stands for the default.
+    settings = {name: value for name, value in load_recipe(path).items() if value is not None}
     return comment + yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=1000)

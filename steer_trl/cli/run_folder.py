@@ -1,20 +1,25 @@
-"""What a run has left in its folder, and whether its model is saved."""
+"""The files that a training run leaves in its folder."""
 
 from pathlib import Path
 
-from accelerate.utils import broadcast_object_list
-from transformers.trainer import TRAINER_STATE_NAME
-
 from steer_trl.runlog import LOGS
-from steer_trl.trainer.resume import last_complete_checkpoint
 
 MODELS = ("config.json", "adapter_config.json")
-LEFT = (*MODELS, LOGS)
+CHECKPOINT_STATE = "trainer_state.json"
+"""The file of a checkpoint that Transformers writes last."""
 
 
-def model_is_saved(folder: Path) -> bool:
-    """Whether the model of a finished run is in `folder`: one that was saved after its last checkpoint. Collective."""
-    last = last_complete_checkpoint(str(folder))
-    saved = [path.stat().st_mtime for name in MODELS if (path := folder / name).is_file()]
-    is_saved = last is not None and any(time >= Path(last, TRAINER_STATE_NAME).stat().st_mtime for time in saved)
-    return bool(broadcast_object_list([is_saved])[0])
+def find_checkpoints(folder: Path) -> list[Path]:
+    """Return the checkpoints in `folder`, the latest first."""
+    steps = {}
+    for path in folder.glob("checkpoint-*"):
+        step = path.name.removeprefix("checkpoint-")
+        if step.isdecimal():
+            steps[int(step)] = path
+    return [steps[step] for step in sorted(steps, reverse=True)]
+
+
+def find_run_files(folder: Path) -> list[Path]:
+    """Return the checkpoints in `folder`, the latest first, or if there are none its model and its log."""
+    left = [folder / name for name in (*MODELS, LOGS)]
+    return find_checkpoints(folder) or [path for path in left if path.exists()]

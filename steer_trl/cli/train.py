@@ -12,27 +12,28 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import torch
 from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
 from tqdm.contrib.logging import logging_redirect_tqdm
 from transformers import AutoTokenizer
 from trl import GRPOConfig, ModelConfig, get_peft_config, get_quantization_config
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.cli.arguments import PUBLIC_TEXTS, MathArguments
-from steer_trl.cli.checks import check, missing_complaints
+from steer_trl.cli.checks import check
 from steer_trl.cli.errors import OneLineParser, training
-from steer_trl.cli.launch import find_engine, launch
-from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume, print_help
+from steer_trl.cli.launch import launch, read_engine
+from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume, print_help, print_summary
 from steer_trl.cli.rewards import load_tools
-from steer_trl.cli.run_folder import model_is_saved
+from steer_trl.cli.run_folder import CHECKPOINT_STATE, MODELS
 from steer_trl.data.lengths import drop_long_prompts
-from steer_trl.exceptions import InvalidValueError
-from steer_trl.options.base import changes_of
+from steer_trl.options.base import ShapingConfig, changes_of
+from steer_trl.options.run import RunOptions, SamplingOptions
 from steer_trl.redact import public
 from steer_trl.shaping.checks import unread
+from steer_trl.shaping.methods import MethodOptions
 from steer_trl.system import leave_group
-from steer_trl.validation import refuse
+from steer_trl.trainer.resume import last_complete_checkpoint
 
 USAGE = """steer-trl train [--config RECIPE] [--accelerate_config ENGINE] [--SETTING VALUE ...]
 
@@ -65,55 +66,54 @@ class TrainParser(RecipeParser):
         idle = unread(settings, [name for name in typed if name != "none"]) if typed else []
         return {name: value for name, value in settings.items() if name not in idle}
 
-    def parse_known_args(self, *args: Any, **named: Any) -> Any:
-        """Refuse a run without a model, a data set or a folder before any other complaint."""
-        known, unknown = super().parse_known_args(*args, **named)
-        refuse(missing_complaints(known.model_name_or_path, known.dataset_name, known.output_dir), "steer-trl train")
-        return known, unknown
-
 
 def main(arguments: list[str]) -> None:
-    """Train here, or start the processes that the engine's configuration asks for, each of which trains here."""
+    """Train in this process, or launch the processes that `--accelerate_config` describes, each of which trains."""
     if {"-h", "--help", "--help-all"} & set(arguments):
-        shown = {field.name for kind in TYPES[:2] for field in fields(kind)}
-        shown = shown - {field.name for field in fields(GRPOConfig)} | set(OF_TRL)
-        print_help(TrainParser(TYPES, usage=USAGE), None if "--help-all" in arguments else shown)
+        show_help("--help-all" in arguments)
         return
-    of_engine = OneLineParser(add_help=False, allow_abbrev=False)
-    of_engine.add_argument("--accelerate_config")
-    of_engine.add_argument("--num_processes", type=int)
-    given, rest = of_engine.parse_known_args(arguments)
-    if given.accelerate_config is None and given.num_processes is None:
+    parser = OneLineParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--accelerate_config")
+    parser.add_argument("--num_processes", type=int)
+    engine, rest = parser.parse_known_args(arguments)
+    if engine.accelerate_config is None:
         run(*parse(rest))
         leave_group()
+    else:
+        launch(*read_engine(engine.accelerate_config, engine.num_processes), ["train", *rest])
+
+
+def show_help(shows_all: bool) -> None:
+    """Print a sentence on each setting of this package and the usual ones of TRL, or the whole help on all."""
+    parser = TrainParser(TYPES, usage=USAGE)
+    if shows_all:
+        print_help(parser)
         return
-    if given.accelerate_config is None:
-        raise InvalidValueError(
-            "num_processes cannot be used without accelerate_config. Say --accelerate_config ddp, or zero3."
-        )
-    engine, count = find_engine(given.accelerate_config, given.num_processes)
+    kinds = {
+        "Method and entropy": ShapingConfig,
+        "Dynamic sampling": SamplingOptions,
+        "Data, reward and evaluation": MathArguments,
+        "Log, end and model card": RunOptions,
+        "Settings of single methods": MethodOptions,
+    }
+    seen = {field.name for field in fields(GRPOConfig)}
+    groups: dict[str, list[str]] = {}
+    for title, kind in kinds.items():
+        groups[title] = [field.name for field in fields(kind) if field.name not in seen]
+        seen.update(groups[title])
+    print_summary(parser, groups | {"The usual settings of TRL and Transformers": OF_TRL})
 
-    class OfOneProcess(SteerGRPOConfig):
-        """What a process will read, on its device, without taking one here."""
 
-        device, n_gpu, world_size = torch.device("cpu"), 1, count
-
-    check(*parse(rest, OfOneProcess))
-    launch(engine, count, ["train", *rest])
-
-
-def parse(
-    arguments: list[str], configuration: type[SteerGRPOConfig] = SteerGRPOConfig
-) -> tuple[MathArguments, SteerGRPOConfig, ModelConfig]:
+def parse(arguments: list[str]) -> tuple[MathArguments, SteerGRPOConfig, ModelConfig]:
     """Parse the command line over a recipe over the defaults."""
-    parser = TrainParser((MathArguments, configuration, ModelConfig), prog="steer-trl train")
-    return parser.parse_args_and_config(arguments)
+    return TrainParser(TYPES, prog="steer-trl train").parse_args_and_config(arguments)
 
 
 def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
     """Check, load, train, save."""
     state = PartialState()
-    with state.local_main_process_first():  # the others find its work in the cache
+    # The first process of a machine prepares the data, the others find them in the cache.
+    with state.local_main_process_first():
         if state.is_local_main_process:
             check(math_args, training_args, model_args)
         rewards = math_args.load_rewards()
@@ -132,7 +132,8 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     loading = {name: getattr(model_args, name) for name in ("attn_implementation", "dtype")}
     loading["revision"] = model_args.model_revision
     training_args.model_init_kwargs = loading | (training_args.model_init_kwargs or {})
-    assert model_args.model_name_or_path is not None  # `checks.py` has seen to it
+    # `names.py` has checked that it is given.
+    assert model_args.model_name_or_path is not None
     trainer = SteerGRPOTrainer(
         model=model_args.model_name_or_path,
         reward_funcs=rewards,
@@ -145,10 +146,22 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     )
     wording = {} if math_args.wording is None else {"instruction": math_args.wording}
     trainer.parts.cards.recipe = public(changes_of(math_args) | wording | changes_of(model_args), PUBLIC_TEXTS)
-    with training(), logging_redirect_tqdm():  # an alarm stands on a line of its own, above the progress bar
+    # An alarm is printed on a line of its own, above the progress bar.
+    with training(), logging_redirect_tqdm():
         trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
     if trainer.parts.was_finished and model_is_saved(Path(training_args.output_dir)):
         trainer.accelerator.print(f"Nothing was trained or written; the model is in {training_args.output_dir}")
         return
     trainer.save_model()
     trainer.accelerator.print(f"Saved to {training_args.output_dir}")
+
+
+def model_is_saved(folder: Path) -> bool:
+    """Return whether `folder` has a model that was saved after its last checkpoint. Collective."""
+    last = last_complete_checkpoint(str(folder))
+    is_saved = False
+    if last is not None:
+        checkpoint_time = Path(last, CHECKPOINT_STATE).stat().st_mtime
+        models = [folder / name for name in MODELS if (folder / name).is_file()]
+        is_saved = any(model.stat().st_mtime >= checkpoint_time for model in models)
+    return bool(broadcast_object_list([is_saved])[0])

@@ -1,6 +1,13 @@
 """Math problems with checkable answers, from any of the usual data sets, in one shape."""
 
-from steer_trl.data.loader import load_math_dataset
+from typing import TYPE_CHECKING
+
 from steer_trl.data.sources import SOURCES, Source
+from steer_trl.system import lazily
+
+if TYPE_CHECKING:
+    from steer_trl.data.loader import load_math_dataset
 
 __all__ = ["SOURCES", "Source", "load_math_dataset"]
+
+__getattr__ = lazily(__name__, loader=("load_math_dataset",))  # the names of data sets need no `datasets`

@@ -123,7 +123,11 @@ def _named_columns(raw: Dataset, prompt: str | None, answer: str | None, name: s
     answers = [answer] if answer else answer_columns(raw.features)
     has_question = any(column in raw.column_names for column in QUESTIONS)
     missing = [] if has_question else [f"a question is missing: it needs a column {_or(QUESTIONS)}"]
-    missing += [] if answers else [f"an answer is missing: it needs a column {_or(ANSWERS)}"]
+    if not answers:
+        missing.append(
+            f"an answer is missing: it needs a column {_or(ANSWERS)}, or a judge of your own (reward_funcs in "
+            "training, --judge in steer-trl eval)"
+        )
     refuse([f"{text}; its columns are {sorted(raw.column_names)}." for text in missing], f"data set {name!r}")
     return raw, answers
 

@@ -7,25 +7,10 @@ from typing import Any
 from datasets import Dataset, load_dataset
 from datasets.exceptions import DatasetsError
 
-from steer_trl.data.sources import SOURCES
+from steer_trl.data.sources import FILE_BUILDERS, SOURCES, file_complaints
 from steer_trl.exceptions import InvalidValueError, NotThereError
-from steer_trl.validation import did_you_mean
 
-FILE_BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv"}
 HUB_PAGE = "https://huggingface.co/datasets/"
-
-
-def file_complaints(name_or_path: str) -> list[str]:
-    """Complain about a name that must be a file and is not there or of no known kind, or is a misspelt short name."""
-    path = Path(name_or_path).expanduser()
-    if path.suffix in FILE_BUILDERS and not path.is_file():
-        return [f"data set {name_or_path!r}: there is no such file. Check the path."]
-    if path.is_file() and path.suffix not in FILE_BUILDERS:
-        return [f"data set {name_or_path!r} must be a {' or '.join(FILE_BUILDERS)} file. Convert or rename it."]
-    hint = did_you_mean(name_or_path, SOURCES)
-    if "/" not in name_or_path and name_or_path not in SOURCES and hint and not path.exists():
-        return [f"data set {name_or_path!r} is no short name.{hint} Short names are {', '.join(SOURCES)}."]
-    return []
 
 
 def read_rows(

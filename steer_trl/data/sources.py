@@ -2,8 +2,13 @@
 
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 
 import yaml
+
+from steer_trl.validation import did_you_mean
+
+FILE_BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv"}
 
 
 @dataclass(frozen=True)
@@ -19,3 +24,16 @@ class Source:
 _TABLE = yaml.safe_load(files("steer_trl.data").joinpath("sources.yaml").read_text("utf-8"))
 TRAINING, BENCHMARKS = ({name: Source(**row) for name, row in rows.items()} for rows in _TABLE.values())
 SOURCES = TRAINING | BENCHMARKS
+
+
+def file_complaints(name_or_path: str) -> list[str]:
+    """Complain about a name that must be a file and is not there or of no known kind, or is a misspelt short name."""
+    path = Path(name_or_path).expanduser()
+    if path.suffix in FILE_BUILDERS and not path.is_file():
+        return [f"data set {name_or_path!r}: there is no such file. Check the path."]
+    if path.is_file() and path.suffix not in FILE_BUILDERS:
+        return [f"data set {name_or_path!r} must be a {' or '.join(FILE_BUILDERS)} file. Convert or rename it."]
+    hint = did_you_mean(name_or_path, SOURCES)
+    if "/" not in name_or_path and name_or_path not in SOURCES and hint and not path.exists():
+        return [f"data set {name_or_path!r} is no short name.{hint} Short names are {', '.join(SOURCES)}."]
+    return []

@@ -12,8 +12,9 @@ from datasets import Dataset
 
 from steer_trl.data import SOURCES, load_math_dataset
 from steer_trl.data.instructions import OF_THE_PAPERS, PAPERS
-from steer_trl.data.reading import FILE_BUILDERS, file_complaints, read_rows
+from steer_trl.data.reading import read_rows
 from steer_trl.data.schemas import check_prompts
+from steer_trl.data.sources import FILE_BUILDERS, file_complaints
 from steer_trl.evaluation.sampling import Sampling
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse

@@ -1,0 +1,246 @@
+"""Checks of the names in a command: settings, recipes, methods, files, models and folders.
+
+They import neither torch nor TRL, so that a misspelt name costs a second, and are all made before anything is loaded.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from steer_trl.cli.recipe_files import RECIPES, find_engine_file, load_recipe, named
+from steer_trl.cli.run_folder import CHECKPOINT_STATE, MODELS, find_checkpoints, find_run_files
+from steer_trl.cli.source_fields import dict_keys, field_names
+from steer_trl.data.sources import BENCHMARKS, SOURCES, file_complaints
+from steer_trl.validation import did_you_mean, listed, refuse
+
+HELP = ("-h", "--help", "--help-all")
+SETTINGS = {
+    "train": (
+        ("steer_trl.cli.arguments", "MathArguments"),
+        ("steer_trl.config", "SteerGRPOConfig"),
+        ("trl", "ModelConfig"),
+    ),
+    "eval": (("steer_trl.cli.eval_arguments", "EvalArguments"),),
+}
+"""The dataclasses that hold the settings of a command."""
+FLAGS = {"train": ("config", "accelerate_config", "num_processes"), "eval": ("config",)}
+"""What else a command takes."""
+ALIASES = {
+    "batch_size": ("per_device_train_batch_size",),
+    "data": ("dataset_name", "benchmarks"),
+    "dataset": ("dataset_name", "benchmarks"),
+    "engine": ("accelerate_config",),
+    "entropy": ("hold_entropy",),
+    "epochs": ("num_train_epochs",),
+    "group_size": ("num_generations",),
+    "kl_coef": ("beta",),
+    "lora": ("use_peft",),
+    "lr": ("learning_rate",),
+    "max_length": ("max_completion_length", "max_tokens"),
+    "max_new_tokens": ("max_completion_length", "max_tokens"),
+    "method": ("advantage_shaping",),
+    "model": ("model_name_or_path",),
+    "model_name": ("model_name_or_path",),
+    "num_gpus": ("num_processes", "tensor_parallel_size"),
+    "output": ("output_dir",),
+    "recipe": ("config",),
+    "resume": ("resume_from_checkpoint",),
+    "reward": ("reward_funcs",),
+    "samples": ("num_generations", "benchmarks"),
+    "steps": ("max_steps",),
+    "train_batch_size": ("per_device_train_batch_size",),
+    "vllm": ("use_vllm",),
+}
+"""Names by which other trainers call a setting. Of several, the first that the command has is suggested."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """The settings of a command line: what is typed, and below it what its recipe sets."""
+
+    typed: Mapping[str, list[str]]
+    recipe: Mapping[str, Any]
+    unexpected: Sequence[str]
+
+    def values(self, name: str) -> list[str]:
+        """Return the values of a setting; empty if it is not set."""
+        value = self.typed.get(name, self.recipe.get(name))
+        return [] if value is None else [str(one) for one in listed(value if isinstance(value, list) else str(value))]
+
+    def value(self, name: str) -> str:
+        """Return the value of a setting that takes one; empty if it is not set."""
+        return next(iter(self.values(name)), "").strip()
+
+
+def check_names(command: str, arguments: Sequence[str]) -> None:
+    """Refuse a command with names that cannot be right, all of them in one error."""
+    is_first_process = os.environ.get("RANK", "0") == "0"
+    if command not in SETTINGS or {*HELP, "--list"} & {*arguments} or not is_first_process:
+        return
+    line = read_command(arguments)
+    complaints = setting_complaints(command, line)
+    if command == "train":
+        complaints += _engine_complaints(line) + method_complaints(line.values("advantage_shaping"))
+        complaints += [] if complaints else missing_complaints(line)
+        complaints += [c for name in line.values("dataset_name") if name.strip() for c in file_complaints(name)]
+        complaints += folder_complaints(line.value("output_dir"), line.value("resume_from_checkpoint"))
+    benchmarks = line.values("eval_benchmarks" if command == "train" else "benchmarks")
+    complaints += [complaint for one in benchmarks for complaint in benchmark_complaints(one)]
+    complaints += model_complaints(line.value("model_name_or_path"), line.value("model_revision") or None)
+    refuse(list(dict.fromkeys(complaints)), f"steer-trl {command}")
+
+
+def read_command(arguments: Sequence[str]) -> Command:
+    """Split a command line into settings and their values, and load its recipe."""
+    typed: dict[str, list[str]] = {}
+    unexpected = []
+    name = None
+    for word in arguments:
+        if word.startswith("--"):
+            flag, has_value, value = word.removeprefix("--").partition("=")
+            name = flag.replace("-", "_")
+            typed[name] = [value] if has_value else []
+        elif name is None:
+            unexpected.append(word)
+        else:
+            typed[name].append(word)
+    recipe = typed.get("config")
+    settings = load_recipe(recipe[-1]) if recipe else {}
+    settings.pop("env", None)
+    return Command(typed, settings, unexpected)
+
+
+def setting_complaints(command: str, line: Command) -> list[str]:
+    """Complain about words that belong to no setting and about settings that do not exist."""
+    complaints = [unexpected_word(word) for word in line.unexpected]
+    try:
+        known = {name for place in SETTINGS[command] for name in field_names(*place)}
+    except LookupError:  # a TRL whose sources are built in another way: its parser will complain
+        return complaints
+    known.update(FLAGS[command])
+    for name in (*line.recipe, *line.typed):
+        if name not in known and name.removeprefix("no_") not in known:
+            complaints.append(
+                f"unknown setting {name!r}.{suggest_setting(name, known)} --help-all lists the settings."
+            )
+    return complaints
+
+
+def suggest_setting(name: str, known: Iterable[str]) -> str:
+    """Return `" Did you mean --x?"` with the setting that `name` is another word for, or that it resembles."""
+    same = [setting for setting in ALIASES.get(name, ()) if setting in known]
+    if same:
+        return f" Did you mean --{same[0]}?"
+    return did_you_mean(name, [*known])
+
+
+def unexpected_word(word: str) -> str:
+    """Return the complaint about a word before the first flag, perhaps the name of a recipe."""
+    if Path(word).name.removesuffix(".yaml") in named(RECIPES) or Path(word).suffix == ".yaml":
+        return f"unexpected argument {word!r}. Did you mean --config {word}?"
+    return f"unexpected argument {word!r}. Use --setting value."
+
+
+def missing_complaints(line: Command) -> list[str]:
+    """Complain about what every training run needs."""
+    needed = {
+        "model_name_or_path": "the folder of a saved model, or its name on the Hub",
+        "dataset_name": "a short name such as dapo-math-17k, a name on the Hub, or a file",
+        "output_dir": "the folder that the run is written to",
+    }
+    return [
+        f"{name} is missing. Give {what}."
+        for name, what in needed.items()
+        if not line.values(name) or not all(value.strip() for value in line.values(name))
+    ]
+
+
+def method_complaints(names: Sequence[str]) -> list[str]:
+    """Complain about names of methods that are neither known nor import paths."""
+    known = [*dict_keys("steer_trl.shaping.methods", "SHAPERS"), "none"]
+    return [
+        f"advantage_shaping={name!r} is unknown.{did_you_mean(name, known)} Use one of "
+        f"{', '.join(map(repr, known))}, or the import path of a subclass of steer_trl.shaping.Shaper."
+        for name in names
+        if name not in known and not re.search(r"[.:\[]", name)
+    ]
+
+
+def benchmark_complaints(specification: str) -> list[str]:
+    """Complain about `NAME=FILE@SAMPLES` whose file or short name does not exist."""
+    source = re.sub(r"@\d+$", "", specification.partition("=")[2] or specification)
+    if "/" in source or source in SOURCES or Path(source).suffix or Path(source).exists():
+        return file_complaints(source)
+    return [
+        f"unknown benchmark {source!r}.{did_you_mean(source, BENCHMARKS, cutoff=0.5)} steer-trl eval --list lists the "
+        "names; a data set on the Hub is ORGANISATION/NAME."
+    ]
+
+
+def model_complaints(name: str, revision: str | None = None) -> list[str]:
+    """Complain about a model that is neither in a folder here nor on the Hub."""
+    path = Path(name).expanduser()
+    if not name:
+        return []
+    if path.is_dir():
+        if any((path / file).is_file() for file in MODELS):
+            return []
+        checkpoints = find_checkpoints(path)
+        remedy = f"Give its {checkpoints[0].name!r}" if checkpoints else "Give the folder of a saved model"
+        return [f"model_name_or_path={name!r} holds no model: it has no {' or '.join(MODELS)}. {remedy}."]
+    if name[0] in "./~" or name.count("/") > 1 or ("/" in name and (path.parts[0] == "runs" or path.parent.is_dir())):
+        return [f"model_name_or_path={name!r}: there is no such folder. Check the path."]
+    return _hub_complaints(name, revision)
+
+
+def _hub_complaints(name: str, revision: str | None) -> list[str]:
+    from huggingface_hub import file_exists, try_to_load_from_cache
+    from huggingface_hub.errors import GatedRepoError
+
+    try:
+        if any(isinstance(try_to_load_from_cache(name, file, revision=revision), str) for file in MODELS):
+            return []
+        if any(file_exists(name, file, revision=revision) for file in MODELS):
+            return []
+    except GatedRepoError:  # it exists, and Transformers explains how to get access
+        return []
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split()).partition(". ")[0]
+        return [f"model_name_or_path={name!r} is no folder here, and was not found on the Hub: {reason}."]
+    return [f"model_name_or_path={name!r} is neither a folder here nor a model on the Hub. Check the name."]
+
+
+def folder_complaints(output_dir: str, resume: str) -> list[str]:
+    """Complain about an `output_dir` that holds a run which is not resumed, and about a checkpoint that is not one."""
+    folder = Path(output_dir)
+    found = find_run_files(folder) if output_dir else []
+    names = ", ".join(path.name for path in found[:3])
+    resumes = resume.lower() not in ("", "false", "none", "null")
+    searches = resume.lower() in ("true", "auto")
+    if resumes and not searches and not Path(resume, CHECKPOINT_STATE).is_file():
+        return [f"resume_from_checkpoint={resume!r} must be true, auto or the folder of a complete checkpoint."]
+    if found and not resumes:
+        return [
+            f"output_dir={output_dir!r} holds a run ({names}), and two runs would be mixed there. Continue it with "
+            "--resume_from_checkpoint true, give another --output_dir, or remove the folder to start over."
+        ]
+    has_model = any((folder / name).is_file() for name in MODELS)
+    if resume == "auto" and has_model and not any((one / CHECKPOINT_STATE).is_file() for one in found):
+        return [
+            f"output_dir={output_dir!r} holds a run ({names}) without a complete checkpoint, so "
+            "resume_from_checkpoint='auto' would train a new model over its model. Give another --output_dir, or "
+            "remove the folder to start over."
+        ]
+    return []
+
+
+def _engine_complaints(line: Command) -> list[str]:
+    engines = line.typed.get("accelerate_config")
+    if engines:
+        find_engine_file(engines[-1])
+    elif "num_processes" in line.typed:
+        return ["num_processes has no effect without accelerate_config. Add --accelerate_config ddp, or zero3."]
+    return []
