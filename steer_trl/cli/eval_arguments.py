@@ -71,12 +71,7 @@ class EvalArguments:
     overwrite: bool = option(False, "Start over in a folder that contains an evaluation.")
 
     def __post_init__(self) -> None:
-        complaints = [
-            f"{name} is missing. Give --{name}."
-            for name in ("model_name_or_path", "output_dir")
-            if not getattr(self, name).strip()
-        ]
-        complaints += self._read_template()
+        complaints = self._read_template()
         refuse(complaints, "steer-trl eval")
         for temperature in self.temperatures or []:
             named = "greedy, 0, has a name of its own, --samplings greedy"

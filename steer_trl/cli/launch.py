@@ -4,6 +4,7 @@
 """
 
 import logging
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -40,6 +41,9 @@ def launch(engine: Path, num_processes: int, arguments: list[str]) -> None:
     # The processes print their errors themselves.
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     command = ["--config_file", str(engine), "--num_processes", str(num_processes), "--module", "steer_trl.cli"]
+    if read_yaml(engine).get("use_cpu"):
+        # A small model is slower on several threads, which wait for each other.
+        command += ["--num_cpu_threads_per_process", os.environ.get("OMP_NUM_THREADS", "1")]
     rank = 0
     try:
         launch_command(launch_command_parser().parse_args([*command, *arguments]))

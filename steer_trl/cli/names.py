@@ -28,6 +28,15 @@ SETTINGS = {
 """The dataclasses that hold the settings of a command."""
 FLAGS = {"train": ("config", "accelerate_config", "num_processes"), "eval": ("config",)}
 """What else a command takes."""
+MODEL = "the folder of a saved model, or its name on the Hub"
+NEEDED = {
+    "train": {
+        "model_name_or_path": MODEL,
+        "dataset_name": "a short name such as dapo-math-17k, a name on the Hub, or a file",
+        "output_dir": "the folder that the run is written to",
+    },
+    "eval": {"model_name_or_path": MODEL, "output_dir": "the folder that the results are written to"},
+}
 ALIASES = {
     "batch_size": ("per_device_train_batch_size",),
     "data": ("dataset_name", "benchmarks"),
@@ -82,13 +91,15 @@ def check_names(command: str, arguments: Sequence[str]) -> None:
         return
     line = read_command(arguments)
     complaints = setting_complaints(command, line)
+    if not complaints:
+        complaints += missing_complaints(command, line)
     if command == "train":
-        complaints += _engine_complaints(line) + method_complaints(line.values("advantage_shaping"))
-        complaints += [] if complaints else missing_complaints(line)
-        complaints += [c for name in line.values("dataset_name") if name.strip() for c in file_complaints(name)]
+        complaints += _engine_complaints(line)
+        complaints += method_complaints(line.values("advantage_shaping"))
+        complaints += [one for name in line.values("dataset_name") if name.strip() for one in file_complaints(name)]
         complaints += folder_complaints(line.value("output_dir"), line.value("resume_from_checkpoint"))
-    benchmarks = line.values("eval_benchmarks" if command == "train" else "benchmarks")
-    complaints += [complaint for one in benchmarks for complaint in benchmark_complaints(one)]
+    for benchmark in line.values("eval_benchmarks" if command == "train" else "benchmarks"):
+        complaints += benchmark_complaints(benchmark)
     complaints += model_complaints(line.value("model_name_or_path"), line.value("model_revision") or None)
     refuse(list(dict.fromkeys(complaints)), f"steer-trl {command}")
 
@@ -99,11 +110,11 @@ def read_command(arguments: Sequence[str]) -> Command:
     unexpected = []
     name = None
     for word in arguments:
-        if word.startswith("--"):
+        if word.startswith("--") and word != "--":
             flag, has_value, value = word.removeprefix("--").partition("=")
             name = flag.replace("-", "_")
             typed[name] = [value] if has_value else []
-        elif name is None:
+        elif name is None or word == "--":
             unexpected.append(word)
         else:
             typed[name].append(word)
@@ -144,16 +155,11 @@ def unexpected_word(word: str) -> str:
     return f"unexpected argument {word!r}. Use --setting value."
 
 
-def missing_complaints(line: Command) -> list[str]:
-    """Complain about what every training run needs."""
-    needed = {
-        "model_name_or_path": "the folder of a saved model, or its name on the Hub",
-        "dataset_name": "a short name such as dapo-math-17k, a name on the Hub, or a file",
-        "output_dir": "the folder that the run is written to",
-    }
+def missing_complaints(command: str, line: Command) -> list[str]:
+    """Complain about what a command cannot do without."""
     return [
         f"{name} is missing. Give {what}."
-        for name, what in needed.items()
+        for name, what in NEEDED[command].items()
         if not line.values(name) or not all(value.strip() for value in line.values(name))
     ]
 
