@@ -11,8 +11,8 @@ from steer_trl import SteerGRPOConfig
 from steer_trl.cli.arguments import MathArguments
 from steer_trl.cli.rewards import MATH
 from steer_trl.cli.source_fields import source_of
-from steer_trl.options.trl import LOSSES
 from steer_trl.options.base import changes_of
+from steer_trl.options.trl import LOSSES
 from steer_trl.validation import in_interval, listed, one_of, refuse
 
 OF_MATH = ("reward_incorrect", "reward_timeout", "answer_column", "answer_format")
