@@ -76,7 +76,7 @@ BUDGET = {
     "demo": 2590,
     "diagnostics": 4600,
     "diagnostics/keys": 480,
-    "evaluation": 10730,
+    "evaluation": 10820,
     "functional": 4490,
     "hub": 1700,
     "options": 2290,

@@ -66,7 +66,7 @@ class Difference:
         return "lower" if self.high < 0 else "not decided"
 
 
-def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], paired: bool = False) -> Difference:
+def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *, paired: bool = False) -> Difference:
     """Compare the values of a metric, with a row for each model and a column for each problem.
 
     Args:

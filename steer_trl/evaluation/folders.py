@@ -10,8 +10,8 @@ from typing import Any
 
 from steer_trl import runlog
 from steer_trl.evaluation.comparison import Difference, compare_values
-from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY, flat
-from steer_trl.evaluation.summary import per_problem
+from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY, Judged, flatten_settings
+from steer_trl.evaluation.summary import measure_problems
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
 
@@ -45,22 +45,27 @@ class Evaluation:
 
 
 def _read_values(folder: Path) -> Values:
-    samples: dict[str, Counter[str]] = {}
     try:
+        judged = [Judged(**_with_text_id(entry or {})) for entry in runlog.lines(folder / COMPLETIONS)]
+        judged.sort(key=lambda one: one.batch)
+        samples: dict[str, Counter[str]] = {}
+        for one in judged:
+            samples.setdefault(one.benchmark, Counter())[one.id] += 1
         summary = _read(folder / SUMMARY)["benchmarks"]
         counted = {name: (one["problems"], {one["samples"]}) for name, one in summary.items()}
-        entries = [entry or {} for entry in runlog.lines(folder / COMPLETIONS)]
-        entries = [entry | {"id": str(entry["id"])} for entry in entries]
-        for entry in entries:
-            samples.setdefault(entry["benchmark"], Counter())[entry["id"]] += 1
         if {name: (len(ids), set(ids.values())) for name, ids in samples.items()} != counted:
             raise InvalidValueError("some are missing, repeated or of other problems")
-        return per_problem(sorted(entries, key=lambda entry: entry["batch"]))
+        return measure_problems(judged)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise InvalidValueError(
             f"{str(folder / COMPLETIONS)!r} does not hold the completions that {SUMMARY} beside it counts: {error!r}. "
             "Evaluate again, with --overwrite true."
         ) from error
+
+
+def _with_text_id(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a line with the id of its problem as a text, which may have been written as a number."""
+    return entry | {"id": str(entry["id"])}
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -146,7 +151,9 @@ def differing_settings(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> list
 
 def _question(settings: Mapping[str, Any]) -> dict[str, Any]:
     idle = {"answer_format"} if "judge" in settings else set()  # which only the check of the boxed answer reads
-    return flat({name: settings[name] for name in OF_THE_QUESTION if name in settings and name not in idle})
+    return flatten_settings(
+        {name: settings[name] for name in OF_THE_QUESTION if name in settings and name not in idle}
+    )
 
 
 def complain_about_problems(one: Evaluation, other: Evaluation) -> list[str]:

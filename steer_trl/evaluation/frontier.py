@@ -72,7 +72,7 @@ class Sides:
 
     def difference(self, a: Array, b: Array) -> Difference:
         """Compare values `[R_a, P]` and `[R_b, P]`."""
-        return compare_values(a.tolist(), b.tolist(), self.paired)
+        return compare_values(a.tolist(), b.tolist(), paired=self.paired)
 
 
 def at_best_temperature(values: Array, choosing: Array | None = None) -> Array:
@@ -105,8 +105,8 @@ def compare_best(sides: Sides, validation: Sides | None = None) -> list[Row]:
     rows: list[Row] = []
     of_a, of_b = [], []
     for k in sides.a.tries:
-        best_a, temperature_a = _best_of(sides.a, validation and validation.a, k)
-        best_b, temperature_b = _best_of(sides.b, validation and validation.b, k)
+        best_a, temperature_a = _best_of(sides.a, validation.a if validation else None, k)
+        best_b, temperature_b = _best_of(sides.b, validation.b if validation else None, k)
         about = {"k": k, "temperature_a": temperature_a, "temperature_b": temperature_b}
         rows.append(Row(about, sides.difference(best_a, best_b)))
         of_a.append(best_a)

@@ -6,9 +6,9 @@ from typing import Any
 
 from steer_trl.evaluation.benchmarks import Benchmark, one_sample_if_greedy
 from steer_trl.evaluation.loop import evaluate
-from steer_trl.evaluation.records import Records
+from steer_trl.evaluation.records import Judged, Records
 from steer_trl.evaluation.sampling import Generator, Sampling, name_complaints
-from steer_trl.evaluation.summary import flatten, joined, summarize
+from steer_trl.evaluation.summary import flatten, join_names, summarize
 from steer_trl.rewards import MathReward
 from steer_trl.validation import refuse
 
@@ -50,7 +50,7 @@ class BenchmarkEvaluation:
     def columns(self) -> dict[str, tuple[Benchmark, Sampling]]:
         """What stands before the metrics in the log, without `eval_`: which benchmark, drawn how."""
         return {
-            joined(benchmark.name, name): (benchmark, self.samplings[name])
+            join_names(benchmark.name, name): (benchmark, self.samplings[name])
             for name, benchmarks in self.by_sampling.items()
             for benchmark in benchmarks
         }
@@ -61,12 +61,16 @@ class BenchmarkEvaluation:
         return sum(len(benchmark.dataset) * benchmark.num_samples for benchmark, _ in self.columns.values())
 
     def complaints(self, metric_for_best_model: str | None, has_other_metrics: bool) -> list[str]:
-        """Say that no metric has the name that the best checkpoint is to be chosen by, if that is so."""
-        entry = dict.fromkeys(("id", "correct", "answer", "vote", "timed_out", "truncated", "num_tokens"), 0)
+        """Complain if no metric has the name that the best checkpoint is to be chosen by."""
         names: list[str] = []
         for sampling, benchmarks in self.by_sampling.items():
-            samples = [benchmark.name for benchmark in benchmarks for _ in range(benchmark.num_samples)]
-            names += flatten(summarize([entry | {"completion": "", "benchmark": name} for name in samples]), sampling)
+            # The names are those of a summary, here of samples that were never drawn.
+            judged = [
+                Judged(0, benchmark.name, "", sample, None, False, False, None, False, 0, "")
+                for benchmark in benchmarks
+                for sample in range(benchmark.num_samples)
+            ]
+            names += flatten(summarize(judged), sampling)
         names.sort()
         wanted = (metric_for_best_model or names[0]).removeprefix("eval_")
         if wanted in names or (has_other_metrics and "@" not in wanted):

@@ -1,14 +1,14 @@
-"""Every completion and its verdict, in a JSONL file from which an interrupted evaluation is resumed.
+"""Writes every judged completion to a JSONL file, from which an interrupted evaluation is resumed.
 
-A batch is written at once when it is judged, so a file holds whole batches, and perhaps one torn at the end, which is
-dropped. What the completions depend on is in `settings.json` beside it; a folder with other settings is an error.
+A batch is written as soon as it is judged. So a file holds whole batches, and perhaps a torn one at its end, which is
+dropped. `settings.json` beside it holds what the completions depend on; a folder with other settings is an error.
 """
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.system import write_whole
@@ -16,11 +16,35 @@ from steer_trl.system import write_whole
 SETTINGS, COMPLETIONS, SUMMARY = "settings.json", "completions.jsonl", "summary.json"
 
 
+class Judged(NamedTuple):
+    """One sample of a problem and the verdict on it: a line of the file.
+
+    Attributes:
+        batch (`int`): the batch that it was drawn in.
+        benchmark (`str`), id (`str`), sample (`int`): which problem, and which of its samples.
+        answer (`str`, *optional*), correct (`bool`), timed_out (`bool`), vote (`str`, *optional*): the verdict, as in
+            [`~steer_trl.rewards.Verdict`].
+        truncated (`bool`), num_tokens (`int`), completion (`str`): what was drawn.
+    """
+
+    batch: int
+    benchmark: str
+    id: str
+    sample: int
+    answer: str | None
+    correct: bool
+    timed_out: bool
+    vote: str | None
+    truncated: bool
+    num_tokens: int
+    completion: str
+
+
 class Records:
     """The folder of one evaluation.
 
     Args:
-        folder (`str` or `Path`): made if it is not there.
+        folder (`str` or `Path`): it is made if it does not exist.
         settings (`dict`): all that the completions depend on.
         overwrite (`bool`): start over in a folder that holds an evaluation.
 
@@ -36,43 +60,44 @@ class Records:
         if overwrite:
             for name in (SUMMARY, COMPLETIONS, SETTINGS):
                 (self.folder / name).unlink(missing_ok=True)
-        self._refuse_other(settings)
+        self._refuse_other_settings(settings)
         self._write(SETTINGS, json.dumps(settings, indent=2))
 
-    def load(self, batch_sizes: list[int]) -> dict[int, list[dict[str, Any]]]:
-        """Return the complete batches by number, and drop what is left of a torn one from the file."""
+    def load(self, batch_sizes: list[int]) -> dict[int, list[Judged]]:
+        """Return the complete batches by number, and remove what a torn batch has left from the file."""
         if not self._path.exists():
             return {}
         lines = self._path.read_text().splitlines(keepends=True)
-        entries = [json.loads(line) for line in lines if line.endswith("}\n")]
-        batches: dict[int, list[dict[str, Any]]] = {}
-        for entry in entries:
-            batches.setdefault(entry["batch"], []).append(entry)
-        batches = {number: batch for number, batch in batches.items() if len(batch) == batch_sizes[number]}
-        if sum(map(len, batches.values())) != len(lines):
-            kept = [json.dumps(entry) + "\n" for batch in batches.values() for entry in batch]
-            self._write(COMPLETIONS, "".join(kept))
-        return batches
+        batches: dict[int, list[Judged]] = {}
+        for line in lines:
+            if line.endswith("}\n"):
+                one = Judged(**json.loads(line))
+                batches.setdefault(one.batch, []).append(one)
+        whole = {number: batch for number, batch in batches.items() if len(batch) == batch_sizes[number]}
+        if sum(map(len, whole.values())) != len(lines):
+            self._write(COMPLETIONS, "".join(map(_as_lines, whole.values())))
+        return whole
 
-    def append(self, entries: list[dict[str, Any]]) -> None:
-        """Write judged completions to the disk, not only to its cache."""
+    def append(self, judged: Sequence[Judged]) -> None:
+        """Write judged completions to the disk, and not only to its cache."""
         with open(self._path, "a") as file:
-            file.write("".join(json.dumps(entry) + "\n" for entry in entries))
+            file.write(_as_lines(judged))
             file.flush()
             os.fsync(file.fileno())
 
     def write_summary(self, summary: dict[str, Any]) -> Path:
-        """Write the summary; return its path."""
+        """Write the summary, and return its path."""
         return self._write(SUMMARY, json.dumps(summary, indent=2))
 
-    def _refuse_other(self, settings: dict[str, Any]) -> None:
+    def _refuse_other_settings(self, settings: dict[str, Any]) -> None:
         path = self.folder / SETTINGS
         if not path.exists() and self._path.exists():
             raise InvalidValueError(
                 f"{self.folder} holds completions, but {SETTINGS}, with what they depend on, is missing. "
                 "Give another folder, or --overwrite."
             )
-        there, here = flat(json.loads(path.read_text()) if path.exists() else settings), flat(settings)
+        there = flatten_settings(json.loads(path.read_text()) if path.exists() else settings)
+        here = flatten_settings(settings)
         differences = "; ".join(
             f"{key}: {there.get(key)!r} there, {here.get(key)!r} here"
             for key in sorted(there.keys() | here.keys())
@@ -90,9 +115,16 @@ class Records:
         return path
 
 
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _as_lines(judged: Sequence[Judged]) -> str:
+    return "".join(json.dumps(one._asdict()) + "\n" for one in judged)
+
+
+def flatten_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return settings without mappings inside of them: `{"sampling.top_p": 0.7}`."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+        if isinstance(value, dict):
+            found |= flatten_settings(value, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
     return found

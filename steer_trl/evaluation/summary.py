@@ -1,54 +1,57 @@
-"""From samples to numbers: one row per benchmark, their average, and a table of them.
+"""Turns judged samples into numbers: a row for each benchmark, their average, and a table.
 
-| key | what, as a mean over problems |
+| key | mean over problems of |
 |---|---|
-| `avg@k` | share of correct samples among k |
-| `pass@j` | probability that one of j samples is correct, j = 2, 4, 8, ... up to k |
-| `cover@t` | share of problems of which at least the share t of the k samples is correct, t = 0.25, 0.5, 0.75 |
-| `maj@k` | probability that the most frequent answer of k is correct |
+| `avg@k` | the share of correct samples among k |
+| `pass@j` | the probability that one of j samples is correct, j = 2, 4, 8, ... up to k |
+| `cover@t` | whether at least the share t of the k samples is correct, t = 0.25, 0.5, 0.75 |
+| `maj@k` | the probability that the most frequent answer of k is correct |
 | `distinct@k` | how many different correct completions are among k |
-| `unanswered`, `truncated`, `timed_out` | share of samples without an answer, cut off, incorrect at the deadline |
-| `num_tokens` | tokens of a sample |
+| `unanswered`, `truncated`, `timed_out` | the share of samples without an answer, cut off, incorrect at the deadline |
+| `num_tokens` | the tokens of a sample |
 
-Each with the half width of its 95 % interval over problems. The average is over benchmarks, each counting the same.
+Each comes with the half width of its 95 % interval over problems. In the average all benchmarks count the same.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from statistics import fmean
 from typing import Any
 
 from steer_trl.evaluation.metrics import majority_vote, mean_and_interval, values_of_counts
+from steer_trl.evaluation.records import Judged
 
 COUNTS = ("distinct@", "num_tokens")
-Numbers = dict[str, tuple[float, float]]
+"""Metrics that are no shares."""
+OF_THEIR_OWN = ("avg@", "maj@", "distinct@")
+"""Metrics whose name has the benchmark's number of samples."""
+Pairs = dict[str, tuple[float, float]]
+"""Mean and half width of the interval, by metric."""
 
 
-def summarize(entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return `benchmarks` (name -> `problems`, `samples`, `metrics`) and `average` of [`evaluate`]'s entries.
+def summarize(judged: Sequence[Judged]) -> dict[str, Any]:
+    """Return `benchmarks` (name -> `problems`, `samples`, `metrics`) and the `average` of judged samples.
 
-    A metric is a pair: mean, and half width of the interval, `None` for a single problem.
+    A metric is a pair: mean, and half width of the interval, which is `None` for a single problem.
     """
     benchmarks: dict[str, dict[str, Any]] = {}
-    for name, problems in _problems(entries).items():
-        metrics = {key: mean_and_interval(values) for key, values in _values(problems).items()}
+    for name, problems in _group_by_problem(judged).items():
+        metrics = {key: mean_and_interval(values) for key, values in _measure(problems).items()}
         benchmarks[name] = {"problems": len(problems), "samples": len(problems[0]), "metrics": metrics}
-    average = _average([row["metrics"] | _under_common_names(row) for row in benchmarks.values()])
-    rows = [*(row["metrics"] for row in benchmarks.values()), average]
-    for numbers in rows:
-        numbers.update({key: (mean, None if math.isnan(half) else half) for key, (mean, half) in numbers.items()})
+    average = _average([row["metrics"] | _rename_common(row["metrics"]) for row in benchmarks.values()])
+    for pairs in [*(row["metrics"] for row in benchmarks.values()), average]:
+        pairs.update({key: (mean, None if math.isnan(half) else half) for key, (mean, half) in pairs.items()})
     return {"benchmarks": benchmarks, "average": average}
 
 
-def per_problem(entries: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return benchmark -> metric -> id of a problem -> value, of [`evaluate`]'s entries."""
-    return {
-        name: {
-            metric: dict(zip([samples[0]["id"] for samples in problems], values, strict=True))
-            for metric, values in _values(problems).items()
-        }
-        for name, problems in _problems(entries).items()
-    }
+def measure_problems(judged: Sequence[Judged]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return benchmark -> metric -> id of a problem -> value."""
+    found = {}
+    for name, problems in _group_by_problem(judged).items():
+        ids = [samples[0].id for samples in problems]
+        found[name] = {key: dict(zip(ids, values, strict=True)) for key, values in _measure(problems).items()}
+    return found
 
 
 def flatten(summary: Mapping[str, Any], sampling: str = "") -> dict[str, tuple[float, float | None]]:
@@ -56,59 +59,62 @@ def flatten(summary: Mapping[str, Any], sampling: str = "") -> dict[str, tuple[f
     rows = {name: row["metrics"] for name, row in summary["benchmarks"].items()}
     if len(rows) > 1:
         rows["average"] = summary["average"]
-    return {f"{joined(name, sampling)}_{key}": pair for name, row in rows.items() for key, pair in row.items()}
+    return {f"{join_names(name, sampling)}_{key}": pair for name, row in rows.items() for key, pair in row.items()}
 
 
-def joined(benchmark: str, sampling: str) -> str:
-    """Return what a benchmark is called in a log: with the name of its sampling, where it has one."""
+def join_names(benchmark: str, sampling: str) -> str:
+    """Return the name of a benchmark in a log, followed by that of its sampling if it has one."""
     return f"{benchmark}_{sampling}" if sampling else benchmark
 
 
-def _problems(entries: list[dict[str, Any]]) -> dict[str, list[list[dict[str, Any]]]]:
-    """The samples of each problem of each benchmark."""
-    return {
-        name: [list(group) for _, group in groupby(samples, key=lambda entry: entry["id"])]
-        for name, samples in groupby(entries, key=lambda entry: entry["benchmark"])
-    }
+def _group_by_problem(judged: Sequence[Judged]) -> dict[str, list[list[Judged]]]:
+    """Return the samples of each problem of each benchmark."""
+    found = {}
+    for name, samples in groupby(judged, key=lambda one: one.benchmark):
+        found[name] = [list(group) for _, group in groupby(samples, key=lambda one: one.id)]
+    return found
 
 
-def _values(problems: list[list[dict[str, Any]]]) -> dict[str, list[float]]:
+def _measure(problems: list[list[Judged]]) -> dict[str, list[float]]:
+    """Return the value of each problem, by metric."""
     k = len(problems[0])
-    num_correct = [sum(sample["correct"] for sample in problem) for problem in problems]
-    values = values_of_counts(k, num_correct)
+    values = values_of_counts(k, [sum(one.correct for one in samples) for samples in problems])
     if k > 1:
-        values[f"maj@{k}"] = [
-            majority_vote([s["vote"] if s["answer"] is not None else None for s in p], [s["correct"] for s in p])
-            for p in problems
-        ]
-        right = [{sample["completion"].strip() for sample in p if sample["correct"]} for p in problems]
-        values[f"distinct@{k}"] = [float(len(texts)) for texts in right]
-    values["unanswered"] = [sum(sample["answer"] is None for sample in problem) / k for problem in problems]
+        values[f"maj@{k}"] = [_vote(samples) for samples in problems]
+        values[f"distinct@{k}"] = [float(len(_correct_texts(samples))) for samples in problems]
+    values["unanswered"] = [fmean(one.answer is None for one in samples) for samples in problems]
     for key in ("truncated", "timed_out", "num_tokens"):
-        values[key] = [sum(sample[key] for sample in problem) / k for problem in problems]
+        values[key] = [fmean(getattr(one, key) for one in samples) for samples in problems]
     return values
 
 
-def _under_common_names(row: dict[str, Any]) -> Numbers:
-    """avg and maj are averaged over benchmarks whatever their k, as the papers do."""
-    return {key.split("@")[0]: value for key, value in row["metrics"].items() if key.startswith(("avg@", "maj@"))}
+def _vote(samples: Sequence[Judged]) -> float:
+    votes = [None if one.answer is None else one.vote for one in samples]
+    return majority_vote(votes, [one.correct for one in samples])
 
 
-def _average(rows: list[Numbers]) -> Numbers:
-    """Average what all benchmarks have; they are drawn independently, so the squares of the half widths add up."""
-    of_their_own = ("avg@", "maj@", "distinct@")
-    shared = [key for key in rows[0] if all(key in row for row in rows) and not key.startswith(of_their_own)]
-    return {
-        key: (
-            sum(row[key][0] for row in rows) / len(rows),
-            math.sqrt(sum(row[key][1] ** 2 for row in rows)) / len(rows),
-        )
-        for key in shared
-    }
+def _correct_texts(samples: Sequence[Judged]) -> set[str]:
+    return {one.completion.strip() for one in samples if one.correct}
+
+
+def _rename_common(metrics: Pairs) -> Pairs:
+    """Return avg and maj without their k: they are averaged over benchmarks whatever their k, as in the papers."""
+    return {key.split("@")[0]: pair for key, pair in metrics.items() if key.startswith(("avg@", "maj@"))}
+
+
+def _average(rows: list[Pairs]) -> Pairs:
+    """Average what all benchmarks have. They are drawn independently, so the squares of the half widths add up."""
+    shared = [key for key in rows[0] if all(key in row for row in rows) and not key.startswith(OF_THEIR_OWN)]
+    found = {}
+    for key in shared:
+        means = [row[key][0] for row in rows]
+        halves = [row[key][1] for row in rows]
+        found[key] = fmean(means), math.hypot(*halves) / len(rows)
+    return found
 
 
 def table(summary: Mapping[str, Any]) -> str:
-    """A column per benchmark, a row per metric: percent ± half width; different completions and tokens as numbers."""
+    """Return a column for each benchmark and a row for each metric, in percent ± half width, or in numbers."""
     from pandas import DataFrame  # a second to import, and nothing else here needs it
 
     columns = {name: {"problems": str(row["problems"])} | _cells(row) for name, row in summary["benchmarks"].items()}

@@ -30,7 +30,7 @@ def test_every_cut_goes_on_to_the_same_file(benchmarks, judge, tmp_path):
     settings = {"a": 1}
     whole = Records(tmp_path / "whole", settings)
     entries = evaluate(benchmarks, Script(), judge, Sampling(), 6, whole)
-    assert len(entries) == 23 and [e["batch"] for e in entries] == [i // 6 for i in range(23)]
+    assert len(entries) == 23 and [one.batch for one in entries] == [i // 6 for i in range(23)]
     text = (tmp_path / "whole/completions.jsonl").read_text()
     cuts = [0, 1, len(text) // 3, len(text) // 2, text.index("\n") + 1, len(text) - 1, len(text)]
     for cut in cuts:

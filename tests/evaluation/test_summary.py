@@ -6,11 +6,12 @@ from math import comb, sqrt
 import pytest
 
 from steer_trl.evaluation import summarize, table
+from steer_trl.evaluation.records import Judged
 
 
 def entry(benchmark, problem, answer, correct):
-    flags = {"timed_out": False, "truncated": answer is None, "num_tokens": 10, "completion": f"It is {answer}."}
-    return {"benchmark": benchmark, "id": problem, "answer": answer, "vote": answer, "correct": correct} | flags
+    text = f"It is {answer}."
+    return Judged(0, benchmark, problem, 0, answer, correct, False, answer, answer is None, 10, text)
 
 
 class TestSummary:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from steer_trl.evaluation.records import Records
+from steer_trl.evaluation.records import Judged, Records
 from steer_trl.evaluation.summary import summarize
 
 SETTINGS = {"sampling": {"temperature": 1.0, "top_p": 0.7, "seed": 0}, "benchmarks": {"a": {"samples": 4}}}
@@ -13,8 +13,7 @@ def write_evaluation(folder, skill, seed=0, settings=SETTINGS, name="a", samples
     rng = np.random.default_rng(seed)
     records = Records(folder, settings | {"model_name_or_path": model})
     entries = [
-        {"batch": number, "benchmark": name, "id": f"p{number}", "sample": sample, "correct": bool(correct)}
-        | {"answer": "1", "vote": "1", "timed_out": False, "truncated": False, "num_tokens": 3, "completion": "1"}
+        Judged(number, name, f"p{number}", sample, "1", bool(correct), False, "1", False, 3, "1")
         for number, probability in enumerate(skill)
         for sample, correct in enumerate(rng.random(samples) < probability)
     ]
