@@ -190,7 +190,7 @@ function drawMarks(u, lines) {
 }
 
 // How the entropy of a run went, with a real minus.
-const phraseOf = (run) => run.entropy?.phrase.replace(", -", ", −");
+const phraseOf = (run) => run.entropy?.phrase.replace("-", "−");
 
 // A panel: its title, what its lines are, the plot, and how to read it. The first one is larger, and its legend says how
 // each run went.

@@ -1,9 +1,9 @@
 """Describes how the entropy of a run went: held at its target or not, and in which direction it moves.
 
-    held    |m / target - 1| <= 0.1, and the entropy does not leave its target
+    held    |m / target - 1| <= 0.1 and |e / target - 1| <= 0.1
 
-m is the mean over the last quarter of the log. The entropy leaves its target if the second half of that quarter lies
-beyond the first, as seen from the target. Movements and distances below 3 % count as noise.
+m is the mean over the last quarter of the log, e that of its last entries. The direction is that of the second half of
+the last quarter against the first; below 3 % it counts as noise.
 """
 
 from collections.abc import Sequence
@@ -42,12 +42,11 @@ def describe_entropy(run: Run) -> dict[str, Any] | None:
         change = f", {end / start - 1:+.0%}" if start else ""
         phrase = f"{start:.3g} → {end:.3g}{change}{direction}"
     else:
-        late_distance = late / target - 1
-        leaves = direction != "" and abs(late_distance) > NOISE and late_distance * movement > 0
-        is_held = abs(level / target - 1) <= BAND and not leaves
+        distance = level / target - 1
+        is_held = max(abs(distance), abs(end / target - 1)) <= BAND
         reference = _last_value(run, names.HELD_REFERENCE) or target
         if is_held:
-            phrase = f"held at {level:.3g}, target {target:.3g}"
+            phrase = f"held at {level:.3g}, target {target:.3g} ({distance:+.0%})"
         elif abs(reference / target - 1) > BAND:
             phrase = f"{end:.3g} at the end, on its way to its target {target:.3g}"
         else:

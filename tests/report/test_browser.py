@@ -86,7 +86,7 @@ def test_it_renders_and_asks_for_nothing(browser, page, width, height, theme):
     first = browser.find_element(By.CSS_SELECTOR, ".panel")
     bottom = browser.execute_script("return arguments[0].querySelector('.plot').getBoundingClientRect().bottom", first)
     assert "Policy entropy" in first.text and bottom < height
-    assert "falling" in first.text and "held at 0.147, target 0.15" in first.text
+    assert "falling" in first.text and "held at 0.147, target 0.15 (\N{MINUS SIGN}2%)" in first.text
     lines = browser.execute_script("return linesOf(DATA.panels[0], 'entropy').map(line => line.aside ?? line.label)")
     assert lines == [LONG, "grpo", "target 0.15", "start 0.3", lines[-1]] and lines[-1].startswith("start 0.3")
     assert not browser.find_element(By.ID, "guide").get_attribute("open")

@@ -31,8 +31,8 @@ def line(first, last, steps=40):
 @pytest.mark.parametrize(
     ("values", "is_held", "words"),
     [
-        ([*line(1, 0.6), *[0.6] * 40], True, ["held at 0.6", "target 0.6"]),
-        ([*line(1, 0.6), *line(0.6, 0.6, 80), *line(0.6, 0.52)], False, ["below its target 0.6", "falling"]),
+        ([*line(1, 0.6), *[0.6] * 40], True, ["held at 0.6, target 0.6 (+0%)"]),
+        ([*line(1, 0.6), *[0.6] * 80, *line(0.6, 0.5)], False, ["below its target 0.6", "falling"]),
         ([*line(1, 0.6), *[0.6] * 80, *line(0.68, 0.61)], True, ["held"]),
         ([*[0.6] * 40, *[0.4] * 40], False, ["33% below", "target 0.6"]),
         (line(1, 0.9), False, ["above its target 0.6"]),
