@@ -1,1 +1,1 @@
-"""What leaves the machine: a card in every folder that is saved, and one error where a push fails."""
+"""A model card in every folder that is saved, and one error if a push to the Hub fails."""

@@ -13,7 +13,7 @@ from support.runs import ON_CPU
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.curves import entropy_ends
-from steer_trl.hub.card import Run, make_card, settings
+from steer_trl.hub.card import CardFacts, make_card, select_settings
 from steer_trl.redact import public
 from steer_trl.shaping.methods import SETTINGS
 
@@ -26,7 +26,7 @@ def config(**fields):
 
 def card(log=(), **known):
     known = {"args": config(), "step": log[-1]["step"] if log else 0} | known
-    return make_card(Run(log=log, **known))
+    return make_card(CardFacts(log=log, **known))
 
 
 def points(count):
@@ -50,10 +50,22 @@ class TestEntropy:
         assert entropy_ends(log) == (1.0, 1.0)
 
     def test_a_run_without_a_log_and_one_with_a_report(self):
-        text, linked = str(card()), str(make_card(Run(args=config(), log=points(3)), has_report=True))
-        assert "None has been logged yet." in text and "No benchmark was measured during the training." in text
+        text, linked = str(card()), str(make_card(CardFacts(args=config(), log=points(3)), has_report=True))
+        assert "No entropy has been logged yet." in text and "No benchmark was measured during the training." in text
         assert "report" not in text and "[report.html](report.html)" in linked
         assert complaints(text) == [] == complaints(linked)
+
+
+class TestWeights:
+    def test_a_constant_weight_is_named_with_its_numbers(self):
+        given = {"stare_variant": "C2", "stare_gate": "none", "stare_amplify": 1.25, "stare_attenuate": 0.8}
+        text = str(card(args=config(advantage_shaping="stare", **given)))
+        assert "STARE C2, W 1.25, M 0.8, no gate." in text and "target entropy" not in text
+
+    def test_a_held_entropy_is_named_with_its_target(self):
+        log = [{"step": 1, "entropy": 0.3}, {"step": 2, "entropy": 0.2, "hold_entropy/target": 0.1234}]
+        text = str(card(log, args=config(hold_entropy=0.65, advantage_shaping="repo_r")))
+        assert "0.65 of its start" in text and "0.123 nats" in text
 
 
 class TestTheModel:
@@ -88,7 +100,7 @@ class TestLicense:
 def test_settings_that_numpy_has_made_and_a_dtype():
     numbers = {"learning_rate": np.float64(3e-6), "num_iterations": np.int64(2)}
     args = config(**numbers, model_init_kwargs={"dtype": torch.bfloat16})
-    found = settings(args)
+    found = select_settings(args)
     assert (found["learning_rate"], found["num_iterations"]) == (3e-6, 2) and isinstance(found["num_iterations"], int)
     assert found["model_init_kwargs"] == {"dtype": "bfloat16"} and "learning_rate: 3.0e-06" in str(card(args=args))
 
@@ -99,9 +111,9 @@ class TestSettings:
         args = config(advantage_shaping=["steer", "clip_cov"], **given)
         (block,) = [part.split("```")[0] for part in str(card(args=args)).split("```yaml\n")[1:]]
         found = yaml.safe_load(block)
-        assert found == settings(args)
+        assert found == select_settings(args)
         again = config(**{name: value for name, value in found.items() if name != "bf16"})
-        assert settings(again) == found
+        assert select_settings(again) == found
         assert {"steer_mapping", "clip_cov_fraction", "shaping_scope"} <= found.keys()
         assert not {"stare_variant", "output_dir", "hub_token", "beta"} & found.keys()
 
@@ -116,8 +128,8 @@ class TestSettings:
         ],
     )
     def test_every_setting_that_a_method_reads_and_none_of_another(self, methods, expected):
-        found = settings(config(advantage_shaping=methods)).keys()
-        of_run = settings(config(advantage_shaping="none")).keys()
+        found = select_settings(config(advantage_shaping=methods)).keys()
+        of_run = select_settings(config(advantage_shaping="none")).keys()
         assert found - of_run == expected
 
     def test_only_what_is_allowed_is_in_the_card_or_told_to_trackers(self):
@@ -126,13 +138,13 @@ class TestSettings:
             model_init_kwargs={"token": "sesame 2", "headers": {"output_dir": "sesame 3"}, "dtype": torch.bfloat16},
             vllm_server_base_url="http://u:sesame4@h",
             optim_args="sesame 5",
-            advantage_shaping="test_config.Halved",
+            advantage_shaping="support.mistakes.Halved",
             shaping_options={"judges": [{"account": "sesame 6", "votes": 3}], "per_token": True},
         )
         text = str(card(args=args))
         assert "sesame" not in text + args.to_json_string() + str(args.to_sanitized_dict())
-        assert settings(args)["shaping_options"] == {"judges": [{"votes": 3}], "per_token": True}
-        assert settings(args)["model_init_kwargs"] == {"dtype": "bfloat16"}
+        assert select_settings(args)["shaping_options"] == {"judges": [{"votes": 3}], "per_token": True}
+        assert select_settings(args)["model_init_kwargs"] == {"dtype": "bfloat16"}
         assert args.to_dict()["optim_args"] == "<OPTIM_ARGS>" and args.to_dict()["loss_type"] == "dapo"
         assert args.to_dict().keys() == super(SteerGRPOConfig, args).to_dict().keys()
 

@@ -9,7 +9,7 @@ from support.methods.batches import config, random_batch, weights
 from support.runs import ON_CPU
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.hub.card import settings as card_settings
+from steer_trl.hub.card import select_settings
 from steer_trl.shaping import SHAPERS, HoldEntropy, StartEntropy, first_rollouts, make_shapers
 
 ABLE = {"repo_r": {}, "entropy_change": {}, "entropy_bonus": {}}
@@ -50,8 +50,8 @@ class TestOneSetting:
         assert caplog.text.count("advantage_shaping=['f_grpo', 'stare']") == 1
         _, stare = make_shapers(args).values()
         assert set(stare.operations) == {"amplify_high_positive", "attenuate_high_negative"}
-        again = SteerGRPOConfig(output_dir="unused", **card_settings(args) | ON_CPU)
-        assert card_settings(again) == card_settings(args)  # what the card states makes the same run
+        again = SteerGRPOConfig(output_dir="unused", **select_settings(args) | ON_CPU)
+        assert select_settings(again) == select_settings(args)  # what the card states makes the same run
 
     def test_leaves_what_was_named_or_set(self):
         assert of(hold_entropy=0.5, stare_variant="C3").stare_variant == "C3"

@@ -16,8 +16,8 @@ from trl.trainer.utils import get_config_model_id
 
 from steer_trl.callbacks.run_log import description
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.hub.card import Run, make_card
-from steer_trl.hub.results import CARD, datasets_on_hub
+from steer_trl.hub.card import CardFacts, make_card
+from steer_trl.hub.results import CARD, find_hub_datasets
 from steer_trl.shaping import Shaper
 from steer_trl.system import write_whole
 from steer_trl.trainer.trl import GRPOTrainer
@@ -60,16 +60,16 @@ class ModelCards:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             has_report = (folder / "report.html").exists()  # where a user has put one
-            write_whole(folder / CARD, make_card(self._run(), has_report).save)
+            write_whole(folder / CARD, make_card(self._collect_facts(), has_report).save)
         except Exception:  # a card must not cost a checkpoint
             logger.warning("The model card of %s could not be written, all else is.", folder, exc_info=True)
 
-    def _run(self) -> Run:
+    def _collect_facts(self) -> CardFacts:
         trainer, args = self._trainer, self._trainer.args
         (base_model, is_on_hub), datasets = self.base_model, self._said.get("dataset_name")
         name = args.hub_model_id or Path(args.output_dir).absolute().name
         tags = ["generated_from_trainer", *self._tags, *listed(self._said.get("tags", ()))]
-        return Run(
+        return CardFacts(
             args=args,
             name=self._said.get("model_name") or name.split("/")[-1],
             tags=list(dict.fromkeys(tags)),
@@ -78,7 +78,7 @@ class ModelCards:
             base_is_on_hub=is_on_hub,
             is_adapter=is_peft_model(trainer.model),
             is_chat=getattr(trainer.processing_class, "chat_template", None) is not None,
-            datasets=datasets_on_hub(trainer.train_dataset) if datasets is None else listed(datasets),
+            datasets=find_hub_datasets(trainer.train_dataset) if datasets is None else listed(datasets),
             papers=list(dict.fromkeys(shaper.paper for shaper in self._shapers.values() if shaper.paper is not None)),
             rewards=trainer.reward_func_names,
             log=trainer.state.log_history,
