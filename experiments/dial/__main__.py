@@ -1,4 +1,5 @@
-"""Make the runs of protocol 3 that are missing, in its order. Resumable; each run is one published file.
+"""Make the runs of protocol 3 that are missing, in its order. Resumable; each run is one published
+file.
 
 python -m experiments.dial --list
 python -m experiments.dial

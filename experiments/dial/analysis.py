@@ -1,4 +1,4 @@
-"""What the published files of protocol 3 say, start by start: pass@k where it is best, F, mixtures, and intervals.
+"""Analyses the published files of protocol 3, start by start.
 
 pass@k      1 - C(n - c, k) / C(n, k), of n samples of which c are correct
 at its best the sampling with the largest mean on the validation problems; the test problems judge

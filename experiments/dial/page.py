@@ -1,4 +1,4 @@
-"""Write experiments/results/results3.md and its picture, from however many published runs of protocol 3 are there.
+"""Write results3.md and its picture from the published runs of protocol 3, however many there are.
 
 python -m experiments.dial.page
 """

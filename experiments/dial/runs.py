@@ -165,7 +165,7 @@ def entropy_at_end(path: Path) -> float:
 
 
 def chosen_coefficient(ends: dict[float, float], target: float = HELD) -> float:
-    """Return the coefficient at which the entropy ends at `target`, by linear interpolation over its logarithm.
+    """Interpolate linearly, over the logarithm, at which coefficient the entropy ends at `target`.
 
     Outside of the range that was tried it is the nearest one. Rounded to two digits.
     """

@@ -1,4 +1,4 @@
-"""What the pages of the first two protocols compare besides the frontier: starts, equal accuracy, tries of the start.
+"""Compares more than the frontier does, for the pages of the first two protocols.
 
 over starts             Student's t over the mean differences of each start
 paired by seed          the same over the runs
@@ -25,9 +25,8 @@ SHARES = (8, 4, 2)
 class OverStarts(Difference):
     """A difference of paired runs, with the intervals over runs and over starts alone.
 
-    Attributes:
-        paired_by_seed (`tuple[float, float]`, *optional*): over the runs.
-        over_starts (`tuple[float, float]`, *optional*): over the mean differences of each start, of several.
+    Attributes: paired_by_seed (`tuple[float, float]`, *optional*): over the runs. over_starts
+        (`tuple[float, float]`, *optional*): over the mean differences of each start, of several.
     """
 
     paired_by_seed: Interval | None = None
@@ -86,8 +85,9 @@ def solved_with(own: Sweep, other: Sweep, k: int, m: int) -> Array:
 def compare_at_equal_accuracy(sides: Pairs, k: int) -> list[Row]:
     """Compare pass@k where B is as accurate as A, a row for each of A's temperatures.
 
-    Of paired runs each is matched with its own. A run of B that is nowhere as accurate stays in, at its most accurate
-    temperature, and one that is more accurate everywhere at its hottest; `reached` counts the others.
+    Of paired runs each is matched with its own. A run of B that is nowhere as accurate stays in, at
+    its most accurate temperature, and one that is more accurate everywhere at its hottest;
+    `reached` counts the others.
     """
     rows = []
     accuracies, solved = ([side.solved(tries) for side in (sides.a, sides.b)] for tries in (1, k))
@@ -120,9 +120,10 @@ def _interpolated(accuracy: Array, solved: Array, target: float) -> tuple[Array,
 
 
 def compare_with_fallback(sides: Pairs, k: int, validation: Pairs | None = None) -> list[Row]:
-    """Compare pass@k where `m` of the `k` tries go to the start, each side and the start at its best temperature.
+    """Compare pass@k where `m` of the `k` tries go to the start.
 
-    A row for each m of A and either none or m of B, in `fallback_a` and `fallback_b`.
+    Each side and the start have their best temperature. There is a row for each m of A, and either
+    none or m of B, in `fallback_a` and `fallback_b`.
     """
 
     def best(side: str, m: int) -> Array:

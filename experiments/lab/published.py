@@ -1,12 +1,15 @@
-"""An evaluation in a few kilobytes: of every problem, how many samples are correct, and how many of these differ.
+"""Publishes an evaluation in a few kilobytes.
+
+Of every problem it holds how many samples are correct, and how many of these differ.
 
 That is all that avg@k, pass@j, cover@t and distinct@k depend on:
 
     {"start": 0, "seed": 0, "evaluations": {"t1": {"settings": {...}, "benchmarks": {
         "test": {"samples": 16, "ids": ["0", ...], "correct": [3, ...], "distinct": [2, ...]}}}}}
 
-A greedy evaluation, of one sample of each problem, has no `distinct`. A large file has the numbers as digits of a
-text (`0` to `z` for 0 to 35), and of ids that are counted only what they begin with: `"ids": "test-"`.
+A greedy evaluation, of one sample of each problem, has no `distinct`. A large file has the numbers
+as digits of a text (`0` to `z` for 0 to 35), and of ids that are counted only what they begin with:
+`"ids": "test-"`.
 """
 
 from dataclasses import dataclass
@@ -76,7 +79,7 @@ def values_of(benchmarks: dict[str, dict[str, Any]]) -> Values:
 
 
 def read_counts(path: Path) -> dict[str, dict[str, Any]]:
-    """Return `settings`, `counts` and `run` of each evaluation in a published file, by the name of its sampling.
+    """Read `settings`, `counts` and `run` of each evaluation, by the name of its sampling.
 
     `run` is the seed of the start and that of the training, `None` where the file has none.
     """

@@ -1,7 +1,8 @@
-"""Evaluation on math benchmarks: avg@k, pass@k and maj@k, from the command line and during training, by one code.
+"""Evaluates on math benchmarks, by the same code on the command line and during training.
 
-During training the metric must come from the policy as it is, on all ranks, with the engine that generates for the
-training, and be the number that `steer-trl eval` gives of the checkpoint. So no harness, but one code for both.
+During training the metrics must come from the present policy, on all ranks, with the engine that
+generates for the training. They must equal what `steer-trl eval` gives for the checkpoint. No
+harness does both, so this is one code.
 """
 
 from typing import TYPE_CHECKING

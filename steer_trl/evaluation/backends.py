@@ -1,4 +1,4 @@
-"""Two back ends for a saved model: vLLM, and Transformers where vLLM is absent."""
+"""Two back ends that draw from a saved model: vLLM, or Transformers where vLLM is not installed."""
 
 import importlib.util
 from collections.abc import Mapping, Sequence
@@ -26,9 +26,10 @@ from steer_trl.randomness import kept_random_state
 
 
 class TransformersGenerator:
-    """Draws with `model.generate`. Under `accelerate launch` each process draws its share.
+    """A back end that draws with `model.generate`.
 
-    `commit` is the model's on the Hub (a LoRA adapter's base's), `None` for a folder and for a model in memory.
+    Under `accelerate launch` each process draws its share. `commit` is the model's on the Hub (a
+    LoRA adapter's base's), `None` for a folder and for a model in memory.
     """
 
     is_collective = needs_equal_batches = False
@@ -45,7 +46,7 @@ class TransformersGenerator:
 
     @classmethod
     def load(cls, name: str, revision: str | None = None, dtype: str = "auto") -> "TransformersGenerator":
-        """Load a model (a LoRA adapter's base with it, if peft is there) onto this process's device."""
+        """Load a model, or with peft an adapter and its base, onto this process's device."""
         model = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=dtype)
         base = model.config.name_or_path
         commit = commit_of(base, revision if base == name else None)
@@ -69,7 +70,7 @@ class TransformersGenerator:
 
 
 def commit_of(name: str | None, revision: str | None = None) -> str | None:
-    """The commit on the Hub of a model that has just been loaded; `None` for a folder."""
+    """Return the commit on the Hub of a model that has just been loaded, `None` for a folder."""
     if not name or Path(name).is_dir():
         return None
     file = try_to_load_from_cache(name, CONFIG_NAME, revision=revision)
@@ -77,7 +78,7 @@ def commit_of(name: str | None, revision: str | None = None) -> str | None:
 
 
 class VLLMGenerator:
-    """Draws with vLLM's own engine; every sample has a seed of its own."""
+    """A back end that draws with vLLM's own engine. Every sample has its own seed."""
 
     is_collective = needs_equal_batches = False
 
@@ -132,14 +133,14 @@ class VLLMGenerator:
 
 
 def has_vllm() -> bool:
-    """Whether vLLM is installed here."""
+    """Return whether vLLM is installed."""
     return importlib.util.find_spec("vllm") is not None
 
 
 def prompt_token_ids(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], **chat_template_kwargs: Any
 ) -> list[list[int]]:
-    """Return the tokens of each prompt, of messages in the chat template, up to where the model continues."""
+    """Return the tokens of each prompt, with messages in the chat template."""
     if prompts and isinstance(prompts[0], str):
         return cast(BatchEncoding, tokenizer(list(prompts)))["input_ids"]
     if tokenizer.chat_template is None:
@@ -155,7 +156,7 @@ def prompt_token_ids(
 
 
 def generation_settings(sampling: Sampling) -> dict[str, Any]:
-    """Return a sampling in the words of [`~transformers.GenerationConfig`]."""
+    """Return the fields of [`~transformers.GenerationConfig`] for a sampling."""
     if sampling.temperature == 0:
         return {"max_new_tokens": sampling.max_tokens, "do_sample": False}
     drawn = {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k}
@@ -163,14 +164,14 @@ def generation_settings(sampling: Sampling) -> dict[str, Any]:
 
 
 def until_eos(ids: list[int], eos_token_ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> Completion:
-    """Cut drawn tokens after the first end-of-sequence token; without one the completion was cut off."""
+    """Return a completion up to its first end-of-sequence token. Without one it was cut off."""
     end = next((i + 1 for i, token in enumerate(ids) if token in eos_token_ids), None)
     ids = ids[:end]
     return Completion(tokenizer.batch_decode([ids], skip_special_tokens=True)[0], len(ids), end is None)
 
 
 def saved_eos_token_ids(name: str, revision: str | None = None) -> list[int]:
-    """Return the end-of-sequence tokens that a saved model generates with, without loading its weights."""
+    """Return the end-of-sequence tokens of a saved model without loading its weights."""
     try:
         generation_config = GenerationConfig.from_pretrained(name, revision=revision or "main")
     except OSError:  # it has none of its own

@@ -1,4 +1,7 @@
-"""Which problems, and how many samples of each. Written `NAME`, `NAME@SAMPLES`, `NAME=FILE` or `NAME=FILE@SAMPLES`."""
+"""Reads benchmarks: problems, and how many samples of each are drawn.
+
+One is written `NAME`, `NAME@SAMPLES`, `NAME=FILE` or `NAME=FILE@SAMPLES`.
+"""
 
 import logging
 import re
@@ -29,10 +32,10 @@ SPECIFICATION = re.compile(r"(?:(?P<name>[\w.-]+)=)?(?P<source>.+?)(?:@(?P<sampl
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Problems, and the number of samples drawn for each.
+    """Problems, and the number of samples that are drawn of each.
 
-    `dataset` has the column `prompt` (a text, or messages), those that the judge reads (`solution` for math, which
-    [`~steer_trl.data.load_math_dataset`] gives), and perhaps `id`.
+    `dataset` has the column `prompt` (a text, or messages), those that the judge reads (`solution`
+    for math, which [`~steer_trl.data.load_math_dataset`] gives), and perhaps `id`.
     """
 
     name: str
@@ -41,7 +44,7 @@ class Benchmark:
 
     @property
     def ids(self) -> list[str]:
-        """What each problem is called: by its `id`, or by the number of its row where these are not unique."""
+        """The name of each problem: its `id`, or the number of its row if ids are not unique."""
         given = self.dataset["id"] if "id" in self.dataset.column_names else ()
         return ids_as_texts(given) or [str(row) for row in range(len(self.dataset))]
 
@@ -55,13 +58,14 @@ def load_benchmarks(
 ) -> list[Benchmark]:
     """Load benchmarks, by default with the paper's number of samples, 1 where it has none.
 
-    Args:
-        specifications: each a short name, a name on the Hub or a file, with a name of its own before it and a number
+    Args: specifications: each a short name, a name on the Hub or a file, with a name of its own
+        before it and a number
             of samples after it if wanted: `"aime24"`, `"math500@4"`, `"mine=problems.jsonl@8"`.
         answer_format, limit: as in [`~steer_trl.data.load_math_dataset`].
-        instruction: the wording around each problem, as there; or `"papers"`, how the papers' test files ask (with
-            `answer_format="either"`, since these ask in different ways).
-        as_they_are (`bool`): take every column as it is, `prompt` among them, for a judge that reads other columns.
+        instruction: the wording around each problem, as there; or `"papers"`, how the papers' test
+            files ask (with `answer_format="either"`, since these ask in different ways).
+        as_they_are (`bool`): take every column as it is, `prompt` among them, for a judge that
+        reads other columns.
 
     Raises:
         `ValueError`: two of one name, no sample, or what `load_math_dataset` refuses.
@@ -81,7 +85,7 @@ def load_benchmarks(
 
 
 def _as_it_is(source: str, split: str | None, limit: int | None) -> Dataset:
-    """All columns, of which `prompt` can be asked."""
+    """Load all columns, and check that `prompt` can be asked."""
     rows = read_rows(source, split, limit=limit)
     if "prompt" not in rows.column_names:
         raise InvalidValueError(
@@ -93,7 +97,7 @@ def _as_it_is(source: str, split: str | None, limit: int | None) -> Dataset:
 
 
 def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
-    """Complain about specifications that are wrong by themselves, before any is loaded."""
+    """Complain about wrong specifications before any is loaded."""
     if not specifications:
         return [f"benchmarks must not be empty. Name some of {', '.join(PAPER_SAMPLES)}, or a file."]
     malformed = [
@@ -115,19 +119,19 @@ def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
 
 
 def ids_as_texts(ids: Iterable[Any]) -> list[str]:
-    """Return the ids of problems as texts, or nothing where they do not name each problem: a repeated or empty one."""
+    """Return the ids of problems as texts, or nothing if one is repeated or missing."""
     found = list(ids)
     texts = list(map(str, found))
     return texts if None not in found and len(set(texts)) == len(texts) else []
 
 
 def sources_of(specifications: Sequence[str]) -> list[str]:
-    """Return the short names, names on the Hub and files of benchmarks, of those that are well formed."""
+    """Return the source of each well-formed specification: a name or a file."""
     return [match["source"] for one in specifications if (match := SPECIFICATION.fullmatch(one))]
 
 
 def one_sample_if_greedy(benchmarks: Sequence[Benchmark], sampling: Sampling) -> list[Benchmark]:
-    """Return the benchmarks, with one sample per problem under greedy sampling: any others would be copies of it."""
+    """Return the benchmarks, with one sample per problem if all would be the same."""
     several = [f"{benchmark.name}@{benchmark.num_samples}" for benchmark in benchmarks if benchmark.num_samples > 1]
     if not (sampling.is_greedy and several):
         return list(benchmarks)

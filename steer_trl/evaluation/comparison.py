@@ -1,16 +1,17 @@
-"""Compares two models on the same problems: a difference, its 95 % interval, and the verdict that follows from it.
+"""Compares two models on the same problems: difference, 95 % interval and verdict.
 
     one model on each side      d_p = b_p - a_p         mean(d) ± t s(d) / sqrt(P)
 
-Both models have answered the same P problems, so the interval is that of the paired differences (Student's t; Miller
-2024, arXiv 2411.00640, section 4). A problem that is hard for both drops out.
+Both models have answered the same P problems, so the interval is that of the paired differences
+(Student's t; Miller 2024, arXiv 2411.00640, section 4). A problem that is hard for both drops out.
 
     several models on each side V = V_problems + V_models - V_interaction
 
-Then problems and models both vary, and are crossed: every model answers every problem. V is the moment estimator of
-the two-way random-effects analysis of variance, with Satterthwaite's degrees of freedom (Searle, Casella and
-McCulloch, Variance Components, 1992, chapters 4 and 5). Without its last term it would be what resampling both gives
-(Owen 2007, arXiv 0712.1111), which counts the interaction twice.
+Then problems and models both vary, and are crossed: every model answers every problem. V is the
+moment estimator of the two-way random-effects analysis of variance, with Satterthwaite's degrees of
+freedom (Searle, Casella and McCulloch, Variance Components, 1992, chapters 4 and 5). Without its
+last term it would be what resampling both gives (Owen 2007, arXiv 0712.1111), which counts the
+interaction twice.
 
     paired models               d_sp = b_sp - a_sp      V of the table d
 
@@ -18,8 +19,8 @@ If the n-th models of both sides share a start or a seed, what they share drops 
 
     n equal differences d       p = 2 / 2^n,  d ± |d| q / n
 
-Student's t would take a variance of 0 for certainty. So p is that of the exact test of signs, and q the 0.975 quantile
-of a sum of n random signs: five equal differences decide nothing, and six do.
+Student's t would take a variance of 0 for certainty. So p is that of the exact test of signs, and q
+the 0.975 quantile of a sum of n random signs: five equal differences decide nothing, and six do.
 """
 
 import math
@@ -41,12 +42,10 @@ Array = NDArray[np.float64]
 class Difference:
     """How much larger a metric is on side B than on side A.
 
-    Attributes:
-        a (`float`), b (`float`): means over problems and models.
-        difference (`float`), low (`float`), high (`float`): b - a, and its 95 % interval.
-        p (`float`): the two-sided p-value of a difference of 0, by the same distribution as the interval.
-        problems (`int`): how many both sides have answered.
-        seeds (`tuple[int, int]`): models on side A and on side B.
+    Attributes: a (`float`), b (`float`): means over problems and models. difference (`float`), low
+        (`float`), high (`float`): b - a, and its 95 % interval. p (`float`): the two-sided p-value
+        of a difference of 0, by the same distribution as the interval. problems (`int`): how many
+        both sides have answered. seeds (`tuple[int, int]`): models on side A and on side B.
     """
 
     a: float
@@ -69,9 +68,9 @@ class Difference:
 def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *, paired: bool = False) -> Difference:
     """Compare the values of a metric, with a row for each model and a column for each problem.
 
-    Args:
-        a, b: `[S_a, P]` and `[S_b, P]`, the same problems in the same order; one row each, or at least two each.
-        paired (`bool`): whether the n-th rows of both sides belong together, because they share a start or a seed.
+    Args: a, b: `[S_a, P]` and `[S_b, P]`, the same problems in the same order; one row each, or at
+        least two each. paired (`bool`): whether the n-th rows of both sides belong together,
+        because they share a start or a seed.
 
     Raises:
         `ValueError`: the shapes do not fit.
@@ -98,7 +97,7 @@ def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *
 
 
 def explain_interval(several: bool, paired: bool = False) -> str:
-    """Return a sentence on the intervals of a table, for one model on each side or several, perhaps in pairs."""
+    """Return a sentence on the intervals of a table, for one model on each side or several."""
     how = "the problems that both sides have answered (paired)"
     if several:
         models, of = ("pairs of runs", " of the paired differences") if paired else ("seeds", "")
@@ -121,7 +120,7 @@ def _complain_about_shapes(a: Array, b: Array, paired: bool) -> list[str]:
 
 
 def decide(difference: float, variance: float, degrees: float, count: int) -> tuple[float, float, float]:
-    """Return both ends of the 95 % interval of a mean of `count` differences, and the p-value of a mean of 0."""
+    """Return the 95 % interval of a mean of `count` differences, and the p-value of 0."""
     deviation = math.sqrt(variance)
     if deviation <= ROUNDING * abs(difference):
         from scipy.stats import binom  # rarely needed, and slow to import
@@ -134,13 +133,13 @@ def decide(difference: float, variance: float, degrees: float, count: int) -> tu
 
 
 def satterthwaite(variance: float, parts: Sequence[tuple[float, int]]) -> float:
-    """Return the degrees of freedom of a variance that is a sum of parts, each with degrees of its own."""
+    """Return the degrees of freedom of a variance that is a sum of parts."""
     spread = sum(part**2 / degrees for part, degrees in parts)
     return variance**2 / spread if spread else 1.0
 
 
 def _interaction(values: Array) -> float:
-    """Return the share of a mean's variance that is neither the problems' nor the models', of `[S, P]`."""
+    """Return the variance of a mean of `[S, P]` that neither problems nor models explain."""
     models, problems = values.shape
     rest = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
     return float((rest**2).sum() / ((models - 1) * (problems - 1)) / (models * problems))

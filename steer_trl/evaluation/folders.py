@@ -18,7 +18,7 @@ from steer_trl.validation import refuse
 Values = dict[str, dict[str, dict[str, float]]]
 """Benchmark -> metric -> id of a problem -> value."""
 OF_THE_QUESTION = ("sampling", "benchmarks", "answer_format", "judge", "timeout", "step")
-"""Settings that make two evaluations the same question; all others are about the model and how it is run."""
+"""Settings in which two evaluations must agree; all others are about the model or its engine."""
 MAY_DIFFER = ("sampling.seed", "step", "timeout")
 
 
@@ -40,7 +40,7 @@ class Evaluation:
 
     @cached_property
     def values(self) -> Values:
-        """Benchmark -> metric -> id of a problem -> value; `ValueError` where its summary counts other completions."""
+        """Benchmark -> metric -> id of a problem -> value; `ValueError` for an incomplete file."""
         return _read_values(self.folder)
 
 
@@ -64,7 +64,7 @@ def _read_values(folder: Path) -> Values:
 
 
 def _with_text_id(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return a line with the id of its problem as a text, which may have been written as a number."""
+    """Return a line with the id of its problem as a text, even if it was written as a number."""
     return entry | {"id": str(entry["id"])}
 
 
@@ -76,7 +76,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
-    """Return the evaluations in a folder, by the name of their sampling, which is empty for a single one."""
+    """Return the evaluations in a folder by the name of their sampling, `""` for a single one."""
     folder = Path(folder)
     inside = sorted(folder.iterdir()) if folder.is_dir() else []
     found = {"": folder} | {path.name: path for path in inside}
@@ -94,7 +94,14 @@ def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
 def compare_samplings(
     a: Sequence[Mapping[str, Evaluation]], b: Sequence[Mapping[str, Evaluation]], paired: bool = False
 ) -> dict[str, dict[str, dict[str, Difference]]]:
-    """Return sampling -> benchmark -> metric -> [`Difference`], of what [`read_evaluations`] has read of each seed."""
+    """Compare what [`read_evaluations`] returned of each seed.
+
+    Returns:
+        sampling -> benchmark -> metric -> [`Difference`].
+
+    Raises:
+        `ValueError`: the sides were evaluated in different ways.
+    """
     names = list(a[0])
     for one in [*a, *b]:
         if list(one) != names:
@@ -116,7 +123,7 @@ def compare_samplings(
 def compare_evaluations(
     a: Sequence[Evaluation], b: Sequence[Evaluation], paired: bool = False
 ) -> dict[str, dict[str, Difference]]:
-    """Return benchmark -> metric -> [`Difference`], of side B against side A, one evaluation of each seed."""
+    """Compare one evaluation of each seed: benchmark -> metric -> [`Difference`] of B from A."""
     first, *others = [*a, *b]
     repeated = [one for one, other in combinations([first, *others], 2) if one.is_same(other)][:1]
     refuse([f"{one.folder} is given twice, and would count as two. Give it once." for one in repeated], "comparison")
@@ -136,7 +143,7 @@ def compare_evaluations(
 
 
 def differing_settings(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> list[str]:
-    """Say in which settings of the question the evaluations differ: `"sampling.top_p: 0.7 against 1.0"`."""
+    """Return the settings of the question in which evaluations differ, each with both values."""
     first, *others = [*a, *b]
     here = _question(first.settings)
     found = [
@@ -157,7 +164,7 @@ def _question(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def complain_about_problems(one: Evaluation, other: Evaluation) -> list[str]:
-    """Complain unless both have answered the same problems, as often."""
+    """Complain if two evaluations have other problems, or other numbers of samples."""
     both = f"{one.folder} and {other.folder}"
     if one.values.keys() != other.values.keys():
         return [f"{both} must be of the same benchmarks, got {sorted(one.values)} and {sorted(other.values)}."]

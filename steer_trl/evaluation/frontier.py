@@ -1,11 +1,14 @@
-"""Compares two models where each serves k tries best: a model is a curve, and each temperature a point of it.
+"""Compares two models where each serves k tries best.
 
-A model that is sampled hotter is less accurate, and its tries differ more. A method that keeps the entropy does the
-same, so a difference at one temperature may be a difference of temperatures only. Here every model is sampled at
-several:
+A model is a curve, and each temperature is a point of it.
+
+A model that is sampled hotter is less accurate, and its tries differ more. A method that keeps the
+entropy does the same, so a difference at one temperature may be a difference of temperatures only.
+Here every model is sampled at several:
 
     pass@k at its best      at the temperature with the largest mean over the side's runs on other problems: those of a
-                            validation set, or each half of the problems chooses for the other, in 20 random halves
+                            validation set, or each half of the problems chooses for the other, in
+                            20 random halves
     F                       the mean of pass@k at its best over k = 1, 2, 4, 8, 16
 
 Intervals are those of `comparison.py`, over problems and runs.
@@ -28,10 +31,9 @@ HALVINGS = 20
 class Sweep:
     """The runs of one side at several temperatures.
 
-    Attributes:
-        temperatures (`tuple[float, ...]`): `[T]`, coldest first.
-        correct (`NDArray`): `[T, R, P]`, how many samples of each problem are correct, by temperature and run.
-        samples (`int`): n, drawn of each problem.
+    Attributes: temperatures (`tuple[float, ...]`): `[T]`, coldest first. correct (`NDArray`): `[T,
+        R, P]`, how many samples of each problem are correct, by temperature and run. samples
+        (`int`): n, drawn of each problem.
     """
 
     temperatures: tuple[float, ...]
@@ -78,8 +80,8 @@ class Sides:
 def at_best_temperature(values: Array, choosing: Array | None = None) -> Array:
     """Return values `[R, P]` of `[T, R, P]`, at the temperature that is best on other problems.
 
-    `choosing` are values `[T, R', P']` of the problems that choose. Without them each half of the problems chooses for
-    the other, and the result is the mean over random halves.
+    `choosing` are values `[T, R', P']` of the problems that choose. Without them each half of the
+    problems chooses for the other, and the result is the mean over random halves.
     """
     if choosing is not None:
         return values[choosing.mean((1, 2)).argmax()]
@@ -97,10 +99,11 @@ def at_best_temperature(values: Array, choosing: Array | None = None) -> Array:
 
 
 def compare_best(sides: Sides, validation: Sides | None = None) -> list[Row]:
-    """Compare pass@k at its best temperature: a row for each k, and one for F with `"mean"` as its k.
+    """Compare pass@k at its best temperature.
 
-    The problems of `validation` choose the temperatures. `temperature_a` and `temperature_b` are what they choose, or
-    without them what all problems would: where to sample for k tries.
+    There is a row for each k, and one for F with `"mean"` as its k. The problems of `validation`
+    choose the temperatures. `temperature_a` and `temperature_b` are what they choose, or without
+    them what all problems would choose.
     """
     rows: list[Row] = []
     of_a, of_b = [], []

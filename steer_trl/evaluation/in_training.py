@@ -1,4 +1,4 @@
-"""The same evaluation at intervals of a training run, with the engine that the run generates with."""
+"""Evaluates at intervals of a training run, with the engine that the run generates with."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,20 +14,24 @@ from steer_trl.validation import refuse
 
 
 class BenchmarkEvaluation:
-    """Evaluate on benchmarks whenever the trainer evaluates, and let the best checkpoint be chosen by them.
+    """An evaluation on benchmarks whenever the trainer evaluates.
 
-    The metrics go into TRL's log as `eval_aime24_avg@32`, `eval_aime24_pass@32`, `eval_aime24_maj@32`, ..., and
-    `eval_average_avg` for the mean over benchmarks; `metric_for_best_model="aime24_avg@32"` selects on one. Every
-    completion is written to `output_dir/benchmarks/step-N/`. `per_device_eval_batch_size` are drawn at once. With
-    several samplings the name of each stands behind the benchmark's, `eval_aime24_greedy_avg@1`, and its completions
-    are in a folder of that name.
+    The best checkpoint can be chosen by one of its metrics.
+
+    The metrics go into TRL's log as `eval_aime24_avg@32`, `eval_aime24_pass@32`,
+    `eval_aime24_maj@32`, ..., and `eval_average_avg` for the mean over benchmarks;
+    `metric_for_best_model="aime24_avg@32"` selects on one. Every completion is written to
+    `output_dir/benchmarks/step-N/`. Each rank draws `per_device_eval_batch_size` at once. With
+    several samplings, the name of each follows the benchmark's, as in `eval_aime24_greedy_avg@1`,
+    and its completions are in a folder of that name.
 
     Args:
         benchmarks (`Sequence[Benchmark]`): from [`~steer_trl.evaluation.load_benchmarks`].
         sampling ([`Sampling`], or several by name): how completions are drawn; see
             [`~steer_trl.evaluation.load_samplings`].
-        judge ([`MathReward`] or a reward function, *optional*): whose verdict counts; it need not be the reward that
-            is trained on. What a reward function gives more than 0 is correct.
+        judge ([`MathReward`] or a reward function, *optional*): whose verdict counts. It need not
+            be the reward that is trained on. A completion is correct if a reward function gives it
+            more than 0.
     """
 
     def __init__(
@@ -43,12 +47,12 @@ class BenchmarkEvaluation:
 
     @property
     def benchmarks(self) -> list[Benchmark]:
-        """The benchmarks, as the first sampling draws them."""
+        """The benchmarks with the number of samples that the first sampling draws."""
         return next(iter(self.by_sampling.values()))
 
     @property
     def columns(self) -> dict[str, tuple[Benchmark, Sampling]]:
-        """What stands before the metrics in the log, without `eval_`: which benchmark, drawn how."""
+        """Benchmark and sampling, by the name that follows `eval_` in the log."""
         return {
             join_names(benchmark.name, name): (benchmark, self.samplings[name])
             for name, benchmarks in self.by_sampling.items()
@@ -57,7 +61,7 @@ class BenchmarkEvaluation:
 
     @property
     def num_samples(self) -> int:
-        """Completions that one evaluation draws."""
+        """How many completions one evaluation draws."""
         return sum(len(benchmark.dataset) * benchmark.num_samples for benchmark, _ in self.columns.values())
 
     def complaints(self, metric_for_best_model: str | None, has_other_metrics: bool) -> list[str]:
@@ -83,10 +87,14 @@ class BenchmarkEvaluation:
     def __call__(
         self, generate: Generator, output_dir: str, step: int, batch_size: int, writes: bool = True
     ) -> dict[str, float]:
-        """Return the metrics of the model that `generate` draws with, on each rank. Collective.
+        """Evaluate the model that `generate` draws with. Collective; each rank gets the metrics.
 
-        `batch_size` completions are drawn at once on each rank; the one process that `writes` leaves them in
-        `output_dir`, by their `step`.
+        Args:
+            generate ([`Generator`]): the back end.
+            output_dir (`str`): where completions are written, by the `step`.
+            step (`int`): the optimizer step.
+            batch_size (`int`): completions that each rank draws at once.
+            writes (`bool`): whether this process writes the completions.
         """
         metrics: dict[str, float] = {}
         for name, sampling in self.samplings.items():

@@ -1,4 +1,4 @@
-"""What decides whether a completion is correct: our check of the boxed answer, or any reward function of TRL's."""
+"""Decides whether a completion is correct, by `MathReward` or any reward function for TRL."""
 
 import asyncio
 import inspect
@@ -16,27 +16,27 @@ Judge = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[Verdict]]
 
 
 def as_judge(reward: MathReward | Callable[..., Any]) -> Judge:
-    """Return a judge: `MathReward`, by the column `solution`, or any reward function, which may be `async`.
+    """Return a judge that asks a reward, which may be `async`.
 
-    A completion is correct where its reward is above 0, and incorrect where it cannot be scored; each is an answer of
-    its own. The function is given `prompts`, `completions` (texts, or messages where the prompt is a conversation) and
-    every column of the data set. The judge raises `ValueError` for rewards that are not one number or `None` each.
+    `MathReward` reads the column `solution`. A completion is correct where its reward is above 0,
+    and incorrect where it cannot be scored; each is an answer of its own. The function is given
+    `prompts`, `completions` (texts, or messages where the prompt is a conversation) and every
+    column of the data set. The judge raises `ValueError` for rewards that are not one number or
+    `None` each.
     """
     if isinstance(reward, MathReward):
         return lambda completions, rows: reward.judge(list(completions), [row["solution"] for row in rows])
-    return partial(_judged, reward)
+    return partial(_ask, reward)
 
 
-def _judged(
-    reward: Callable[..., Any], completions: Sequence[str], rows: Sequence[Mapping[str, Any]]
-) -> list[Verdict]:
+def _ask(reward: Callable[..., Any], completions: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Verdict]:
     columns = {name: [row[name] for row in rows] for name in rows[0] if name != "prompt"}
     prompts = [row["prompt"] for row in rows]
     given: list[Any] = [
         text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]
         for text, prompt in zip(completions, prompts, strict=True)
     ]
-    rewards = _awaited(reward(prompts=prompts, completions=given, **columns))
+    rewards = _wait_for(reward(prompts=prompts, completions=given, **columns))
     try:
         correct = [value is not None and float(value) > 0 for value in rewards]
         pairs = list(zip(completions, correct, strict=True))
@@ -49,8 +49,8 @@ def _judged(
     return [Verdict(text, is_correct, vote=text.strip()) for text, is_correct in pairs]
 
 
-def _awaited(result: Any) -> Any:
-    """What an asynchronous function returns in the end; by a thread, since a notebook runs a loop in this one."""
+def _wait_for(result: Any) -> Any:
+    """Wait for an asynchronous function in a thread: a notebook runs a loop in this one."""
     if not inspect.isawaitable(result):
         return result
 

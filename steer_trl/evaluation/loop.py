@@ -1,7 +1,8 @@
-"""The evaluation that the command line and the trainer share: draw samples, judge them, write them down.
+"""Draws samples, judges them and writes them down, for the command line and for the trainer.
 
-Samples are drawn in batches of fixed content, each with a seed of its own. So an interrupted evaluation draws the rest
-as it would have. Ranks take batches in turn, and the first one writes them down.
+Samples are drawn in batches of fixed content, each with a seed of its own. So an interrupted
+evaluation draws the rest as it would have. Ranks take batches in turn, and the first one writes
+them down.
 """
 
 import random
@@ -37,10 +38,10 @@ def evaluate(
     records: Records | None = None,
     desc: str = "Evaluating",
 ) -> list[Judged]:
-    """Draw and judge each sample of each problem, and return them in order. Collective: call it on every rank.
+    """Draw and judge each sample of each problem, and return them in order. Collective.
 
-    Args:
-        judge: whose verdict counts, whatever reward was trained on: `MathReward`, or a reward function, which gives a
+    Args: judge: whose verdict counts, whatever reward was trained on: `MathReward`, or a reward
+        function, which gives a
             correct completion more than 0.
         sampling: how completions are drawn; one for each problem if it is greedy.
         batch_size (`int`): completions that each rank draws at once.
@@ -82,7 +83,7 @@ def _list_requests(benchmark: Benchmark) -> list[Request]:
 
 
 def _seed_of_batch(sampling: Sampling, number: int) -> int:
-    """Return the seed of a batch. No two batches share one, not even under different seeds of the sampling."""
+    """Return the seed of a batch, which no batch of this or another seed of the sampling shares."""
     return random.Random(f"{sampling.seed}/{number}").getrandbits(31)
 
 

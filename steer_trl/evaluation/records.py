@@ -1,7 +1,8 @@
 """Writes every judged completion to a JSONL file, from which an interrupted evaluation is resumed.
 
-A batch is written as soon as it is judged. So a file holds whole batches, and perhaps a torn one at its end, which is
-dropped. `settings.json` beside it holds what the completions depend on; a folder with other settings is an error.
+A batch is written as soon as it is judged. So a file holds whole batches, and perhaps a torn one at
+its end, which is dropped. `settings.json` beside it holds what the completions depend on; a folder
+with other settings is an error.
 """
 
 import json
@@ -19,10 +20,9 @@ SETTINGS, COMPLETIONS, SUMMARY = "settings.json", "completions.jsonl", "summary.
 class Judged(NamedTuple):
     """One sample of a problem and the verdict on it: a line of the file.
 
-    Attributes:
-        batch (`int`): the batch that it was drawn in.
-        benchmark (`str`), id (`str`), sample (`int`): which problem, and which of its samples.
-        answer (`str`, *optional*), correct (`bool`), timed_out (`bool`), vote (`str`, *optional*): the verdict, as in
+    Attributes: batch (`int`): the batch that it was drawn in. benchmark (`str`), id (`str`), sample
+        (`int`): which problem, and which of its samples. answer (`str`, *optional*), correct
+        (`bool`), timed_out (`bool`), vote (`str`, *optional*): the verdict, as in
             [`~steer_trl.rewards.Verdict`].
         truncated (`bool`), num_tokens (`int`), completion (`str`): what was drawn.
     """
@@ -64,7 +64,7 @@ class Records:
         self._write(SETTINGS, json.dumps(settings, indent=2))
 
     def load(self, batch_sizes: list[int]) -> dict[int, list[Judged]]:
-        """Return the complete batches by number, and remove what a torn batch has left from the file."""
+        """Return the complete batches by number, and remove torn ones from the file."""
         if not self._path.exists():
             return {}
         lines = self._path.read_text().splitlines(keepends=True)

@@ -1,4 +1,4 @@
-"""How completions are drawn, and what comes of it."""
+"""Describes how completions are drawn, and what a back end returns."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -18,14 +18,13 @@ NAME = re.compile(r"\w[\w.-]{0,99}")
 
 @dataclass(frozen=True)
 class Sampling:
-    """The paper's sampling by default (arXiv 2510.10150, section 5.1; 3072 tokens, as in training).
+    """A way to draw completions; by default that of STEER's paper (arXiv 2510.10150, section 5.1).
 
-    Args:
-        temperature (`float`): 0 is greedy: one sample per problem is drawn, whatever the benchmark asks for.
-        top_p (`float`): share of the probability mass that is drawn from, in (0, 1].
-        top_k (`int`): most probable tokens that are drawn from; 0 for all.
-        max_tokens (`int`): length at which a completion is cut off.
-        seed (`int`): each batch has one of its own, made from this one.
+    Args: temperature (`float`): 0 is greedy: one sample per problem is drawn, whatever the
+        benchmark asks for. top_p (`float`): share of the probability mass that is drawn from, in
+        (0, 1]. top_k (`int`): most probable tokens that are drawn from; 0 for all. max_tokens
+        (`int`): length at which a completion is cut off; 3072 in the paper's training. seed
+        (`int`): the seed of each batch is derived from it.
     """
 
     temperature: float = 1.0
@@ -42,12 +41,14 @@ class Sampling:
             if name in WHOLE and is_number(value) and not isinstance(value, Integral)
         ]
         refuse(complaints, "Sampling")
-        for field in fields(self):  # Transformers refuses 1 in the place of 1.0
-            object.__setattr__(self, field.name, (int if field.name in WHOLE else float)(getattr(self, field.name)))
+        for field in fields(self):
+            # Transformers refuses a temperature of 1 that is no float.
+            number = int if field.name in WHOLE else float
+            object.__setattr__(self, field.name, number(getattr(self, field.name)))
 
     @property
     def is_greedy(self) -> bool:
-        """Whether every sample of a prompt is the same."""
+        """Whether all samples of a prompt are the same."""
         return self.temperature == 0 or self.top_k == 1
 
 
@@ -55,7 +56,7 @@ NAMED: dict[str, dict[str, float]] = {
     "papers": {"temperature": 1.0, "top_p": 0.7},
     "greedy": {"temperature": 0.0, "top_p": 1.0},
 }
-"""Samplings by name: STEER's and STARE's papers', and greedy; `"t1"` is temperature 1 of the whole distribution."""
+"""The samplings that have a name of their own. `"t1"` is temperature 1 without top-p."""
 AT_TEMPERATURE = re.compile(r"t(\d+(?:\.\d+)?)")
 
 
@@ -85,7 +86,7 @@ def load_samplings(names: Sequence[str], **common: Any) -> dict[str, Sampling]:
 
 
 def name_complaints(names: Iterable[object]) -> list[str]:
-    """Complain about names of samplings that cannot be the folders of their evaluations."""
+    """Complain about names of samplings that cannot be names of folders."""
     return [
         "the name of a sampling must be letters, digits, '.', '-' or '_', the first no '.' or '-', and no file of an "
         f"evaluation, got {name!r}."
@@ -95,7 +96,7 @@ def name_complaints(names: Iterable[object]) -> list[str]:
 
 
 class Completion(NamedTuple):
-    """A drawn completion: its text, its length in tokens, and whether it was cut off at the limit."""
+    """A drawn completion: text, length in tokens, and whether it was cut off at the limit."""
 
     text: str
     num_tokens: int
@@ -107,7 +108,11 @@ Prompt = str | list[dict[str, Any]]
 
 
 class Generator(Protocol):
-    """A back end. `is_collective`: all ranks have to call it together."""
+    """A back end that draws completions.
+
+    Attributes:
+        is_collective (`bool`): whether all ranks have to call it together.
+    """
 
     is_collective: bool
 
@@ -117,5 +122,5 @@ class Generator(Protocol):
         ...
 
     def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
-        """Draw one completion for each prompt; the same seed draws the same ones."""
+        """Draw one completion for each prompt. The same seed draws the same completions."""
         ...

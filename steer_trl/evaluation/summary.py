@@ -10,7 +10,8 @@
 | `unanswered`, `truncated`, `timed_out` | the share of samples without an answer, cut off, incorrect at the deadline |
 | `num_tokens` | the tokens of a sample |
 
-Each comes with the half width of its 95 % interval over problems. In the average all benchmarks count the same.
+Each comes with the half width of its 95 % interval over problems. In the average all benchmarks
+count the same.
 """
 
 import math
@@ -31,9 +32,10 @@ Pairs = dict[str, tuple[float, float]]
 
 
 def summarize(judged: Sequence[Judged]) -> dict[str, Any]:
-    """Return `benchmarks` (name -> `problems`, `samples`, `metrics`) and the `average` of judged samples.
+    """Return the summary of judged samples.
 
-    A metric is a pair: mean, and half width of the interval, which is `None` for a single problem.
+    It has `benchmarks` (name -> `problems`, `samples`, `metrics`) and their `average`. A metric is
+    a pair: mean, and half width of the interval, which is `None` for a single problem.
     """
     benchmarks: dict[str, dict[str, Any]] = {}
     for name, problems in _group_by_problem(judged).items():
@@ -98,12 +100,12 @@ def _correct_texts(samples: Sequence[Judged]) -> set[str]:
 
 
 def _rename_common(metrics: Pairs) -> Pairs:
-    """Return avg and maj without their k: they are averaged over benchmarks whatever their k, as in the papers."""
+    """Return avg and maj without their k: the papers average them whatever it is."""
     return {key.split("@")[0]: pair for key, pair in metrics.items() if key.startswith(("avg@", "maj@"))}
 
 
 def _average(rows: list[Pairs]) -> Pairs:
-    """Average what all benchmarks have. They are drawn independently, so the squares of the half widths add up."""
+    """Average what all benchmarks have. They are independent: squares of half widths add up."""
     shared = [key for key in rows[0] if all(key in row for row in rows) and not key.startswith(OF_THEIR_OWN)]
     found = {}
     for key in shared:
@@ -114,7 +116,7 @@ def _average(rows: list[Pairs]) -> Pairs:
 
 
 def table(summary: Mapping[str, Any]) -> str:
-    """Return a column for each benchmark and a row for each metric, in percent ± half width, or in numbers."""
+    """Return a text with a column for each benchmark and a row for each metric."""
     from pandas import DataFrame  # a second to import, and nothing else here needs it
 
     columns = {name: {"problems": str(row["problems"])} | _cells(row) for name, row in summary["benchmarks"].items()}

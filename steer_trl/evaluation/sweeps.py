@@ -1,7 +1,8 @@
 """Puts evaluations of runs at several temperatures together: two sides to compare.
 
-A run may be given in several folders. Only those of its samplings count that differ from each other in nothing but the
-temperature. Where there are several such sets, the largest of side A's first run counts.
+A run may be given in several folders. Only those of its samplings count that differ from each other
+in nothing but the temperature. Where there are several such sets, the largest of side A's first run
+counts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,7 +50,9 @@ def read_sides(a: Sequence[str], b: Sequence[str], paired: bool = False) -> dict
 
 
 def sweeps_in(evaluations: Iterable[Evaluation]) -> dict[Way, ByTemperature]:
-    """Return the evaluations of a run, grouped by how they were drawn, the temperature apart. Greedy ones are skipped.
+    """Group the evaluations of a run by how they were drawn, but for the temperature.
+
+    Greedy ones are skipped.
 
     Raises:
         `ValueError`: two of them have the same temperature.
@@ -71,7 +74,7 @@ def sweeps_in(evaluations: Iterable[Evaluation]) -> dict[Way, ByTemperature]:
 
 
 def sweeps(runs: Sequence[ByTemperature]) -> dict[str, Sweep]:
-    """Return the counts of runs that have answered the same problems at the same temperatures, by benchmark."""
+    """Return the counts of runs, by benchmark, which have the same problems and temperatures."""
     temperatures = tuple(runs[0])
     found = {}
     for name, metrics in runs[0][temperatures[0]].values.items():
@@ -91,7 +94,7 @@ def _count_correct(shares: Mapping[str, float], samples: int) -> list[int]:
 
 
 def _read_runs(paths: Sequence[str]) -> list[dict[Way, ByTemperature]]:
-    """Return the runs of a side, each of one or several folders, in the order in which they are given."""
+    """Return the runs of a side, each from one or several folders, in the given order."""
     by_model: dict[str, list[Evaluation]] = {}
     for path in paths:
         for one in read_evaluations(path).values():
