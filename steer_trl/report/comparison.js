@@ -23,7 +23,7 @@ function measureText(metric) {
 
 // Shares are percentages; numbers of answers are not.
 const isShare = (metric) => !metric.startsWith("distinct");
-const amount = (value, metric) => (isShare(metric) ? `${(100 * value).toFixed(1)} %` : value.toFixed(2));
+const amount = (value, metric) => (isShare(metric) ? `${(100 * value).toFixed(1)}\u00a0%` : value.toFixed(2));
 const verdictOf = ({ verdict }) => (["higher", "lower"].includes(verdict) ? verdict : NOT_DECIDED);
 
 function verdictSentence({ a, b, carrying }) {

@@ -108,7 +108,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll)
 addEventListener("scroll", hideTip, { passive: true });
 addEventListener("keydown", (event) => event.key === "Escape" && hideTip());
 let waiting = 0;
-addEventListener("resize", () => {
+const observer = new ResizeObserver(() => {
   clearTimeout(waiting);
   waiting = setTimeout(() => charts.forEach((chart) => chart.resize()), 60);
 });
@@ -117,4 +117,5 @@ const title = RUNS.length === 1 ? RUNS[0].name : `${RUNS.length} runs`;
 document.title = `${title}: training report`;
 document.getElementById("title").textContent = title;
 build();
+observer.observe(document.getElementById("page"));
 document.documentElement.dataset.ready = "true";
