@@ -145,7 +145,10 @@ def test_a_sweep_is_compared_and_drawn(browser, tmp_path, width, height):
     carrying = browser.execute_script("return DATA.comparisons[0].carrying")
     sentence = browser.find_element(By.CSS_SELECTOR, "#comparison .verdict").text
     for row in carrying:
-        numbers = [f"{100 * row[side]:.1f}\N{NO-BREAK SPACE}%" if row["metric"][0] in "pa" else f"{row[side]:.2f}" for side in "ba"]
+        numbers = [
+            f"{100 * row[side]:.1f}\N{NO-BREAK SPACE}%" if row["metric"][0] in "pa" else f"{row[side]:.2f}"
+            for side in "ba"
+        ]
         verdict = row["verdict"] if row["verdict"] in ("higher", "lower") else "no difference seen"
         assert f"{numbers[0]} instead of {numbers[1]}, {verdict}" in sentence
     shown = browser.find_elements(By.CSS_SELECTOR, "#comparison tbody tr")
