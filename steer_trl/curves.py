@@ -5,12 +5,10 @@
 A saved run has the same list in `trainer_state.json`, under `log_history`. `docs/report.md` explains the keys.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from steer_trl.diagnostics.keys import names
-from steer_trl.diagnostics.start import start_entropy
 from steer_trl.exceptions import InvalidValueError
 
 if TYPE_CHECKING:
@@ -24,20 +22,10 @@ PANELS = (
 )
 """Title, unit and keys. A panel is drawn where the log has one of its keys."""
 
-WINDOW = 10  # points whose mean is the entropy at the end; a single one is noisy
-
 
 def series(log_history: Iterable[dict[str, Any]], key: str) -> list[tuple[int, float]]:
     """Return (optimizer step, value) of every entry of the log that has a number for `key`, in order."""
     return [(entry["step"], entry[key]) for entry in log_history if entry.get(key) is not None]
-
-
-def entropy_ends(log_history: Iterable[dict[str, Any]]) -> tuple[float, float] | None:
-    """The entropy that the run began with and the mean of the last ten, nats per token; `None` without a log of it."""
-    entries = list(log_history)
-    last = [entropy for _, entropy in series(entries, names.ENTROPY)][-WINDOW:]
-    start = start_entropy(entries)
-    return (start, math.fsum(last) / len(last)) if last and start is not None else None
 
 
 def curves(log_history: Sequence[dict[str, Any]], title: str | None = None) -> "Figure":

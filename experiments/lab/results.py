@@ -15,8 +15,9 @@ from pandas import DataFrame
 from experiments.lab.published import DIGITS
 from experiments.lab.runs import SAMPLES, START, TEST, Experiment
 from steer_trl import runlog
-from steer_trl.curves import entropy_ends, series
+from steer_trl.curves import series
 from steer_trl.diagnostics.keys.names import GENERATED_TOKENS
+from steer_trl.diagnostics.start import entropy_ends
 from steer_trl.evaluation import mean_and_interval
 from steer_trl.evaluation.folders import Evaluation, compare_evaluations, read_evaluations
 from steer_trl.evaluation.records import SUMMARY

@@ -1,4 +1,4 @@
-"""The entropy that a run began with, as its log has it: what alarms, terminal, report and card compare with."""
+"""The entropy at both ends of a run, read from its log. Alarms, terminal, report and model card compare with it."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -7,11 +7,14 @@ from typing import Any
 from steer_trl.diagnostics.keys import names
 from steer_trl.validation import is_number
 
+WINDOW = 10
+"""Log entries whose mean is the final entropy: a single one is noisy."""
+
 
 def start_entropy(entries: Iterable[Mapping[str, Any]], before: float | None = None) -> float | None:
-    """Return the entropy that a run began with, nats per token; `None` where neither the log nor `before` has one.
+    """Return the initial entropy of a run, nats per token; `None` if neither the log nor `before` has one.
 
-    It is what the run logs as such last (`shaping/start_entropy.py`), or else the first entropy in its log.
+    It is the last value logged as the start (`shaping/start_entropy.py`), or else the first entropy of the log.
     """
     truncated: float | None = None
     for entry in entries:
@@ -35,6 +38,16 @@ def last_truncated(entry: Mapping[str, Any], before: float | None) -> float | No
     """Return the share of truncated completions in an entry, or the one known `before` if it has none."""
     share = entry.get(names.CLIPPED_RATIO)
     return before if share is None else share
+
+
+def entropy_ends(log_history: Iterable[Mapping[str, Any]]) -> tuple[float, float] | None:
+    """Return the initial entropy and the mean of the last `WINDOW`, nats per token; `None` without a log of them."""
+    entries = list(log_history)
+    last = [entry[names.ENTROPY] for entry in entries if entry.get(names.ENTROPY) is not None][-WINDOW:]
+    start = start_entropy(entries)
+    if not last or start is None:
+        return None
+    return start, math.fsum(last) / len(last)
 
 
 def _is_finite(value: Any) -> bool:

@@ -12,8 +12,9 @@ from huggingface_hub import ModelCard, ModelCardData
 
 from steer_trl.callbacks import run_log
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.curves import WINDOW, entropy_ends, series
+from steer_trl.curves import series
 from steer_trl.diagnostics.keys.names import ENTROPY, HELD_TARGET
+from steer_trl.diagnostics.start import WINDOW, entropy_ends
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.results import read_results
 from steer_trl.options.base import changes_of

@@ -17,7 +17,7 @@ from trl import RLOOConfig, RLOOTrainer
 
 from steer_trl import AlarmsCallback, SteerGRPOTrainer, runlog
 from steer_trl.cli.main import main
-from steer_trl.diagnostics.rules import NO_LEARNING
+from steer_trl.diagnostics.learning_rules import LEARNING_RULES
 from steer_trl.rewards import MathReward
 from steer_trl.tiny import tiny_qwen2
 
@@ -105,7 +105,7 @@ def test_a_death_is_explained_once_and_a_healthy_run_is_left_in_peace(watched, c
 
 
 def test_every_alarm_is_provoked():
-    assert {rule.name for rule in NO_LEARNING} == {name.split()[0] for name in RUNS} - {"healthy"}
+    assert {rule.name for rule in LEARNING_RULES} == {name.split()[0] for name in RUNS} - {"healthy"}
 
 
 def test_the_training_is_that_without_it(make_trainer):

@@ -62,13 +62,17 @@ def test_what_other_code_reads_has_a_row():
             asked.add(key)
             return default
 
+        def __contains__(self, key):
+            asked.add(key)
+            return True
+
         def __missing__(self, key):
             asked.add(key)
             return 0.5
 
     asked = set()
     for rule in RULES:
-        rule.measure(Asked())
+        rule.read(Asked())
     assert {key.removeprefix("lowest ") for key in asked} <= BY_NAME.keys()
 
 

@@ -12,7 +12,8 @@ from trl import GRPOConfig
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.cli.recipe_files import load_recipe
-from steer_trl.diagnostics.rules import NO_LEARNING, Rule, only
+from steer_trl.diagnostics.learning_rules import LEARNING_RULES
+from steer_trl.diagnostics.rules import Rule, read_key
 from steer_trl.diagnostics.watch import RULES, Watch
 
 BY_NAME = {rule.name: rule for rule in RULES}
@@ -149,10 +150,10 @@ def test_a_collapse_of_an_entropy_that_is_held_is_not_told_to_hold_it():
         assert remedy in alarm.text and (f"hold_entropy={LEVEL}" in alarm.text) == (not strength)
 
 
-@pytest.mark.parametrize("rule", [BY_NAME["collapse"], *NO_LEARNING], ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", [BY_NAME["collapse"], *LEARNING_RULES], ids=lambda rule: rule.name)
 def test_a_cure_that_trls_own_trainer_has_not_says_whose_it_is(rule):
     own = {field.name for field in fields(SteerGRPOConfig)} - {field.name for field in fields(GRPOConfig)}
-    text = rule.text + "".join(rule.words({}).values())
+    text = rule.text + "".join(rule.find_words({}).values())
     assert not own & set(re.findall(r"\w+", text)) or "SteerGRPOConfig" in text
 
 
@@ -200,13 +201,13 @@ VALUES = st.lists(st.sampled_from([0.0, 0.3, 0.5, 0.7, 0.9, 1.0, math.nan]), max
 @given(VALUES, st.integers(0, 4), st.sampled_from([(0.9, 0.5), (0.3, 0.7)]))
 def test_never_twice_in_an_episode(values, steps, thresholds):
     """Between two alarms the value was back; and it held for long enough before each."""
-    rule = Rule("a", "A", *thresholds, steps, only("entropy"), "{value}")
+    rule = Rule("a", "A", *thresholds, steps, read_key("entropy"), "{value}", "")
     watch, back, held = Watch([rule]), True, 0
     last = math.nan
     for step, value in enumerate(values):
         last = value if math.isfinite(value) else last
         fired = bool(watch.take(step, {"entropy": value}))
-        back = back or rule.recovered(last)
+        back = back or rule.has_recovered(last)
         held = held + 1 if rule.holds(last) else 0
         assert fired == (back and held > steps)
         back = back and not fired
@@ -214,7 +215,7 @@ def test_never_twice_in_an_episode(values, steps, thresholds):
 
 @given(VALUES, st.integers(0, 60))
 def test_a_watch_that_is_resumed_says_what_one_without_a_pause_says(values, cut):
-    rule = Rule("a", "A", 0.9, 0.5, 3, only("entropy"), "{value}")
+    rule = Rule("a", "A", 0.9, 0.5, 3, read_key("entropy"), "{value}", "")
     whole, before, after = Watch([rule]), Watch([rule]), Watch([rule])
     lines = [{"entropy": value} for value in values]
     expected = said(whole, lines)

@@ -12,7 +12,7 @@ from support.hub_server import complaints
 from support.runs import ON_CPU
 
 from steer_trl import SteerGRPOConfig
-from steer_trl.curves import entropy_ends
+from steer_trl.diagnostics.start import entropy_ends
 from steer_trl.hub.card import CardFacts, make_card, select_settings
 from steer_trl.redact import public
 from steer_trl.shaping.methods import SETTINGS

@@ -16,8 +16,9 @@ from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
 from steer_trl import runlog
-from steer_trl.curves import entropy_ends, series
+from steer_trl.curves import series
 from steer_trl.data import load_math_dataset
+from steer_trl.diagnostics.start import entropy_ends
 from steer_trl.evaluation.folders import compare_evaluations, read_evaluations
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from steer_trl.cli.errors import HINT, TRACEBACK
 from steer_trl.cli.main import main
-from steer_trl.diagnostics import rules
+from steer_trl.diagnostics import entropy_rules, watch
 from steer_trl.diagnostics.keys import names
 from support import ROOT, command_lines, mistakes
 
@@ -45,10 +45,10 @@ def warnings():
 
 def alarms():
     """Yield each alarm with the text that it is made of."""
-    for rule in (*rules.RULES, *rules.NO_LEARNING):
+    for rule in watch.RULES:
         yield rule.name, [rule.title, rule.text]
     for log in ({}, {names.STRENGTH: 0.5}):
-        yield f"remedy of a collapse, {log}", [*rules.remedy(log).values()]
+        yield f"remedy of a collapse, {log}", [*entropy_rules.find_remedy(log).values()]
 
 
 def wrong_command_lines():

@@ -13,7 +13,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import SteerGRPOTrainer, runlog
 from steer_trl.callbacks.alarms import Alarms
-from steer_trl.diagnostics.rules import RULES
+from steer_trl.diagnostics.entropy_rules import ENTROPY_RULES
 from steer_trl.diagnostics.watch import Watch
 from steer_trl.tiny import tiny_qwen2
 
@@ -74,7 +74,7 @@ def test_what_a_run_says(watched, tmp_path, caplog, name):
 
 def test_every_alarm_is_provoked():
     others = {"healthy", "one_reward", "no_update"}
-    assert {rule.name for rule in RULES} | others == set(" ".join(RUNS).split())
+    assert {rule.name for rule in ENTROPY_RULES} | others == set(" ".join(RUNS).split())
 
 
 @pytest.mark.parametrize("frozen", ["adapter", "all", "all but one"])

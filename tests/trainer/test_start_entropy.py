@@ -8,8 +8,7 @@ from support.runs import OPEN_STARE
 from transformers import TrainerState
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer, runlog
-from steer_trl.curves import entropy_ends
-from steer_trl.diagnostics.start import start_entropy
+from steer_trl.diagnostics.start import entropy_ends, start_entropy
 from steer_trl.diagnostics.watch import Watch
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from steer_trl.diagnostics import rules
+from steer_trl.diagnostics.entropy_rules import ENTROPY_RULES
 from steer_trl.diagnostics.keys import KEYS, Key
+from steer_trl.diagnostics.learning_rules import LEARNING_RULES
 from steer_trl.diagnostics.rules import Rule
 
 PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("report.md", "healthy.md")]
@@ -20,7 +21,7 @@ BLOCK = re.compile(r"(<!-- (\w+): written by make metrics -->\n).*?(<!-- end -->
 def tables() -> dict[str, str]:
     """Each table by the name of its place: one for each origin of keys, and the alarms of two kinds."""
     found = {origin: keys_of([key for key in KEYS if key.origin == origin]) for origin in ORIGINS}
-    for place, kind in (("alarms", rules.RULES), ("no_learning", rules.NO_LEARNING)):
+    for place, kind in (("alarms", ENTROPY_RULES), ("no_learning", LEARNING_RULES)):
         found[place] = table(("alarm", "value", "fires at", "armed again at", "steps"), map(alarm, kind))
     return found
 

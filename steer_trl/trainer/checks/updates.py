@@ -6,7 +6,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.callbacks.alarms import Alarms
 from steer_trl.diagnostics.keys import names
-from steer_trl.diagnostics.rules import ALIKE
+from steer_trl.diagnostics.learning_rules import ALIKE
 from steer_trl.diagnostics.watch import Alarm
 from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.trl import GRPOTrainer

@@ -1,0 +1,171 @@
+"""The alarms about the policy's entropy and about the methods that act on it."""
+
+import math
+
+from steer_trl.diagnostics.keys import names
+from steer_trl.diagnostics.rules import Numbers, Reading, Rule, read_key
+
+LOWEST_START = f"lowest {names.START_ENTROPY}"
+"""The lowest initial entropy that was logged. An early explosion raises the running mean, so the lowest is kept."""
+
+
+def find_targets(log: Numbers) -> list[float]:
+    """Return the mean entropies that methods hold, nats."""
+    keys = (names.STARE_TARGET, names.HELD_TARGET)
+    return [log[key] for key in keys if key in log]
+
+
+def compare_entropy(log: Numbers, level: float) -> Reading:
+    """Read the entropy as a multiple of `level`, nats."""
+    entropy = log[names.ENTROPY]
+    return {"value": entropy / level if level > 0 else math.nan, "entropy": entropy, "level": level}
+
+
+def compare_with_start(log: Numbers) -> Reading:
+    """Read the entropy as a multiple of its initial value, or of a lower target."""
+    return compare_entropy(log, min([log[names.START_ENTROPY], *find_targets(log)]))
+
+
+def compare_with_lowest_start(log: Numbers) -> Reading:
+    """Read the entropy as a multiple of its lowest initial value, or of a higher target within three times that."""
+    start = log[LOWEST_START]
+    targets = [target for target in find_targets(log) if target <= 3 * start]
+    return compare_entropy(log, max([start, *targets]))
+
+
+def read_change(log: Numbers) -> Reading:
+    """Read how much the methods change the advantages. It is unknown while a gate is closed or the entropy is held."""
+    keys = (names.RELATIVE_CHANGE, names.ROLLOUT_ADVANTAGE_CHANGE)
+    known = [log[key] for key in keys if key in log]
+    may_rest = log.get(names.GATE, 1.0) < 1 or names.STRENGTH in log
+    return {"value": math.nan if may_rest or not known else max(known)}
+
+
+def find_remedy_of_idle(log: Numbers) -> dict[str, str]:
+    """Return the remedy of a method that changes next to nothing."""
+    if log.get("clip_cov/dropped") == 0:
+        none = "Clip-Cov drops no token: none has a covariance between clip_cov_lower and clip_cov_upper."
+        return {"remedy": f"{none} Lower clip_cov_lower."}
+    stare = "STARE: raise stare_amplify or stare_top_fraction, or lower stare_attenuate."
+    return {"remedy": f"STEER: lower steer_lambda_min. {stare}"}
+
+
+def compare_with_stare_target(log: Numbers) -> Reading:
+    """Read the entropy as a share of STARE's target while the gate is open; 1 while it is closed."""
+    reading = compare_entropy(log, log[names.STARE_TARGET])
+    return reading if log[names.GATE] == 1 else reading | {"value": 1.0}
+
+
+def compare_with_held_target(log: Numbers) -> Reading:
+    """Read the last rollout's entropy as a share of the level that `hold_entropy` compares it with."""
+    entropy = log[names.ROLLOUT_ENTROPY]
+    target = log[names.HELD_REFERENCE]
+    return {
+        "value": entropy / target,
+        "entropy": entropy,
+        "target": target,
+        "strength": log[names.STRENGTH],
+        "rollouts": log[names.OUT_OF_REACH],
+    }
+
+
+def find_remedy(log: Numbers) -> dict[str, str]:
+    """Return the remedy of a collapse, or, if the entropy is already held, why it can fall nevertheless."""
+    if names.STRENGTH not in log:
+        ours = "Set hold_entropy=0.65 in SteerGRPOConfig, which holds it at 65% of its initial value"
+        return {"remedy": f"{ours}; or lower learning_rate, or raise epsilon_high."}
+    return {
+        "remedy": f"hold_entropy does not hold it, with its strength at {log[names.STRENGTH]:.3g}. A strength of 0 "
+        "means that the target is not known yet (hold_entropy_unit='nats' sets it at once). Otherwise the method is "
+        "too weak: look at frac_reward_zero_std, or lower learning_rate."
+    }
+
+
+ENTROPY_RULES = (
+    Rule(
+        name="collapse",
+        title="The entropy collapses",
+        fires=0.5,
+        clears=0.65,
+        steps=10,
+        read=compare_with_start,
+        find_words=find_remedy,
+        compared="`entropy`, over `rollout_entropy/start` or a target of the method below it",
+        text="the policy entropy is {entropy:.3g} nats, {value:.0%} of {level:.3g}, its initial value or a lower "
+        "target. Completions become alike: the reward may rise while pass@k falls. {remedy}",
+    ),
+    Rule(
+        name="explosion",
+        title="The entropy explodes",
+        fires=2.0,
+        clears=1.5,
+        steps=10,
+        read=compare_with_lowest_start,
+        compared="`entropy`, over the lowest `rollout_entropy/start` so far or a target of the method above it, up "
+        "to three times",
+        text="the policy entropy is {entropy:.3g} nats, {value:.1f} times {level:.3g}, its initial value or a higher "
+        "target. The policy becomes random, and the reward falls with it. Lower learning_rate, an entropy bonus or "
+        "stare_amplify.",
+    ),
+    Rule(
+        name="idle",
+        title="The method does next to nothing",
+        fires=0.001,
+        clears=0.002,
+        steps=20,
+        read=read_change,
+        find_words=find_remedy_of_idle,
+        compared="the larger of `shaping/relative_change` and `rollout_advantage_change`; not while a gate is "
+        "closed, nor with `hold_entropy`",
+        text="the methods change the advantages by {value:.2%} in the mean, so this is a run of plain GRPO. {remedy}",
+    ),
+    Rule(
+        name="weak_gate",
+        title="The gate is open, and the entropy stays below its target",
+        fires=0.8,
+        clears=0.9,
+        steps=50,
+        read=compare_with_stare_target,
+        compared="`entropy` over `stare/target_entropy`, while the gate is open",
+        text="the entropy is {entropy:.3g} nats, {value:.0%} of its target {level:.3g}, with the gate open all the "
+        "time: the weights are too weak. Use stare_variant='C2', a larger stare_amplify and smaller "
+        "stare_attenuate, or stare_adaptive=True; or lower stare_target_entropy.",
+    ),
+    Rule(
+        name="saturated",
+        title="STARE's schedule is at its bound",
+        fires=1.0,
+        clears=0.5,
+        steps=50,
+        read=read_key("stare/saturated"),
+        compared="`stare/saturated`",
+        text="W and M no longer answer to the entropy. Raise stare_amplify_max, or lower stare_attenuate_min or "
+        "stare_target_entropy.",
+    ),
+    Rule(
+        name="below_target",
+        title="The entropy stays below the target of hold_entropy",
+        fires=0.9,
+        clears=0.95,
+        steps=30,
+        read=compare_with_held_target,
+        compared="`rollout_entropy` over `hold_entropy/reference`",
+        text="the entropy is {entropy:.3g} nats, {value:.0%} of the target {target:.3g}. The strength is "
+        "{strength:.3g}, and has been at its upper bound for {rollouts:.0f} rollouts. Weights act through "
+        "advantages: look at frac_reward_zero_std, and set dynamic_sampling='resample'. Or choose a lower "
+        "hold_entropy, another method, or a lower learning_rate.",
+    ),
+    Rule(
+        name="out_of_bounds",
+        title="Impossible log-probabilities or entropies",
+        fires=1e-12,
+        clears=0.0,
+        steps=0,
+        read=read_key("sanity/out_of_bounds"),
+        level="error",
+        compared="`sanity/out_of_bounds`",
+        text="{value:.3%} of the tokens have a log-probability above 0, or an entropy below 0 or above the logarithm "
+        "of the vocabulary: a fault of the kernel or of the precision. Stop the run; try without "
+        "use_liger_kernel, or in another precision.",
+    ),
+)

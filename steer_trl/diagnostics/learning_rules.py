@@ -1,0 +1,200 @@
+"""The alarms about a run that learns nothing, under any trainer that logs GRPO's keys.
+
+If one cause explains another, only the first is reported: if every reward is 0 because every completion is truncated,
+the length is at fault, not the reward.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from steer_trl.diagnostics.keys import names
+from steer_trl.diagnostics.rules import Numbers, Reading, Rule, read_key
+from steer_trl.validation import is_number
+
+ALIKE = 1e-6
+"""A standard deviation of rewards at or below this is rounding between equal numbers."""
+FUNCTION_MEAN = re.compile(r"rewards/(.+)/mean")
+UNSCORED = "unscored "
+"""The prefix of a remembered reward function: 1 while it has returned `None` for every completion."""
+
+
+def remember_unscored(before: Numbers, line: Mapping[str, Any]) -> dict[str, float]:
+    """Return which reward functions have scored nothing so far, given what was known `before` and a new `line`."""
+    memory = {}
+    for key, value in line.items():
+        function = FUNCTION_MEAN.fullmatch(key)
+        if function is None:
+            continue
+        name = UNSCORED + function[1]
+        has_scored = is_number(value) and math.isfinite(value)
+        memory[name] = 0.0 if has_scored else before.get(name, 1.0)
+    return memory
+
+
+def find_unscored(log: Numbers) -> list[str]:
+    """Return the reward functions that have returned `None` for every completion so far."""
+    return [key.removeprefix(UNSCORED) for key, value in log.items() if key.startswith(UNSCORED) and value == 1]
+
+
+def count_unscored(log: Numbers) -> Reading:
+    """Read the number of reward functions that have scored nothing."""
+    return {"value": float(len(find_unscored(log)))}
+
+
+def name_unscored(log: Numbers) -> dict[str, str]:
+    """Return the names of the reward functions that have scored nothing."""
+    return {"functions": " and ".join(map(repr, find_unscored(log)))}
+
+
+def are_all_truncated(log: Numbers) -> bool:
+    """Return whether no completion ends by itself."""
+    return log.get(names.CLIPPED_RATIO, 0.0) >= 1
+
+
+def read_reward_spread(log: Numbers) -> Reading:
+    """Read the standard deviation of a step's rewards; NaN if another rule explains equal rewards."""
+    is_explained = are_all_truncated(log) or find_unscored(log) or log.get(names.UNANSWERED, 0.0) >= 0.95
+    return {
+        "value": math.nan if is_explained else log[names.REWARD_STD],
+        "reward": log.get(names.REWARD, math.nan),
+    }
+
+
+def read_dead_groups(log: Numbers) -> Reading:
+    """Read the share of groups whose rewards are equal; NaN if the rewards of the whole step are equal."""
+    are_alike = log.get(names.REWARD_STD, 1.0) <= ALIKE
+    return {"value": math.nan if are_alike else log[names.FRAC_REWARD_ZERO_STD]}
+
+
+def read_some_dead_groups(log: Numbers) -> Reading:
+    """Read the share of groups whose rewards are equal; NaN if it is every group."""
+    share = read_dead_groups(log)["value"]
+    return {"value": math.nan if share >= 1 else share}
+
+
+def read_truncation(log: Numbers) -> Reading:
+    """Read the share of truncated completions; NaN if every completion is truncated."""
+    return {"value": math.nan if are_all_truncated(log) else log[names.CLIPPED_RATIO]}
+
+
+def read_gradient(log: Numbers) -> Reading:
+    """Read the norm of the gradient; NaN if the rewards give it nothing to be made of."""
+    some_differ = log[names.REWARD_STD] > ALIKE and log.get(names.FRAC_REWARD_ZERO_STD, 0.0) < 0.9
+    return {"value": log[names.GRAD_NORM] if some_differ and not are_all_truncated(log) else math.nan}
+
+
+LEARNING_RULES = (
+    Rule(
+        name="unscored",
+        title="A reward function scores nothing",
+        fires=1.0,
+        clears=0.0,
+        steps=10,
+        read=count_unscored,
+        find_words=name_unscored,
+        compared="functions that have returned `None` only",
+        text="{functions} has returned None for every completion so far, so it teaches nothing. None means that it "
+        "cannot judge: for TRL's accuracy_reward, that it cannot parse the reference solution. Print one row of "
+        "the data set, and call the function on a completion that you write yourself.",
+    ),
+    Rule(
+        name="unreadable",
+        title="Answers cannot be parsed",
+        fires=0.95,
+        clears=0.8,
+        steps=10,
+        read=read_key(names.UNANSWERED),
+        compared="`math_reward/unanswered`",
+        text="in {value:.0%} of the completions the reward finds no answer that it can parse, so right ones count as "
+        "wrong. Ask for \\boxed{{}} in the prompt, or change what the reward looks for; a base model may need a chat "
+        "template or an example. Read some (log_completions=True).",
+    ),
+    Rule(
+        name="never_ends",
+        title="No completion ends",
+        fires=1.0,
+        clears=0.9,
+        steps=5,
+        read=read_key(names.CLIPPED_RATIO),
+        compared="`completions/clipped_ratio`",
+        text="every completion is cut off at max_completion_length. Most rewards count that as incorrect; with "
+        "mask_truncated_completions=True the loss is 0. Raise max_completion_length. If they ramble on after the "
+        "answer, the model does not use its end token: a base model without its chat template, or a tokenizer whose "
+        "eos_token is not the one the model was trained to write.",
+    ),
+    Rule(
+        name="one_reward",
+        title="All completions have the same reward",
+        fires=1e-06,
+        clears=2e-06,
+        steps=15,
+        read=read_reward_spread,
+        compared="`reward_std`",
+        text="all completions of a step have the same reward ({reward:.4g}), so advantages, loss and gradient are 0. "
+        "If it is the highest reward, the task is solved: take harder problems. If it never differed, the task "
+        "is too hard, or the reward cannot find the answer: call it on an answer that you write yourself. If it "
+        "did, look at the entropy for a collapse. Read some completions (log_completions=True).",
+    ),
+    Rule(
+        name="no_advantage",
+        title="All advantages are 0",
+        fires=1.0,
+        clears=0.9,
+        steps=10,
+        read=read_dead_groups,
+        compared="`frac_reward_zero_std`, where `reward_std` is above 0",
+        text="within every group all completions have the same reward, so all advantages, the loss and the gradient "
+        "are 0. Each prompt is always solved or never: take problems of medium difficulty, or raise "
+        "num_generations or temperature. If the completions of a prompt are equal word by word, generation is "
+        "not sampling.",
+    ),
+    Rule(
+        name="truncation",
+        title="Completions are cut off",
+        fires=0.5,
+        clears=0.35,
+        steps=10,
+        read=read_truncation,
+        compared="`completions/clipped_ratio` below 1",
+        text="{value:.0%} of the completions are cut off at max_completion_length, and most rewards count them as "
+        "incorrect. Raise max_completion_length, look for repetition in the completions (log_completions=True), or "
+        "set mask_truncated_completions=True.",
+    ),
+    Rule(
+        name="dead_groups",
+        title="Nearly all groups teach nothing",
+        fires=0.9,
+        clears=0.75,
+        steps=10,
+        read=read_some_dead_groups,
+        compared="the value of `no_advantage`, below 1",
+        text="in {value:.0%} of the groups all completions have the same reward, and no weight changes that. Take "
+        "harder or easier problems, raise num_generations, set dynamic_sampling='resample' (a setting of "
+        "SteerGRPOConfig), and check whether the reward distinguishes answers at all.",
+    ),
+    Rule(
+        name="no_gradient",
+        title="There are advantages, and no gradient",
+        fires=0.0,
+        clears=1e-12,
+        steps=10,
+        read=read_gradient,
+        compared="`grad_norm`, where at least a tenth of the groups differ",
+        text="rewards differ within groups, and the norm of the gradient is 0: parameters are frozen (an adapter "
+        "that is not trainable), completions masked out, or gradients underflow in half precision.",
+    ),
+    Rule(
+        name="no_entropy",
+        title="The policy is certain at the first step",
+        fires=0.001,
+        clears=0.002,
+        steps=0,
+        read=read_key(names.START_ENTROPY),
+        compared="`rollout_entropy/start`, or `entropy` of the first line, nats",
+        text="the entropy is {value:.2g} nats at the first step: the model writes the same completion each time. It "
+        "was fine-tuned for too long, or the temperature is too low. With a patched trainer the 0 may mean that "
+        "no entropies are computed: look whether the completions of a prompt differ (log_completions=True).",
+    ),
+)
