@@ -78,7 +78,7 @@ BUDGET = {
     "diagnostics/keys": 480,
     "evaluation": 10820,
     "functional": 4490,
-    "hub": 1530,
+    "hub": 1540,
     "options": 2290,
     "report": 6210,
     "rewards": 4700,
