@@ -1,11 +1,13 @@
 """`steer-trl compare`: do two models differ on the same problems, and by how much?
 
-    steer-trl compare runs/eval_grpo runs/eval_held
+    steer-trl compare runs/grpo runs/held
     steer-trl compare --a runs/grpo_0 runs/grpo_1 --b runs/held_0 runs/held_1 --json held.json
 
-Each is a folder that steer-trl eval has written. Side B is compared with side A.
+Each is a folder that steer-trl eval has written, or the folder of a run that holds one. Side B is compared with
+side A.
 """
 
+from argparse import RawDescriptionHelpFormatter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,17 +16,36 @@ from pandas import DataFrame
 
 from steer_trl.cli import frontier
 from steer_trl.cli.comparison_file import output_complaints, write_comparisons
-from steer_trl.cli.errors import OneLineParser
+from steer_trl.cli.errors import OneLineParser, say
 from steer_trl.evaluation.comparison import Difference, explain_interval
 from steer_trl.evaluation.folders import compare_samplings, read_evaluations
+from steer_trl.evaluation.records import COMPLETIONS
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
 
+IN_TRAINING = "benchmarks"
+MEASURES = {
+    "pass": "pass@k: probability that one of k tries is correct",
+    "avg": "avg@k: share of k tries that is correct, the probability of one try",
+    "distinct": "distinct@k: different correct completions among k",
+    "maj": "maj@k: probability that the most frequent answer of k is correct",
+    "cover": "cover@t: share of problems that at least the share t of their tries solves",
+    "unanswered": "unanswered: share of tries without an answer, better lower",
+    "truncated": "truncated: share of tries cut off at the limit, better lower",
+    "timed_out": "timed_out: share of tries whose judgement ran out of time, better lower",
+    "num_tokens": "num_tokens: tokens of a try, neither is better",
+}
+"""The measures in the order of the table, each with what it is."""
+
 
 def main(arguments: list[str]) -> None:
-    """Read both sides, print a table for each sampling, and write what it holds to a file if asked to."""
+    """Read both sides, print a table for each sampling, and write all differences to a file if asked to."""
+    description = __doc__.replace("`", "")
     parser = OneLineParser(
-        "steer-trl compare", allow_abbrev=False, description=__doc__.split("\n", 1)[0].replace("`", "")
+        "steer-trl compare",
+        allow_abbrev=False,
+        description=description,
+        formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help="two folders, A and B")
     parser.add_argument("--a", nargs="+", default=[], metavar="FOLDER", help="side A, a folder for each seed")
@@ -33,22 +54,24 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all differences to this file")
     frontier.add_arguments(parser)
     given = parser.parse_args(arguments)
-    sides = _sides(given.folders, given.a, given.b)
+    sides = split_sides(given.folders, given.a, given.b)
     outputs = {"json": given.json, "picture": given.picture}
     refuse(output_complaints(outputs, [*sides[0], *sides[1]]), "steer-trl compare")
     refuse(frontier.complaints(given), "steer-trl compare")
+    sides = [find_evaluation(one) for one in sides[0]], [find_evaluation(one) for one in sides[1]]
     if given.frontier:
         frontier.compare(given, sides)
         return
     a, b = ([read_evaluations(folder) for folder in side] for side in sides)
     results = compare_samplings(a, b, given.paired)
     for name, differences in results.items():
-        print(_text(name, differences, given.paired))  # noqa: T201
+        print(to_text(name, differences, given.paired))  # noqa: T201
     if given.json is not None:
-        write_comparisons(given.json, sides, _entries(results))
+        write_comparisons(given.json, sides, to_entries(results))
 
 
-def _sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[str], list[str]]:
+def split_sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[str], list[str]]:
+    """Return the folders of each side, from two folders or from `--a` and `--b`."""
     if len(folders) == 2 and not a and not b:
         return folders[:1], folders[1:]
     if not folders and a and b:
@@ -58,24 +81,68 @@ def _sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[str], l
     )
 
 
-def _text(name: str, results: dict[str, dict[str, Difference]], paired: bool) -> str:
+def find_evaluation(folder: str) -> str:
+    """Return `folder` if it is an evaluation, or the one evaluation in the folder of a run.
+
+    The last evaluation during training is used if there is no other. `ValueError` if there are several others.
+    """
+    place = Path(folder)
+    if not place.is_dir() or _is_evaluation(place):
+        return folder
+    inside = [path for path in sorted(place.iterdir()) if path.name != IN_TRAINING and _is_evaluation(path)]
+    if len(inside) > 1:
+        names = ", ".join(repr(str(path)) for path in inside)
+        raise InvalidValueError(f"{folder!r} holds several evaluations: {names}. Give one of them.")
+    if not inside:
+        steps = [path for path in (place / IN_TRAINING).glob("step-*") if _is_evaluation(path)]
+        inside = sorted(steps, key=lambda path: path.name.removeprefix("step-").zfill(12))[-1:]
+    if not inside:
+        return folder
+    say(f"steer-trl compare: note: {folder} stands for {inside[0]}")
+    return str(inside[0])
+
+
+def _is_evaluation(folder: Path) -> bool:
+    """Return whether a folder holds the completions of one sampling, or folders with one sampling each."""
+    places = [folder, *folder.iterdir()] if folder.is_dir() else []
+    return any((place / COMPLETIONS).is_file() for place in places)
+
+
+def to_text(name: str, results: dict[str, dict[str, Difference]], paired: bool) -> str:
+    """Return the table of a sampling: a row for each benchmark and measure, and below it what they mean."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
     several = False
+    kinds = set()
     for benchmark, metrics in results.items():
-        for metric, found in metrics.items():
+        for metric in sorted(metrics, key=_place_in_table):
+            found = metrics[metric]
             several = found.seeds != (1, 1)
-            row = {"A": f"{found.a:.3f}", "B": f"{found.b:.3f}", "difference": f"{found.difference:+.3f}"}
-            row |= {"95 % interval": f"{found.low:+.3f} to {found.high:+.3f}", "B is": found.verdict}
-            rows[benchmark, metric] = row
+            kinds.add(metric.partition("@")[0])
+            rows[benchmark, metric] = {
+                "A": f"{found.a:.3f}",
+                "B": f"{found.b:.3f}",
+                "difference": f"{found.difference:+.3f}",
+                "95 % interval": f"{found.low:+.3f} to {found.high:+.3f}",
+                "B is": found.verdict,
+            }
     heading = f"{name}\n" if name else ""
-    return f"{heading}{DataFrame(rows).T.to_string()}\n\n{explain_interval(several, paired)}\n"
+    meanings = "\n".join(f"  {meaning}" for kind, meaning in MEASURES.items() if kind in kinds)
+    return f"{heading}{DataFrame(rows).T.to_string()}\n\n{explain_interval(several, paired)}\n{meanings}\n"
 
 
-def _entries(results: dict[str, dict[str, dict[str, Difference]]]) -> list[dict[str, Any]]:
-    """One entry for each sampling, benchmark and metric."""
-    return [
-        {"sampling": name, "benchmark": benchmark, "metric": metric} | asdict(found) | {"verdict": found.verdict}
-        for name, benchmarks in results.items()
-        for benchmark, metrics in benchmarks.items()
-        for metric, found in metrics.items()
-    ]
+def _place_in_table(metric: str) -> tuple[int, float]:
+    """Return a key that sorts measures as `MEASURES` does, and the most tries first."""
+    kind, _, tries = metric.partition("@")
+    known = [*MEASURES]
+    return known.index(kind) if kind in known else len(known), -float(tries or 0)
+
+
+def to_entries(results: dict[str, dict[str, dict[str, Difference]]]) -> list[dict[str, Any]]:
+    """Return one entry for each sampling, benchmark and metric."""
+    entries = []
+    for name, benchmarks in results.items():
+        for benchmark, metrics in benchmarks.items():
+            for metric, found in metrics.items():
+                about = {"sampling": name, "benchmark": benchmark, "metric": metric}
+                entries.append(about | asdict(found) | {"verdict": found.verdict})
+    return entries

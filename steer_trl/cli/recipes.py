@@ -13,7 +13,7 @@ HELP = """usage: steer-trl recipes [NAME]
 Without a name, list what --config and --accelerate_config take; with one, print the recipe, those that it extends
 merged into it. steer-trl recipes NAME > mine.yaml makes a copy to change."""
 GROUPS = {
-    "In minutes on a CPU": ("countdown.yaml", "first_run.yaml"),
+    "In minutes on a CPU": ("demo_*.yaml", "countdown.yaml", "first_run.yaml"),
     "The recommended setting": ("recommended_*.yaml",),
     "The runs of the papers": ("steer_*.yaml", "stare_*.yaml"),
     "One for each method, on Qwen2.5-Math-7B": ("methods/*.yaml",),

@@ -1,0 +1,150 @@
+"""Names in a command are checked against the installed sources, without importing torch."""
+
+import subprocess
+import sys
+from dataclasses import fields
+
+import pytest
+from support import ENVIRONMENT, SMOKE
+from support.command_lines import train
+from support.evaluations import write_evaluation
+from trl import ModelConfig
+
+from steer_trl import SteerGRPOConfig
+from steer_trl.cli import names
+from steer_trl.cli.arguments import MathArguments
+from steer_trl.cli.compare import find_evaluation
+from steer_trl.cli.eval_arguments import EvalArguments
+from steer_trl.cli.main import main
+from steer_trl.cli.recipe_files import RECIPES, load_recipe, named
+from steer_trl.cli.recipes import GROUPS, find_recipes, first_sentence
+from steer_trl.cli.source_fields import dict_keys, field_names
+from steer_trl.shaping.methods import SHAPERS
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [
+        (("steer_trl.config", "SteerGRPOConfig"), SteerGRPOConfig),
+        (("trl", "ModelConfig"), ModelConfig),
+        (("steer_trl.cli.arguments", "MathArguments"), MathArguments),
+        (("steer_trl.cli.eval_arguments", "EvalArguments"), EvalArguments),
+    ],
+    ids=lambda x: x[1] if isinstance(x, tuple) else "",
+)
+def test_fields_in_the_source_are_the_classes(place, kind):
+    assert place in (*names.SETTINGS["train"], *names.SETTINGS["eval"])
+    assert field_names(*place) == {field.name for field in fields(kind)}
+
+
+def test_methods_in_the_source_are_the_registered():
+    assert dict_keys("steer_trl.shaping.methods", "SHAPERS") == [*SHAPERS]
+
+
+@pytest.mark.parametrize("place", [("no_such_package", "X"), ("steer_trl.cli.nothing", "X"), ("trl", "NoSuchClass")])
+def test_what_is_not_in_the_sources_raises(place):
+    with pytest.raises(LookupError):
+        field_names(*place)
+
+
+def test_an_unreadable_trl_leaves_names_to_the_parser(monkeypatch):
+    monkeypatch.setitem(names.SETTINGS, "train", (("trl", "NoSuchClass"),))
+    assert names.setting_complaints("train", names.read_command(["--whatever", "1"])) == []
+
+
+def test_every_alias_leads_to_a_setting():
+    known = {command: {*names.FLAGS[command]} for command in names.SETTINGS}
+    for command, places in names.SETTINGS.items():
+        known[command].update(*(field_names(*place) for place in places))
+    for alias, settings in names.ALIASES.items():
+        assert any(alias not in of_command and {*settings} & of_command for of_command in known.values())
+        assert {*settings} <= set().union(*known.values())
+
+
+WITHOUT_TORCH = """
+import sys
+from steer_trl.cli.main import main
+try:
+    main(sys.argv[1:])
+finally:
+    heavy = {"torch", "trl", "transformers", "datasets", "wandb"} & sys.modules.keys()
+    assert not heavy, heavy
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["train", "--config", "frist_run"],
+        ["train", "--config", str(SMOKE), "--lr", "1"],
+        ["train", "--config", str(SMOKE), "--advantage_shaping", "ster"],
+        ["train", "--config", str(SMOKE), "--dataset_name", "nope.jsonl", "--model_name_or_path", "runs/nope"],
+        ["train", "--config", str(SMOKE), "--accelerate_config", "zero4"],
+        ["eval", "--model_name_or_path", "./nope", "--output_dir", "x", "--benchmarks", "aime99"],
+    ],
+    ids=lambda line: line[-2],
+)
+def test_a_wrong_name_costs_no_import(line, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, *line], env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 2 and done.stderr.startswith(f"steer-trl {line[0]}: error: "), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "is_there"),
+    [("model", True), ("empty", False), ("./nope", False), ("a/b/c", False), ("runs/nope", False), ("model/x", False)],
+)
+def test_a_missing_folder_of_a_model_is_named(path, is_there, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("model", "empty"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "model/config.json").touch()
+    complaints = names.model_complaints(path)
+    assert bool(complaints) is not is_there and all(f"{path!r}" in one and "Hub" not in one for one in complaints)
+
+
+def test_a_name_on_the_hub_is_asked_for_there():
+    (complaint,) = names.model_complaints("org/no-such-model")
+    assert "'org/no-such-model'" in complaint and "Hub" in complaint  # the tests have no network
+
+
+def test_all_wrong_names_stand_in_one_error(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run/checkpoint-2").mkdir(parents=True)
+    line = train(dataset_name="nope.jsonl", model_name_or_path="./nope", output_dir="run", advantage_shaping="ster")
+    with pytest.raises(SystemExit):
+        main(line)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 4
+    for text in ("nope.jsonl", "./nope", "checkpoint-2", "'steer'"):
+        assert sum(text in line for line in lines) >= 1
+
+
+def test_typed_values_go_over_a_recipes():
+    line = names.read_command(["--config", str(SMOKE), "--advantage-shaping", "steer", "opo", "--max_steps=3"])
+    assert line.values("advantage_shaping") == ["steer", "opo"] and line.value("max_steps") == "3"
+    assert line.value("loss_type") == load_recipe(SMOKE)["loss_type"] and line.values("eval_benchmarks") == []
+
+
+def test_every_recipe_stands_once_in_the_list():
+    listed = [path for patterns in GROUPS.values() for path in find_recipes(patterns)]
+    assert sorted(path.stem for path in listed) == sorted(named(RECIPES))
+    assert all(first_sentence(path).endswith(".") for path in listed)
+
+
+@pytest.mark.parametrize("inside", ["_test", "_test/t1", "benchmarks/step-20", "benchmarks/step-20/papers"])
+def test_the_folder_of_a_run_stands_for_its_evaluation(inside, tmp_path, capsys):
+    write_evaluation(tmp_path / "run" / inside, [0.5, 0.2])
+    if inside.startswith("benchmarks"):
+        write_evaluation(tmp_path / "run" / inside.replace("20", "9"), [0.5, 0.2])
+    found = find_evaluation(str(tmp_path / "run"))
+    depth = "run" if inside == "_test" else f"run/{'/'.join(inside.split('/')[: 2 if 'step' in inside else 1])}"
+    assert found == str(tmp_path / depth) and (depth == "run") is (capsys.readouterr().err == "")
+
+
+def test_several_evaluations_of_a_run_are_listed(tmp_path):
+    for name in ("_eval/t1", "_test/t1"):
+        write_evaluation(tmp_path / name, [0.5, 0.2])
+    with pytest.raises(ValueError, match=r"_eval.*_test"):
+        find_evaluation(str(tmp_path))
