@@ -70,7 +70,7 @@ def test_the_trainer_overrides_few_hooks_of_trls():
 BUDGET = {
     "": 5170,
     "callbacks": 2030,
-    "cli": 13070,
+    "cli": 13470,
     "countdown": 1255,
     "data": 3600,
     "demo": 2590,
