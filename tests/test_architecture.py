@@ -80,7 +80,7 @@ BUDGET = {
     "functional": 4490,
     "hub": 1540,
     "options": 2290,
-    "report": 6210,
+    "report": 5760,
     "rewards": 4700,
     "shaping": 4560,
     "shaping/methods": 7760,

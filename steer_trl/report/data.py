@@ -1,10 +1,5 @@
-"""Turns runs into the data of the page: thinned curves, panels, what each run did, and the settings that differ.
+"""Turns runs into the data of the page: thinned curves, panels, settings, and what each run did."""
 
-Curves can be drawn over tokens instead of optimizer steps if all runs have counted their tokens. Each run then has two
-columns, steps and tokens so far, between which the page interpolates.
-"""
-
-import json
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -22,37 +17,32 @@ POINTS = 400
 """The most points of a curve, approximately."""
 RUNNING = 15 * 60
 """Seconds after its last entry during which a run is taken to be in progress."""
-FOLDERS = ("output_dir", "logging_dir")
-TOKENS = {
-    names.GENERATED_TOKENS: "tokens generated so far, with the groups that dynamic sampling drops; without prompts",
-    names.NUM_TOKENS: "tokens as TRL counts them: prompts and completions so far",
-}
 
 
 def page_data(runs: Sequence[Run]) -> dict[str, Any]:
     """Return everything that the page shows, as values that JSON can hold."""
     evaluations = [find_evaluations(run) for run in runs]
     keys = sorted({key for run in runs for key in run.curves})
-    token_key = next((key for key in TOKENS if all(run.curves.get(key) for run in runs)), None)
     data = {
-        "runs": [_describe_run(run, one, len(runs), token_key) for run, one in zip(runs, evaluations, strict=True)],
-        "tokens": TOKENS[token_key] if token_key else None,
+        "runs": [_describe_run(run, one, len(runs)) for run, one in zip(runs, evaluations, strict=True)],
         "comparisons": compare_runs(evaluations),
         "frontiers": draw_frontiers(evaluations),
         "panels": [_describe_panel(panel, keys) for panel in PANELS],
         "keys": keys,
         "names": {name: key for name, key in vars(names).items() if name.isupper()},
-        "differences": find_differences(runs),
     }
     return runlog.as_json(data)
 
 
-def _describe_run(run: Run, evaluations: Evaluations, num_runs: int, token_key: str | None) -> dict[str, Any]:
+def _describe_run(run: Run, evaluations: Evaluations, num_runs: int) -> dict[str, Any]:
     about = run.description
     phrases = describe_weights(about["methods"], run.settings) if "methods" in about else []
     return {
         "name": run.name,
         "weights": list(map(shorten, phrases)),
+        "methods": about.get("methods"),
+        "settings": about.get("settings", {}),
+        "defaults": about.get("defaults", {}),
         "versions": about.get("versions", {}),
         "started": about.get("started"),
         "ended": max(run.times.values(), default=None),
@@ -62,7 +52,6 @@ def _describe_run(run: Run, evaluations: Evaluations, num_runs: int, token_key: 
         "status": _find_status(run),
         "entropy": describe_entropy(run),
         "curves": _thin_curves(run),
-        "tokens": _find_token_axis(run.curves[token_key]) if token_key else None,
         "intervals": evaluations.intervals,
         "alarms": [alarm | {"step": runlog.step_of(alarm)} for alarm in run.alarms],
         "looks": select_looks(run, num_runs),
@@ -130,44 +119,3 @@ def thin_curve(curve: Mapping[int, float], points: int = POINTS, keeps_extremes:
             )
         steps = sorted(kept)
     return [steps, [float(f"{curve[step]:.6g}") for step in steps]]
-
-
-def _find_token_axis(counts: Mapping[int, float]) -> list[list[Any]]:
-    """Return steps and tokens so far. A count stays the same until the next rollout: its last step is used."""
-    last_steps = {count: step for step, count in sorted(counts.items())}
-    return thin_curve({0: 0.0} | {step: count for count, step in last_steps.items()})
-
-
-# Settings.
-
-
-def find_differences(runs: Sequence[Run]) -> dict[str, Any]:
-    """Return the settings in which the runs differ, a value for each run, and those that all share."""
-    known = [_collect_settings(run) for run in runs]
-    defaults = {name: value for run in runs for name, value in run.description.get("defaults", {}).items()}
-    different = {}
-    same = {}
-    for name in sorted({name for settings in known for name in settings}):
-        values = [_describe_value(name, settings, defaults) for settings in known]
-        if len(set(values)) > 1:
-            different[name] = values
-        else:
-            same[name] = values[0]
-    return {"different": different, "same": same}
-
-
-def _collect_settings(run: Run) -> dict[str, Any]:
-    settings = {name: value for name, value in run.description.get("settings", {}).items() if name not in FOLDERS}
-    methods = run.description.get("methods")
-    if methods is not None:
-        settings["advantage_shaping"] = " + ".join(methods) or "none"
-    return settings
-
-
-def _describe_value(name: str, settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
-    """Return the value of a setting as text; `default` alone if the value of the default is unknown."""
-    if name not in settings and name not in defaults:
-        return "default"
-    value = settings.get(name, defaults.get(name))
-    text = "not set" if value is None else shorten(value if isinstance(value, str) else json.dumps(value))
-    return text if name in settings else f"{text} (default)"

@@ -2,8 +2,14 @@
 "use strict";
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const RUNS = DATA.runs.map((run, index) => ({ ...run, index }));
-const isByTokens = DATA.tokens !== null && RUNS.every((run) => run.budget?.unit === "tokens");
+// The number of generated tokens at each step if all runs have counted them, otherwise what TRL counts.
+const TOKENS = {
+  [DATA.names.GENERATED_TOKENS]: "tokens generated so far, with the groups that dynamic sampling drops; without prompts",
+  [DATA.names.NUM_TOKENS]: "tokens as TRL counts them: prompts and completions so far",
+};
+const TOKEN_KEY = Object.keys(TOKENS).find((key) => DATA.runs.every((run) => run.curves[key]));
+const RUNS = DATA.runs.map((run, index) => ({ ...run, index, tokens: tokenAxis(run.curves[TOKEN_KEY]) }));
+const isByTokens = TOKEN_KEY && RUNS.every((run) => run.budget?.unit === "tokens");
 const state = { hidden: new Set(), smooth: 1, over: isByTokens ? "tokens" : "steps" };
 const shownRuns = () => RUNS.filter((run) => !state.hidden.has(run.index));
 
@@ -64,6 +70,14 @@ function endsOf(curve) {
 
 const placeOf = (run, step) => (state.over === "steps" ? step : interpolate(...run.tokens, step));
 const stepAt = (run, place) => (state.over === "steps" ? place : interpolate(run.tokens[1], run.tokens[0], place));
+
+// Steps and tokens so far. A count stays the same until the next rollout, so that its last step is used.
+function tokenAxis(curve) {
+  if (!curve) return null;
+  const lastSteps = new Map([[0, 0]]);
+  curve[1].forEach((count, i) => lastSteps.set(count, curve[0][i]));
+  return [[...lastSteps.values()], [...lastSteps.keys()]];
+}
 
 // On the straight line between two neighbours; beyond the ends, on the line through the last two. `from` never falls.
 function interpolate(from, to, value) {

@@ -53,21 +53,41 @@ function otherSection() {
   return element("section", { id: "other", "data-nav": "Other" }, element("h2", {}, "Everything else in the log"), body);
 }
 
+// The settings of a run, without its folders, and with the methods that it used.
+function settingsOf({ settings, methods }) {
+  const { output_dir: _, logging_dir: __, ...known } = settings;
+  return methods ? { ...known, advantage_shaping: methods.join(" + ") || "none" } : known;
+}
+
+// The value of a setting in a run; "default" alone if the value of the default is unknown.
+function settingText(run, name) {
+  const own = settingsOf(run);
+  const isDefault = !Object.hasOwn(own, name);
+  const defaults = RUNS.find((one) => Object.hasOwn(one.defaults, name))?.defaults;
+  if (isDefault && !defaults) return "default";
+  const value = isDefault ? defaults[name] : own[name];
+  const text = value === null ? "not set" : typeof value === "string" ? value : JSON.stringify(value);
+  const shown = text.length > 300 ? `${text.slice(0, 300)} [...]` : text;
+  return isDefault ? `${shown} (default)` : shown;
+}
+
 function settingsSection() {
-  const { different, same } = DATA.differences;
+  const names = [...new Set(RUNS.flatMap((run) => Object.keys(settingsOf(run))))].sort();
+  const rows = names.map((name) => [name, RUNS.map((run) => settingText(run, name))]);
+  const different = rows.filter(([, texts]) => new Set(texts).size > 1);
+  const same = rows.filter(([, texts]) => new Set(texts).size === 1).map(([name, texts]) => [name, texts.slice(0, 1)]);
+  const cell = (text) => element("td", { class: /\bdefault\)?$/.test(text) ? "default" : null }, text);
+  const lines = (some) => some.map(([name, texts]) => rowOf(name, texts.map(cell)));
   const several = RUNS.length > 1;
-  const cell = (value) => element("td", { class: /\bdefault\)?$/.test(value) ? "default" : null }, value);
-  const rows = (settings) => Object.entries(settings).map(([name, values]) => rowOf(name, [values].flat().map(cell)));
-  const differ = several && Object.keys(different).length > 0;
-  const parts = [element("h2", {}, differ ? "Settings that differ" : "Settings")];
-  if (differ) {
+  const parts = [element("h2", {}, different.length ? "Settings that differ" : "Settings")];
+  if (different.length) {
     const heads = ["setting", ...RUNS.map((run) => breakable(run.name))];
-    parts.push(element("div", { class: "card" }, tableOf(heads, [rows(different)])));
+    parts.push(element("div", { class: "card" }, tableOf(heads, [lines(different)])));
   }
-  if (Object.keys(same).length) {
+  if (same.length) {
     const title = several ? "Settings that all runs share" : "Settings that are not at their default";
     const attributes = { class: "card table", open: !several };
-    parts.push(element("details", attributes, element("summary", {}, title), tableOf([], [rows(same)])));
+    parts.push(element("details", attributes, element("summary", {}, title), tableOf([], [lines(same)])));
   }
   const versions = Object.entries(RUNS[0].versions).map(([name, version]) => `${name} ${version}`);
   parts.push(element("p", { class: "versions" }, versions.join(" · ")));

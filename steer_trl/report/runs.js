@@ -85,9 +85,9 @@ function showControls() {
   const hint = runsWithLooks().length ? "Click on a curve to see the completions of that step." : "";
   holder.replaceChildren(
     ...(RUNS.length > 1 ? RUNS.map(chip) : []),
-    ...(DATA.tokens ? [segments("Draw the curves over", "over", ["steps", "tokens"], state.over, (over) => apply({ over }))] : []),
+    ...(TOKEN_KEY ? [segments("Draw the curves over", "over", ["steps", "tokens"], state.over, (over) => apply({ over }))] : []),
     segments("Smooth the curves", "smooth", levels, levels[state.smooth], smooth),
-    element("span", { class: "hint" }, [state.over === "tokens" && `${DATA.tokens}.`, hint].filter(Boolean).join(" ")),
+    element("span", { class: "hint" }, [state.over === "tokens" && `${TOKENS[TOKEN_KEY]}.`, hint].filter(Boolean).join(" ")),
   );
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }

@@ -92,6 +92,28 @@ def test_it_renders_and_asks_for_nothing(browser, page, width, height, theme):
     assert not browser.find_element(By.ID, "guide").get_attribute("open")
 
 
+def test_runs_are_read_over_tokens_and_by_settings(browser, tmp_path):
+    """The page itself places steps on the axis of tokens, and finds the settings that differ."""
+    spread = {"methods": ["repo_r"], "settings": {"hold_entropy": 0.5}}
+    long = {"methods": [], "settings": {"seed": 3, "output_dir": "x"}, "defaults": {"hold_entropy": None}}
+    counts = {"spread": (spread, [100] * 4 + [260] * 4 + [300]), "long": (long, [50, 100, 900])}
+    for name, (about, values) in counts.items():
+        runlog.begin(tmp_path / name, 0, about)
+        for step, count in enumerate(values, 1):
+            runlog.append(tmp_path / name, {"step": step, "entropy": 1.0, "num_tokens": count})
+    open_page(browser, report.write([tmp_path], tmp_path / "report.html"))
+    long, spread = browser.execute_script("return RUNS.map(run => run.tokens)")
+    assert (long, spread) == ([[0, 1, 2, 3], [0, 50, 100, 900]], [[0, 4, 8, 9], [0, 100, 260, 300]])
+    browser.find_element(By.ID, "over-tokens").click()
+    ends = browser.execute_script(
+        "return linesOf(DATA.panels[0], 'entropy').slice(0, 2).map(line => line.curve[0].at(-1))"
+    )
+    assert ends == [900, 300] and "prompts and completions" in browser.find_element(By.ID, "controls").text
+    assert browser.execute_script("return [stepAt(RUNS[1], 180), placeOf(RUNS[1], 2)]") == [6, 50]
+    rows = [row.text for row in browser.find_elements(By.CSS_SELECTOR, "#settings .card:first-of-type tr")]
+    assert rows[1:] == ["advantage_shaping none repo_r", "hold_entropy not set (default) 0.5", "seed 3 default"]
+
+
 def test_a_click_on_a_curve_opens_its_completions(browser, page):
     open_page(browser, page)
     over = browser.find_element(By.CSS_SELECTOR, ".panel .u-over")
@@ -145,10 +167,7 @@ def test_a_sweep_is_compared_and_drawn(browser, tmp_path, width, height):
     carrying = browser.execute_script("return DATA.comparisons[0].carrying")
     sentence = browser.find_element(By.CSS_SELECTOR, "#comparison .verdict").text
     for row in carrying:
-        numbers = [
-            f"{100 * row[side]:.1f}\N{NO-BREAK SPACE}%" if row["metric"][0] in "pa" else f"{row[side]:.2f}"
-            for side in "ba"
-        ]
+        numbers = [f"{100 * row[side]:.1f} %" if row["metric"][0] in "pa" else f"{row[side]:.2f}" for side in "ba"]
         verdict = row["verdict"] if row["verdict"] in ("higher", "lower") else "no difference seen"
         assert f"{numbers[0]} instead of {numbers[1]}, {verdict}" in sentence
     shown = browser.find_elements(By.CSS_SELECTOR, "#comparison tbody tr")

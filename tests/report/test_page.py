@@ -40,7 +40,7 @@ def test_the_contents_of_a_folder_are_data(tmp_path):
 
 def test_a_run_may_contain_the_pages_placeholders(tmp_path):
     folder = write_run(tmp_path / "run", note="{{SCRIPT}} {{DATA}}")
-    assert json.loads(block(report.html([folder])))["differences"]["same"]["note"] == "{{SCRIPT}} {{DATA}}"
+    assert json.loads(block(report.html([folder])))["runs"][0]["settings"]["note"] == "{{SCRIPT}} {{DATA}}"
 
 
 def test_the_command_writes_the_page(tmp_path, capsys):

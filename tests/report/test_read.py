@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.run_folders import SCRIPT, completion, write_held, write_hostile, write_run, write_state
 
 from steer_trl import runlog
-from steer_trl.report.data import find_budget, find_differences, page_data, thin_curve
+from steer_trl.report.data import find_budget, page_data, thin_curve
 from steer_trl.report.read import NoRun, find_runs
 from steer_trl.report.tokens import LONGEST, ROOM, select_looks
 
@@ -160,25 +160,6 @@ def test_a_long_token_and_prompt_are_cut(tmp_path):
     assert len(str(look)) < 20_000
 
 
-def test_settings_that_differ_are_named(tmp_path):
-    folders = [write_run(tmp_path / f"grpo_seed{seed}", 9, seed, "none") for seed in (0, 1)]
-    folders.append(write_run(tmp_path / "stare", 6, 0, "stare", stare_amplify=1.5))
-    different = find_differences(find_runs(folders))["different"]
-    assert different["stare_amplify"] == ["default", "default", "1.5"]
-    assert different["seed"] == ["0", "1", "0"] and "output_dir" not in different
-
-
-def test_a_default_is_shown_with_its_value(tmp_path):
-    held = write_held(tmp_path / "held")
-    grpo = write_run(tmp_path / "grpo", method="none", looks=())
-    path = grpo / "_logs/run.json"
-    defaults = {"hold_entropy": None, "seed": 42, "learning_rate": 1e-6}
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"defaults": defaults}))
-    different = find_differences(find_runs([grpo, held]))["different"]
-    assert different["hold_entropy"] == ["not set (default)", "0.5"] and different["seed"] == ["0", "42 (default)"]
-    assert different["advantage_shaping"] == ["none", "repo_r"]
-
-
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3000), st.integers(10, 200))
 def test_thinning_keeps_the_ends_and_the_extremes(values, points):
     steps, kept = thin_curve(dict(enumerate(values)), points)
@@ -193,26 +174,3 @@ def test_parts_of_a_whole_have_the_same_steps(tmp_path):
     curves = [run["curves"][f"weights/{name}"] for name in ("under_0.5", "1", "over_2")]
     assert curves[0][0] == curves[1][0] == curves[2][0] and len(curves[0][0]) <= 404
     assert np.sum([values for _, values in curves], axis=0) == pytest.approx(1, abs=1e-5)
-
-
-def write_counted(folder, counts, key="num_tokens", **others):
-    for step, count in enumerate(counts, 1):
-        runlog.append(folder, {"step": step, "entropy": 0.1, key: count} | others)
-    return folder
-
-
-def test_all_runs_of_a_page_count_tokens_alike(tmp_path):
-    new = write_counted(tmp_path / "new", [20, 40], "generated_tokens", num_tokens=50)
-    old = write_counted(tmp_path / "old", [50])
-    assert "without prompts" in page_data([read_one(new)])["tokens"]
-    data = page_data([read_one(new), read_one(old)])
-    assert [run["tokens"] for run in data["runs"]] == [[[0, 2], [0, 50]], [[0, 1], [0, 50]]]
-    assert "prompts and" in data["tokens"]
-    runlog.append(tmp_path / "without", {"step": 1, "entropy": 0.1})
-    data = page_data(find_runs([tmp_path]))
-    assert data["tokens"] is None and {run["tokens"] for run in data["runs"]} == {None}
-
-
-def test_a_rollouts_tokens_are_spread_over_its_steps(tmp_path):
-    folder = write_counted(tmp_path / "run", [100, 100, 100, 100, 260, 260, 260, 260, 300])
-    assert page_data([read_one(folder)])["runs"][0]["tokens"] == [[0, 4, 8, 9], [0, 100, 260, 300]]
