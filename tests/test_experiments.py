@@ -6,7 +6,7 @@ import random
 
 import pytest
 import yaml
-from support import ROOT
+from support import ROOT, dial_recomputed
 from support.processes import run as run_process
 
 from experiments.dial import analysis, page, plan, runs
@@ -144,6 +144,25 @@ def test_the_page_has_the_known_answer(tmp_path):
     assert "| dial 0.65 | 3 |" in found["long mixtures"]
     # The last half is the last three rollouts: (1 + .5 + .7) / 3 is .73 of the start, and not near .6.
     assert page.held(page.Regime(tmp_path, "long"), "dial 0.65", [41]) == "0 of 1, 0.73"
+
+
+def test_the_page_is_what_another_script_finds(tmp_path):
+    """Random counts of four starts; the other script shares no line with the analysis."""
+    shares = {"start": 0.1, "baseline": 0.3, "dial 0.5": 0.32, "dial 0.65": 0.35, "dial 0.8": 0.28, "F-GRPO": 0.3}
+    for start in (41, 42, 43, 44):
+        for arm, share in shares.items():
+            write(tmp_path / "long", arm, start, lambda split, sampling, share=share: share * (1 + (sampling == "t1")))
+    wrong, equal = dial_recomputed.check(page.page(tmp_path), tmp_path)
+    assert wrong == [] and equal == 3 + 4 * 7 + 5 * 3
+    changed = page.page(tmp_path).replace("+", "+1", 40)
+    assert dial_recomputed.check(changed, tmp_path)[0]
+
+
+@pytest.mark.skipif(not page.PAGE.exists(), reason="no run of protocol 3 is published yet")
+def test_the_published_page_of_the_dial_is_recomputed():
+    text = page.PAGE.read_text()
+    assert text == page.page(page.FOLDER)
+    assert dial_recomputed.check(text, page.FOLDER)[0] == []
 
 
 def test_a_run_of_the_dial_leaves_one_file(tmp_path):

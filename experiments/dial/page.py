@@ -379,12 +379,17 @@ def tables(folder: Path) -> dict[str, str]:
     }
 
 
+def page(folder: Path) -> str:
+    """Return the text of the page."""
+    text = TEXT.read_text()
+    for name, table in tables(folder).items():
+        text = text.replace(f"{{{name}}}", table)
+    return text
+
+
 def main() -> None:
     """Write the page and its picture."""
-    text = TEXT.read_text()
-    for name, table in tables(FOLDER).items():
-        text = text.replace(f"{{{name}}}", table)
-    PAGE.write_text(text)
+    PAGE.write_text(page(FOLDER))
     draw(Regime(FOLDER, "long"), PICTURE)
     sys.stdout.write(f"Wrote {PAGE} and {PICTURE}\n")
 
