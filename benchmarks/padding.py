@@ -1,13 +1,19 @@
-"""How much faster is a training without padding? Against TRL's GRPOTrainer, in turns, with completions of all lengths.
+"""How much of a training is padding, and how much faster is one without? Against TRL's GRPOTrainer.
 
-    python benchmarks/padding.py
-    python benchmarks/padding.py --means 4 --batches 8
+    python benchmarks/padding.py                                                  positions for each token
+    python benchmarks/padding.py --train --means 4 --batches 8 --prompts chat     a training against TRL's
 
 Completions are given instead of generated. Their lengths are lognormal, as in mathematical RL: the longest has
-`LONGEST` tokens, the mean is a share of that. A rollout is two optimizer steps, so TRL scores it once; without a score
-it is one. On the CPU, processor seconds of one thread are counted, which do not depend on what else the machine does.
-The ideal is how many positions TRL computes for each token that there is. Memory is the peak above a process that has
-loaded the libraries; each training has a process of its own.
+`LONGEST` tokens, the mean is a share of that. Prompts are short, or as long as a chat's.
+
+**Positions for each token** are counted from the lengths alone, without a model or a clock: 1 is a training without
+any padding. *TRL, cut* is what huggingface/trl#7179 plans: cut, but not ordered. With several ranks,
+it is the slowest rank's positions over the mean of tokens, since all wait for it once a step.
+
+**A training** is run with TRL's trainer and this package's, taking turns: processor seconds of one thread in user
+mode, which depend little on what else the machine does; operations (`FlopCounterMode`), which do not at all; the peak
+of memory above a process that has loaded the libraries; and by how much the update differs. A rollout of 128
+completions is two optimizer steps, so TRL scores it once; without a score it is one.
 """
 
 import argparse
@@ -17,48 +23,122 @@ import random
 import resource
 import tempfile
 import time
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from statistics import mean, median
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from datasets import Dataset
 from torch.nn.utils import parameters_to_vector
+from torch.utils.flop_counter import FlopCounterMode
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
+from steer_trl.trainer.assignment import assign
 
-LONGEST, PROMPT, COMPLETIONS, VOCABULARY, STEPS = 512, 40, 128, 2048, 2
+LONGEST, COMPLETIONS, VOCABULARY, STEPS, GROUP = 512, 128, 2048, 2, 8
 SIZES = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3, "vocab_size": VOCABULARY}
-CLOCK = time.perf_counter if torch.cuda.is_available() else time.process_time
+PROMPTS = ("short", "chat")
+DRAWS = 10
+"""Steps whose positions are counted and averaged."""
 
 
-def lengths_of(share: int, seed: int) -> list[int]:
-    """Lengths of the completions of a rollout, with a mean of `LONGEST / share`; 1: all are as long."""
-    rng = random.Random(seed)
+class Training(NamedTuple):
+    """What is measured of a training; seconds are None while operations are counted."""
+
+    seconds: float
+    mebibytes: float
+    parameters: Any
+    operations: int
+    tokens: int
+    positions: int
+
+
+def now() -> float:
+    """Return processor seconds in user mode; on an accelerator the clock's."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+        return time.perf_counter()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_utime
+
+
+def lognormal(count: int, longest: int, share: int, rng: random.Random, least: int = 1) -> list[int]:
+    """Return lengths with a mean of `longest / share`, one of them the longest; with a share of 1 all are."""
     if share == 1:
-        return [LONGEST] * COMPLETIONS
-    low, high = 0.0, float(LONGEST)
-    normal = [rng.gauss(0, 0.7) for _ in range(COMPLETIONS - 1)]
-    for _ in range(60):  # the median whose mean, cut at the longest, is the one asked for
+        return [longest] * count
+    low, high = 0.0, float(longest)
+    normal = [rng.gauss(0, 0.7) for _ in range(count - 1)]
+    # Search the median with which the mean, after the cut at the longest, is the one asked for.
+    for _ in range(60):
         middle = (low + high) / 2
-        lengths = [LONGEST, *(max(1, min(LONGEST, round(middle * math.exp(x)))) for x in normal)]
-        low, high = (middle, high) if mean(lengths) < LONGEST / share else (low, middle)
+        lengths = [longest, *(max(least, min(longest, round(middle * math.exp(x)))) for x in normal)]
+        low, high = (middle, high) if mean(lengths) < longest / share else (low, middle)
     rng.shuffle(lengths)
     return lengths
 
 
-def write(share: int, prompts: list[str], trainer: Any) -> dict[str, Any]:
-    """Completions of random tokens in the place of a policy's."""
+@cache
+def draw_lengths(count: int, share: int, prompts: str, seed: int) -> tuple[list[int], list[int]]:
+    """Return the lengths of prompts and completions: each prompt has a group of `GROUP` completions."""
+    rng = random.Random(seed)
+    completions = lognormal(count, LONGEST, share, rng)
+    groups = max(count // GROUP, 1)
+    if prompts == "short":
+        of_groups = [rng.randint(20, 40) for _ in range(groups)]
+    else:
+        of_groups = lognormal(groups, LONGEST // 2, 3, rng, 24)
+    return [of_groups[row // GROUP] for row in range(count)], completions
+
+
+# Positions.
+
+
+def count_positions(rows: int, ranks: int, batch: int, share: int, prompts: str) -> list[float]:
+    """Return positions for each token with TRL, with micro-batches that are cut, and without padding."""
+    found = []
+    for seed in range(DRAWS):
+        of_prompts, of_completions = draw_lengths(rows * ranks, share, prompts, seed)
+        lengths = [sum(pair) for pair in zip(of_prompts, of_completions, strict=True)]
+        shuffled = list(range(len(lengths)))
+        random.Random(seed).shuffle(shuffled)
+
+        def area(places: list[int], prompts: list[int] = of_prompts, ends: list[int] = of_completions) -> int:
+            return len(places) * (max(prompts[i] for i in places) + max(ends[i] for i in places))
+
+        split = [shuffled[rank * rows : (rank + 1) * rows] for rank in range(ranks)]
+        cut = [sum(area(own[begin : begin + batch]) for begin in range(0, rows, batch)) for own in split]
+        ordered = assign(lengths, [False] * len(lengths), ranks, rows // batch)
+        joined = [sum(len(one) * max(lengths[i] for i in one) for one in own) for own in ordered]
+        ideal = sum(lengths) / ranks
+        found.append([max(map(area, split)) / ideal, max(cut) / ideal, max(joined) / ideal])
+    return [mean(column) for column in zip(*found, strict=True)]
+
+
+def print_positions(means: list[int], batches: list[int], prompts: list[str]) -> None:
+    """Print a table of positions for each token."""
+    print("| prompts | mean | completions of a step and rank | ranks | micro-batch | TRL | TRL, cut | ours |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    for kind, share, rows, ranks, batch in product(prompts, means, (16, 32, 64, 128), (1, 2, 8), batches):
+        if batch <= rows:
+            cells = [f"{x:.2f}" for x in count_positions(rows, ranks, batch, share, kind)]
+            print(f"| {kind} | 1/{share} | {rows} | {ranks} | {batch} | {' | '.join(cells)} |", flush=True)
+
+
+# A training.
+
+
+def write(share: int, kind: str, prompts: list[str], trainer: Any) -> dict[str, Any]:
+    """Return completions of random tokens instead of a policy's."""
     step = trainer.state.global_step
     words = torch.Generator().manual_seed(step)
     ids = torch.randint(3, VOCABULARY, (len(prompts), LONGEST), generator=words).tolist()
-    completions = [row[:length] for row, length in zip(ids, lengths_of(share, step), strict=True)]
-    prompt_ids = [row[: random.Random(i // 8).randint(PROMPT // 2, PROMPT)] for i, row in enumerate(ids)]
-    return {"prompt_ids": prompt_ids, "completion_ids": completions, "logprobs": None}
+    of_prompts, of_completions = draw_lengths(len(prompts), share, kind, step)
+    completion_ids = [row[:length] for row, length in zip(ids, of_completions, strict=True)]
+    prompt_ids = [ids[i // GROUP * GROUP][:length] for i, length in enumerate(of_prompts)]
+    return {"prompt_ids": prompt_ids, "completion_ids": completion_ids, "logprobs": None}
 
 
 class Clock(TrainerCallback):
@@ -66,17 +146,23 @@ class Clock(TrainerCallback):
 
     def on_train_begin(self, *_: Any, **__: Any) -> None:
         """Begin."""
-        self.began = CLOCK()
+        self.began = now()
 
     def on_train_end(self, *_: Any, **__: Any) -> None:
         """End."""
-        self.seconds = CLOCK() - self.began
+        self.seconds = now() - self.began
 
 
 def train(
-    trainer_class: type[GRPOTrainer], share: int, batch: int, is_scored: bool, loss: str
-) -> tuple[float, float, Any]:
-    """Train one rollout or two; return the seconds, the peak of memory in MiB, and the final parameters."""
+    trainer_class: type[GRPOTrainer],
+    share: int,
+    batch: int,
+    is_scored: bool,
+    loss: str,
+    prompts: str = "short",
+    counts: bool = False,
+) -> Training:
+    """Train one rollout or two; with `counts` operations are counted, which makes it slower."""
     before = peak()
     ours = {"advantage_shaping": "none", "skip_padding": True, "alarms": False, "diagnostics": False, "run_log": False}
     accumulation = COMPLETIONS // batch // (2 if is_scored else 1)
@@ -94,7 +180,7 @@ def train(
                 optim="sgd",
                 learning_rate=1e-2,
                 max_steps=STEPS,
-                num_generations=8,
+                num_generations=GROUP,
                 per_device_train_batch_size=batch,
                 gradient_accumulation_steps=accumulation,
                 steps_per_generation=COMPLETIONS // batch,
@@ -108,11 +194,23 @@ def train(
             train_dataset=Dataset.from_dict({"prompt": ["x"] * 64}),
             processing_class=tokenizer,
             callbacks=[clock],
-            rollout_func=partial(write, share),
+            rollout_func=partial(write, share, prompts),
         )
         trainer.remove_callback(PrinterCallback)
-        trainer.train()
-    return clock.seconds, peak() - before, parameters_to_vector(trainer.model.parameters()).detach().double().cpu()
+        seen = [0, 0]
+
+        def count(_model: Any, _args: Any, kwargs: dict[str, Any]) -> None:
+            seen[0] += kwargs["input_ids"].numel()
+
+        trainer.model.get_decoder().register_forward_pre_hook(count, with_kwargs=True)
+        operations = FlopCounterMode(display=False) if counts else None
+        with operations or torch.enable_grad():
+            trainer.train()
+    rollouts = [draw_lengths(COMPLETIONS, share, prompts, seed) for seed in range(1 if is_scored else STEPS)]
+    tokens = (2 if is_scored else 1) * sum(sum(map(sum, lengths)) for lengths in rollouts)
+    parameters = parameters_to_vector(trainer.model.parameters()).detach().double().cpu()
+    total = operations.get_total_flops() if operations else 0
+    return Training(clock.seconds, peak() - before, parameters, total, tokens, seen[0])
 
 
 def peak() -> float:
@@ -122,8 +220,8 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 
-def in_a_process(*training: Any) -> tuple[float, float, Any]:
-    """[`train`] in a process of its own, whose peak of memory is that of one training."""
+def in_a_process(*training: Any) -> Training:
+    """Run [`train`] in a process of its own, whose peak of memory is that of one training."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
         return train(*training)
@@ -131,39 +229,49 @@ def in_a_process(*training: Any) -> tuple[float, float, Any]:
         return pool.apply(train, training)
 
 
+def print_trainings(given: argparse.Namespace) -> None:
+    """Print a table of trainings against TRL's."""
+    print(
+        "| loss | prompts | longest / mean | micro-batch | score | TRL, s | times as fast | of operations | ideal "
+        "| positions for each token: TRL | ours | TRL, MiB | ours | difference |"
+    )
+    print("|---|---|--:|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+    start = parameters_to_vector(tiny_qwen2(tiny_tokenizer(), **SIZES).parameters()).double()
+    cases = product(given.losses, given.prompts, given.means, given.batches, given.scored)
+    for loss, prompts, share, batch, score in cases:
+        case = (share, batch, score == "yes", loss, prompts)
+        trainers = (GRPOTrainer, SteerGRPOTrainer)
+        turns = [[in_a_process(one, *case) for one in trainers] for _ in range(given.turns)]
+        theirs, own = (in_a_process(one, *case, True) for one in trainers)
+        difference = (own.parameters - theirs.parameters).norm() / (theirs.parameters - start).norm()
+        cells = [
+            *(loss, prompts, str(share), str(batch), score, f"{median(a.seconds for a, _ in turns):.2f}"),
+            f"{median(a.seconds / b.seconds for a, b in turns):.2f}",
+            f"{theirs.operations / own.operations:.2f}",
+            f"{theirs.positions / theirs.tokens:.2f}",
+            *(f"{one.positions / one.tokens:.2f}" for one in (theirs, own)),
+            *(f"{median(turn[one].mebibytes for turn in turns):.0f}" for one in (0, 1)),
+            f"{difference:.0e}",
+        ]
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
-    """Measure, and print a table."""
+    """Count positions, or train, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--means", nargs="+", type=int, default=[1, 2, 4, 8], help="longest through mean length")
+    parser.add_argument("--train", action="store_true", help="train, instead of counting positions")
+    parser.add_argument("--means", nargs="+", type=int, default=[2, 4, 8], help="longest over mean length")
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 4, 8, 16], help="micro-batch sizes")
-    parser.add_argument("--scored", nargs="+", choices=("yes", "no"), default=["yes", "no"], help="by TRL, or not")
+    parser.add_argument("--prompts", nargs="+", choices=PROMPTS, default=list(PROMPTS))
+    parser.add_argument("--scored", nargs="+", choices=("yes", "no"), default=["yes"], help="by TRL, or not")
     parser.add_argument("--losses", nargs="+", default=["dapo"])
     parser.add_argument("--turns", type=int, default=3)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    print(
-        "| loss | longest / mean | micro-batch | score | TRL, s | times as fast | positions per token "
-        "| TRL, MiB | without padding | difference |"
-    )
-    print("|---|--:|--:|---|--:|--:|--:|--:|--:|--:|")
-    for loss, share, batch, score in product(given.losses, given.means, given.batches, given.scored):
-        is_scored = score == "yes"
-        turns = [
-            [in_a_process(one, share, batch, is_scored, loss) for one in (GRPOTrainer, SteerGRPOTrainer)]
-            for _ in range(given.turns)
-        ]
-        theirs, own = turns[0][0][2], turns[0][1][2]
-        start = parameters_to_vector(tiny_qwen2(tiny_tokenizer(), **SIZES).parameters()).double()
-        rollouts = [lengths_of(share, seed) for seed in range(1 if is_scored else STEPS)]
-        tokens = mean(length for lengths in rollouts for length in lengths) + PROMPT * 0.75
-        cells = [
-            *(loss, str(share), str(batch), score, f"{median(t[0][0] for t in turns):.2f}"),
-            f"{median(t[0][0] / t[1][0] for t in turns):.2f}",
-            f"{(LONGEST + PROMPT) / tokens:.2f}",
-            *(f"{median(turn[one][1] for turn in turns):.0f}" for one in (0, 1)),
-            f"{(own - theirs).norm() / (theirs - start).norm():.0e}",
-        ]
-        print(f"| {' | '.join(cells)} |", flush=True)
+    if given.train:
+        print_trainings(given)
+    else:
+        print_positions(given.means, given.batches, given.prompts)
 
 
 if __name__ == "__main__":

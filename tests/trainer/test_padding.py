@@ -13,6 +13,8 @@ from transformers import (
     Ministral3Config,
     Ministral3ForCausalLM,
     Qwen2ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
     RecurrentGemmaConfig,
     RecurrentGemmaForCausalLM,
 )
@@ -191,6 +193,69 @@ def test_a_pass_that_cannot_be_cut_leaves_the_order(make_trainer, caplog):
     masks = [(one["prompt_mask"], one["completion_mask"]) for one in micro_batches_of_rollout(trainer)[:4]]
     lengths = torch.cat([prompt.sum(1) + completion.sum(1) for prompt, completion in masks]).tolist()
     assert lengths == sorted(lengths, reverse=True) and caplog.text.count("padding stays") == 1
+
+
+def with_tools(prompts, trainer):
+    """A tool wrote every third token."""
+    rollout = write(prompts, trainer)
+    return rollout | {"env_mask": [[int(i % 3 != 2) for i in range(len(ids))] for ids in rollout["completion_ids"]]}
+
+
+def with_cut_off(prompts, trainer):
+    return written(prompts, trainer, ends=lambda row: row % 4 != 1)
+
+
+def tiny_experts():
+    sizes = {"num_key_value_heads": 2, "moe_intermediate_size": 32, "num_experts": 4, "num_experts_per_tok": 2}
+    return Qwen3MoeForCausalLM(Qwen3MoeConfig(**SIZES, **sizes, head_dim=16, norm_topk_prob=True))
+
+
+PROMPTS = Dataset.from_dict({"prompt": ["1+1=", "7=", "1+2+3+4+5+6+7+8=", "2+2+2+2="] * 8})
+
+
+@pytest.mark.parametrize(
+    ("rollout", "settings"),
+    [
+        (with_tools, {"advantage_shaping": "steer"}),
+        (with_cut_off, {"mask_truncated_completions": True, "advantage_shaping": "steer", "loss_type": "grpo"}),
+        (write, {"gradient_checkpointing": True, "loss_type": "grpo"}),
+        (write, {"gradient_checkpointing": True, "trainer_arguments": {"peft_config": LORA}, "learning_rate": 50.0}),
+    ],
+)
+def test_prompts_of_all_lengths_make_the_same_update(both, rollout, settings):
+    arguments = settings.pop("trainer_arguments", {}) | {"rollout_func": rollout, "train_dataset": PROMPTS}
+    padded, cut = both(**settings, trainer_arguments=arguments)
+    assert_same_update(padded, cut)
+    assert sum(a * b for a, b in cut.widths) < 0.8 * sum(a * b for a, b in padded.widths)
+
+
+@pytest.mark.parametrize("router", [0.0, 0.01])
+def test_a_mixture_of_experts_makes_the_same_update(both, tmp_path, router):
+    """With a router's loss completions keep their order, and the model its mask."""
+    torch.manual_seed(0)
+    tiny_experts().save_pretrained(tmp_path)
+    settings = {"router_aux_loss_coef": router} if router else {}
+    padded, cut = both(model=str(tmp_path), gradient_checkpointing=False, **settings)
+    assert_same_update(padded, cut)
+
+
+def test_token_types_move_with_their_tokens(make_trainer):
+    """Also in a row whose completion is empty or hidden; TRL refuses to train on an empty one."""
+    trainer = make_trainer(SteerGRPOTrainer, **RUN | {"skip_padding": True})
+    seen = []
+
+    def forward_pass(model, input_ids, mask, kept, *_, token_type_ids, **inputs):
+        seen.append((input_ids, token_type_ids))
+        return (input_ids[:, -kept:].float(),)
+
+    ids = torch.tensor([[0, 0, 1, 2, 3, 0], [4, 5, 6, 7, 0, 0], [0, 8, 9, 1, 2, 3], [0, 0, 7, 0, 0, 0]])
+    mask = (ids > 0).long()
+    trainer.parts.padding._is_checked = True
+    arguments = {"token_type_ids": 10 * ids}
+    (found,) = trainer.parts.padding.forward(forward_pass, trainer.model, ids, mask, 3, **arguments)
+    ((joined, types),) = seen
+    assert torch.equal(types, 10 * joined) and joined.shape == (4, 5)
+    assert torch.equal(found, ids[:, 3:].float())
 
 
 def test_positions_that_depend_on_the_length_keep_all_padding(both, tokenizer, caplog):
