@@ -1,4 +1,4 @@
-"""The checkpoint: the state of methods and alarms, where TRL is in its rollout, and in the middle of one, all of it.
+"""Saves and restores the state of methods and alarms and, in the middle of a rollout, the rollout itself.
 
 `shaping_state.json` is in every checkpoint that can be resumed, and `rollout_<rank>_of_<ranks>.pt` in those that were
 saved in the middle of a rollout. Both are written first: any checkpoint that TRL considers complete contains them.
@@ -43,7 +43,7 @@ OF_A_RUN = (
     *("advantage_shaping", "hold_entropy", "hold_entropy_unit", "hold_entropy_final", "hold_entropy_decay_start"),
     *(*GEOMETRY, "gradient_accumulation_steps"),
 )
-"""The settings without which a run is not the same run."""
+"""Settings that must match for a resume to continue the same run."""
 
 
 class Checkpoints(TrainerCallback):
@@ -133,7 +133,7 @@ class Checkpoints(TrainerCallback):
 
 @contextmanager
 def naming_full_disk(folder: Path) -> Iterator[None]:
-    """Turn what goes wrong on a full disk while a checkpoint is saved, whatever library wrote, into a sentence."""
+    """Raise one clear error if a checkpoint cannot be saved because the disk is full."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What we take for granted of TRL, as names and signatures that can be checked in milliseconds, when it is imported.
+"""Checks the names and signatures that this package needs of TRL, in milliseconds, when it is imported.
 
 The tests hold all of it, by behaviour, for the versions in `TESTED` (`tests/trainer/test_contract.py`). Under another
 version a piece that is gone is one error here, instead of a traceback hours later. What is there but behaves in
@@ -18,7 +18,7 @@ from steer_trl.exceptions import IncompatibleVersionError
 logger = logging.getLogger(__name__)
 
 TESTED = ("1.16",)
-"""Versions of TRL that all tests have passed with."""
+"""Versions of TRL with which all tests have passed."""
 INSTALL = "pip install 'trl>=1.16,<1.17'"
 
 METHODS = {
@@ -32,7 +32,7 @@ METHODS = {
     "evaluation_loop": "dataloader metric_key_prefix",
     "create_model_card": "model_name dataset_name tags",
 }
-"""Methods of `GRPOTrainer` that we override or call, and the arguments we call them with."""
+"""Methods of `GRPOTrainer` that this package overrides or calls, and the arguments it passes."""
 
 ATTRIBUTES = (
     *("_step", "_buffered_inputs", "_metrics", "_pending_metrics", "_logs", "_pending_extra_logs", "_tokenizer"),
@@ -65,7 +65,7 @@ def check_trl(installed: str | None = None) -> None:
 
 
 def broken_pieces() -> list[str]:
-    """Return what we need of TRL and is not there, each as it is called."""
+    """Return the names this package needs from TRL and does not find."""
     broken = [f"GRPOTrainer.{name}" for name in ("_tag_names", *METHODS) if not hasattr(GRPOTrainer, name)]
     for name in [name for name in METHODS if hasattr(GRPOTrainer, name)]:
         found = inspect.signature(getattr(GRPOTrainer, name)).parameters
@@ -82,6 +82,6 @@ def mentioned_by(trainer_class: type) -> set[str]:
     parents = [parent for parent in trainer_class.__mro__ if parent not in Trainer.__mro__]
     functions = [one for parent in parents for one in vars(parent).values() if inspect.isfunction(one)]
     codes: list[CodeType] = [inspect.unwrap(one).__code__ for one in functions]
-    for code in codes:  # which grows by the functions inside of each
+    for code in codes:  # grows by the functions inside of each
         codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
     return {name for code in codes for name in code.co_names}

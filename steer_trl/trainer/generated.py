@@ -1,7 +1,7 @@
-"""How many tokens the policy has generated, and the end of a run that may generate no more.
+"""Counts generated tokens and stops the run when its budget is spent.
 
-TRL's `num_tokens` counts the prompts too, each as often as it is completed. Here only what the policy wrote counts, on
-all ranks: the completions of groups that dynamic sampling drops too, and nothing that a tool wrote.
+TRL's `num_tokens` counts the prompts too, once for each completion. Here only what the policy wrote counts, on all
+ranks. That includes the groups that dynamic sampling drops, and nothing that a tool wrote.
 """
 
 import logging
@@ -24,7 +24,7 @@ Generate = Callable[[list[Any]], tuple[Any, ...]]
 
 
 class GeneratedTokens(TrainerCallback):
-    """The count `total`, which is in the log and in every checkpoint, and the end of a training by its budget."""
+    """Keeps the count `total`, which is in the log and in every checkpoint, and ends a training by its budget."""
 
     def __init__(self, trainer: GRPOTrainer, hold: HoldEntropy | None) -> None:
         self._trainer, self._hold = trainer, hold
@@ -32,7 +32,7 @@ class GeneratedTokens(TrainerCallback):
         self._share = 0.0  # of the training, when the checkpoint was saved
 
     def counted(self, generate: Generate) -> Generate:
-        """Return `generate`, TRL's, with what it writes counted. Collective, as it is."""
+        """Wrap TRL's `generate` to count the tokens it produces. Collective."""
 
         def generate_and_count(prompts: list[Any]) -> tuple[Any, ...]:
             generated = generate(prompts)
@@ -53,18 +53,20 @@ class GeneratedTokens(TrainerCallback):
         self.was_spent = self._is_spent(state.get(PROGRESS, {}).get("micro_batches", 0))
 
     def progress(self) -> float:
-        """Which share of the training is done, 0 to 1: of its steps or of its budget, whichever will end it first."""
+        """Return the share of the training that is done, 0 to 1: of its steps or budget, whichever ends it first."""
         state, budget = self._trainer.state, self._trainer.args.max_generated_tokens
-        of_steps = state.global_step / state.max_steps if state.max_steps else 0.0  # known before the first step
+        of_steps = (
+            state.global_step / state.max_steps if state.max_steps else 0.0
+        )  # the rest is known before the first step
         return min(max(of_steps, self.total / budget if budget else 0.0), 1.0)
 
     def _is_spent(self, micro_batches: int) -> bool:
-        """Whether the budget is reached, and the rollout that reached it trained on."""
+        """Whether the budget is reached and the rollout that reached it has been trained on."""
         budget = self._trainer.args.max_generated_tokens
         return budget is not None and self.total >= budget and micro_batches % steps_per_rollout(self._trainer) == 0
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """State how far a level jumps that falls with the progress, where a resumed training has another length."""
+        """Warn if resuming with a different run length makes a falling target jump."""
         hold, share = self._hold, self.progress()
         if hold is None or not self._share or share == 1:
             return
@@ -78,7 +80,7 @@ class GeneratedTokens(TrainerCallback):
             )
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """End the run where the budget is spent, as Transformers ends one at its last step, and evaluate it."""
+        """End the run if the budget is spent, as Transformers does at the last step, and evaluate it."""
         if self._is_spent(micro_batches_done(self._trainer)):
             state.max_steps = state.global_step  # a resume sees that it has ended
             control.should_training_stop = control.should_log = True
@@ -90,7 +92,7 @@ class GeneratedTokens(TrainerCallback):
         return {"total": self.total, "share": self.progress()} if self.total else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue the count; `ValueError` where it is no number of tokens."""
+        """Continue the count. Raises `ValueError` if it is not a number of tokens."""
         state = state or {"total": 0}
         share: Any = state.get("share")
         self._share = share if is_within(share, "[0, 1]") else 0.0

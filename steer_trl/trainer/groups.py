@@ -1,6 +1,6 @@
-"""Whole groups: the completions of each prompt beside each other, on the rank that asks for them.
+"""Gathers whole groups, the completions of each prompt beside each other, on the rank that needs them.
 
-Tokens are gathered from other ranks only where a group lies across ranks, or a method compares the whole rollout.
+Tokens are gathered from other ranks only if a group lies across ranks or a method compares the whole rollout.
 """
 
 from collections.abc import Sequence
@@ -21,10 +21,10 @@ def whole_groups(
     compared: dict[str, Any],
     rewards_per_function: Tensor,
 ) -> tuple[Rollout, slice]:
-    """Return the groups that `shapers` see, and which rows of them are this rank's own. Collective.
+    """Return the groups that `shapers` compare, and the rows in them that are this rank's own. Collective.
 
-    `rollout` is what TRL made of this rank's completions; `compared` the same with the truncated ones that the loss
-    leaves out.
+    `rollout` has this rank's completions as TRL trains on them, and `compared` also has the truncated ones that the
+    loss leaves out.
     """
     reads = {name for shaper in shapers for name in shaper.reads}
     count, size = len(rollout["advantages"]), trainer.num_generations
@@ -39,7 +39,7 @@ def whole_groups(
         if seen == own:  # on every rank or on none
             return tensor
         of_all_ranks = trainer.accelerator.gather(trainer.accelerator.pad_across_processes(tensor, dim=1))
-        return of_all_ranks[seen].clone()  # what others need is freed
+        return of_all_ranks[seen].clone()  # frees the rows that only other ranks need
 
     def fetched_mask(inputs: dict[str, Any]) -> Tensor:
         return fetched(loss_mask(inputs).to(torch.uint8)).bool()  # a byte per token
@@ -57,13 +57,13 @@ def whole_groups(
 
 
 def own_rows(trainer: GRPOTrainer, rollout: dict[str, Any]) -> Tensor:
-    """The places of this rank's completions in the whole rollout `[B]`."""
+    """Return the places of this rank's completions in the whole rollout `[B]`."""
     count, device = len(rollout["completion_ids"]), rollout["completion_ids"].device
     return torch.arange(count, device=device) + trainer.accelerator.process_index * count
 
 
 def total_reward(trainer: GRPOTrainer, rewards_per_function: Tensor) -> Tensor:
-    """The weighted sum of the reward functions `[N]`, as TRL takes it; NaN where none could score."""
+    """Return TRL's weighted sum of the reward functions `[N]`; NaN if none could score."""
     weights = trainer.reward_weights.to(rewards_per_function.device)
     total = (rewards_per_function * weights).nansum(dim=1)
     return torch.where(rewards_per_function.isnan().all(dim=1), torch.nan, total)

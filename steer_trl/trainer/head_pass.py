@@ -2,8 +2,8 @@
 
 `entropy_sensitivity_without_logits` asks for log-probabilities and entropies at the temperature, which TRL's head
 gives, and at half of it. So the backbone's hidden states are caught as they pass, and TRL's head goes over them once
-more, without gradient: what it knows of soft caps, scales, precision and sharded weights holds here too. Hooks do it
-that are there for one pass; where nobody asks, the model is as TRL left it.
+more, without gradient: so soft caps, scales, precision and sharded weights are handled as in TRL. The hooks
+exist for one pass only.
 """
 
 import math
@@ -25,14 +25,14 @@ from steer_trl.trainer.trl import GRPOTrainer
 
 
 class HeadOnly:
-    """What TRL's fused head asks of a model, with hidden states that are given in the place of a backbone."""
+    """A stand-in for the model that TRL's fused head needs: given hidden states replace the backbone."""
 
     def __init__(self, model: Any, temperature: float, cast_lm_head_to_fp32: bool) -> None:
         self.config, self.get_output_embeddings = model.config, model.get_output_embeddings
         add_fused_lm_head(self, temperature, cast_lm_head_to_fp32, outputs=("log_probs", "entropy"))  # type: ignore[arg-type]
 
     def base_model(self, hidden_states: torch.FloatTensor, **_: Any) -> BaseModelOutput:
-        """Return what a backbone would."""
+        """Return the given hidden states as a backbone's output."""
         return BaseModelOutput(last_hidden_state=hidden_states)
 
     def forward(self, hidden_states: Tensor, **labels: Any) -> Any:
@@ -93,7 +93,7 @@ def _add_hooks(
     def score_again(_policy: Any, _args: Any, kwargs: dict[str, Any], output: Any) -> None:
         with guard_head():
             (states,) = hidden_states
-            # A mixture of experts has its auxiliary loss from the first pass; here are no routers for it.
+            # A mixture of experts has its auxiliary loss from the first pass; there are no routers here.
             half = head.forward(states, labels=kwargs["labels"], fused_lm_head=True, output_router_logits=False)
             found.append(
                 entropy_sensitivity_without_logits(output.log_probs, output.entropy, half.log_probs, half.entropy)

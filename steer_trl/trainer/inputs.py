@@ -11,7 +11,7 @@ from steer_trl.shaping import TokenBatch
 from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.trainer.trl import GRPOTrainer
 
-# What `rollout.py` adds to the dictionary; TRL shuffles and splits it with the rest.
+# Columns that `rollout.py` adds to the dictionary. TRL shuffles and splits them with the rest.
 OLD_LOGPS = "scored_per_token_logps"
 OLD_ENTROPIES = "scored_per_token_entropies"
 OLD_SENSITIVITIES = "scored_per_token_sensitivities"
@@ -26,42 +26,42 @@ IS_IDLE = "is_idle"
 
 
 class Score(NamedTuple):
-    """What a forward pass of the policy says of each token: see [`~steer_trl.shaping.TokenBatch`]."""
+    """The numbers of each token from a forward pass of the policy: see [`~steer_trl.shaping.TokenBatch`]."""
 
     logps: Tensor
     entropies: Tensor
     sensitivities: Tensor | None = None
 
     def detached(self) -> "Score":
-        """The same without gradient."""
+        """Return the score without gradient."""
         phi = self.sensitivities
         return Score(self.logps.detach(), self.entropies.detach(), None if phi is None else phi.detach())
 
 
 def keep_score(rollout: dict[str, Any], score: Score) -> None:
-    """Put the score of the policy that wrote it into `rollout`."""
+    """Store the score under the policy that wrote it in `rollout`."""
     names = (OLD_LOGPS, OLD_ENTROPIES, OLD_SENSITIVITIES)
     rollout.update({name: x for name, x in zip(names, score, strict=True) if x is not None})
 
 
 def kept_score(inputs: dict[str, Any]) -> Score:
-    """What [`keep_score`] has put there."""
+    """Return the score that [`keep_score`] has stored."""
     return Score(inputs[OLD_LOGPS], inputs[OLD_ENTROPIES], inputs.get(OLD_SENSITIVITIES))
 
 
 def loss_mask(inputs: dict[str, Any]) -> Tensor:
-    """The `[B, T]` mask of the tokens that TRL trains on: completion tokens, less those a tool wrote."""
+    """Return the `[B, T]` mask of the tokens TRL trains on: completion tokens except those a tool wrote."""
     mask = inputs["completion_mask"]
     return mask * inputs["tool_mask"] if "tool_mask" in inputs else mask
 
 
 def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draws: bool) -> TokenBatch:
-    """Return the micro-batch `inputs` as methods see it, with its `score` `[B, T]`, and random numbers if `draws`."""
+    """Return the micro-batch `inputs` for methods, with its `score` `[B, T]`, and random numbers if `draws`."""
     logps, entropies, sensitivities = score
     mask, advantages = loss_mask(inputs), inputs["advantages"]
     old_logps, log_ratio = inputs.get("old_per_token_logps", logps), None
     if trainer.importance_sampling_level == "sequence":
-        # As the loss takes it: the mean log-ratio of the sequence's tokens, of the finite ones.
+        # as in the loss: the mean log-ratio of the sequence's finite tokens
         log_ratio = mean_of_tokens(logps - old_logps, mask).nan_to_num(0.0).unsqueeze(1)
     clips = trainer.loss_type in CLIPPED_LOSSES
     rows = inputs.get(ROWS, torch.arange(len(logps), device=logps.device))  # evaluation has no whole rollout

@@ -31,7 +31,7 @@ from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, forget_rollout
 
 
 class Parts:
-    """The parts of a trainer. TRL's constructor calls hooks that need them, so they are made before it runs.
+    """The parts of a trainer. They are made before TRL's constructor runs, which calls hooks that need them.
 
     `shapers` are the methods, by the names in `advantage_shaping`; `hold` moves the strength of one of them;
     `was_finished` states whether the last `train` found nothing left to train.
@@ -68,12 +68,14 @@ class Parts:
         self.cards = ModelCards(trainer, self.shapers, benchmarks, self.tags)
         self.benchmarks = BenchmarkRuns(trainer, benchmarks, beside_rewards=eval_dataset is not None)
         stateful: dict[str, Any] = {"start_entropy": self.start, **self.shapers}
-        stateful |= {} if self.hold is None else {self.hold.name: self.hold}  # after what its level is relative to
+        stateful |= (
+            {} if self.hold is None else {self.hold.name: self.hold}
+        )  # loads after `start_entropy`, which defines the level
         stateful |= {"alarms": self.alarms.watch, "generated": self.generated, "tokens": self.tokens}
         self.checkpoints = Checkpoints(trainer, stateful, self.sampling)
 
     def attach(self) -> None:
-        """Check the trainer once it is made, and let the parts hear of its training: first what loads a checkpoint."""
+        """Check the constructed trainer and register the callbacks, the one that loads checkpoints first."""
         trainer, args = self._trainer, self._trainer.args
         check_processing_class(trainer)
         if trainer.is_world_process_zero():
@@ -88,7 +90,7 @@ class Parts:
         args.seal()
 
     def begin_training(self, checkpoint: str | None) -> None:
-        """Begin a training, at a `checkpoint` or at step 0; nothing is left of one that was interrupted."""
+        """Begin a training, at a `checkpoint` or at step 0, and discard an interrupted one."""
         check_trainable(self._trainer.model)
         if self.shapers or self._trainer.args.dynamic_sampling != "none":  # else as TRL does
             forget_rollout(self._trainer)
@@ -97,7 +99,7 @@ class Parts:
         self.generated.begin(checkpoint)
 
     def place(self, epoch: int, batch: int) -> tuple[int, int]:
-        """Return at which epoch and batch to begin where Transformers begin at these: nowhere in a finished run."""
+        """Return the epoch and batch to start from; past the end if the run is finished."""
         state = self._trainer.state
         if self.generated.was_spent:
             state.max_steps = state.global_step

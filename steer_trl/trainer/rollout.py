@@ -1,8 +1,9 @@
-"""A rollout, before it is shuffled and split: its own score, and the methods that compare the completions of a prompt.
+"""Scores a rollout before it is shuffled and split, and applies the methods that compare completions of a prompt.
 
-TRL makes a pass under the policy that wrote the rollout anyway where it needs old log-probabilities; it is kept then.
-Otherwise it is made for methods that compare completions, which act here, where groups are whole (`groups.py`), and
-for what is moved by the rollout's entropy. For all others the loss's forward pass comes early enough (`step.py`).
+TRL itself scores the rollout under the policy that wrote it if it needs old log-probabilities; that score is kept.
+Otherwise the rollout is scored here for methods that compare completions, which act while groups are whole
+(`groups.py`), and for controllers that need the rollout's entropy. For all other methods the loss's own forward pass
+is early enough (`step.py`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,10 +30,10 @@ from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log,
 
 
 class RolloutShaping:
-    """What is known of the rollout that TRL writes, and what the methods make of it.
+    """Scores the current rollout and applies the rollout-level methods.
 
     Attributes:
-        is_recording (`bool`): whether TRL is writing one, so that a forward pass may be its score.
+        is_recording (`bool`): whether TRL is writing a rollout, so that a forward pass may be its score.
         rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks, NaN where one could not score.
     """
 
@@ -55,19 +56,19 @@ class RolloutShaping:
 
     @property
     def wants_entropy(self) -> bool:
-        """Whether something is moved by the rollout's mean entropy."""
+        """Whether any controller needs the rollout's mean entropy."""
         return self._hold is not None or any(shaper.needs_rollout_entropy for shaper in self._shapers.values())
 
     @property
     def wants_sensitivities(self) -> bool:
-        """Whether its score has the exact sensitivities: a method reads them, of more than a micro-batch at a time."""
+        """Whether the rollout's score needs exact sensitivities: a method compares them beyond a micro-batch."""
         return self._trainer.args.shaping_scope != "micro_batch" and reads_sensitivities(self._shapers)
 
     # While TRL writes it.
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Record what TRL makes inside."""
+        """Record the forward passes TRL makes inside the `with` block."""
         self._passes, self.is_recording = [], bool(self._shapers) or self._ordering.skips_idle
         try:
             yield
@@ -75,13 +76,13 @@ class RolloutShaping:
             self.is_recording = False
 
     def on_forward(self, score: Score) -> None:
-        """Take a forward pass of the policy over the rollout."""
+        """Record the score of a forward pass over the rollout."""
         if self._shapers:
             check_score(score.entropies)
         self._passes.append(score)
 
     def keep_written(self, generated: tuple[Any, ...]) -> None:
-        """Take what the policy wrote, before `mask_truncated_completions` hides it."""
+        """Record what the policy wrote, before `mask_truncated_completions` hides it."""
         _, completions, tool_masks, *_ = generated
         self._written = {"completion_mask": [[1] * len(ids) for ids in completions]}
         self._written |= {"tool_mask": tool_masks} if tool_masks is not None else {}
@@ -89,9 +90,9 @@ class RolloutShaping:
     # When it is written.
 
     def finish(self, rollout: dict[str, Any], completions_before: int) -> dict[str, Any]:
-        """Add its score where one is known or asked for, and shape its advantages.
+        """Add the score to `rollout` if there is one or a method needs it, and shape the advantages.
 
-        `completions_before` of another rollout were trained on in the same optimizer step.
+        `completions_before` counts completions of earlier rollouts in the same optimizer step.
         """
         if not self._shapers:
             self._keep_recorded(rollout)
@@ -103,7 +104,9 @@ class RolloutShaping:
             keep_score(rollout, score)
             self._update_controllers(self.log_entropy(score.entropies, loss_mask(rollout)))
         if any(shaper.random for shaper in self._shapers.values()):
-            rollout[ROWS] = completions_before + own_rows(self._trainer, rollout)  # rollouts of one step draw apart
+            rollout[ROWS] = completions_before + own_rows(
+                self._trainer, rollout
+            )  # so that rollouts of one step draw different numbers
         if acting:
             groups, own = whole_groups(self._trainer, acting, rollout, compared, self.rewards_per_function)
             before, width = rollout["advantages"], rollout["completion_ids"].size(1)
@@ -122,7 +125,7 @@ class RolloutShaping:
         return entropy
 
     def _update_controllers(self, entropy: float) -> None:
-        """Give the methods, and then `hold_entropy`, the mean entropy of a new rollout, nats per token."""
+        """Pass the mean entropy of a new rollout, in nats per token, to the methods and then to `hold_entropy`."""
         for shaper in self._shapers.values():
             shaper.on_rollout(entropy)
         if self._hold is not None:
@@ -130,9 +133,9 @@ class RolloutShaping:
 
     @torch.no_grad()
     def score(self, rollout: dict[str, Any]) -> Score:
-        """The score `[B, T]` under the current policy, by a pass that draws no random number."""
+        """Score `rollout` under the current policy `[B, T]`, by a pass that draws no random number."""
         trainer = self._trainer
-        # Whatever else the model eats (images, token types) is in the rollout under the forward pass's own names.
+        # Other model inputs (images, token types) are stored under the forward pass's argument names.
         others = {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
         with (
             kept_random_state(trainer.accelerator.device),
@@ -153,7 +156,7 @@ class RolloutShaping:
         return score
 
     def _as_compared(self, rollout: dict[str, Any]) -> dict[str, Any]:
-        """The rollout as completions are compared: `mask_truncated_completions` takes them out of the loss only."""
+        """Return the rollout for comparing completions: with the truncated ones, which only the loss leaves out."""
         if not self._trainer.mask_truncated_completions:
             return rollout
         device, multiple = rollout["completion_ids"].device, self._trainer.pad_to_multiple_of
@@ -161,8 +164,7 @@ class RolloutShaping:
         return rollout | {name: pad(mask, pad_to_multiple_of=multiple) for name, mask in rows.items()}
 
     def _score_of(self, rollout: dict[str, Any], compared: dict[str, Any], reads: set[str]) -> Score | None:
-        # The pass under the old policy, if TRL made one, is the one whose log-probabilities it kept. It hides their
-        # own tokens from truncated completions that the loss leaves out.
+        # TRL's own pass hides the tokens of truncated completions that the loss leaves out.
         recorded = self._find_recorded(rollout)
         reads_tokens, hides_tokens = bool(reads & {"logps", "entropies"}), compared is not rollout
         if (reads_tokens and hides_tokens) or (recorded is None and (reads_tokens or self.wants_entropy)):
@@ -181,7 +183,7 @@ class RolloutShaping:
             keep_score(rollout, recorded)
 
     def _log(self, before: Tensor, after: Tensor, trained: Tensor, written: Tensor) -> None:
-        """Log how much the advantages changed, and put them in the place of TRL's in its table of completions."""
+        """Log how much the advantages changed, and replace TRL's in its table of completions."""
         trainer = self._trainer
         change = (after.view(len(before), -1) - before.unsqueeze(1)).abs()
         mean = masked_mean_over_ranks(trainer.accelerator, *torch.broadcast_tensors(change, trained))

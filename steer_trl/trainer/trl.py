@@ -1,4 +1,4 @@
-"""The one door to TRL's insides: every private name of its trainer, behind a name of ours.
+"""The only access to TRL's private names: each is wrapped in a function of this module.
 
 `GRPOTrainer` is TRL's class at run time; a type checker is given what TRL's own annotations leave open. The methods
 that `trainer.py` overrides are the rest of what we hold of TRL. `tests/trainer/test_contract.py` mirrors this file:
@@ -38,10 +38,10 @@ else:
     from trl import GRPOTrainer
 
 TAGS: tuple[str, ...] = tuple(GRPOTrainer._tag_names)
-"""What TRL calls its models on the Hub."""
+"""The tags of TRL's models on the Hub."""
 
 FORWARD_ARGUMENTS = frozenset(inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters)
-"""What the forward pass takes; in a rollout, whatever else a model reads (images, token types) has these names."""
+"""The arguments of the forward pass. A rollout stores other model inputs (images, token types) by these names."""
 
 MEANS = {
     *("entropy", "kl", "cispo_clip_ratio", "vespo/phi_seq_mean"),
@@ -79,14 +79,14 @@ def is_first_step_of_rollout(trainer: GRPOTrainer) -> bool:
 
 
 def continue_rollout(trainer: GRPOTrainer, micro_batches: int, of_rollout: list[dict[str, Any]] | None = None) -> None:
-    """Continue after so many micro-batches, those `of_rollout` being the present one's if it is not over."""
+    """Set TRL's position, and mid-rollout also its buffered micro-batches."""
     trainer._step = micro_batches
     if of_rollout is not None:
         trainer._buffered_inputs = of_rollout
 
 
 def forget_rollout(trainer: GRPOTrainer) -> None:
-    """Let a training begin with a new rollout; one that was interrupted has left a part of its own, and of its log."""
+    """Discard an interrupted rollout and its pending metrics, so that training starts with a new one."""
     continue_rollout(trainer, 0, [])
     trainer._entropy_window_stats, trainer._current_train_step_time = None, 0.0
     for rest in (trainer._metrics["train"], trainer._pending_metrics, trainer._pending_extra_logs):
@@ -97,7 +97,7 @@ def forget_rollout(trainer: GRPOTrainer) -> None:
 
 
 def set_entropy_bonus(trainer: GRPOTrainer, coefficient: float) -> None:
-    """Add the mean entropy times `coefficient` to what the loss that is being made maximises; with 0 nothing."""
+    """Set TRL's entropy-bonus coefficient for the current loss; 0 disables it."""
     trainer.entropy_coef, trainer._entropy_bonus_enabled = coefficient, coefficient != 0
 
 
@@ -111,14 +111,14 @@ def append_to_log(trainer: GRPOTrainer, metrics: "Mapping[str, float]", mode: st
 
 
 def log_total(trainer: GRPOTrainer, totals: "Mapping[str, float]") -> None:
-    """Log each of the `totals` of the training in the place of an earlier one: no mean is taken of them."""
+    """Log running totals; each replaces its previous value instead of being averaged."""
     for key, value in totals.items():
         trainer._metrics["train"][key] = [value]
 
 
 def replace_last(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
-    """Put each of the `metrics` in the place of what TRL has logged last of the training under its key."""
-    log = dict(trainer._metrics["train"])  # else a missing key would be made
+    """Replace the values that TRL has logged last under the keys of `metrics`."""
+    log = dict(trainer._metrics["train"])  # a plain dict, so that a missing key raises
     for key, value in metrics.items():
         log[key][-1] = value
 
@@ -137,13 +137,13 @@ def means_of_tokens(trainer: GRPOTrainer) -> set[str]:
 
 
 def weigh_last(trainer: GRPOTrainer, keys: Iterable[str], weight: float) -> None:
-    """Multiply what TRL has logged last of the training under each of the `keys`."""
+    """Multiply the values that TRL has logged last under each of the `keys` by `weight`."""
     for key in keys:
         trainer._metrics["train"][key][-1] *= weight
 
 
 def replace_column(trainer: GRPOTrainer, column: str, values: Sequence[float]) -> None:
-    """Put `values` in the place of those TRL has appended last to a column of its table of completions."""
+    """Replace the `values` that TRL has appended last to a column of its table of completions."""
     table = trainer._logs[column]
     for _ in values:
         table.pop()
@@ -151,7 +151,7 @@ def replace_column(trainer: GRPOTrainer, column: str, values: Sequence[float]) -
 
 
 def extra_columns(trainer: GRPOTrainer) -> dict[str, list[Any]]:
-    """Return what reward functions have given to `log_extra` for the rollout that is written: TRL's own dictionary."""
+    """Return TRL's dictionary of what reward functions have given to `log_extra` for the current rollout."""
     return trainer._pending_extra_logs
 
 
