@@ -1,1 +1,1 @@
-"""The command line: `steer-trl train` and `steer-trl eval`."""
+"""The command line: `steer-trl train`, `eval`, `compare`, `report`, `recipes` and `demo`."""

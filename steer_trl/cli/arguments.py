@@ -1,4 +1,4 @@
-"""What `steer-trl train` reads beside TRL's settings: the data set, the reward, the benchmarks, the folder."""
+"""Settings of `steer-trl train` beside those of the trainer: the data set, the reward and the benchmarks."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +16,11 @@ from steer_trl.options.base import one_or_several, option
 from steer_trl.rewards import MathReward
 from steer_trl.validation import did_you_mean
 
-PUBLIC_TEXTS = {  # that a model card may print; see `redact.py`
+# Text settings that a model card may print; see `redact.py`.
+PUBLIC_TEXTS = {
     *("dataset_name", "dataset_config", "dataset_split", "prompt_column", "answer_column", "answer_format"),
-    *("instruction", "eval_instruction"),  # who uses the model has to ask as it was asked
+    # Users of the model have to word a problem as in training.
+    *("instruction", "eval_instruction"),
     *("reward_funcs", "tools", "eval_benchmarks", "eval_samplings", "eval_judge"),
     *("model_name_or_path", "model_revision"),
     *("dtype", "attn_implementation", "lora_target_modules", "lora_task_type", "bnb_4bit_quant_type"),
@@ -66,23 +68,23 @@ class MathArguments:
     )
     eval_samplings: list[str] | None = option(
         None,
-        "Several ways to draw there: papers, greedy, t1 (temperature 1), t0.5 (any other). By default the papers', "
+        "Samplings of each evaluation: papers, greedy, t1 (temperature 1), t0.5 (any other). By default the papers', "
         "temperature 1 and top-p 0.7.",
     )
     eval_judge: str = option(
         MATH,
-        "Whose verdict counts there: math, the check of the boxed answer, or the import path of a reward function; "
-        "what it gives more than 0 is correct, and every column of the benchmark goes to it as it is.",
+        "The judge of these benchmarks: math, the check of the boxed answer, or the import path of a reward "
+        "function. A completion with a reward above 0 is correct. The function gets every column of the benchmark.",
     )
 
     @property
     def asks_for_math(self) -> bool:
-        """Whether the boxed answer is checked, so that the data set needs problems and answers."""
+        """Whether the boxed answer is checked, which needs a data set with problems and answers."""
         return MATH in self.reward_funcs
 
     @property
     def wording(self) -> str | None:
-        """The wording around each problem; `None` where the data set brings its own prompts."""
+        """The wording around each problem; `None` if the data set has its own prompts."""
         return self.instruction or (INSTRUCTIONS[self.answer_format] if self.asks_for_math else None)
 
     def load_rewards(self) -> list[Any]:
@@ -95,7 +97,10 @@ class MathArguments:
         return load_rewards(self.reward_funcs, math)
 
     def load_evaluation(self, max_tokens: int) -> BenchmarkEvaluation | None:
-        """Return what each evaluation measures, on completions of at most `max_tokens`; `None` without benchmarks."""
+        """Return the benchmarks of each evaluation, with completions of at most `max_tokens`.
+
+        `None` if there are none.
+        """
         if not self.eval_benchmarks:
             return None
         sampling: Sampling | dict[str, Sampling] = Sampling(max_tokens=max_tokens)
@@ -110,7 +115,7 @@ class MathArguments:
 
     def load_dataset(self) -> Dataset:
         """Return the data set to train on."""
-        assert self.dataset_name is not None  # `checks.py` has seen to it
+        assert self.dataset_name is not None
         if self.asks_for_math:
             return load_math_dataset(
                 self.dataset_name,
@@ -127,14 +132,13 @@ class MathArguments:
         return read[0] if len(read) == 1 else concatenate_datasets(read)
 
     def _as_it_is(self, name: str, rows: Dataset) -> Dataset:
-        """Rows with every column, of which only the prompt is renamed and worded."""
+        """Return the rows with every column. Only the prompt is renamed and worded."""
         column = self.prompt_column or "prompt"
         if column not in rows.column_names:
             raise InvalidValueError(
                 f"prompt_column={column!r} is no column of data set {name!r}."
-                f"{did_you_mean(column, rows.column_names)} Its columns are {sorted(rows.column_names)}. Reward "
-                "functions of your own are given the rows as they are: name the column of the prompt with "
-                "--prompt_column."
+                f"{did_you_mean(column, rows.column_names)} Its columns are {sorted(rows.column_names)}. Your "
+                "own reward functions get the rows unchanged: name the column of the prompt with --prompt_column."
             )
         rows = rows if self.limit is None else rows.select(range(min(self.limit, len(rows))))
         rows = rows if column == "prompt" else rows.rename_column(column, "prompt")

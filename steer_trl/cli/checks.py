@@ -20,13 +20,15 @@ OF_EVALUATION = ("eval_samplings", "eval_judge", "eval_instruction")
 
 
 def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
-    """Refuse a run that cannot work, with every reason."""
+    """Refuse a run that cannot work, with all reasons in one error."""
     complaints = _evaluation_complaints(math_args, training_args)
     complaints += _reward_complaints(math_args, training_args) + _package_complaints(training_args, model_args)
     if not model_args.use_peft:
         of_lora = [name for name in vars(model_args) if name.startswith("lora_") or name in ("use_rslora", "use_dora")]
         complaints += ignored(model_args, of_lora, "use_peft=False")
-    if not INTEGRATION_TO_CALLBACK.keys() >= {*map(str, listed(training_args.report_to or ()))}:  # empty for 'none'
+    # For 'none' the list is empty.
+    reports_to = {str(name) for name in listed(training_args.report_to or ())}
+    if not reports_to <= INTEGRATION_TO_CALLBACK.keys():
         trackers = ", ".join(map(repr, INTEGRATION_TO_CALLBACK))
         complaints.append(f"report_to={training_args.report_to!r} must be 'none' alone, or some of {trackers}.")
     # A loss that a later TRL adds is in its source.
@@ -51,8 +53,8 @@ def _evaluation_complaints(args: MathArguments, training: SteerGRPOConfig) -> li
         if evaluates or training.eval_on_start:
             strategy = f"eval_strategy={getattr(training.eval_strategy, 'value', None)!r}"
             complaints.append(
-                f"{strategy if evaluates else 'eval_on_start=True'} needs eval_benchmarks: there is nothing to "
-                "evaluate on. Name some, such as --eval_benchmarks math500, or leave it out (eval_strategy: 'no')."
+                f"{strategy if evaluates else 'eval_on_start=True'} needs eval_benchmarks. Name some, "
+                "such as --eval_benchmarks math500, or leave it out (eval_strategy: 'no')."
             )
         return complaints
     judged = args.eval_judge != MATH
@@ -75,7 +77,7 @@ def _reward_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[s
 
 
 def _package_complaints(training: SteerGRPOConfig, model: ModelConfig) -> list[str]:
-    """Complain about packages that are asked for and missing, with what brings them."""
+    """Complain about packages that a setting needs and that are not installed."""
     wanted = {
         ("use_vllm=True", "vllm", "steer_trl[vllm]"): training.use_vllm,
         ("use_peft=True", "peft", "steer_trl[peft]"): model.use_peft,

@@ -1,4 +1,4 @@
-"""What `steer-trl compare` writes: both sides and an entry for each difference, or a picture; no input is lost."""
+"""Writes the files of `steer-trl compare`, and refuses to overwrite its input or other files."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from steer_trl.system import write_whole
 
 
 def output_complaints(outputs: Mapping[str, Path | None], inputs: Sequence[str]) -> list[str]:
-    """Complain about an output, by its flag, in the place of an input, or a JSON file that would be lost."""
+    """Complain about outputs, by their flags, that would overwrite an input or an unrelated JSON file."""
     complaints = []
     for name, path in outputs.items():
         if path is None:
@@ -26,7 +26,7 @@ def output_complaints(outputs: Mapping[str, Path | None], inputs: Sequence[str])
             )
         elif name == "json" and os.path.lexists(path) and not _is_comparison(path):
             complaints.append(
-                f"json={str(path)!r} is there and is no comparison; it would be lost. Give another file."
+                f"json={str(path)!r} exists and is not a comparison; it would be lost. Give another file."
             )
     return complaints
 
@@ -36,13 +36,13 @@ def _is_comparison(path: Path) -> bool:
 
 
 def write_comparisons(path: Path, sides: tuple[list[str], list[str]], entries: list[dict[str, Any]]) -> None:
-    """Write the `entries` on both `sides`, which are named by their folders."""
+    """Write the folders of both sides and the `entries` as JSON."""
     text = json.dumps({"a": sides[0], "b": sides[1], "comparisons": entries}, indent=1)
     write_output(path, lambda partial: partial.write_text(text + "\n"))
 
 
 def write_output(path: Path, save: Callable[[Path], Any]) -> None:
-    """Write a file, and its folder if there is none, and state that on the terminal."""
+    """Write a file, make its folder if necessary, and print its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, save)
     print(f"Wrote {path}")  # noqa: T201

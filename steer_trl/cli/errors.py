@@ -1,8 +1,8 @@
-"""What a user did wrong is one line on stderr, `steer-trl train: error: ...`, and exit code 2; never a traceback.
+"""Prints a user's mistake as one line on stderr, `steer-trl train: error: ...`, and exits with code 2.
 
-Several mistakes are several such lines, and of several processes each prints its own. What this package raises on
-purpose (`exceptions.py`) is such a line wherever it comes from; before the training so is what a library says of a
-wrong input. All else is a crash, which keeps its traceback, and so does everything with `STEER_TRL_TRACEBACK=1`.
+Each mistake has a line of its own. The errors that this package raises on purpose (`exceptions.py`) are always printed
+so; errors of libraries only until the training begins. Any other error is a crash and keeps its traceback, and so does
+every error with `STEER_TRL_TRACEBACK=1`.
 """
 
 import os
@@ -21,7 +21,7 @@ from steer_trl.validation import did_you_mean
 
 TRACEBACK = "STEER_TRL_TRACEBACK"
 HINT = f"({TRACEBACK}=1 shows where)"
-# What libraries raise for a wrong input. Others, such as an AttributeError, are crashes.
+# Libraries raise these for a wrong input. Any other error, such as an AttributeError, is a crash.
 OF_LIBRARIES = (ValueError, TypeError, OSError, ImportError, RuntimeError, NotImplementedError, SafetensorError)
 MISUSE, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
 PATIENCE = 30
@@ -29,7 +29,7 @@ PATIENCE = 30
 
 
 class OneLineParser(ArgumentParser):
-    """A parser whose errors are one line, without the usage of three hundred flags."""
+    """A parser whose errors are one line, without the usage of its flags."""
 
     def parse_args(self, *args: Any, **named: Any) -> Any:
         """Parse as usual, and suggest a flag for one that does not exist."""
@@ -46,15 +46,16 @@ class OneLineParser(ArgumentParser):
 
 @contextmanager
 def one_line(program: str) -> Iterator[None]:
-    """Turn what goes wrong inside into lines on stderr that begin with `program`, and an exit code.
+    """Print errors inside the `with` block as lines that begin with `program`, and exit.
 
-    It is 2 after a user's mistake, 130 after Ctrl-C, 141 if nobody reads the output any more.
+    The exit code is 2 after a user's mistake, 130 after Ctrl-C, and 141 if the reader of the output has gone.
     """
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to be flushed at exit
+        # Python flushes stdout at exit, which would fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(PIPE_CLOSED) from None
     except KeyboardInterrupt:
         say(f"{program}: stopped: interrupted")
@@ -76,7 +77,10 @@ def one_line(program: str) -> Iterator[None]:
 
 @contextmanager
 def training() -> Iterator[None]:
-    """Mark what goes wrong inside as a crash, unless it is raised on purpose: models and reward functions run here."""
+    """Mark errors inside the `with` block as crashes unless this package raises them on purpose.
+
+    Models and reward functions run here, so a `ValueError` is no longer a mistake in a setting.
+    """
     try:
         yield
     except Exception as error:
@@ -85,7 +89,7 @@ def training() -> Iterator[None]:
 
 
 def is_of_users(error: Exception) -> bool:
-    """Whether `error` tells a user what to correct, so that a traceback would only hide it."""
+    """Return whether the user can correct the `error`, so that its text is enough."""
     if isinstance(error, SteerError):
         return True
     is_ours_to_mend = isinstance(error, ImportError) and str(error.name).startswith("steer_trl")
@@ -93,5 +97,5 @@ def is_of_users(error: Exception) -> bool:
 
 
 def say(line: str) -> None:
-    """Print a line on stderr, not behind a progress bar that is still open."""
+    """Print a line on stderr, above a progress bar that is still open."""
     tqdm.write(line, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What `steer-trl eval` is given, each setting with its range, and what cannot be combined."""
+"""Settings of `steer-trl eval`, with their ranges and the combinations that are refused."""
 
 import json
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ OF_VLLM = ("tensor_parallel_size", "max_model_length", "gpu_memory_utilization")
 
 @dataclass
 class EvalArguments:
-    """What to evaluate, on what, and how. The defaults are the paper's."""
+    """The model, the benchmarks and the sampling. The defaults are the paper's."""
 
     model_name_or_path: str = field(metadata={"help": "Folder of a saved model, or its name on the Hub."})
     output_dir: str = field(metadata={"help": "Folder for the results; an evaluation that it contains is resumed."})
@@ -40,11 +40,11 @@ class EvalArguments:
     top_k: int = option(0, "Most probable tokens that are drawn from; 0 for all.")
     samplings: list[str] | None = option(
         None,
-        "Several ways to draw, instead of temperature, top_p and top_k: papers, greedy, t1 (temperature 1), t0.5 (any "
-        "other). Each has a folder of its name.",
+        "Several samplings, instead of temperature, top_p and top_k: papers, greedy, t1 (temperature 1), t0.5 (any "
+        "other). Each is written to a folder of its name.",
     )
     temperatures: list[float] | None = option(
-        None, "A sweep, for steer-trl compare --frontier: .25 1 stands for the samplings t0.25 t1."
+        None, "A sweep for steer-trl compare --frontier: .25 1 stands for the samplings t0.25 and t1."
     )
     max_tokens: int = option(3072, "Tokens at which a completion is cut off.")
     seed: int = option(0, "Seed of the samples.")
@@ -61,8 +61,8 @@ class EvalArguments:
     )
     judge: str = option(
         MATH,
-        "math, the check of the boxed answer, or the import path of a reward function, such as my.module.f: what it "
-        "gives more than 0 is correct. It is given every column of the benchmark as it is.",
+        "math, the check of the boxed answer, or the import path of a reward function, such as my.module.f. A "
+        "completion with a reward above 0 is correct. The function gets every column of the benchmark.",
     )
     timeout: float = option(5.0, "Seconds of CPU time that judging one answer may take.")
     tensor_parallel_size: int = option(1, "GPUs that vLLM splits the model over.")
@@ -117,7 +117,7 @@ class EvalArguments:
         ]
 
     def _overwrite_complaints(self) -> list[str]:
-        """Complain about problems that lie where the evaluation of them will be written."""
+        """Complain about a benchmark's file that the evaluation would overwrite."""
         folders = [Path(self.output_dir, name).resolve() for name in self.ways_to_draw]
         written = [folder / name for folder in folders for name in (SETTINGS, COMPLETIONS, SUMMARY)]
         return [
@@ -129,13 +129,13 @@ class EvalArguments:
 
     @cached_property
     def ways_to_draw(self) -> dict[str, Sampling]:
-        """How completions are drawn, by name; that of a single way is empty."""
+        """The samplings by name. A single sampling has an empty name."""
         if self.samplings:
             return load_samplings(self.samplings, max_tokens=self.max_tokens, seed=self.seed)
         return {"": Sampling(self.temperature, self.top_p, self.top_k, self.max_tokens, self.seed)}
 
     def load_judge(self) -> Any:
-        """Return the reward by which a completion is correct."""
+        """Return the reward that decides whether a completion is correct."""
         if self.judge == MATH:
             return MathReward(timeout=self.timeout, answer_format=self.answer_format)
         (function,) = load_rewards([self.judge], {}, field="judge")

@@ -1,4 +1,4 @@
-"""What completions of an evaluation and their verdicts depend on, this machine apart: for `settings.json`."""
+"""The content of `settings.json`: everything that completions and verdicts depend on, except the machine."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ GIVEN = (
     *("model_name_or_path", "model_revision", "dtype", "backend", "batch_size", "answer_format", "timeout"),
     "max_model_length",
 )
-"""Arguments that are written down as they are."""
+"""Arguments that are written unchanged."""
 
 
 def eval_settings(
@@ -22,9 +22,9 @@ def eval_settings(
     benchmarks: Mapping[str, Sequence[Benchmark]],
     generator: TransformersGenerator | VLLMGenerator,
 ) -> dict[str, dict[str, Any]]:
-    """Return the settings of each way to draw, by its name, of the `benchmarks` of each way.
+    """Return the settings of each sampling by its name. `benchmarks` are those of each sampling.
 
-    `prompt_token_ids` is a digest of what the model reads: another chat template or tokenizer gives another one.
+    `prompt_token_ids` is a digest of the prompts' tokens, which depends on the chat template and the tokenizer.
     """
     loaded = next(iter(benchmarks.values()))
     prompts = [prompt for benchmark in loaded for prompt in benchmark.dataset["prompt"]]
@@ -47,7 +47,7 @@ def eval_settings(
 
 
 def _weights(name: str) -> list[tuple[str, int, int]]:
-    """Names, sizes and times of a folder's weights: a checkpoint trained on is another model under the old name."""
+    """Return names, sizes and times of a folder's weights, so that a retrained model counts as a new one."""
     files = sorted(Path(name).glob("*.safetensors")) + sorted(Path(name).glob("*.bin"))
     return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
 

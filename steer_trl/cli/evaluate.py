@@ -1,4 +1,4 @@
-"""`steer-trl eval`: a saved model on the benchmarks, as the papers measure them.
+"""`steer-trl eval`: measures a saved model on the benchmarks, as in the papers.
 
     steer-trl eval --model_name_or_path runs/model --output_dir runs/eval --benchmarks aime24 math500@4
 
@@ -48,13 +48,13 @@ def main(arguments: list[str]) -> None:
 
 
 def available() -> str:
-    """The benchmarks by name, with the papers' number of samples, and where each comes from."""
+    """Return the list of benchmarks: name, the papers' number of samples, and source."""
     rows = [f"  {f'{name}@{PAPER_SAMPLES.get(name, 1)}':<18}{source.path}" for name, source in BENCHMARKS.items()]
     return "\n".join(["Names for --benchmarks, with the papers' numbers of samples, and files of any name:", *rows])
 
 
 def run(args: EvalArguments) -> dict[str, Any]:
-    """Evaluate as `args` say; return the summary, of several samplings one each by name."""
+    """Run the evaluation. Return its summary, or one for each sampling by its name."""
     judge = args.load_judge()
     state = PartialState(cpu=not torch.accelerator.is_available())
     if args.backend == "vllm" and state.num_processes > 1:
@@ -62,7 +62,8 @@ def run(args: EvalArguments) -> dict[str, Any]:
             f"backend='vllm' cannot be combined with {state.num_processes} processes: vLLM starts its own. Run "
             "steer-trl eval without accelerate launch."
         )
-    with state.local_main_process_first():  # the others find its work in the cache
+    # The first process of a machine prepares the data, the others find them in the cache.
+    with state.local_main_process_first():
         as_they_are = args.judge != MATH
         loaded = load_benchmarks(args.benchmarks, args.answer_format, args.instruction, args.limit, as_they_are)
     generator = _generator(args)

@@ -1,4 +1,4 @@
-"""`steer-trl compare --frontier`: two models at the temperatures that serve them, as tables, JSON and a picture."""
+"""`steer-trl compare --frontier`: compares two models at their best temperatures, as tables, JSON and a picture."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ HEAD = "pass@k, each k at its best temperature, chosen on {chosen}; the mean ove
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add what the frontier takes."""
+    """Add the flags of the frontier."""
     about = "compare sweeps (steer-trl eval --temperatures): pass@k at the best temperature"
     parser.add_argument("--frontier", action="store_true", help=about)
     parser.add_argument("--validation", metavar="BENCHMARK", help="its problems choose the temperatures")
@@ -34,7 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def complaints(given: Namespace) -> list[str]:
-    """Complain about what does not go together, before anything is read."""
+    """Complain about flags that cannot be combined, before any file is read."""
     if not given.frontier:
         return [f"{name} needs --frontier." for name in OWN if getattr(given, name) is not None]
     if given.picture is not None and given.picture.suffix not in (".png", ".svg", ".pdf"):
@@ -45,7 +45,7 @@ def complaints(given: Namespace) -> list[str]:
 
 
 def compare(given: Namespace, paths: tuple[list[str], list[str]]) -> None:
-    """Read both sides, print the tables of every benchmark, and write what was asked for."""
+    """Read both sides, print a table for each benchmark, and write the files that were asked for."""
     benchmarks = read_sides(*paths, given.paired)
     chosen = given.validation
     if chosen is not None and (chosen not in benchmarks or len(benchmarks) < 2):
@@ -72,8 +72,12 @@ def compare(given: Namespace, paths: tuple[list[str], list[str]]) -> None:
 
 
 def picture(panels: Mapping[str, Mapping[str, Sweep]]) -> "Figure":
-    """Draw accuracy against pass@k of the most tries, means over problems and runs: a point a temperature."""
-    from matplotlib.figure import Figure  # not pyplot: the choice of a back end stays the user's
+    """Draw accuracy against pass@k for the largest k, with one point for each temperature.
+
+    Both are means over problems and runs.
+    """
+    # pyplot would choose a back end for the user.
+    from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8 * len(panels), 5.2), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
@@ -82,7 +86,8 @@ def picture(panels: Mapping[str, Mapping[str, Sweep]]) -> "Figure":
             k = sweep.tries[-1]
             accuracy, solved = (100 * sweep.solved(tries).mean((1, 2)) for tries in (1, k))
             (line,) = axis.plot(accuracy, solved, marker="o", markersize=5, label=label)
-            side = (-1) ** len(axis.lines)  # neighbouring curves have their temperatures on two sides
+            # Labels of neighbouring curves stand on different sides.
+            side = (-1) ** len(axis.lines)
             text = {"color": line.get_color(), "fontsize": "x-small", "ha": "center", "va": "center"}
             for temperature, *point in zip(sweep.temperatures, accuracy, solved, strict=True):
                 axis.annotate(f"{temperature:g}", point, (10 * side, 6 * side), textcoords="offset points", **text)
@@ -93,7 +98,7 @@ def picture(panels: Mapping[str, Mapping[str, Sweep]]) -> "Figure":
 
 
 def _short(paths: Sequence[str]) -> str:
-    """What a side is called in a legend: its first file, or the folder around its first `_eval` or the like."""
+    """Return the name of a side for the legend: its first folder whose name has no leading underscore."""
     name = next(name for name in reversed(Path(paths[0]).resolve().with_suffix("").parts) if name[0] != "_")
     return name[:40] + ", ..." * (len(paths) > 1)
 

@@ -51,6 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def usage() -> str:
-    """The text of `steer-trl --help`."""
+    """Return the text of `steer-trl --help`."""
     lines = (f"  {name:<8} {what}" for name, (_, what) in COMMANDS.items())
     return USAGE.format(commands="\n".join(lines))

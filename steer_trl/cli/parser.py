@@ -1,4 +1,4 @@
-"""The parser of every command: the command line over a recipe over the defaults."""
+"""The parser of `train` and `eval`: the command line overrides the recipe, which overrides the defaults."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from steer_trl.cli.recipe_files import SENTENCE, load_recipe, split_recipe
 from steer_trl.exceptions import InvalidValueError
 
 ONE_OR_SEVERAL = ("report_to", "advantage_shaping")
-"""Settings that take a text or a list, of which Transformers' parser knows the text only."""
+"""Settings that take a string or a list. Transformers' parser knows the string only."""
 RESUME = (
     "true for the last complete checkpoint in output_dir, auto for the same if there is one and step 0 otherwise, or "
     "the folder of a checkpoint"
@@ -53,7 +53,7 @@ def _summarize(action: Action) -> str:
 
 
 def checkpoint_to_resume(value: str | None) -> str | bool | None:
-    """`args.resume_from_checkpoint` as the trainer takes it: `true`, `false`, `auto` or a folder."""
+    """Convert the setting `resume_from_checkpoint` to the value that the trainer takes."""
     return {"true": True, "false": None, "auto": "auto"}.get(str(value).lower(), value)
 
 
@@ -65,11 +65,12 @@ class RecipeParser(OneLineParser, TrlParser):
         for action in self._actions:
             if action.dest in ONE_OR_SEVERAL:
                 action.nargs = "+"
-            if action.dest == "resume_from_checkpoint":  # which Transformers leaves to scripts
+            # Transformers leaves this setting to scripts, and so its help.
+            if action.dest == "resume_from_checkpoint":
                 action.help = RESUME
 
     def parse_args_and_config(self, args: Iterable[str] | None = None, *others: Any, **named: Any) -> tuple[Any, ...]:
-        """Parse the command line over the recipe over the defaults; see [`~trl.TrlParser`]."""
+        """Parse the command line and the recipe; see [`~trl.TrlParser`]."""
         path, args = split_recipe(list(sys.argv[1:] if args is None else args))
         if path is not None:
             settings = self.settings_of(path, args)
@@ -78,13 +79,14 @@ class RecipeParser(OneLineParser, TrlParser):
                 raise InvalidValueError(f"recipe {path}: env must be a mapping of variables, got {environment!r}.")
             try:
                 os.environ |= {str(name): str(value) for name, value in environment.items()}
-            except ValueError as error:  # a NUL, or half of a character
+            except ValueError as error:
+                # A value has a NUL byte or half of a surrogate pair.
                 raise InvalidValueError(f"recipe {path}: env cannot be set: {error}.") from error
             args = [word for name, value in settings.items() for word in self._words(name, value)] + args
         return super().parse_args_and_config(args, *others, **named)
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
-        """Return the settings of a recipe, given the command line that goes over them."""
+        """Return the settings of a recipe. Subclasses may drop some because of the command line `args`."""
         return load_recipe(path)
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
@@ -95,16 +97,17 @@ class RecipeParser(OneLineParser, TrlParser):
         return known, unknown
 
     def _words(self, name: str, value: Any) -> list[str]:
-        """Return a setting of a recipe as it would be typed; `null` stands for the default."""
+        """Return a recipe's setting as words of a command line; `null` stands for the default."""
         action = self._option_string_actions.get(f"--{name}")
         if value is None:
             return []
         is_several = action is not None and action.nargs in ("+", "*")
         if action is not None and (name in ONE_OR_SEVERAL or (isinstance(value, (dict, list)) and not is_several)):
-            action.default = value  # as it is
+            action.default = value
             return []
         if isinstance(value, list):
             return [f"--{name}", *map(str, value)]
-        if value is False and action is not None and action.choices:  # YAML's `no`
+        # YAML reads `no` as a boolean.
+        if value is False and action is not None and action.choices:
             return [f"--{name}", "no"]
         return [f"--{name}={value if isinstance(value, str) else json.dumps(value)}"]

@@ -1,6 +1,6 @@
-"""Recipes: YAML files of settings, of which one can extend another, so that a variant contains only what it changes.
+"""Recipes: YAML files of settings. A recipe can extend another one and then contains only what it changes.
 
-Those of this package are called by name, `steer_qwen2.5_math_7b`, and so are its configurations of engines, `zero3`.
+Recipes of this package are called by name, `steer_qwen2.5_math_7b`, and so are its engine configurations, `zero3`.
 """
 
 import re
@@ -22,7 +22,7 @@ SENTENCE = re.compile(r".*?(?<!\bEq)\.(?=\s|$)")
 
 
 def split_recipe(arguments: list[str]) -> tuple[str | None, list[str]]:
-    """Return what follows `--config`, `None` without it, and the other arguments."""
+    """Return the value of `--config`, `None` without it, and the other arguments."""
     parser = OneLineParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config")
     known, others = parser.parse_known_args(arguments)
@@ -30,12 +30,12 @@ def split_recipe(arguments: list[str]) -> tuple[str | None, list[str]]:
 
 
 def named(folder: Path) -> dict[str, Path]:
-    """The YAML files in `folder` of this package, by name, those beside each other in alphabetical order."""
+    """Return the YAML files in `folder` and its sub-folders by name, in alphabetical order within a folder."""
     return {path.stem: path for path in (*sorted(folder.glob("*.yaml")), *sorted(folder.glob("*/*.yaml")))}
 
 
 def find_file(name: str | Path, folder: Path, kind: str) -> Path:
-    """Return the file `name`, or that of this package in `folder` with the name, with or without `.yaml`."""
+    """Return the file `name`, or the file of that name in `folder`, with or without `.yaml`."""
     path = Path(name)
     if path.is_file():
         return path
@@ -63,7 +63,7 @@ def find_engine_file(name: str) -> Path:
 
 
 def load_recipe(name: str | Path) -> dict[str, Any]:
-    """Return the settings of a recipe, a file or a name, over those of the recipe that its `extends` names."""
+    """Return the settings of a recipe, given as a file or a name, merged over those of the recipe it extends."""
     settings: dict[str, Any] = {}
     for _, own in reversed(layers(name)):
         settings |= own
@@ -71,7 +71,7 @@ def load_recipe(name: str | Path) -> dict[str, Any]:
 
 
 def layers(name: str | Path) -> list[tuple[Path, dict[str, Any]]]:
-    """Return the file and the settings of a recipe, then of the one it extends, and so on; see [`load_recipe`]."""
+    """Return the file and the settings of a recipe, then those of the recipe it extends, and so on."""
     found: list[tuple[Path, dict[str, Any]]] = []
     following: Path | None = find_file(name, RECIPES, "recipe")
     while following is not None:
@@ -93,7 +93,7 @@ def _extended(path: Path, base: Any) -> Path:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which a key stands once: of two, YAML would take the last without a word."""
+    """A YAML loader that refuses repeated keys; the usual one takes the last value silently."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [key.value for key, _ in node.value]

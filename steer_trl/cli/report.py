@@ -1,4 +1,4 @@
-"""`steer-trl report`: what happened in a run, or in several over each other, as one page that needs no network."""
+"""`steer-trl report`: shows one run, or several overlaid, as one page that needs no network."""
 
 from steer_trl.cli.errors import OneLineParser
 from steer_trl.report import write

@@ -1,4 +1,4 @@
-"""Reward functions by name, `math` or the import path of any function that TRL's trainers take; tools by theirs."""
+"""Loads reward functions, by the name `math` or an import path, and tools by their import paths."""
 
 import pkgutil
 import sys
@@ -16,20 +16,22 @@ MATH = "math"
 
 
 def load_rewards(names: Sequence[str], math: dict[str, Any], field: str = "reward_funcs") -> list[Any]:
-    """Return the reward functions of these names; `math` are the arguments of [`~steer_trl.rewards.MathReward`].
+    """Return the reward functions of these names.
 
-    `field` is the setting that an error names. A module in the current folder is found, as by `python -m`.
+    `math` has the arguments of [`~steer_trl.rewards.MathReward`], and `field` is the setting that an error names.
+    Modules in the current folder are found, as by `python -m`.
     """
     must_be = f"{MATH!r} or an import path such as my.module.my_reward"
     return [MathReward(**math) if name == MATH else _imported(name, field, must_be) for name in names]
 
 
 def load_tools(names: Sequence[str]) -> list[Any]:
-    """Return the functions of these import paths, whose types and docstrings state how a model calls them."""
+    """Return the functions of these import paths. Their types and docstrings describe them to the model."""
     tools = [_imported(name, "tools", "an import path such as my_sandbox.run_python") for name in names]
     for name, tool in zip(names, tools, strict=True):
         try:
-            get_json_schema(tool)  # what the model will be told of it
+            # The model reads this schema in its prompt.
+            get_json_schema(tool)
         except (DocstringParsingException, TypeHintParsingException) as error:
             raise InvalidValueError(f"tools={name!r} cannot be used: {error}") from error
     return tools
@@ -43,8 +45,9 @@ def _imported(name: str, field: str, must_be: str) -> Any:
     try:
         function = pkgutil.resolve_name(name)
         function = function() if isinstance(function, type) else function
-    except (Exception, SystemExit) as error:  # a file of the user's can raise anything
+    except (Exception, SystemExit) as error:
+        # A user's file can raise anything.
         raise InvalidValueError(f"{field}={name!r} cannot be used: {why_not_imported(error)}.") from error
     if not callable(function):
-        raise InvalidValueError(f"{field}={name!r} cannot be used: it is a {type(function).__name__}, no function.")
+        raise InvalidValueError(f"{field}={name!r} cannot be used: it is a {type(function).__name__}, not a function.")
     return function

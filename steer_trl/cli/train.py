@@ -1,13 +1,12 @@
-"""`steer-trl train`: a language model on problems with checkable answers, with any of the methods, from a recipe.
+"""`steer-trl train`: trains a language model on problems with checkable answers, from a recipe.
 
     steer-trl train --accelerate_config zero3 --config steer_qwen2.5_math_7b
 
 is the same as `accelerate launch --config_file configs/accelerate/zero3.yaml -m steer_trl.cli train --config ...`;
-without `--accelerate_config` it runs in this process. A recipe holds fields of `SteerGRPOConfig`, of TRL's
-`ModelConfig` and of `MathArguments` (`arguments.py`); the same on the command line override it.
+without `--accelerate_config` it runs in this process. A recipe has fields of `SteerGRPOConfig`, of TRL's `ModelConfig`
+and of `MathArguments` (`arguments.py`). The command line overrides them.
 """
 
-from argparse import ArgumentParser
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from steer_trl.cli.arguments import PUBLIC_TEXTS, MathArguments
 from steer_trl.cli.checks import check
 from steer_trl.cli.errors import OneLineParser, training
 from steer_trl.cli.launch import launch, read_engine
+from steer_trl.cli.names import read_command
 from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume, print_help, print_summary
 from steer_trl.cli.rewards import load_tools
 from steer_trl.cli.run_folder import CHECKPOINT_STATE, MODELS
@@ -60,9 +60,7 @@ class TrainParser(RecipeParser):
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
         """Return a recipe's settings, without those of methods that a typed `--advantage_shaping` replaces."""
         settings = super().settings_of(path, args)
-        parser = ArgumentParser(add_help=False, allow_abbrev=False)
-        parser.add_argument("--advantage_shaping", "--advantage-shaping", nargs="+", default=[])
-        typed = parser.parse_known_args(args)[0].advantage_shaping
+        typed = read_command(args).typed.get("advantage_shaping", [])
         idle = unread(settings, [name for name in typed if name != "none"]) if typed else []
         return {name: value for name, value in settings.items() if name not in idle}
 
@@ -105,12 +103,12 @@ def show_help(shows_all: bool) -> None:
 
 
 def parse(arguments: list[str]) -> tuple[MathArguments, SteerGRPOConfig, ModelConfig]:
-    """Parse the command line over a recipe over the defaults."""
+    """Parse the command line, which overrides the recipe."""
     return TrainParser(TYPES, prog="steer-trl train").parse_args_and_config(arguments)
 
 
 def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
-    """Check, load, train, save."""
+    """Check the settings, load data and model, train, and save the model."""
     state = PartialState()
     # The first process of a machine prepares the data, the others find them in the cache.
     with state.local_main_process_first():
