@@ -40,13 +40,14 @@ def launch(engine: Path, num_processes: int, arguments: list[str]) -> None:
     """Run `steer-trl` with `arguments` in every process; exit with the code of the first that failed."""
     # The processes print their errors themselves.
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
-    command = ["--config_file", str(engine), "--num_processes", str(num_processes), "--module", "steer_trl.cli"]
+    command = ["--config_file", str(engine), "--num_processes", str(num_processes)]
     if read_yaml(engine).get("use_cpu"):
         # A small model is slower on several threads, which wait for each other.
         command += ["--num_cpu_threads_per_process", os.environ.get("OMP_NUM_THREADS", "1")]
+    command += ["--module", "steer_trl.cli", *arguments]
     rank = 0
     try:
-        launch_command(launch_command_parser().parse_args([*command, *arguments]))
+        launch_command(launch_command_parser().parse_args(command))
         return
     except SignalException as error:
         code = -error.sigval
