@@ -193,24 +193,41 @@ def overhead_of(method: str, tiny: bool) -> list[Row]:
     ]
 
 
-def without_padding(tiny: bool) -> list[Row]:
-    """A training with `skip_padding` against TRL's, completions of a quarter of the longest length on average."""
+def without_padding(share: int, prompts: str, tiny: bool) -> list[Row]:
+    """Tokens a second, MFU and peak memory of an update, with TRL's padding and without; see `padding.py`.
+
+    A token is one of a prompt or a completion, padding does not count. MFU is over the dense peak in bfloat16.
+    """
     import padding
     from overhead import QWEN
     from trl import GRPOTrainer
+    from trl.trainer.utils import compute_flops_per_token, compute_mfu, get_peak_flops
 
     from steer_trl import SteerGRPOTrainer
+    from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
     if tiny:
-        padding.LONGEST, padding.COMPLETIONS = 64, 32
+        padding.LONGEST, padding.COMPLETIONS = 128, 32
     else:
         padding.SIZES |= QWEN
-    of_trl, own = (padding.in_a_process(one, 4, 8, True, "dapo") for one in (GRPOTrainer, SteerGRPOTrainer))
-    return [
-        {"what": "GRPOTrainer: seconds of two steps", "value": of_trl[0]},
-        {"what": "without padding: times as fast", "value": of_trl[0] / own[0]},
-        {"what": "without padding: peak memory over GRPOTrainer's", "value": own[1] / of_trl[1]},
-    ]
+    peak = None if tiny else get_peak_flops(torch.cuda.get_device_name(), "bfloat16")
+    rows: list[Row] = []
+    rates = []
+    for name, trainer in (("TRL", GRPOTrainer), ("without padding", SteerGRPOTrainer)):
+        one = padding.in_a_process(trainer, share, 8, False, "dapo", prompts)
+        rates.append(one.tokens / one.seconds)
+        rows += [
+            {"what": f"{name}: tokens a second", "value": rates[-1]},
+            {"what": f"{name}: peak memory, GiB", "value": one.mebibytes / 1024},
+            {"what": f"{name}: positions for each token", "value": one.positions / one.tokens},
+        ]
+        if peak is not None:
+            with torch.device("meta"):
+                config = tiny_qwen2(tiny_tokenizer(), **padding.SIZES).config
+            length = one.tokens // (padding.STEPS * padding.COMPLETIONS)
+            mfu = compute_mfu(compute_flops_per_token(config, length), rates[-1], 1, peak)
+            rows.append({"what": f"{name}: MFU, per cent", "value": mfu})
+    return [*rows, {"what": "without padding: times as fast", "value": rates[1] / rates[0]}]
 
 
 class Seconds(TrainerCallback):
@@ -376,7 +393,9 @@ PARTS: dict[str, tuple[Callable[[bool], list[Row]], tuple[str, ...]]] = {
     "overhead_steer": (partial(overhead_of, "steer"), ()),
     "overhead_stare": (partial(overhead_of, "stare"), ()),
     "overhead_exact_change": (partial(overhead_of, "steer, exact change"), ()),
-    "without_padding": (without_padding, ()),
+    "without_padding": (partial(without_padding, 4, "short"), ()),
+    "without_padding_eighth": (partial(without_padding, 8, "short"), ()),
+    "without_padding_chat": (partial(without_padding, 4, "chat"), ()),
     "vllm_none": (partial(vllm_of, "none"), ("vllm",)),
     "vllm_steer": (partial(vllm_of, "steer"), ("vllm",)),
     "vllm_stare": (partial(vllm_of, "stare"), ("vllm",)),

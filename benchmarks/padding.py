@@ -176,7 +176,7 @@ def train(
                 folder,
                 loss_type=loss,
                 use_cpu=not torch.cuda.is_available(),
-                bf16=False,
+                bf16=torch.cuda.is_available(),
                 optim="sgd",
                 learning_rate=1e-2,
                 max_steps=STEPS,
