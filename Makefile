@@ -78,8 +78,8 @@ $(DOCS)/.installed: setup.cfg constraints.txt
 quickstart: install ## train a small model with GRPO and with its entropy held, on this machine; minutes, no download
 	$(RUN) -m steer_trl.cli demo
 
-evidence: install ## every way of training on the laptop task, from several starts; resumable, many hours in all
-	$(RUN) -m experiments.evidence
+evidence: install ## the runs of the third protocol that are missing; resumable, many hours in all
+	$(RUN) -m experiments.dial
 
 compare: install ## train the same small model with every method, and print one table; twenty minutes
 	$(RUN) -m experiments.compare_methods --output_dir runs/compare

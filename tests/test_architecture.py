@@ -76,7 +76,7 @@ BUDGET = {
     "demo": 2590,
     "diagnostics": 4600,
     "diagnostics/keys": 480,
-    "evaluation": 10820,
+    "evaluation": 10850,
     "functional": 4490,
     "hub": 1540,
     "options": 2290,

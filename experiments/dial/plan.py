@@ -17,12 +17,15 @@ OF_THE_PILOT = "of the pilot"
 class Job:
     """One training run.
 
-    Attributes: block (`str`), arm (`str`), start (`int`): what it is called; the seed of the
-        training is that of the start. regime (`str`): `"short"` or `"long"`. start_steps (`int`):
-        supervised steps of the model to begin with. settings (`dict`): of `steer-trl train`, over
-        the task's recipe. evaluation (`dict`): `splits` and `samplings` that the final model is
-        evaluated on. checkpoint_evaluation (`dict`, *optional*): the same for the models on the
-        way. continues (`bool`): whether the run prolongs the one of the same arm and start.
+    Attributes:
+        block (`str`), arm (`str`), start (`int`): what it is called; the seed of the training is that
+            of the start.
+        regime (`str`): `"short"` or `"long"`.
+        start_steps (`int`): supervised steps of the model to begin with.
+        settings (`dict`): of `steer-trl train`, over the task's recipe.
+        evaluation (`dict`): `splits` and `samplings` that the final model is evaluated on.
+        checkpoint_evaluation (`dict`, *optional*): the same for the models on the way.
+        continues (`bool`): whether the run prolongs the one of the same arm and start.
     """
 
     block: str

@@ -1,9 +1,8 @@
 """Which way of training learns most, and keeps most variety? Every arm from every start with every seed, resumable.
 
-    make evidence                                                # all that is not there yet: many hours on two cores
+    python -m experiments.evidence             # all that is not there yet: many hours on two cores
     python -m experiments.evidence --arms GRPO --starts 0 1 2 --seeds 0 1 2
     python -m experiments.evidence --task experiments.tasks.palindrome:TASK    # another task
-    cd experiments/results/countdown && steer-trl compare --a grpo-start*.json --b grpo-dynamic-sampling-start*.json
 
 Every run generates as many tokens. Settings are chosen on the validation split; the test split is evaluated once, at
 the end. Each run that has ended is a file in experiments/results/TASK/, with the results of every problem, and is not

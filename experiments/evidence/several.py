@@ -25,8 +25,10 @@ SHARES = (8, 4, 2)
 class OverStarts(Difference):
     """A difference of paired runs, with the intervals over runs and over starts alone.
 
-    Attributes: paired_by_seed (`tuple[float, float]`, *optional*): over the runs. over_starts
-        (`tuple[float, float]`, *optional*): over the mean differences of each start, of several.
+    Attributes:
+        paired_by_seed (`tuple[float, float]`, *optional*): over the runs.
+        over_starts (`tuple[float, float]`, *optional*): over the mean differences of each start, of
+            several.
     """
 
     paired_by_seed: Interval | None = None

@@ -35,7 +35,9 @@ class TransformersGenerator:
     is_collective = needs_equal_batches = False
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, commit: str | None = None) -> None:
-        self.model, self.tokenizer, self.commit = model.eval(), tokenizer, commit
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.commit = commit
         self.chat_template_kwargs: Mapping[str, Any] = {}
         self.eos_token_ids = _as_list(model.generation_config.eos_token_id) + _as_list(tokenizer.eos_token_id)
         if tokenizer.pad_token is None:
@@ -62,11 +64,10 @@ class TransformersGenerator:
         device = self.model.device
         with kept_random_state(device):
             torch.manual_seed(seed)
-            drawn = self.model.generate(
-                **inputs.to(device),
-                generation_config=GenerationConfig(**generation_settings(sampling), **self._tokens),
-            )[:, inputs["input_ids"].size(1) :].tolist()
-        return [until_eos(ids, self.eos_token_ids, self.tokenizer) for ids in drawn]
+            config = GenerationConfig(**generation_settings(sampling), **self._tokens)
+            drawn = self.model.generate(**inputs.to(device), generation_config=config)
+        completions = drawn[:, inputs["input_ids"].size(1) :].tolist()
+        return [until_eos(ids, self.eos_token_ids, self.tokenizer) for ids in completions]
 
 
 def commit_of(name: str | None, revision: str | None = None) -> str | None:

@@ -56,16 +56,17 @@ def load_benchmarks(
     limit: int | None = None,
     as_they_are: bool = False,
 ) -> list[Benchmark]:
-    """Load benchmarks, by default with the paper's number of samples, 1 where it has none.
+    """Load benchmarks, by default with the paper's number of samples, or 1 if it has none.
 
-    Args: specifications: each a short name, a name on the Hub or a file, with a name of its own
-        before it and a number
-            of samples after it if wanted: `"aime24"`, `"math500@4"`, `"mine=problems.jsonl@8"`.
+    Args:
+        specifications: each a short name, a name on the Hub or a file, with a name of its own before
+            it and a number of samples after it if wanted: `"aime24"`, `"math500@4"`,
+            `"mine=problems.jsonl@8"`.
         answer_format, limit: as in [`~steer_trl.data.load_math_dataset`].
-        instruction: the wording around each problem, as there; or `"papers"`, how the papers' test
-            files ask (with `answer_format="either"`, since these ask in different ways).
-        as_they_are (`bool`): take every column as it is, `prompt` among them, for a judge that
-        reads other columns.
+        instruction: the wording around each problem, as there; or `"papers"`, which asks as the
+            papers' test files do (with `answer_format="either"`, since these ask in different ways).
+        as_they_are (`bool`): take every column as it is, `prompt` among them, for a judge that reads
+            other columns.
 
     Raises:
         `ValueError`: two of one name, no sample, or what `load_math_dataset` refuses.
@@ -73,8 +74,9 @@ def load_benchmarks(
     refuse(benchmark_complaints(specifications), "benchmarks")
     loaded = []
     for name, source, samples in map(_parse, specifications):
-        # The test split of a data set of the Hub that has no short name; never by default the one to train on.
-        split = None if source in SOURCES or Path(source).suffix in FILE_BUILDERS else "test"
+        # Of an unknown data set on the Hub the test split, and never by default the one to train on.
+        is_known = source in SOURCES or Path(source).suffix in FILE_BUILDERS
+        split = None if is_known else "test"
         wording = OF_THE_PAPERS.get(name) if instruction == PAPERS else instruction
         if as_they_are:
             dataset = _as_it_is(source, split, limit)
@@ -108,7 +110,8 @@ def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
     if malformed:
         return malformed
     parts = list(map(_parse, specifications))
-    repeated = [name for name, count in Counter(name for name, _, _ in parts).items() if count > 1]
+    counts = Counter(name for name, _, _ in parts)
+    repeated = [name for name, count in counts.items() if count > 1]
     complaints = [f"benchmark {name!r} is named twice. Rename one of them: other={name}." for name in repeated]
     complaints += [
         f"benchmark {name!r} must have from 1 to {MOST_SAMPLES:,} samples, got {k}. Write {name}@1."
@@ -132,7 +135,7 @@ def sources_of(specifications: Sequence[str]) -> list[str]:
 
 def one_sample_if_greedy(benchmarks: Sequence[Benchmark], sampling: Sampling) -> list[Benchmark]:
     """Return the benchmarks, with one sample per problem if all would be the same."""
-    several = [f"{benchmark.name}@{benchmark.num_samples}" for benchmark in benchmarks if benchmark.num_samples > 1]
+    several = [f"{one.name}@{one.num_samples}" for one in benchmarks if one.num_samples > 1]
     if not (sampling.is_greedy and several):
         return list(benchmarks)
     logger.warning("Sampling is greedy: one sample per problem, not %s, is drawn.", ", ".join(several))

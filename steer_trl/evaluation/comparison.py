@@ -42,10 +42,13 @@ Array = NDArray[np.float64]
 class Difference:
     """How much larger a metric is on side B than on side A.
 
-    Attributes: a (`float`), b (`float`): means over problems and models. difference (`float`), low
-        (`float`), high (`float`): b - a, and its 95 % interval. p (`float`): the two-sided p-value
-        of a difference of 0, by the same distribution as the interval. problems (`int`): how many
-        both sides have answered. seeds (`tuple[int, int]`): models on side A and on side B.
+    Attributes:
+        a (`float`), b (`float`): means over problems and models.
+        difference (`float`), low (`float`), high (`float`): b - a, and its 95 % interval.
+        p (`float`): the two-sided p-value of a difference of 0, by the same distribution as the
+            interval.
+        problems (`int`): how many both sides have answered.
+        seeds (`tuple[int, int]`): models on side A and on side B.
     """
 
     a: float
@@ -68,9 +71,11 @@ class Difference:
 def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *, paired: bool = False) -> Difference:
     """Compare the values of a metric, with a row for each model and a column for each problem.
 
-    Args: a, b: `[S_a, P]` and `[S_b, P]`, the same problems in the same order; one row each, or at
-        least two each. paired (`bool`): whether the n-th rows of both sides belong together,
-        because they share a start or a seed.
+    Args:
+        a, b: `[S_a, P]` and `[S_b, P]`, the same problems in the same order; one row each, or at
+            least two each.
+        paired (`bool`): whether the n-th rows of both sides belong together, because they share a
+            start or a seed.
 
     Raises:
         `ValueError`: the shapes do not fit.

@@ -128,18 +128,14 @@ def compare_evaluations(
     repeated = [one for one, other in combinations([first, *others], 2) if one.is_same(other)][:1]
     refuse([f"{one.folder} is given twice, and would count as two. Give it once." for one in repeated], "comparison")
     refuse([complaint for other in others for complaint in complain_about_problems(first, other)], "comparison")
-    return {
-        name: {
-            metric: compare_values(
-                [[one.values[name][metric][i] for i in ids] for one in a],
-                [[one.values[name][metric][i] for i in ids] for one in b],
-                paired=paired,
-            )
-            for metric, ids in metrics.items()
-            if all(metric in other.values[name] for other in others)
-        }
-        for name, metrics in first.values.items()
-    }
+    found: dict[str, dict[str, Difference]] = {}
+    for name, metrics in first.values.items():
+        found[name] = {}
+        for metric, ids in metrics.items():
+            rows_a = [[one.values[name][metric][i] for i in ids] for one in a]
+            rows_b = [[one.values[name][metric][i] for i in ids] for one in b]
+            found[name][metric] = compare_values(rows_a, rows_b, paired=paired)
+    return found
 
 
 def differing_settings(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> list[str]:

@@ -31,9 +31,11 @@ HALVINGS = 20
 class Sweep:
     """The runs of one side at several temperatures.
 
-    Attributes: temperatures (`tuple[float, ...]`): `[T]`, coldest first. correct (`NDArray`): `[T,
-        R, P]`, how many samples of each problem are correct, by temperature and run. samples
-        (`int`): n, drawn of each problem.
+    Attributes:
+        temperatures (`tuple[float, ...]`): `[T]`, coldest first.
+        correct (`NDArray`): `[T, R, P]`, how many samples of each problem are correct, by temperature
+            and run.
+        samples (`int`): n, drawn of each problem.
     """
 
     temperatures: tuple[float, ...]

@@ -40,9 +40,9 @@ def evaluate(
 ) -> list[Judged]:
     """Draw and judge each sample of each problem, and return them in order. Collective.
 
-    Args: judge: whose verdict counts, whatever reward was trained on: `MathReward`, or a reward
-        function, which gives a
-            correct completion more than 0.
+    Args:
+        judge: whose verdict counts, whatever reward was trained on: `MathReward`, or a reward
+            function, which gives a correct completion more than 0.
         sampling: how completions are drawn; one for each problem if it is greedy.
         batch_size (`int`): completions that each rank draws at once.
         records (*optional*): the folder to resume from and to write to; on the first rank only.

@@ -20,10 +20,11 @@ SETTINGS, COMPLETIONS, SUMMARY = "settings.json", "completions.jsonl", "summary.
 class Judged(NamedTuple):
     """One sample of a problem and the verdict on it: a line of the file.
 
-    Attributes: batch (`int`): the batch that it was drawn in. benchmark (`str`), id (`str`), sample
-        (`int`): which problem, and which of its samples. answer (`str`, *optional*), correct
-        (`bool`), timed_out (`bool`), vote (`str`, *optional*): the verdict, as in
-            [`~steer_trl.rewards.Verdict`].
+    Attributes:
+        batch (`int`): the batch that it was drawn in.
+        benchmark (`str`), id (`str`), sample (`int`): which problem, and which of its samples.
+        answer (`str`, *optional*), correct (`bool`), timed_out (`bool`), vote (`str`, *optional*):
+            the verdict, as in [`~steer_trl.rewards.Verdict`].
         truncated (`bool`), num_tokens (`int`), completion (`str`): what was drawn.
     """
 

@@ -20,11 +20,13 @@ NAME = re.compile(r"\w[\w.-]{0,99}")
 class Sampling:
     """A way to draw completions; by default that of STEER's paper (arXiv 2510.10150, section 5.1).
 
-    Args: temperature (`float`): 0 is greedy: one sample per problem is drawn, whatever the
-        benchmark asks for. top_p (`float`): share of the probability mass that is drawn from, in
-        (0, 1]. top_k (`int`): most probable tokens that are drawn from; 0 for all. max_tokens
-        (`int`): length at which a completion is cut off; 3072 in the paper's training. seed
-        (`int`): the seed of each batch is derived from it.
+    Args:
+        temperature (`float`): 0 is greedy: one sample per problem is drawn, whatever the benchmark
+            asks for.
+        top_p (`float`): share of the probability mass that is drawn from, in (0, 1].
+        top_k (`int`): most probable tokens that are drawn from; 0 for all.
+        max_tokens (`int`): length at which a completion is cut off; 3072 in the paper's training.
+        seed (`int`): the seed of each batch is derived from it.
     """
 
     temperature: float = 1.0

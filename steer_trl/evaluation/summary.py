@@ -119,7 +119,9 @@ def table(summary: Mapping[str, Any]) -> str:
     """Return a text with a column for each benchmark and a row for each metric."""
     from pandas import DataFrame  # a second to import, and nothing else here needs it
 
-    columns = {name: {"problems": str(row["problems"])} | _cells(row) for name, row in summary["benchmarks"].items()}
+    columns = {}
+    for name, row in summary["benchmarks"].items():
+        columns[name] = {"problems": str(row["problems"])} | _cells(row)
     if len(columns) > 1:
         columns["average"] = _cells({"metrics": summary["average"]})
     note = (
@@ -130,13 +132,17 @@ def table(summary: Mapping[str, Any]) -> str:
 
 
 def _cells(row: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        key: f"{mean:.2f}" if key.startswith(COUNTS) else f"{100 * mean:.1f}" + (f" ±{100 * half:.1f}" if half else "")
-        for key, (mean, half) in row["metrics"].items()
-    }
+    cells = {}
+    for key, (mean, half) in row["metrics"].items():
+        if key.startswith(COUNTS):
+            cells[key] = f"{mean:.2f}"
+        else:
+            cells[key] = f"{100 * mean:.1f} ±{100 * half:.1f}" if half else f"{100 * mean:.1f}"
+    return cells
 
 
 def markdown_table(head: Sequence[Any], rows: Iterable[Iterable[Any]]) -> str:
     """Return a table of Markdown, without a last line break."""
-    first, *others = ("| " + " | ".join(map(str, row)) + " |" for row in (head, *rows))
-    return "\n".join([first, "|---" * len(head) + "|", *others])
+    lines = ["| " + " | ".join(map(str, row)) + " |" for row in (head, *rows)]
+    lines.insert(1, "|---" * len(head) + "|")
+    return "\n".join(lines)
