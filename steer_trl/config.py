@@ -34,13 +34,15 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
-    It adds the fields below, and those of each method (`SteerOptions` in `shaping/methods/steer.py` and so on), to
-    [`~trl.GRPOConfig`], whose fields all keep their meaning and defaults: `docs/settings.md` lists them with their
-    ranges. Every method runs with its authors' values when nothing else is set. All of them that are wrong by
-    themselves are refused at once, before a model is loaded; then all that cannot be combined. TRL checks its own.
+    It adds general fields and those of each method (`SteerOptions` in `shaping/methods/steer.py` and so on) to
+    [`~trl.GRPOConfig`], whose fields keep their meaning and defaults. `docs/settings.md` lists the added fields with
+    their ranges. Every method uses its authors' values unless others are set.
+
+    Mistakes are reported together, before a model is loaded: first every value that is wrong by itself, then every
+    combination that cannot work. TRL checks its own fields.
 
     Raises:
-        `ValueError`: a setting outside its range, or one that cannot work with another.
+        `ValueError`: a setting is outside its range, or cannot be combined with another one.
     """
 
     _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "shaping_options"]
@@ -56,7 +58,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         for method in methods.values():
             method.fill_unset(self)
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
-        self._take_surrogates(methods)
+        self._switch_off_clipping(methods)
         try:
             super().__post_init__()
         except ValueError:
@@ -72,10 +74,10 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         for remark in self._remarks(methods):
             logger.warning(remark)
 
-    # What leaves this machine: an allow-list for every tracker, and for every file that Transformers writes.
+    # Trackers, and files that Transformers writes, receive only the settings on an allow-list.
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what trackers receive: the settings that `redact.py` names, and `<NAME>` in the place of others."""
+        """Return what trackers receive: the settings that `redact.py` names, and `<NAME>` instead of others."""
         settings = super().to_dict()
         kept = public(settings)
         return {name: kept.get(name, value and f"<{name.upper()}>") for name, value in settings.items()}
@@ -107,7 +109,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         return "_is_incomplete" in vars(self)
 
     def _remarks(self, methods: dict[str, type[Shaper]]) -> list[str]:
-        """What a user may expect of a method that it does not do with these settings."""
+        """Return warnings about settings with which a method does less than expected."""
         remarks = []
         if self.hold_entropy is not None and (groups := self.groups_per_rollout) < ENOUGH_GROUPS:
             remarks.append(
@@ -140,7 +142,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
                 )
         return remarks
 
-    # Each on its own.
+    # Invalid values.
 
     def _name_complaints(self) -> list[str]:
         shaping = self.advantage_shaping
@@ -158,8 +160,11 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         return complaints
 
     def _text_complaints(self) -> list[str]:
-        complaints, given, license = [], self.shaping_options, self.model_license
-        if isinstance(given, str):  # the command line's; TRL would parse it after our checks
+        complaints = []
+        given = self.shaping_options
+        license = self.model_license
+        # From the command line it is still a string here: TRL parses it after our checks.
+        if isinstance(given, str):
             try:
                 self.shaping_options = json.loads(given)
             except json.JSONDecodeError as error:
@@ -171,7 +176,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
             )
         return complaints
 
-    # What does not go together.
+    # Invalid combinations.
 
     def _combination_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         complaints = entropy_target_complaints(self)
@@ -188,7 +193,8 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         return complaints + hold_conflicts(methods, self)
 
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
-        accumulation, per_rollout = self.gradient_accumulation_steps, self.steps_per_generation
+        accumulation = self.gradient_accumulation_steps
+        per_rollout = self.steps_per_generation
         compares = any(method.answers("measure") for method in methods.values())
         if not compares or self.shaping_scope == "micro_batch" or per_rollout % accumulation == 0:
             return []
@@ -198,18 +204,21 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
             "not written when the first is trained on. Make it a multiple, or use shaping_scope='micro_batch'."
         ]
 
-    def _take_surrogates(self, methods: dict[str, type[Shaper]]) -> None:
-        """Switch TRL's clipping off for a method that brings its own."""
+    def _switch_off_clipping(self, methods: dict[str, type[Shaper]]) -> None:
+        """Switch off TRL's clipping for a method that brings a loss of its own."""
         for name, method in methods.items():
-            changed = [(field, value) for field, value in method.surrogate.items() if getattr(self, field) != value]
-            if changed:  # a value that was given and is the default cannot be told from one that was not
+            # A default that the user has typed looks like one that was left alone, so a change is always reported.
+            changed = {field: value for field, value in method.surrogate.items() if getattr(self, field) != value}
+            if changed:
+                changes = [f"{field} from {getattr(self, field)!r} to {value!r}" for field, value in changed.items()]
                 logger.warning(
-                    "%s: it brings a loss of its own, so TRL's settings were changed: %s. Set these values yourself, "
-                    "and nothing is changed.",
+                    "%s: it brings a loss of its own, so TRL's settings were changed: %s. Set these values yourself "
+                    "to keep them.",
                     name,
-                    ", ".join(f"{field} from {getattr(self, field)!r} to {value!r}" for field, value in changed),
+                    ", ".join(changes),
                 )
-            vars(self).update(changed)
+            for field, value in changed.items():
+                setattr(self, field, value)
 
 
 allow_texts(name for name, setting in settings_of(SteerGRPOConfig).items() if setting.choices)
