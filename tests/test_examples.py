@@ -20,7 +20,7 @@ from steer_trl.shaping.start_entropy import ENOUGH_GROUPS
 
 
 def test_the_script_of_readme_names_its_methods_and_warns_of_nothing(tmp_path, caplog):
-    _, script = settings_of_snippets()
+    *_, script = settings_of_snippets()
     args = SteerGRPOConfig(**script | ON_CPU, output_dir=str(tmp_path))
     assert args.shaping_names == ("f_grpo", "stare")
     assert args.groups_per_rollout >= ENOUGH_GROUPS

@@ -30,9 +30,9 @@ def test_every_step_of_the_tutorial(tmp_path):
     script, names, method = BLOCKS
     none = patched(script, names)
     small = [*SMALLER.items(), ("logging_steps=40", "logging_steps=1")]
-    scripts = {"none": none, "weighted": patched(none, method), "grpo": script}
+    scripts = {"none": none, "held": patched(none, method), "grpo": script}
     scripts = {name: changed(text, *small) for name, text in scripts.items()}
-    assert "stare_amplify=1.25" in scripts["weighted"] and scripts["weighted"].count("runs/") == 2
+    assert "hold_entropy=0.65" in scripts["held"] and scripts["held"].count("runs/") == 2
     start, report = (line.split()[1:] for line in commands())
     run(*start, "--steps", "2", folder=tmp_path)
     for name, text in scripts.items():

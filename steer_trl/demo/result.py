@@ -60,7 +60,7 @@ class Result:
 
     def table(self) -> str:
         """Return the rows, each with how many of the published pairs have the same verdict."""
-        pairs = [pair or {} for pair in runlog.lines(PAIRS)]
+        pairs = [pair for pair in runlog.lines(PAIRS) if pair]
         lines = [f"{'temperature 1; cold is 0.25':<36}{'GRPO':>6}{'held':>8}  difference"]
         for row, found in self.rows.items():
             same = sum(pair[row]["verdict"] == found.verdict for pair in pairs)

@@ -43,7 +43,7 @@ class Demo:
     """
 
     seed: int = 0
-    tokens: int = 500_000
+    tokens: int = 1_000_000
     problems: int = 600
 
     def run(self, folder: Path) -> None:

@@ -1,7 +1,7 @@
 """What one process of the demonstration does in its folder: make the start, or train a model; then test it.
 
     python -m steer_trl.demo.work start 600 --seed 1
-    python -m steer_trl.demo.work held 600 --seed 1 --max_generated_tokens 500000
+    python -m steer_trl.demo.work held 600 --seed 1 --max_generated_tokens 1000000
 
 A training run is `steer-trl train` with the recipe `demo_NAME`, its test `steer-trl eval` with `evaluate_demo`.
 Both continue what an interrupted process has left.
