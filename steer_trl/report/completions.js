@@ -1,4 +1,4 @@
-// A completion as a card: its tokens in colour, and what one token says when it is pointed at.
+// A completion as a card: its tokens in colour, and the numbers of the token that is pointed at.
 "use strict";
 
 const COLOURS = {
@@ -21,30 +21,30 @@ const COLOURS = {
     middle: null,
     low: "no choice",
     high: "undecided",
-    about: "How undecided the model was at this place, in nats.",
+    about: "How undecided the model was before this token, in nats.",
   },
   advantage: {
     label: "Advantage",
     middle: 0,
     low: "becomes less likely",
     high: "becomes more likely",
-    about: "What the loss trains the token with, after the method.",
+    about: "The advantage of the token in the loss, after the method.",
   },
   change: {
     label: "Entropy change",
     middle: 0,
     low: "lowers the entropy",
     high: "raises the entropy",
-    about: "What the update of this token does to the entropy of its place, to first order, in nats per unit of step.",
+    about: "The change of the entropy by the update of this token, to first order, in nats per unit of step size.",
   },
 };
 
-// How far a value is from the one without colour; of weights, by their ratio to 1.
+// The distance of a value from the value without colour. Weights are compared by their ratio to 1.
 const distance = (value, by) =>
   by === "weight" ? Math.log(Math.max(value, 0.001)) : value - (COLOURS[by].middle ?? 0);
 
-// Where the colours are full: at the largest distance, or, of other than weights, at the 98th percentile: one odd token
-// must not make all others pale.
+// The distance at which the colours are full: the largest one for weights, otherwise the 98th percentile, so that one
+// odd token does not make all others pale.
 function fullColour(completions, by) {
   const values = completions.flatMap((one) => one[by] ?? []).filter((x) => x !== null);
   const sizes = values.map((x) => Math.abs(distance(x, by))).filter((x) => x > 0);

@@ -1,23 +1,23 @@
-// Single tokens: the completions of a group side by side, coloured by what one chooses.
+// Single tokens: the completions of a group side by side, coloured by the chosen quantity.
 "use strict";
 
 const chosen = { run: null, step: null, group: 0, by: null };
 
 const acts = (one) => Boolean(one.weight?.some((x) => x !== null && Math.abs(x - 1) > 0.005));
 
-// How much there is to see in a group: first whether weights act, then whether it teaches something, then how many
-// different completions it has.
+// Ranks a group by what it shows: first whether weights act, then whether it has a learning signal, then the number of
+// its different completions.
 function worth(group) {
   const teaches = group.completions.some((one) => one.advantage?.some((x) => x));
   const different = new Set(group.completions.map((one) => one.texts.join("\u0000"))).size;
   return 1e6 * (group.completions.some(acts) + teaches) + different;
 }
 
-// Of groups or looks the one with most to see, the last of several.
+// The index of the best group or step; the last one if several are equal.
 const best = (all, worth_) => all.reduce((a, b, i) => (worth_(b) >= worth_(all[a]) ? i : a), 0);
 const bestGroup = (look) => best(look.groups, worth);
 
-// What shows something in a group, unless somebody has chosen: weights that act, otherwise how surprising a token was.
+// The quantity that colours a group, unless the reader has chosen one: the weights if they act, otherwise the surprisal.
 function colourOf(group) {
   const has = (name) => group.completions.some((one) => one[name]?.some((x) => x !== null));
   if (chosen.by) return chosen.by;
@@ -53,7 +53,7 @@ function nearestLook(run, step) {
     .reduce((a, b) => (Math.abs(b - step) < Math.abs(a - step) ? b : a));
 }
 
-// The look that is nearest to a step, of the run one clicked on where it has one as near.
+// Opens the tokens nearest to a step. At equal distance the run that was clicked on is preferred.
 function openTokens(step, run) {
   if (chosen.run === null) return;
   const away = (i) => Math.abs(nearestLook(i, step) - step) - (i === run ? 0.5 : i === chosen.run ? 0.25 : 0);
