@@ -34,7 +34,7 @@ def points(count):
 
 
 class TestEntropy:
-    def test_start_is_the_first_point_and_end_the_mean_of_the_last_ten(self):
+    def test_the_end_is_a_mean_of_ten(self):
         assert entropy_ends(points(50)) == (0.99, pytest.approx(1 - 45.5 / 100))
         assert entropy_ends(points(2)) == (0.99, pytest.approx(0.985))
         assert entropy_ends([]) is None
@@ -49,7 +49,7 @@ class TestEntropy:
         assert "| 1 | 1.0000 |  |" in text and "| 2 |" not in text and "| 3 |" not in text
         assert entropy_ends(log) == (1.0, 1.0)
 
-    def test_a_run_without_a_log_and_one_with_a_report(self):
+    def test_a_run_without_a_log_or_report(self):
         text, linked = str(card()), str(make_card(CardFacts(args=config(), log=points(3)), has_report=True))
         assert "No entropy has been logged yet." in text and "No benchmark was measured during the training." in text
         assert "report" not in text and "[report.html](report.html)" in linked
@@ -97,7 +97,7 @@ class TestLicense:
             config(model_license=wrong)
 
 
-def test_settings_that_numpy_has_made_and_a_dtype():
+def test_settings_of_numpy_and_a_dtype():
     numbers = {"learning_rate": np.float64(3e-6), "num_iterations": np.int64(2)}
     args = config(**numbers, model_init_kwargs={"dtype": torch.bfloat16})
     found = select_settings(args)
@@ -127,12 +127,12 @@ class TestSettings:
             (["position", "clip_cov"], {"position_gamma"} | CLIP_COV),
         ],
     )
-    def test_every_setting_that_a_method_reads_and_none_of_another(self, methods, expected):
+    def test_a_card_has_the_settings_of_its_methods(self, methods, expected):
         found = select_settings(config(advantage_shaping=methods)).keys()
         of_run = select_settings(config(advantage_shaping="none")).keys()
         assert found - of_run == expected
 
-    def test_only_what_is_allowed_is_in_the_card_or_told_to_trackers(self):
+    def test_only_allowed_texts_reach_card_and_trackers(self):
         args = config(
             hub_token="sesame 1",
             model_init_kwargs={"token": "sesame 2", "headers": {"output_dir": "sesame 3"}, "dtype": torch.bfloat16},
@@ -148,7 +148,7 @@ class TestSettings:
         assert args.to_dict()["optim_args"] == "<OPTIM_ARGS>" and args.to_dict()["loss_type"] == "dapo"
         assert args.to_dict().keys() == super(SteerGRPOConfig, args).to_dict().keys()
 
-    def test_a_configuration_is_whole_in_this_process_and_withheld_in_a_trainers_pickles(self):
+    def test_a_sealed_configuration_is_pickled_without_secrets(self):
         args = config(hub_token="sesame", model_init_kwargs={"token": "sesame", "use_cache": False})
         assert pickle.loads(pickle.dumps(args)).hub_token == "sesame"  # for a process that has yet to train
         args.seal()
@@ -158,7 +158,7 @@ class TestSettings:
         assert written.hub_token is None and written.model_init_kwargs == {"use_cache": False}
         assert (written.learning_rate, written.optim, written.to_dict()["steer_lambda_min"]) == (1e-6, args.optim, 0.8)
 
-    def test_every_text_of_a_method_may_leave(self):
+    def test_every_text_of_a_method_is_public(self):
         """A method's texts are names from a list, which its own checks hold."""
         own = [field for field in fields(SteerGRPOConfig) if field.name in SETTINGS]
         options = {field.name: field.default for field in own if field.default is not MISSING}

@@ -54,7 +54,7 @@ secrets = fixture_of("secrets", WANDB_API_KEY=SECRET)
 class TestSecrets:
     """Full and adapter, all four strategies, a push during training, at its end and by hand."""
 
-    def test_no_byte_that_was_ever_sent_has_one(self, secrets):
+    def test_no_byte_that_was_sent_has_one(self, secrets):
         _, server, *_ = secrets
         names = [name for name, _ in server.received]
         assert sum(name.endswith("training_args.bin") for name in names) > 4  # also those that were overwritten
@@ -76,7 +76,7 @@ class TestSecrets:
         assert len(result["told"]) == 4 * 4
         assert not any(TOKEN in text or SECRET in text for text in result["told"])
 
-    def test_what_is_pushed_still_says_how_it_was_trained(self, secrets):
+    def test_the_pushed_settings_are_complete(self, secrets):
         _, server, *_ = secrets
         card = server.files("tester/checkpoint-full")["README.md"].decode()
         assert "strength: 0.5" in card and "attn_implementation: eager" in card
@@ -96,7 +96,7 @@ class TestWhole:
         assert last == local(folder / "run/checkpoint-3")
         assert {"README.md", "optimizer.pt", "shaping_state.json", "rollout_0_of_1.pt"} <= last.keys()
 
-    def test_a_run_goes_on_from_the_pushed_checkpoint_with_its_whole_curve(self, whole):
+    def test_a_run_resumes_from_the_pushed_checkpoint(self, whole):
         folder, _, result, _ = whole
         assert result["steps"] == [1, 2, 3, 4, 5]
         card = (folder / "resumed/README.md").read_text()
@@ -141,7 +141,7 @@ class TestAdapter:
 
 
 class TestFailing:
-    def test_training_goes_on_and_no_local_file_is_lost(self, failing):
+    def test_training_continues_and_keeps_every_file(self, failing):
         folder, _, said, _ = failing
         assert said["steps"] == 3
         for step in (1, 2, 3):
@@ -153,13 +153,12 @@ class TestFailing:
         AutoModelForCausalLM.from_pretrained(folder / "run")
 
     @pytest.mark.parametrize("how", ["cut", "refused", "gone"])
-    def test_a_failed_push_says_where_the_files_are_and_how_to_push_them(self, failing, how):
+    def test_a_failed_push_names_folder_and_command(self, failing, how):
         folder, _, said, _ = failing
-        assert "The push to tester/run on http://127.0.0.1" in said[how]
-        assert f"all files are in {folder / 'run'}" in said[how]
+        assert "tester/run on http://127.0.0.1" in said[how] and str(folder / "run") in said[how]
         assert f"hf upload tester/run {folder / 'run'} . --exclude '_*' --exclude 'checkpoint-*'" in said[how]
 
-    def test_the_model_is_saved_when_not_even_the_repository_could_be_made(self, failing):
+    def test_the_model_is_saved_without_a_repository(self, failing):
         folder, _, said, _ = failing
         assert "hf upload late" in said["no repository"]
         AutoModelForCausalLM.from_pretrained(folder / "late")
@@ -171,7 +170,7 @@ class TestFailing:
         assert server.files("tester/run").keys() == local(folder / "run").keys()
 
 
-def test_the_card_of_what_is_being_pushed_is_left_as_it_is(make_trainer):
+def test_a_card_that_is_being_pushed_stays(make_trainer):
     trainer = make_trainer(SteerGRPOTrainer)
     trainer.create_model_card()
     card = Path(trainer.args.output_dir, "README.md")

@@ -16,7 +16,7 @@ from steer_trl.hub.results import find_hub_datasets, read_results
 
 
 class TestDatasets:
-    def test_only_what_was_loaded_from_the_hub_is_named(self):
+    def test_only_data_from_the_hub_is_named(self):
         dataset = Dataset.from_dict({"prompt": ["a", "b"]})
         assert find_hub_datasets(dataset) == [] == find_hub_datasets(None)
         dataset.info.homepage = "https://huggingface.co/datasets/open-r1/DAPO-Math-17k-Processed"
@@ -46,7 +46,7 @@ class TestOfATraining:
         dataset.info.homepage = homepage
         return BenchmarkEvaluation([Benchmark("aime24", dataset, 2)])
 
-    def test_a_benchmark_of_the_hub_is_named_with_its_revision(self):
+    def test_a_hub_benchmark_has_its_revision(self):
         avg, best = read_results(self.LOG, 10, self.benchmarks("https://huggingface.co/datasets/math-ai/aime24"))
         assert (avg.metric_value, avg.metric_type, avg.metric_name) == (0.75, "accuracy", "avg@2")
         assert (best.metric_value, best.metric_type) == (1.0, "pass@2")
@@ -55,14 +55,14 @@ class TestOfATraining:
         assert avg.dataset_revision == source.revision
 
     @pytest.mark.parametrize("column", [{"prompt": ["a"] * 3}, {"source": [1, 2, 3]}, {"source": [["aime24"]] * 3}])
-    def test_what_is_not_known_of_a_benchmark_of_the_hub_is_left_out(self, column):
+    def test_unknown_facts_of_a_hub_benchmark_are_omitted(self, column):
         dataset = Dataset.from_dict(column)
         dataset.info.homepage = "https://huggingface.co/datasets/org/set"
         evaluation = BenchmarkEvaluation([Benchmark("aime24", dataset, 2)], judge=len)
         avg, _ = read_results(self.LOG, 10, evaluation)
         assert (avg.dataset_type, avg.dataset_revision, avg.metric_value) == ("org/set", None, 0.75)
 
-    def test_a_file_of_the_same_name_is_not(self):
+    def test_a_file_of_the_same_name_is_local(self):
         avg, _ = read_results(self.LOG, 10, self.benchmarks(""))
         assert (avg.dataset_type, avg.dataset_revision) == ("aime24", None)
 

@@ -92,7 +92,7 @@ def test_it_renders_and_asks_for_nothing(browser, page, width, height, theme):
     assert not browser.find_element(By.ID, "guide").get_attribute("open")
 
 
-def test_runs_are_read_over_tokens_and_by_settings(browser, tmp_path):
+def test_tokens_and_settings_of_two_runs(browser, tmp_path):
     """The page itself places steps on the axis of tokens, and finds the settings that differ."""
     spread = {"methods": ["repo_r"], "settings": {"hold_entropy": 0.5}}
     long = {"methods": [], "settings": {"seed": 3, "output_dir": "x"}, "defaults": {"hold_entropy": None}}

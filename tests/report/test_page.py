@@ -16,7 +16,7 @@ def block(page):
     return re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1]
 
 
-def test_the_page_is_one_file_that_asks_for_nothing(tmp_path):
+def test_the_page_is_one_file(tmp_path):
     page = report.html([write_run(tmp_path / "run")])
     assert not re.findall(r"(?:src|href)\s*=\s*[\"'](?!data:,)", page.replace(block(page), ""))
     assert "@import" not in page and "url(" not in page and "fetch(" not in page and "XMLHttpRequest" not in page

@@ -35,7 +35,7 @@ def test_a_run_of_this_package(tmp_path):
     assert data["panels"][0]["keys"][0]["key"] == "entropy"  # the first panel is the entropy's
 
 
-def test_a_run_that_goes_on_is_shown_so_far(tmp_path):
+def test_an_unfinished_run_is_shown_so_far(tmp_path):
     folder = write_run(tmp_path / "run", steps=10, looks=())
     path = folder / "_logs/metrics.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:5]) + '{"step": 6, "rewa')
@@ -87,7 +87,7 @@ def test_a_folder_without_a_log_is_refused(tmp_path, make):
     assert "\n" not in str(refusal.value)
 
 
-def test_a_hostile_folder_is_read_as_far_as_possible(tmp_path):
+def test_a_hostile_folder_is_read(tmp_path):
     run = read_one(write_hostile(tmp_path / "run"))
     assert run.last_step == 22 and run.curves["reward"][22] == 0.5 and 21 not in run.curves["reward"]
     data = page_data([run])
@@ -120,7 +120,7 @@ def test_a_hostile_folder_is_read_as_far_as_possible(tmp_path):
     ],
     ids=["steps", "epochs", "tokens", "steps before tokens", "unknown"],
 )
-def test_the_budget_is_the_one_that_ends_the_run(tmp_path, entries, about, expected):
+def test_the_budget_that_ends_the_run(tmp_path, entries, about, expected):
     runlog.begin(tmp_path, 0, about)
     for entry in entries:
         runlog.append(tmp_path, entry | {"entropy": 1.0})
