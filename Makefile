@@ -21,7 +21,7 @@ NEWEST_RUN := $(subst $(VENV)/,$(NEWEST)/,$(RUN))
 VLLM := .venv-vllm
 VLLM_RUN := PATH="$(CURDIR)/$(VLLM)/bin:$$PATH" TORCH_EXTENSIONS_DIR=$(CURDIR)/$(VLLM)/torch_extensions OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(VLLM)/bin/python
 
-.PHONY: help install quickstart evidence compare test test-all test-newest test-distributed test-vllm notebooks lint format docs settings metrics messages browser slurm benchmark clean
+.PHONY: help install quickstart evidence compare test test-all test-newest test-settings test-distributed test-vllm notebooks lint format docs settings metrics messages browser slurm benchmark clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -92,6 +92,9 @@ test-all: install ## all tests but those with vLLM, in one queue
 
 test-newest: $(NEWEST)/.installed ## the same with the newest Transformers that setup.cfg allows
 	$(NEWEST_RUN) -m pytest $(QUICK)
+
+test-settings: install ## resume a run under every setting of TRL and every method, and compare it with the whole run; minutes
+	SWEEP=full $(RUN) -m pytest tests/trainer/test_settings_resume.py
 
 test-distributed: install ## DDP, ZeRO-2, ZeRO-3, FSDP2, splits of a batch and killed runs, on CPU processes
 	$(RUN) -m pytest tests/distributed
