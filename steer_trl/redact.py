@@ -1,11 +1,9 @@
 """What of a run's settings may leave this machine: in a model card, in a file beside the model, or to a tracker.
 
 An allow-list. Numbers and switches may. A text may only where its setting is named below, because a user can write
-anything into any other: a token, a URL with a password, a header. A diff of the code stays on this machine, without
-the lines that look as if they held a secret.
+anything into any other: a token, a URL with a password, a header.
 """
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import Any
@@ -24,12 +22,6 @@ _TEXTS = {  # of closed sets, or names and folders that are no secret
 }
 _TEXTS_INSIDE = {"attn_implementation", "dtype", "torch_dtype", "revision", "quant_method", "bnb_4bit_quant_type"}
 _WITHHELD = object()
-_SECRET = re.compile(
-    r"secret|passw|credential|private.key|bearer|authorization|(api|access|auth|hub|hf).?(key|token)"
-    r"|(?-i:_(TOKEN|KEY)\b)|://[^/\s]*:[^/\s]*@"
-    r"|(?<![a-z0-9])(?=[a-z]*\d)(?=\d*[a-z])[a-z0-9]{20,}",  # a key itself: letters and digits, mixed
-    re.IGNORECASE,
-)
 
 
 def allow_texts(names: Iterable[str]) -> None:
@@ -60,9 +52,3 @@ def _public(value: Any, may_be_text: bool) -> Any:
     if isinstance(value, (list, tuple)):
         return [item for item in (_public(item, may_be_text) for item in value) if item is not _WITHHELD] or _WITHHELD
     return _WITHHELD
-
-
-def without_secrets(diff: str) -> str:
-    """Return a diff with a mark in place of what any line says that looks as if it held a secret."""
-    lines = (f"{line[:1]}[withheld]\n" if _SECRET.search(line) else line for line in diff.splitlines(keepends=True))
-    return "".join(lines)

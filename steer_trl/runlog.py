@@ -1,7 +1,6 @@
 """The files that a run leaves in `<output_dir>/_logs`: whoever reads them needs neither torch nor TRL.
 
     run.json                     settings, methods, commit, versions of packages, when it began and was resumed
-    code-00000000.diff           what of the code differed from the commit (`callbacks/checkout.py`)
     metrics.jsonl                one line per log entry: step, epoch, time, and every key of the log
     alarms.jsonl                 one line per alarm
     tokens/step-00000050.jsonl   one line per completion, with the numbers of each token (`log_tokens`)

@@ -7,7 +7,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import runlog
-from steer_trl.callbacks.checkout import checkout, write_diff
+from steer_trl.callbacks.checkout import find_commit
 from steer_trl.options.base import changes_of, defaults_of
 from steer_trl.redact import public
 from steer_trl.system import installed
@@ -53,9 +53,7 @@ class RunLog(TrainerCallback):
             self._early.append(entry)
 
     def _begin(self, output_dir: str, args: Any, state: TrainerState, model: Any) -> None:
-        code, diff = checkout()
-        runlog.begin(output_dir, state.global_step, self._describe(args, state, model) | code)
-        write_diff(output_dir, state.global_step, diff)
+        runlog.begin(output_dir, state.global_step, self._describe(args, state, model) | find_commit())
 
     def _attempt(self, write: Callable[..., None], *given: Any) -> None:
         try:

@@ -21,7 +21,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.exceptions import CannotContinueError, InvalidValueError
 from steer_trl.system import write_whole
-from steer_trl.trainer.sampling.select import DynamicSampling
+from steer_trl.trainer.sampling.resample import Resampling
 from steer_trl.trainer.saved import ROLLOUT_FILE, STATE_FILE, read_state, read_tensors
 from steer_trl.trainer.trl import (
     GRPOTrainer,
@@ -53,8 +53,8 @@ class Checkpoints(TrainerCallback):
     the state that the part was made with as well. `continued` is the checkpoint that the present training continues.
     """
 
-    def __init__(self, trainer: GRPOTrainer, parts: Mapping[str, Any], sampling: DynamicSampling) -> None:
-        self._trainer, self._parts, self._sampling = trainer, parts, sampling
+    def __init__(self, trainer: GRPOTrainer, parts: Mapping[str, Any], resampling: Resampling | None) -> None:
+        self._trainer, self._parts, self._resampling = trainer, parts, resampling
         self._first_states = {name: part.state_dict() for name, part in parts.items()}
         self.continued: str | None = None
 
@@ -77,7 +77,8 @@ class Checkpoints(TrainerCallback):
         if done % steps_per_rollout(trainer):
             rollout = micro_batches_of_rollout(trainer)
             write_whole(folder / _rollout_name(trainer), lambda path: torch.save(rollout, path))
-        self._sampling.save(folder)
+        if self._resampling is not None:
+            self._resampling.save(folder)
 
     def on_train_begin(
         self,
@@ -91,7 +92,8 @@ class Checkpoints(TrainerCallback):
         # Here, once: a callback may make another data loader at any time.
         is_streamed = isinstance(self._trainer.train_dataset, IterableDataset)
         sampler = None if is_streamed or train_dataloader is None else _sampler(train_dataloader)
-        self._sampling.read(sampler)
+        if self._resampling is not None:
+            self._resampling.begin_training(sampler)
         if self.continued is None:
             return
         folder, epoch = Path(self.continued), state.epoch or 0
@@ -104,7 +106,8 @@ class Checkpoints(TrainerCallback):
         if sampler is not None and generator is not None:
             for _passed in range(int(epoch)):
                 torch.randperm(sampler.num_samples, generator=generator)
-        self._sampling.load(folder)
+        if self._resampling is not None:
+            self._resampling.load(folder)
 
     def _load(self, folder: Path) -> None:
         path, state = folder / STATE_FILE, read_state(folder)

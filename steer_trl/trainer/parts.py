@@ -24,7 +24,7 @@ from steer_trl.trainer.generated import GeneratedTokens
 from steer_trl.trainer.ordering import Ordering
 from steer_trl.trainer.padding import Padding
 from steer_trl.trainer.rollout import RolloutShaping
-from steer_trl.trainer.sampling.resample import make_sampling
+from steer_trl.trainer.sampling.resample import Resampling
 from steer_trl.trainer.step import OptimizerStep
 from steer_trl.trainer.tokens.samples import TokenLog
 from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, forget_rollout
@@ -51,7 +51,7 @@ class Parts:
         self.tags = [*TAGS, *(name.replace(":", ".").rpartition(".")[2] for name in self.shapers)]
         self.start = StartEntropy(first_rollouts(args))
         self.hold = None if args.hold_entropy is None else HoldEntropy(args, self.shapers, self.start)
-        self.sampling = make_sampling(trainer, args)
+        self.resampling = Resampling(trainer) if args.dynamic_sampling == "resample" else None
         self.generated = GeneratedTokens(trainer, self.hold)
         self.padding = Padding(trainer, args.skips_padding, is_compiled)
         self.ordering = Ordering(trainer, self.padding, self.shapers)
@@ -72,7 +72,7 @@ class Parts:
             {} if self.hold is None else {self.hold.name: self.hold}
         )  # loads after `start_entropy`, which defines the level
         stateful |= {"alarms": self.alarms.watch, "generated": self.generated, "tokens": self.tokens}
-        self.checkpoints = Checkpoints(trainer, stateful, self.sampling)
+        self.checkpoints = Checkpoints(trainer, stateful, self.resampling)
 
     def attach(self) -> None:
         """Check the constructed trainer and register the callbacks, the one that loads checkpoints first."""

@@ -135,22 +135,33 @@ class SteerGRPOTrainer(GRPOTrainer):
     # 1  A rollout is written.
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
-        generate = self.parts.generated.counted(super()._generate)
-        generated = self.parts.sampling.generated(prompts, generate, super()._calculate_rewards)
+        generate, resampling = self.parts.generated.counted(super()._generate), self.parts.resampling
+        if resampling is None or not self.model.training:
+            generated = generate(prompts)
+        else:
+            generated = resampling.generate(prompts, generate, super()._calculate_rewards)
         self.parts.rollouts.keep_written(generated)
         return generated
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
-        score = partial(super()._calculate_rewards, *args, **kwargs)
-        self.parts.rollouts.rewards_per_function = self.parts.sampling.rewards(score)
-        return self.parts.rollouts.rewards_per_function
+        resampling = self.parts.resampling
+        rewards = None if resampling is None else resampling.known_rewards
+        if rewards is None:
+            rewards = super()._calculate_rewards(*args, **kwargs)
+        self.parts.rollouts.rewards_per_function = rewards
+        return rewards
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        write, parts = super()._generate_and_score_completions, self.parts
+        build, parts = super()._generate_and_score_completions, self.parts
         if not self.model.training:  # evaluation never moves a method's state
-            return write(inputs)
-        with parts.sampling.choosing(inputs, write) as chosen, parts.rollouts.recording():
-            rollout = write(chosen)
+            return build(inputs)
+
+        def build_recorded(rows: list[dict[str, Any]]) -> dict[str, Any]:
+            with parts.rollouts.recording():
+                return build(rows)
+
+        resampling = parts.resampling
+        rollout = build_recorded(inputs) if resampling is None else resampling.build_rollout(build_recorded)
         rollout = parts.rollouts.finish(rollout, parts.step.completions_so_far)
         parts.tripwire.on_rollout()
         return parts.tokens.mark(rollout)

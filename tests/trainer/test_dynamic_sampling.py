@@ -13,7 +13,7 @@ from transformers import TrainerCallback
 
 from steer_trl import SteerGRPOTrainer
 from steer_trl.trainer.inputs import loss_mask
-from steer_trl.trainer.sampling.completions import plain
+from steer_trl.trainer.sampling.completions import to_plain
 
 # Four groups of four in a rollout, which is one optimizer step of four micro-batches.
 SIZES = {"gradient_accumulation_steps": 4, "max_steps": 2, "max_completion_length": 16, "shuffle_dataset": False}
@@ -343,8 +343,8 @@ class TestPlainValues:
             "ids": torch.tensor([1, 2]),
             "logps": [np.float32(1)],
         }
-        assert plain(given, "x") == {"length": 3, "parts": ["a", True], "ids": [1, 2], "logps": [1.0]}
+        assert to_plain(given, "x") == {"length": 3, "parts": ["a", True], "ids": [1, 2], "logps": [1.0]}
 
     def test_others_are_refused(self):
         with pytest.raises(ValueError, match=r"^share must hold numbers, texts, .* got a Fraction.* Convert it"):
-            plain([Fraction(1, 2)], "share")
+            to_plain([Fraction(1, 2)], "share")

@@ -1,8 +1,8 @@
-"""Completions as plain values: taken from TRL's `_generate`, sent to other ranks, saved, given back to TRL.
+"""Completions as plain values: stored from TRL's `_generate`, sent to other ranks, saved, and returned to TRL.
 
-One dictionary each: the number of its prompt's row in the data set, what `_generate` returned for it, its rewards, and
-what reward functions want to have in TRL's table. Plain are Python's own numbers, texts, lists and dictionaries: a
-checkpoint with these can be loaded without running anything that the file may say.
+A stored completion is a dictionary: the number of its prompt's row in the data set, what `_generate` returned for it,
+its rewards, and the columns that reward functions add to TRL's table. Plain values are Python's own numbers, strings,
+lists and dictionaries, so that a checkpoint can be loaded without running code from the file.
 """
 
 from typing import Any
@@ -15,13 +15,15 @@ from trl.data_utils import is_conversational
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.trainer.trl import GRPOTrainer, extra_columns
 
-Completion = dict[str, Any]
-Group = list[Completion]
+StoredCompletion = dict[str, Any]
+Group = list[StoredCompletion]
 PLAIN = {bool, int, float, str, type(None)}
 
 
-def taken(trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], rewards: Tensor) -> list[Completion]:
-    """Return this rank's completions, of the prompts in the rows `numbers`; `rewards` are theirs."""
+def store_completions(
+    trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], rewards: Tensor
+) -> list[StoredCompletion]:
+    """Return this rank's completions of the prompts in the rows `numbers`, and empty TRL's pending extra columns."""
     prompt_ids, completion_ids, tool_masks, texts, logprobs, _, _, tool_images = generated
     if any(tool_images):
         raise InvalidValueError("dynamic_sampling='resample' cannot be combined with tools that return images.")
@@ -35,63 +37,72 @@ def taken(trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], 
         {
             "number": number,
             "rewards": rewards_of_rows[i],
-            "prompt_ids": plain(prompt_ids[i], "prompt_ids"),
-            "completion_ids": plain(completion_ids[i], "completion_ids"),
-            "tool_mask": None if tool_masks is None else plain(tool_masks[i], "env_mask"),
-            "text": plain(texts[i], "the text of a completion"),
-            "logprobs": None if logprobs is None else plain(logprobs[i], "logprobs"),
-            "extra": {name: plain(values[i], f"log_extra: {name!r}") for name, values in columns.items()},
+            "prompt_ids": to_plain(prompt_ids[i], "prompt_ids"),
+            "completion_ids": to_plain(completion_ids[i], "completion_ids"),
+            "tool_mask": None if tool_masks is None else to_plain(tool_masks[i], "env_mask"),
+            "text": to_plain(texts[i], "the text of a completion"),
+            "logprobs": None if logprobs is None else to_plain(logprobs[i], "logprobs"),
+            "extra": {name: to_plain(values[i], f"log_extra: {name!r}") for name, values in columns.items()},
         }
         for i, number in enumerate(numbers)
     ]
 
 
-def plain(value: Any, name: str) -> Any:
-    """Return `value` in Python's own numbers, texts, lists and dictionaries; refuse all else, by its `name`."""
+def to_plain(value: Any, name: str) -> Any:
+    """Return `value` as plain values. Raise an error that gives its `name` if it holds anything else."""
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         value = value.tolist()
     if type(value) in PLAIN:
         return value
     if isinstance(value, (list, tuple)):
-        return list(value) if PLAIN.issuperset(map(type, value)) else [plain(part, name) for part in value]
+        return list(value) if PLAIN.issuperset(map(type, value)) else [to_plain(part, name) for part in value]
     if isinstance(value, dict):
-        return {plain(key, name): plain(part, name) for key, part in value.items()}
+        return {to_plain(key, name): to_plain(part, name) for key, part in value.items()}
     raise InvalidValueError(
-        f"{name} must hold numbers, texts, or lists and dictionaries of them, got a {type(value).__name__}, which "
-        "dynamic_sampling='resample' cannot keep for a later rollout. Convert it, with float() or str()."
+        f"{name} must hold numbers, strings, or lists and dictionaries of them, got a {type(value).__name__}, which "
+        "dynamic_sampling='resample' cannot keep for a later rollout. Convert it with float() or str()."
     )
 
 
-def exchanged(own: list[Completion], first: int, groups: list[int], size: int) -> list[Group]:
-    """Return the chosen `groups` of `size` on every rank; `own` are those from the place `first` on. Collective."""
+def exchange_groups(own: list[StoredCompletion], first: int, groups: list[int], size: int) -> list[Group]:
+    """Return the chosen `groups` of `size` on every rank; `own` are those from place `first` on. Collective."""
     wanted = set(groups)
     sent = [(first + i, completion) for i, completion in enumerate(own) if (first + i) // size in wanted]
     by_place = dict(gather_object(sent))
     return [[by_place[group * size + i] for i in range(size)] for group in groups]
 
 
-def written_tokens(completion: Completion) -> int:
-    """Tokens that the policy wrote."""
+def count_tokens(completion: StoredCompletion) -> int:
+    """Return the number of tokens that the policy wrote."""
     mask = completion["tool_mask"]
     return len(completion["completion_ids"]) if mask is None else sum(mask)
 
 
-def given_back(trainer: GRPOTrainer, prompts: list[Any], own: list[Completion], masked: bool) -> tuple[Any, ...]:
-    """Return what TRL's `_generate` would for `own` completions of `prompts`; with tool masks if any rank's have."""
+def to_generated(
+    trainer: GRPOTrainer, prompts: list[Any], own: list[StoredCompletion], has_tool_masks: bool
+) -> tuple[Any, ...]:
+    """Return what TRL's `_generate` would return for `own` completions of `prompts`.
+
+    `has_tool_masks` states whether a completion of any rank has one; then all need one.
+    """
     names = dict.fromkeys(name for completion in own for name in completion["extra"])
     extra_columns(trainer).update({name: [one["extra"].get(name) for one in own] for name in names})
-    ids, masks, logprobs = ([one[name] for one in own] for name in ("completion_ids", "tool_mask", "logprobs"))
-    tool_masks = [mask or [1] * len(row) for row, mask in zip(ids, masks, strict=True)] if masked else None
-    prompt_ids, texts = [one["prompt_ids"] for one in own], [one["text"] for one in own]
-    images = images_in(prompts) if trainer.rollout_func is None else None  # as TRL's
+    prompt_ids, ids, masks, texts, logprobs = (
+        [one[name] for one in own] for name in ("prompt_ids", "completion_ids", "tool_mask", "text", "logprobs")
+    )
+    tool_masks = [mask or [1] * len(row) for row, mask in zip(ids, masks, strict=True)] if has_tool_masks else None
+    # TRL reads no images from the prompts of a `rollout_func` either.
+    images = images_in(prompts) if trainer.rollout_func is None else None
     return prompt_ids, ids, tool_masks, texts, None if logprobs[0] is None else logprobs, {}, images, []
 
 
 def images_in(prompts: list[Any]) -> list[list[Any] | None] | None:
-    """Return the images inside of the messages of each of the `prompts`; `None` where no message has any."""
+    """Return the images in the messages of each of the `prompts`; `None` if no message has any."""
     if not is_conversational({"prompt": prompts[0]}):
         return None
-    contents = [[message["content"] for message in prompt] for prompt in prompts]
-    parts = [[part for content in one if isinstance(content, list) for part in content] for one in contents]
-    images = [[part["image"] for part in one if part["type"] == "image"] or None for one in parts]
+    images = []
+    for prompt in prompts:
+        contents = [message["content"] for message in prompt if isinstance(message["content"], list)]
+        parts = [part for content in contents for part in content]
+        images.append([part["image"] for part in parts if part["type"] == "image"] or None)
     return images if any(images) else None

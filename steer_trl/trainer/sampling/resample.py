@@ -1,161 +1,211 @@
-"""`"resample"`: groups that teach nothing are replaced by other prompts' groups, until the rollout is full.
+"""`"resample"`: groups without a learning signal are replaced by groups of other prompts until the rollout is full.
 
-An attempt writes the groups of the next prompts: TRL's method is run on them up to the point where the completions are
-there, and stopped. When enough groups are informative, the ranks share them out evenly, and TRL's method is run once
-more, to its end; where it would write completions, it is given those. Groups that are left over wait for the next
-rollout. They and the place in the data are in every checkpoint, `dynamic_sampling.pt`.
+An attempt generates the groups of the next prompts: TRL's rollout method runs on them until the completions exist,
+and is left. Once enough groups are informative, the ranks divide them evenly, and TRL's method runs again, to its end,
+with the stored completions in place of generated ones. Groups left over wait for the next rollout. They and the place
+in the data are in every checkpoint, in `dynamic_sampling.pt`.
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from steer_trl.config import SteerGRPOConfig
 from steer_trl.system import write_whole
-from steer_trl.trainer.sampling.completions import Completion, Group, exchanged, given_back, taken, written_tokens
-from steer_trl.trainer.sampling.log import Judged, tell_sampling
+from steer_trl.trainer.sampling.completions import (
+    Group,
+    StoredCompletion,
+    count_tokens,
+    exchange_groups,
+    store_completions,
+    to_generated,
+)
+from steer_trl.trainer.sampling.judge import Rows, RunGenerate, ScoreRewards, Verdict, correctness_column, judge_groups
+from steer_trl.trainer.sampling.log import log_sampling
 from steer_trl.trainer.sampling.prompts import PromptStream
-from steer_trl.trainer.sampling.select import DynamicSampling, Generate, Rows, Score, correctness_column, judged
 from steer_trl.trainer.saved import SAMPLING_FILE, read_tensors
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log, micro_batches_done, steps_per_rollout
 
 logger = logging.getLogger(__name__)
 
+BuildRollout = Callable[[Rows], dict[str, Any]]
+"""TRL's rollout method: takes rows of the data set, generates and scores their completions, returns the rollout."""
+
 SHORT = (
-    "dynamic_sampling='resample' found %d of the %d groups of a rollout in %d attempts (%d prompts); the others teach "
-    "nothing, since all of their completions were correct, or none was. Give prompts of fitting difficulty, or raise "
-    "num_generations or dynamic_sampling_max_attempts. This is not repeated until a rollout is full."
+    "dynamic_sampling='resample' found %d of the %d groups of a rollout in %d attempts (%d prompts). The rest carry "
+    "no learning signal, because all or none of their completions were correct. Give prompts of fitting difficulty, "
+    "or raise num_generations or dynamic_sampling_max_attempts. This is not repeated until a rollout is full."
 )
 
 
-class _Written(Exception):
-    """Ends TRL's method where an attempt's completions are there; its arguments are these and the verdict on them."""
+class GenerationDone(Exception):
+    """Leaves TRL's rollout method once the completions of an attempt exist; carries this rank's and their verdict."""
+
+    def __init__(self, completions: list[StoredCompletion], verdict: Verdict) -> None:
+        super().__init__()
+        self.completions, self.verdict = completions, verdict
 
 
-class Resampling(DynamicSampling):
-    """Writes groups until enough are informative."""
+@dataclass(frozen=True)
+class Collected:
+    """The groups a rollout is built from: this rank's completions, and the verdict on those of all ranks."""
+
+    own: list[StoredCompletion]
+    verdict: Verdict
+    has_tool_masks: bool
+
+
+class Resampling:
+    """Generates groups until a rollout has enough informative ones, then lets TRL build the rollout from them.
+
+    `known_rewards` are the rewards `[N, functions]` of all ranks while TRL builds a rollout from stored completions,
+    and `None` otherwise.
+    """
 
     def __init__(self, trainer: GRPOTrainer) -> None:
-        super().__init__(trainer)
+        self._trainer = trainer
         self._waiting: list[Group] = []
-        self._answer: Callable[[list[Any], Generate, Score], tuple[Any, ...]] | None = None
         self._was_short = False
+        self._collected: Collected | None = None
+        # The rows of the present attempt and their numbers in the data set, one for each of this rank's completions.
+        self._inputs: Rows = []
+        self._numbers: list[int] = []
+
+    @property
+    def known_rewards(self) -> Tensor | None:
+        """The rewards of the stored completions; `None` while an attempt generates new ones."""
+        return None if self._collected is None else self._collected.verdict.rewards
 
     # One rollout.
 
-    @contextmanager
-    def choosing(self, inputs: Rows, write: Callable[[Rows], Any]) -> Iterator[Rows]:
-        groups, found, attempts = self._collected(write)
+    def build_rollout(self, build: BuildRollout) -> dict[str, Any]:
+        """Collect the groups of a rollout, let TRL `build` it from them, and log how they were chosen. Collective."""
+        groups, num_informative, verdicts = self._collect_groups(build)
         completions = [completion for group in groups for completion in group]
-        chosen = self._chosen = self._verdict(completions, found)
-        own, masked = self._share(completions), any(completion["tool_mask"] for completion in completions)
-        self._answer = lambda prompts, *_: given_back(self._trainer, prompts, own, masked)
+        has_tool_masks = any(completion["tool_mask"] for completion in completions)
+        collected = Collected(
+            self._own_part(completions), self._verdict_on(completions, num_informative), has_tool_masks
+        )
+        self._collected = collected
         try:
-            yield self._stream.rows_of([completion["number"] for completion in own])
+            rollout = build(self._stream.rows_of([completion["number"] for completion in collected.own]))
         finally:
-            self._answer = self._chosen = None
-        tell_sampling(self._trainer, Judged.merged(attempts) if attempts else None, chosen)
+            self._collected = None
+        log_sampling(self._trainer, Verdict.merge(verdicts) if verdicts else None, collected.verdict)
         counts = {
-            "dynamic_sampling/attempts": float(len(attempts)),
+            "dynamic_sampling/attempts": float(len(verdicts)),
             "dynamic_sampling/waiting": float(len(self._waiting)),
             "dynamic_sampling/epochs": self._stream.epochs,
         }
         append_to_log(self._trainer, counts)
+        return rollout
 
-    def generated(self, prompts: list[Any], generate: Generate, score: Score) -> tuple[Any, ...]:
-        return generate(prompts) if self._answer is None else self._answer(prompts, generate, score)
+    def generate(self, prompts: list[Any], generate: RunGenerate, score: ScoreRewards) -> tuple[Any, ...]:
+        """Stand in for TRL's `_generate`: in an attempt, generate and stop; afterwards, return what was collected."""
+        if self._collected is not None:
+            return to_generated(self._trainer, prompts, self._collected.own, self._collected.has_tool_masks)
+        generated = generate(prompts)
+        verdict = judge_groups(self._trainer, self._inputs, prompts, generated, score)
+        own_rewards = self._own_part(verdict.rewards)
+        raise GenerationDone(store_completions(self._trainer, self._numbers, generated, own_rewards), verdict)
 
-    def _collected(self, write: Callable[[Rows], Any]) -> tuple[list[Group], int, list[Judged]]:
-        """Return the groups of a rollout, how many are informative, which come first, and the verdicts on attempts."""
+    def _collect_groups(self, build: BuildRollout) -> tuple[list[Group], int, list[Verdict]]:
+        """Return the groups of a rollout, informative ones first; how many are informative; the attempts' verdicts."""
         args, size = self._trainer.args, self._trainer.num_generations
         wanted = args.groups_per_rollout
-        groups, self._waiting = self._waiting, []
-        attempts: list[Judged] = []
+        groups = self._waiting
+        self._waiting = []
+        verdicts: list[Verdict] = []
         rejects: list[Group] = []
-        while len(groups) < wanted and len(attempts) < args.dynamic_sampling_max_attempts:
-            own, verdict = self._attempt(write)
-            attempts.append(verdict)
+        while len(groups) < wanted and len(verdicts) < args.dynamic_sampling_max_attempts:
+            attempt = self._attempt(build)
+            verdict = attempt.verdict
+            verdicts.append(verdict)
             informative = verdict.chosen.nonzero().flatten().tolist()
             others: list[int] = []
-            if len(attempts) == args.dynamic_sampling_max_attempts:  # they fill what is missing at the very end
+            # After the last attempt, groups that are not informative fill the rollout.
+            if len(verdicts) == args.dynamic_sampling_max_attempts:
                 missing = max(wanted - len(groups) - len(informative), 0)
                 others = (~verdict.chosen).nonzero().flatten().tolist()[:missing]
-            first = self._trainer.accelerator.process_index * len(own)
-            written = exchanged(own, first, [*informative, *others], size)
-            groups, rejects = groups + written[: len(informative)], written[len(informative) :]
-        found = min(len(groups), wanted)
-        if found < wanted and not self._was_short and self._trainer.accelerator.is_main_process:
-            prompts = sum(len(verdict.chosen) for verdict in attempts)
-            logger.warning(SHORT, found, wanted, len(attempts), prompts)
-        self._was_short = found < wanted
+            first = self._trainer.accelerator.process_index * len(attempt.completions)
+            exchanged = exchange_groups(attempt.completions, first, [*informative, *others], size)
+            groups = groups + exchanged[: len(informative)]
+            rejects = exchanged[len(informative) :]
+        num_informative = min(len(groups), wanted)
+        self._warn_if_short(num_informative, wanted, verdicts)
         if args.dynamic_sampling_surplus == "keep":
             self._waiting = groups[wanted:]
-        return groups[:wanted] + rejects, found, attempts
+        return groups[:wanted] + rejects, num_informative, verdicts
 
-    def _attempt(self, write: Callable[[Rows], Any]) -> tuple[list[Completion], Judged]:
-        """Write the groups of the next prompts; return this rank's completions and the verdict on all ranks'."""
+    def _warn_if_short(self, num_informative: int, wanted: int, verdicts: list[Verdict]) -> None:
+        is_short = num_informative < wanted
+        if is_short and not self._was_short and self._trainer.accelerator.is_main_process:
+            num_prompts = sum(len(verdict.chosen) for verdict in verdicts)
+            logger.warning(SHORT, num_informative, wanted, len(verdicts), num_prompts)
+        self._was_short = is_short
+
+    def _attempt(self, build: BuildRollout) -> GenerationDone:
+        """Generate the groups of the next prompts; return this rank's completions and the verdict on all ranks'."""
         numbers = self._stream.draw(self._trainer.args.dynamic_sampling_factor)
-        own = self._share([number for number in numbers for _ in range(self._trainer.num_generations)])
-        inputs = self._stream.rows_of(own)
-
-        def take(prompts: list[Any], generate: Generate, score: Score) -> tuple[Any, ...]:
-            generated = generate(prompts)
-            verdict = judged(self._trainer, inputs, prompts, generated, score)
-            raise _Written(taken(self._trainer, own, generated, self._share(verdict.rewards)), verdict)
-
-        self._answer = take
+        self._numbers = self._own_part([number for number in numbers for _ in range(self._trainer.num_generations)])
+        self._inputs = self._stream.rows_of(self._numbers)
         try:
-            write(inputs)
-        except _Written as written:
-            completions, verdict = written.args
-        else:
-            raise AssertionError("TRL has made a rollout without writing it")
-        finally:
-            self._answer = None
-        return completions, verdict
+            build(self._inputs)
+        except GenerationDone as done:
+            return done
+        raise AssertionError("TRL built a rollout without calling _generate")
 
-    def _share(self, of_all_ranks: Any) -> Any:
-        """This rank's part."""
+    def _own_part(self, of_all_ranks: Any) -> Any:
+        """Return this rank's equal part of a sequence."""
         count = len(of_all_ranks) // self._trainer.accelerator.num_processes
         first = self._trainer.accelerator.process_index * count
         return of_all_ranks[first : first + count]
 
-    def _verdict(self, completions: list[Completion], found: int) -> Judged:
-        """What is known of the chosen completions, the first `found` groups of which are informative."""
+    def _verdict_on(self, completions: list[StoredCompletion], num_informative: int) -> Verdict:
+        """Return the verdict on the completions of a rollout, whose first groups are informative."""
         device = self._trainer.accelerator.device
         rewards = torch.tensor([completion["rewards"] for completion in completions], device=device)
-        lengths = torch.tensor([written_tokens(completion) for completion in completions], device=device)
+        lengths = torch.tensor([count_tokens(completion) for completion in completions], device=device)
         groups = torch.arange(len(completions) // self._trainer.num_generations, device=device)
-        return Judged(rewards, rewards[:, correctness_column(self._trainer)], lengths, groups < found)
+        return Verdict(rewards, rewards[:, correctness_column(self._trainer)], lengths, groups < num_informative)
 
-    # A training, and its checkpoints.
+    # A training run, and its checkpoints.
 
     @property
     def _made_with(self) -> dict[str, Any]:
-        """What decides whether a group that waits can be trained on in a resumed run."""
-        trainer, reward = self._trainer, self._trainer.args.dynamic_sampling_reward
-        names = {"reward_funcs": trainer.reward_func_names, "dynamic_sampling_reward": reward}
-        return names | {"num_generations": trainer.num_generations, "use_vllm": trainer.use_vllm}
+        """The settings that must match for a resumed run to train on the groups that wait."""
+        trainer = self._trainer
+        return {
+            "reward_funcs": trainer.reward_func_names,
+            "dynamic_sampling_reward": trainer.args.dynamic_sampling_reward,
+            "num_generations": trainer.num_generations,
+            "use_vllm": trainer.use_vllm,
+        }
 
-    def read(self, sampler: Any) -> None:
-        self._stream, self._waiting = PromptStream(sampler), []
+    def begin_training(self, sampler: Any) -> None:
+        """Begin a training run at the start of the order of TRL's `sampler`."""
+        self._stream = PromptStream(sampler)
+        self._waiting = []
 
     def save(self, folder: Path) -> None:
+        """Write the place in the data and the groups that wait into a checkpoint."""
         if self._trainer.args.should_save:
             state = {"prompts": self._stream.state_dict(), "waiting": self._waiting, "made_with": self._made_with}
             write_whole(folder / SAMPLING_FILE, lambda path: torch.save(state, path))
 
     def load(self, folder: Path) -> None:
+        """Restore what [`save`] has written. Without it, assume that every rollout used one batch of prompts."""
         path = folder / SAMPLING_FILE
         if path.exists():
             state = read_tensors(path)
             self._stream.load_state_dict(state["prompts"])
-            self._waiting = state["waiting"] if state["made_with"] == self._made_with else []
-            if lost := len(state["waiting"]) - len(self._waiting):
+            if state["made_with"] == self._made_with:
+                self._waiting = state["waiting"]
+            elif lost := len(state["waiting"]):
                 text = "The %d groups that waited for this rollout are dropped: made with %s, now %s."
                 logger.warning(text, lost, state["made_with"], self._made_with)
             return
@@ -163,8 +213,3 @@ class Resampling(DynamicSampling):
         self._stream.draw(rollouts)
         text = "%s does not exist: the first %d rollouts of prompts are assumed to have been used, as without it."
         logger.warning(text, path, rollouts)
-
-
-def make_sampling(trainer: GRPOTrainer, args: SteerGRPOConfig) -> DynamicSampling:
-    """What `dynamic_sampling` says; `trainer` need not be finished."""
-    return Resampling(trainer) if args.dynamic_sampling == "resample" else DynamicSampling(trainer)

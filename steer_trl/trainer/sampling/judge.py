@@ -1,0 +1,66 @@
+"""Scores completions and judges their groups: a group is informative if not all of it is equally correct."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from steer_trl.functional.informative import is_informative
+from steer_trl.trainer.trl import GRPOTrainer
+
+Rows = list[dict[str, Any]]
+"""Rows of the data set, one for each completion."""
+
+RunGenerate = Callable[[list[Any]], tuple[Any, ...]]
+"""TRL's `_generate`: takes prompts, returns the tuple that describes their completions."""
+
+ScoreRewards = Callable[..., Tensor]
+"""TRL's `_calculate_rewards`: returns rewards `[N, functions]` of all ranks."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Completions of all ranks and which of their groups are informative; those of a prompt are adjacent.
+
+    `rewards` `[N, functions]` are NaN where a function could not score. `correctness` `[N]` holds the rewards that
+    decide what is correct. `lengths` `[N]` count the tokens the policy wrote. `chosen` `[groups]` marks the
+    informative groups.
+    """
+
+    rewards: Tensor
+    correctness: Tensor
+    lengths: Tensor
+    chosen: Tensor
+
+    @property
+    def dropped(self) -> Tensor:
+        """Mask `[N]` of the completions in groups that are not informative."""
+        return ~self.chosen.repeat_interleave(len(self.rewards) // len(self.chosen))
+
+    @classmethod
+    def merge(cls, parts: list["Verdict"]) -> "Verdict":
+        """Concatenate several verdicts."""
+        return cls(**{one.name: torch.cat([getattr(part, one.name) for part in parts]) for one in fields(cls)})
+
+
+def judge_groups(
+    trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], generated: tuple[Any, ...], score: ScoreRewards
+) -> Verdict:
+    """Score what TRL has `generated` for this rank's `inputs`, and judge the groups of all ranks. Collective."""
+    _, completion_ids, tool_masks, completions, _, extra_fields, *_ = generated
+    # A `rollout_func` may return further fields for the reward functions. TRL adds them to the rows in this way.
+    for i, row in enumerate(inputs):
+        row |= {name: values[i] if isinstance(values, list) else values for name, values in extra_fields.items()}
+    rewards = score(inputs, prompts, completions, completion_ids)
+    lengths = [len(ids) for ids in completion_ids] if tool_masks is None else [sum(mask) for mask in tool_masks]
+    lengths_of_all = trainer.accelerator.gather(torch.tensor(lengths, device=rewards.device))
+    correctness = rewards[:, correctness_column(trainer)]
+    return Verdict(rewards, correctness, lengths_of_all, is_informative(correctness, trainer.num_generations))
+
+
+def correctness_column(trainer: GRPOTrainer) -> int:
+    """Return the index of the reward function that decides whether a completion is correct."""
+    name = trainer.args.dynamic_sampling_reward
+    return 0 if name is None else trainer.reward_func_names.index(name)
