@@ -84,7 +84,7 @@ BUDGET = {
     "rewards": 4700,
     "shaping": 4560,
     "shaping/methods": 7760,
-    "trainer": 16510,
+    "trainer": 16600,
     "trainer/callbacks": 2390,
     "trainer/checks": 2110,
     "trainer/log": 1310,
