@@ -1,4 +1,4 @@
-"""Alarms where they are seen: in the log, in a file beside the run, and in the tracker. They never end a training.
+"""Reports alarms on the terminal, in a file of the run, and to trackers. They never stop a training run.
 
 The file is `_logs/alarms.jsonl` in `output_dir` (`steer_trl/runlog.py`): a line per alarm, with the fields of
 [`~steer_trl.diagnostics.Alarm`] and `time`, seconds since 1970.
@@ -20,13 +20,13 @@ logger = logging.getLogger(__name__)
 
 
 class Alarms(TrainerCallback):
-    """Reads each line of the log on the main process, and reports what is wrong with the run."""
+    """Reads each log entry on the main process, and reports the alarms it raises."""
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **given: Any) -> None:
-        """Judge a line of the log."""
+        """Report the alarms that a log entry raises."""
         if not state.is_world_process_zero:
             return
         for alarm in guarded(self.watch.take, state.global_step, given.get("logs") or {}) or []:
@@ -36,14 +36,15 @@ class Alarms(TrainerCallback):
         """Write an alarm to the terminal, the run's folder and the trackers."""
         # The line begins anew because a progress bar may have left the cursor in the middle of one.
         logger.warning("\nALARM %s, step %d: %s. %s", alarm.alarm, alarm.step, alarm.title, alarm.text)
-        if getattr(args, "run_log", True):  # a setting of ours
+        # Only SteerGRPOConfig has this setting.
+        if getattr(args, "run_log", True):
             guarded(runlog.append, args.output_dir, asdict(alarm), runlog.ALARMS)
         for name in TRACKERS.keys() & set(listed(args.report_to)):
             guarded(TRACKERS[name], alarm)
 
 
 def guarded(act: Callable[..., Any], *arguments: Any) -> Any:
-    """Call `act`; if it fails, say so and return `None`: an alarm must not cost a training."""
+    """Call `act`. If it fails, warn and return `None`, so that an alarm cannot stop a training run."""
     try:
         return act(*arguments)
     except Exception:
@@ -52,7 +53,8 @@ def guarded(act: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _tell_trackio(alarm: Alarm) -> None:
-    trackio = sys.modules.get("trackio")  # Transformers' callback has imported it
+    # Transformers' callback has imported it if the run reports to it.
+    trackio = sys.modules.get("trackio")
     if trackio is not None and trackio.context_vars.current_run.get() is not None:
         level = trackio.AlertLevel.ERROR if alarm.level == "error" else trackio.AlertLevel.WARN
         trackio.alert(title=alarm.title, text=f"Step {alarm.step}: {alarm.text}", level=level)

@@ -1,4 +1,4 @@
-"""`AlarmsCallback`: the alarms and the run log for a trainer that is not ours, by one line in its script."""
+"""`AlarmsCallback`: the alarms and the run log for trainers other than `SteerGRPOTrainer`."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from steer_trl import runlog
 from steer_trl.callbacks.alarms import Alarms, guarded
 from steer_trl.callbacks.remarks import remark_other_policies
-from steer_trl.callbacks.run_log import RunLog, description
+from steer_trl.callbacks.run_log import RunLog, describe_run
 from steer_trl.diagnostics.watch import Watch
 from steer_trl.exceptions import InvalidValueError
 
 ACTING = "_acting_alarms_callback"
-"""Attribute of a training's state: where a trainer has several of these callbacks, the first one acts."""
+"""Attribute of a training state: if a trainer has several of these callbacks, only the first one acts."""
 
 
 class AlarmsCallback(TrainerCallback):
@@ -20,10 +20,10 @@ class AlarmsCallback(TrainerCallback):
     States in one sentence why a GRPO run learns nothing, and what to change: with [`~trl.GRPOTrainer`],
     [`~trl.RLOOTrainer`], the asynchronous trainer, or a patched one.
 
-    It only reads what is logged. Each alarm is a warning on the terminal, a line of `_logs/alarms.jsonl` in
-    `output_dir`, and an alert of trackio or Weights & Biases where `report_to` names one. The log itself is written to
-    `_logs/metrics.jsonl`, so `steer-trl report` and `steer-trl` commands that read runs take the folder. It never ends
-    or changes a training. [`SteerGRPOTrainer`] has all of it built in.
+    It only reads the log. Each alarm is a warning on the terminal, a line of `_logs/alarms.jsonl` in `output_dir`, and
+    an alert of trackio or Weights & Biases if `report_to` names one. The log itself is written to
+    `_logs/metrics.jsonl`, which `steer-trl report` reads. It never stops or changes a training run.
+    [`SteerGRPOTrainer`] has all of it built in.
 
     Example:
 
@@ -38,7 +38,7 @@ class AlarmsCallback(TrainerCallback):
     """
 
     def __init__(self) -> None:
-        self._log, self._alarms = RunLog(description), Alarms(Watch())
+        self._log, self._alarms = RunLog(describe_run), Alarms(Watch())
 
     def on_init_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Refuse a trainer that has the alarms built in."""
@@ -51,8 +51,9 @@ class AlarmsCallback(TrainerCallback):
     def on_train_begin(
         self, args: Any, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
     ) -> None:
-        """Begin, if no other one has; a resumed run remembers its log up to its checkpoint."""
-        self.on_init_end(args, state, control)  # again, for `add_callback`
+        """Begin, unless a different one acts. A resumed run reads its log up to its checkpoint."""
+        # A callback that came by `add_callback` has not been checked yet.
+        self.on_init_end(args, state, control)
         if vars(state).setdefault(ACTING, self) is not self:
             return
         if state.is_world_process_zero:
@@ -65,7 +66,7 @@ class AlarmsCallback(TrainerCallback):
     def on_log(
         self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
-        """Write a line of the log, and judge it."""
+        """Write a log entry, and report the alarms it raises."""
         if vars(state).get(ACTING, self) is not self:
             return
         self._log.on_log(args, state, control, logs=logs)

@@ -1,8 +1,8 @@
-"""Remarks on settings by which the policy that is scored is another than the one that writes.
+"""Warnings about settings that make the scored policy differ from the sampling policy.
 
-Truncated sampling: the trainer's log-probabilities and entropies are of the whole vocabulary, vLLM's of what is kept,
-so their ratio is too small by the probability that is kept (trl issue 6789). Dropout: each pass has a subnetwork of
-its own (trl issue 3500).
+Truncated sampling: the trainer's log-probabilities and entropies are over the whole vocabulary, and vLLM's over the
+tokens it keeps. Before TRL 1.17 their ratio is therefore too small, by the probability that is kept (trl issue 6789).
+Dropout: each pass uses a different subnetwork (trl issue 3500).
 """
 
 import logging
@@ -14,17 +14,17 @@ from torch import nn
 logger = logging.getLogger(__name__)
 
 WHOLE = {"top_p": 1.0, "top_k": 0, "min_p": None}
-"""Sampling that leaves no token out."""
+"""Sampling from all tokens."""
 
 
 def remark_other_policies(args: Any, model: nn.Module | None) -> None:
-    """Warn once for each of the two; `args` are those of any trainer that samples, `model` what it trains."""
+    """Warn about truncated sampling and about dropout, given the arguments and the model of any trainer."""
     if (cut := truncation(args)) is not None:
         logger.warning("%s", cut)
     if model is not None and (names := list(dropping(model))):
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         logger.warning(
-            "Dropout is on in %s%s: the model scores with another subnetwork than it samples with, which moves "
+            "Dropout is on in %s%s: the model scores with a different subnetwork than it samples with, which moves "
             "ratios, KL and entropies. Set disable_dropout=True; for attention, attention_dropout to 0 in the model's "
             "configuration.",
             ", ".join(names[:3]),
@@ -33,7 +33,7 @@ def remark_other_policies(args: Any, model: nn.Module | None) -> None:
 
 
 def truncation(args: Any) -> str | None:
-    """Return the remark on `top_p`, `top_k` and `min_p`, or `None` where they leave no token out."""
+    """Return the warning about `top_p`, `top_k` and `min_p`, or `None` if they keep all tokens."""
     others = getattr(args, "generation_kwargs", None)
     given = {name: getattr(args, name, None) for name in WHOLE} | dict(others if isinstance(others, Mapping) else {})
     top_p, top_k, min_p = (given[name] for name in WHOLE)
@@ -44,15 +44,15 @@ def truncation(args: Any) -> str | None:
     instead = ", ".join(f"{name}={WHOLE[name]}" for name in WHOLE if cuts[name])
     ratio = ""
     if getattr(args, "use_vllm", False) and getattr(args, "vllm_importance_sampling_correction", False):
-        ratio = " The importance ratio of vLLM's tokens is too small by the probability that is kept."
+        ratio = " Before TRL 1.17, the importance ratio of vLLM's tokens is too small by the probability that is kept."
     return (
-        f"Sampling is truncated ({settings}): entropies are of the whole vocabulary, so what is logged and held "
-        f"is not the entropy of what is sampled.{ratio} Set {instead}."
+        f"Sampling is truncated ({settings}): entropies are over the whole vocabulary, so the entropy that is logged "
+        f"and held is not that of the sampled tokens.{ratio} Set {instead}."
     )
 
 
 def dropping(model: nn.Module) -> Iterator[str]:
-    """Yield the names of the modules that drop at random in training, by `Dropout` or inside of their attention."""
+    """Yield the names of the modules with dropout, including dropout inside attention."""
     for name, module in model.named_modules():
         p = module.p if isinstance(module, nn.modules.dropout._DropoutNd) else getattr(module, "attention_dropout", 0)
         if isinstance(p, (int, float)) and p > 0:

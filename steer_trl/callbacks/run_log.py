@@ -1,4 +1,4 @@
-"""Writes the run's log to `<output_dir>/_logs` as it comes; `steer_trl/runlog.py` says what is there."""
+"""Writes the run's log to `<output_dir>/_logs` during training; see `steer_trl/runlog.py` for the files."""
 
 import logging
 from collections.abc import Callable
@@ -18,32 +18,34 @@ PACKAGES = ("steer_trl", "trl", "transformers", "torch", "accelerate", "peft", "
 
 
 class RunLog(TrainerCallback):
-    """A line per log entry, written by the main process of a run that trains. No failure of it stops the run."""
+    """Writes each log entry as a line, on the main process. A failure never stops the run."""
 
     def __init__(self, describe: Callable[..., dict[str, Any]]) -> None:
-        """`describe` makes of the arguments, the state and the model what `run.json` states."""
+        """`describe` returns the contents of `run.json` from the arguments, the state and the model."""
         self._describe = describe
         self._is_finished = self._failed = False
-        self._open: TrainerState | None = None  # of the training whose log it is
+        # The state of the training run whose log is open.
+        self._open: TrainerState | None = None
         self._early: list[dict[str, Any]] = []
 
     def on_train_begin(
         self, args: Any, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
     ) -> None:
-        """Begin, or continue after the checkpoint's step; leave the log of a finished run as it is."""
+        """Begin the log, or continue it after the checkpoint's step. The log of a finished run stays as it is."""
         self._is_finished = is_at_its_end(state)
         if state.is_world_process_zero:
             self._open = state
         if state.is_world_process_zero and not self._is_finished:
             self._attempt(self._begin, args.output_dir, args, state, model)
-            early, self._early = self._early, []
-            for entry in early if state.global_step == 0 else []:  # else the log has them, or is another's
+            # The log of a resumed run has its early entries already.
+            for entry in self._early if state.global_step == 0 else []:
                 self._attempt(runlog.append, args.output_dir, entry)
+            self._early = []
 
     def on_log(
         self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **_: Any
     ) -> None:
-        """Write a line. An evaluation before the training waits for it: without one, the folder's log is not ours."""
+        """Write a log entry. Entries from before training are held back until training starts."""
         if not state.is_world_process_zero or not logs or (self._is_finished and "train_runtime" in logs):
             return
         entry = {"step": state.global_step, "epoch": state.epoch} | logs
@@ -58,7 +60,8 @@ class RunLog(TrainerCallback):
     def _attempt(self, write: Callable[..., None], *given: Any) -> None:
         try:
             write(*given)
-        except Exception:  # of a full disk, or of a value that nobody foresaw
+        # For example a full disk, or a value of an unexpected type.
+        except Exception:
             if not self._failed:
                 text = "The run log in %s cannot be written; the training continues."
                 logger.warning(text, given[0], exc_info=True)
@@ -66,12 +69,12 @@ class RunLog(TrainerCallback):
 
 
 def is_at_its_end(state: TrainerState) -> bool:
-    """Whether a training in this state has no step left. Transformers would train one more, and save it."""
+    """Whether a run in this state has no step left. Transformers would train one more step, and save it."""
     return 0 < state.max_steps <= state.global_step
 
 
-def description(args: Any, state: TrainerState, model: Any = None) -> dict[str, Any]:
-    """Return what `run.json` states of the run of any trainer: settings that may leave the machine, and versions."""
+def describe_run(args: Any, state: TrainerState, model: Any = None) -> dict[str, Any]:
+    """Return the contents of `run.json` for any trainer: settings that may leave the machine, and versions."""
     return {
         "methods": [],
         "model": getattr(getattr(model, "config", None), "_name_or_path", None) or None,

@@ -9,7 +9,7 @@ from pathlib import Path
 from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
 
-from steer_trl.callbacks.run_log import RunLog, description
+from steer_trl.callbacks.run_log import RunLog, describe_run
 from steer_trl.cli.parser import RecipeParser
 from steer_trl.countdown.task import CHARACTERS, START_STEPS, solved_examples
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
@@ -54,7 +54,7 @@ def supervised_start(output_dir: str | Path, steps: int, seed: int = 0, logging_
         ),
         train_dataset=Dataset.from_list(solved_examples(steps * BATCH_SIZE, seed + 1)),
         processing_class=tokenizer,
-        callbacks=[RunLog(description)],
+        callbacks=[RunLog(describe_run)],
     )
     trainer.train()
     trainer.save_model()

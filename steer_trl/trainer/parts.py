@@ -83,7 +83,7 @@ class Parts:
         if args.terminal_log == "lines":
             show_lines(trainer)
         parts: list[TrainerCallback] = [self.checkpoints, self.tripwire, self.generated]
-        parts += [RunLog(self.cards.description)] if args.run_log else []
+        parts += [RunLog(self.cards.describe)] if args.run_log else []
         parts += [self.alarms, UpdateWatch(trainer, self.alarms)] if args.alarms else []
         for part in parts:
             trainer.add_callback(part)

@@ -1,4 +1,4 @@
-"""A card in every folder that is saved: `hub/card.py` writes what the trainer knows."""
+"""Writes a model card to every folder that is saved, from the facts that the trainer has; see `hub/card.py`."""
 
 import logging
 import os
@@ -14,7 +14,7 @@ from huggingface_hub.utils import validate_repo_id
 from transformers import TrainerState
 from trl.trainer.utils import get_config_model_id
 
-from steer_trl.callbacks.run_log import description
+from steer_trl.callbacks.run_log import describe_run
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.card import CardFacts, make_card
 from steer_trl.hub.results import CARD, find_hub_datasets
@@ -27,7 +27,10 @@ logger = logging.getLogger(__name__)
 
 
 class ModelCards:
-    """The cards of a run; what a user says of it stays in later ones, and the `recipe` of a command line in all."""
+    """Writes the model cards of a run.
+
+    Values given to `create_model_card` are kept for later cards. `recipe` holds the settings of the command line.
+    """
 
     def __init__(
         self,
@@ -37,41 +40,43 @@ class ModelCards:
         tags: Sequence[str],
     ) -> None:
         self._trainer, self._shapers, self._benchmarks, self._tags = trainer, shapers, benchmarks, tags
-        self._said: dict[str, Any] = {}
+        self._given: dict[str, Any] = {}
         self.recipe: dict[str, Any] = {}
 
-    def keep(self, **said: Any) -> None:
-        """Take what [`~trl.GRPOTrainer.create_model_card`] is given."""
-        self._said |= {name: value for name, value in said.items() if value}
+    def keep(self, **given: Any) -> None:
+        """Keep the arguments of [`~trl.GRPOTrainer.create_model_card`]."""
+        self._given |= {name: value for name, value in given.items() if value}
 
-    def description(self, args: Any, state: TrainerState, model: Any = None) -> dict[str, Any]:
-        """Return what `run.json` states of a run of ours: as [`description`], with the methods and the recipe."""
-        usual = description(args, state, model)
+    def describe(self, args: Any, state: TrainerState, model: Any = None) -> dict[str, Any]:
+        """Return the contents of `run.json`: those of [`describe_run`], with methods, base model and recipe."""
+        usual = describe_run(args, state, model)
         of_run = {"methods": list(args.shaping_names), "model": self.base_model[0]}
         return usual | of_run | {"settings": self.recipe | usual["settings"]}
 
     def write(self, folder: Path) -> None:
-        """Write the card to `folder`; not while a push still reads that."""
+        """Write the card to `folder`, unless a push is reading that folder."""
         trainer = self._trainer
-        push = getattr(trainer, "push_in_progress", None)  # which Transformers sets where it pushes
+        # Transformers sets this if it pushes checkpoints.
+        push = getattr(trainer, "push_in_progress", None)
         is_read = folder == Path(trainer.args.output_dir) and push is not None and not push.is_done()
         if not trainer.is_world_process_zero() or (is_read and not trainer.args.hub_always_push):
             return
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            has_report = (folder / "report.html").exists()  # where a user has put one
+            has_report = (folder / "report.html").exists()
             write_whole(folder / CARD, make_card(self._collect_facts(), has_report).save)
-        except Exception:  # a card must not cost a checkpoint
-            logger.warning("The model card of %s could not be written, all else is.", folder, exc_info=True)
+        # A missing card is better than a missing checkpoint.
+        except Exception:
+            logger.warning("The model card of %s could not be written.", folder, exc_info=True)
 
     def _collect_facts(self) -> CardFacts:
         trainer, args = self._trainer, self._trainer.args
-        (base_model, is_on_hub), datasets = self.base_model, self._said.get("dataset_name")
+        (base_model, is_on_hub), datasets = self.base_model, self._given.get("dataset_name")
         name = args.hub_model_id or Path(args.output_dir).absolute().name
-        tags = ["generated_from_trainer", *self._tags, *listed(self._said.get("tags", ()))]
+        tags = ["generated_from_trainer", *self._tags, *listed(self._given.get("tags", ()))]
         return CardFacts(
             args=args,
-            name=self._said.get("model_name") or name.split("/")[-1],
+            name=self._given.get("model_name") or name.split("/")[-1],
             tags=list(dict.fromkeys(tags)),
             repository=trainer.hub_model_id,
             base_model=base_model,
@@ -89,7 +94,7 @@ class ModelCards:
 
     @cached_property
     def base_model(self) -> tuple[str | None, bool]:
-        """The model that the run began from, and whether it is a name on the Hub: a run can make a folder of it."""
+        """The model the run began from, and whether it is on the Hub. Its name may also be that of a folder."""
         name = get_config_model_id(self._trainer.model.config) or None
         return name, name is not None and _is_on_hub(name)
 
@@ -100,7 +105,7 @@ class ModelCards:
 
 
 def _is_on_hub(model: str) -> bool:
-    """Whether `model` names a model on the Hub, rather than a folder that is on this machine or was."""
+    """Whether `model` names a model on the Hub, and not a folder that exists or existed on this machine."""
     try:
         validate_repo_id(model)
     except HFValidationError:

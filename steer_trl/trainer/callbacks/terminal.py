@@ -1,9 +1,9 @@
-"""One readable line for each log, and a progress bar with entropy and reward, in the place of a raw dictionary.
+"""Prints one readable line per log entry, and a progress bar with entropy and reward.
 
     step 12/2400  reward 0.31  entropy 0.42 (start 0.55, target 0.44, strength +0.12)  weights 0.80..1.00, mean 0.993,
     31 % changed  truncated 4 %  same reward 22 %  14.2 s, 9:12:00 left
 
-All else goes to the trackers and into `trainer_state.json`, as always. Notebooks keep their table.
+Trackers and `trainer_state.json` still receive every number. Notebooks keep their table.
 """
 
 import time
@@ -22,7 +22,7 @@ Logs = Mapping[str, Any]
 
 
 def acting(args: SteerGRPOConfig) -> str:
-    """What changes this training, in one line: methods, held entropy, dynamic sampling, and the rollout's size."""
+    """Return one line with the methods, the held entropy, dynamic sampling, and the size of a rollout."""
     parts = [f"advantage_shaping {', '.join(map(str, args.shaping_names)) or 'none'}"]
     if args.hold_entropy is not None:
         unit = " of the initial one" if args.hold_entropy_unit == "initial" else " nats"
@@ -35,7 +35,7 @@ def acting(args: SteerGRPOConfig) -> str:
 
 
 class Story:
-    """What a line says of a log: it remembers where the entropy began, and when and at which step the training did."""
+    """Formats log entries as terminal lines, relative to the start of the run."""
 
     def __init__(self) -> None:
         self.start_entropy: float | None = None
@@ -45,7 +45,7 @@ class Story:
         self.first_tokens = 0.0
 
     def begin(self, args: SteerGRPOConfig, state: TrainerState) -> list[str]:
-        """Take in the beginning of a training; return what acts in it, and where one that is resumed goes on."""
+        """Start a run. Return its header lines: the settings that act, and the step of a resumed run."""
         self.began, self.first_step = time.monotonic(), state.global_step
         self.token_budget = args.max_generated_tokens
         self.first_tokens = _last_number(state.log_history, names.GENERATED_TOKENS)
@@ -59,7 +59,7 @@ class Story:
         return [acting(args), end]
 
     def line(self, logs: Logs, state: TrainerState) -> str:
-        """Return the line for a log of training, of an evaluation or of the end."""
+        """Return the line for a log entry of training, of an evaluation, or of the end."""
         if "train_runtime" in logs:
             trained = state.global_step - self.first_step
             return f"trained {trained} step{'s' * (trained != 1)} in {tqdm.format_interval(logs['train_runtime'])}"
@@ -107,37 +107,37 @@ class Story:
 
 
 class StepLines(PrinterCallback):
-    """Prints the lines; without a progress bar."""
+    """Prints the lines, without a progress bar."""
 
     def __init__(self) -> None:
         self.story = Story()
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Print what acts in this training, and where a resumed one continues."""
+        """Print the header lines."""
         if state.is_world_process_zero:
             print(*self.story.begin(args, state), sep="\n", flush=True)  # noqa: T201
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
-        """Print the line of a log."""
+        """Print the line of a log entry."""
         if logs and state.is_world_process_zero:
             print(self.story.line(logs, state), flush=True)  # noqa: T201
 
 
 class StepProgress(ProgressCallback):
-    """Writes the lines above the progress bar, which carries the last entropy and reward."""
+    """Writes the lines above the progress bar, which shows the last entropy and reward."""
 
     def __init__(self) -> None:
         super().__init__()
         self.story = Story()
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Write what acts in this training, and draw the bar from where it continues."""
+        """Draw the bar, and write the header lines."""
         super().on_train_begin(args, state, control, **kwargs)
         if self.training_bar is not None:
             self.training_bar.write("\n".join(self.story.begin(args, state)))
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
-        """Write the line of a log, and put entropy and reward beside the bar."""
+        """Write the line of a log entry, and put entropy and reward beside the bar."""
         if not logs or not state.is_world_process_zero or self.training_bar is None:
             return
         self.training_bar.write(self.story.line(logs, state))
@@ -147,7 +147,7 @@ class StepProgress(ProgressCallback):
 
 
 def show_lines(trainer: Trainer) -> None:
-    """Put the lines in the place of Transformers' own display; any other callback stays as it is."""
+    """Replace Transformers' own display by the lines; other callbacks stay as they are."""
     kinds = [type(callback) for callback in trainer.callback_handler.callbacks]
     for theirs, ours in ((PrinterCallback, StepLines), (ProgressCallback, StepProgress)):
         if theirs in kinds:
@@ -178,13 +178,13 @@ def _weights(logs: Logs) -> str:
 
 
 def _losses_of_data(logs: Logs) -> Sequence[str]:
-    """Completions cut off at the limit, and prompts whose completions all have one reward: they teach nothing."""
+    """Return the share of truncated completions, and that of prompts whose completions have equal rewards."""
     found = {"truncated": names.CLIPPED_RATIO, "same reward": names.FRAC_REWARD_ZERO_STD}
     return [f"{name} {100 * logs[key]:.0f} %" for name, key in found.items() if logs.get(key) is not None]
 
 
 def _measured(logs: Logs) -> Sequence[str]:
-    """The benchmarks' numbers, the reward on an evaluation set, and how many answers are missing, if most are."""
+    """Return the benchmarks' numbers, the reward on an evaluation set, and the share of missing answers above half."""
     wanted = [key for key in logs if "@" in key or key == "eval_reward" or key.startswith("eval_average")]
     wanted += [key for key in logs if key.endswith("_unanswered") and key not in wanted and logs[key] > 0.5]
     return [f"{key.removeprefix('eval_')} {logs[key]:.3g}" for key in wanted if isinstance(logs[key], (int, float))]

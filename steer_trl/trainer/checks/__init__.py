@@ -1,1 +1,1 @@
-"""What is checked before a training, and once at its first step: arguments, compiled models, TRL's loss."""
+"""Checks before a training run and during its first steps: arguments, compiled models, TRL's loss, updates."""

@@ -1,4 +1,4 @@
-"""What would go wrong without an error of TRL's, or hours into a training, found when a trainer is made."""
+"""Construction-time checks for problems that TRL would miss, or report only hours later."""
 
 import logging
 import math
@@ -45,8 +45,9 @@ def check_trainer_arguments(**arguments: Any) -> None:
             _remark_short(dataset, args)
         if args.dynamic_sampling != "none":
             complaints += _sampling_complaints(arguments, args, rewards)
+        # Environments and a rollout_func may bring prompts of their own.
         if arguments.get("environment_factory") is None and arguments.get("rollout_func") is None:
-            complaints += _size_complaints(dataset, args)  # these may bring prompts of their own
+            complaints += _size_complaints(dataset, args)
     refuse(complaints, "SteerGRPOTrainer")
 
 
@@ -64,12 +65,13 @@ def check_processing_class(trainer: GRPOTrainer) -> None:
 
 
 def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: Any) -> bool:
-    """Return whether the `model` is or will be compiled: by its configuration, the launcher, or the user's own call.
+    """Return whether the configuration, the launcher or the user's own call compiles the `model`.
 
     The exact sensitivities are read by hooks (`head_pass.py`), which a compiled model passes by: the token log
     estimates instead, and a method that asks for them is refused.
     """
-    backend = os.environ.get("ACCELERATE_DYNAMO_BACKEND", "no")  # `accelerate launch --dynamo_backend`
+    # Set by `accelerate launch --dynamo_backend`.
+    backend = os.environ.get("ACCELERATE_DYNAMO_BACKEND", "no")
     if args.torch_compile:
         cause = "torch_compile=True"
     elif backend.lower() not in ("", "no"):
@@ -89,7 +91,7 @@ def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: 
 
 
 def _sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig, rewards: list[Any]) -> list[str]:
-    """Say what dynamic sampling cannot work with among the bound arguments of a [`~trl.GRPOTrainer`]."""
+    """Return complaints about trainer arguments that dynamic sampling cannot work with."""
     names = [_reward_name(function) for function in rewards]
     field, wanted, complaints = "dynamic_sampling_reward", args.dynamic_sampling_reward, []
     if wanted is None and len(names) > 1:
@@ -115,7 +117,7 @@ def _sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig, rewar
 
 
 def _size_complaints(dataset: Any, args: SteerGRPOConfig) -> list[str]:
-    """TRL drops a rollout that it cannot fill, and would end without a step and without an error."""
+    """Return a complaint if no rollout can be filled: TRL would drop it and end without a step or an error."""
     prompts = args.groups_per_rollout
     if not isinstance(dataset, Dataset) or len(dataset) >= prompts:
         return []
@@ -127,7 +129,7 @@ def _size_complaints(dataset: Any, args: SteerGRPOConfig) -> list[str]:
 
 
 def _remark_short(dataset: Any, args: SteerGRPOConfig) -> None:
-    """State that a run is over before its level is known, where its length is."""
+    """Warn if the run will end before its target is known."""
     if args.max_steps > 0:
         micro_batches = args.max_steps * args.gradient_accumulation_steps
         rollouts = -(-micro_batches // (args.steps_per_generation * args.num_iterations))
@@ -137,18 +139,19 @@ def _remark_short(dataset: Any, args: SteerGRPOConfig) -> None:
         return
     if rollouts < (needed := first_rollouts(args)):
         logger.warning(
-            "hold_entropy=%g holds nothing in this run: its level is relative to the mean entropy of the first %d "
-            "rollouts, and the run has %d. Train for longer, or give the level in nats (hold_entropy_unit='nats').",
+            "hold_entropy=%g has no effect in this run: its target is relative to the mean entropy of the first %d "
+            "rollouts, and the run has %d. Train for longer, or give the target in nats (hold_entropy_unit='nats').",
             *(args.hold_entropy, needed, rollouts),
         )
 
 
 def _gold_complaints(dataset: Any, rewards: list[Any]) -> list[str]:
-    """Find the gold answers that cannot be scored now, rather than hours into the training."""
+    """Return a complaint about gold answers that cannot be scored."""
     math_reward = next((function for function in rewards if isinstance(function, MathReward)), None)
     if math_reward is None or not isinstance(dataset, Dataset) or "solution" not in dataset.column_names:
         return []
-    bad = math_reward.unreadable(gold for gold in dataset["solution"] if gold is not None)  # None: another task's row
+    # A row of a different task has no gold answer.
+    bad = math_reward.unreadable(gold for gold in dataset["solution"] if gold is not None)
     if not bad:
         return []
     return [
@@ -158,7 +161,7 @@ def _gold_complaints(dataset: Any, rewards: list[Any]) -> list[str]:
 
 
 def _reward_name(function: Any) -> str:
-    """The name that TRL will give a reward function: its own, its class's, or the last part of a model's."""
+    """Return the name that TRL will give a reward function, taken from the function, its class or its model."""
     if isinstance(function, nn.Module):
         function = get_config_model_id(function.config)  # type: ignore[arg-type]  # a module may have any attribute
     return function.split("/")[-1] if isinstance(function, str) else get_callable_name(function)

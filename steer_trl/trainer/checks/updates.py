@@ -1,4 +1,4 @@
-"""Whether the optimizer changes the model: an error without trainable parameters, an alarm if none of them moves."""
+"""Checks that training changes the model: an error without trainable parameters, an alarm if none of them moves."""
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from steer_trl.validation import refuse
 PATIENCE = 20
 """Optimizer steps after which a model that has not changed is reported."""
 SAMPLED = 64
-"""Values of each parameter that are compared; the rest cannot be kept twice."""
+"""Values of each parameter that are compared. A copy of all of them would take too much memory."""
 TEXT = (
     "none of {count} sampled values of the model's parameters has changed in {steps} optimizer steps. Is the learning "
     "rate 0, or too small for the precision of the weights (load them in float32)? Does an optimizer that you gave "
@@ -39,12 +39,12 @@ class UpdateWatch(TrainerCallback):
         self._first_step = 0
 
     def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Take the sample."""
+        """Sample the parameters."""
         with guard(self._trainer, "Whether the parameters change cannot be seen"):
             self._first, self._first_step = _sample(self._trainer.model), state.global_step
 
     def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Compare the sample, and raise the alarm once. Equal rewards have an alarm of their own."""
+        """Compare the samples, and raise the alarm once. Equal rewards have a different alarm."""
         first, steps = self._first, state.global_step - self._first_step
         if first is None:
             return
@@ -64,7 +64,8 @@ def _sample(model: nn.Module) -> Tensor:
     parts = []
     for parameter in model.parameters():
         if parameter.requires_grad:
-            own = getattr(parameter, "ds_tensor", parameter).detach()  # DeepSpeed's ZeRO-3
-            own = own.to_local() if hasattr(own, "to_local") else own  # FSDP2
+            # DeepSpeed's ZeRO-3 keeps a rank's part in `ds_tensor`, FSDP2 in a DTensor.
+            own = getattr(parameter, "ds_tensor", parameter).detach()
+            own = own.to_local() if hasattr(own, "to_local") else own
             parts.append(own.flatten()[:: max(own.numel() // SAMPLED, 1)].float())
     return torch.cat(parts)

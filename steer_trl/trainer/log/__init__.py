@@ -1,1 +1,1 @@
-"""What is logged of a training: sums over the ranks, the change an update made, single tokens."""
+"""The log of an optimizer step: statistics of its tokens, summed over micro-batches and ranks."""

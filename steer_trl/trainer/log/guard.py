@@ -1,4 +1,4 @@
-"""A diagnostic ends no training: what goes wrong in one is reported once a run, and its numbers are missing."""
+"""Keeps a failing diagnostic from stopping a training run; it is reported once, and its numbers are missing."""
 
 import logging
 from collections.abc import Iterator
@@ -13,11 +13,12 @@ _reported: WeakKeyDictionary[GRPOTrainer, set[str]] = WeakKeyDictionary()
 
 @contextmanager
 def guard(trainer: GRPOTrainer, lost: str) -> Iterator[None]:
-    """Let no error out. The first of a run that costs what is `lost` is a warning; the same on each rank."""
+    """Suppress any error, and warn once per run about what is `lost`."""
     try:
         yield
     except Exception as error:
         reported = _reported.setdefault(trainer, set())
-        if lost not in reported:  # not by the error's text: each one names other numbers of bytes
+        # Not by the error's text, which differs each time, for example in a number of bytes.
+        if lost not in reported:
             reported.add(lost)
             logger.warning("%s, and is not in the log: %r", lost, error)

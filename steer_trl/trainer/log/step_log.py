@@ -1,4 +1,4 @@
-"""What is logged of an optimizer step: the statistics of its micro-batches, gathered from all ranks once."""
+"""Logs an optimizer step: the statistics of its micro-batches, gathered from all ranks once."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from steer_trl.trainer.trl import GRPOTrainer, append_to_log
 
 
 class StepLog:
-    """The log of the step that the trainer is in, and of the evaluation batch that may come within it."""
+    """The log of the current optimizer step, and of an evaluation batch that may come before it ends."""
 
     def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], hold: HoldEntropy | None) -> None:
         self._trainer, self._shapers, self._hold = trainer, shapers, hold
@@ -22,11 +22,11 @@ class StepLog:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether there is anything to log of the batch that the model is at."""
+        """Whether the current batch has anything to log."""
         return bool(self._shapers) or (self._trainer.args.diagnostics and self._trainer.model.training)
 
     def add(self, mode: str, batch: TokenBatch, result: Shaped) -> None:
-        """Take in a micro-batch."""
+        """Add the statistics of a micro-batch."""
         summary = self._summaries[mode]
         self._take(mode, sanity_statistics, batch, self._trainer.model.config.get_text_config().vocab_size)
         if self._shapers:
@@ -43,12 +43,12 @@ class StepLog:
         self._take(mode, change_statistics, batch, advantages)
 
     def _take(self, mode: str, measure: Callable[..., Mapping[str, Statistic]], *given: Any) -> None:
-        """Add what a diagnostic measures; one that fails adds nothing on this rank, and ends no training."""
+        """Add what a diagnostic measures. One that fails adds nothing on this rank."""
         with guard(self._trainer, f"The diagnostic {measure.__name__} has failed"):
             self._summaries[mode].add(measure(*given))
 
     def write(self, mode: str) -> None:
-        """Write what was added into TRL's log. Collective."""
+        """Append the statistics of all ranks to TRL's log. Collective."""
         append_to_log(self._trainer, self._summaries[mode].pop(self._trainer.accelerator), mode)
         for shaper in self._shapers.values():
             append_to_log(self._trainer, shaper.metrics(), mode)

@@ -19,7 +19,7 @@ from steer_trl.functional.order_statistics import extremes
 
 
 class StepSummary:
-    """Adds up the statistics of an optimizer step's micro-batches, and gathers the sums of all ranks once.
+    """Sums the statistics of an optimizer step's micro-batches, and gathers the sums of all ranks once.
 
     Its keys are fixed before anything is measured, so every rank gathers equally many sums whatever failed on one.
     """
@@ -27,29 +27,30 @@ class StepSummary:
     def __init__(self) -> None:
         self._estimators = dict(SUMMED)
         self._sums: dict[str, Tensor] = {}
-        self._ends: Tensor | None = None  # of the weights: the smallest with its sign turned, and the largest
+        # The negative smallest weight, and the largest one, so that a maximum reduces both.
+        self._ends: Tensor | None = None
 
     def expect(self, marks: Iterable[str]) -> None:
-        """Let these keys be shares of tokens. Every rank expects the same, in the same order."""
+        """Register keys as shares of tokens. Every rank must register the same ones in the same order."""
         for key in marks:
             self._estimators.setdefault(key, MEAN)
 
     def add(self, statistics: Mapping[str, Statistic]) -> None:
-        """Take in the statistics of one micro-batch, whose keys are in the registry or expected: else a `KeyError`."""
+        """Add the statistics of one micro-batch. Raises `KeyError` for a key that is not registered."""
         for key, statistic in statistics.items():
             if self._estimators[key] is not statistic.estimator:
-                raise KeyError(f"{key} has another estimator in the registry")
+                raise KeyError(f"{key} has a different estimator in the registry")
             sums = torch.stack(list(statistic.sums))
             self._sums[key] = self._sums[key] + sums if key in self._sums else sums
 
     def add_weights(self, weights: Tensor, mask: Tensor) -> None:
-        """Take in the smallest and the largest weight of one micro-batch."""
+        """Add the smallest and the largest weight of one micro-batch."""
         low, high = extremes(weights, mask.bool())
         ends = torch.stack([-low, high])
         self._ends = ends if self._ends is None else torch.maximum(self._ends, ends)
 
     def pop(self, accelerator: Accelerator) -> dict[str, float]:
-        """Return the numbers of what was added since the last call, on any rank; NaN is left out. Collective."""
+        """Return the statistics of all ranks since the last call, without NaN. Collective."""
         own = self._own(accelerator.device)
         of_ranks = np.asarray(accelerator.gather(own).view(-1, len(own)).tolist())
         totals = iter(of_ranks[:, 2:].sum(0).tolist())
@@ -62,14 +63,14 @@ class StepSummary:
         return {key: value for key, value in metrics.items() if not math.isnan(value)}
 
     def _own(self, device: torch.device) -> Tensor:
-        """The ends and all sums of this rank, float32: 0 where it has added nothing."""
+        """Return this rank's ends and sums in float32; sums of keys without statistics are 0."""
         ends = torch.full((2,), -math.inf, device=device) if self._ends is None else self._ends.float()
         absent = {key: torch.zeros(one.sums, device=device) for key, one in self._estimators.items()}
         return torch.cat([ends, *(absent | self._sums).values()])
 
 
 def masked_mean_over_ranks(accelerator: Accelerator, values: Tensor, mask: Tensor) -> float:
-    """Mean of the finite `values` on the `mask`, over all ranks; NaN if there is none. Collective."""
+    """Return the mean of the finite `values` on the `mask` over all ranks; NaN if there is none. Collective."""
     valid = mask.bool() & values.isfinite()
     total = torch.stack([torch.where(valid, values.float(), 0.0).sum(), valid.sum().float()])
     total, count = accelerator.reduce(total, reduction="sum").tolist()

@@ -1,1 +1,1 @@
-"""Dynamic sampling: which groups of a rollout are trained on, and where other prompts come from."""
+"""Dynamic sampling: selects the groups of a rollout that are trained on, and replaces the others."""

@@ -1,8 +1,8 @@
-"""Where new prompts come from: the order of TRL's own sampler, read at its own pace.
+"""Supplies dynamic sampling with prompts, in the order of TRL's own sampler.
 
-TRL hands a rollout one batch of prompts. Dynamic sampling needs more of them, nobody knows beforehand how many, so it
-reads the same order itself: pass after pass over the data set, each shuffled as TRL's sampler would. Its place is two
-numbers, which go into the checkpoint; no prompt comes twice in a pass, whether it was trained on or dropped.
+TRL gives a rollout one batch of prompts. Dynamic sampling needs more of them, and how many is not known beforehand. So
+it reads the same order itself, pass after pass over the data set, each shuffled as by TRL's sampler. Its position is
+two numbers in the checkpoint. No prompt comes twice in a pass, whether it was trained on or dropped.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from steer_trl.exceptions import InvalidValueError
 
 
 class PromptStream:
-    """The prompts of all ranks, in batches: how many `passes` are finished, and the `position` in the present one."""
+    """The prompts of all ranks, in batches. `passes` are finished; `position` is that in the current one."""
 
     def __init__(self, sampler: RepeatSampler) -> None:
         self._sampler = sampler
@@ -22,11 +22,11 @@ class PromptStream:
 
     @property
     def epochs(self) -> float:
-        """Passes over the data set, counting every prompt that was read."""
+        """Number of passes over the data set, counting every prompt that was read."""
         return self.passes + self.position / self._sampler.num_samples
 
     def draw(self, batches: int) -> list[int]:
-        """Return the rows of the next batches. A pass ends where no whole batch is left."""
+        """Return the row numbers of the next batches. A pass ends when less than a batch is left."""
         drawn: list[int] = []
         for _ in range(batches):
             if self.position + self._sampler.batch_size > self._sampler.num_samples:
@@ -36,18 +36,19 @@ class PromptStream:
         return drawn
 
     def rows_of(self, numbers: list[int]) -> list[dict[str, Any]]:
-        """The rows with these numbers, each a dictionary of its own, as torch's data loader takes them."""
-        source: Any = self._sampler.data_source  # TRL asks for its length only
+        """Return the rows with these numbers, each as a new dictionary, fetched as torch's data loader does."""
+        # TRL annotates it as a container with a length only.
+        source: Any = self._sampler.data_source
         if hasattr(source, "__getitems__"):
             return source.__getitems__(numbers)
         return [dict(source[number]) for number in numbers]
 
     def state_dict(self) -> dict[str, int]:
-        """Where it is, and in how many rows."""
+        """Return the position, and the number of rows."""
         return {"passes": self.passes, "position": self.position, "rows": self._sampler.num_samples}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on from a [`state_dict`]; `ValueError` where it is of a data set of another length: its rows differ."""
+        """Restore a [`state_dict`]. Raises `ValueError` if the data set has a different length now."""
         if state["rows"] != self._sampler.num_samples:
             raise InvalidValueError(
                 f"train_dataset must have {state['rows']} rows, as when the checkpoint was saved, got "
@@ -58,9 +59,9 @@ class PromptStream:
         self._begin()
 
     def _begin(self) -> None:
-        """Read the orders of the passes up to the present one."""
-        theirs = self._sampler
-        # TRL's sampler shuffles anew each time it is read, from one stream of random numbers.
-        self._passes = RepeatSampler(theirs.data_source, 1, 1, shuffle=theirs.shuffle, seed=theirs.seed)
+        """Read the orders of all passes up to the current one."""
+        sampler = self._sampler
+        # TRL's sampler shuffles again each time it is iterated, from one stream of random numbers.
+        self._passes = RepeatSampler(sampler.data_source, 1, 1, shuffle=sampler.shuffle, seed=sampler.seed)
         for _ in range(self.passes + 1):
             self._order = list(self._passes)

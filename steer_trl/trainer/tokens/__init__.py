@@ -1,1 +1,1 @@
-"""Every few optimizer steps, some groups of a rollout token by token."""
+"""The token log: every few optimizer steps, some groups of a rollout token by token."""

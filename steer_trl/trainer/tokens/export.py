@@ -1,9 +1,9 @@
-"""A completion as one line of JSON: what is known of it, and a column of numbers for its tokens.
+"""Converts a completion to one line of JSON: fields about it, and columns with a number for each token.
 
-The columns that prime-rl exports too have its names and its schema's version, so what reads its files reads these:
+Columns that prime-rl exports as well have its names and its schema version, so its readers can read these files:
 `token_ids`, `position_ids`, `loss_mask`, `advantages`, `inference_logprobs`, `trainer_logprobs`, `entropy`,
-`mismatch_kl`, `importance_ratio`. The others are this package's. Where the loss does not see a token its numbers are
-`null`.
+`mismatch_kl`, `importance_ratio`. The other columns are specific to this package. Numbers of tokens that the loss does
+not see are `null`.
 """
 
 from typing import Any
@@ -17,9 +17,12 @@ from steer_trl.diagnostics.tokens import changes
 from steer_trl.shaping import Shaped, TokenBatch
 from steer_trl.trainer.trl import GRPOTrainer, tokenizer_of
 
-SCHEMA = 1  # of prime-rl's token export
-LONGEST_PROMPT = 4000  # characters
-LONGEST_COMPLETION = 1024  # tokens
+SCHEMA = 1
+"""Version of the schema of prime-rl's token export."""
+LONGEST_PROMPT = 4000
+"""The most characters of a prompt."""
+LONGEST_COMPLETION = 1024
+"""The most tokens of a completion."""
 
 
 def line_of(
@@ -30,7 +33,7 @@ def line_of(
     row: int,
     known: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return the line of completion `row` of a micro-batch, with what else is `known`, and its [`token_numbers`]."""
+    """Return the line of completion `row` of a micro-batch: the fields in `known`, and its [`token_numbers`]."""
     tokenizer, ids = tokenizer_of(trainer), inputs["completion_ids"][row]
     written = (inputs["completion_mask"][row] != 0) | (ids != tokenizer.pad_token_id)
     length = int(written.nonzero().max()) + 1 if written.any() else 0
@@ -40,7 +43,8 @@ def line_of(
     mask = batch.mask[row, :kept].bool()
     columns = {name: _rounded(values[row, :kept], mask) for name, values in numbers.items()}
     if "tool_mask" in inputs:
-        tool = inputs["completion_mask"][row].bool() & ~inputs["tool_mask"][row].bool()  # both 0: masked as truncated
+        # Both masks are 0 in a truncated completion that is masked.
+        tool = inputs["completion_mask"][row].bool() & ~inputs["tool_mask"][row].bool()
         columns["is_tool"] = tool[:kept].tolist()
     return {
         "schema_version": SCHEMA,
@@ -60,7 +64,7 @@ def line_of(
 
 
 def token_numbers(inputs: dict[str, Any], batch: TokenBatch, result: Shaped | None) -> dict[str, Tensor]:
-    """Return the columns of numbers `[B, T]` of a micro-batch; `result` is what the methods made of it."""
+    """Return the numeric columns `[B, T]` of a micro-batch; `result` is the output of the methods."""
     logps = batch.logps.float()
     sampled = inputs.get("sampling_per_token_logps")
     sampled = (batch.old_logps if sampled is None else sampled).float()
@@ -82,7 +86,7 @@ def token_numbers(inputs: dict[str, Any], batch: TokenBatch, result: Shaped | No
 
 
 def predicted_change(batch: TokenBatch, advantages: Tensor) -> Tensor:
-    """Return the change of its own distribution's entropy that each token's update causes, to first order `[B, T]`.
+    """Return the first-order change of the entropy at each token that its update causes `[B, T]`.
 
     Nats per unit of step, with the learning rate dropped, on the `advantages` `[B, T]` that the loss sees:
     -I_clip r A Phi with the exact Phi where the batch has it, otherwise STEER's estimate of it (2510.10150, Eq. 9).
@@ -92,14 +96,15 @@ def predicted_change(batch: TokenBatch, advantages: Tensor) -> Tensor:
 
 
 def is_exact(batch: TokenBatch) -> bool:
-    """Whether the exact Phi of the batch is known; it is NaN where its pass has failed."""
+    """Whether the batch has its exact Phi, which is NaN if the pass for it failed."""
     return batch.sensitivities is not None and not batch.sensitivities.isnan().all().item()
 
 
 def texts_of(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[str]:
-    """Return a text per token, the completion in pieces; a letter of several tokens stands at its last."""
+    """Return the text of each token. A character made of several tokens stands at the last one."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:  # a tokenizer in Python
+    # A tokenizer written in Python has no backend.
+    if backend is None:
         return [str(tokenizer.decode([one])) for one in ids]
     stream = DecodeStream(skip_special_tokens=False)
     return [stream.step(backend, one) or "" for one in ids]

@@ -1,8 +1,8 @@
 """Every few optimizer steps, some whole groups of a rollout token by token, in `<output_dir>/_logs/tokens`.
 
-A rollout is marked when it is written: its completions then know their place in it, however TRL shuffles and splits
-them. While it is trained on for the first time, each rank keeps the lines of the chosen groups, and at the end of an
-optimizer step the main process writes those of all ranks.
+A rollout is marked when it is built: its completions then carry their place in it, however TRL shuffles and splits
+them. During the first pass over the rollout, each rank collects the lines of the chosen groups, and the main process
+writes those of all ranks at the end of an optimizer step.
 """
 
 from math import ceil
@@ -22,13 +22,13 @@ from steer_trl.trainer.trl import GRPOTrainer, steps_per_rollout
 from steer_trl.validation import from_state
 
 GROUPS = 2
-"""Groups, all completions of a prompt, that are written each time."""
+"""Number of groups that are exported each time."""
 
 
 class TokenLog:
-    """The look at single tokens; nothing happens between two looks.
+    """Exports token records of a few groups every `log_tokens` steps.
 
-    `is_looking` states whether the micro-batches that come now belong to a marked rollout: the same on all ranks.
+    `is_looking` states whether the next micro-batches belong to a marked rollout; it is the same on all ranks.
     """
 
     def __init__(self, trainer: GRPOTrainer, rollouts: RolloutShaping) -> None:
@@ -36,17 +36,17 @@ class TokenLog:
         self.begin_training()
 
     def begin_training(self) -> None:
-        """Begin without a look; nothing is left of one that was interrupted."""
+        """Discard an export that was interrupted."""
         self.is_looking = False
         self._step = self._seen = 0
         self._lines: list[dict[str, Any]] = []
 
     def state_dict(self) -> dict[str, int]:
-        """Where the look is in its rollout; empty without one."""
+        """Return the position of an export in its rollout; empty without one."""
         return {"step": self._step, "micro_batches": self._seen} if self.is_looking else {}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue a look in the middle of its rollout, unless looks are switched off; without one if it is empty."""
+        """Continue an export in the middle of its rollout; an empty `state` has none."""
         if not state:
             self.begin_training()
             return
@@ -58,7 +58,7 @@ class TokenLog:
             self.is_looking, self._step, self._seen = True, step, seen
 
     def mark(self, rollout: dict[str, Any]) -> dict[str, Any]:
-        """Add to a training rollout the places and rewards of its completions, if it is to be looked at."""
+        """Add the places and rewards of its completions to a training rollout that is to be exported."""
         step = self._trainer.state.global_step + 1
         self.is_looking = self._is_due(step)
         if self.is_looking:
@@ -70,10 +70,10 @@ class TokenLog:
 
     @torch.no_grad()
     def look(self, inputs: dict[str, Any], batch: TokenBatch, result: Shaped | None = None) -> None:
-        """Keep the lines of the micro-batch `inputs`; write them at the end of an optimizer step. Collective."""
+        """Collect the lines of the micro-batch `inputs`; write them at the end of an optimizer step. Collective."""
         if not self.is_looking or not self._trainer.model.training:
             return
-        with guard(self._trainer, "A look at single tokens has failed"):
+        with guard(self._trainer, "The export of single tokens has failed"):
             self._lines += self._lines_of(inputs, batch, result)
         self._seen += 1
         is_over = self._seen == self._trainer.args.steps_per_generation
@@ -102,9 +102,10 @@ class TokenLog:
         return lines
 
     def _is_due(self, step: int) -> bool:
-        """Whether a multiple of the interval, or the first step, is among those of the rollout that begins now."""
+        """Whether the rollout that begins now covers the first step or a multiple of the interval."""
         interval = self._trainer.args.log_tokens
-        if not interval or step == self._step:  # of several rollouts in one step the first
+        # If one step has several rollouts, only the first is exported.
+        if not interval or step == self._step:
             return False
         last = step - 1 + ceil(steps_per_rollout(self._trainer) / self._trainer.args.gradient_accumulation_steps)
         return step == 1 or last // interval > (step - 1) // interval
@@ -116,7 +117,8 @@ class TokenLog:
         if not self._trainer.is_world_process_zero():
             return
         with guard(self._trainer, "The file of single tokens cannot be written"):
-            if self._seen <= self._trainer.args.gradient_accumulation_steps:  # the first of this rollout
+            # The first lines of this rollout replace those of an earlier run.
+            if self._seen <= self._trainer.args.gradient_accumulation_steps:
                 path.unlink(missing_ok=True)
             for line in sorted(lines, key=lambda line: line["export_sequence_idx"]):
                 runlog.append(output_dir, line, f"{runlog.TOKENS}/{path.name}")
