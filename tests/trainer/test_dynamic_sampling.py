@@ -346,5 +346,5 @@ class TestPlainValues:
         assert to_plain(given, "x") == {"length": 3, "parts": ["a", True], "ids": [1, 2], "logps": [1.0]}
 
     def test_others_are_refused(self):
-        with pytest.raises(ValueError, match=r"^share must hold numbers, texts, .* got a Fraction.* Convert it"):
+        with pytest.raises(ValueError, match=r"^share .* Fraction"):
             to_plain([Fraction(1, 2)], "share")

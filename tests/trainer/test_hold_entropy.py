@@ -31,7 +31,7 @@ def test_one_setting_trains_and_the_card_states_with_what(train, tmp_path):
 def test_a_run_that_ends_before_its_level_is_known_is_told_so(make_trainer, caplog, length, is_short):
     settings = {"gradient_accumulation_steps": 1, "advantage_shaping": "repo_r", "hold_entropy": 0.5}
     make_trainer(SteerGRPOTrainer, **settings | length)
-    assert ("holds nothing in this run: its level is relative" in caplog.text) == is_short
+    assert ("has no effect in this run: its target is relative" in caplog.text) == is_short
 
 
 @pytest.mark.parametrize("epochs", [{"max_steps": 4}, {"max_steps": -1, "num_train_epochs": 0.5}])

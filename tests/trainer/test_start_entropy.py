@@ -13,7 +13,7 @@ from steer_trl.diagnostics.watch import Watch
 from steer_trl.report.data import page_data
 from steer_trl.report.read import find_runs
 from steer_trl.shaping import StartEntropy, first_rollouts
-from steer_trl.trainer.callbacks.terminal import Story
+from steer_trl.trainer.callbacks.terminal import LogFormatter
 
 START = "rollout_entropy/start"
 LARGE = {"per_device_train_batch_size": 32, "gradient_accumulation_steps": 1, "num_generations": 4}  # 8 prompts
@@ -117,7 +117,7 @@ TRUNCATED = [{"entropy": 0.0, "completions/clipped_ratio": 1.0}, {"entropy": 0.0
 )
 def test_all_that_compare_with_it_read_the_same(lines, expected, tmp_path):
     assert start_entropy(lines) == expected
-    watch, story = Watch(), Story()
+    watch, story = Watch(), LogFormatter()
     for step, line in enumerate(lines, 1):
         watch.take(step, line)
         text = story.line(line, TrainerState(global_step=step, max_steps=3))

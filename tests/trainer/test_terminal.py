@@ -8,7 +8,7 @@ from transformers import PrinterCallback, ProgressCallback, TrainerCallback, Tra
 from transformers.utils.notebook import NotebookProgressCallback
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
-from steer_trl.trainer.callbacks.terminal import StepLines, StepProgress, Story, acting, show_lines
+from steer_trl.trainer.callbacks.terminal import StepLines, StepProgress, LogFormatter, acting, show_lines
 
 LOG = {"reward": 0.312, "entropy": 0.5, "rollout_entropy": 0.4231, "stare/target_entropy": 0.44, "stare/gate": 1.0}
 LOG |= {"shaping/weight_min": 0.8, "shaping/weight_max": 1.0, "shaping/weight_mean": 0.99312, "loss": 0.001}
@@ -26,7 +26,7 @@ def args(folder, **settings):
 
 
 def test_a_line_says_what_matters(monkeypatch, tmp_path):
-    story = Story()
+    story = LogFormatter()
     monkeypatch.setattr("time.monotonic", lambda: 100.0)
     story.begin(args(tmp_path), state(0))
     story.line({"rollout_entropy": 0.55}, state(1))
@@ -38,7 +38,7 @@ def test_a_line_says_what_matters(monkeypatch, tmp_path):
 
 
 def test_a_resumed_run_remembers_its_start_and_counts_its_own_time(monkeypatch, tmp_path):
-    story, history = Story(), [{"loss": 1.0}, {"rollout_entropy": 0.6}, {"rollout_entropy": 0.5}]
+    story, history = LogFormatter(), [{"loss": 1.0}, {"rollout_entropy": 0.6}, {"rollout_entropy": 0.5}]
     monkeypatch.setattr("time.monotonic", lambda: 0.0)
     _, said = story.begin(args(tmp_path), state(10, history))
     assert said == "resuming from checkpoint-10 at step 10 of 2400"
@@ -55,7 +55,7 @@ def test_a_resumed_run_remembers_its_start_and_counts_its_own_time(monkeypatch, 
     ],
 )
 def test_the_time_left_counts_the_token_budget(monkeypatch, tmp_path, before, now, left):
-    story, begins_at = Story(), 10 if before else 0
+    story, begins_at = LogFormatter(), 10 if before else 0
     monkeypatch.setattr("time.monotonic", lambda: 0.0)
     story.begin(args(tmp_path, max_generated_tokens=1_000_000), state(begins_at, before))
     monkeypatch.setattr("time.monotonic", lambda: 20.0)
@@ -82,7 +82,7 @@ EVALUATED = {"eval_aime24_avg@32": 0.3125, "eval_reward": 0.5, "eval_aime24_unan
     ],
 )
 def test_other_logs(logs, line):
-    story = Story()
+    story = LogFormatter()
     story.first_step = 3  # nothing is known of how long a step takes
     assert story.line(logs, state(3)) == line
 

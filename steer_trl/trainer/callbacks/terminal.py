@@ -34,7 +34,7 @@ def acting(args: SteerGRPOConfig) -> str:
     return "; ".join([*parts, rollout + "s" * (steps != 1)])
 
 
-class Story:
+class LogFormatter:
     """Formats log entries as terminal lines, relative to the start of the run."""
 
     def __init__(self) -> None:
@@ -110,17 +110,17 @@ class StepLines(PrinterCallback):
     """Prints the lines, without a progress bar."""
 
     def __init__(self) -> None:
-        self.story = Story()
+        self.formatter = LogFormatter()
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Print the header lines."""
         if state.is_world_process_zero:
-            print(*self.story.begin(args, state), sep="\n", flush=True)  # noqa: T201
+            print(*self.formatter.begin(args, state), sep="\n", flush=True)  # noqa: T201
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
         """Print the line of a log entry."""
         if logs and state.is_world_process_zero:
-            print(self.story.line(logs, state), flush=True)  # noqa: T201
+            print(self.formatter.line(logs, state), flush=True)  # noqa: T201
 
 
 class StepProgress(ProgressCallback):
@@ -128,19 +128,19 @@ class StepProgress(ProgressCallback):
 
     def __init__(self) -> None:
         super().__init__()
-        self.story = Story()
+        self.formatter = LogFormatter()
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Draw the bar, and write the header lines."""
         super().on_train_begin(args, state, control, **kwargs)
         if self.training_bar is not None:
-            self.training_bar.write("\n".join(self.story.begin(args, state)))
+            self.training_bar.write("\n".join(self.formatter.begin(args, state)))
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any) -> None:
         """Write the line of a log entry, and put entropy and reward beside the bar."""
         if not logs or not state.is_world_process_zero or self.training_bar is None:
             return
-        self.training_bar.write(self.story.line(logs, state))
+        self.training_bar.write(self.formatter.line(logs, state))
         shown = {"entropy": _first(logs, names.ENTROPIES), "reward": logs.get(names.REWARD)}
         if shown := {name: f"{value:.3g}" for name, value in shown.items() if value is not None}:
             self.training_bar.set_postfix(shown)
