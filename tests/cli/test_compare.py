@@ -148,7 +148,7 @@ def test_lines_that_are_lost_or_no_completions_are_named(tmp_path, change):
     [
         ("a/settings.json", "must not be written onto or into '.*a', which is compared"),
         ("a/new/x.json", "must not be written onto or into '.*a', which is compared"),
-        ("other/summary.json", "is there and is no comparison; it would be lost"),
+        ("other/summary.json", "would be lost"),
         ("other", "other' is a folder. Give a file"),
     ],
 )

@@ -90,7 +90,7 @@ def test_what_does_not_go_together_is_refused(tmp_path, words, text):
     [
         ("--picture", "a/x.png", "picture='.*' must not be written onto or into '.*a'"),
         ("--picture", "other.png", "picture='.*other.png' is a folder"),
-        ("--json", "other.json", "json='.*other.json' is there and is no comparison"),
+        ("--json", "other.json", "json='.*other.json'.*would be lost"),
     ],
 )
 def test_nothing_is_written_over_an_input(tmp_path, flag, place, text):
