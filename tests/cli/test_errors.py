@@ -129,6 +129,7 @@ def test_an_error_inside_of_the_package_keeps_its_traceback(place):
 
 def test_a_process_without_a_starter_says_its_number(monkeypatch, capsys):
     monkeypatch.setenv("RANK", "3")
+    monkeypatch.setattr("steer_trl.cli.errors.PATIENCE", 0)  # seconds in which the first process may say the same
     with pytest.raises(SystemExit), one_line("steer-trl train"):
         raise ValueError("no")
     assert capsys.readouterr().err == f"steer-trl train: error [process 3]: no {HINT}\n"
