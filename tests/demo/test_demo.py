@@ -104,8 +104,10 @@ def test_the_start_is_the_one_its_command_made():
     assert {value.dtype for value in load_file(weights).values()} == {torch.float16}
 
 
-def test_published_pairs_have_every_row():
+def test_published_pairs_came_out_as_the_pages_state():
     pairs = [*runlog.lines(SHIPPED.parent / "pairs.jsonl")]
+    expected = {name: "higher" for name in [ENTROPY, *QUESTIONS][:3]} | {"solved in one try": "lower"}
+    assert pairs and all({name: pair[name]["verdict"] for name in expected} == expected for pair in pairs)
     names = {field.name for field in fields(Difference)}
     for pair in pairs:
         assert pair.keys() == {ENTROPY, *QUESTIONS}
