@@ -1,7 +1,9 @@
 """The configuration: the papers' defaults, one clear error for each mistake, YAML and command line."""
 
+import copy
 import inspect
 import math
+import pickle
 import re
 from dataclasses import fields
 from itertools import permutations
@@ -17,6 +19,7 @@ from steer_trl.functional.stare import STARE_VARIANTS, stare_operations
 from steer_trl.options.base import ShapingConfig, settings_of
 from steer_trl.shaping import SHAPERS, Rollout, Shaper, act_on_rollouts, make_shapers, shape_rollout
 from steer_trl.shaping.methods import SETTINGS, MethodOptions
+from steer_trl.trainer.checks.preflight import check_trainer_arguments
 from steer_trl.validation import Refusal
 
 
@@ -161,3 +164,24 @@ def test_a_custom_method_acts_when_its_question_says(order):
     shapers = make_shapers(config(advantage_shaping=[f"test_config.{name}" for name in order]))
     rollout = Rollout(2, torch.ones(2, 3), torch.tensor([[1.0], [-1.0]]))
     assert shape_rollout(act_on_rollouts(shapers), rollout).tolist() == [[11.0], [11.0]]
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda args: pickle.loads(pickle.dumps(args))])
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_a_copy_is_whole_and_a_sealed_pickle_is_known(how, is_sealed):
+    """A pickle leaves this machine with every push, a copy does not."""
+    kept = {"hub_token": "easy", "lr_scheduler_kwargs": {"num_cycles": 2}, "generation_kwargs": {"stop_strings": "9"}}
+    args = SteerGRPOConfig("out", use_cpu=True, bf16=False, model_init_kwargs={"headers": "easy"}, **kept)
+    if is_sealed:
+        args.seal()
+    copied = how(args)
+    is_pickle = how not in (copy.copy, copy.deepcopy)
+    assert copied.is_incomplete == (is_sealed and is_pickle)
+    if copied.is_incomplete:
+        assert "easy" not in str(vars(copied))
+        with pytest.raises(ValueError, match="args were read from a pickle"):
+            check_trainer_arguments(args=copied)
+    else:
+        names = {field.name for field in fields(SteerGRPOConfig)}
+        assert {name: getattr(copied, name) for name in names} == {name: getattr(args, name) for name in names}
+    assert (copied.lr_scheduler_kwargs is args.lr_scheduler_kwargs) == (how is copy.copy)
