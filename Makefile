@@ -88,7 +88,7 @@ test: install lint ## pass the tests
 	$(RUN) -m pytest $(QUICK)
 
 test-all: install ## all tests but those with vLLM, in one queue
-	$(RUN) -m pytest $(WORKERS)
+	$(RUN) -m pytest $(WORKERS) --durations=30
 
 test-newest: $(NEWEST)/.installed ## the same with the newest Transformers that setup.cfg allows
 	$(NEWEST_RUN) -m pytest $(QUICK)
