@@ -1,8 +1,7 @@
-"""Errors that this package raises on purpose: their text states what is wrong and what to do about it.
+"""The errors that this package raises on purpose. Their text states what is wrong and what to do about it.
 
-The command line prints these in one line. Every other error is a mistake of ours, or a library's, and keeps its
-traceback (`cli/errors.py`). Each is also the standard class that it would be without us, so that `except ValueError`
-finds it.
+The command line prints these in one line. Every other error is a bug of ours or of a library, and keeps its traceback
+(`cli/errors.py`). Each class is also a standard one, so that `except ValueError` catches it.
 """
 
 
@@ -11,11 +10,11 @@ class SteerError(Exception):
 
 
 class InvalidValueError(SteerError, ValueError):
-    """A value that cannot be, or not together with another."""
+    """An invalid value or combination of values."""
 
 
 class InvalidTypeError(SteerError, TypeError):
-    """A value of another kind than is asked for."""
+    """A value of the wrong type."""
 
 
 class NotThereError(SteerError, FileNotFoundError):
@@ -23,8 +22,8 @@ class NotThereError(SteerError, FileNotFoundError):
 
 
 class CannotContinueError(SteerError, RuntimeError):
-    """Something outside of this package has gone wrong that it depends on."""
+    """A failure outside of this package that it cannot continue after."""
 
 
 class IncompatibleVersionError(SteerError, ImportError):
-    """An installed package that this one cannot work with."""
+    """An installed package whose version this package cannot work with."""

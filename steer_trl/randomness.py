@@ -1,4 +1,4 @@
-"""Random numbers that disturb nobody: a random state kept, and draws that do not know how a batch is split."""
+"""Random draws that leave the global state alone and do not depend on how a batch is split."""
 
 from contextlib import AbstractContextManager
 
@@ -8,15 +8,15 @@ from torch import Tensor
 
 
 def kept_random_state(device: torch.device) -> AbstractContextManager[None]:
-    """Leave the random state of the CPU and of `device` as it was before."""
+    """Restore the random state of the CPU and of `device` at the end of the `with` block."""
     return torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type)
 
 
 def uniform(seed: int, step: int, rows: Tensor, width: int) -> Tensor:
     """Return numbers in [0, 1) of shape `[len(rows), width]`, float32, on the device of `rows`.
 
-    Each is a function of seed, step, row (a place in the rollout) and position. A wider batch has the same numbers
-    first, so padding does not change them, and nothing has to be saved to go on after a crash.
+    Each number is a function of seed, step, row (a place in the rollout) and position. A wider batch starts with the
+    same numbers, so padding does not change them, and a resumed run needs no saved state.
     """
     draws = [np.random.default_rng([seed, step, row]).random(width, dtype=np.float32) for row in rows.tolist()]
     return torch.from_numpy(np.stack(draws)).to(rows.device)

@@ -1,7 +1,7 @@
-"""What of a run's settings may leave this machine: in a model card, in a file beside the model, or to a tracker.
+"""The settings of a run that may leave this machine, in a model card, a file beside the model, or a tracker.
 
-An allow-list. Numbers and switches may. A text may only where its setting is named below, because a user can write
-anything into any other: a token, a URL with a password, a header.
+It is an allow-list. Numbers and switches may leave. A text may leave only if its setting is named below, because a
+user can write anything into any other setting: a token, a URL with a password, a header.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-_TEXTS = {  # of closed sets, or names and folders that are no secret
+# The texts of these settings come from closed sets, or are names and folders that are no secret.
+_TEXTS = {
     *("advantage_shaping", "model_license", "loss_type", "scale_rewards", "importance_sampling_level", "vllm_mode"),
     *("multi_objective_aggregation", "pad_to_multiple_of", "cache_implementation", "vllm_importance_sampling_mode"),
     *("vllm_model_impl", "output_dir", "run_name", "project", "report_to", "logging_dir", "log_level"),
@@ -25,15 +26,15 @@ _WITHHELD = object()
 
 
 def allow_texts(names: Iterable[str]) -> None:
-    """Let the texts of these settings leave: their own checks hold them to a closed set."""
+    """Let the texts of these settings leave. Their checks must restrict them to a closed set."""
     _TEXTS.update(names)
 
 
 def public(settings: Mapping[str, Any], texts: Collection[str] = _TEXTS) -> dict[str, Any]:
-    """Return what of `settings` may leave, as numbers, texts, lists and dictionaries.
+    """Return the `settings` that may leave, as numbers, texts, lists and dictionaries.
 
-    A text may leave where `texts` names its setting. Inside of lists and dictionaries the same holds, with names of
-    their own; what is empty then is left out, too.
+    A text may leave if `texts` names its setting. The same holds inside of lists and dictionaries, with names of their
+    own. A list or dictionary that is empty then is left out.
     """
     kept = {str(name): _public(value, name in texts) for name, value in settings.items()}
     return {name: value for name, value in kept.items() if value is not _WITHHELD}
@@ -41,7 +42,8 @@ def public(settings: Mapping[str, Any], texts: Collection[str] = _TEXTS) -> dict
 
 def _public(value: Any, may_be_text: bool) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, Enum):  # of a closed set
+    # An Enum is a closed set.
+    if isinstance(value, Enum):
         return value.value
     if isinstance(value, torch.dtype):
         return str(value).removeprefix("torch.")

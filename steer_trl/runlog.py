@@ -1,12 +1,12 @@
-"""The files that a run leaves in `<output_dir>/_logs`: whoever reads them needs neither torch nor TRL.
+"""The files of a run in `<output_dir>/_logs`. Reading them needs neither torch nor TRL.
 
     run.json                     settings, methods, commit, versions of packages, when it began and was resumed
     metrics.jsonl                one line per log entry: step, epoch, time, and every key of the log
     alarms.jsonl                 one line per alarm
     tokens/step-00000050.jsonl   one line per completion, with the numbers of each token (`log_tokens`)
 
-A line is written whole and at once, so a killed run leaves at most its last line torn. A resumed run first takes out
-what lies after its checkpoint. Transformers leaves names that begin with `_` out of every push.
+A line is written at once, so that at most the last line of a killed run is torn. A resumed run first removes the
+lines after its checkpoint. Transformers leaves names that begin with `_` out of every push.
 """
 
 import json
@@ -27,8 +27,8 @@ TOKEN_FILE = re.compile(r"step-(\d{1,15})\.jsonl")
 def append(output_dir: str | Path, entry: Mapping[str, Any], name: str = METRICS) -> None:
     """Append `entry` (texts, numbers, lists, mappings) as one line to the file `name` in `_logs` of a run's folder.
 
-    A time is added where it has none; a number that is not finite becomes `null`. A script can write evaluations of
-    its own with it: `append(folder, {"step": 80, "eval_my_accuracy": 0.4})`.
+    A missing time is added, and a number that is not finite becomes `null`. A script can log evaluations of its own:
+    `append(folder, {"step": 80, "eval_my_accuracy": 0.4})`.
     """
     path = Path(output_dir, LOGS, name)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ def append(output_dir: str | Path, entry: Mapping[str, Any], name: str = METRICS
 
 
 def as_json(value: Any) -> Any:
-    """Return `value` as JSON has it: `None` for a number that is not finite, texts for what it does not know."""
+    """Convert `value` for JSON: a number that is not finite to `None`, and an object that JSON lacks to text."""
     if isinstance(value, Mapping):
         return {str(name): as_json(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -50,9 +50,9 @@ def as_json(value: Any) -> Any:
 
 
 def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> None:
-    """Make `_logs` ready for a run that continues after optimizer step `step`, and write its `run.json`.
+    """Prepare `_logs` for a run that continues after optimizer step `step`, and write its `run.json`.
 
-    From step 0 it is a new run: the logs of an earlier one are moved to `_logs.1`, `_logs.2`, ... and are not read.
+    From step 0 it is a new run. The logs of an earlier run are moved to `_logs.1`, `_logs.2` and so on.
     """
     folder = Path(output_dir, LOGS)
     before: dict[str, Any] = {}
@@ -65,7 +65,8 @@ def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> 
         for written_at, path in token_files(folder):
             if written_at > step:
                 path.unlink()
-        for _, path in token_files(folder)[-1:]:  # of a rollout that may last beyond the checkpoint
+        # The last file is of a rollout that may last beyond the checkpoint.
+        for _, path in token_files(folder)[-1:]:
             _cut(path, step)
     folder.mkdir(parents=True, exist_ok=True)
     now = round(time.time(), 3)
@@ -77,14 +78,14 @@ def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> 
 
 
 def lines(path: Path) -> Iterator[dict[str, Any] | None]:
-    """Read a file of lines, if it is there: a mapping each, and `None` for one that is torn or no mapping."""
+    """Yield the mapping in each line of a file, or `None` for a line that is torn or not a mapping."""
     if path.is_file():
         with path.open("rb") as file:
             yield from (loads(line) for line in file if line.strip())
 
 
 def loads(text: bytes) -> dict[str, Any] | None:
-    """A mapping from JSON, where NaN and infinities are `None`; `None` from anything else."""
+    """Parse a mapping from JSON, with `None` for NaN and infinities; return `None` for anything else."""
     try:
         value = json.loads(text.decode(errors="replace"), parse_constant=lambda _: None)
     except (ValueError, RecursionError):
@@ -93,25 +94,25 @@ def loads(text: bytes) -> dict[str, Any] | None:
 
 
 def step_of(entry: Mapping[str, Any]) -> int:
-    """The optimizer step of a line; 0 where it has none that can be."""
+    """Return the optimizer step of a log line; 0 if it is missing or invalid."""
     step = entry.get("step")
     return step if isinstance(step, int) and 0 <= step < 10**15 else 0
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """`run.json` of a `_logs` folder; empty where there is none that can be read."""
+    """Read `run.json` of a `_logs` folder; empty if it is missing or unreadable."""
     path = folder / RUN
     return (path.is_file() and loads(path.read_bytes())) or {}
 
 
 def token_files(folder: Path) -> list[tuple[int, Path]]:
-    """The files of single tokens in a `_logs` folder, each with its optimizer step, in order."""
+    """Return the token files in a `_logs` folder, each with its optimizer step, in order."""
     found = [(TOKEN_FILE.fullmatch(path.name), path) for path in folder.glob(f"{TOKENS}/step-*.jsonl")]
     return sorted((int(match[1]), path) for match, path in found if match)
 
 
 def token_path(output_dir: str | Path, step: int) -> Path:
-    """Where the tokens of the rollout go that is first trained on in optimizer step `step`."""
+    """Return the path for the tokens of the rollout that optimizer step `step` trains on first."""
     return Path(output_dir, LOGS, TOKENS, f"step-{step:08d}.jsonl")
 
 
@@ -125,7 +126,7 @@ def _put_aside(folder: Path) -> None:
 
 
 def _cut(path: Path, step: int) -> None:
-    """Leave out the lines after `step`, and those that are torn."""
+    """Remove the lines after `step`, and torn lines."""
     if path.exists():
         kept = [entry for entry in lines(path) if entry is not None and step_of(entry) <= step]
         text = "".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in kept)

@@ -1,4 +1,4 @@
-"""The machine: files that a killed run leaves whole or not at all, installed versions, the process, late imports."""
+"""Helpers for the machine: files written whole or not at all, installed versions, process groups, late imports."""
 
 import gc
 import os
@@ -11,8 +11,12 @@ from typing import Any
 
 
 def write_whole(path: Path, save: Callable[[Path], Any]) -> None:
-    """Let `save` write a file beside `path`, then put it in its place; what fails leaves nothing behind."""
-    partial = path.with_name(f"_{path.name}.partial")  # Transformers leaves what begins with _ out of a push
+    """Let `save` write a file beside `path`, then rename it to `path`.
+
+    A failure leaves no file behind.
+    """
+    # Transformers leaves names that begin with _ out of a push.
+    partial = path.with_name(f"_{path.name}.partial")
     try:
         save(partial)
         os.replace(partial, path)
@@ -33,7 +37,7 @@ def installed(packages: Iterable[str]) -> dict[str, str]:
 
 
 def lazily(package: str, **homes: Iterable[str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a `package` that imports each name, from the module that is its home, when asked."""
+    """Return a `__getattr__` for `package` that imports each name from its home module on first use."""
     home_of = {name: home for home, names in homes.items() for name in names}
 
     def get(name: str) -> Any:
@@ -45,17 +49,19 @@ def lazily(package: str, **homes: Iterable[str]) -> Callable[[str], Any]:
 
 
 def leave_group() -> None:
-    """Leave the process group; the last thing a process does, when nobody needs its trainer any more.
+    """Leave the process group. Call it last in a process, after its trainer is no longer needed.
 
-    Torch's group has threads that may still hold tensors. One that lets go of its last while the interpreter ends
-    aborts the process, about once in thirty runs on a busy machine (pytorch issue 190489). So all that holds the group
-    is collected here, and its threads end with it.
+    Torch's group has threads that may still hold tensors. A thread that releases its last tensor while the interpreter
+    exits aborts the process, about once in thirty runs on a busy machine (pytorch issue 190489). So this function
+    collects all references to the group, whose threads end with it.
     """
-    from torch import distributed  # not needed to read or write a file
+    # Imported here, because the rest of this module needs no torch.
+    from torch import distributed
 
     gc.collect()
     if (vllm := sys.modules.get("vllm.distributed.parallel_state")) is not None:
-        vllm.destroy_model_parallel()  # else it looks for its own groups when the interpreter ends, in vain
+        # Otherwise vLLM looks for its groups at the exit of the interpreter, when they are gone.
+        vllm.destroy_model_parallel()
         vllm.destroy_distributed_environment()
     if distributed.is_initialized():
         distributed.destroy_process_group()

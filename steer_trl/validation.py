@@ -1,6 +1,6 @@
-"""What is wrong with a value, said in one sentence with its name, the value and what it must be.
+"""Checks of values. A complaint is one sentence with the name, the value and what it must be.
 
-Such complaints are collected, so that a user sees all of them at once.
+Complaints are collected, so that a user sees all of them at once.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -13,9 +13,9 @@ from steer_trl.exceptions import InvalidValueError
 
 
 class Refusal(InvalidValueError):
-    """Every complaint about one subject; `complaints` holds them one by one, each a sentence of its own.
+    """The error for one subject. `complaints` holds each complaint, a sentence of its own.
 
-    The text of one complaint is one line, `subject: complaint`; several stand below `subject: 2 problems found.`
+    One complaint gives one line, `subject: complaint`. Several are listed below `subject: 2 problems found.`
     """
 
     def __init__(self, complaints: list[str], subject: str) -> None:
@@ -27,7 +27,8 @@ class Refusal(InvalidValueError):
         self.complaints, self.subject = complaints, subject
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.complaints, self.subject), vars(self)  # from a process pool it comes pickled
+        # An error that is raised in a process pool is pickled.
+        return type(self), (self.complaints, self.subject), vars(self)
 
 
 def refuse(complaints: list[str], subject: str) -> None:
@@ -37,7 +38,7 @@ def refuse(complaints: list[str], subject: str) -> None:
 
 
 def why_not_imported(error: BaseException) -> str:
-    """Say why a file of the user's cannot be imported: what Python says, or what the file has raised, and where."""
+    """Return why a user's file cannot be imported: Python's message, or the error raised and its line."""
     if isinstance(error, (ImportError, AttributeError, TypeError, ValueError, SyntaxError, OSError)):
         return str(error)
     place = extract_tb(error.__traceback__)[-1]
@@ -51,25 +52,25 @@ def did_you_mean(name: object, known: Collection[str], cutoff: float = 0.7) -> s
 
 
 def one_of(name: str, value: object, allowed: Collection[str]) -> list[str]:
-    """Complain unless `value` is one of the `allowed` names."""
+    """Return a complaint unless `value` is one of the `allowed` names."""
     if isinstance(value, str) and value in allowed:
         return []
     return [f"{name}={value!r} is unknown.{did_you_mean(value, allowed)} Use one of {', '.join(map(repr, allowed))}."]
 
 
 def each_of(name: str, value: object, allowed: Collection[str]) -> list[str]:
-    """Complain unless `value` is one of the `allowed` names, or a list of some."""
+    """Return complaints unless `value` is one of the `allowed` names, or a list of them."""
     names = listed(value) if isinstance(value, Collection) and value else (value,)
     return [complaint for one in names for complaint in one_of(name, one, allowed)]
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether `value` is a real number; `True` and `False` are not."""
+    """Return whether `value` is a real number; `True` and `False` are not."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def is_within(value: object, interval: str) -> bool:
-    """Whether `value` is a number in `interval`, written as in mathematics: `"(0, 1]"`, `"[1, inf)"`."""
+    """Return whether `value` is a number in `interval`, written as in mathematics: `"(0, 1]"`, `"[1, inf)"`."""
     low, high = (float(end) for end in interval[1:-1].split(","))
     if not is_number(value):
         return False
@@ -79,15 +80,18 @@ def is_within(value: object, interval: str) -> bool:
 
 
 def in_interval(name: str, value: object, interval: str, why: str = "") -> list[str]:
-    """Complain unless `value` is a number in `interval`, as [`is_within`] takes it."""
-    reason, kind = f": {why}" if why else "", "" if is_number(value) else "a number "
-    return [] if is_within(value, interval) else [f"{name} must be {kind}in {interval}, got {value!r}{reason}."]
+    """Return a complaint, with the reason `why`, unless `value` is in `interval` (see [`is_within`])."""
+    if is_within(value, interval):
+        return []
+    kind = "" if is_number(value) else "a number "
+    reason = f": {why}" if why else ""
+    return [f"{name} must be {kind}in {interval}, got {value!r}{reason}."]
 
 
 def from_state(state: object, name: str, is_valid: Callable[[Any], bool], must_be: str) -> Any:
     """Return the field `name` of a state that was read from a file.
 
-    `ValueError` where it is missing or not valid: the text states what it must be, and follows the file's name.
+    Raises `ValueError` if it is missing or invalid. The text states what it must be, and follows the file's name.
     """
     if not isinstance(state, Mapping):
         raise InvalidValueError(f"the state must be a mapping with the key {name!r}, got {state!r}")
@@ -99,5 +103,5 @@ def from_state(state: object, name: str, is_valid: Callable[[Any], bool], must_b
 
 
 def listed(one_or_several: str | Collection[str]) -> tuple[str, ...]:
-    """The names that a field holds which takes one or several."""
+    """Return a string-or-list field as a tuple."""
     return (one_or_several,) if isinstance(one_or_several, str) else tuple(one_or_several)

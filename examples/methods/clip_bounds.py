@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.functional.clipping import clipped
+from steer_trl.functional.clipping import find_clipped
 from steer_trl.options.base import ShapingConfig
 from steer_trl.options.needs import UNCLIPPED
 from steer_trl.shaping.base import Paper, Shaper
@@ -71,5 +71,5 @@ class ClipBounds(Shaper[ShapingConfig]):
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return 0 for clipped tokens, 1 for others."""
-        low, high = clipped(batch.ratio, batch.advantages, *self.bounds())
+        low, high = find_clipped(batch.ratio, batch.advantages, *self.bounds())
         return (~(low | high)).float().expand(batch.logps.shape)

@@ -30,7 +30,7 @@ from steer_trl.data.lengths import drop_long_prompts
 from steer_trl.options.base import ShapingConfig, changes_of
 from steer_trl.options.run import RunOptions, SamplingOptions
 from steer_trl.redact import public
-from steer_trl.shaping.checks import unread
+from steer_trl.shaping.checks import find_unread
 from steer_trl.shaping.methods import MethodOptions
 from steer_trl.system import leave_group
 from steer_trl.trainer.resume import last_complete_checkpoint
@@ -61,7 +61,7 @@ class TrainParser(RecipeParser):
         """Return a recipe's settings, without those of methods that a typed `--advantage_shaping` replaces."""
         settings = super().settings_of(path, args)
         typed = read_command(args).typed.get("advantage_shaping", [])
-        idle = unread(settings, [name for name in typed if name != "none"]) if typed else []
+        idle = find_unread(settings, [name for name in typed if name != "none"]) if typed else []
         return {name: value for name, value in settings.items() if name not in idle}
 
 

@@ -1,4 +1,4 @@
-"""What a run shows of itself: statistics of the tokens of each optimizer step, and the alarms that read the log.
+"""Diagnostics of a run: statistics of each optimizer step's tokens, and the alarms that read the log.
 
-Nothing here changes what is trained. The registry (`keys/`) and the alarms (`rules.py`, `watch.py`) need no torch.
+Nothing here changes what is trained. The registry (`keys/`) and the alarms (`watch.py` and the rules) need no torch.
 """

@@ -34,7 +34,10 @@ def compare_with_lowest_start(log: Numbers) -> Reading:
 
 
 def read_change(log: Numbers) -> Reading:
-    """Read how much the methods change the advantages. It is unknown while a gate is closed or the entropy is held."""
+    """Read how much the methods change the advantages.
+
+    It is unknown while a gate is closed or the entropy is held.
+    """
     keys = (names.RELATIVE_CHANGE, names.ROLLOUT_ADVANTAGE_CHANGE)
     known = [log[key] for key in keys if key in log]
     may_rest = log.get(names.GATE, 1.0) < 1 or names.STRENGTH in log

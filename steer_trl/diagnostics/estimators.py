@@ -1,11 +1,11 @@
-"""How a number of the log is made of sums over tokens. These add up over micro-batches and ranks; means do not.
+"""Estimators of the log's numbers from sums over tokens, which add up over micro-batches and ranks.
 
     MEAN                sum x / n                                   a boolean x gives a share
-    MEAN_WEIGHT         1 + sum (w - 1) / n                         float32 keeps .99999 apart from 1 so
+    MEAN_WEIGHT         1 + sum (w - 1) / n                         keeps .99999 apart from 1 in float32
     RATIO               sum x / sum y
     EFFECTIVE_SHARE     (sum w)^2 / (n sum w^2), of sum (w - 1), sum (w - 1)^2, n
 
-Where there was nothing to measure the number is NaN.
+A number without any token is NaN.
 """
 
 import math
@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 
 class Estimator(NamedTuple):
-    """How many sums a number takes, and what is made of their totals."""
+    """The number of sums of an estimator, and the function of their totals."""
 
     sums: int
     finish: Callable[..., float]
 
 
 def quotient(total: float, count: float) -> float:
-    """`total / count`, NaN for a count of 0."""
+    """Return `total / count`; NaN for a count of 0."""
     return total / count if count else math.nan
 
 

@@ -1,4 +1,4 @@
-"""A number of the log, as sums over tokens; what is made of their totals is in `estimators.py`."""
+"""The numbers of the log as sums over tokens, from whose totals `estimators.py` computes them."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,27 +11,27 @@ from steer_trl.diagnostics.estimators import MEAN, RATIO, Estimator
 
 
 class Statistic(NamedTuple):
-    """A number of the log that is still being added up: its `sums` (each `[]`) add up over micro-batches and ranks."""
+    """A number of the log before the reduction: its `sums` (each `[]`) add up over micro-batches and ranks."""
 
     sums: tuple[Tensor, ...]
     estimator: Estimator
 
     @property
     def finish(self) -> Callable[..., float]:
-        """The number, of the totals of `sums`; NaN where there was nothing to measure."""
+        """The function that makes the number of the totals of `sums`; NaN without any token."""
         return self.estimator.finish
 
 
 def total(values: Shaped[Tensor, "B T"], where: Bool[Tensor, "B T"]) -> Float32[Tensor, ""]:
-    """Sum of the `values` where `where` holds, float32; what is elsewhere may be anything, NaN too."""
+    """Sum the `values` over the tokens `where`, float32. Other values may be anything, also NaN."""
     return torch.where(where, values, 0).sum(dtype=torch.float32)
 
 
 def mean(values: Shaped[Tensor, "B T"], where: Bool[Tensor, "B T"], count: Tensor | None = None) -> Statistic:
-    """Mean of the `values` over the `count` tokens `where`; a share, of a boolean tensor."""
+    """Average the `values` over the `count` tokens `where`; the mean of a boolean tensor is a share."""
     return Statistic((total(values, where), where.sum(dtype=torch.float32) if count is None else count), MEAN)
 
 
 def ratio(values: Shaped[Tensor, "B T"], divisors: Shaped[Tensor, "B T"], where: Bool[Tensor, "B T"]) -> Statistic:
-    """Sum of the `values` over that of the `divisors`, both over the tokens `where`."""
+    """Divide the sum of the `values` by that of the `divisors`, both over the tokens `where`."""
     return Statistic((total(values, where), total(divisors, where)), RATIO)

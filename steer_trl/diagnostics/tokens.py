@@ -1,4 +1,4 @@
-"""Who the tokens of an optimizer step are: quadrant, position, clipping, and what they do to the entropy.
+"""Statistics of an optimizer step's tokens: quadrant, position, clipping, and effect on the entropy.
 
 The quadrants are those of STEER, arXiv 2510.10150, section 3.2, and of STARE, arXiv 2606.19236, section 3. A token
 whose surprisal is above the entropy of its distribution is surprising, the others are expected.
@@ -11,7 +11,7 @@ The change of the entropy by the step, with the advantage A_hat that the loss se
     predicted   -I_clip r A_hat Phi                        exact to first order (docs/theory.md), where Phi is known
     estimated   -I_clip r A_hat (1 - pi)^2 (ln pi + H)     STEER's Omega, Eq. 9: always at hand
 
-Both leave out the learning rate, and what tokens do to each other: their signs say something, their size does not.
+Both leave out the learning rate and interactions of tokens, so their signs mean something and their sizes do not.
 """
 
 import math
@@ -22,23 +22,28 @@ from jaxtyping import Bool, Float, Float32, Int
 from torch import Tensor
 
 from steer_trl.diagnostics.statistics import Statistic, mean
-from steer_trl.functional.clipping import clipped
+from steer_trl.functional.clipping import find_clipped
 from steer_trl.shaping.batch import TokenBatch
 
 UNLIKELY = 0.2
 """Below this probability at rollout time a token is unlikely: STEER's bound, section 3.2."""
-ROUNDING = 1e-3  # nats: a kernel sums in float32 whatever the model's precision, and its errors are near 1e-5
+ROUNDING = 1e-3
+"""The tolerance of the sanity check, nats. Kernels sum in float32, with errors near 1e-5."""
 
 
-def measurable(batch: TokenBatch) -> Bool[Tensor, "B T"]:
-    """The trained tokens whose log-probability and entropy are finite."""
+def find_measurable(batch: TokenBatch) -> Bool[Tensor, "B T"]:
+    """Return the trained tokens whose log-probability and entropy are finite."""
     return batch.mask.bool() & batch.logps.isfinite() & batch.entropies.isfinite()
 
 
 def quadrants(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
-    """Return which tokens are in each quadrant, by the key of its share in the log; those with A = 0 are in none."""
+    """Return the tokens in each quadrant, by the key of its share in the log.
+
+    Tokens with A = 0 are in none.
+    """
     surprising = batch.logps.float() + batch.entropies.float() < 0
-    positive, negative = batch.advantages > 0, batch.advantages < 0
+    positive = batch.advantages > 0
+    negative = batch.advantages < 0
     return {
         "quadrants/positive_expected": positive & ~surprising,
         "quadrants/positive_surprising": positive & surprising,
@@ -48,19 +53,19 @@ def quadrants(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
 
 
 def quarters(mask: Tensor) -> Int[Tensor, "B T"]:
-    """Return in which quarter of its completion each token lies, 0 to 3: by its place among the tokens of the mask."""
+    """Return the quarter of its completion in which each token of the mask lies, 0 to 3."""
     place = mask.long().cumsum(1)
     return (place - 1) * 4 // place[:, -1:].clamp(min=1)
 
 
 def clips(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
-    """Return which tokens the loss clips, by bound and by probability at rollout time.
+    """Return the tokens that the loss clips, by bound and by probability at rollout time.
 
-    Empty for a loss without clipping, and in the first step of a rollout that TRL has not scored: nothing has moved.
+    The result is empty for a loss without clipping, and in the first step of a rollout that TRL has not scored.
     """
     if batch.epsilon_high == torch.inf or batch.old_logps is batch.logps:
         return {}
-    low, high = clipped(batch.ratio, batch.advantages, 1 - batch.epsilon_low, 1 + batch.epsilon_high)
+    low, high = find_clipped(batch.ratio, batch.advantages, 1 - batch.epsilon_low, 1 + batch.epsilon_high)
     unlikely = batch.old_logps.float().exp() < UNLIKELY
     return {
         "clip/lower_unlikely": low & unlikely,
@@ -72,7 +77,7 @@ def clips(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
 
 def token_statistics(batch: TokenBatch) -> dict[str, Statistic]:
     """Return the shares of the quadrants, the entropy by position and by advantage, and the clipped shares."""
-    seen = measurable(batch)
+    seen = find_measurable(batch)
     count = seen.sum(dtype=torch.float32)
     entropies, quarter = batch.entropies.float(), quarters(batch.mask)
     parts = {
@@ -91,7 +96,7 @@ def token_statistics(batch: TokenBatch) -> dict[str, Statistic]:
 def changes(
     batch: TokenBatch, advantages: Float[Tensor, "B 1"] | Float[Tensor, "B T"]
 ) -> tuple[Float32[Tensor, "B T"], Float32[Tensor, "B T"] | None]:
-    """Return the estimated and the predicted change, nats per unit of step size; `None` where Phi is unknown."""
+    """Return the estimated and the predicted change, nats per unit of step size; `None` without Phi."""
     seen = replace(batch, advantages=advantages)
     return seen.entropy_change(), None if batch.sensitivities is None else seen.entropy_change(exact=True)
 
@@ -99,9 +104,9 @@ def changes(
 def change_statistics(
     batch: TokenBatch, advantages: Float[Tensor, "B 1"] | Float[Tensor, "B T"]
 ) -> dict[str, Statistic]:
-    """Return the means of what is estimated and predicted, and what each quadrant contributes to the latter."""
+    """Return the mean estimated and predicted changes, and the contribution of each quadrant to the latter."""
     estimated, predicted = changes(batch, advantages)
-    seen = measurable(batch)
+    seen = find_measurable(batch)
     found = {"entropy/estimated_change": mean(estimated, seen & estimated.isfinite())}
     if predicted is None:
         return found
@@ -112,7 +117,8 @@ def change_statistics(
     return found
 
 
-CONTRIBUTIONS = (  # in the order of `quadrants`
+# In the order of `quadrants`.
+CONTRIBUTIONS = (
     "quadrants/positive_expected_change",
     "quadrants/positive_surprising_change",
     "quadrants/negative_expected_change",
@@ -121,7 +127,7 @@ CONTRIBUTIONS = (  # in the order of `quadrants`
 
 
 def sanity_statistics(batch: TokenBatch, vocabulary_size: int) -> dict[str, Statistic]:
-    """Return the share of the trained tokens with lp > 0, H < 0, H > ln V, NaN or infinity, as fused kernels gave."""
+    """Return the share of trained tokens with lp > 0, H < 0, H > ln V, NaN or infinity, which faulty kernels give."""
     entropies = batch.entropies
     is_possible = batch.logps.isfinite() & (batch.logps <= ROUNDING)
     is_possible &= (entropies >= -ROUNDING) & (entropies <= math.log(vocabulary_size) + ROUNDING)

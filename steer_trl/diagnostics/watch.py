@@ -32,7 +32,10 @@ class Alarm:
 
 
 class Watch:
-    """Reads the log entries of a training run and raises alarms. Its memory is saved with every checkpoint."""
+    """Reads the log entries of a training run and raises alarms.
+
+    Its memory is saved with every checkpoint.
+    """
 
     def __init__(self, rules: Sequence[Rule] = RULES) -> None:
         self._rules = rules
@@ -41,7 +44,10 @@ class Watch:
         self._raised: set[str] = set()
 
     def take(self, step: int, line: Mapping[str, Any]) -> list[Alarm]:
-        """Process a log entry and return the alarms that it raises. Missing numbers keep their last value."""
+        """Process a log entry and return the alarms that it raises.
+
+        Missing numbers keep their last value.
+        """
         if not line.keys() & OF_TRAINING:
             return []
         read = of_tokens(line, self._numbers.get(names.CLIPPED_RATIO))
@@ -75,7 +81,7 @@ class Watch:
         return Alarm(step, rule.name, rule.title, text[0].upper() + text[1:], rule.level, reading)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the last numbers, the steps since which rules hold, and the alarms raised; empty at the start."""
+        """Return the last numbers, the step since which each rule holds, and the raised alarms."""
         if not self._numbers:
             return {}
         return {"numbers": self._numbers, "since": self._since, "raised": sorted(self._raised)}

@@ -1,4 +1,4 @@
-"""What the methods did to the advantages that the loss sees: how many, how much, and how the weights are spread."""
+"""Statistics of the methods' effect on the advantages: share and size of changes, and spread of weights."""
 
 import torch
 from torch import Tensor
@@ -10,7 +10,8 @@ from steer_trl.shaping import Shaped, TokenBatch
 
 def shaping_statistics(batch: TokenBatch, result: Shaped) -> dict[str, Statistic]:
     """Return the mean weight, the share and the size of the changes, and the shares of the methods' marks."""
-    trained, weights = batch.mask.bool(), result.weights
+    trained = batch.mask.bool()
+    weights = result.weights
     count = trained.sum(dtype=torch.float32)
     change = torch.zeros_like(weights) if result.advantages is None else result.advantages - batch.advantages
     return {

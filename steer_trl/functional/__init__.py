@@ -10,8 +10,8 @@ Notation. B sequences on this process, T response tokens, V vocabulary. For toke
 
 A weight w > 0 multiplies a token's advantage; because w does not depend on the parameters, w * clipped_loss(A) =
 clipped_loss(w * A), so any GRPO loss takes the weights as they are. Everything is computed in float32 and detached. A
-token whose log-probability or entropy is not finite gets weight 1 and is not counted in any statistic. Ranges are the
-configuration's. The annotations give shapes in the notation of jaxtyping; only tests check them, at each call.
+token whose log-probability or entropy is not finite gets weight 1 and is not counted in any statistic. The
+configuration checks ranges. The annotations give shapes in the notation of jaxtyping, which tests check at each call.
 """
 
 from steer_trl.functional.regulator import EntropyRegulator

@@ -1,19 +1,19 @@
 """A closed loop that holds the policy's entropy near a level, by the strength of what can raise it.
 
     e = ln(R_k / H_k)                    positive while the entropy is too low
-    e = 0 inside a deadband of 2 %, else its distance from it
-    I <- I + 0.3 e                       but not while u stands at a bound that e pushes against (anti-windup)
+    e <- its distance from a deadband of 2 %, and 0 inside
+    I <- I + 0.3 e                       unless u is at a bound that e pushes against (anti-windup)
     u = gain (3 e + I)                   within [0, high]
 
-R is the level H*; while the entropy is above it u is 0, which changes nothing at all. Where the first entropy is below
-the level, R leads from there to it, so that the policy is spared a first step at full strength:
+R is the level H*. While the entropy is above it, u is 0, which changes nothing. If the first entropy is below the
+level, R rises from there to the level, so that the first step is not at full strength:
 
     ln R_k = ln H* + (ln H_0 - ln H*) exp(-k / 20)
 
-The error is a logarithm: half of the level and twice the level are equally wrong, and one pair of gains serves every
-level. The level may fall: H* is constant for a share of the training, and then goes linearly to `final` at its end.
-A rollout is written before the updates that its strength acts in, so the answer to a strength is seen one rollout
-later. The gains suit that and one more; three later, many policies swing (`experiments/regulator.py`).
+The error is a logarithm. Half of the level and twice the level are equally wrong, and one pair of gains serves every
+level. The level may fall: H* is constant for a share of training, and then goes linearly to `final` at the end.
+A rollout is generated before the updates in which its strength acts, so the effect of a strength is seen one rollout
+later. The gains suit a delay of one or two rollouts. With three, many policies swing (`experiments/regulator.py`).
 """
 
 import math
@@ -22,64 +22,84 @@ from typing import Any
 
 from steer_trl.validation import from_state, is_within
 
-PROPORTIONAL, INTEGRAL = 3.0, 0.3  # the second per rollout: what misses no level on synthetic policies
-DEADBAND = 0.02  # relative: what the entropy of one model's rollouts differs by
-APPROACH = 20  # rollouts in which the distance of the reference from the level falls by a factor e
-REACH = 0.1  # relative distance from the target below which the entropy counts as held
+PROPORTIONAL = 3.0
+INTEGRAL = 0.3
+"""The gains, the second per rollout. They were tuned on synthetic policies, where no target was missed."""
+DEADBAND = 0.02
+"""The relative difference between the entropies of one model's rollouts."""
+APPROACH = 20
+"""The number of rollouts in which the distance of the reference from the level falls by a factor e."""
+REACH = 0.1
+"""The relative distance from the target within which the entropy counts as held."""
 MOVING = ("target", "strength", "error", "reference", "integral", "at_bound", "rollouts", "origin", "gap")
 is_finite = partial(is_within, interval="(-inf, inf)")
 
 
 class EntropyRegulator:
-    """Hold an entropy at `target` by a strength in [0, `high`], one [`update`] per rollout.
+    """A controller that holds an entropy at `target` by a strength in [0, `high`], with one [`update`] per rollout.
 
     Args:
-        target (`float`): nats per token, positive: the level at the beginning.
-        high (`float`): upper bound of the strength, positive; it is 0 before the first rollout.
-        gain (`float`): change of strength per unit of the controller's answer: how strong the strength's unit is.
-        final (`float`, *optional*): level at the end of the training, in (0, target]; the same if `None`.
-        decay_start (`float`): share of the training after which the level falls to `final`, in [0, 1).
+        target (`float`): the initial level, nats per token, positive.
+        high (`float`): upper bound of the strength, positive. The strength is 0 before the first rollout.
+        gain (`float`): change of strength per unit of the controller's output.
+        final (`float`, *optional*): final level, in (0, target]; `target` if `None`.
+        decay_start (`float`): share of training after which the level falls to `final`, in [0, 1).
 
     Attributes:
         target (`float`), reference (`float`): H* and R of the last rollout, nats per token.
         error (`float`), integral (`float`): H / H* - 1 of the last rollout, 0 before the first; I.
         strength (`float`): of the current rollout.
-        at_bound (`int`): rollouts in a row with the strength at its upper bound and the entropy out of its reach: more
-            than 10 % below the target.
-        rollouts (`int`), origin (`float`), gap (`float`): of the path to the level: how many rollouts ago it began, at
-            which level, and how far below that the entropy was then, in ln H.
+        at_bound (`int`): consecutive rollouts with the strength at its upper bound and the entropy more than 10 %
+            below the target.
+        rollouts (`int`), origin (`float`), gap (`float`): of the path to the level: the rollouts since its start,
+            the level at its start, and the distance of ln H below that level then.
     """
 
     def __init__(
         self, target: float, high: float, gain: float = 1.0, final: float | None = None, decay_start: float = 0.6
     ) -> None:
-        self.start, self.final, self.decay_start = target, target if final is None else final, decay_start
-        self.target, self.high, self.gain = target, high, gain
-        self.reference, self.error, self.strength, self.integral, self.at_bound = target, 0.0, 0.0, 0.0, 0
-        self.rollouts, self.origin, self.gap = 0, target, 0.0
+        self.start = target
+        self.final = target if final is None else final
+        self.decay_start = decay_start
+        self.high = high
+        self.gain = gain
+        self.target = target
+        self.reference = target
+        self.error = 0.0
+        self.strength = 0.0
+        self.integral = 0.0
+        self.at_bound = 0
+        self.rollouts = 0
+        self.origin = target
+        self.gap = 0.0
 
     def level(self, progress: float) -> float:
-        """Return the level (nats per token) after a share `progress` of the training, in [0, 1]."""
+        """Return the level (nats per token) after a share `progress` of training, in [0, 1]."""
         fallen = max(progress - self.decay_start, 0.0) / (1 - self.decay_start)
         return self.start + (self.final - self.start) * min(fallen, 1.0)
 
     def update(self, entropy: float, progress: float = 0.0) -> float:
-        """Take the entropy of a new rollout (nats per token, not negative) and return the strength for it.
+        """Process the entropy of a new rollout (nats per token, at least 0) and return its strength.
 
-        `progress` is the share of the training that is done, in [0, 1]. An entropy that is not finite changes nothing.
+        `progress` is the finished share of training, in [0, 1]. An entropy that is not finite changes nothing.
         """
         if not math.isfinite(entropy):
             return self.strength
-        before, self.target = self.target, self.level(progress)
-        if self.target > before:  # a run that was made longer: the path begins again where the entropy is
+        before = self.target
+        self.target = self.level(progress)
+        # The level rises if a run was made longer. The path then starts again at the present entropy.
+        if self.target > before:
             self.rollouts = 0
         self.error = entropy / self.target - 1
-        distance = math.log(max(entropy / self.target, 1e-12))  # an entropy of 0 has no logarithm
+        # The bound is for an entropy of 0, which has no logarithm.
+        distance = math.log(max(entropy / self.target, 1e-12))
         if not self.rollouts:
-            self.gap, self.origin = min(distance, 0.0), self.target
-        # Upwards to where the level was, until it meets the level.
+            self.gap = min(distance, 0.0)
+            self.origin = self.target
+        # The path rises to the level of its start until it meets the present level.
         path = min(self.gap * math.exp(-self.rollouts / APPROACH) + math.log(self.origin / self.target), 0.0)
-        self.reference, self.rollouts = self.target * math.exp(path), self.rollouts + 1
+        self.reference = self.target * math.exp(path)
+        self.rollouts += 1
         error = path - distance
         error = math.copysign(max(abs(error) - math.log1p(DEADBAND), 0.0), error)
         is_at_most = self.strength >= self.high and error > 0
@@ -93,18 +113,18 @@ class EntropyRegulator:
 
     @property
     def schedule(self) -> list[float]:
-        """What is to be held when: the level at the beginning and at the end, and from which share on it falls."""
+        """The initial level, the final level, and the share of training after which the level falls."""
         return [self.start, self.final, self.decay_start]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what moves during training, and the schedule."""
+        """Return the state that changes during training, and the schedule."""
         return {name: getattr(self, name) for name in MOVING} | {"schedule": self.schedule}
 
     def load_state_dict(self, state: Any) -> None:
-        """Continue from a [`state_dict`]; `ValueError` where a value is missing or cannot be, and nothing is taken.
+        """Restore a [`state_dict`], or raise `ValueError` and change nothing if a value is missing or invalid.
 
-        A strength beyond a bound that was lowered since is put on it. A state of another [`schedule`] gives the
-        strength that it had found and nothing else: the path to this level begins at the next entropy.
+        A strength beyond a bound that was lowered since then is set to the bound. From a state with a different
+        [`schedule`] only strength and integral are kept, and the path to this level starts at the next entropy.
         """
         found = {name: from_state(state, name, is_finite, "a number") for name in MOVING}
         is_the_same = from_state(state, "schedule", _are_three_numbers, "three numbers") == self.schedule

@@ -1,14 +1,15 @@
-"""What a token's update does to the entropy of its own distribution.
+"""The effect of a token's update on the entropy of its own distribution.
 
-Phi is the exact effect to first order (STARE, section 3), from logits or from what a fused head returns. Omega is the
-change that one gradient step on the token causes: exactly, or as STEER estimates it from the sampled token (Eq. 6, 9).
+Phi is the exact effect to first order (STARE, section 3), from logits or from the outputs of a fused head. Omega is
+the change that one gradient step on the token causes, exactly or as STEER estimates it from the sampled token (Eq. 6
+and 9).
 """
 
 import torch
 from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
-from steer_trl.functional.clipping import clipped
+from steer_trl.functional.clipping import find_clipped
 
 
 def entropy_sensitivity(
@@ -40,17 +41,17 @@ def entropy_sensitivity_without_logits(
     half_logps: Float[Tensor, "*tokens"],
     half_entropies: Float[Tensor, "*tokens"],
 ) -> Float32[Tensor, "*tokens"]:
-    r"""Return the same, exactly, from what a fused LM head returns at the temperature and at half of it.
+    r"""Return [`entropy_sensitivity`], exactly, from a fused LM head's outputs at the temperature and at half of it.
 
         Phi(a) = pi_a (ln pi_a + H) - S [(ln pi_a + H) - (ln rho_a + H_rho) / 2],   S = pi_a^2 / rho_a
 
     Half the temperature squares the probabilities: rho_v = pi_v^2 / S with S = sum_v pi_v^2, so that
-    `sum_v pi_v^2 ln pi_v = S (ln S - H_rho) / 2`. Arranged by `ln pi_a + H`, in which normalisations and their
-    rounding cancel. Phi is 0 where all four are 0: what TRL's head returns for a position that it does not score.
+    `sum_v pi_v^2 ln pi_v = S (ln S - H_rho) / 2`. The terms are arranged by `ln pi_a + H`, in which normalisations and
+    their rounding cancel. Phi is 0 if all four inputs are 0, which TRL's head returns for a position without a score.
 
     Args:
         logps, entropies (`torch.Tensor` of shape `[...]`): ln pi of the token whose update is considered, and H, nats.
-        half_logps, half_entropies (`torch.Tensor` of shape `[...]`): the same of rho, at half the temperature.
+        half_logps, half_entropies (`torch.Tensor` of shape `[...]`): ln rho and H_rho, at half the temperature, nats.
     """
     lp, entropy, half_lp, half_entropy = (x.detach().float() for x in (logps, entropies, half_logps, half_entropies))
     above_mean = lp + entropy
@@ -73,9 +74,9 @@ def entropy_change(
         Omega = - I_clip r A Phi
         I_clip = 0 where (A > 0 and r > 1 + epsilon_high) or (A < 0 and r < 1 - epsilon_low), else 1
 
-    With the exact Phi it is the derivative of the token's entropy along the step. Without, Phi is estimated as
-    (1 - pi)^2 (ln pi + H): STEER's Eq. 9 in its single-sample form, with the clip indicator of Eq. 6. NaN where an
-    input is not finite.
+    With the exact Phi it is the derivative of the token's entropy along the step. Otherwise Phi is estimated as
+    (1 - pi)^2 (ln pi + H), which is STEER's Eq. 9 in its single-sample form, with the clip indicator of Eq. 6. It is
+    NaN if an input is not finite.
 
     Args:
         logps, old_logps, entropies (`torch.Tensor` of shape `[B, T]`): nats; `old_logps` are those at rollout time.
@@ -88,7 +89,7 @@ def entropy_change(
     lp, lq, entropy, advantage = _columns(logps, old_logps, entropies, advantages)
     phi = torch.expm1(lp).square() * (lp + entropy) if sensitivities is None else sensitivities.detach().float()
     ratio = torch.exp(lp - lq if log_ratio is None else log_ratio.detach().float())
-    too_low, too_high = clipped(ratio, advantage, 1 - epsilon_low, 1 + epsilon_high)
+    too_low, too_high = find_clipped(ratio, advantage, 1 - epsilon_low, 1 + epsilon_high)
     omega = torch.where(too_low | too_high, 0.0, -ratio * advantage * phi)
     return torch.where(lp.isfinite() & lq.isfinite() & entropy.isfinite(), omega, torch.nan)
 
@@ -106,11 +107,12 @@ def released_entropy_change(
     One factor (1 - pi) instead of two, no clip indicator, pi and the old probability q not below 1e-8.
     """
     lp, lq, entropy, advantage = _columns(logps, old_logps, entropies, advantages)
-    pi, q = lp.exp().clamp(min=1e-8), lq.exp().clamp(1e-8, 1.0)
+    pi = lp.exp().clamp(min=1e-8)
+    q = lq.exp().clamp(1e-8, 1.0)
     omega = -(advantage / q) * pi * (1 - pi) * (pi.log() + entropy)
     return torch.where(lp.isfinite() & lq.isfinite() & entropy.isfinite(), omega, torch.nan)
 
 
 def _columns(*tensors: Tensor) -> list[Tensor]:
-    """Detached, in float32, and one number of a completion as a column."""
+    """Return detached float32 tensors, with one number per completion as a column."""
     return [x.unsqueeze(1) if x.dim() == 1 else x for x in (tensor.detach().float() for tensor in tensors)]

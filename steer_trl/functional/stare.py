@@ -1,4 +1,4 @@
-"""STARE, arXiv 2606.19236: surprising tokens of good and of bad answers, and what weight they get."""
+"""STARE, arXiv 2606.19236: the weights of surprising tokens in good and in bad answers."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -31,14 +31,14 @@ NAMES = (*STARE_VARIANTS, *STARE_OPERATIONS)
 
 
 class SurprisalLimits(NamedTuple):
-    """The smallest surprisal in L+ and in L-, nats, 0-d; `inf` where the set is empty."""
+    """The smallest surprisal in L+ and in L-, nats, 0-d; `inf` if the set is empty."""
 
     positive: Tensor
     negative: Tensor
 
 
 def stare_operations(variant: str | Collection[str]) -> tuple[str, ...]:
-    """The operations that one or several names of the paper stand for, or that are listed themselves."""
+    """Return the operations of one or several variants, each a name of the paper or an operation itself."""
     operations = [STARE_VARIANTS.get(name, (name,)) for name in listed(variant)]
     return tuple(dict.fromkeys(operation for several in operations for operation in several))
 
@@ -51,13 +51,13 @@ def stare_statistic(
     top_fraction: float = 0.1,
     reduce: Reduce = this_process,
 ) -> SurprisalLimits:
-    """Return what delimits the sets of [`stare_weights`]; `reduce` takes in the tokens of the other ranks."""
-    surprisal, *sides = _sides(logps, advantages, mask)
+    """Return the limits of the sets of [`stare_weights`]; `reduce` adds the tokens of the other ranks."""
+    surprisal, *sides = _split_sides(logps, advantages, mask)
     return SurprisalLimits(*(order_statistics.top_threshold(surprisal, x, top_fraction, reduce) for x in sides))
 
 
-def _sides(logps: Tensor, advantages: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Surprisal, T+ and T-, all `[B, T]`."""
+def _split_sides(logps: Tensor, advantages: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the surprisal, T+ and T-, all `[B, T]`."""
     surprisal = -logps.detach().float()
     advantage = advantages.detach()
     advantage = advantage.unsqueeze(1) if advantage.dim() == 1 else advantage
@@ -100,9 +100,9 @@ def stare_weights(
         attenuate (`float`): M, in (0, 1].
         statistic (`SurprisalLimits`, *optional*): [`stare_statistic`] of the batch these tokens belong to; of these
             tokens alone by default.
-        tolerance (`float`): nats beyond the threshold that still count as a tie with it.
+        tolerance (`float`): the distance from the threshold, nats, that still counts as a tie with it.
     """
-    surprisal, *sides = _sides(logps, advantages, mask)
+    surprisal, *sides = _split_sides(logps, advantages, mask)
     if statistic is None:
         statistic = stare_statistic(logps, advantages, mask, top_fraction=top_fraction)
     highs = [side & (surprisal >= limit - tolerance) for side, limit in zip(sides, statistic, strict=True)]

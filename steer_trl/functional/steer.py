@@ -1,4 +1,4 @@
-"""STEER, arXiv 2510.10150: what weight a token gets for its entropy change (Eq. 10)."""
+"""STEER, arXiv 2510.10150: the weight of a token by its entropy change (Eq. 10)."""
 
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ def steer_statistic(
     signed: bool = False,
     reduce: Reduce = this_process,
 ) -> Range:
-    """Return what [`steer_weights`] compares each token with; `reduce` takes in the tokens of the other ranks."""
+    """Return the statistics that [`steer_weights`] needs; `reduce` adds the tokens of the other ranks."""
     x, valid = _compared(omega, mask, signed)
     if mapping == "binary":
         threshold = order_statistics.quantile(x, valid, quantile, reduce)
@@ -59,7 +59,7 @@ def steer_weights(
         linear        lambda = lambda_max - (lambda_max - lambda_min) (x - min x) / (max x - min x)       (sec. 5)
         binary        lambda = lambda_min where x > Q_quantile(x), else 1                                 (sec. 5)
 
-    with x = |Omega|, or Omega itself if `signed`. Where all x are equal the linear mapping gives its midpoint, as the
+    with x = |Omega|, or Omega itself if `signed`. If all x are equal, the linear mapping gives its midpoint, as the
     authors' code does. Weights are 1 off the mask and where Omega is not finite.
 
     Args:

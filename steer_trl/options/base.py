@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hi
 
 from trl import GRPOConfig
 
-from steer_trl.options.needs import in_words, is_met
+from steer_trl.options.needs import describe_needs, is_met
 from steer_trl.options.trl import INTERVALS
 from steer_trl.validation import each_of, in_interval, is_number, listed, one_of
 
@@ -33,7 +33,7 @@ class Setting:
     @property
     def help(self) -> str:
         """The text for the command line, with the range of the setting and what it needs."""
-        needed = f" Only with {in_words(self.needs)}." if self.needs else ""
+        needed = f" Only with {describe_needs(self.needs)}." if self.needs else ""
         return self.about + needed + (f" In {self.within}." if self.within else "")
 
 
@@ -113,7 +113,7 @@ def idle_complaints(args: "ShapingConfig", unread: Collection[str] = ()) -> list
         if unmet and name not in unread:
             complaints.append(
                 f"{name}={value!r} cannot be combined with {unmet[0]}={getattr(args, unmet[0])!r}: it acts only "
-                f"with {in_words(needs)}, so it would be ignored. Leave it unset."
+                f"with {describe_needs(needs)}, so it would be ignored. Leave it unset."
             )
     return complaints
 
@@ -122,7 +122,8 @@ def idle_complaints(args: "ShapingConfig", unread: Collection[str] = ()) -> list
 class ShapingConfig(GRPOConfig):
     """Settings of every method."""
 
-    if TYPE_CHECKING:  # what TRL and Transformers fill in or read from a text
+    # TRL and Transformers fill these in, or read them from a text.
+    if TYPE_CHECKING:
         output_dir: str = ""
         num_generations: int = 8
         max_completion_length: int = 512
@@ -131,13 +132,14 @@ class ShapingConfig(GRPOConfig):
         model_init_kwargs: dict[str, Any] | None = None
         gradient_checkpointing_kwargs: dict[str, Any] | None = None
 
+    # Transformers' parser reads a union in this order only.
     advantage_shaping: Annotated[
         None | str | list[str],  # noqa: RUF036  # Transformers' parser reads this order only
         Setting(
             "Name of a method, such as 'steer' or 'stare'; 'none' (exactly GRPO); the import path of a custom method; "
             "or a list of several. Unset: 'steer', or with hold_entropy ['f_grpo', 'stare']."
         ),
-    ] = None  # Transformers' parser reads this order only
+    ] = None
     shaping_scope: Annotated[
         str,
         Setting(

@@ -1,7 +1,7 @@
-"""What a setting or a method needs of other settings, declared beside it.
+"""The values of other settings that a setting or a method needs, declared beside it.
 
-A setting of ours names those without which it is ignored, `option(..., needs={"stare_adaptive": True})`; a method
-names those of TRL's that it cannot work without, `needs = TOKEN_RATIOS`.
+A setting of ours names the ones without which it would be ignored: `Setting(..., needs={"stare_adaptive": True})`.
+A method names the settings of TRL's that it cannot work without: `needs = TOKEN_RATIOS`.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from steer_trl.options.trl import LOSSES
 from steer_trl.validation import is_within
 
 UNCLIPPED = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None}
-"""What switches TRL's clipping off: ratios between 0 and a billion."""
+"""Settings that switch TRL's clipping off: they allow ratios between 0 and a billion."""
 
 
 class Need(NamedTuple):
-    """One of the `values` of a setting, or another one if they are `refused`, and why."""
+    """The `values` of a setting that a method needs, or cannot work with if they are `refused`, and why."""
 
     values: tuple[Any, ...]
     why: str
@@ -37,7 +37,7 @@ SIGNS = {
 OWN_LOSS = TOKEN_RATIOS | {
     "loss_type": Need(
         tuple(name for name, loss in LOSSES.items() if not loss.clips),
-        "it brings a loss of its own, in the place of clipping",
+        "it brings a loss of its own instead of clipping",
         refused=True,
     )
 }
@@ -48,26 +48,26 @@ OWN_BONUS = {
 
 
 def is_met(wanted: Any, value: Any) -> bool:
-    """Whether `value`, or one of a list, is `wanted`: that value, one of a tuple, or in an interval of numbers."""
+    """Return whether `value`, or one of a list, is `wanted`: a value, one of a tuple, or within an interval."""
     if isinstance(wanted, str) and wanted[0] in "[(":
         return is_within(value, wanted)
     allowed = wanted if isinstance(wanted, tuple) else (wanted,)
     return any(one in allowed for one in (value if isinstance(value, (list, tuple)) else (value,)))
 
 
-def in_words(needs: Mapping[str, Any]) -> str:
-    """Say what [`is_met`] looks for in all `needs` of a setting: `"stare_gate='batch'/'sample'"`, `"log_tokens"`."""
-    return " and ".join(f"{name}{_in_words(wanted)}" for name, wanted in needs.items())
+def describe_needs(needs: Mapping[str, Any]) -> str:
+    """Describe all `needs` of a setting: `"stare_gate='batch'/'sample'"`, `"log_tokens"`."""
+    return " and ".join(f"{name}{_describe(wanted)}" for name, wanted in needs.items())
 
 
-def _in_words(wanted: Any) -> str:
+def _describe(wanted: Any) -> str:
     if isinstance(wanted, str) and wanted[0] in "[(":
         return ""
     return " unset" if wanted is None else f"={'/'.join(map(repr, wanted if isinstance(wanted, tuple) else [wanted]))}"
 
 
-def unmet(who: str, needs: Mapping[str, Need], settings: Any) -> list[str]:
-    """Complain about each of `settings` that `who` cannot work with."""
+def find_unmet(who: str, needs: Mapping[str, Need], settings: Any) -> list[str]:
+    """Return a complaint about each of `settings` that `who` cannot work with."""
     return [
         f"{name}={value!r} cannot be combined with {who}: {need.why}. Leave it unset."
         for name, need in needs.items()

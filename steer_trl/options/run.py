@@ -1,6 +1,6 @@
-"""The settings that every run has, whatever its method: what it shows, when it ends, which groups it trains on.
+"""The settings of every run, whatever its method: its logs, its end, and the groups that it trains on.
 
-Dynamic sampling is DAPO's (arXiv 2503.14476, section 3.2). STARE's released scripts have it on, with 3 times as many
+Dynamic sampling is DAPO's (arXiv 2503.14476, section 3.2). STARE's released scripts use it, with 3 times as many
 prompts as are trained on, at most 10 attempts, and the surplus dropped.
 """
 
@@ -14,7 +14,7 @@ RESAMPLE = {"dynamic_sampling": "resample"}
 
 @dataclass
 class RunOptions(ShapingConfig):
-    """What a run shows and publishes, and when it ends."""
+    """The logs of a run, its model card, and its end."""
 
     model_license: Annotated[str | None, Setting("Licence that the model card states, e.g. apache-2.0.")] = None
     terminal_log: Annotated[
@@ -58,7 +58,7 @@ class RunOptions(ShapingConfig):
 
 @dataclass
 class SamplingOptions(ShapingConfig):
-    """Dynamic sampling: which of the groups that were written are trained on."""
+    """Dynamic sampling: which of the generated groups are trained on."""
 
     dynamic_sampling: Annotated[
         str,

@@ -1,4 +1,4 @@
-"""What a method is, how several act together, and how one is found by its name; they are in `methods/`."""
+"""Methods that shape advantages: their base class, their combination, and the registry of their names."""
 
 import pkgutil
 from typing import Any
@@ -45,7 +45,7 @@ __all__ = [
 
 
 def find_shaper(name: Any) -> type[Shaper]:
-    """Return the method of that name, or the subclass of [`Shaper`] at that import path (`my_module.MyShaper`)."""
+    """Return the method called `name`, or the subclass of [`Shaper`] at the import path `name`."""
     if name in SHAPERS:
         return SHAPERS[name]
     if not isinstance(name, str) or not ("." in name or ":" in name):
@@ -67,5 +67,5 @@ def find_shaper(name: Any) -> type[Shaper]:
 
 
 def make_shapers(args: ShapingConfig) -> dict[str, Shaper]:
-    """Make the methods that `args.advantage_shaping` names, by name."""
+    """Make each method that `args.advantage_shaping` names; return them by name."""
     return {name: find_shaper(name)(args) for name in args.shaping_names}

@@ -1,4 +1,4 @@
-"""What a method sees: the tokens of a micro-batch in the loss, or a whole rollout before it."""
+"""The data that methods read: the tokens of a micro-batch in the loss, or a whole rollout before it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -13,7 +13,7 @@ from steer_trl.functional import entropy_change
 
 
 def mean_of_tokens(values: Float[Tensor, "B T"], mask: Shaped[Tensor, "B T"]) -> Float32[Tensor, "B"]:
-    """Mean of each row's finite values on the mask `[B]`, float32; NaN where there is none."""
+    """Average each row's finite values on the mask `[B]`, float32; NaN for a row without any."""
     valid = mask.bool() & values.isfinite()
     return torch.where(valid, values.float(), 0.0).sum(1) / valid.sum(1)
 
@@ -24,18 +24,18 @@ class TokenBatch:
 
     Attributes:
         logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
-        old_logps (`torch.Tensor` of shape `[B, T]`): the same at rollout time.
+        old_logps (`torch.Tensor` of shape `[B, T]`): log-probabilities at rollout time, nats.
         entropies (`torch.Tensor` of shape `[B, T]`): current next-token entropies, nats.
-        old_entropies (`torch.Tensor` of shape `[B, T]`): the same at rollout time.
-        advantages (`torch.Tensor` of shape `[B, 1]` or `[B, T]`): as the methods of the rollout left them; a method's
-            `weights` see them with the bonus.
+        old_entropies (`torch.Tensor` of shape `[B, T]`): next-token entropies at rollout time, nats.
+        advantages (`torch.Tensor` of shape `[B, 1]` or `[B, T]`): after the methods that act on rollouts. `weights`
+            receives them with the bonuses.
         mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that are trained on; 0 for padding, tool output and
             masked truncated completions.
-        epsilon_low (`float`), epsilon_high (`float`): clip range of the loss; `inf` where it does not clip.
-        draws (`torch.Tensor` of shape `[B, T]`, *optional*): uniform random numbers in [0, 1) for a `random` method,
-            by the seed, the optimizer step and the token's place in the rollout, however it is split.
-        log_ratio (`torch.Tensor` of shape `[B, 1]`, *optional*): log of the ratio of the whole sequence, where the
-            loss takes that; each token's own, `logps - old_logps`, by default.
+        epsilon_low (`float`), epsilon_high (`float`): clip range of the loss; `inf` if it does not clip.
+        draws (`torch.Tensor` of shape `[B, T]`, *optional*): uniform random numbers in [0, 1) for a `random` method.
+            They depend on the seed, the optimizer step and the token's place in the rollout, not on the split.
+        log_ratio (`torch.Tensor` of shape `[B, 1]`, *optional*): log of the sequence's ratio, for a loss
+            that takes it. By default a token has its own, `logps - old_logps`.
         sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): Phi of each token, exactly
             ([`~steer_trl.functional.entropy_sensitivity`]), for a method that sets `needs_sensitivities`.
     """
@@ -54,11 +54,11 @@ class TokenBatch:
 
     @property
     def ratio(self) -> Float32[Tensor, "B 1"] | Float32[Tensor, "B T"]:
-        """The importance ratio r that the loss takes, before it bounds it, float32."""
+        """The importance ratio r of the loss before clipping, float32."""
         return torch.exp(self.logps.float() - self.old_logps.float() if self.log_ratio is None else self.log_ratio)
 
     def entropy_change(self, exact: bool = False) -> Float32[Tensor, "B T"]:
-        """Return Omega of each token, from the `sensitivities` or as STEER estimates it; NaN where it is not known."""
+        """Return Omega of each token, from the `sensitivities` or as STEER estimates it; NaN if it is unknown."""
         return entropy_change(
             *(self.logps, self.old_logps, self.entropies, self.advantages),
             epsilon_low=self.epsilon_low,
@@ -69,7 +69,10 @@ class TokenBatch:
 
     @classmethod
     def merged(cls, batches: Sequence["TokenBatch"]) -> "TokenBatch":
-        """Stack the completions of several micro-batches, padded to the widest. Fields that one lacks are left out."""
+        """Stack the completions of several micro-batches, padded to the widest.
+
+        Fields that one lacks are left out.
+        """
         width = max(batch.logps.size(1) for batch in batches)
         rows: dict[str, Any] = {}
         for name in (field.name for field in fields(cls) if isinstance(getattr(batches[0], field.name), Tensor)):
@@ -81,17 +84,18 @@ class TokenBatch:
 
 @dataclass(frozen=True)
 class Rollout:
-    """Whole groups of a training rollout: N completions, those of a prompt beside each other. All detached.
+    """Whole groups of a training rollout: N completions, grouped by prompt. All tensors are detached.
 
     Attributes:
         num_generations (`int`): G, the completions of a prompt.
-        mask (`torch.Tensor` of shape `[N, T]`): 1 for the tokens that are trained on; what the loss averages over.
-        advantages (`torch.Tensor` of shape `[N, 1]` or `[N, T]`): TRL's, or those of the method before.
-        rewards (`torch.Tensor` of shape `[N]`, *optional*): the weighted sum of the reward functions; NaN where none
-            could score. It, `logps` and `entropies` are there for a method whose `reads` names them.
-        logps, entropies (`torch.Tensor` of shape `[N, T]`, *optional*): of the policy that wrote it, nats.
-        response_mask (`torch.Tensor` of shape `[N, T]`, *optional*): 1 for the tokens that the policy wrote, also in
-            truncated completions that `mask_truncated_completions` keeps out of the loss; `None` where `mask` is it.
+        mask (`torch.Tensor` of shape `[N, T]`): 1 for the tokens that are trained on, over which the loss averages.
+        advantages (`torch.Tensor` of shape `[N, 1]` or `[N, T]`): TRL's advantages, or those of the previous method.
+        rewards (`torch.Tensor` of shape `[N]`, *optional*): the weighted sum of the reward functions; NaN if none
+            could score. Like `logps` and `entropies`, it is set for a method whose `reads` names it.
+        logps, entropies (`torch.Tensor` of shape `[N, T]`, *optional*): nats, under the policy that
+            generated the rollout.
+        response_mask (`torch.Tensor` of shape `[N, T]`, *optional*): 1 for every token that the policy generated. It
+            includes completions that `mask_truncated_completions` keeps out of the loss; `None` if it equals `mask`.
     """
 
     num_generations: int
@@ -104,19 +108,19 @@ class Rollout:
 
     @property
     def responses(self) -> Shaped[Tensor, "N T"]:
-        """The mask of the tokens that the policy wrote `[N, T]`: completions are compared by these."""
+        """The mask of the generated tokens `[N, T]`, by which completions are compared."""
         return self.mask if self.response_mask is None else self.response_mask
 
     @property
     def lengths(self) -> Float32[Tensor, "N"]:
-        """Tokens that the policy wrote in each completion `[N]`, float32."""
+        """The number of generated tokens in each completion `[N]`, float32."""
         return self.responses.float().sum(1)
 
     def mean_of_tokens(self, values: Float[Tensor, "N T"]) -> Float32[Tensor, "N"]:
-        """Mean over the finite tokens that the policy wrote in each completion `[N]`; NaN where there is none."""
+        """Average the finite values of each completion's generated tokens `[N]`; NaN for one without any."""
         return mean_of_tokens(values, self.responses)
 
     def mean_of_scored(self, values: Float[Tensor, "N T"]) -> Float32[Tensor, "N"]:
-        """The same, and NaN for a completion that no reward function could score: it counts in no group."""
+        """Average as [`mean_of_tokens`], with NaN for a completion without a reward, so that no group counts it."""
         assert self.rewards is not None
         return torch.where(self.rewards.isnan(), torch.nan, self.mean_of_tokens(values))

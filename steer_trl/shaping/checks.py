@@ -1,26 +1,27 @@
-"""What does not go together: settings that nothing in use reads, methods with TRL's settings, methods with methods."""
+"""Checks of combinations: settings without a reader, methods with TRL's settings, methods with each other."""
 
 from collections.abc import Collection, Iterable, Mapping
 
 from steer_trl.options.base import ShapingConfig, changes_of, defaults_of, idle_complaints
-from steer_trl.options.needs import OWN_BONUS, OWN_LOSS, Need, unmet
+from steer_trl.options.needs import OWN_BONUS, OWN_LOSS, Need, find_unmet
 from steer_trl.shaping.base import OF_BATCHES, QUESTIONS, Shaper
 from steer_trl.shaping.methods import SETTINGS, SHAPERS
 
 Methods = Mapping[str, type[Shaper]]
 
 
-def unread(settings: Iterable[str], names: Collection[str]) -> list[str]:
-    """Return those of `settings` that none of the methods `names` reads; of a custom method nobody knows."""
+def find_unread(settings: Iterable[str], names: Collection[str]) -> list[str]:
+    """Return the `settings` that none of the methods `names` reads; none if a method is custom."""
     if not set(names) <= set(SHAPERS):
         return []
     return [setting for setting in settings if setting in SETTINGS and not set(SETTINGS[setting]) & set(names)]
 
 
 def setting_complaints(methods: Methods, args: ShapingConfig, read_elsewhere: Collection[str] = ()) -> list[str]:
-    """Refuse each setting that is not at its default, and that nothing in use reads."""
-    unused, complaints = unread(changes_of(args), methods), []
-    for setting in (name for name in unused if name not in read_elsewhere):
+    """Return complaints about changed settings that no method in use reads, and that are not `read_elsewhere`."""
+    complaints = []
+    unread = find_unread(changes_of(args), methods)
+    for setting in (name for name in unread if name not in read_elsewhere):
         readers = SETTINGS[setting]
         wanted = [*methods, readers[0]]
         complaints.append(
@@ -33,18 +34,19 @@ def setting_complaints(methods: Methods, args: ShapingConfig, read_elsewhere: Co
 
 
 def need_complaints(name: str, method: type[Shaper], args: ShapingConfig) -> list[str]:
-    """Refuse the settings of TRL's that a method cannot work with; TRL's defaults give way to a loss of its own."""
-    usual, needs = defaults_of(args), dict(method.needs)
+    """Return complaints about TRL's settings that a method cannot work with; its loss may replace defaults."""
+    usual = defaults_of(args)
+    needs = dict(method.needs)
     needs |= OWN_LOSS if method.surrogate else {}
     needs |= {
         setting: Need((needed, usual[setting]), f"it brings a loss of its own, and needs {setting}={needed!r}")
         for setting, needed in method.surrogate.items()
     }
-    return unmet(repr(name), needs | (OWN_BONUS if method.answers("entropy_coef") else {}), args)
+    return find_unmet(repr(name), needs | (OWN_BONUS if method.answers("entropy_coef") else {}), args)
 
 
 def combination_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
-    """Say which of the named methods cannot be combined, and why."""
+    """Return complaints about methods that override no hook or cannot be combined."""
     complaints = [
         f"advantage_shaping={name!r} must answer one of {', '.join(map(repr, QUESTIONS))}, and with "
         "these settings it answers none. Write one of these methods."

@@ -1,10 +1,10 @@
-"""Several methods at once: in which order they act, and which of them do not go together.
+"""The hooks of several methods, combined in their order:
 
     A  ->  advantages replace  ->  scales multiply  ->  bonuses add  ->  weights multiply
 
-Every answer sees what those before it made: STEER reads the size of the advantages, and is given the shaped ones.
-Scales commute, and so do weights (each reads the advantages before any weight); two replacements or two bonuses do
-not, and are refused.
+Each hook receives the advantages that the hooks before it have left: STEER, which reads their size, reads shaped
+ones. Scales commute, and so do weights, each of which reads the advantages before any weight. Two replacements or two
+bonuses do not commute, and `checks.py` refuses them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,10 +23,11 @@ Shapers = Mapping[str, Shaper]
 
 @dataclass(frozen=True)
 class Shaped:
-    """What became of a micro-batch.
+    """The result of applying all methods to a micro-batch.
 
     Attributes:
-        advantages (`torch.Tensor` of shape `[B, T]`, *optional*): `None` where nothing changes: off is exactly off.
+        advantages (`torch.Tensor` of shape `[B, T]`, *optional*): `None` if nothing changes, so that
+            off is exactly off.
         weights (`torch.Tensor` of shape `[B, T]`): the product of all methods' weights, 1 off the mask.
         marks (`dict[str, torch.Tensor]`): see [`Shaper.marks`].
     """
@@ -44,12 +45,15 @@ COMBINE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def act_on_rollouts(shapers: Shapers) -> list[Shaper]:
-    """The methods that change the advantages of a whole rollout."""
+    """Return the active methods that change the advantages of a whole rollout."""
     return [s for s in shapers.values() if s.active and any(s.answers(question) for question in OF_ROLLOUTS)]
 
 
 def shape_rollout(shapers: Iterable[Shaper], rollout: Rollout) -> Tensor:
-    """Return the advantages `[N, 1]` or `[N, T]` after all `shapers`, whatever their order."""
+    """Return the advantages `[N, 1]` or `[N, T]` after all `shapers`.
+
+    Their order in the list does not matter.
+    """
     shapers = list(shapers)
     for question in OF_ROLLOUTS:
         for shaper in (s for s in shapers if s.answers(question)):
@@ -60,43 +64,51 @@ def shape_rollout(shapers: Iterable[Shaper], rollout: Rollout) -> Tensor:
 
 
 def compares_tokens(shapers: Shapers) -> bool:
-    """Whether any active method compares the tokens of an optimizer step with each other."""
+    """Return whether any active method compares the tokens of an optimizer step with each other."""
     return any(shaper.active and shaper.answers("measure") for shaper in shapers.values())
 
 
 def reads_sensitivities(shapers: Shapers) -> bool:
-    """Whether any method reads the exact sensitivities, active now or later."""
+    """Return whether any method, active or not, reads the exact sensitivities."""
     return any(shaper.needs_sensitivities for shaper in shapers.values())
 
 
 def measured(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, Any]:
-    """Return the measure of each active method. Collective if `reduce` is; all ranks agree on what is active."""
+    """Return the statistics of each active method.
+
+    Collective if `reduce` is; all ranks agree on which are active.
+    """
+    acting = [
+        (name, shaper)
+        for name, shaper in shapers.items()
+        if shaper.active and any(shaper.answers(question) for question in OF_BATCHES)
+    ]
     measures = {}
-    acting = {n: s for n, s in shapers.items() if s.active and any(s.answers(q) for q in OF_BATCHES)}
-    bonuses_first = sorted(acting.items(), key=lambda item: not item[1].answers("bonus"))
-    for name, shaper in bonuses_first:  # weights see bonuses
+    # Weights read the advantages with the bonuses, so the bonuses come first.
+    for name, shaper in sorted(acting, key=lambda item: not item[1].answers("bonus")):
         measures[name] = shaper.measure(batch, reduce)
-        batch = _with_bonus(shaper, batch, measures[name])
+        batch = _add_bonus(shaper, batch, measures[name])
     return measures
 
 
 def shaped(shapers: Shapers, batch: TokenBatch, measures: Mapping[str, Any]) -> Shaped:
-    """Apply every method measured to a micro-batch of what was measured."""
+    """Apply each method in `measures` to a micro-batch of the tokens that were measured."""
     weights = torch.ones_like(batch.logps, dtype=torch.float32)
     marks: dict[str, Tensor] = {}
     changed = False
     for name, measure in measures.items():
         shaper = shapers[name]
         marks |= shaper.marks(batch, measure)
-        before, batch = batch, _with_bonus(shaper, batch, measure)
-        own = shaper.weights(batch, measure)
+        with_bonus = _add_bonus(shaper, batch, measure)
+        own = shaper.weights(with_bonus, measure)
         if own is not None:
             weights = weights * torch.where(batch.mask.bool(), own, 1.0)
-        changed = changed or own is not None or batch is not before
+        changed = changed or own is not None or with_bonus is not batch
+        batch = with_bonus
     return Shaped(batch.advantages * weights if changed else None, weights, marks)
 
 
-def _with_bonus(shaper: Shaper, batch: TokenBatch, measure: Any) -> TokenBatch:
+def _add_bonus(shaper: Shaper, batch: TokenBatch, measure: Any) -> TokenBatch:
     bonus = shaper.bonus(batch, measure)
     if bonus is None:
         return batch
@@ -104,5 +116,8 @@ def _with_bonus(shaper: Shaper, batch: TokenBatch, measure: Any) -> TokenBatch:
 
 
 def entropy_coef(shapers: Shapers) -> float | None:
-    """Return the coefficient of TRL's entropy bonus that a method sets; `None` where it is the user's."""
-    return next((s.entropy_coef() for s in shapers.values() if s.answers("entropy_coef")), None)
+    """Return the coefficient of TRL's entropy bonus if a method sets it, otherwise `None`."""
+    for shaper in shapers.values():
+        if shaper.answers("entropy_coef"):
+            return shaper.entropy_coef()
+    return None

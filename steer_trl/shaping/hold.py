@@ -1,12 +1,12 @@
-"""`hold_entropy`: keep the policy's entropy from falling below a level, by the strength of a method in use.
+"""`hold_entropy`: keeps the policy's entropy from falling below a level, by the strength of a method.
 
-Before any update with a new rollout, and after the methods, it is given the rollout's entropy and moves the strength
-of one method (`functional/regulator.py`), which states how far its strength goes and how much of it answers an error
+Before any update with a new rollout, and after the methods, it receives the rollout's entropy and moves the strength
+of one method (`functional/regulator.py`). The method sets the bound of its strength and the gain of the controller
 (`Shaper.max_strength`, `strength_gain`).
 
-The strength is 0 while the entropy is above the level, and the run is GRPO. A relative level is a multiple of the
-entropy that the run began with (`start_entropy.py`), and until that is known the strength is 0 as well. Where all
-completions of a prompt are rewarded alike no weight can hold anything: then the strength goes to its bound,
+While the entropy is above the level, the strength is 0 and the run is GRPO. A relative level is a multiple of the
+run's initial entropy (`start_entropy.py`), and until that is known the strength is 0 as well. If all completions of
+each prompt get the same reward, no weight can hold the entropy. The strength then goes to its bound,
 `hold_entropy/out_of_reach` counts the rollouts, and an alarm reports it.
 """
 
@@ -28,19 +28,21 @@ whose strength is moved."""
 
 
 class HoldEntropy:
-    """Moves the strength of a method; its `strength` and `error` are in the log."""
+    """The controller of `hold_entropy`, which moves the strength of one method."""
 
-    name = "hold_entropy"  # its key in the checkpoint
+    name = "hold_entropy"
+    """Its key in the checkpoint."""
 
     def __init__(self, args: ShapingConfig, shapers: Mapping[str, Shaper], start: StartEntropy) -> None:
-        self.args, self.start = args, start
+        self.args = args
+        self.start = start
         self.shaper = next(shaper for shaper in shapers.values() if shaper.max_strength is not None)
         self.shaper.strength = 0.0
         self._regulator: EntropyRegulator | None = None
 
     @property
     def regulator(self) -> EntropyRegulator | None:
-        """What moves the strength; `None` until the level is known in nats."""
+        """The regulator; `None` until the level is known in nats."""
         unit = 1.0 if self.args.hold_entropy_unit == "nats" else self.start.settled
         if self._regulator is None and unit is not None:
             assert self.shaper.max_strength is not None and self.args.hold_entropy is not None
@@ -55,16 +57,16 @@ class HoldEntropy:
         return self._regulator
 
     def on_rollout(self, entropy: float, progress: float) -> None:
-        """Take a new rollout's mean entropy (nats) over all ranks, after a share `progress` of the training."""
+        """Process a new rollout's mean entropy (nats, all ranks), after a share `progress` of training."""
         if self.regulator is not None:
             self.shaper.strength = self.regulator.update(entropy, progress)
 
     def level(self, progress: float) -> float | None:
-        """Return the level (nats) after a share `progress` of the training, in [0, 1]; `None` until it is known."""
+        """Return the level (nats) after a share `progress` of training, in [0, 1]; `None` until it is known."""
         return None if self.regulator is None else self.regulator.level(progress)
 
     def metrics(self) -> dict[str, float]:
-        """Return level and path to it (nats), relative error of the last rollout, strength, rollouts out of reach."""
+        """Return the level and the path to it (nats), the relative error, the strength and rollouts out of reach."""
         if self.regulator is None:
             return {"hold_entropy/strength": 0.0}
         return {
@@ -76,7 +78,7 @@ class HoldEntropy:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the regulator is; empty until the level is known."""
+        """Return the state of the regulator; empty until the level is known."""
         return {} if self.regulator is None else self.regulator.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -91,21 +93,21 @@ class HoldEntropy:
             self.shaper.strength = self.regulator.strength
             if (schedule := state["schedule"]) != self.regulator.schedule:
                 logger.warning(
-                    "The entropy was held at %s when the checkpoint was saved, and will be held at %s: it moves there "
-                    "from what it is now.",
-                    _in_words(schedule),
-                    _in_words(self.regulator.schedule),
+                    "The entropy was held at %s when the checkpoint was saved, and will be held at %s. It moves there "
+                    "from its present value.",
+                    _describe(schedule),
+                    _describe(self.regulator.schedule),
                 )
 
 
-def _in_words(schedule: Sequence[float]) -> str:
+def _describe(schedule: Sequence[float]) -> str:
     start, final, decay_start = schedule
-    falls = f", falling to {final:.4g} after {decay_start:.0%} of the training" if final != start else ""
+    falls = f", falling to {final:.4g} after {decay_start:.0%} of training" if final != start else ""
     return f"{start:.4g} nats{falls}"
 
 
 def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> list[str]:
-    """Complain about an entropy that cannot be held with these methods or settings."""
+    """Return complaints about a `hold_entropy` that cannot work with these methods or settings."""
     if args.hold_entropy is None:
         return []
     complaints = []

@@ -1,7 +1,7 @@
-"""The entropy that a run began with: the mean over its first rollouts, each under the policy that wrote it.
+"""The initial entropy of a run: the mean over its first rollouts, each under the policy that generated it.
 
-One rollout's entropy varies by 5 % between seeds. So the mean is over four of them at least, and over as many as have
-32 groups together; until then it is over those that there are.
+One rollout's entropy varies by 5 % between seeds. The mean is therefore over at least four rollouts, and over as many
+as have 32 groups together. Until they are in, it is over the rollouts so far.
 """
 
 import math
@@ -12,19 +12,21 @@ from steer_trl.options.base import ShapingConfig
 from steer_trl.validation import from_state, is_within
 
 FIRST_ROLLOUTS = 4
-ENOUGH_GROUPS = 32  # at least, of the first rollouts together
+ENOUGH_GROUPS = 32
+"""The least number of groups in the first rollouts together."""
 
 
 def first_rollouts(args: ShapingConfig) -> int:
-    """How many rollouts the entropy that a run begins with is the mean of."""
+    """Return the number of rollouts averaged for the initial entropy."""
     return max(FIRST_ROLLOUTS, -(-ENOUGH_GROUPS // max(args.groups_per_rollout, 1)))
 
 
 class StartEntropy:
-    """The mean entropy of a run's first `rollouts`; `is_late` where it was resumed without them."""
+    """The mean entropy of a run's first `rollouts`; `is_late` if the run was resumed without them."""
 
     def __init__(self, rollouts: int) -> None:
-        self.rollouts, self.is_late = rollouts, False
+        self.rollouts = rollouts
+        self.is_late = False
         self._entropies: list[float] = []
 
     @property
@@ -34,21 +36,24 @@ class StartEntropy:
 
     @property
     def settled(self) -> float | None:
-        """The same, and `None` before all rollouts that it is the mean of."""
+        """The initial entropy once all its rollouts are in; `None` before."""
         return self.value if len(self._entropies) >= self.rollouts else None
 
     def take(self, entropy: float, is_late: bool = False) -> None:
-        """Take the mean entropy of a new rollout, nats per token; `is_late`: this run has made an update."""
+        """Add the mean entropy of a new rollout, nats per token.
+
+        `is_late` means that an update came before it.
+        """
         if self.settled is None and math.isfinite(entropy) and entropy > 0:
             self.is_late = is_late if not self._entropies else self.is_late
             self._entropies.append(entropy)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the entropies that it is the mean of; empty before the first rollout."""
+        """Return the entropies so far; empty before the first rollout."""
         return {"entropies": list(self._entropies), "is_late": self.is_late} if self._entropies else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`]; `ValueError` where a value is missing or cannot be."""
+        """Restore a [`state_dict`]. Raises `ValueError` if a value is missing or invalid."""
         state = state or {"entropies": [], "is_late": False}
         must_be = "a list, each a number of nats in (0, inf)"
         self._entropies = list(from_state(state, "entropies", _are_entropies, must_be))

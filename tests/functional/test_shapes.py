@@ -7,7 +7,7 @@ from jaxtyping import TypeCheckError
 from steer_trl.functional import entropy_change, stare_weights, steer_weights
 from steer_trl.functional.order_statistics import extremes
 from steer_trl.shaping import Rollout
-from steer_trl.shaping.scores import standardized
+from steer_trl.shaping.scores import standardize
 
 X, WIDER = torch.zeros(2, 3), torch.zeros(2, 4)
 
@@ -21,7 +21,7 @@ X, WIDER = torch.zeros(2, 3), torch.zeros(2, 4)
         lambda: stare_weights(X, X, WIDER),
         lambda: extremes(X, X),  # the mask must be boolean
         lambda: Rollout(num_generations=2, mask=X.bool(), advantages=X, rewards=WIDER[0]),
-        lambda: standardized(X.long(), 2, 1e-4),
+        lambda: standardize(X.long(), 2, 1e-4),
     ],
 )
 def test_a_wrong_shape_or_type_is_refused(call):

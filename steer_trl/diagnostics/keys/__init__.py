@@ -1,7 +1,7 @@
-"""The registry of the log: a row for each key, with its unit, its estimator, what it is, and the panel that draws it.
+"""The registry of the log: a row for each key, with its unit, estimator, description and panel of the report.
 
-The rows are in `table.yaml`; a key is named there and in the code that computes it, and
-`tests/diagnostics/test_keys.py` holds the two together. From here come `docs/report.md` (`make metrics`), the panels
+The rows are in `table.yaml`. A key is named there and in the code that computes it, and
+`tests/diagnostics/test_keys.py` compares the two. From here come `docs/report.md` (`make metrics`), the panels
 of the report and their texts, and the sums of an optimizer step. Nothing here imports torch.
 """
 
@@ -18,7 +18,7 @@ from steer_trl.diagnostics.estimators import Estimator
 
 @dataclass(frozen=True)
 class Key:
-    """A key of the log; `table.yaml` says what its fields mean."""
+    """A key of the log. `table.yaml` explains its fields."""
 
     name: str
     unit: str
@@ -32,7 +32,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Panel:
-    """Keys that the report draws together, of several runs one at a time; left out where no run has any."""
+    """The keys that the report draws together. It leaves out a panel if no run has any of them."""
 
     section: str
     title: str
@@ -68,4 +68,4 @@ KEYS: tuple[Key, ...] = (*(key for panel in PANELS for key in panel.keys), *map(
 """Every row: those that a panel draws, then the others."""
 
 SUMMED = {key.name: key.estimator for key in KEYS if key.estimator is not None}
-"""The keys of an optimizer step's sums, and their estimators: the same on every rank, whatever fails on one."""
+"""The estimators of an optimizer step's sums by key. They are the same on every rank, whatever fails on one."""

@@ -1,6 +1,6 @@
-"""The keys of the log that other code reads, by name: alarms, the terminal, the report, the card, the experiments.
+"""The names of the keys that other code reads: alarms, terminal, report, model card and experiments.
 
-What computes a number writes its key out; what reads one takes it from here.
+Code that computes a number writes its key in full. Code that reads one uses the constant.
 """
 
 LOSS = "loss"
@@ -12,11 +12,11 @@ ENTROPY = "entropy"
 CLIPPED_RATIO = "completions/clipped_ratio"
 FRAC_REWARD_ZERO_STD = "frac_reward_zero_std"
 NUM_TOKENS = "num_tokens"
-"""TRL's and Transformers'."""
+"""The keys that TRL and Transformers write."""
 
 ROLLOUT_ENTROPY = "rollout_entropy"
 ENTROPIES = (ROLLOUT_ENTROPY, ENTROPY)
-"""Of the policy: of whole rollouts before any update with them, or else of the tokens in the loss."""
+"""The policy's entropy: of whole rollouts before any update with them, or of the tokens in the loss."""
 START_ENTROPY = "rollout_entropy/start"
 
 WEIGHT_MEAN = "shaping/weight_mean"

@@ -1,6 +1,6 @@
-"""The methods, a file for each paper, by the names that `advantage_shaping` takes, and their settings.
+"""The methods by the names that `advantage_shaping` takes, and their settings. There is a file for each paper.
 
-A new one is entered here: its class in `SHAPERS`, and the class of its settings, if it has some, in `MethodOptions`.
+A new method adds its class to `SHAPERS` and the class of its settings, if any, to `MethodOptions`.
 """
 
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ class MethodOptions(
 
 
 SETTINGS: dict[str, list[str]] = {}
-"""Which methods read a setting, for each that only some of them do."""
+"""The methods that read each setting, for settings that only some methods read."""
 for _name, _method in SHAPERS.items():
     for _setting in _method.settings():
         SETTINGS.setdefault(_setting, []).append(_name)

@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.functional.clipping import clipped
+from steer_trl.functional.clipping import find_clipped
 from steer_trl.functional.order_statistics import Reduce, kth_largest
 from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import SIGNS, TOKEN_RATIOS, UNCLIPPED
@@ -31,7 +31,7 @@ from steer_trl.shaping.batch import TokenBatch
 
 
 class Measure(NamedTuple):
-    """What the tokens of an optimizer step are compared with, float64: their means, and what the chosen ones reach."""
+    """Statistics of an optimizer step's tokens, float64: their means, and the threshold of the chosen ones."""
 
     mean_advantage: Tensor
     mean_logp: Tensor
@@ -39,18 +39,18 @@ class Measure(NamedTuple):
 
 
 class ByCovariance(Shaper[Options]):
-    """What both share: the covariance, and how many tokens are chosen by it."""
+    """The base of both methods: the covariance, and the number of tokens chosen by it."""
 
     paper = PAPERS["2505.22617"]
     share: str
-    """The setting of the share of all tokens that is chosen."""
+    """The name of the setting for the share of tokens that are chosen."""
 
     def ranked(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the numbers whose largest are chosen, and among which tokens, both `[B, T]`."""
+        """Return the numbers of which the largest are chosen, and the mask of candidates, both `[B, T]`."""
         raise NotImplementedError
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Measure:
-        """Return the means, and the number from which on tokens are chosen: the authors' floor, at least one."""
+        """Return the means, and the threshold that chooses as many tokens as the authors' code, at least one."""
         valid = _valid(batch)
         # float64: the sums run over millions of tokens, and must not depend on how they are split.
         parts = [valid, *(torch.where(valid, x, 0.0) for x in (batch.advantages.expand_as(valid), batch.logps))]
@@ -86,16 +86,16 @@ class ClipCov(ByCovariance[ClipCovOptions]):
 
     @classmethod
     def complaints(cls, args: ClipCovOptions) -> list[str]:
-        """Refuse bounds with nothing between them."""
+        """Return a complaint if no covariance lies between the bounds."""
         lower, upper = args.clip_cov_lower, args.clip_cov_upper
         if lower < upper:
             return []
         return [f"clip_cov_lower must be below clip_cov_upper={upper!r}, got {lower!r}: no covariance lies between."]
 
     def ranked(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the draws, and the pool."""
+        """Return the draws and the pool."""
         cov = covariance(batch, mean_advantage, mean_logp)
-        low, high = clipped(batch.ratio, batch.advantages, 1 - batch.epsilon_low, 1 + batch.epsilon_high)
+        low, high = find_clipped(batch.ratio, batch.advantages, 1 - batch.epsilon_low, 1 + batch.epsilon_high)
         return batch.draws, (cov > self.args.clip_cov_lower) & (cov < self.args.clip_cov_upper) & ~low & ~high
 
     def weights(self, batch: TokenBatch, measure: Measure) -> Float[Tensor, "B T"]:
@@ -131,7 +131,7 @@ class KlCov(ByCovariance[KlCovOptions]):
     share = "kl_cov_fraction"
 
     def ranked(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the covariances, and the tokens that have one."""
+        """Return the covariances and the tokens that have one."""
         cov = covariance(batch, mean_advantage, mean_logp)
         return cov, cov > -torch.inf
 
@@ -147,8 +147,9 @@ class KlCov(ByCovariance[KlCovOptions]):
     def _held(self, batch: TokenBatch, measure: Measure) -> Tensor:
         cov, threshold = covariance(batch, measure.mean_advantage, measure.mean_logp), measure.threshold
         # Relative: the same token's numbers differ in their last bits from batch to batch.
-        top = (cov >= threshold - self.tolerance * threshold.abs()) & (cov != 0)  # equal advantages have none
-        # A token that has not moved feels no penalty; one whose ratio has no inverse in float32 could not.
+        # Where advantages are equal, the covariance is 0 and nothing is chosen.
+        top = (cov >= threshold - self.tolerance * threshold.abs()) & (cov != 0)
+        # A token that has not moved gets no penalty. A ratio without an inverse in float32 cannot be used.
         return top & (batch.logps != batch.old_logps) & batch.ratio.isfinite() & batch.ratio.reciprocal().isfinite()
 
 

@@ -14,7 +14,7 @@ from typing import Annotated
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.functional.clipping import clipped
+from steer_trl.functional.clipping import find_clipped
 from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import UNCLIPPED
 from steer_trl.shaping.base import PAPERS, Shaper
@@ -60,5 +60,5 @@ class Dcpo(Shaper[DcpoOptions]):
 
     def _clipped(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         low, high = self.bounds(batch.old_logps.float().exp())
-        too_low, too_high = clipped(batch.ratio, batch.advantages, low, high)
+        too_low, too_high = find_clipped(batch.ratio, batch.advantages, low, high)
         return too_low, too_high | ((batch.advantages < 0) & (batch.ratio > HIGHEST))

@@ -32,27 +32,31 @@ Options = TypeVar("Options", bound=ShapingConfig)
 
 
 class ByDifficulty(Shaper[Options]):
-    """What the three share: they read the rewards of whole groups, and no log-probability."""
+    """The base of the three methods, which read the rewards of whole groups and no log-probability."""
 
     reads = ("rewards",)
     by_group = True
     per_token = False
     tells_correct = True
 
-    def correct(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """1 for a correct completion, 0 for an incorrect one, NaN where nothing could score it `[N]`."""
+    def find_correct(self, rollout: Rollout) -> Float[Tensor, "N"]:
+        """Return 1 for a correct completion, 0 for an incorrect one, and NaN for one without a reward `[N]`."""
         return torch.where(rollout.rewards.isnan(), torch.nan, is_right(rollout, self.args).float())
 
-    def only_correct(self, rollout: Rollout, name: str) -> Float[Tensor, "N"]:
-        """The same, where the rewards have two values, of which one is correct: all else would be ignored."""
-        values, threshold = rollout.rewards[~rollout.rewards.isnan()].unique(), self.args.correct_threshold
+    def find_only_correct(self, rollout: Rollout, name: str) -> Float[Tensor, "N"]:
+        """Return [`find_correct`].
+
+        Raises `ValueError` unless the rewards have two values, one of them correct.
+        """
+        values = rollout.rewards[~rollout.rewards.isnan()].unique()
+        threshold = self.args.correct_threshold
         if len(values) > 2 or (len(values) == 2 and not values[0] <= threshold < values[1]):
             seen = ", ".join(f"{value:g}" for value in values[:5].tolist()) + ", ..." * (len(values) > 5)
             raise InvalidValueError(
                 f"{name!r} needs rewards of two values, one above correct_threshold={threshold:g}, and got {seen}: "
                 "all else would be ignored. Give one reward function of two values, or use 'f_grpo'."
             )
-        return self.correct(rollout)
+        return self.find_correct(rollout)
 
 
 class MaxRL(ByDifficulty[ShapingConfig]):
@@ -63,7 +67,7 @@ class MaxRL(ByDifficulty[ShapingConfig]):
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return (r - p) / p, 0 where the reward is missing."""
-        return maxrl_advantages(self.only_correct(rollout, "maxrl"), rollout.num_generations)
+        return maxrl_advantages(self.find_only_correct(rollout, "maxrl"), rollout.num_generations)
 
 
 @dataclass
@@ -84,7 +88,7 @@ class FGrpo(ByDifficulty[FGrpoOptions]):
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return (1 - p)^gamma."""
-        return focal_factors(self.correct(rollout), rollout.num_generations, self.args.f_grpo_gamma)
+        return focal_factors(self.find_correct(rollout), rollout.num_generations, self.args.f_grpo_gamma)
 
 
 @dataclass
@@ -106,16 +110,16 @@ class PassAtK(ByDifficulty[PassAtKOptions]):
 
     @classmethod
     def complaints(cls, args: PassAtKOptions) -> list[str]:
-        """Refuse a k with which no group teaches anything."""
+        """Return a complaint about a k with which no group carries a learning signal."""
         if args.pass_at_k < args.num_generations:
             return []
         return [
-            f"pass_at_k must be below num_generations={args.num_generations}, got {args.pass_at_k}: of one subset "
-            "nothing can be compared. Lower it, or raise num_generations."
+            f"pass_at_k must be below num_generations={args.num_generations}, got {args.pass_at_k}: a group would "
+            "have a single subset, which cannot be compared. Lower it, or raise num_generations."
         ]
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the advantages of pass@k, 0 where the reward is missing."""
-        correct = self.only_correct(rollout, "pass_at_k")
+        correct = self.find_only_correct(rollout, "pass_at_k")
         is_scaled = self.args.scale_rewards in ("group", True)
         return pass_at_k_advantages(correct, rollout.num_generations, self.args.pass_at_k, is_scaled)

@@ -2,7 +2,7 @@
 
     L = L_policy - c H,   H: mean entropy of a micro-batch's trained tokens, in nats
 
-The advantages stay TRL's. c > 0 keeps entropy, c < 0 spends it; at 0 the loss is TRL's without a bonus, bit for bit.
+The advantages are TRL's. c > 0 keeps entropy, c < 0 spends it; at 0 the loss is TRL's without a bonus, bit for bit.
 The paper's c is constant, and sensitive: too small does nothing, too large explodes. Skywork-OR1 (TRL's
 `use_adaptive_entropy`) moves it by fixed steps, up to 0.005; here `hold_entropy` does, or it stays.
 

@@ -6,7 +6,7 @@ dH is what the token's own update does to the entropy of its distribution, exact
 rate. A positive strength keeps entropy, a negative one spends it; weights stay in [0, 2]. The scale is the
 0.9-quantile of |dH| over the optimizer step, of the tokens that change the entropy at all, so that no single token
 rules it. Costs a pass of the LM head after every forward pass. Choose it to hold or to lower the entropy by single
-tokens, and `steer` to damp changes of both signs. No paper has it.
+tokens, and `steer` to damp changes of both signs. It is not from a paper.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 
 QUANTILE = 0.9
-"""At which three quarters of the strength act."""
+"""The quantile of |dH| at which a weight has three quarters of the strength."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class EntropyChange(Shaper[EntropyChangeOptions]):
     strength_setting = "entropy_change_strength"
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
-        """Return the quantile of |dH|; `inf` where no token changes the entropy."""
+        """Return the quantile of |dH|; `inf` if no token changes the entropy."""
         size = self._change(batch).abs()
         return order_statistics.quantile(size, batch.mask.bool() & (size > 0), QUANTILE, reduce)
 
@@ -58,6 +58,6 @@ class EntropyChange(Shaper[EntropyChangeOptions]):
         return 1 + self.strength * torch.tanh(self._change(batch) / measure)
 
     def _change(self, batch: TokenBatch) -> Tensor:
-        """The change of each token, 0 where it is not known."""
+        """Return the change of each token; 0 if it is unknown."""
         change = batch.entropy_change(exact=True)
         return torch.where(change.isfinite(), change, 0.0)

@@ -24,12 +24,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.functional.clipping import clipped
+from steer_trl.functional.clipping import find_clipped
 from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import OWN_ADVANTAGES, SIGNS, UNCLIPPED
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
-from steer_trl.shaping.scores import is_right, standardized
+from steer_trl.shaping.scores import is_right, standardize
 
 EPS = 1e-8
 EPSILON_LOW, EPSILON_HIGH = 0.2, 0.28
@@ -63,7 +63,7 @@ class Gtpo(ByEntropy):
         """Return advantages `[N, T]`, 0 where the reward is missing."""
         counted = rollout.responses.bool() & ~rollout.rewards.isnan().unsqueeze(1)
         rewards = torch.where(counted, self.shaped_rewards(rollout), torch.nan)
-        return standardized(rewards, rollout.num_generations, EPS)
+        return standardize(rewards, rollout.num_generations, EPS)
 
     def shaped_rewards(self, rollout: Rollout) -> Tensor:
         """Return r `[N, T]`; what it is off the responses does not matter.
@@ -97,7 +97,7 @@ class GrpoS(ByEntropy):
         credit = rewards + a * relative(entropy, right & scored, size, EPS)
         blame = -1 - a * relative(1 / (entropy + EPS), ~right & scored, size, EPS)
         shaped = torch.where(right, credit, blame)
-        return standardized(torch.where(scored, shaped, torch.nan), size, eps=1e-6)
+        return standardize(torch.where(scored, shaped, torch.nan), size, eps=1e-6)
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return 0 for the tokens of clipped completions, 1 for others."""
@@ -110,8 +110,9 @@ class GrpoS(ByEntropy):
         return {"grpo_s/clipped_low": low, "grpo_s/clipped_high": high}
 
     def _clipped(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
-        ratio = mean_of_tokens(batch.ratio, batch.mask).unsqueeze(1)  # NaN without tokens: not clipped
-        low, high = clipped(ratio, batch.advantages, 1 - EPSILON_LOW, 1 + EPSILON_HIGH)
+        # A completion without tokens has a ratio of NaN, which is not clipped.
+        ratio = mean_of_tokens(batch.ratio, batch.mask).unsqueeze(1)
+        low, high = find_clipped(ratio, batch.advantages, 1 - EPSILON_LOW, 1 + EPSILON_HIGH)
         return low.expand_as(batch.logps), high.expand_as(batch.logps)
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
-from steer_trl.shaping.scores import standardized
+from steer_trl.shaping.scores import standardize
 
 LARGEST_SCORE = 3.0
 
@@ -49,7 +49,7 @@ class Ppl(Shaper[PplOptions]):
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return 1 - alpha w."""
         log_ppl = -rollout.mean_of_scored(rollout.logps)
-        w = standardized(log_ppl, rollout.num_generations, eps=0.0).clamp(-LARGEST_SCORE, LARGEST_SCORE)
+        w = standardize(log_ppl, rollout.num_generations, eps=0.0).clamp(-LARGEST_SCORE, LARGEST_SCORE)
         return 1 - self.args.ppl_alpha * w
 
 
@@ -70,6 +70,7 @@ class Position(Shaper[PositionOptions]):
 
     def rollout_bonus(self, rollout: Rollout) -> Float[Tensor, "N T"]:
         """Return sign(A) gamma sigmoid(rho) `[N, T]`."""
-        count = rollout.responses.cumsum(1, dtype=torch.int32)  # CUDA has no deterministic cumsum of floats
+        # CUDA has no deterministic cumsum of floats.
+        count = rollout.responses.cumsum(1, dtype=torch.int32)
         position = count / rollout.lengths.clamp(min=1).unsqueeze(1)
         return rollout.advantages.sign() * (self.args.position_gamma * torch.sigmoid(position))

@@ -45,7 +45,7 @@ class StareOptions(ShapingConfig):
             "O3. Unset: 'O1', or with hold_entropy 'C2'.",
             choices=NAMES,
         ),
-    ] = None  # as advantage_shaping
+    ] = None
     stare_top_fraction: Annotated[
         float,
         Setting(
@@ -125,7 +125,8 @@ class Stare(Shaper[StareOptions]):
     options = StareOptions
     paper = PAPERS["2606.19236"]
 
-    max_strength = 3.0  # W from 1 to 4
+    # W moves from 1 to 4.
+    max_strength = 3.0
     strength_gain = 3.0
 
     def __init__(self, args: StareOptions) -> None:
@@ -134,18 +135,21 @@ class Stare(Shaper[StareOptions]):
         self.controller = TargetEntropyController(
             args.stare_target_entropy, args.stare_amplify, args.stare_attenuate, *schedule
         )
-        self.start = StartEntropy(1)  # the gate has to open or close before the first update
+        # One rollout, because the gate must open or close before the first update.
+        self.start = StartEntropy(1)
         self.operations = stare_operations(args.stare_variant)
         if {"O2", "O3"} & set(listed(args.stare_variant)):
-            logger.warning("O2 is taken for attenuate_low_positive, O3 for amplify_low_negative: sources disagree.")
-        # With W = M = 1 that never move, or with nothing selected, no entropy can open anything.
+            logger.warning(
+                "O2 is attenuate_low_positive and O3 is amplify_low_negative here. Public sources disagree."
+            )
+        # No entropy can change anything if W = M = 1 never move or if nothing is selected.
         moves = args.stare_adaptive and args.stare_step > 0
         reads = moves or args.stare_target_entropy_unit == "initial" or args.stare_gate == "batch"
         self.needs_rollout_entropy = self._selects() and (moves or self._reweights()) and reads
 
     @classmethod
     def fill_unset(cls, args: StareOptions) -> None:
-        """Choose the paper's O1 with its gate, or to hold an entropy C2 without one."""
+        """Use the paper's O1 with its gate, or C2 without a gate if an entropy is held."""
         is_held = args.hold_entropy is not None
         if args.stare_variant is None:
             args.stare_variant = "C2" if is_held else "O1"
@@ -154,7 +158,7 @@ class Stare(Shaper[StareOptions]):
 
     @classmethod
     def complaints(cls, args: StareOptions) -> list[str]:
-        """Refuse a schedule that starts beyond its bounds, and two loops at once."""
+        """Return complaints about a schedule that starts beyond its bounds, and about two control loops at once."""
         complaints = []
         if args.stare_adaptive:
             above, below = f"[{args.stare_amplify}, inf)", f"(0, {args.stare_attenuate}]"
@@ -172,16 +176,17 @@ class Stare(Shaper[StareOptions]):
 
     @property
     def strength(self) -> float:
-        """How far W is above 1; M is 1 / W then."""
+        """W - 1. M is then 1 / W."""
         return self.controller.amplify - 1
 
     @strength.setter
     def strength(self, value: float) -> None:
-        self.controller.amplify, self.controller.attenuate = 1 + value, 1 / (1 + value)
+        self.controller.amplify = 1 + value
+        self.controller.attenuate = 1 / (1 + value)
 
     @property
     def active(self) -> bool:
-        """False while the gate is closed, and where nothing is selected or no operation has a weight but 1."""
+        """False while the gate is closed, if nothing is selected, or if every operation has a weight of 1."""
         return (self.args.stare_gate != "batch" or self.controller.gate) and self._selects() and self._reweights()
 
     def _selects(self) -> bool:
@@ -193,11 +198,16 @@ class Stare(Shaper[StareOptions]):
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> SurprisalLimits:
         """Return the surprisals that delimit the sets."""
-        tokens, top_fraction = (batch.logps, batch.advantages, batch.mask), self.args.stare_top_fraction
-        return stare_statistic(*tokens, top_fraction=top_fraction, reduce=reduce)
+        return stare_statistic(
+            batch.logps,
+            batch.advantages,
+            batch.mask,
+            top_fraction=self.args.stare_top_fraction,
+            reduce=reduce,
+        )
 
     def weights(self, batch: TokenBatch, measure: SurprisalLimits) -> Float[Tensor, "B T"]:
-        """Return omega of shape `[B, T]`; the batch's gate is taken as open."""
+        """Return omega `[B, T]`, as if the batch's gate were open."""
         weights = stare_weights(
             batch.logps,
             batch.advantages,
@@ -216,7 +226,7 @@ class Stare(Shaper[StareOptions]):
         return torch.where(entropies < self.controller.target_entropy, weights, 1.0)
 
     def on_rollout(self, entropy: float) -> None:
-        """Fix a relative target at the first rollout, then update the gate and the schedule."""
+        """Set a relative target at the first rollout, then update the gate and the schedule."""
         self.start.take(entropy)
         self._set_target()
         self.controller.update(entropy)
@@ -226,13 +236,13 @@ class Stare(Shaper[StareOptions]):
             self.controller.target_entropy = self.args.stare_target_entropy * self.start.value
 
     def metrics(self) -> dict[str, float]:
-        """Return the batch's gate, W, M, the target in nats (NaN: none yet), and whether a schedule is at its end."""
+        """Return the batch's gate, W, M, the target (nats, NaN if unknown), and whether a schedule is saturated."""
         controller = self.controller
         waits = self.args.stare_target_entropy_unit == "initial" and self.start.value is None
         is_idle = self.args.stare_gate == "none"
         schedule = {"stare/saturated": float(self._is_saturated())} if self.args.stare_adaptive else {}
         return schedule | {
-            # A sample's or a token's gate is no single number, and without a gate there is none.
+            # Only the gate of a batch is a single number.
             "stare/gate": float(controller.gate) if self.args.stare_gate == "batch" else math.nan,
             "stare/amplify": controller.amplify,
             "stare/attenuate": controller.attenuate,
@@ -240,7 +250,7 @@ class Stare(Shaper[StareOptions]):
         }
 
     def _is_saturated(self) -> bool:
-        """Whether every factor that the operations use is at its bound, so that the schedule has no more to give."""
+        """Return whether every factor that the operations use is at its bound."""
         bounds = {
             "amplify": self.controller.amplify >= self.args.stare_amplify_max,
             "attenuate": self.controller.attenuate <= self.args.stare_attenuate_min,
@@ -248,11 +258,11 @@ class Stare(Shaper[StareOptions]):
         return all(bounds[operation.split("_")[0]] for operation in self.operations)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the gate, W and M if they move, and the first rollout's entropy; what is set is not state."""
+        """Return the gate, W and M if they move, and the first rollout's entropy."""
         return self.controller.state_dict() | {"start": self.start.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`]; `ValueError` where a value is missing or cannot be."""
+        """Restore a [`state_dict`]. Raises `ValueError` if a value is missing or invalid."""
         self.start.load_state_dict(from_state(state, "start", lambda start: isinstance(start, dict), "a mapping"))
         self.controller.load_state_dict(state)
         self._set_target()

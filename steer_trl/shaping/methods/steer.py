@@ -4,8 +4,8 @@
     lambda = exp(-k |Omega|),      k = -ln(lambda_min) / max |Omega|                                          (Eq. 10)
 
 or lambda linear or binary (the paper's ablation). Symmetric: it slows collapse and explosion alike, and needs no
-target. `steer_form="exact"` estimates nothing: Omega = - I_clip r A Phi, by one more pass of the LM head. Choose STARE
-instead to hold the entropy at a level you name. The equations are in `functional/`.
+target. `steer_form="exact"` replaces the estimate by Omega = - I_clip r A Phi, which costs a second pass of the LM
+head. Choose STARE instead to hold the entropy at a level you name. The equations are in `functional/`.
 """
 
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class SteerOptions(ShapingConfig):
 
     @property
     def steer_scale_floor(self) -> float:
-        """The least that the largest |Omega| is taken for in the exponential mapping."""
+        """The lower bound on max |Omega| in the exponential mapping."""
         return RELEASED_FLOOR if self.steer_form == "released" and self.steer_mapping == "exponential" else 0.0
 
 
@@ -86,7 +86,7 @@ class Steer(Shaper[SteerOptions]):
 
     @classmethod
     def complaints(cls, args: SteerOptions) -> list[str]:
-        """Refuse a linear mapping that rises, and the released form where the loss has no token ratios."""
+        """Return complaints about a linear mapping that rises, and the released form without token ratios."""
         complaints = []
         if args.steer_mapping == "linear":
             least = f"[{args.steer_lambda_min}, inf)"
@@ -100,7 +100,7 @@ class Steer(Shaper[SteerOptions]):
 
     @property
     def active(self) -> bool:
-        """False where every weight is 1: `lambda_min = 1`, in the linear mapping `lambda_max = 1` too."""
+        """False if every weight is 1: `lambda_min = 1`, and in the linear mapping also `lambda_max = 1`."""
         args = self.args
         return args.steer_lambda_min < 1 or (args.steer_mapping == "linear" and args.steer_lambda_max > 1)
 
@@ -131,6 +131,7 @@ class Steer(Shaper[SteerOptions]):
         )
 
     def _omega(self, batch: TokenBatch) -> Tensor:
-        if self.args.steer_form == "released":  # which reads the entropy stored at rollout time
+        # The released form reads the entropies stored at rollout time.
+        if self.args.steer_form == "released":
             return released_entropy_change(batch.logps, batch.old_logps, batch.old_entropies, batch.advantages)
         return batch.entropy_change(self.args.steer_form == "exact")

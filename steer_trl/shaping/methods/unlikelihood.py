@@ -19,7 +19,7 @@ from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.options.needs import OWN_ADVANTAGES
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
-from steer_trl.shaping.scores import standardized
+from steer_trl.shaping.scores import standardize
 
 
 @dataclass
@@ -46,10 +46,10 @@ class Unlikelihood(Shaper[UnlikelihoodOptions]):
         """Return the advantages of R', 0 where the reward is missing."""
         group_size = rollout.num_generations
         likelihood = rollout.mean_of_tokens(rollout.logps)
-        # Nothing to rank by, or nothing to rank: last, where it takes no better place from the others.
+        # A completion without tokens or reward ranks last, so that it takes no better rank from the others.
         likelihood = torch.where(likelihood.isnan() | rollout.rewards.isnan(), torch.inf, likelihood)
         order = likelihood.view(-1, group_size).argsort(dim=1, stable=True)
         rank = order.argsort(dim=1).flatten()
         softened = rollout.rewards * (1 - self.args.unlikelihood_beta * rank / group_size)
         rewards = torch.where(rollout.rewards > 0, softened, rollout.rewards)
-        return standardized(rewards, group_size, eps=1e-6)
+        return standardize(rewards, group_size, eps=1e-6)

@@ -65,7 +65,8 @@ class Psr(WReinforce):
 
     options = ShapingConfig
     keeps = (True,)
-    by_group = False  # all / kept is the whole rollout's
+    # The factor all / kept is over the whole rollout.
+    by_group = False
     positive = 1.0
 
 
