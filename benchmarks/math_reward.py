@@ -1,121 +1,98 @@
-"""How correct and how fast is `MathReward`, beside TRL's `accuracy_reward`?
+"""How often do reward functions pay a wrong answer or refuse a right one, and how much CPU time do they take?
 
-    python benchmarks/math_reward.py [--data FOLDER_OF_PARQUET_FILES]
+    python benchmarks/math_reward.py [--data FOLDER_OF_PARQUET_FILES] [--only NAME ...]
 
-Three tables: forms of one answer, gold answers of real data sets against themselves (only with `--data`: files in
-verl's schema), and answers per second on one and two cores. A form that `accuracy_reward` may not survive is not shown
-to it.
+The pairs are those of `labelled.py`: written by hand and, with `--data`, made from the gold answers of files in verl's
+Every function is called with the same completions, `\\boxed{answer}`, in this process and on one core. The time is
+user CPU time. An answer that takes more than ten seconds counts as refused.
 """
 
 import argparse
 import logging
-import os
-import random
-import time
-from collections import Counter
+import resource
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
-from datasets import Dataset
+from labelled import Pair, make_pairs, read_pairs
+from math_verify import parse, verify
 from trl.rewards import accuracy_reward
 
-from steer_trl.rewards import MathReward
+from steer_trl.rewards.answers import bare, last_boxed
+from steer_trl.rewards.judge import judge
 
-FORMS = {
-    r"\boxed{34}": True,
-    r"$\boxed{34}$ and $\boxed{34}$": True,
-    r"\boxed{33}\boxed{34}": True,
-    r"\boxed{33} ... \boxed{34}": True,
-    r"\boxed{34} ... \boxed{33}": False,
-    r"\boxed{34": False,
-    r"\fbox{34}": False,
-    "The answer is 34": False,
-    "Answer: 34": False,
-    r"\boxed{33=34}": False,
-    r"\boxed{a=33=34}": False,
-    r"\boxed{?=33=34}": False,
-    r"\boxed{x=34}": True,
-    r"\boxed{34.}": True,
+LIMIT = 10.0  # seconds of CPU time
+
+
+def by_math_reward(completion: str, gold: str) -> bool:
+    """Judge as `MathReward` does inside its workers."""
+    return judge(last_boxed(completion) or "", bare(gold)).correct
+
+
+def by_accuracy_reward(completion: str, gold: str) -> bool:
+    """Call TRL's reward with the gold answer in a box, which it needs to read most of them."""
+    return accuracy_reward([[{"content": completion}]], [rf"\boxed{{{bare(gold)}}}"])[0] == 1.0
+
+
+def by_math_verify(completion: str, gold: str) -> bool:
+    """Call math-verify as its README begins: the gold answer in dollar signs, defaults everywhere."""
+    return verify(parse(f"${bare(gold)}$"), parse(completion))
+
+
+JUDGES = {
+    "`MathReward`": by_math_reward,
+    "TRL's `accuracy_reward`": by_accuracy_reward,
+    "math-verify, as in its README": by_math_verify,
 }
 
 
-def show(name: str, cells: list[object]) -> None:
-    print(f"| {name} | {' | '.join(str(cell) for cell in cells)} |")
+class TooLongError(Exception):
+    """An answer has used its CPU time."""
 
 
-def forms(ours: MathReward) -> None:
-    print("\n| completion, against 34 | correct? | accuracy_reward | MathReward |\n|---|---|---|---|")
-    for text, right in FORMS.items():
-        theirs = accuracy_reward([[{"content": text}]], [r"\boxed{34}"])
-        show(f"`{text}`", [right, *theirs, *ours([text], [r"\boxed{34}"])])
-    for gold in ("34", 34):
-        try:
-            theirs = accuracy_reward([[{"content": r"\boxed{34}"}]], [gold])[0]
-        except Exception as error:
-            theirs = type(error).__name__
-        show(f"`\\boxed{{34}}`, gold {gold!r}", [True, theirs, *ours([r"\boxed{34}"], [gold])])
+def _give_up(*_: object) -> None:
+    raise TooLongError
+
+
+def verdict_of(judge_answer: Callable[[str, str], bool], pair: Pair) -> bool:
+    """Return a judge's verdict on one pair; an error or a missed limit refuses the answer."""
+    signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
-        theirs = accuracy_reward([r"\boxed{34}"], ["34"])[0]
-    except TypeError:
-        theirs = "TypeError"
-    show("a string, no messages", [True, theirs, *ours([r"\boxed{34}"], ["34"])])
-    start = time.perf_counter()
-    reward = ours([r"\boxed{5^{5^{5^{5^5}}}}"], ["34"])[0]
-    show(r"`\boxed{5^{5^{5^{5^5}}}}`", [False, "not tried: hangs", f"{reward}, {time.perf_counter() - start:.1f} s"])
-
-
-def gold_against_itself(ours: MathReward, folder: Path) -> None:
-    print("\n| gold against itself: correct / incorrect / None | accuracy_reward | MathReward |\n|---|---|---|")
-    for path in sorted(folder.glob("*.parquet")):
-        golds = list(dict.fromkeys(row["ground_truth"] for row in Dataset.from_parquet(str(path))["reward_model"]))
-        for form in ("{}", r"\boxed{{{}}}", "${}$"):
-            solutions = [form.format(gold) for gold in golds]
-            completions = [[{"content": rf"\boxed{{{gold}}}"}] for gold in golds]
-            cells = []
-            for reward in (accuracy_reward, ours):
-                count = Counter(reward(completions=completions, solution=solutions))
-                cells.append(f"{count[1.0]} / {count[0.0] + count[-1.0]} / {count[None]}")
-            show(f"{path.stem} ({len(golds)} distinct), gold as `{form.format('…')}`", cells)
-
-
-def answers(count: int) -> tuple[list[list[dict[str, str]]], list[str]]:
-    """Completions of some length with integers, fractions, roots and sums; half of them correct, no two alike."""
-    dice = random.Random(0)
-    completions, golds = [], []
-    for i in range(count):
-        kinds = [rf"{i}", rf"\frac{{{i}}}{{{i + 7}}}", rf"{i}\sqrt{{{i + 2}}}", rf"x^2+{i}x", rf"({i},\infty)"]
-        gold = kinds[i % len(kinds)]
-        answer = gold if dice.random() < 0.5 else gold.replace(str(i), str(i + 1))
-        completions.append([{"content": "So we compute $x=1$. " * 60 + rf"The answer is $\boxed{{{answer}}}$."}])
-        golds.append(rf"\boxed{{{gold}}}")
-    return completions, golds
-
-
-def speed() -> None:
-    completions, golds = answers(3000)
-    rates = {}
-    rewards = {"accuracy_reward": accuracy_reward}
-    rewards |= {f"MathReward, {n} worker(s)": MathReward(num_workers=n) for n in (1, 2)}
-    for name, reward in rewards.items():
-        reward(completions=completions[:4], solution=golds[:4])  # start
-        start = time.perf_counter()
-        reward(completions=completions, solution=golds)
-        rates[name] = len(golds) / (time.perf_counter() - start)
-    print("\n| | answers per second | ratio |\n|---|---|---|")
-    for name, rate in rates.items():
-        show(name, [f"{rate:.0f}", f"{rate / rates['accuracy_reward']:.2f}"])
+        return bool(judge_answer(rf"\boxed{{{pair.answer}}}", pair.gold))
+    except Exception:
+        return False
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of .parquet files in verl's schema")
+    parser.add_argument("--only", nargs="+", default=["math-verify", "accuracy", "MathReward"], help="parts of names")
     args = parser.parse_args()
-    logging.getLogger("math_verify").setLevel(logging.ERROR)
-    print(f"{os.cpu_count()} cores")
-    ours = MathReward()
-    forms(ours)
+    logging.disable(logging.ERROR)
+    signal.signal(signal.SIGPROF, _give_up)
+    written = read_pairs()
+    sets = {f"written by hand, {len(written)}": written}
     if args.data:
-        gold_against_itself(ours, args.data)
-    speed()
+        made = make_pairs(args.data)
+        sets[f"made from gold answers, {len(made)}"] = made
+    print(
+        "| pairs | judge | wrongly paid | wrongly refused | seconds per thousand |\n|---|---|--:|--:|--:|", flush=True
+    )
+    for title, pairs in reversed(sets.items()):
+        right = sum(pair.is_right for pair in pairs)
+        for name, judge_answer in JUDGES.items():
+            if not any(part in name for part in args.only):
+                continue
+            verdict_of(judge_answer, Pair("5 cm", "5", True, "warm-up"))
+            start = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+            verdicts = [verdict_of(judge_answer, pair) for pair in pairs]
+            seconds = resource.getrusage(resource.RUSAGE_SELF).ru_utime - start
+            paid = sum(verdict and not pair.is_right for verdict, pair in zip(verdicts, pairs, strict=True))
+            refused = sum(pair.is_right and not verdict for verdict, pair in zip(verdicts, pairs, strict=True))
+            cells = f"{paid} of {len(pairs) - right} | {refused} of {right} | {1000 * seconds / len(pairs):.1f}"
+            print(f"| {title} | {name} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":

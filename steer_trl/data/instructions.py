@@ -33,7 +33,8 @@ WORDINGS_BEFORE = re.compile(
 )
 WORDINGS_AFTER = re.compile(
     r"\s*(Remember to put your answer (in \\boxed\{\.\.\.\} format )?on its own line( after \"Answer:\")?\.|"
-    r"(Please reason|Let's think) step by step,? and (put|output) (your|the) final answer (with)?in \\boxed\{\}\.?)"
+    r"(Please reason|Let's think) step by step,? and (put|output) (your|the) final answer (with)?in \\boxed\{\}\.?|"
+    r"Let's think step by step,? and (output|put) (the|your) final answer (after|behind) [\"“']*####[\"”']*\.?)"
     r"\s*$"
 )
 

@@ -8,9 +8,11 @@ completion could be scored against. A line reports how many rows were removed, a
 import os
 import sys
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from datasets import Dataset, Features, List, Value, concatenate_datasets
@@ -23,6 +25,7 @@ from steer_trl.data.sources import SOURCES
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards import MathReward
 from steer_trl.rewards.answers import ANSWER_FORMATS
+from steer_trl.rewards.golds import NO_ANSWER, PROGRAM, PROOF
 from steer_trl.validation import did_you_mean, in_interval, one_of, refuse
 
 FULL_WIDTH = {0xFF01 + i: 0x21 + i for i in range(94)}
@@ -69,7 +72,7 @@ def load_math_dataset(
     names = [name_or_path] if isinstance(name_or_path, str) else list(name_or_path)
     read = []
     for name in names:
-        raw = read_rows(name, split, config, revision, limit)
+        raw = read_rows(name, split, config, revision, limit, keeps_digits=True)
         raw, answers = _named_columns(raw, prompt_column, answer_column, name)
         read.append(
             raw.map(
@@ -78,7 +81,7 @@ def load_math_dataset(
                 fn_kwargs={"answers": answers, "source": name if name in SOURCES else Path(name).stem},
                 remove_columns=raw.column_names,
                 features=Features(
-                    {"messages": MESSAGES, **dict.fromkeys(("problem", "solution", "source", "id"), TEXT)}
+                    {"messages": MESSAGES, **dict.fromkeys(("problem", "solution", "source", "id", "fault"), TEXT)}
                 ),
                 desc="Reading problems",
             )
@@ -138,33 +141,48 @@ def _or(names: Sequence[str]) -> str:
 
 def _select(rows: Dataset, name: str) -> Dataset:
     """Keep the first copy of each problem that has one answer which can be scored; print what was removed."""
-    copies = _copies(rows["problem"])
-    unasked = len(copies.pop("", []))
+    removed: Counter[str] = Counter()
+    copies = _copies(rows["problem"], rows["fault"], removed)
     solutions = rows["solution"][:]
     agreed = [indices[0] for indices in _agreeing(copies, solutions)]
+    removed["copies"] = sum(len(indices) - 1 for indices in copies.values())
+    removed["problems whose copies disagree"] = len(copies) - len(agreed)
     # Marked by `map`, whose cache lets the other ranks of a machine read the same verdicts: they try no answer again.
-    marked = rows.select(agreed).map(_mark_readable, batched=True, batch_size=256, desc="Checking answers")
-    flags = marked["readable"][:] if agreed else []
-    lost = [index for index, flag in zip(agreed, flags, strict=True) if not flag]
-    examples = "; ".join(f"row {i}: {solutions[i]!r}" for i in lost[:3])
-    if len(lost) > MAX_UNREADABLE * len(agreed) or not any(flags):
-        raise InvalidValueError(
-            f"data set {name!r}: {len(lost)} of {len(agreed)} gold answers cannot be scored ({examples}), at most "
-            f"{MAX_UNREADABLE:.0%} may be; {unasked} of {len(rows)} rows have no question. Is the answer in another "
-            "column? Correct or remove the rows."
-        )
-    counts = {
-        "copies": sum(len(indices) - 1 for indices in copies.values()),
-        "problems whose copies disagree": len(copies) - len(agreed),
-        "rows without a question": unasked,
-        f"problems whose answer cannot be scored{f' ({examples})' if lost else ''}": len(lost),
-    }
-    removed = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    marked = rows.select(agreed).map(_mark_faults, batched=True, batch_size=256, desc="Checking answers")
+    faults = marked["fault"][:] if agreed else []
+    examples: dict[str, str] = {}
+    for index, fault in zip(agreed, faults, strict=True):
+        if fault is not None:
+            removed[fault] += 1
+            examples.setdefault(fault, f" (row {index}: {shorten(str(solutions[index]), 60)})")
+    texts = [f"{count} {reason}{examples.get(reason, '')}" for reason, count in removed.items() if count]
+    _check_share(name, len(rows), faults, [solutions[index] for index in agreed], texts)
+    kept = [index for index, fault in enumerate(faults) if fault is None]
     if int(os.environ.get("LOCAL_RANK", 0)) == 0:
-        line = f"{name}: {sum(flags)} problems from {len(rows)} rows. {f'Removed: {removed}. ' if removed else ''}"
-        line += f"{100 * sum(flags) / len(agreed):.1f} % of the gold answers score themselves."
-        tqdm.write(line, file=sys.stderr)
-    return marked.select([i for i, flag in enumerate(flags) if flag])
+        line = f"{name}: {len(kept)} problems from {len(rows)} rows."
+        tqdm.write(f"{line} Removed: {', '.join(texts)}." if texts else line, file=sys.stderr)
+    return marked.select(kept)
+
+
+def _check_share(name: str, num_rows: int, faults: list[str | None], golds: list[Any], removed: list[str]) -> None:
+    """Refuse a data set without a usable row, or with many answers that suggest that they are not the answers."""
+    subject = f"data set {name!r}"
+    listed = f"Removed: {', '.join(removed)}."
+    if None not in faults:
+        raise InvalidValueError(
+            f"{subject}: none of its {num_rows} rows can be both asked and scored. {listed} A conversation must end "
+            "with the user's message, and the answer must be in answer_column. Correct or remove the rows."
+        )
+    explained = PROOF, PROGRAM, NO_ANSWER
+    strange = sum(
+        fault is not None and (gold is None or fault not in explained)
+        for fault, gold in zip(faults, golds, strict=True)
+    )
+    if strange > MAX_UNREADABLE * len(faults):
+        raise InvalidValueError(
+            f"{subject}: {strange} of {len(faults)} gold answers cannot be scored, at most {MAX_UNREADABLE:.0%} may "
+            f"be. {listed} Is the answer in another column? Set answer_column, or correct or remove the rows."
+        )
 
 
 @cache
@@ -172,15 +190,21 @@ def _reward() -> MathReward:
     return MathReward()
 
 
-def _mark_readable(batch: dict[str, list[Any]]) -> dict[str, list[bool]]:
-    unreadable = _reward().unreadable(batch["solution"])
-    return {"readable": [solution not in unreadable for solution in batch["solution"]]}
+def _mark_faults(batch: dict[str, list[Any]]) -> dict[str, list[str | None]]:
+    faults = _reward().unreadable(batch["solution"])
+    return {"fault": [faults.get(solution) for solution in batch["solution"]]}
 
 
-def _copies(problems: Any) -> dict[str, list[int]]:
-    """Row numbers of each problem, in order, under its text without differences of spacing, accents and width."""
+def _copies(problems: Any, faults: Any, removed: Counter[str]) -> dict[str, list[int]]:
+    """Return the row numbers of each problem, in order; count the rows that cannot be asked as `removed`.
+
+    Problems are the same if their texts differ in spacing, accents' encoding and width of signs only.
+    """
     copies: dict[str, list[int]] = {}
-    for index, problem in enumerate(problems):
+    for index, (problem, fault) in enumerate(zip(problems, faults, strict=True)):
+        if fault is not None or not problem.strip():
+            removed[f"rows {fault or 'without a question'}"] += 1
+            continue
         text = unicodedata.normalize("NFC", problem).translate(FULL_WIDTH)  # NFKC would make 2² a 22
         copies.setdefault(" ".join(text.split()), []).append(index)
     return copies

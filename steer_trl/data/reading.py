@@ -1,6 +1,8 @@
 """Rows as they are, from a short name, a name on the Hub or a file."""
 
+import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from datasets.exceptions import DatasetsError
 from steer_trl.data.sources import FILE_BUILDERS, SOURCES, file_complaints
 from steer_trl.exceptions import InvalidValueError, NotThereError
 
+LONG_NUMBER = re.compile(r"[\[:,]\s*-?(?=[\d.]{16})\d+\.?\d*\s*[,\]}\n]")
 HUB_PAGE = "https://huggingface.co/datasets/"
 
 
@@ -19,8 +22,12 @@ def read_rows(
     config: str | None = None,
     revision: str | None = None,
     limit: int | None = None,
+    keeps_digits: bool = False,
 ) -> Dataset:
-    """Load the rows of a data set, all columns of them; arguments as in [`~steer_trl.data.load_math_dataset`]."""
+    """Load the rows of a data set, with all columns; arguments as in [`~steer_trl.data.load_math_dataset`].
+
+    With `keeps_digits`, the numbers of a JSON file come as text if one of them is too long for a float.
+    """
     path = Path(name_or_path).expanduser()
     builder = FILE_BUILDERS.get(path.suffix)
     for complaint in file_complaints(name_or_path):
@@ -36,7 +43,8 @@ def read_rows(
         arguments = {"path": name_or_path, "name": config, "split": split or "train", "revision": revision}
     is_of_hub = not builder and not os.path.isdir(name_or_path)
     try:
-        dataset = load_dataset(**arguments)
+        exact = _read_exactly(path) if builder == "json" and keeps_digits else None
+        dataset = exact or load_dataset(**arguments)
     except (ValueError, StopIteration, OSError, DatasetsError) as error:
         reasons = [" ".join(str(one).split()).rstrip(".") for one in (error, error.__cause__) if one]
         if isinstance(error, StopIteration) or "corresponds to no data" in reasons[0]:  # so `datasets` says "empty"
@@ -47,3 +55,14 @@ def read_rows(
     if is_of_hub:
         dataset.info.homepage = HUB_PAGE + arguments["path"]  # for the model card; `map` and `select` keep it
     return dataset if limit is None else dataset.select(range(min(limit, len(dataset))))
+
+
+def _read_exactly(path: Path) -> Dataset | None:
+    """Read a JSON file with its numbers as text, if one has more than 15 digits; `None` if none has."""
+    text = path.read_text("utf-8-sig")
+    if not LONG_NUMBER.search(text):
+        return None
+    is_array = text.lstrip().startswith("[")
+    parts = [text] if is_array else [line for line in text.splitlines() if line.strip()]
+    parsed = [json.loads(part, parse_int=str, parse_float=str) for part in parts]
+    return Dataset.from_list(parsed[0] if is_array else parsed)

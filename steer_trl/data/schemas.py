@@ -2,16 +2,20 @@ r"""The columns in which data sets keep question, answer and name, and how each 
 
 | data set | question | answer |
 |---|---|---|
-| verl's files, raw DAPO-Math-17k | `prompt`, messages | `reward_model.ground_truth` |
+| verl's files, raw DAPO-Math-17k, Eurus-2-RL-Data | `prompt`, messages | `reward_model.ground_truth` |
 | Skywork-OR1 | `prompt`, messages | the same, a JSON list of texts, of which the first counts |
+| Search-R1 | `prompt`, messages | the same, `{"target": [...]}` |
+| SYNTHETIC-1, INTELLECT-2 | `prompt` | `verification_info`, JSON with `ground_truth` |
 | OlympiadBench | `question`, after its `context` | `final_answer`, a list |
 | DeepScaleR, Polaris, MATH-500, AIME, AMC23, Minerva | `problem` or `question` | `answer`, LaTeX; `033`, `27.0` |
 | GSM8K | `question` | `answer`, worked out, then `#### 1,234` |
 | DAPO-Math-17K-cleaned | `prompt` | `target` |
+| OpenMathReasoning, NeMo Skills | `problem` | `expected_answer`, `golden_answer` |
+| SimpleRL-Zoo, AllenAI's RLVR sets | `question`, `messages` | `gt_answer`, `ground_truth` |
 | TRL's, DAPO-Math-17k-Processed, math-ai/aime24 | `prompt` or `problem` | `solution`, boxed or bare |
 
-A question is a text or a list of messages. Of several answer columns the first in `ANSWERS` that is
-filled counts: MATH-500 has a worked `solution` beside its `answer`.
+A question is a text, a list of messages, or such a list as JSON. Of several answer columns the first in `ANSWERS` that
+is filled counts: MATH-500 has a worked `solution` beside its `answer`.
 """
 
 import json
@@ -21,12 +25,20 @@ from typing import Any
 from datasets import Dataset
 
 from steer_trl.data.instructions import without_instruction
+from steer_trl.data.templates import read_template
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.rewards.answers import bare, boxed, text_of
+from steer_trl.rewards.answers import BOX, bare, boxed, text_of
 
-QUESTIONS = ("prompt", "problem", "question")
-ANSWERS = ("reward_model", "final_answer", "answer", "target", "solution")
+QUESTIONS: tuple[str, ...] = ("prompt", "problem", "question", "Problem", "query", "messages")
+ANSWERS: tuple[str, ...] = ("reward_model", "verification_info", "final_answer", "expected_answer", "golden_answer")
+ANSWERS += ("gt_answer",)
+ANSWERS += ("ground_truth", "answer", "Answer", "target", "solution")
 IDS = ("id", "unique_id", "problem_id", "extra_info")
+GOLD_KEYS = ("ground_truth", "target", "answer", "value")
+IMAGES = ("images", "image")
+
+NOT_ASKED = "whose conversation does not end with the user"
+WITH_IMAGE = "with an image"
 
 
 def answer_columns(features: dict[str, Any]) -> list[str]:
@@ -37,15 +49,27 @@ def answer_columns(features: dict[str, Any]) -> list[str]:
 
 
 def read_row(row: dict[str, Any], index: int, answers: list[str], source: str) -> dict[str, Any]:
-    """Return `messages` before the problem, the bare `problem`, the boxed `solution` or `None`, `source`, `id`."""
-    messages, problem = read_question(row)
+    """Return `messages` before the problem, the bare `problem`, the boxed `solution` or `None`, `source`, `id`.
+
+    `fault` is why a row cannot be asked, `None` if it can.
+    """
+    messages, problem, fault = _read_question(row)
+    if any(row.get(name) for name in IMAGES):
+        fault = WITH_IMAGE
     solution = next(filter(None, (read_answer(row[name]) for name in answers)), None)
-    return {"messages": messages, "problem": problem, "solution": solution, "source": source, "id": _id(row, index)}
+    columns = {"messages": messages, "problem": problem, "solution": solution, "source": source}
+    return columns | {"id": _id(row, index), "fault": fault}
 
 
 def read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str]:
     """Return the messages before the problem and the problem, empty if a conversation does not end with a user's."""
+    return _read_question(row)[:2]
+
+
+def _read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str, str | None]:
     question = next((row[name] for name in QUESTIONS if row.get(name)), None)
+    if isinstance(question, str):
+        question = _parse_json(question, "[{") or read_template(question)
     messages = [{"role": "user", "content": question}] if isinstance(question, str) else question or []
     try:
         parts = [(message["role"], message["content"]) for message in messages]
@@ -53,11 +77,15 @@ def read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str]:
     except (TypeError, KeyError):
         kind = "a text or a list of messages, each with 'role' and 'content'"
         raise InvalidValueError(f"a question must be {kind}, got {str(question)[:100]}.") from None
+    if len(texts) == 1 and isinstance(templated := read_template(texts[0]["content"]), list):
+        texts = templated
     if not texts or texts[-1]["role"] != "user":
-        return [], ""
+        return [], "", NOT_ASKED if texts else None
     *before, last = texts
     problem, context = without_instruction(last["content"]), row.get("context")
-    return before, f"{context}\n\n{problem}" if problem and isinstance(context, str) and context.strip() else problem
+    if problem and isinstance(context, str) and context.strip():
+        problem = f"{context}\n\n{problem}"
+    return before, problem, None
 
 
 def check_prompts(name: str, rows: Dataset) -> None:
@@ -73,29 +101,45 @@ def check_prompts(name: str, rows: Dataset) -> None:
 
 def read_answer(answer: Any) -> str | None:
     r"""Return an answer in `\boxed{}`, an integer in its plainest form; `None` if there is none."""
-    if isinstance(answer, dict):
-        answer = _first_of_a_list_of_texts(answer.get("ground_truth"))
+    answer = _unwrap(answer)
     if isinstance(answer, list):
         answer = ", ".join(bare(str(part)) for part in answer)
     if answer is None or not str(answer).strip():
         return None
-    answer = bare(str(answer).rsplit("####", 1)[-1])
+    text = str(answer)
+    answer = bare(text if BOX in text else text.rsplit("####", 1)[-1])
     if re.fullmatch(r"-?\d{1,3}(,\d{3})+", answer):
         answer = answer.replace(",", "")
     if integer := re.fullmatch(r"(-?)0*(\d+?)(\.0+)?", answer):
         answer = integer[1] + integer[2]
     if measure := re.fullmatch(r"(-?[\d.,/]+)((?: +[A-Za-z]{3,})+)", answer):
-        answer = rf"{measure[1]}\text{{{measure[2]}}}"  # math-verify drops a unit that is marked as text
+        answer = rf"{measure[1]}\text{{{measure[2]}}}"  # so that LaTeX sets the words as words
     return boxed(answer)
 
 
-def _first_of_a_list_of_texts(answer: Any) -> Any:
-    """The first text of a list that is written as JSON, which is how Skywork-OR1 keeps answers; else the answer."""
+def _unwrap(answer: Any) -> Any:
+    """Take an answer out of dictionaries, lists of them, and their JSON."""
+    if isinstance(answer, str):
+        answer = _parse_json(answer, "{[", default=answer)
+        if isinstance(answer, list) and answer and isinstance(answer[0], str):
+            return answer[0]
+    if isinstance(answer, list) and len(answer) == 1 and isinstance(answer[0], (dict, list)):
+        answer = answer[0]
+    if isinstance(answer, dict) and (key := next((key for key in GOLD_KEYS if answer.get(key) is not None), None)):
+        return _unwrap(answer[key])
+    return json.dumps(answer) if isinstance(answer, dict) else answer
+
+
+def _parse_json(text: str, beginning: str, default: Any = None) -> Any:
+    """Return what a text of JSON is that begins with one of the signs, `default` if it is none."""
+    if not text.lstrip().startswith(tuple(beginning)):
+        return default
     try:
-        found = json.loads(answer) if isinstance(answer, str) and answer.startswith('["') else None
+        parsed = json.loads(text)
     except ValueError:
-        return answer
-    return found[0] if isinstance(found, list) and found and isinstance(found[0], str) else answer
+        return default
+    is_texts = isinstance(parsed, list) and bool(parsed) and isinstance(parsed[0], (str, dict))
+    return parsed if is_texts or isinstance(parsed, dict) else default
 
 
 def _id(row: dict[str, Any], index: int) -> str:

@@ -1,16 +1,21 @@
-r"""Where the answer stands in a completion. Only the last one counts: a box that follows takes the earlier back.
+r"""Where the answer stands in a completion.
 
 | format | the answer is |
 |---|---|
-| `"boxed"` | what the last `\boxed{...}` holds; nothing if that box is never closed |
-| `"answer_line"` | what follows `Answer:` at the start of the last such line, out of its box or dollar signs |
-| `"either"` | the last box; where there is none, the last such line |
+| `"boxed"` | the content of the last `\boxed{...}`; nothing if that box is never closed |
+| `"answer_line"` | what follows the last `Answer:`, on its line or the next that is not empty, as in DAPO's reward |
+| `"either"` | the last box or, in a text without a box, what follows the last `Answer:` |
+
+A thought is no answer: only what follows the last `</think>` counts, and nothing if a thought is not closed.
 """
 
 import re
 from typing import Any
 
-ANSWER_LINE = re.compile(r"^[ \t>*_#]*answer[*_]*[ \t]*:[*_ \t]*([^\n]*)$", re.IGNORECASE | re.MULTILINE)
+ANSWER_LINE = re.compile(r"answer[*_`]*\s*[:\uff1a][*_\s]*([^\n]*)", re.IGNORECASE)
+THOUGHT = re.compile(
+    r"(?P<opening>[<\[◁]\|?(?:\w+:)?think(?:ing)?\|?[>\]▷])|[<\[◁]\|?/(?:\w+:)?think(?:ing)?\|?[>\]▷]", re.IGNORECASE
+)
 BOX = "\\boxed"
 
 
@@ -40,9 +45,17 @@ def _until_closed(text: str, start: int) -> str | None:
 
 
 def answer_line(text: str) -> str | None:
-    """Return what follows `Answer:` on the last line that starts so, or `None`."""
+    """Return what follows the last `Answer:` of a text, or `None`."""
     lines = ANSWER_LINE.findall(text)
-    return bare(lines[-1].strip().rstrip("*_ ")) if lines else None
+    return bare(lines[-1].strip("*_` \t\r")) if lines else None
+
+
+def after_thought(text: str) -> str:
+    """Return what follows the last thought of a text: nothing if it is not closed, all if there is none."""
+    marks = list(THOUGHT.finditer(text))
+    if not marks:
+        return text
+    return "" if marks[-1]["opening"] else text[marks[-1].end() :]
 
 
 def bare(answer: str) -> str:

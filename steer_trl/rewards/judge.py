@@ -1,36 +1,39 @@
-r"""Is an answer equal to the gold answer? math-verify decides; this file runs inside the worker processes.
+r"""Is an answer equal to the gold answer? Both are read, then compared as what they are; inside the worker processes.
 
-Two things are settled before it is asked. A false equation is incorrect: math-verify compares the last side of a
-chain, so that `\boxed{33=34}` would pass for 34. And small spaces between digits group them: math-verify reads
-`10\,000` as 10 times 000, and `33\,1` as 33 and 1, which is 34.
+`docs/math.md` has the table of what is accepted.
 """
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-from latex2sympy2_extended import NormalizationConfig
-from latex2sympy2_extended.logic import And
-from math_verify import LatexExtractionConfig, parse, verify
-from sympy import Basic, Eq, Number, Symbol, nsimplify, preorder_traversal
+from sympy import Rational
 
-EXTRACTION = LatexExtractionConfig(
-    boxed_match_priority=0,  # the box first: there is nothing else in what is parsed here
-    try_extract_without_anchor=False,
-    normalization_config=NormalizationConfig(
-        basic_latex=True, units=True, malformed_operators=True, nits=True, boxed="all", equations=False
-    ),
+from steer_trl.rewards import formulas
+from steer_trl.rewards.numerals import Number
+from steer_trl.rewards.reading import (
+    VARIABLE,
+    Approximation,
+    Choice,
+    Equation,
+    Formula,
+    Group,
+    Measure,
+    Measures,
+    Reading,
+    Word,
+    read,
+    read_normalized,
+    squash,
 )
-EQUALS = r"(?<![\\<>!])=|\\equiv(?![A-Za-z])|≡"
-# As LaTeX sets them: it drops plain spaces.
-SPACE = r"(?:\\[,:;>! ]|\\thinspace(?![A-Za-z])|[~\s])"
-GAP = rf"(?:{SPACE}|\{{{SPACE}\}})+"
-# Digits without braces after `^`, `\frac` and their like end there (`2^3\,5` is 40).
-ARGUMENTS = rf"(?:[\^_]|\\(?:sqrt|[dtc]?frac|[dt]?binom)(?:{SPACE}*\d)?){SPACE}*\d+(?:{GAP})?"
-GROUPED_DIGITS = re.compile(rf"({ARGUMENTS})|(?<=\d){GAP}(?=\d)")
-TEXT = r"\\(?:text\w*|mathrm|mbox)\s*\{([^{}]*)\}"
+from steer_trl.rewards.units import convert
+
+UNORDERED = ",", "{}", "union"
+COINCIDENCE = 1e-9  # relative, between amounts in different units
 
 
 class Judgement(NamedTuple):
@@ -44,83 +47,286 @@ def judge(answer: str, gold: str) -> Judgement:
     """Compare an answer with the gold answer, both without their box. May take for ever, or all memory."""
     logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that it has no deadline: the process has one
     try:
-        parsed, answer = _read(answer), _tidy(answer)
-        correct = bool(parsed) and not is_false_equation(answer, parsed[0])
-        # math-verify drops text as a unit, be it `\text{ or 33}`.
-        correct = correct and not (_has_numbers_in_text(answer) and not _has_numbers_in_text(gold))
-        return Judgement(correct and verify(_read_gold(gold), parsed, timeout_seconds=None), _vote(parsed, answer))
+        given, wanted = read(answer), read_gold(gold)
+        if isinstance(given, Number) and isinstance(wanted, Group):
+            given = read(answer.replace(",", ", "))  # `1,234` is a list where a list is asked for
+        return Judgement(is_equal(given, wanted), name(given))
     except Exception:  # whatever is in it (nested too deep, too large, no LaTeX at all), it is not the gold answer
         return Judgement(False, answer)
 
 
-def is_readable(gold: str) -> bool:
-    """Whether a gold answer is there, is no prose, equals itself, and can be compared with another one in time.
+read_gold = lru_cache(maxsize=64)(read)
 
-    math-verify alone is no test: it reads a sentence as a product of letters, which equals itself.
-    """
-    outside_text = re.sub(r"\\(text|mathrm|mbox|textbf|operatorname)\s*\{[^}]*\}", "", gold)
-    is_prose = re.search(r"(?<![\\A-Za-z])[A-Za-z]{2,}\s+[A-Za-z]{2,}", outside_text)
-    if is_prose or not re.search(r"\w", gold):
+
+def is_equal(answer: Reading, gold: Reading) -> bool:
+    """Compare two readings; the gold one decides what may be left out of the answer."""
+    if isinstance(answer, Approximation) or isinstance(gold, Approximation):
+        return _is_equal_approximation(answer, gold)
+    if isinstance(answer, Choice) or isinstance(gold, Choice):
+        return _is_equal_choice(answer, gold)
+    if isinstance(answer, (Measure, Measures)) or isinstance(gold, (Measure, Measures)):
+        return _is_equal_measure(answer, gold)
+    if isinstance(answer, Equation) or isinstance(gold, Equation):
+        return _is_equal_equation(answer, gold)
+    if isinstance(answer, Group) or isinstance(gold, Group):
+        return _is_equal_group(answer, gold)
+    if isinstance(answer, Number) and isinstance(gold, Number):
+        return _is_equal_number(answer, gold)
+    if isinstance(answer, Word) and isinstance(gold, Word):
+        one, other = (squash(word.text).strip(".!") for word in (answer, gold))
+        return one == other or (len(one) > 2 and one.casefold() == other.casefold())
+    return _is_equal_formula(answer, gold)
+
+
+def _is_equal_number(answer: Number, gold: Number) -> bool:
+    if gold.base and not answer.base:
+        return answer.value == gold.numeral
+    if answer.base and not gold.base and answer.numeral == gold.value:
+        return True
+    values = {answer.value}
+    if answer.is_percent != gold.is_percent:  # 50 % is 50, and 0.5
+        values.add(answer.value / 100 if answer.is_percent else answer.value * 100)
+    tolerance = max(answer.step, gold.step) / 2 if answer.step != gold.step else 0
+    return any(abs(value - gold.value) <= tolerance for value in values)
+
+
+def _is_equal_approximation(answer: Reading, gold: Reading) -> bool:
+    """Compare the sides of `a ≈ b` with the gold answer, if each is a rounded form of the one before it."""
+    if isinstance(gold, Approximation):
+        return any(is_equal(answer, side) for side in gold.sides)
+    assert isinstance(answer, Approximation)
+    sides = [side.value if isinstance(side, Equation) else side for side in answer.sides]
+    if isinstance(sides[0], (Word, Formula)) and VARIABLE.fullmatch(sides[0].text):
+        del sides[0]
+    values = [_value(side) for side in sides]
+    pairs = pairwise(values)
+    if None in values or not all(abs(exact - rounded) <= _last_place(rounded) / 2 for exact, rounded in pairs):
         return False
-    judge("1", gold)  # a tower of powers equals itself at once, and takes for ever to compare with anything else
-    return judge(gold, gold).correct
+    return any(is_equal(side, gold) for side in sides)
 
 
-def is_false_equation(answer: str, expression: Any) -> bool:
-    """Whether an equation equates different numbers, as `33=34` and `x=33=34` do; `x=34` and `2+2=4` do not."""
-    if isinstance(expression, str):  # not read as mathematics: it can only be equal sign by sign
+def _last_place(value: Any) -> Any:
+    """Return the unit of the last digit of a number that is not zero."""
+    place = Rational(1)
+    while value and value % place and place > Rational(1, 10**15):
+        place /= 10
+    while value and value % (place * 10) == 0:
+        place *= 10
+    return place
+
+
+def _is_equal_choice(answer: Reading, gold: Reading) -> bool:
+    if isinstance(answer, Choice) and isinstance(gold, Choice):
+        if answer.content is None or gold.content is None:
+            return answer.letter == gold.letter
+        return answer.letter == gold.letter and is_equal(answer.content, gold.content)
+    if isinstance(gold, Choice):
+        letter = squash(answer.text) if isinstance(answer, (Formula, Word)) else None
+        return is_equal(answer, gold.content) if gold.content is not None else letter == gold.letter
+    assert isinstance(answer, Choice)
+    if answer.content is not None:
+        return is_equal(answer.content, gold)
+    return (isinstance(gold, (Formula, Word)) and squash(gold.text) == answer.letter) or _is_single(gold, answer)
+
+
+def _is_single(gold: Reading, answer: Choice) -> bool:
+    """Return whether a letter is the only member of a set or the value of an equation."""
+    if isinstance(gold, Group) and len(gold.parts) == 1:
+        return is_equal(answer, gold.parts[0])
+    return isinstance(gold, Equation) and is_equal(answer, gold.value)
+
+
+def _is_equal_measure(answer: Reading, gold: Reading) -> bool:
+    if isinstance(answer, Measures) or isinstance(gold, Measures):
+        return _is_equal_sum(answer, gold)
+    if not isinstance(answer, Measure):
+        assert isinstance(gold, Measure)
+        return is_equal(answer, gold.amount)
+    if not isinstance(gold, Measure):
+        return is_equal(answer.amount, gold)
+    if answer.unit == gold.unit or not answer.unit or not gold.unit:
+        return is_equal(answer.amount, gold.amount)
+    value, wanted = _value(answer.amount), _value(gold.amount)
+    return None not in (value, wanted) and _coincide(convert(float(value), answer.unit, gold.unit), float(wanted))
+
+
+def _coincide(value: float | None, wanted: float) -> bool:
+    return value is not None and abs(value - wanted) <= COINCIDENCE * max(abs(value), abs(wanted))
+
+
+def _is_equal_sum(answer: Reading, gold: Reading) -> bool:
+    """Compare measures in several parts by their sums, in the unit of the gold answer's first part."""
+    unit = next((part.unit for part in _parts(gold)), "")
+    sums = [_sum(reading, unit) for reading in (answer, gold)]
+    return sums[1] is not None and _coincide(sums[0], sums[1])
+
+
+def _parts(reading: Reading) -> tuple[Measure, ...]:
+    return reading.parts if isinstance(reading, Measures) else (reading,) if isinstance(reading, Measure) else ()
+
+
+def _sum(reading: Reading, unit: str) -> float | None:
+    values = [_converted(part, unit) for part in _parts(reading)]
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _converted(part: Measure, unit: str) -> float | None:
+    value = _value(part.amount)
+    return convert(float(value), part.unit, unit) if value is not None and part.unit and unit else None
+
+
+def _is_equal_equation(answer: Reading, gold: Reading) -> bool:
+    if isinstance(answer, Equation) and not _is_true(answer):
         return False
-    chains = list(_chains(expression))
-    if not chains:
-        # math-verify reads only what follows the last sign when it cannot read the whole: `?=33=34`.
-        return bool(re.search(EQUALS, re.sub(r"\{[^{}]*\}", "", answer)))
-    # `\gcd(a,b)` is read as the number 1: a number is what is written without letters.
-    sides = re.split(EQUALS, re.sub(rf"{TEXT}|_\{{[^{{}}]*\}}", "", answer))
-    written = [side for side in sides if not re.search(r"(?<!\\)\b[A-Za-z]", side)]
-    if len(written) < 2:
+    if isinstance(answer, Equation) and isinstance(gold, Equation):
+        if answer.name == gold.name:
+            return is_equal(answer.value, gold.value)
+        if len(answer.sides) == len(gold.sides) == 2 and _are_equal_texts(
+            *("=".join(one.sides) for one in (answer, gold))
+        ):
+            return True
+        return ("«" in answer.sides[0] or "«" in gold.sides[0]) and is_equal(answer.value, gold.value)
+    if isinstance(gold, Equation):
+        return _is_name(gold.sides[0]) and is_equal(answer, gold.value)
+    assert isinstance(answer, Equation)
+    left = answer.name
+    has_value = _is_name(left) or (_value(answer.value) not in (None, 0) and not re.fullmatch(r"-?\d+[A-Za-z]", left))
+    return has_value and is_equal(answer.value, gold)
+
+
+def _is_name(side: str) -> bool:
+    """Return whether a side of an equation is a name: letters, with indices and arguments, without an operation."""
+    bare = re.sub(r"_\{[^{}]*\}|_\w|\([^()]*\)|'|«[^«»]*»", "a", side)
+    return bool(re.search("[A-Za-z]", bare)) and not re.search(r"[\d+-]", bare)
+
+
+def _is_true(equation: Equation) -> bool:
+    """Return whether the sides that are written without letters are numbers, and all of them the same one."""
+    sides = [
+        side for side in equation.sides if not re.search(r"(?<![\\A-Za-z])[A-Za-z]|«[A-Za-z]»", _without_units(side))
+    ]
+    readings = [read_normalized(side) for side in sides]
+    values = [_value(reading) for reading in readings if not isinstance(reading, Group)]
+    return None not in values and len(set(map(_rounded, values))) < 2
+
+
+def _without_units(side: str) -> str:
+    reading = read_normalized(side)
+    return "" if isinstance(reading, (Number, Measure)) else side
+
+
+def _rounded(value: Any) -> Any:
+    return value if value.is_Rational else value.round(12)
+
+
+def _is_equal_group(answer: Reading, gold: Reading) -> bool:
+    if not isinstance(answer, Group) or not isinstance(gold, Group):
+        group, other = (answer, gold) if isinstance(answer, Group) else (gold, answer)
+        assert isinstance(group, Group)
+        pair = (group.parts[0], other) if group is answer else (other, group.parts[0])
+        return group.kind == "{}" and len(group.parts) == 1 and is_equal(*pair)
+    if answer.name and gold.name and answer.name != gold.name:
         return False
-    equated = [[side for equation in chain for side in equation.args] for chain in chains]
-    equated.append([parsed[0] for side in written if (parsed := _read(side))])  # `33\text{ cm}=34`
-    return any(_differ([side for side in group if getattr(side, "is_number", False)]) for group in equated)
+    if "union" in (answer.kind, gold.kind) and answer.kind != gold.kind:
+        return False
+    is_ordered = answer.kind not in UNORDERED or gold.kind not in UNORDERED
+    named, wanted = [_is_named(group) for group in (answer, gold)], gold
+    if named[0] != named[1]:
+        answer, gold = (
+            _values(group) if is_named else group for group, is_named in zip((answer, gold), named, strict=True)
+        )
+        is_ordered = named[1]
+    elif is_ordered and answer.kind != gold.kind:
+        return False
+    if len(answer.parts) != len(gold.parts):
+        return False
+    if named[1] and not named[0] and answer.kind == "," and all(map(is_equal, answer.parts, wanted.parts)):
+        return True  # `-5, 14/3` for `x=-5, p=14/3`, in the order in which they are written
+    if all(map(is_equal, answer.parts, gold.parts)):
+        return True
+    return not is_ordered and _match(list(answer.parts), gold.parts)
 
 
-def _differ(numbers: list[Any]) -> bool:
-    return any(not verify(numbers[-1], number, timeout_seconds=None) for number in numbers[:-1])
+def _match(answers: list[Reading], golds: Sequence[Reading]) -> bool:
+    """Pair each gold answer with an answer of its own, in whatever order."""
+    for gold in golds:
+        found = next((index for index, answer in enumerate(answers) if is_equal(answer, gold)), None)
+        if found is None:
+            return False
+        del answers[found]
+    return True
 
 
-def _chains(expression: Any) -> Iterator[list[Eq]]:
-    """The equations of each chain `a=b=c`; `x=1, y=2` are two chains."""
-    if isinstance(expression, (Eq, And)):
-        yield [node for node in preorder_traversal(expression) if isinstance(node, Eq)]
-    elif isinstance(expression, Basic):
-        for part in expression.args:
-            yield from _chains(part)
+def _is_named(group: Group) -> bool:
+    """Return whether a list gives the values of different variables, as `x=1, y=2`."""
+    names = [part.name for part in group.parts if isinstance(part, Equation)]
+    return group.kind not in ("{}", "union") and len(set(names)) == len(group.parts)
 
 
-def _tidy(answer: str) -> str:
-    """Without the full stop of a sentence, and without spaces between digits."""
-    return GROUPED_DIGITS.sub(r"\1", re.sub(r"(?<!\.)\.$", "", answer.strip()))
+def _values(group: Group) -> Group:
+    """Return the values of a system's solution as a tuple, in the order of its variables' names."""
+    equations = [part for part in group.parts if isinstance(part, Equation)]
+    return Group("()", tuple(equation.value for equation in sorted(equations, key=lambda one: one.name)))
 
 
-def _read(answer: str) -> list[Any]:
-    return parse(rf"\boxed{{{_tidy(answer)}}}", [EXTRACTION], parsing_timeout=None)
+def _is_equal_formula(answer: Reading, gold: Reading) -> bool:
+    ours, theirs = _text(answer), _text(gold)
+    if ours and squash(ours) == squash(theirs):
+        return True
+    if any(isinstance(reading, Word) and reading.is_marked for reading in (answer, gold)):
+        return False
+    values = [
+        _value(reading) if isinstance(reading, Number) else formulas.parse(_text(reading))
+        for reading in (answer, gold)
+    ]
+    if None in values:
+        return False
+    step = max((reading.step for reading in (answer, gold) if isinstance(reading, Number)), default=Fraction(0))
+    return formulas.are_equal(values[0], values[1], step)
 
 
-# The samples of a problem come together. A completion's answer is not kept: `\frac{1}{2^{400000003}}` takes 50 MB.
-_read_gold = lru_cache(maxsize=64)(_read)
+def _are_equal_texts(answer: str, gold: str) -> bool:
+    ours, theirs = formulas.parse(answer), formulas.parse(gold)
+    return ours is not None and theirs is not None and formulas.are_equal(ours, theirs)
 
 
-def _has_numbers_in_text(answer: str) -> bool:
-    """Whether a number stands in a text beside another number, as in `34\\text{ or 33}`; `\\text{34}` is only one."""
-    in_text = sum(bool(re.search(r"\d", text)) for text in re.findall(TEXT, answer))
-    return in_text > 1 or bool(in_text and re.search(r"\d", re.sub(TEXT, "", answer)))
+def _text(reading: Reading) -> str:
+    return reading.text if isinstance(reading, (Formula, Word)) else ""
 
 
-def _vote(parsed: list[Any], answer: str) -> str:
-    """Name an answer: a number by its value, be it `x=0.5` or `1/2`, anything else as math-verify normalises it."""
-    value = parsed[0] if parsed else None
-    if isinstance(value, Eq) and isinstance(value.lhs, Symbol):
-        value = value.rhs
-    if isinstance(value, Number):
-        return str(nsimplify(value, rational=True))
-    return parsed[-1] if parsed and isinstance(parsed[-1], str) else answer
+def _value(reading: Reading) -> Any:
+    """Return the number that a reading is, as SymPy's, or `None`."""
+    if isinstance(reading, Number):
+        value = reading.value / 100 if reading.is_percent else reading.value
+        return Rational(value.numerator, value.denominator)
+    if isinstance(reading, Measure):
+        return _value(reading.amount)
+    if isinstance(reading, Equation):
+        return _value(reading.value)
+    return formulas.number(reading.text) if isinstance(reading, Formula) else None
+
+
+def name(reading: Reading) -> str:
+    """Name an answer for a majority vote: a number by its value, be it `x=0.5` or `1/2`."""
+    match reading:
+        case Number():
+            return f"{reading.value}{'%' if reading.is_percent else ''}"
+        case Measure():
+            return name(reading.amount)
+        case Measures():
+            return " ".join(f"{name(part.amount)} {part.unit}" for part in reading.parts)
+        case Choice():
+            return reading.letter
+        case Equation():
+            return name(reading.value)
+        case Approximation():
+            return name(reading.sides[0])
+        case Word():
+            return squash(reading.text)
+        case Group():
+            names = [name(part) for part in reading.parts]
+            return f"{reading.kind}[{'; '.join(sorted(names) if reading.kind in UNORDERED else names)}]"
+        case Formula():
+            value = formulas.number(reading.text)
+            return str(value) if value is not None and value.is_Rational else squash(reading.text)

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from steer_trl.exceptions import CannotContinueError
-from steer_trl.rewards.answers import ANSWER_FORMATS, bare, text_of
-from steer_trl.rewards.judge import Judgement, is_readable, judge
+from steer_trl.rewards.answers import ANSWER_FORMATS, after_thought, bare, text_of
+from steer_trl.rewards.golds import NO_ANSWER, TOO_LONG, find_fault
+from steer_trl.rewards.judge import Judgement, judge
 from steer_trl.rewards.workers import Workers, default_num_workers
 from steer_trl.validation import in_interval, is_number, one_of, refuse
 
@@ -97,19 +98,25 @@ class MathReward:
 
     def judge(self, completions: Sequence[str | list[dict[str, Any]]], solution: Sequence[Any]) -> list[Verdict]:
         """Return a [`Verdict`] for each completion. The same answer to the same solution is scored once."""
-        answers = [ANSWER_FORMATS[self.answer_format](text_of(completion)) for completion in completions]
+        answers = [
+            ANSWER_FORMATS[self.answer_format](after_thought(text_of(completion))) for completion in completions
+        ]
         golds = [None if gold is None else bare(str(gold)) for gold in solution]
         pairs = list(zip(answers, golds, strict=True))
         jobs = list(dict.fromkeys((judge, *pair) for pair in pairs if None not in pair))
         results = dict(zip(jobs, self._workers.map(jobs), strict=True)) if jobs else {}
         return [_verdict(answer, results.get((judge, answer, gold))) for answer, gold in pairs]
 
-    def unreadable(self, solution: Iterable[Any]) -> set[str | None]:
-        """Return the gold answers, as texts, that are missing, prose, or comparable with none within the deadline."""
-        solutions = [None if gold is None else str(gold) for gold in solution]
-        jobs = list(dict.fromkeys((is_readable, bare(gold)) for gold in solutions if gold is not None))
-        readable = {gold for (_, gold), result in zip(jobs, self._workers.map(jobs), strict=True) if result is True}
-        return {gold for gold in solutions if gold is None or bare(gold) not in readable}
+    def unreadable(self, solution: Iterable[Any]) -> dict[str | None, str]:
+        """Return each gold answer, as a text, that no answer can score, with the reason, as *no answer* or *proof*."""
+        golds = {None if gold is None else str(gold) for gold in solution}
+        jobs = {gold: (find_fault, bare(gold)) for gold in golds if gold is not None}
+        results = zip(jobs, self._workers.map(jobs.values()), strict=True)
+        faults: dict[str | None, str] = {None: NO_ANSWER} if None in golds else {}
+        for gold, result in results:
+            if result is not None:
+                faults[gold] = result if isinstance(result, str) else TOO_LONG
+        return faults
 
 
 def _verdict(answer: str | None, result: Any) -> Verdict:

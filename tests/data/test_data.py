@@ -12,12 +12,18 @@ from transformers import AutoTokenizer
 from steer_trl.data import SOURCES, load_math_dataset
 from steer_trl.data.instructions import INSTRUCTIONS, with_instruction, without_instruction
 from steer_trl.data.lengths import drop_long_prompts
+from steer_trl.data.schemas import ANSWERS, QUESTIONS
 
 QUESTION = "What is 2+2?"
 MESSAGES = [{"role": "user", "content": QUESTION}]
 ASKED = [{"role": "user", "content": with_instruction(QUESTION, INSTRUCTIONS["boxed"])}]
 QWENS = "{problem}\nPlease reason step by step, and put your final answer within \\boxed{}."
 DAPO = INSTRUCTIONS["answer_line"].replace("{problem}", QUESTION)
+HASHES = 'Let\'s think step by step and output the final answer after "####".'
+QWEN = f"<|im_start|>user\n{QUESTION}\nPlease reason step by step, and put your final answer within \\boxed{{}}."
+QWEN += "<|im_end|>\n<|im_start|>assistant\n"
+LLAMA = f"<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n{QUESTION}<|eot_id|>"
+LLAMA += "<|start_header_id|>assistant<|end_header_id|>\n\n"
 WORKED = r"Two and two are $\boxed{5}$, no, $\boxed{4}$."
 
 # One row in the columns of each data set of the Hub.
@@ -42,6 +48,17 @@ SCHEMAS = {
     "agentica-org/DeepScaleR-Preview-Dataset": {"problem": QUESTION, "answer": "4", "solution": "Count."},
     "trl text": {"prompt": QUESTION, "solution": "4"},
     "trl messages": {"prompt": MESSAGES, "solution": WORKED, "level": 3},
+    "PrimeIntellect/SYNTHETIC-1": {"prompt": QUESTION, "verification_info": '{"ground_truth": "4"}', "id": "a"},
+    "Search-R1": {"prompt": MESSAGES, "reward_model": {"ground_truth": {"target": ["4"]}, "style": "rule"}},
+    "nvidia/OpenMathReasoning": {"problem": QUESTION, "expected_answer": "4", "generated_solution": WORKED},
+    "allenai/RLVR-MATH": {"messages": MESSAGES, "ground_truth": "4", "dataset": "MATH"},
+    "NeMo Skills": {"problem": QUESTION, "golden_answer": "4"},
+    "Maxwell-Jia/AIME_2024": {"ID": "I-1", "Problem": QUESTION, "Answer": 4},
+    "a list of values": {"question": QUESTION, "answer": [{"value": "4"}]},
+    "hkust-nlp/SimpleRL-Zoo-Data": {"prompt": [{"role": "user", "content": QWEN}], "gt_answer": "4"},
+    "Llama's template": {"prompt": LLAMA, "target": "4"},
+    "messages as JSON": {"prompt": json.dumps(MESSAGES), "answer": "4"},
+    "verl's gsm8k.py": {"prompt": [{"role": "user", "content": f"{QUESTION} {HASHES}"}]} | GRADED,
     "Qwen's wording": {"prompt": with_instruction(QUESTION, QWENS), "solution": "4"},
 }
 
@@ -90,6 +107,8 @@ def test_every_schema_comes_out_the_same(save, row, suffix):
         ({"problem": "?", "answer": r"10,\!080"}, r"\boxed{10,\!080}"),
         ({"problem": "?", "answer": r"$\frac{1}{2}$"}, r"\boxed{\frac{1}{2}}"),
         ({"problem": "?", "answer": 34}, r"\boxed{34}"),
+        ({"problem": "?", "answer": 2.5e-7}, r"\boxed{2.5e-07}"),
+        ({"problem": "?", "solution": "#### 1. Try\n$\\boxed{8}$\n#### 2. Check 3"}, r"\boxed{8}"),
     ],
 )
 def test_answers(save, row, solution):
@@ -132,12 +151,33 @@ def test_copies_go_and_are_counted(save, capsys):
     dataset = load_math_dataset(save(rows))
     assert dataset["id"][:2] == ["7", "9"] and len(dataset) == 32
     line = said(capsys)
-    assert "32 problems from 38 rows. Removed: 3 copies, 1 problems whose copies disagree" in line
-    assert "1 rows without a question, 1 problems whose answer cannot be scored (row 37: " in line
-    assert "97.0 % of the gold answers score themselves" in line
+    assert "32 problems from 38 rows." in line
+    counts = (
+        "1 rows without a question",
+        "3 copies",
+        "1 problems whose copies disagree",
+        "1 only equal to itself (row 37: ",
+    )
+    assert all(count in line for count in counts)
     rows = [{"id": 0, "prompt": f"{i}+1?", "solution": str(i + 1)} for i in range(3)]
     assert load_math_dataset(save(rows))["id"] == ["0", "1", "2"]  # names that are not unique are no names
-    assert "3 problems from 3 rows. 100.0 % of the gold" in said(capsys)
+    assert said(capsys).endswith("3 problems from 3 rows.")
+
+
+def test_rows_without_an_answer_go_and_are_counted(save, capsys):
+    rows = [{"prompt": f"{i}+1?", "solution": str(i + 1)} for i in range(20)]
+    tests = json.dumps({"inputs": ["1"], "outputs": ["2"]})
+    faults = {"proof": "proof", "Proof.": "proof", "notfound": "no answer", "N/A": "no answer", tests: "program"}
+    rows += [{"prompt": f"Why {gold}?", "solution": gold} for gold in faults]
+    assert load_math_dataset(save(rows))["solution"][:] == [rf"\boxed{{{i + 1}}}" for i in range(20)]
+    line = said(capsys)
+    assert all(text in line for text in ("2 proof (row 20", "2 no answer (row 22", "1 program (row 24"))
+
+
+def test_long_numbers_of_a_file_keep_their_digits(tmp_path):
+    path = tmp_path / "long.jsonl"
+    path.write_text('{"problem": "a?", "answer": 98765432109876543210987}\n{"problem": "b?", "answer": 0.5}\n')
+    assert load_math_dataset(str(path))["solution"][:] == [r"\boxed{98765432109876543210987}", r"\boxed{0.5}"]
 
 
 def test_what_only_looks_alike_stays(save):
@@ -186,8 +226,7 @@ def test_every_short_name_is_pinned_or_known_not_to_be():
 @pytest.mark.parametrize("missing", ["question", "answer"])
 @pytest.mark.parametrize("row", SCHEMAS.values(), ids=SCHEMAS)
 def test_a_missing_column_is_named(save, row, missing):
-    questions, answers = {"prompt", "problem", "question"}, {"reward_model", "final_answer", "answer", "target"}
-    gone = questions if missing == "question" else {*answers, "solution"}
+    gone = set(QUESTIONS if missing == "question" else ANSWERS)
     rest = {name: value for name, value in row.items() if name not in gone} | {"other": 1}
     with pytest.raises(ValueError, match=rf"{missing} is missing: it needs a column '.*; its columns are \["):
         load_math_dataset(save([rest]))
@@ -206,14 +245,17 @@ NOBODY, NOTHING = [{"role": "assistant", "content": "4"}], [{"role": "user", "co
         *(
             (
                 [{"prompt": "1+1?", "solution": "2"}, {"prompt": "1+2?", "solution": answer}],
-                r"1 of 2 gold answers cannot be scored \(row 1",
+                r"1 of 2 gold answers cannot be scored.* \(row 1",
             )
-            for answer in (None, "", "???", "So the answer is 3")
+            for answer in (None, "", "the number of apples")
         ),
         *(
-            ([{"prompt": prompt, "solution": "4"}], "1 of 1 rows have no question")
-            for prompt in (None, [], NOBODY, NOTHING)
+            ([{"prompt": prompt, "solution": "4"}], "none of its 1 rows .* 1 rows without a question")
+            for prompt in (None, [], NOTHING)
         ),
+        ([{"prompt": NOBODY, "solution": "4"}], "1 rows whose conversation does not end with the user"),
+        ([{"prompt": "1+1?", "solution": "proof"}], "none of its 1 rows .* 1 proof"),
+        ([{"prompt": "1+1?", "solution": "2", "image": "x.png"}], "none of its 1 rows .* 1 rows with an image"),
         ([], "has no rows"),
     ],
 )
@@ -235,7 +277,7 @@ def test_wrong_arguments(wrong, message):
 
 
 REAL = {"DAPO-Math-17k": 17_182, "aime24": 30, "aime25": 30, "amc23": 40, "gsm8k_test": 1_319, "math500": 500}
-REAL |= {"minerva_math": 272, "olympiadbench": 674}
+REAL |= {"minerva_math": 272, "olympiadbench": 673}
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the real data sets are not beside this checkout")
@@ -245,4 +287,3 @@ def test_real_data(name, capsys):
     assert len(dataset) == REAL[name]
     asked = "".join(row["prompt"][0]["content"] for row in dataset.select(range(30)))
     assert "Remember to put your answer on its own line" not in asked
-    assert float(said(capsys).rsplit(" %", 1)[0].split()[-1]) >= 99.5

@@ -64,7 +64,8 @@ class TestWhereTheAnswerStands:
             ("Answer: 33\nAnswer: \\boxed{34}", "34"),
             ("answer : 34 apples", "34 apples"),
             ("The answer is 34", None),
-            ("my answer: 34", None),
+            ("Final Answer:\n\n34", "34"),
+            ("- answer\uff1a `34`", "34"),
             ("Answer:", ""),
         ],
     )
@@ -122,8 +123,17 @@ class TestAsATrlReward:
     def test_votes_and_what_is_unreadable(self, reward):
         votes = [reward.judge([rf"\boxed{{{a}}}"], ["7"])[0].vote for a in ("6", "6.0", "x=6", "x", "1/2", "0.5")]
         assert votes == ["6", "6", "6", "x", "1/2", "1/2"]
-        unreadable, readable = {"", None, "???", "the number of apples", TOWER, "33=34"}, {"4", r"\text{June 20}"}
-        assert reward.unreadable(unreadable | readable | {r"5 \text{ cm}", "Evelyn"}) == unreadable
+        faults = {
+            "": "no answer",
+            None: "no answer",
+            "???": "no answer",
+            "proof": "proof",
+            "33=34": "only equal to itself",
+        }
+        faults |= {"the number of apples": "only equal to itself", TOWER: "not compared in time"}
+        faults |= {'{"inputs": ["1"], "outputs": ["2"]}': "program", '{"ground_truth": "4"}': "structure"}
+        readable = {"4", r"\text{June 20}", r"5 \text{ cm}", "Evelyn"}
+        assert reward.unreadable(faults.keys() | readable) == faults
 
     @pytest.mark.parametrize(
         ("wrong", "message"),

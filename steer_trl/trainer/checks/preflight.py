@@ -148,14 +148,20 @@ def _remark_short(dataset: Any, args: SteerGRPOConfig) -> None:
 def _gold_complaints(dataset: Any, rewards: list[Any]) -> list[str]:
     """Return a complaint about gold answers that cannot be scored."""
     math_reward = next((function for function in rewards if isinstance(function, MathReward)), None)
-    if math_reward is None or not isinstance(dataset, Dataset) or "solution" not in dataset.column_names:
+    if math_reward is None or not isinstance(dataset, Dataset):
         return []
+    if "solution" not in dataset.column_names:
+        return [
+            f"train_dataset has no column 'solution', which MathReward compares answers with; its columns are "
+            f"{sorted(dataset.column_names)}. Rename the column of gold answers, or use load_math_dataset."
+        ]
     # A row of a different task has no gold answer.
     bad = math_reward.unreadable(gold for gold in dataset["solution"] if gold is not None)
     if not bad:
         return []
+    examples = [f"{gold!r}: {reason}" for gold, reason in bad.items()]
     return [
-        f"train_dataset: {len(bad)} of its solutions cannot be scored ({', '.join(sorted(map(repr, bad))[:3])}). "
+        f"train_dataset: {len(bad)} of its solutions cannot be scored ({', '.join(sorted(examples)[:3])}). "
         "Remove their rows; load_math_dataset does."
     ]
 

@@ -1,0 +1,42 @@
+"""Prompts that contain their chat template already, as SimpleRL-Zoo's files keep them, read back into messages."""
+
+import re
+
+ROLE = r"(?P<role>system|user|assistant)"
+HEADERS = (
+    rf"<\|im_start\|>{ROLE}\n",  # Qwen, ChatML
+    rf"<\|start_header_id\|>{ROLE}<\|end_header_id\|>\n*",  # Llama 3
+    rf"<\|{ROLE}\|>\n?",  # Phi, Zephyr, GLM
+    r"<\uff5c(?P<role>User|Assistant)\uff5c>",  # DeepSeek
+    r"<start_of_turn>(?P<role>user|model)\n",  # Gemma
+    r"(?P<role>\[INST\])",  # Mistral
+)
+ENDS = re.compile(
+    r"<\|(?:im_end|eot_id|end|endoftext|begin_of_text)\|>|<\uff5c(?:begin|end)\u2581of\u2581sentence\uff5c>|<end_of_turn>|<bos>|\[/INST\]|</?s>"
+)
+
+
+def read_template(text: str) -> str | list[dict[str, str]]:
+    """Return the messages of a text in one of the usual chat templates; any other text comes back as it is.
+
+    An assistant's turn that the template has only opened, for the model to fill, is left out.
+    """
+    for header in HEADERS:
+        marks = list(re.finditer(header, text))
+        if not marks:
+            continue
+        ends = [mark.start() for mark in marks[1:]] + [len(text)]
+        messages = [
+            {"role": _role(mark["role"]), "content": ENDS.sub("", text[mark.end() : end]).strip()}
+            for mark, end in zip(marks, ends, strict=True)
+        ]
+        if before := ENDS.sub("", text[: marks[0].start()]).strip():
+            messages.insert(0, {"role": "system", "content": before})
+        while messages and messages[-1]["role"] == "assistant" and messages[-1]["content"] in ("", "<think>"):
+            messages.pop()
+        return messages
+    return text
+
+
+def _role(name: str) -> str:
+    return {"[INST]": "user", "model": "assistant"}.get(name, name.lower())

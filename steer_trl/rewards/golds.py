@@ -1,0 +1,97 @@
+r"""Can a gold answer be scored? It can if an answer that a model would write, in another notation, scores it.
+
+That a gold answer equals itself proves nothing: so does `proof`, and so do the tests of a program.
+"""
+
+import json
+import re
+
+from steer_trl.rewards import formulas
+from steer_trl.rewards.judge import judge, read_gold
+from steer_trl.rewards.layout import TABLE
+from steer_trl.rewards.numerals import Number
+from steer_trl.rewards.reading import Approximation, Choice, Equation, Group, Measure, Measures, Reading, Word
+
+NOTHING, PROOFS = set(TABLE["nothing"]), set(TABLE["proofs"])
+NO_ANSWER, PROGRAM, PROOF, STRUCTURE = "no answer", "program", "proof", "structure"
+ONLY_ITSELF, TOO_LONG = "only equal to itself", "not compared in time"
+
+PROGRAM_TEXT = re.compile(
+    r"^\s*(def |import |from \w+ import|assert |class \w+[:(]|#include|```\w*\s|print\()|\b(stdin|stdout)\b"
+)
+PROGRAM_KEYS = "inputs", "outputs", "input", "output", "fn_name", "testtype", "assert_case", "test_cases"
+TEXT_COMMAND = re.compile(r"\\(?:text\w*|mathrm|mbox|operatorname)\s*\{[^{}]*\}")
+BRACKETS = {"{}": (r"\{", r"\}"), ",": ("", ""), "union": ("", "")}
+BARE_PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\s+[A-Za-z]{2,}")
+
+
+def find_fault(gold: str) -> str | None:
+    """Return why a gold answer, without its box, cannot be scored; `None` if it can. May take for ever."""
+    text = " ".join(TEXT_COMMAND.sub(lambda match: match[0][match[0].index("{") + 1 : -1], gold).lower().split())
+    if (fault := _kind_of_no_answer(text.strip(" .!$*()[]"), gold)) is not None:
+        return fault
+    judge("1", gold)  # a tower of powers equals itself at once, and takes for ever to compare with anything else
+    reading = read_gold(gold)
+    if not isinstance(reading, (Number, Measure, Measures, Choice)) and BARE_PROSE.search(TEXT_COMMAND.sub("", gold)):
+        return ONLY_ITSELF
+    other = write(reading)
+    can_be_scored = other is not None and judge(gold, gold).correct and judge(other, gold).correct
+    return None if can_be_scored else ONLY_ITSELF
+
+
+def _kind_of_no_answer(text: str, gold: str) -> str | None:
+    if text in PROOFS or re.match(r"(see|refer to) (the )?(proof|solution)|prove that|proof[.: ]", text):
+        return PROOF
+    if not re.search(r"\w", text) or text in NOTHING:
+        return NO_ANSWER
+    if PROGRAM_TEXT.search(gold):
+        return PROGRAM
+    if (re.match(r"\s*[\[{]\s*[\[{'\"]", gold) and not gold.lstrip().startswith((r"\{", "[["))) or _is_json(gold):
+        return PROGRAM if any(f'"{key}"' in gold or f"'{key}'" in gold for key in PROGRAM_KEYS) else STRUCTURE
+    return None
+
+
+def _is_json(gold: str) -> bool:
+    try:
+        return isinstance(json.loads(gold), dict) or any(isinstance(part, (dict, str)) for part in json.loads(gold))
+    except (ValueError, TypeError):
+        return False
+
+
+def write(reading: Reading) -> str | None:
+    """Return an answer in another notation, as a model would write it; `None` if there is none."""
+    match reading:
+        case Number():
+            return _write_number(reading)
+        case Measure():
+            return write(reading.amount)
+        case Measures():
+            return " ".join(rf"{write(part.amount)}\text{{ {part.unit}}}" for part in reading.parts)
+        case Choice():
+            return rf"\text{{({reading.letter})}}"
+        case Word():
+            return rf"\text{{{reading.text}}}"
+        case Equation():
+            value = write(reading.value)
+            return value and f"{reading.sides[0]} = {value}"
+        case Approximation():
+            return write(reading.sides[0])
+        case Group():
+            parts = [write(part) for part in reading.parts]
+            separator = r" \cup " if reading.kind == "union" else ", "
+            opening, closing = BRACKETS.get(reading.kind) or (reading.kind[0], reading.kind[1])
+            return None if None in parts else f"{opening}{separator.join(map(str, parts))}{closing}"
+    if reading.text.lstrip("+-").strip() in (r"\infty", r"\emptyset"):
+        return reading.text
+    parsed = formulas.parse(reading.text)
+    if isinstance(parsed, formulas.Expr):
+        return rf"1 \cdot \left({reading.text}\right)"
+    return None if parsed is None else rf"\, {reading.text} \,"
+
+
+def _write_number(number: Number) -> str:
+    value = number.numeral if number.base else number.value
+    if number.base and value < 0:  # with digits above 9
+        return str(number.value)
+    plain = f"{value}.0" if value.denominator == 1 else rf"\dfrac{{{value.numerator}}}{{{value.denominator}}}"
+    return plain + (r"\%" if number.is_percent else "")
