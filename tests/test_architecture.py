@@ -84,7 +84,7 @@ BUDGET = {
     "rewards": 13600,
     "shaping": 4560,
     "shaping/methods": 7760,
-    "trainer": 16600,
+    "trainer": 16610,
     "trainer/callbacks": 2390,
     "trainer/checks": 2130,
     "trainer/log": 1310,
