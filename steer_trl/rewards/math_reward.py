@@ -134,7 +134,12 @@ def _work(function: Callable[..., Any], *job: str) -> Any:
 
 def _check_judge() -> None:
     """Load what judging needs, and raise if it cannot work: every answer would silently be incorrect."""
-    if not judge("34", r"\frac{68}{2}").correct or judge("33", "34").correct:
+    known = {
+        ("34", r"\sqrt{1156}"): True,
+        ("33", r"\sqrt{1156}"): False,
+        (r"34\text{ cm}", r"340\text{ mm}"): True,
+    }
+    if any(judge(*pair).correct is not verdict for pair, verdict in known.items()):
         raise CannotContinueError(
-            "math-verify does not distinguish 33 from 34. Install the version that steer_trl requires."
+            "math-verify's parser or pint does not read 34. Install the versions that steer_trl requires."
         )
