@@ -72,7 +72,7 @@ BUDGET = {
     "callbacks": 1910,
     "cli": 13470,
     "countdown": 1255,
-    "data": 4350,
+    "data": 4360,
     "demo": 2590,
     "diagnostics": 4600,
     "diagnostics/keys": 480,

@@ -106,7 +106,7 @@ def read_answer(answer: Any) -> str | None:
         answer = ", ".join(bare(str(part)) for part in answer)
     if answer is None or not str(answer).strip():
         return None
-    text = str(answer)
+    text = re.sub(r"\\boxed\s+([^\s{}$]+)", r"\\boxed{\1}", str(answer))
     answer = bare(text if BOX in text else text.rsplit("####", 1)[-1])
     if re.fullmatch(r"-?\d{1,3}(,\d{3})+", answer):
         answer = answer.replace(",", "")

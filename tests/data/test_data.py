@@ -107,6 +107,7 @@ def test_every_schema_comes_out_the_same(save, row, suffix):
         ({"problem": "?", "answer": r"10,\!080"}, r"\boxed{10,\!080}"),
         ({"problem": "?", "answer": r"$\frac{1}{2}$"}, r"\boxed{\frac{1}{2}}"),
         ({"problem": "?", "answer": 34}, r"\boxed{34}"),
+        ({"problem": "?", "answer": r"hence $\boxed 8$"}, r"\boxed{8}"),
         ({"problem": "?", "answer": 2.5e-7}, r"\boxed{2.5e-07}"),
         ({"problem": "?", "solution": "#### 1. Try\n$\\boxed{8}$\n#### 2. Check 3"}, r"\boxed{8}"),
     ],

@@ -117,7 +117,7 @@ class TestAsATrlReward:
 
     def test_gold_answers_are_tried_before_training(self, make_trainer):
         data = Dataset.from_dict({"prompt": ["2+2=", "what?"], "solution": [r"\boxed{4}", "the number of apples"]})
-        with pytest.raises(ValueError, match="1 of its .*'the number of apples': only equal to itself"):
+        with pytest.raises(ValueError, match=r"1 of its .*'the number of apples': only equal to itself"):
             make_trainer(SteerGRPOTrainer, trainer_arguments={"reward_funcs": MathReward(), "train_dataset": data})
         data = data.rename_column("solution", "answer")
         with pytest.raises(ValueError, match=r"no column 'solution'.* \['answer', 'prompt'\]"):
