@@ -143,11 +143,11 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         peft_config=get_peft_config(model_args),
     )
     wording = {} if math_args.wording is None else {"instruction": math_args.wording}
-    trainer.parts.cards.recipe = public(changes_of(math_args) | wording | changes_of(model_args), PUBLIC_TEXTS)
+    trainer.shaping.cards.recipe = public(changes_of(math_args) | wording | changes_of(model_args), PUBLIC_TEXTS)
     # An alarm is printed on a line of its own, above the progress bar.
     with training(), logging_redirect_tqdm():
         trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
-    if trainer.parts.was_finished and model_is_saved(Path(training_args.output_dir)):
+    if trainer.shaping.was_finished and model_is_saved(Path(training_args.output_dir)):
         trainer.accelerator.print(f"Nothing was trained or written; the model is in {training_args.output_dir}")
         return
     trainer.save_model()

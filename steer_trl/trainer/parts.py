@@ -1,4 +1,4 @@
-"""The parts that a `SteerGRPOTrainer` has beside TRL's trainer, made and connected in one place."""
+"""Makes and connects, in one place, the parts that a `SteerGRPOTrainer` has beside TRL's trainer."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ from steer_trl.trainer.tokens.samples import TokenLog
 from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, forget_rollout
 
 
-class Parts:
+class Shaping:
     """The parts of a trainer. They are made before TRL's constructor runs, which calls hooks that need them.
 
     `shapers` are the methods, by the names in `advantage_shaping`; `hold` moves the strength of one of them;

@@ -1,6 +1,6 @@
 """`SteerGRPOTrainer`: every hook of TRL's that this package overrides, in the order in which TRL calls them.
 
-What acts in them are the parts of `self.parts` (`parts.py`):
+What acts in them are the parts in `self.shaping` (`parts.py`):
 
     1  a rollout is written          sampling/       other prompts' groups for those that teach nothing
                                      rollout.py      its score, and the methods that compare completions of a prompt
@@ -39,7 +39,7 @@ from steer_trl.hub.push import pushing
 from steer_trl.trainer.benchmarks import check_benchmarks
 from steer_trl.trainer.checkpoint import naming_full_disk
 from steer_trl.trainer.checks.preflight import check_trainer_arguments
-from steer_trl.trainer.parts import Parts, eval_dataset_of
+from steer_trl.trainer.parts import Shaping, eval_dataset_of
 from steer_trl.trainer.resume import starting_point
 from steer_trl.trainer.trl import EvalDataset, GRPOTrainer, RewardFunc
 
@@ -82,6 +82,9 @@ class SteerGRPOTrainer(GRPOTrainer):
             tokenizer without a chat template.
     """
 
+    shaping: Shaping
+    """What this package adds to TRL's trainer."""
+
     def __init__(
         self,
         model: "str | PreTrainedModel | PeftModel",
@@ -112,8 +115,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         if args is None:
             name = model if isinstance(model, str) else get_config_model_id(model.config)
             args = SteerGRPOConfig(f"{name.split('/')[-1]}-SteerGRPO")
-        self.parts = Parts(self, args, model, eval_dataset, benchmarks)
-        self._tag_names = self.parts.tags
+        self.shaping = Shaping(self, args, model, eval_dataset, benchmarks)
+        self._tag_names = self.shaping.tags
         super().__init__(
             model=model,
             reward_funcs=reward_funcs,  # type: ignore[arg-type]  # TRL wants lists, and takes any sequence
@@ -130,44 +133,45 @@ class SteerGRPOTrainer(GRPOTrainer):
             rollout_func=rollout_func,
             environment_factory=environment_factory,
         )
-        self.parts.attach()
+        self.shaping.attach()
 
     # 1  A rollout is written.
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
-        generate, resampling = self.parts.generated.counted(super()._generate), self.parts.resampling
+        generate, resampling = self.shaping.generated.counted(super()._generate), self.shaping.resampling
         if resampling is None or not self.model.training:
             generated = generate(prompts)
         else:
             generated = resampling.generate(prompts, generate, super()._calculate_rewards)
-        self.parts.rollouts.keep_written(generated)
+        self.shaping.rollouts.keep_written(generated)
         return generated
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
-        resampling = self.parts.resampling
+        resampling = self.shaping.resampling
         rewards = None if resampling is None else resampling.known_rewards
         if rewards is None:
             rewards = super()._calculate_rewards(*args, **kwargs)
-        self.parts.rollouts.rewards_per_function = rewards
+        self.shaping.rollouts.rewards_per_function = rewards
         return rewards
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        build, parts = super()._generate_and_score_completions, self.parts
+        build = super()._generate_and_score_completions
+        shaping = self.shaping
         if not self.model.training:  # evaluation never moves a method's state
             return build(inputs)
 
         def build_recorded(rows: list[dict[str, Any]]) -> dict[str, Any]:
-            with parts.rollouts.recording():
+            with shaping.rollouts.recording():
                 return build(rows)
 
-        resampling = parts.resampling
+        resampling = shaping.resampling
         rollout = build_recorded(inputs) if resampling is None else resampling.build_rollout(build_recorded)
-        rollout = parts.rollouts.finish(rollout, parts.step.completions_so_far)
-        parts.tripwire.on_rollout()
-        return parts.tokens.mark(rollout)
+        rollout = shaping.rollouts.finish(rollout, shaping.step.completions_so_far)
+        shaping.tripwire.on_rollout()
+        return shaping.tokens.mark(rollout)
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
-        return self.parts.ordering.order(super()._prepare_inputs(generation_batch))
+        return self.shaping.ordering.order(super()._prepare_inputs(generation_batch))
 
     # 2  A micro-batch is trained on.
 
@@ -175,22 +179,22 @@ class SteerGRPOTrainer(GRPOTrainer):
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
         """Compute TRL's loss on shaped advantages; `inputs` is left as it is."""
-        with self.parts.step.loss_of(inputs) as copy, self.parts.forward.of_loss(copy):
+        with self.shaping.step.loss_of(inputs) as copy, self.shaping.forward.of_loss(copy):
             loss = super().compute_loss(model, copy, return_outputs, num_items_in_batch)
-        loss = self.parts.ordering.scale_loss(loss, inputs)
-        self.parts.tripwire.on_loss(loss)
+        loss = self.shaping.ordering.scale_loss(loss, inputs)
+        self.shaping.tripwire.on_loss(loss)
         return loss
 
     def _get_per_token_logps_and_entropies(
         self, model: nn.Module, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor | None, Any]:
-        rollouts = self.parts.rollouts
+        rollouts = self.shaping.rollouts
         is_of_rollout = rollouts.is_recording and model is self.model
         if is_of_rollout:
             kwargs["compute_entropy"] = True  # the policy's head computes them anyway; a reference model's cannot
-        part = rollouts if is_of_rollout else self.parts.step
+        part = rollouts if is_of_rollout else self.shaping.step
         forward_pass = super()._get_per_token_logps_and_entropies
-        outputs, score = self.parts.forward.run(forward_pass, part.wants_sensitivities, model, *args, **kwargs)
+        outputs, score = self.shaping.forward.run(forward_pass, part.wants_sensitivities, model, *args, **kwargs)
         part.on_forward(score)
         return outputs
 
@@ -203,21 +207,21 @@ class SteerGRPOTrainer(GRPOTrainer):
         `"auto"` for the same if there is one, else step 0. `ValueError` where it is not there, or another run's.
         """
         checkpoint = starting_point(resume_from_checkpoint, self.args.output_dir)
-        self.parts.begin_training(checkpoint)
+        self.shaping.begin_training(checkpoint)
         with naming_full_disk(Path(self.args.output_dir)):
             return super().train(checkpoint, *args, **kwargs)
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
-        return self.parts.place(*super()._init_training_state(*args, **kwargs))
+        return self.shaping.place(*super()._init_training_state(*args, **kwargs))
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model and its card; push them as well if `push_to_hub` is set, as TRL does."""
         folder = output_dir or self.args.output_dir
         if _internal_call and output_dir is not None and not self.args.save_only_model:
-            self.parts.checkpoints.save(Path(output_dir))  # a checkpoint begins with its model
+            self.shaping.checkpoints.save(Path(output_dir))  # a checkpoint begins with its model
         super().save_model(output_dir, _internal_call)
         if _internal_call or not self.args.push_to_hub or folder != self.args.output_dir:  # else the push wrote it
-            self.parts.cards.write(Path(folder))
+            self.shaping.cards.write(Path(folder))
 
     # 4  An evaluation.
 
@@ -227,7 +231,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         """Run TRL's loop on an `eval_dataset`, and the benchmarks beside the trainer's own, or its first."""
         kwargs["metric_key_prefix"] = metric_key_prefix
         loop = partial(super().evaluation_loop, dataloader, *args, **kwargs)
-        return self.parts.benchmarks.evaluated(dataloader, metric_key_prefix, loop)
+        return self.shaping.benchmarks.evaluated(dataloader, metric_key_prefix, loop)
 
     # 5  The Hub.
 
@@ -242,8 +246,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         By default the name is that of the repository or folder, and the data set that which
         [`~steer_trl.data.load_math_dataset`] has loaded from the Hub.
         """
-        self.parts.cards.keep(model_name=model_name, dataset_name=dataset_name, tags=tags)
-        self.parts.cards.write(Path(self.args.output_dir))
+        self.shaping.cards.keep(model_name=model_name, dataset_name=dataset_name, tags=tags)
+        self.shaping.cards.write(Path(self.args.output_dir))
 
     def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
         """Save the model and its card to `output_dir` and upload it; arguments as in [`~transformers.Trainer`].

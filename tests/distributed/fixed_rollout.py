@@ -84,8 +84,8 @@ class Recording(Watching):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.shape, self.parts.step.shape = self.parts.step.shape, self.record
-        self.finish, self.parts.rollouts.finish = self.parts.rollouts.finish, self.count_fetched
+        self.shape, self.shaping.step.shape = self.shaping.step.shape, self.record
+        self.finish, self.shaping.rollouts.finish = self.shaping.rollouts.finish, self.count_fetched
 
     def record(self, inputs, score):
         before, logps = inputs["advantages"].clone(), score.logps

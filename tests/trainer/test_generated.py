@@ -23,7 +23,7 @@ def test_it_counts_what_the_policy_wrote_and_no_prompt(train, dynamic_sampling):
     fields = {"advantage_shaping": "none", "dynamic_sampling": dynamic_sampling}
     trainer = train(SteerGRPOTrainer, **fields, trainer_arguments={"reward_funcs": reward})
     found = totals(trainer)
-    assert trainer.parts.generated.total == sum(lengths) == found[max(found)]
+    assert trainer.shaping.generated.total == sum(lengths) == found[max(found)]
     assert sorted(found.values()) == list(found.values())
     prompts = [log["num_tokens"] for log in trainer.state.log_history if "num_tokens" in log]
     assert prompts[-1] > found[max(found)]
@@ -46,13 +46,13 @@ def test_a_run_that_was_ended_by_its_budget_has_nothing_left(make_trainer, tmp_p
     log = (tmp_path / "run/_logs/metrics.jsonl").read_text()
     again = make_trainer(SteerGRPOTrainer, max_generated_tokens=40, **fields)
     again.train(resume_from_checkpoint=True)
-    assert again.parts.was_finished and (tmp_path / "run/_logs/metrics.jsonl").read_text() == log
+    assert again.shaping.was_finished and (tmp_path / "run/_logs/metrics.jsonl").read_text() == log
     further = make_trainer(SteerGRPOTrainer, max_generated_tokens=120, **fields)
     further.train(resume_from_checkpoint=True)
-    assert not further.parts.was_finished and further.parts.generated.total >= 120
+    assert not further.shaping.was_finished and further.shaping.generated.total >= 120
     entries = runlog.lines(tmp_path / "run/_logs/metrics.jsonl")
     found = [entry["generated_tokens"] for entry in entries if "loss" in entry]
-    assert found == sorted(found) and found[-1] == further.parts.generated.total
+    assert found == sorted(found) and found[-1] == further.shaping.generated.total
 
 
 def test_a_count_that_cannot_be_is_refused(make_trainer, tmp_path):

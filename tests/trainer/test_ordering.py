@@ -188,7 +188,7 @@ def test_padding_stays_if_the_check_fails(run, monkeypatch, tmp_path, caplog):
     monkeypatch.setattr(Padding, "_joins", PropertyMock(return_value=True))
     trainer = run(model=str(tmp_path), gradient_checkpointing=False)
     assert "nats per token, which is more than rounding" in caplog.text
-    assert not trainer.parts.padding.is_skipped
+    assert not trainer.shaping.padding.is_skipped
 
 
 def test_the_check_draws_no_random_number(run, monkeypatch):

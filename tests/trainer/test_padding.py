@@ -187,7 +187,7 @@ def test_a_pass_that_cannot_be_cut_leaves_the_order(make_trainer, caplog):
             return (torch.zeros(len(input_ids), kept),)
 
         mask = torch.tensor([[0, 1, 1, 1, 1, 0, 0, 0]] * 2)
-        trainer.parts.padding.forward(forward_pass, trainer.model, ids, mask, 4, **known)
+        trainer.shaping.padding.forward(forward_pass, trainer.model, ids, mask, 4, **known)
         assert seen[-1] == (8 if known else 4)
     trainer.train()
     masks = [(one["prompt_mask"], one["completion_mask"]) for one in micro_batches_of_rollout(trainer)[:4]]
@@ -250,9 +250,9 @@ def test_token_types_move_with_their_tokens(make_trainer):
 
     ids = torch.tensor([[0, 0, 1, 2, 3, 0], [4, 5, 6, 7, 0, 0], [0, 8, 9, 1, 2, 3], [0, 0, 7, 0, 0, 0]])
     mask = (ids > 0).long()
-    trainer.parts.padding._is_checked = True
+    trainer.shaping.padding._is_checked = True
     arguments = {"token_type_ids": 10 * ids}
-    (found,) = trainer.parts.padding.forward(forward_pass, trainer.model, ids, mask, 3, **arguments)
+    (found,) = trainer.shaping.padding.forward(forward_pass, trainer.model, ids, mask, 3, **arguments)
     ((joined, types),) = seen
     assert torch.equal(types, 10 * joined) and joined.shape == (4, 5)
     assert torch.equal(found, ids[:, 3:].float())

@@ -57,7 +57,7 @@ def test_evaluation_changes_no_state_and_has_its_own_metrics(train, prompts):
 
 def test_each_of_several_rollouts_in_a_step_has_draws_of_its_own(make_trainer):
     trainer = make_trainer(SteerGRPOTrainer, advantage_shaping="quadrant.Quadrant", max_steps=1, **TWO_ROLLOUTS)
-    (quadrant,) = trainer.parts.shapers.values()
+    (quadrant,) = trainer.shaping.shapers.values()
     weights, drawn = quadrant.weights, []
     quadrant.weights = lambda batch, measure: drawn.append(batch.draws[:, 0]) or weights(batch, measure)
     trainer.train()

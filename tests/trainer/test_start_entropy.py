@@ -79,11 +79,11 @@ def test_a_run_logs_it_keeps_it_and_is_resumed_with_it(train, make_trainer, tmp_
     assert state == {"entropies": pytest.approx(entropies[:2]), "is_late": False}
     resumed = make_trainer(SteerGRPOTrainer, **settings)
     resumed.train(resume_from_checkpoint=str(checkpoint))
-    assert resumed.parts.rollouts.start.value == whole.parts.rollouts.start.value
+    assert resumed.shaping.rollouts.start.value == whole.shaping.rollouts.start.value
     (checkpoint / "shaping_state.json").unlink()  # as plain TRL's: the entropy of its middle is no start
     late = make_trainer(SteerGRPOTrainer, **settings)
     late.train(resume_from_checkpoint=str(checkpoint))
-    assert not [entry for entry in late.state.log_history[2:] if START in entry] and late.parts.rollouts.start.value
+    assert not [entry for entry in late.state.log_history[2:] if START in entry] and late.shaping.rollouts.start.value
 
 
 def test_the_level_that_is_held_is_relative_to_it(train):

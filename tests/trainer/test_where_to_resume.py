@@ -41,7 +41,7 @@ class TestAFinishedRun:
         again = made(**length)
         assert again.train(resume_from_checkpoint=True).global_step == last
         assert contents(first.args.output_dir) == before
-        assert again.parts.was_finished and same_parameters(first, again)  # a script may save the model, or evaluate
+        assert again.shaping.was_finished and same_parameters(first, again)  # a script may save the model, or evaluate
 
     def test_its_log_takes_an_evaluation_of_now(self, made, prompts):
         made().train()
@@ -137,4 +137,4 @@ def test_a_damaged_file_is_named_or_its_checkpoint_skipped(made, tmp_path, caplo
         made(max_steps=4, **settings).train(resume_from_checkpoint=str(damaged.parent))
     again = made(max_steps=4, **settings)
     again.train(resume_from_checkpoint="auto")
-    assert "checkpoint-3 is skipped" in caplog.text and again.parts.checkpoints.continued.endswith("checkpoint-2")
+    assert "checkpoint-3 is skipped" in caplog.text and again.shaping.checkpoints.continued.endswith("checkpoint-2")
