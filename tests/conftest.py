@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is experimental; its warning says nothing about us
@@ -37,6 +38,12 @@ def pytest_collection_modifyitems(items):
 
 def pytest_collection_finish():
     importlib.import_module("support.frozen")
+
+
+@pytest.fixture(autouse=True)
+def import_path(monkeypatch):
+    """Forget the folders that a test's command line adds: a later test's module may have the same name."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
 
 
 @pytest.fixture(scope="session")
