@@ -59,7 +59,7 @@ METHODS: dict[str, dict[str, Any] | None] = {
 class ReadsTheExactChange(Shaper):
     """GRPO that computes the exact entropy change of every trained token and does nothing with it."""
 
-    needs_sensitivities = True
+    reads = ("sensitivities",)
 
     def weights(self, batch: TokenBatch, measure: Any) -> None:
         """Return none."""

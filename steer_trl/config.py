@@ -117,23 +117,12 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
                 f"they are, and its level is kept only roughly. For {ENOUGH_GROUPS} or more, raise "
                 "steps_per_generation (with gradient_accumulation_steps) or per_device_train_batch_size."
             )
-        waits = self.dynamic_sampling == "resample" and self.dynamic_sampling_surplus == "keep"
-        steps = self.steps_per_generation * self.num_iterations / self.gradient_accumulation_steps
         for name, method in methods.items():
-            if method.surrogate and steps <= 1:
+            remarks += [f"{name}: {remark}" for remark in method.remarks(self)]
+            if method.surrogate and self.steps_per_rollout <= 1:
                 remarks.append(
                     f"{name}: with one optimizer step per rollout no token has moved since its rollout, so nothing is "
                     "clipped or held. Set steps_per_generation or num_iterations for several."
-                )
-            if method.on_policy and steps > 1:
-                remarks.append(
-                    f"{name}: it assumes on-policy training, and here a rollout lasts {steps:g} optimizer steps. For "
-                    "one, set steps_per_generation to gradient_accumulation_steps and num_iterations to 1."
-                )
-            if method.on_policy and waits:
-                remarks.append(
-                    f"{name}: it assumes on-policy training, and groups that are left over are trained on a rollout "
-                    "later. Set dynamic_sampling_surplus to 'drop' for none."
                 )
             if method.per_token and self.importance_sampling_level == "sequence":
                 remarks.append(
@@ -195,7 +184,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     def _schedule_complaints(self, methods: dict[str, type[Shaper]]) -> list[str]:
         accumulation = self.gradient_accumulation_steps
         per_rollout = self.steps_per_generation
-        compares = any(method.answers("measure") for method in methods.values())
+        compares = any(method.overrides("measure") for method in methods.values())
         if not compares or self.shaping_scope == "micro_batch" or per_rollout % accumulation == 0:
             return []
         return [

@@ -18,7 +18,7 @@ from torch import Tensor
 from steer_trl.functional.clipping import find_clipped
 from steer_trl.options.base import ShapingConfig
 from steer_trl.options.needs import UNCLIPPED
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import Control, Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.validation import in_interval
 
@@ -44,8 +44,8 @@ class ClipBounds(Shaper[ShapingConfig]):
         "2509.26114",
     )
     surrogate = UNCLIPPED
-    max_strength = 3.0
-    strength_gain = 3.0
+    control = Control(max_strength=3.0, gain=3.0)
+    active = True
 
     def __init__(self, args: ShapingConfig) -> None:
         super().__init__(args)

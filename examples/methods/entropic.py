@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.base import ShapingConfig
-from steer_trl.shaping.base import Paper, Shaper
+from steer_trl.shaping.base import Control, Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.validation import in_interval
 
@@ -40,7 +40,7 @@ class Entropic(Shaper[ShapingConfig]):
         "2511.15248",
     )
     per_token = False
-    max_strength = 1.0
+    control = Control(max_strength=1.0)
 
     def __init__(self, args: ShapingConfig) -> None:
         super().__init__(args)
@@ -53,11 +53,6 @@ class Entropic(Shaper[ShapingConfig]):
         if args.hold_entropy is not None and "strength" in given:
             return ["strength cannot be combined with hold_entropy, which sets it. Leave it unset."]
         return in_interval("strength", Settings(**given).strength, "[-1, 1]")
-
-    @property
-    def active(self) -> bool:
-        """False where both sides have weight 1."""
-        return self.strength != 0
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return 1 - s on positive advantages, 1 + s on negative ones, 1 where the log-probability is not finite."""

@@ -38,7 +38,7 @@ class Quadrant(Shaper[ShapingConfig]):
     """Weights of 0 or 2 on drawn tokens of a quadrant."""
 
     paper = Steer.paper
-    random = True
+    reads = ("draws",)
     needs = TOKEN_RATIOS
 
     def __init__(self, args: ShapingConfig) -> None:

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig
+from steer_trl.options.base import CorrectnessOptions
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import is_right
@@ -33,9 +33,10 @@ class Settings:
     tau: float = 0.2
 
 
-class Ucpo(Shaper[ShapingConfig]):
+class Ucpo(Shaper[CorrectnessOptions]):
     """Advantages of correct completions by inverse likelihood."""
 
+    options = CorrectnessOptions
     paper = Paper(
         "Uniform-Correct Policy Optimization: Breaking RLVR's Indifference to Diversity",
         "Anamika Lochab and Bolian Li and Ruqi Zhang",
@@ -43,16 +44,14 @@ class Ucpo(Shaper[ShapingConfig]):
         "2605.00365",
     )
     reads = ("rewards", "logps")
-    by_group = True
     per_token = False
-    tells_correct = True
 
-    def __init__(self, args: ShapingConfig) -> None:
+    def __init__(self, args: CorrectnessOptions) -> None:
         super().__init__(args)
         self.tau = Settings(**args.shaping_options or {}).tau
 
     @classmethod
-    def complaints(cls, args: ShapingConfig) -> list[str]:
+    def complaints(cls, args: CorrectnessOptions) -> list[str]:
         """Refuse what is not between both."""
         return in_interval("tau", Settings(**args.shaping_options or {}).tau, "[0, 1]")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
 from trl import GRPOConfig
@@ -23,12 +24,14 @@ class Setting:
         choices (`tuple[str, ...]`): the texts that it may hold; any text if empty.
         needs (`Mapping[str, Any]`): the values of other settings without which this one would be ignored, so that it
             is refused: a value, a tuple of several, or an interval (`options/needs.py`).
+        off (`float`, *optional*): the value that switches its method off: the run is then GRPO, bit for bit.
     """
 
     about: str
     within: str | None = None
     choices: tuple[str, ...] = ()
     needs: Mapping[str, Any] = field(default_factory=dict)
+    off: float | None = None
 
     @property
     def help(self) -> str:
@@ -37,6 +40,7 @@ class Setting:
         return self.about + needed + (f" In {self.within}." if self.within else "")
 
 
+@cache
 def settings_of(config: type) -> dict[str, Setting]:
     """Return the described settings of a configuration by name."""
     hints = get_type_hints(config, include_extras=True)
@@ -149,13 +153,6 @@ class ShapingConfig(GRPOConfig):
             choices=("step", "exact_step", "micro_batch"),
         ),
     ] = "step"
-    correct_threshold: Annotated[
-        float,
-        Setting(
-            "A completion is correct where its reward is above this, for methods that ask: 0 fits 0/1 and -1/1.",
-            "(-inf, inf)",
-        ),
-    ] = 0.0
     hold_entropy: Annotated[
         float | None,
         Setting(
@@ -220,3 +217,18 @@ class ShapingConfig(GRPOConfig):
     def groups_per_rollout(self) -> int:
         """Prompts of a rollout, over all processes; each is written `num_generations` times."""
         return self.generation_batch_size // self.num_generations
+
+    @property
+    def steps_per_rollout(self) -> float:
+        """The optimizer steps that a rollout lasts."""
+        return self.steps_per_generation * self.num_iterations / self.gradient_accumulation_steps
+
+
+@dataclass
+class CorrectnessOptions(ShapingConfig):
+    """The setting of methods that ask whether a completion is correct, and of dynamic sampling."""
+
+    correct_threshold: Annotated[
+        float,
+        Setting("A completion is correct where its reward is above this: 0 fits 0/1 and -1/1.", "(-inf, inf)"),
+    ] = 0.0

@@ -21,15 +21,30 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.options.base import ShapingConfig
+from steer_trl.options.base import ShapingConfig, settings_of
 from steer_trl.options.needs import Need
 from steer_trl.shaping.batch import Rollout, TokenBatch
 
 Options = TypeVar("Options", bound=ShapingConfig)
 
-OF_ROLLOUTS = ("advantages", "scales", "rollout_bonus")
-OF_BATCHES = ("bonus", "weights")
-QUESTIONS = (*OF_ROLLOUTS, *OF_BATCHES, "entropy_coef")
+ROLLOUT_HOOKS = ("advantages", "scales", "rollout_bonus")
+BATCH_HOOKS = ("bonus", "weights")
+HOOKS = (*ROLLOUT_HOOKS, *BATCH_HOOKS, "entropy_coef")
+
+
+@dataclass(frozen=True)
+class Control:
+    """How `hold_entropy` moves the strength of a method.
+
+    Attributes:
+        max_strength (`float`): the upper bound of the strength.
+        gain (`float`): change of strength per unit of log-entropy error.
+        setting (`str`, *optional*): the setting that holds the initial strength.
+    """
+
+    max_strength: float
+    gain: float = 1.0
+    setting: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,25 +86,17 @@ class Shaper(Generic[Options]):
     paper: ClassVar[Paper | None] = None
     """The paper that the model card cites."""
 
-    reads: ClassVar[tuple[str, ...]] = ()
-    """The fields of a rollout that its hooks need beside mask and advantages: any of `"rewards"`, `"logps"` and
-    `"entropies"`. The last two can cost a forward pass per rollout."""
+    reads: tuple[str, ...] = ()
+    """The data that its hooks read beside masks and advantages, which others need not pay for:
 
-    by_group: bool = False
-    """Whether its rollout hooks compare a completion only with the others of its prompt. They then receive the groups
-    of this rank's completions, and otherwise the rollout of all ranks."""
+    - `"rewards"`, `"logps"`, `"entropies"` of a [`Rollout`]; the last two can cost a forward pass per rollout
+    - `"all_ranks"`: the [`Rollout`] of all ranks. By default it has the groups of this rank's completions
+    - `"mean_entropy"`, for [`on_rollout`], which can cost a forward pass per rollout
+    - `"draws"` and `"sensitivities"` of a [`TokenBatch`]; the second costs a second pass of the LM head
+    """
 
     per_token: ClassVar[bool] = True
     """Whether tokens of one completion can get different advantages."""
-
-    on_policy: ClassVar[bool] = False
-    """Whether it assumes one optimizer step per rollout. With several, the configuration warns."""
-
-    random: ClassVar[bool] = False
-    """Whether it reads `TokenBatch.draws`."""
-
-    tells_correct: ClassVar[bool] = False
-    """Whether it reads `correct_threshold`. Without a method that does, the setting is refused."""
 
     needs: ClassVar[Mapping[str, Need]] = {}
     """The values of `GRPOConfig`'s fields that it needs, such as `TOKEN_RATIOS` of `options/needs.py`."""
@@ -97,23 +104,8 @@ class Shaper(Generic[Options]):
     surrogate: ClassVar[dict[str, Any]] = {}
     """Values of `GRPOConfig`'s fields that switch TRL's clipping off, for a method with a loss of its own."""
 
-    needs_rollout_entropy: bool = False
-    """Whether [`on_rollout`] receives the rollout's entropy, which can cost a forward pass per rollout."""
-
-    needs_sensitivities: bool = False
-    """Whether it reads `TokenBatch.sensitivities`, which cost a second pass of the LM head."""
-
-    off: ClassVar[Mapping[str, float]] = {}
-    """Values of its settings each of which switches it off: the run is then GRPO, bit for bit."""
-
-    strength_setting: ClassVar[str | None] = None
-    """The setting that holds the initial [`strength`]."""
-
-    max_strength: ClassVar[float | None] = None
-    """The upper bound of [`strength`] under `hold_entropy`; `None` for a method that cannot hold an entropy."""
-
-    strength_gain: ClassVar[float] = 1.0
-    """Gain of the controller: change of strength per unit of log-entropy error."""
+    control: ClassVar[Control | None] = None
+    """How `hold_entropy` moves its [`strength`]; `None` for a method that cannot hold an entropy."""
 
     strength: float = 0.0
     """The number that `hold_entropy` moves between rollouts. A larger one keeps more entropy, 0 changes nothing, and a
@@ -123,15 +115,14 @@ class Shaper(Generic[Options]):
         self.args = args
         # A token's numbers differ in their last bits from batch to batch. In nats, or relative for |Omega|.
         self.tolerance = 0.0 if args.shaping_scope == "micro_batch" else 1e-5
-        if self.strength_setting:
-            self.strength = getattr(args, self.strength_setting)
+        if self.control and self.control.setting:
+            self.strength = getattr(args, self.control.setting)
 
     @classmethod
     def settings(cls) -> tuple[str, ...]:
         """Return the names of the settings that only some methods, this one among them, read."""
         general = {field.name for field in fields(ShapingConfig)}
-        own = tuple(field.name for field in fields(cls.options) if field.name not in general)
-        return (*own, "correct_threshold") if cls.tells_correct else own
+        return tuple(field.name for field in fields(cls.options) if field.name not in general)
 
     @classmethod
     def fill_unset(cls, args: Options) -> None:
@@ -149,15 +140,22 @@ class Shaper(Generic[Options]):
         return []
 
     @classmethod
-    def answers(cls, question: str) -> bool:
-        """Return whether the subclass overrides the hook `question`."""
-        return getattr(cls, question) is not getattr(Shaper, question)
+    def remarks(cls, args: Options) -> list[str]:
+        """Return warnings about settings with which it does less than expected."""
+        return []
+
+    @classmethod
+    def overrides(cls, *hooks: str) -> bool:
+        """Return whether the subclass overrides any of the `hooks`."""
+        return any(getattr(cls, hook) is not getattr(Shaper, hook) for hook in hooks)
 
     @property
     def active(self) -> bool:
         """Whether any advantage can change now. If not, the advantages stay bit for bit."""
-        is_moved_off = self.strength_setting is not None and self.strength == 0
-        return not is_moved_off and all(getattr(self.args, name) != value for name, value in self.off.items())
+        if self.control is not None and self.strength == 0:
+            return False
+        off = {name: setting.off for name, setting in settings_of(self.options).items() if setting.off is not None}
+        return all(getattr(self.args, name) != value for name, value in off.items())
 
     # Hooks on a rollout. They run on every rank and never in evaluation, so they may change the method's state.
 

@@ -32,12 +32,13 @@ class TokenBatch:
         mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that are trained on; 0 for padding, tool output and
             masked truncated completions.
         epsilon_low (`float`), epsilon_high (`float`): clip range of the loss; `inf` if it does not clip.
-        draws (`torch.Tensor` of shape `[B, T]`, *optional*): uniform random numbers in [0, 1) for a `random` method.
-            They depend on the seed, the optimizer step and the token's place in the rollout, not on the split.
+        draws (`torch.Tensor` of shape `[B, T]`, *optional*): uniform random numbers in [0, 1), for a method whose
+            `reads` names them. They depend on the seed, the optimizer step and the token's place in the rollout, not
+            on the split.
         log_ratio (`torch.Tensor` of shape `[B, 1]`, *optional*): log of the sequence's ratio, for a loss
             that takes it. By default a token has its own, `logps - old_logps`.
         sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): Phi of each token, exactly
-            ([`~steer_trl.functional.entropy_sensitivity`]), for a method that sets `needs_sensitivities`.
+            ([`~steer_trl.functional.entropy_sensitivity`]), for a method whose `reads` names them.
     """
 
     logps: Float[Tensor, "B T"]

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from steer_trl.options.base import ShapingConfig, changes_of, defaults_of, idle_complaints
 from steer_trl.options.needs import OWN_BONUS, OWN_LOSS, Need, find_unmet
-from steer_trl.shaping.base import OF_BATCHES, QUESTIONS, Shaper
+from steer_trl.shaping.base import BATCH_HOOKS, HOOKS, Shaper
 from steer_trl.shaping.methods import SETTINGS, SHAPERS
 
 Methods = Mapping[str, type[Shaper]]
@@ -42,35 +42,35 @@ def need_complaints(name: str, method: type[Shaper], args: ShapingConfig) -> lis
         setting: Need((needed, usual[setting]), f"it brings a loss of its own, and needs {setting}={needed!r}")
         for setting, needed in method.surrogate.items()
     }
-    return find_unmet(repr(name), needs | (OWN_BONUS if method.answers("entropy_coef") else {}), args)
+    return find_unmet(repr(name), needs | (OWN_BONUS if method.overrides("entropy_coef") else {}), args)
 
 
 def combination_complaints(methods: Methods, args: ShapingConfig) -> list[str]:
     """Return complaints about methods that override no hook or cannot be combined."""
     complaints = [
-        f"advantage_shaping={name!r} must answer one of {', '.join(map(repr, QUESTIONS))}, and with "
-        "these settings it answers none. Write one of these methods."
+        f"advantage_shaping={name!r} must override one of {', '.join(map(repr, HOOKS))}, and overrides none. Write "
+        "one of these methods."
         for name, method in methods.items()
-        if not any(method.answers(question) for question in QUESTIONS)
+        if not method.overrides(*HOOKS)
     ]
     if len(set(methods.values())) < len(args.shaping_names):
         complaints.append(
             f"advantage_shaping={args.advantage_shaping!r} applies a method twice, which is not the paper's. Name it "
             "once."
         )
-    for questions, why in [
+    for hooks, why in [
         (("advantages",), "each replaces the advantages"),
         (("rollout_bonus", "bonus"), "sums depend on who comes first"),
         (("entropy_coef",), "each sets the one coefficient of TRL's entropy bonus"),
     ]:
-        names = [n for n, m in methods.items() if any(m.answers(question) for question in questions)]
+        names = [n for n, m in methods.items() if m.overrides(*hooks)]
         if len(names) > 1:
             complaints.append(_refusal(names, why))
-    random = [name for name, method in methods.items() if method.random]
+    random = [name for name, method in methods.items() if "draws" in method.reads]
     if len(random) > 1:
         complaints.append(_refusal(random, "they would draw the same tokens"))
     for name, method in methods.items():
-        others = [n for n, m in methods.items() if n != name and any(m.answers(q) for q in OF_BATCHES)]
+        others = [n for n, m in methods.items() if n != name and m.overrides(*BATCH_HOOKS)]
         if method.surrogate and others:
             why = f"{name} has a loss of its own, whose clipping the others do not follow"
             complaints.append(_refusal([name, *others], why))

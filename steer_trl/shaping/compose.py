@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from steer_trl.functional.order_statistics import Reduce
-from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS, Shaper
+from steer_trl.shaping.base import BATCH_HOOKS, ROLLOUT_HOOKS, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch
 
 Shapers = Mapping[str, Shaper]
@@ -38,15 +38,15 @@ class Shaped:
 
 
 COMBINE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "advantages": lambda before, answer: answer,
-    "scales": lambda before, answer: (before * answer).to(before.dtype),
+    "advantages": lambda before, found: found,
+    "scales": lambda before, found: (before * found).to(before.dtype),
     "rollout_bonus": torch.add,
 }
 
 
 def act_on_rollouts(shapers: Shapers) -> list[Shaper]:
     """Return the active methods that change the advantages of a whole rollout."""
-    return [s for s in shapers.values() if s.active and any(s.answers(question) for question in OF_ROLLOUTS)]
+    return [s for s in shapers.values() if s.active and s.overrides(*ROLLOUT_HOOKS)]
 
 
 def shape_rollout(shapers: Iterable[Shaper], rollout: Rollout) -> Tensor:
@@ -55,22 +55,22 @@ def shape_rollout(shapers: Iterable[Shaper], rollout: Rollout) -> Tensor:
     Their order in the list does not matter.
     """
     shapers = list(shapers)
-    for question in OF_ROLLOUTS:
-        for shaper in (s for s in shapers if s.answers(question)):
-            answer = getattr(shaper, question)(rollout)
-            answer = answer.unsqueeze(1) if answer.dim() == 1 else answer
-            rollout = replace(rollout, advantages=COMBINE[question](rollout.advantages, answer))
+    for hook in ROLLOUT_HOOKS:
+        for shaper in (s for s in shapers if s.overrides(hook)):
+            found = getattr(shaper, hook)(rollout)
+            found = found.unsqueeze(1) if found.dim() == 1 else found
+            rollout = replace(rollout, advantages=COMBINE[hook](rollout.advantages, found))
     return rollout.advantages
 
 
 def compares_tokens(shapers: Shapers) -> bool:
     """Return whether any active method compares the tokens of an optimizer step with each other."""
-    return any(shaper.active and shaper.answers("measure") for shaper in shapers.values())
+    return any(shaper.active and shaper.overrides("measure") for shaper in shapers.values())
 
 
 def reads_sensitivities(shapers: Shapers) -> bool:
     """Return whether any method, active or not, reads the exact sensitivities."""
-    return any(shaper.needs_sensitivities for shaper in shapers.values())
+    return any("sensitivities" in shaper.reads for shaper in shapers.values())
 
 
 def measured(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, Any]:
@@ -78,14 +78,10 @@ def measured(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, A
 
     Collective if `reduce` is; all ranks agree on which are active.
     """
-    acting = [
-        (name, shaper)
-        for name, shaper in shapers.items()
-        if shaper.active and any(shaper.answers(question) for question in OF_BATCHES)
-    ]
+    acting = [(name, shaper) for name, shaper in shapers.items() if shaper.active and shaper.overrides(*BATCH_HOOKS)]
     measures = {}
     # Weights read the advantages with the bonuses, so the bonuses come first.
-    for name, shaper in sorted(acting, key=lambda item: not item[1].answers("bonus")):
+    for name, shaper in sorted(acting, key=lambda item: not item[1].overrides("bonus")):
         measures[name] = shaper.measure(batch, reduce)
         batch = _add_bonus(shaper, batch, measures[name])
     return measures
@@ -118,6 +114,6 @@ def _add_bonus(shaper: Shaper, batch: TokenBatch, measure: Any) -> TokenBatch:
 def entropy_coef(shapers: Shapers) -> float | None:
     """Return the coefficient of TRL's entropy bonus if a method sets it, otherwise `None`."""
     for shaper in shapers.values():
-        if shaper.answers("entropy_coef"):
+        if shaper.overrides("entropy_coef"):
             return shaper.entropy_coef()
     return None

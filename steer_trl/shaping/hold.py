@@ -2,7 +2,7 @@
 
 Before any update with a new rollout, and after the methods, it receives the rollout's entropy and moves the strength
 of one method (`functional/regulator.py`). The method sets the bound of its strength and the gain of the controller
-(`Shaper.max_strength`, `strength_gain`).
+(`Shaper.control`).
 
 While the entropy is above the level, the strength is 0 and the run is GRPO. A relative level is a multiple of the
 run's initial entropy (`start_entropy.py`), and until that is known the strength is 0 as well. If all completions of
@@ -36,7 +36,7 @@ class HoldEntropy:
     def __init__(self, args: ShapingConfig, shapers: Mapping[str, Shaper], start: StartEntropy) -> None:
         self.args = args
         self.start = start
-        self.shaper = next(shaper for shaper in shapers.values() if shaper.max_strength is not None)
+        self.shaper = next(shaper for shaper in shapers.values() if shaper.control is not None)
         self.shaper.strength = 0.0
         self._regulator: EntropyRegulator | None = None
 
@@ -45,12 +45,12 @@ class HoldEntropy:
         """The regulator; `None` until the level is known in nats."""
         unit = 1.0 if self.args.hold_entropy_unit == "nats" else self.start.settled
         if self._regulator is None and unit is not None:
-            assert self.shaper.max_strength is not None and self.args.hold_entropy is not None
+            assert self.shaper.control is not None and self.args.hold_entropy is not None
             final = self.args.hold_entropy_final
             self._regulator = EntropyRegulator(
                 self.args.hold_entropy * unit,
-                self.shaper.max_strength,
-                gain=self.shaper.strength_gain,
+                self.shaper.control.max_strength,
+                gain=self.shaper.control.gain,
                 final=None if final is None else final * unit,
                 decay_start=self.args.hold_entropy_decay_start,
             )
@@ -117,7 +117,7 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
     if args.hold_entropy_unit == "initial":
         why = "it is a multiple of the entropy that the run begins with"
         complaints += in_interval("hold_entropy", args.hold_entropy, "(0, 2]", why)
-    able = [name for name, method in methods.items() if method.max_strength is not None]
+    able = [name for name, method in methods.items() if method.control is not None]
     if len(able) != 1:
         complaints.append(
             f"hold_entropy={args.hold_entropy!r} moves the strength of one method, and of those in "

@@ -4,11 +4,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig
+from steer_trl.options.base import CorrectnessOptions
 from steer_trl.shaping.batch import Rollout
 
 
-def is_right(rollout: Rollout, args: ShapingConfig) -> Bool[Tensor, "N"]:
+def is_right(rollout: Rollout, args: CorrectnessOptions) -> Bool[Tensor, "N"]:
     """Return whether each completion's reward is above `correct_threshold` `[N]`; false without a reward."""
     return rollout.rewards > args.correct_threshold
 

@@ -30,7 +30,7 @@ def whole_groups(
     count, size = len(rollout["advantages"]), trainer.num_generations
     start = trainer.accelerator.process_index * count
     seen = own = slice(start, start + count)
-    if not all(shaper.by_group for shaper in shapers):
+    if "all_ranks" in reads:
         seen = slice(0, count * trainer.accelerator.num_processes)
     elif count % size:  # groups lie across ranks
         seen = slice(start // size * size, -(-own.stop // size) * size)

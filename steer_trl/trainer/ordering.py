@@ -24,7 +24,7 @@ from torch.nn.functional import pad
 
 from steer_trl.options.trl import LOSSES
 from steer_trl.shaping import Shaper
-from steer_trl.shaping.base import OF_ROLLOUTS, QUESTIONS
+from steer_trl.shaping.base import HOOKS, ROLLOUT_HOOKS
 from steer_trl.trainer.assignment import assign
 from steer_trl.trainer.inputs import IS_IDLE, TOKEN_SHARE, loss_mask
 from steer_trl.trainer.padding import PER_TOKEN, Padding
@@ -40,7 +40,7 @@ from steer_trl.trainer.trl import (
 )
 
 MicroBatch = dict[str, Any]
-LEAVES_ZERO = {*OF_ROLLOUTS, "weights"}
+LEAVES_ZERO = {*ROLLOUT_HOOKS, "weights"}
 """The hooks of methods after which an advantage of 0 is still 0 in the loss."""
 
 
@@ -61,7 +61,7 @@ class Ordering:
             or args.top_entropy_quantile < 1
             or args.entropy_coef != 0
             or args.use_adaptive_entropy
-            or any(shaper.answers("entropy_coef") for shaper in self._shapers.values())
+            or any(shaper.overrides("entropy_coef") for shaper in self._shapers.values())
             or self._trainer.aux_loss_enabled
             or (bool(self._shapers) and args.shaping_scope == "micro_batch")
             or (per_rollout % accumulation != 0 and accumulation % per_rollout != 0)
@@ -75,7 +75,7 @@ class Ordering:
     @property
     def skips_idle(self) -> bool:
         """Whether a completion without an advantage adds nothing to the loss."""
-        hooks = {hook for shaper in self._shapers.values() for hook in QUESTIONS if shaper.answers(hook)}
+        hooks = {hook for shaper in self._shapers.values() for hook in HOOKS if shaper.overrides(hook)}
         return self.is_on and self._trainer.beta == 0 and hooks <= LEAVES_ZERO
 
     def order(self, inputs: MicroBatch) -> MicroBatch:

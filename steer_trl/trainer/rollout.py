@@ -57,7 +57,7 @@ class RolloutShaping:
     @property
     def wants_entropy(self) -> bool:
         """Whether any controller needs the rollout's mean entropy."""
-        return self._hold is not None or any(shaper.needs_rollout_entropy for shaper in self._shapers.values())
+        return self._hold is not None or any("mean_entropy" in shaper.reads for shaper in self._shapers.values())
 
     @property
     def wants_sensitivities(self) -> bool:
@@ -103,7 +103,7 @@ class RolloutShaping:
         if score is not None:
             keep_score(rollout, score)
             self._update_controllers(self.log_entropy(score.entropies, loss_mask(rollout)))
-        if any(shaper.random for shaper in self._shapers.values()):
+        if any("draws" in shaper.reads for shaper in self._shapers.values()):
             rollout[ROWS] = completions_before + own_rows(
                 self._trainer, rollout
             )  # so that rollouts of one step draw different numbers

@@ -52,7 +52,7 @@ class OptimizerStep:
         self._trainer, self._shapers, self._hold = trainer, shapers, hold
         self._rollouts, self._tokens = rollouts, tokens
         self._tripwire, self._is_compiled = tripwire, is_compiled
-        self._draws = any(shaper.random for shaper in shapers.values())
+        self._draws = any("draws" in shaper.reads for shaper in shapers.values())
         self._inputs: dict[str, Any] | None = None
         self.begin_training()
 

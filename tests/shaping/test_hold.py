@@ -11,6 +11,7 @@ from support.runs import ON_CPU
 from steer_trl import SteerGRPOConfig
 from steer_trl.hub.card import select_settings
 from steer_trl.shaping import SHAPERS, HoldEntropy, StartEntropy, first_rollouts, make_shapers
+from steer_trl.shaping.base import Control
 
 ABLE = {"repo_r": {}, "entropy_change": {}, "entropy_bonus": {}}
 ABLE |= {"stare": {"stare_gate": "none", "stare_variant": "C2"}}
@@ -76,14 +77,14 @@ class TestOneSetting:
 
 def test_the_unit_of_a_strength_is_the_methods():
     shaper, hold = held("stare")
-    shaper.max_strength = 100.0
+    shaper.control = Control(max_strength=100.0, gain=3.0)
     hold = HoldEntropy(hold.args, {"stare": shaper}, hold.start)
     begin(hold, 0.5, 0.5, 0.5, 0.5, 0.2)
     assert shaper.strength == pytest.approx(3 * 3.3 * (math.log(0.4 / 0.2) - math.log(1.02)))
 
 
 def test_these_methods_have_a_strength():
-    assert {name for name, method in SHAPERS.items() if method.max_strength is not None} == ABLE.keys()
+    assert {name for name, method in SHAPERS.items() if method.control is not None} == ABLE.keys()
 
 
 @pytest.mark.parametrize("name", ABLE)

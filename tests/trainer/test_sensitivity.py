@@ -171,7 +171,7 @@ def test_off_costs_nothing_and_on_one_pass_of_the_head(train, monkeypatch, sched
 
 
 class NoDraw(Shaper):
-    needs_sensitivities = True
+    reads = ("sensitivities",)
 
     def weights(self, batch, measure):
         assert batch.sensitivities is not None and batch.sensitivities.shape == batch.logps.shape
@@ -212,7 +212,7 @@ def test_no_tensor_has_the_vocabulary_for_every_token(make_trainer, tokenizer):
     rollout = ids | {name.replace("ids", "mask"): torch.ones_like(x) for name, x in ids.items()}
     sizes = []
     for form in ("paper", "exact"):
-        trainer.shaping.shapers["steer"].needs_sensitivities = form == "exact"
+        trainer.shaping.shapers["steer"].reads = ("sensitivities",) if form == "exact" else ()
         with Largest() as largest:
             score = trainer.shaping.rollouts.score(rollout)
         assert (score.sensitivities is not None) == (form == "exact")

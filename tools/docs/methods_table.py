@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from steer_trl.config import SteerGRPOConfig
-from steer_trl.shaping.base import OF_ROLLOUTS, Shaper
+from steer_trl.shaping.base import ROLLOUT_HOOKS, Shaper
 from steer_trl.shaping.checks import need_complaints
 from steer_trl.shaping.methods import SHAPERS
 
@@ -40,20 +40,20 @@ def table() -> str:
 def _properties(name: str, method: type[Shaper]) -> Iterator[tuple[str, str]]:
     """The titles of a method's rows, and what stands behind its name there."""
     args = SteerGRPOConfig(output_dir="unused", use_cpu=True, bf16=False, report_to="none", advantage_shaping=name)
-    for step in sorted({step for question, step in STEPS.items() if method.answers(question)}):
+    for step in sorted({step for question, step in STEPS.items() if method.overrides(question)}):
         yield step, ""
-    if any(method.answers(question) for question in OF_ROLLOUTS):
-        yield f"compares completions of {'its own groups' if method(args).by_group else 'the whole rollout'}", ""
-    if method.random:
+    if method.overrides(*ROLLOUT_HOOKS):
+        yield f"compares completions of {'the whole rollout' if 'all_ranks' in method.reads else 'its own groups'}", ""
+    if "draws" in method.reads:
         yield "draws tokens at random", ""
     if method.surrogate:
         yield "has a loss of its own", ""
-    if method.tells_correct:
+    if "correct_threshold" in method.settings():
         yield "reads `correct_threshold`", ""
     if said := _with_ratios_of_completions(name, method, args):
         yield f'with `importance_sampling_level="sequence"`: {said}', ""
-    if method.max_strength is not None:
-        yield "has a strength", f" (0 to {method.max_strength:g})"
+    if method.control is not None:
+        yield "has a strength", f" (0 to {method.control.max_strength:g})"
 
 
 def _with_ratios_of_completions(name: str, method: type[Shaper], args: SteerGRPOConfig) -> str:

@@ -3,8 +3,12 @@
 A new method adds its class to `SHAPERS` and the class of its settings, if any, to `MethodOptions`.
 """
 
+import pkgutil
 from dataclasses import dataclass
+from typing import Any
 
+from steer_trl.exceptions import InvalidValueError
+from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.methods.covariance import ClipCov, ClipCovOptions, KlCov, KlCovOptions
 from steer_trl.shaping.methods.dcpo import Dcpo, DcpoOptions
@@ -22,6 +26,7 @@ from steer_trl.shaping.methods.stare import Stare, StareOptions
 from steer_trl.shaping.methods.steer import Steer, SteerOptions
 from steer_trl.shaping.methods.unlikelihood import Unlikelihood, UnlikelihoodOptions
 from steer_trl.shaping.methods.w_reinforce import Nsr, Psr, WReinforce, WReinforceOptions
+from steer_trl.validation import did_you_mean, why_not_imported
 
 SHAPERS: dict[str, type[Shaper]] = {
     "steer": Steer,
@@ -78,3 +83,30 @@ SETTINGS: dict[str, list[str]] = {}
 for _name, _method in SHAPERS.items():
     for _setting in _method.settings():
         SETTINGS.setdefault(_setting, []).append(_name)
+
+
+def find_shaper(name: Any) -> type[Shaper]:
+    """Return the method called `name`, or the subclass of [`Shaper`] at the import path `name`."""
+    if name in SHAPERS:
+        return SHAPERS[name]
+    if not isinstance(name, str) or not ("." in name or ":" in name):
+        known = ", ".join(map(repr, (*SHAPERS, "none")))
+        raise InvalidValueError(
+            f"advantage_shaping={name!r} is unknown.{did_you_mean(name, SHAPERS)} Use one of {known}, or the import "
+            "path of a subclass of steer_trl.shaping.Shaper."
+        )
+    try:
+        found = pkgutil.resolve_name(name)
+    except (Exception, SystemExit) as error:
+        raise InvalidValueError(
+            f"advantage_shaping={name!r} cannot be imported: {why_not_imported(error)}. Put the file where Python "
+            "finds it, for instance with PYTHONPATH=. before the command."
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Shaper)):
+        raise InvalidValueError(f"advantage_shaping={name!r} must be a subclass of steer_trl.shaping.Shaper.")
+    return found
+
+
+def make_shapers(args: ShapingConfig) -> dict[str, Shaper]:
+    """Make each method that `args.advantage_shaping` names; return them by name."""
+    return {name: find_shaper(name)(args) for name in args.shaping_names}

@@ -66,7 +66,9 @@ class ByCovariance(Shaper[Options]):
 class ClipCovOptions(ShapingConfig):
     """Settings of `"clip_cov"`."""
 
-    clip_cov_fraction: Annotated[float, Setting("Share of tokens without gradient; 0 is GRPO.", "[0, 1]")] = 2e-4
+    clip_cov_fraction: Annotated[float, Setting("Share of tokens without gradient; 0 is GRPO.", "[0, 1]", off=0)] = (
+        2e-4
+    )
     clip_cov_lower: Annotated[float, Setting("Only tokens with a covariance above this are drawn.", "(-inf, inf)")] = (
         1.0
     )
@@ -79,9 +81,8 @@ class ClipCov(ByCovariance[ClipCovOptions]):
     """Weights of 0 on drawn tokens."""
 
     options = ClipCovOptions
-    random = True
+    reads = ("draws",)
     needs = TOKEN_RATIOS
-    off = {"clip_cov_fraction": 0}
     share = "clip_cov_fraction"
 
     @classmethod
@@ -116,9 +117,11 @@ class KlCovOptions(ShapingConfig):
     """Settings of `"kl_cov"`."""
 
     kl_cov_fraction: Annotated[
-        float, Setting("Share of the tokens that are held; 0.0002 for 32B models.", "[0, 1]")
+        float, Setting("Share of the tokens that are held; 0.0002 for 32B models.", "[0, 1]", off=0)
     ] = 0.002
-    kl_cov_coef: Annotated[float, Setting("Weight of the penalty; 0 is GRPO without clipping.", "[0, inf)")] = 1.0
+    kl_cov_coef: Annotated[float, Setting("Weight of the penalty; 0 is GRPO without clipping.", "[0, inf)", off=0)] = (
+        1.0
+    )
 
 
 class KlCov(ByCovariance[KlCovOptions]):
@@ -127,7 +130,6 @@ class KlCov(ByCovariance[KlCovOptions]):
     options = KlCovOptions
     needs = SIGNS
     surrogate = UNCLIPPED
-    off = {"kl_cov_fraction": 0, "kl_cov_coef": 0}
     share = "kl_cov_fraction"
 
     def ranked(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:

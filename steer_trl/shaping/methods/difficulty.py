@@ -22,22 +22,20 @@ from torch import Tensor
 
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.functional.difficulty import focal_factors, maxrl_advantages, pass_at_k_advantages
-from steer_trl.options.base import Setting, ShapingConfig
+from steer_trl.options.base import CorrectnessOptions, Setting
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import is_right
 
-Options = TypeVar("Options", bound=ShapingConfig)
+Options = TypeVar("Options", bound=CorrectnessOptions)
 
 
 class ByDifficulty(Shaper[Options]):
     """The base of the three methods, which read the rewards of whole groups and no log-probability."""
 
     reads = ("rewards",)
-    by_group = True
     per_token = False
-    tells_correct = True
 
     def find_correct(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return 1 for a correct completion, 0 for an incorrect one, and NaN for one without a reward `[N]`."""
@@ -59,9 +57,10 @@ class ByDifficulty(Shaper[Options]):
         return self.find_correct(rollout)
 
 
-class MaxRL(ByDifficulty[ShapingConfig]):
+class MaxRL(ByDifficulty[CorrectnessOptions]):
     """MaxRL's advantages."""
 
+    options = CorrectnessOptions
     paper = PAPERS["2602.02710"]
     needs = OWN_OR_UNSCALED_ADVANTAGES
 
@@ -71,11 +70,11 @@ class MaxRL(ByDifficulty[ShapingConfig]):
 
 
 @dataclass
-class FGrpoOptions(ShapingConfig):
+class FGrpoOptions(CorrectnessOptions):
     """Settings of `"f_grpo"`."""
 
     f_grpo_gamma: Annotated[
-        float, Setting("gamma: how much less a group counts that is mostly correct.", "[0, inf)")
+        float, Setting("gamma: how much less a group counts that is mostly correct.", "[0, inf)", off=0)
     ] = 1.0
 
 
@@ -84,7 +83,6 @@ class FGrpo(ByDifficulty[FGrpoOptions]):
 
     options = FGrpoOptions
     paper = PAPERS["2602.06717"]
-    off = {"f_grpo_gamma": 0}
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return (1 - p)^gamma."""
@@ -92,11 +90,11 @@ class FGrpo(ByDifficulty[FGrpoOptions]):
 
 
 @dataclass
-class PassAtKOptions(ShapingConfig):
+class PassAtKOptions(CorrectnessOptions):
     """Settings of `"pass_at_k"`."""
 
     pass_at_k: Annotated[
-        int, Setting("k: tries of which one must be correct; below num_generations, 1 is GRPO.", "[1, inf)")
+        int, Setting("k: tries of which one must be correct; below num_generations, 1 is GRPO.", "[1, inf)", off=1)
     ] = 4
 
 
@@ -105,7 +103,6 @@ class PassAtK(ByDifficulty[PassAtKOptions]):
 
     options = PassAtKOptions
     paper = PAPERS["2508.10751"]
-    off = {"pass_at_k": 1}
     needs = OWN_OR_UNSCALED_ADVANTAGES
 
     @classmethod

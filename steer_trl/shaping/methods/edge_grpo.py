@@ -21,7 +21,6 @@ class EdgeGrpo(Shaper[ShapingConfig]):
 
     paper = PAPERS["2507.21848"]
     reads = ("rewards", "entropies")
-    by_group = True
     per_token = False
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:

@@ -26,7 +26,7 @@ KAPPA = 2.0
 class EntropyAdvantageOptions(ShapingConfig):
     """Settings of `"entropy_advantage"`."""
 
-    entropy_advantage_alpha: Annotated[float, Setting("Bonus per nat of entropy; 0 is GRPO.", "[0, inf)")] = 0.4
+    entropy_advantage_alpha: Annotated[float, Setting("Bonus per nat of entropy; 0 is GRPO.", "[0, inf)", off=0)] = 0.4
 
 
 class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):
@@ -34,7 +34,6 @@ class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):
 
     options = EntropyAdvantageOptions
     paper = PAPERS["2506.14758"]
-    off = {"entropy_advantage_alpha": 0}
 
     def bonus(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return min(alpha H, |A| / kappa), 0 where H is not finite."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from steer_trl.options.base import Setting, ShapingConfig
-from steer_trl.shaping.base import PAPERS, Shaper
+from steer_trl.shaping.base import PAPERS, Control, Shaper
 
 
 @dataclass
@@ -41,9 +41,7 @@ class EntropyBonus(Shaper[EntropyBonusOptions]):
     options = EntropyBonusOptions
     paper = PAPERS["1602.01783"]
     per_token = False
-    max_strength = 0.2
-    strength_setting = "entropy_bonus_coef"
-    strength_gain = 0.2
+    control = Control(max_strength=0.2, gain=0.2, setting="entropy_bonus_coef")
 
     def entropy_coef(self) -> float:
         """Return c."""

@@ -19,7 +19,7 @@ from torch import Tensor
 from steer_trl.functional import order_statistics
 from steer_trl.functional.order_statistics import Reduce
 from steer_trl.options.base import Setting, ShapingConfig
-from steer_trl.shaping.base import Shaper
+from steer_trl.shaping.base import Control, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
 QUANTILE = 0.9
@@ -44,9 +44,8 @@ class EntropyChange(Shaper[EntropyChangeOptions]):
     """Weights that grow with the entropy change of a token's update; its strength is how far one can be from 1."""
 
     options = EntropyChangeOptions
-    needs_sensitivities = True
-    max_strength = 1.0
-    strength_setting = "entropy_change_strength"
+    reads = ("sensitivities",)
+    control = Control(max_strength=1.0, setting="entropy_change_strength")
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
         """Return the quantile of |dH|; `inf` if no token changes the entropy."""

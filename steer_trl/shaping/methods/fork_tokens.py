@@ -28,7 +28,9 @@ from steer_trl.shaping.batch import TokenBatch
 class ForkTokensOptions(ShapingConfig):
     """Settings of `"fork_tokens"`."""
 
-    fork_tokens_fraction: Annotated[float, Setting("Share of the tokens trained on; 1 is GRPO.", "(0, 1]")] = 0.2
+    fork_tokens_fraction: Annotated[float, Setting("Share of the tokens trained on; 1 is GRPO.", "(0, 1]", off=1)] = (
+        0.2
+    )
 
 
 class ForkMeasure(NamedTuple):
@@ -43,7 +45,6 @@ class ForkTokens(Shaper[ForkTokensOptions]):
 
     options = ForkTokensOptions
     paper = PAPERS["2506.01939"]
-    off = {"fork_tokens_fraction": 1}
     needs = TOKEN_RATIOS | {
         "loss_type": Need(
             tuple(name for name, loss in LOSSES.items() if loss.averages_over == "completions"),

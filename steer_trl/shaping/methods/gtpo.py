@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from steer_trl.functional.clipping import find_clipped
-from steer_trl.options.base import Setting, ShapingConfig
+from steer_trl.options.base import CorrectnessOptions, Setting
 from steer_trl.options.needs import OWN_ADVANTAGES, SIGNS, UNCLIPPED
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch, mean_of_tokens
@@ -36,7 +36,7 @@ EPSILON_LOW, EPSILON_HIGH = 0.2, 0.28
 
 
 @dataclass
-class GtpoOptions(ShapingConfig):
+class GtpoOptions(CorrectnessOptions):
     """Settings of `"gtpo"` and of `"grpo_s"`."""
 
     gtpo_entropy_weight: Annotated[
@@ -50,8 +50,6 @@ class ByEntropy(Shaper[GtpoOptions]):
     options = GtpoOptions
     paper = PAPERS["2508.04349"]
     reads = ("rewards", "entropies")
-    by_group = True
-    tells_correct = True
 
 
 class Gtpo(ByEntropy):

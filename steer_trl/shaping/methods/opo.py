@@ -12,21 +12,36 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import ShapingConfig
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
+from steer_trl.options.run import SamplingOptions
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import Rollout
 
 
-class Opo(Shaper[ShapingConfig]):
+class Opo(Shaper[SamplingOptions]):
     """OPO's advantages."""
 
     paper = PAPERS["2505.23585"]
     reads = ("rewards",)
-    by_group = True
     per_token = False
-    on_policy = True
     needs = OWN_OR_UNSCALED_ADVANTAGES
+
+    @classmethod
+    def remarks(cls, args: SamplingOptions) -> list[str]:
+        """Return warnings about rollouts that more than one update separates from the policy."""
+        remarks = []
+        steps = args.steps_per_rollout
+        if steps > 1:
+            remarks.append(
+                f"it assumes on-policy training, and here a rollout lasts {steps:g} optimizer steps. For one, set "
+                "steps_per_generation to gradient_accumulation_steps and num_iterations to 1."
+            )
+        if args.dynamic_sampling == "resample" and args.dynamic_sampling_surplus == "keep":
+            remarks.append(
+                "it assumes on-policy training, and groups that are left over are trained on a rollout later. Set "
+                "dynamic_sampling_surplus to 'drop' for none."
+            )
+        return remarks
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return R - b, 0 where the reward is missing."""

@@ -32,6 +32,7 @@ class PplOptions(ShapingConfig):
         Setting(
             "What one standard deviation of ln PPL takes away, never the sign of an advantage; 0 is GRPO.",
             f"[0, {1 / LARGEST_SCORE})",
+            off=0,
         ),
     ] = 0.01
 
@@ -42,9 +43,7 @@ class Ppl(Shaper[PplOptions]):
     options = PplOptions
     paper = PAPERS["2508.02260"]
     reads = ("rewards", "logps")
-    by_group = True
     per_token = False
-    off = {"ppl_alpha": 0}
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return 1 - alpha w."""
@@ -57,7 +56,7 @@ class Ppl(Shaper[PplOptions]):
 class PositionOptions(ShapingConfig):
     """Settings of `"position"`."""
 
-    position_gamma: Annotated[float, Setting("Size of the bonus; 0 is GRPO.", "[0, inf)")] = 0.1
+    position_gamma: Annotated[float, Setting("Size of the bonus; 0 is GRPO.", "[0, inf)", off=0)] = 0.1
 
 
 class Position(Shaper[PositionOptions]):
@@ -65,8 +64,6 @@ class Position(Shaper[PositionOptions]):
 
     options = PositionOptions
     paper = PAPERS["2508.02260"]
-    by_group = True
-    off = {"position_gamma": 0}
 
     def rollout_bonus(self, rollout: Rollout) -> Float[Tensor, "N T"]:
         """Return sign(A) gamma sigmoid(rho) `[N, T]`."""

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from steer_trl.options.base import Setting, ShapingConfig
-from steer_trl.shaping.base import PAPERS, Shaper
+from steer_trl.shaping.base import PAPERS, Control, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
 MAX_WEIGHT = 3.0
@@ -40,8 +40,7 @@ class RepoR(Shaper[RepoROptions]):
 
     options = RepoROptions
     paper = PAPERS["2603.11682"]
-    max_strength = 1.0
-    strength_setting = "repo_r_zeta"
+    control = Control(max_strength=1.0, setting="repo_r_zeta")
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return w, 1 where the log-probability is not finite."""

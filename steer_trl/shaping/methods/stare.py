@@ -21,7 +21,7 @@ from steer_trl.functional.order_statistics import Reduce
 from steer_trl.functional.stare import NAMES, SurprisalLimits, stare_operations
 from steer_trl.functional.stare_controller import TargetEntropyController
 from steer_trl.options.base import Setting, ShapingConfig
-from steer_trl.shaping.base import PAPERS, Shaper
+from steer_trl.shaping.base import PAPERS, Control, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
 from steer_trl.shaping.start_entropy import StartEntropy
 from steer_trl.validation import from_state, in_interval, listed
@@ -126,8 +126,7 @@ class Stare(Shaper[StareOptions]):
     paper = PAPERS["2606.19236"]
 
     # W moves from 1 to 4.
-    max_strength = 3.0
-    strength_gain = 3.0
+    control = Control(max_strength=3.0, gain=3.0)
 
     def __init__(self, args: StareOptions) -> None:
         super().__init__(args)
@@ -144,8 +143,9 @@ class Stare(Shaper[StareOptions]):
             )
         # No entropy can change anything if W = M = 1 never move or if nothing is selected.
         moves = args.stare_adaptive and args.stare_step > 0
-        reads = moves or args.stare_target_entropy_unit == "initial" or args.stare_gate == "batch"
-        self.needs_rollout_entropy = self._selects() and (moves or self._reweights()) and reads
+        compares = moves or args.stare_target_entropy_unit == "initial" or args.stare_gate == "batch"
+        if compares and self._selects() and (moves or self._reweights()):
+            self.reads = ("mean_entropy",)
 
     @classmethod
     def fill_unset(cls, args: StareOptions) -> None:

@@ -82,7 +82,8 @@ class Steer(Shaper[SteerOptions]):
 
     def __init__(self, args: SteerOptions) -> None:
         super().__init__(args)
-        self.needs_sensitivities = args.steer_form == "exact" and self.active
+        if args.steer_form == "exact" and self.active:
+            self.reads = ("sensitivities",)
 
     @classmethod
     def complaints(cls, args: SteerOptions) -> list[str]:

@@ -27,7 +27,7 @@ class UnlikelihoodOptions(ShapingConfig):
     """Settings of `"unlikelihood"`."""
 
     unlikelihood_beta: Annotated[
-        float, Setting("What the likeliest correct answer loses, about; 0 is GRPO.", "[0, 1]")
+        float, Setting("What the likeliest correct answer loses, about; 0 is GRPO.", "[0, 1]", off=0)
     ] = 0.25
 
 
@@ -36,9 +36,7 @@ class Unlikelihood(Shaper[UnlikelihoodOptions]):
 
     options = UnlikelihoodOptions
     paper = PAPERS["2506.02355"]
-    off = {"unlikelihood_beta": 0}
     reads = ("rewards", "logps")
-    by_group = True
     per_token = False
     needs = OWN_ADVANTAGES
 

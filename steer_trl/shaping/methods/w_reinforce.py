@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from steer_trl.options.base import Setting, ShapingConfig
+from steer_trl.options.base import CorrectnessOptions, Setting
 from steer_trl.options.needs import OWN_OR_UNSCALED_ADVANTAGES
 from steer_trl.options.trl import TOKEN_MEAN_LOSSES
 from steer_trl.shaping.base import PAPERS, Shaper
@@ -25,7 +25,7 @@ from steer_trl.shaping.scores import is_right
 
 
 @dataclass
-class WReinforceOptions(ShapingConfig):
+class WReinforceOptions(CorrectnessOptions):
     """Settings of `"w_reinforce"`."""
 
     w_reinforce_positive: Annotated[
@@ -36,12 +36,10 @@ class WReinforceOptions(ShapingConfig):
 class WReinforce(Shaper[WReinforceOptions]):
     """Weighted REINFORCE."""
 
-    options: ClassVar[type[ShapingConfig]] = WReinforceOptions
+    options: ClassVar[type[CorrectnessOptions]] = WReinforceOptions
     paper = PAPERS["2506.01347"]
     reads = ("rewards",)
-    by_group = True
     per_token = False
-    tells_correct = True
     needs = OWN_OR_UNSCALED_ADVANTAGES
     keeps: ClassVar[tuple[bool, ...]] = (True, False)
 
@@ -63,16 +61,16 @@ class WReinforce(Shaper[WReinforceOptions]):
 class Psr(WReinforce):
     """Positive sample reinforcement."""
 
-    options = ShapingConfig
-    keeps = (True,)
+    options = CorrectnessOptions
     # The factor all / kept is over the whole rollout.
-    by_group = False
+    reads = ("rewards", "all_ranks")
+    keeps = (True,)
     positive = 1.0
 
 
 class Nsr(WReinforce):
     """Negative sample reinforcement."""
 
-    options = ShapingConfig
+    options = CorrectnessOptions
+    reads = ("rewards", "all_ranks")
     keeps = (False,)
-    by_group = False

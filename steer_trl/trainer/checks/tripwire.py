@@ -15,7 +15,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl.exceptions import CannotContinueError
 from steer_trl.shaping import Shaper
-from steer_trl.shaping.base import OF_ROLLOUTS, QUESTIONS
+from steer_trl.shaping.base import HOOKS, ROLLOUT_HOOKS
 from steer_trl.system import installed
 from steer_trl.trainer.contract import INSTALL
 
@@ -26,13 +26,13 @@ class Tripwire(TrainerCallback):
     """Watches the first loss, the first gradient and the first rollout of a trainer."""
 
     def __init__(self, shapers: Mapping[str, Shaper]) -> None:
-        hooks = {hook for shaper in shapers.values() for hook in QUESTIONS if shaper.answers(hook)}
+        hooks = {hook for shaper in shapers.values() for hook in HOOKS if shaper.overrides(hook)}
         # until the first loss has read the shaped advantages
-        self._awaits_loss = not hooks <= set(OF_ROLLOUTS)
+        self._awaits_loss = not hooks <= set(ROLLOUT_HOOKS)
         # until a gradient has reached a loss that `compute_loss` returned: its caller could discard it
         self._awaits_gradient = self._awaits_loss
         # until methods have acted on a rollout
-        self._awaits_rollout = not hooks.isdisjoint(OF_ROLLOUTS)
+        self._awaits_rollout = not hooks.isdisjoint(ROLLOUT_HOOKS)
 
     @contextmanager
     def watch(self, inputs: dict[str, Any], is_training: bool) -> Iterator[dict[str, Any]]:

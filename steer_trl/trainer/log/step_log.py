@@ -17,7 +17,7 @@ class StepLog:
 
     def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], hold: HoldEntropy | None) -> None:
         self._trainer, self._shapers, self._hold = trainer, shapers, hold
-        self._weighs = any(shaper.answers("weights") for shaper in shapers.values())
+        self._weighs = any(shaper.overrides("weights") for shaper in shapers.values())
         self._summaries = {"train": StepSummary(), "eval": StepSummary()}
 
     @property

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from steer_trl import SteerGRPOConfig, shaping
 from steer_trl.functional.order_statistics import this_process
 from steer_trl.shaping import SHAPERS, Rollout, TokenBatch
-from steer_trl.shaping.base import OF_BATCHES, OF_ROLLOUTS
+from steer_trl.shaping.base import BATCH_HOOKS, ROLLOUT_HOOKS
 from support.methods.oracles import mean, trained
 from support.runs import ON_CPU
 
@@ -22,10 +22,10 @@ def config(*names, **options):
 
 
 def answering(*questions):
-    return [name for name, shaper in SHAPERS.items() if any(shaper.answers(q) for q in questions)]
+    return [name for name, shaper in SHAPERS.items() if shaper.overrides(*questions)]
 
 
-IN_THE_LOSS, ON_ROLLOUTS, REPLACING = answering(*OF_BATCHES), answering(*OF_ROLLOUTS), answering("advantages")
+IN_THE_LOSS, ON_ROLLOUTS, REPLACING = answering(*BATCH_HOOKS), answering(*ROLLOUT_HOOKS), answering("advantages")
 SCALING = answering("scales")
 
 

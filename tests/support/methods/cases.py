@@ -211,4 +211,4 @@ CASES = {
 
 def threshold(name, value):
     """The setting of what counts as correct, for a method that asks."""
-    return {"correct_threshold": value} if name in SHAPERS and SHAPERS[name].tells_correct else {}
+    return {"correct_threshold": value} if name in SHAPERS and "correct_threshold" in SHAPERS[name].settings() else {}
