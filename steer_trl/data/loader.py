@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from steer_trl.data.instructions import INSTRUCTIONS, with_instruction
 from steer_trl.data.reading import read_rows
-from steer_trl.data.schemas import ANSWERS, QUESTIONS, answer_columns, read_row
+from steer_trl.data.schemas import QUESTIONS, answer_columns, read_row
 from steer_trl.data.sources import SOURCES
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards import MathReward
@@ -124,19 +124,16 @@ def _named_columns(raw: Dataset, prompt: str | None, answer: str | None, name: s
         raw = raw.remove_columns([q for q in QUESTIONS if q in raw.column_names and q not in (prompt, answer)])
         raw = raw if prompt in QUESTIONS else raw.rename_column(prompt, QUESTIONS[0])
     answers = [answer] if answer else answer_columns(raw.features)
-    has_question = any(column in raw.column_names for column in QUESTIONS)
-    missing = [] if has_question else [f"a question is missing: it needs a column {_or(QUESTIONS)}"]
+    missing = []
+    if not any(column in raw.column_names for column in QUESTIONS):
+        missing.append("a question is missing: no column is named 'prompt', 'problem' or the like. Set prompt_column.")
     if not answers:
         missing.append(
-            f"an answer is missing: it needs a column {_or(ANSWERS)}, or a judge of your own (reward_funcs in "
-            "training, --judge in steer-trl eval)"
+            "an answer is missing: no column is named 'answer', 'solution' or the like. Set answer_column, or use a "
+            "judge of your own (reward_funcs in training, --judge in steer-trl eval)."
         )
-    refuse([f"{text}; its columns are {sorted(raw.column_names)}." for text in missing], f"data set {name!r}")
+    refuse([f"{text} The columns are {sorted(raw.column_names)}." for text in missing], f"data set {name!r}")
     return raw, answers
-
-
-def _or(names: Sequence[str]) -> str:
-    return " or ".join(map(repr, names))
 
 
 def _select(rows: Dataset, name: str) -> Dataset:

@@ -30,9 +30,19 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards.answers import BOX, bare, boxed, text_of
 
 QUESTIONS: tuple[str, ...] = ("prompt", "problem", "question", "Problem", "query", "messages")
-ANSWERS: tuple[str, ...] = ("reward_model", "verification_info", "final_answer", "expected_answer", "golden_answer")
-ANSWERS += ("gt_answer",)
-ANSWERS += ("ground_truth", "answer", "Answer", "target", "solution")
+ANSWERS: tuple[str, ...] = (
+    "reward_model",
+    "verification_info",
+    "final_answer",
+    "expected_answer",
+    "golden_answer",
+    "gt_answer",
+    "ground_truth",
+    "answer",
+    "Answer",
+    "target",
+    "solution",
+)
 IDS = ("id", "unique_id", "problem_id", "extra_info")
 GOLD_KEYS = ("ground_truth", "target", "answer", "value")
 IMAGES = ("images", "image")

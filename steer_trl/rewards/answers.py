@@ -12,9 +12,11 @@ A thought is no answer: only what follows the last `</think>` counts, and nothin
 import re
 from typing import Any
 
-ANSWER_LINE = re.compile(r"answer[*_`]*\s*[:\uff1a][*_\s]*([^\n]*)", re.IGNORECASE)
+ANSWER_LINE = re.compile(
+    r"answer[*_`]*\s*[:\uff1a][*_\s]*(\$\$[^$]*\$\$|\\\[(?:(?!\\\]).)*\\\]|[^\n]*)", re.IGNORECASE | re.DOTALL
+)
 THOUGHT = re.compile(
-    r"(?P<opening>[<\[◁]\|?(?:\w+:)?think(?:ing)?\|?[>\]▷])|[<\[◁]\|?/(?:\w+:)?think(?:ing)?\|?[>\]▷]", re.IGNORECASE
+    r"[<\[◁]\|?(?P<closing>/)?(?:\w+:)?(?:think|thinking|thought|reasoning)\|?[>\]▷]", re.IGNORECASE
 )
 BOX = "\\boxed"
 
@@ -55,7 +57,7 @@ def after_thought(text: str) -> str:
     marks = list(THOUGHT.finditer(text))
     if not marks:
         return text
-    return "" if marks[-1]["opening"] else text[marks[-1].end() :]
+    return text[marks[-1].end() :] if marks[-1]["closing"] else ""
 
 
 def bare(answer: str) -> str:

@@ -18,6 +18,7 @@ from math_verify.parser import normalize_latex
 from sympy import (
     Abs,
     Basic,
+    Derivative,
     Expr,
     I,
     MatrixBase,
@@ -28,8 +29,10 @@ from sympy import (
     ceiling,
     factorial,
     floor,
+    fraction,
     nan,
     oo,
+    together,
     zoo,
 )
 from sympy.core.relational import Relational
@@ -115,11 +118,13 @@ def are_equal(one: Any, other: Any, step: Fraction = Fraction(0)) -> bool:
     one, other = (side.doit() if isinstance(side, MatrixExpr) else side for side in (one, other))
     if one == other:
         return True
+    if any(isinstance(side, Basic) and side.has(Derivative) for side in (one, other)):
+        return False  # of a letter, the value is 0
     if isinstance(one, Expr) and isinstance(other, Expr):
         if step and not one.free_symbols | other.free_symbols:
             return bool(abs(N(one - other, DIGITS)) <= Rational(step.numerator, 2 * step.denominator))
         ratio = _ratio(one, other)
-        return ratio is not None and bool(abs(ratio - 1) <= PRECISION)
+        return ratio is not None and _is_one(ratio)
     if isinstance(one, Relational) and isinstance(other, Relational):
         return _are_equal_relations(one, other)
     if isinstance(one, MatrixBase) and isinstance(other, MatrixBase):
@@ -135,8 +140,15 @@ def _are_equal_relations(one: Relational, other: Relational) -> bool:
         other = other.reversed
     if type(one) is not type(other):
         return False
-    ratio = _ratio(one.lhs - one.rhs, other.lhs - other.rhs)
-    return ratio is not None and (one.rel_op in ("==", "!=") or bool(ratio > 0))
+    differences = [side.lhs - side.rhs for side in (one, other)]
+    ratio = _ratio(*differences)
+    if one.rel_op in ("==", "!="):
+        return ratio is not None or _ratio(*(fraction(together(side))[0] for side in differences)) is not None
+    return ratio is not None and bool(ratio > 0)
+
+
+def _is_one(ratio: Any) -> bool:
+    return bool(ratio == 1 if ratio.is_Rational else abs(ratio - 1) <= PRECISION)
 
 
 def _ratio(one: Expr, other: Expr) -> Any:
@@ -156,7 +168,7 @@ def _ratio(one: Expr, other: Expr) -> Any:
         else:
             ratios.append(values[0] / values[1])
     found = [ratio for ratio in ratios if ratio is not None]
-    if not ratios or any(abs(ratio / found[0] - 1) > PRECISION for ratio in found):
+    if not ratios or not all(_is_one(ratio / found[0]) for ratio in found):
         return None
     return found[0] if found else Rational(1)
 

@@ -33,6 +33,14 @@ from steer_trl.rewards.reading import (
 from steer_trl.rewards.units import convert
 
 UNORDERED = ",", "{}", "union"
+GREEK = "|".join(formulas.GREEK)
+COMPUTED = re.compile(r"\\(?:frac|sqrt|cdot|binom)(?![A-Za-z])")
+FUNCTION = re.compile(rf"\\(?!(?:{GREEK})(?![A-Za-z]))[A-Za-z]+(?:_\{{[^{{}}]*\}}|_ ?\w)?")
+UNKNOWN = re.compile(
+    rf"(?P<name>«[^«»]*»|\\(?:{GREEK})(?![A-Za-z])|[A-Za-z])(?:_\{{[^{{}}]*\}}|_ ?\w)?'*"
+    r"(?:(?:\^\{[^{}]*\})?\((?![^()]*(?P=name))[^()]*\))?"
+)
+CONSTANTS = {"e", "i", r"\pi"}
 COINCIDENCE = 1e-9  # relative, between amounts in different units
 
 
@@ -60,6 +68,7 @@ read_gold = lru_cache(maxsize=64)(read)
 
 def is_equal(answer: Reading, gold: Reading) -> bool:
     """Compare two readings; the gold one decides what may be left out of the answer."""
+    answer, gold = _member(answer), _member(gold)
     if isinstance(answer, Approximation) or isinstance(gold, Approximation):
         return _is_equal_approximation(answer, gold)
     if isinstance(answer, Choice) or isinstance(gold, Choice):
@@ -73,15 +82,16 @@ def is_equal(answer: Reading, gold: Reading) -> bool:
     if isinstance(answer, Number) and isinstance(gold, Number):
         return _is_equal_number(answer, gold)
     if isinstance(answer, Word) and isinstance(gold, Word):
-        one, other = (squash(word.text).strip(".!") for word in (answer, gold))
-        return one == other or (len(one) > 2 and one.casefold() == other.casefold())
+        one, other = (squash(re.sub("^(an?|the) ", "", word.text)).strip(".!") for word in (answer, gold))
+        is_text = len(one) > 2 or answer.is_marked or gold.is_marked
+        return one == other or (is_text and one.casefold() == other.casefold())
     return _is_equal_formula(answer, gold)
 
 
 def _is_equal_number(answer: Number, gold: Number) -> bool:
     if gold.base and not answer.base:
-        return answer.value == gold.numeral
-    if answer.base and not gold.base and answer.numeral == gold.value:
+        return str(answer.value) == gold.numeral
+    if answer.base and not gold.base and answer.numeral == str(gold.value):
         return True
     values = {answer.value}
     if answer.is_percent != gold.is_percent:  # 50 % is 50, and 0.5
@@ -126,14 +136,15 @@ def _is_equal_choice(answer: Reading, gold: Reading) -> bool:
     assert isinstance(answer, Choice)
     if answer.content is not None:
         return is_equal(answer.content, gold)
-    return (isinstance(gold, (Formula, Word)) and squash(gold.text) == answer.letter) or _is_single(gold, answer)
+    if isinstance(gold, Equation):
+        return is_equal(answer, gold.value)
+    return isinstance(gold, (Formula, Word)) and squash(gold.text) == answer.letter
 
 
-def _is_single(gold: Reading, answer: Choice) -> bool:
-    """Return whether a letter is the only member of a set or the value of an equation."""
-    if isinstance(gold, Group) and len(gold.parts) == 1:
-        return is_equal(answer, gold.parts[0])
-    return isinstance(gold, Equation) and is_equal(answer, gold.value)
+def _member(reading: Reading) -> Reading:
+    """Return the member of a set of one."""
+    is_set_of_one = isinstance(reading, Group) and reading.kind == "{}" and len(reading.parts) == 1
+    return reading.parts[0] if is_set_of_one and reading.parts[0] != Formula(r"\emptyset") else reading
 
 
 def _is_equal_measure(answer: Reading, gold: Reading) -> bool:
@@ -190,15 +201,26 @@ def _is_equal_equation(answer: Reading, gold: Reading) -> bool:
     if isinstance(gold, Equation):
         return _is_name(gold.sides[0]) and is_equal(answer, gold.value)
     assert isinstance(answer, Equation)
-    left = answer.name
-    has_value = _is_name(left) or (_value(answer.value) not in (None, 0) and not re.fullmatch(r"-?\d+[A-Za-z]", left))
-    return has_value and is_equal(answer.value, gold)
+    return not _is_unsolved(answer.sides[0]) and is_equal(answer.value, gold)
 
 
 def _is_name(side: str) -> bool:
-    """Return whether a side of an equation is a name: letters, with indices and arguments, without an operation."""
-    bare = re.sub(r"_\{[^{}]*\}|_\w|\([^()]*\)|'|«[^«»]*»", "a", side)
-    return bool(re.search("[A-Za-z]", bare)) and not re.search(r"[\d+-]", bare)
+    """Return whether a side of an equation is a name, as `f(3)` or `AB`: not a number, and no operation is in it."""
+    return bool(_unknowns(side)) and not re.search(r"[\d+/^!-]", UNKNOWN.sub("", _operations(side)))
+
+
+def _is_unsolved(side: str) -> bool:
+    """Return whether a side is computed from one unknown, as `x^2`: what the unknown is, is then still to be found."""
+    return len(_unknowns(side) - CONSTANTS) == 1 and not _is_name(side)
+
+
+def _unknowns(side: str) -> set[str]:
+    return {squash(match[0]) for match in UNKNOWN.finditer(_operations(side))}
+
+
+def _operations(side: str) -> str:
+    """Return a side with a `/` for each operation that has a command, and without the names of functions."""
+    return FUNCTION.sub("", COMPUTED.sub("/", side))
 
 
 def _is_true(equation: Equation) -> bool:
@@ -222,10 +244,7 @@ def _rounded(value: Any) -> Any:
 
 def _is_equal_group(answer: Reading, gold: Reading) -> bool:
     if not isinstance(answer, Group) or not isinstance(gold, Group):
-        group, other = (answer, gold) if isinstance(answer, Group) else (gold, answer)
-        assert isinstance(group, Group)
-        pair = (group.parts[0], other) if group is answer else (other, group.parts[0])
-        return group.kind == "{}" and len(group.parts) == 1 and is_equal(*pair)
+        return False
     if answer.name and gold.name and answer.name != gold.name:
         return False
     if "union" in (answer.kind, gold.kind) and answer.kind != gold.kind:
@@ -236,7 +255,7 @@ def _is_equal_group(answer: Reading, gold: Reading) -> bool:
         answer, gold = (
             _values(group) if is_named else group for group, is_named in zip((answer, gold), named, strict=True)
         )
-        is_ordered = named[1]
+        is_ordered = named[1] or gold.kind not in UNORDERED
     elif is_ordered and answer.kind != gold.kind:
         return False
     if len(answer.parts) != len(gold.parts):
@@ -271,6 +290,8 @@ def _values(group: Group) -> Group:
 
 
 def _is_equal_formula(answer: Reading, gold: Reading) -> bool:
+    if isinstance(gold, Number) and gold.base:
+        return _text(answer) == gold.numeral
     ours, theirs = _text(answer), _text(gold)
     if ours and squash(ours) == squash(theirs):
         return True

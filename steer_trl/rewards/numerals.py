@@ -18,14 +18,14 @@ LARGEST_EXPONENT = 5_000
 class Number(NamedTuple):
     """A number; `step` is the last place of a decimal that is long enough to stand for another number, else 0.
 
-    `numeral` is what a number in a `base` looks like in decimal: 101 for `101_2`, whose value is 5.
+    `numeral` is what a number in a `base` looks like: 101 for `101_2`, whose value is 5.
     """
 
     value: Fraction
     step: Fraction = Fraction(0)
     is_percent: bool = False
     base: int = 0
-    numeral: Fraction = Fraction(0)
+    numeral: str = ""
 
 
 GROUPED = r"[1-9]\d{0,2}(?:(?:,\d{3})+|(?:[~ ]\d{3})+|(?:'\d{3})+)(?!\d)"
@@ -51,7 +51,7 @@ def read_number(text: str) -> Number | None:
     else:
         number = next(filter(None, (build(match) for build, match in _matches(body))), None)
     if number and signs and signs[0].count("-") % 2:
-        number = number._replace(value=-number.value, numeral=-number.numeral)
+        number = number._replace(value=-number.value, numeral=number.numeral and f"-{number.numeral}")
     return number
 
 
@@ -101,12 +101,12 @@ def _mixed(match: re.Match[str]) -> Number | None:
 def _based(match: re.Match[str]) -> Number | None:
     name = match[2].strip("{}«»()")
     base = int(name) if name.isdigit() else TABLE["numbers"].get(name.lower(), 0)
+    digits = re.sub("[~ ]", "", match[1])
     try:
-        value = Fraction(int(match[1], base)) if 2 <= base <= 36 else None
+        value = Fraction(int(digits, base)) if 2 <= base <= 36 else None
     except ValueError:
         return None
-    numeral = Fraction(match[1]) if match[1].isdigit() else Fraction(-1)
-    return value if value is None else Number(value, base=base, numeral=numeral)
+    return value if value is None else Number(value, base=base, numeral=digits)
 
 
 def _in_words(match: re.Match[str]) -> Number | None:
@@ -154,7 +154,7 @@ WORD = r"«[A-Za-z-]+»"
 NOTATIONS: dict[re.Pattern[str], Callable[[re.Match[str]], Number | None]] = {
     re.compile(PLAIN): _plain,
     re.compile(
-        rf"(?:({PLAIN}|{FRACTION.replace('(', '(?:')})[~ ]*(?:\\cdot|x)[~ ]*)?10[~ ]?\^ ?{EXPONENT}"
+        rf"(?:({PLAIN}|{FRACTION.replace('(', '(?:')})[~ ]*(?:\\cdot|«?x»?)[~ ]*)?10[~ ]?\^ ?{EXPONENT}"
     ): _scientific,
     re.compile(rf"({PLAIN})[~ ]*(?:[eE]|«[eE]»)[~ ]*{EXPONENT}"): _scientific,
     re.compile(r"(\d*)\.(\d*)\\(?:overline|bar|dot)[~ ]*\{?(\d+)\}?(?: ?\\ldots ?)?"): _repeating,
@@ -165,6 +165,6 @@ NOTATIONS: dict[re.Pattern[str], Callable[[re.Match[str]], Number | None]] = {
     re.compile(FRACTION): _fraction,
     re.compile(r"([^/]+)/([^/]+)"): _fraction,
     re.compile(rf"({WHOLE})[~ ]*(?:«and»[~ ]*)?({FRACTION.replace('(', '(?:')}|(?<=[~ ])\d+ ?/ ?\d+)"): _mixed,
-    re.compile(r"\(?([0-9A-Za-z]+)\)?_ ?(\w|\{[^{}]+\})"): _based,
+    re.compile(r"(?:\\overline\{|\()?([0-9A-Za-z](?:[~ ]?[0-9A-Za-z])*)[)}]?_ ?(\w|\{[^{}]+\})"): _based,
     re.compile(rf"(?:{PLAIN})?(?:[~ ]*(?:{WORD}|(?<=[~ ])an?(?=[~ ])))+"): _in_words,
 }

@@ -5,6 +5,7 @@ Each kind has a class; what none of them fits is a [`Formula`], which math-verif
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 from steer_trl.rewards.layout import LONGEST, normalize_layout
@@ -78,15 +79,20 @@ Reading = Number | Measure | Measures | Choice | Word | Group | Equation | Appro
 
 LABEL = re.compile(
     r"^(?:(?:«[^«»]*»|[A-Za-z]++)[ ~']*+)*?"
-    r"(?:«(?:is|are|equals?|be)»|(?<![A-Za-z])(?:is|are)(?![A-Za-z])|(?<=») ?:|(?<=[A-Za-z]{2}) ?:)[ ~:]*(?=\S)"
+    r"(?:«(?:is|are|equals?|be)»|(?<![A-Za-z])(?:is|are)(?![A-Za-z])|(?<=[a-z]») ?:|(?<=[A-Za-z]{2}) ?:)[ ~:]*(?=\S)"
 )
 OPTION = r"(?:\(«?([A-Z])»?\)|«?([A-Z])»?[.):])"
+NO_CONTENT = re.compile(r"[ ~]*(?:«(?:is|are|isn't|aren't|or|and|not|nor|but)»|[^\w\\(«]+$|[/?])|.*(?:\(«?[A-Z]»?\)|«[A-Z]»[.):])")
 INFINITY = r"\infty"
 REALS = "()", (r"-\infty", r"\infty")
 RELATIONS = {"<": ("(", ")"), r"\le": ("[", "]")}
 FLIPPED = {">": "<", r"\ge": r"\le"}
 ORDER = re.compile(r"\\le(?![A-Za-z])|\\ge(?![A-Za-z])|\\ne(?![A-Za-z])|[<>]")
 VARIABLE = re.compile(r"\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([a-z]\))?")
+ALL_BUT = re.compile(
+    rf"(?:(?P<name>{VARIABLE.pattern})[ ~]*\\ne(?![A-Za-z])|\\mathbb\{{R\}}[ ~]*\\setminus[ ~]*(?:\\\{{)?)"
+    r"(?P<points>.+?)(?:\\\})?"
+)
 DEEPEST = 20
 
 
@@ -117,6 +123,7 @@ def _read(text: str, depth: int = 0) -> Reading:
         _read_measure,
         _read_word,
         _read_equation,
+        _read_all_but,
         _read_list,
         _read_relation,
         _read_brackets,
@@ -132,7 +139,8 @@ def _read_choice(text: str, depth: int) -> Choice | None:
         return Choice(next(filter(None, alone.groups())))
     if beside := re.fullmatch(rf"{OPTION}([ ~]*)(\S.*)", text):
         first, second, gap, content = beside.groups()
-        if gap or second or re.match(r"[\w\\«]", content):
+        is_content = gap or second or re.match(r"[\w\\«]", content)
+        if is_content and not NO_CONTENT.match(content) and not re.fullmatch("«?[A-Z]»?", content):
             return Choice(first or second, _read(content, depth))
     return None
 
@@ -156,7 +164,10 @@ def _read_measure(text: str, depth: int) -> Reading | None:
             continue
         if (name := _unit_at(unit, match[2], is_tight=match[1] is None and match[2] is None)) is not None:
             inner = _read(amount, depth)
-            return None if isinstance(inner, (Word, Choice)) else Measure(inner, name)
+            is_amount = re.search(r"[\d}]", amount) or isinstance(inner, Number)
+            if isinstance(inner, (Word, Choice)) or not (is_amount or (len(amount) < 3 and "«" in unit)):
+                return None
+            return Measure(inner, name)
     return None
 
 
@@ -165,7 +176,7 @@ def _unit_at(text: str, gap: str | None, is_tight: bool) -> str | None:
     bare = text.strip(" ~")
     if is_tight and bare not in TIGHT:
         return None
-    if gap and "~" not in gap and re.fullmatch(r"[A-Za-z]", bare):
+    if gap and "~" not in gap and re.fullmatch(r"[A-Za-z](?:[ ~]+[A-Za-z])*", bare):
         return None  # LaTeX drops the blank: `3 m` is 3m
     if bare.strip("«»") in AFTERWARDS:
         return None
@@ -230,6 +241,19 @@ def _read_list(text: str, depth: int) -> Reading | None:
     return Group(",", tuple(flat))
 
 
+def _read_all_but(text: str, depth: int) -> Group | None:
+    r"""Read all numbers but a few, as `x\ne2` and `\mathbb{R}\setminus\{2,3\}`, as a union of intervals."""
+    match = ALL_BUT.fullmatch(text)
+    if match is None:
+        return None
+    points = [re.sub(r".*\\ne(?![A-Za-z])", "", point) for point in split(match["points"], SEPARATOR)]
+    numbers = [read_number(point) for point in points]
+    if None not in numbers:
+        points = [point for _, point in sorted(zip(numbers, points, strict=True))]
+    ends = pairwise([r"-\infty", *points, INFINITY])
+    return Group("union", tuple(_interval("()", *pair) for pair in ends), match["name"] or "")
+
+
 def _united(reading: Reading) -> tuple[Reading, ...]:
     return reading.parts if isinstance(reading, Group) and reading.kind == "union" else (reading,)
 
@@ -255,9 +279,6 @@ def _read_relation(text: str, depth: int) -> Reading | None:
     if len(variables) != 1:
         return None
     position, name = variables[0], sides[variables[0]]
-    if signs == [r"\ne"]:
-        value = sides[1 - position]
-        return Group("union", (_interval("()", r"-\infty", value), _interval("()", value, INFINITY)), name)
     if any(sign not in RELATIONS for sign in signs) or (len(sides) == 3 and position != 1) or len(sides) > 3:
         return None
     low = (RELATIONS[signs[position - 1]][0], sides[position - 1]) if position else ("(", r"-\infty")

@@ -65,6 +65,7 @@ class TestWhereTheAnswerStands:
             ("answer : 34 apples", "34 apples"),
             ("The answer is 34", None),
             ("Final Answer:\n\n34", "34"),
+            ("**Final answer:**\n\n$$\n34\n$$\nThat is it.", "34"),
             ("- answer\uff1a `34`", "34"),
             ("Answer:", ""),
         ],
