@@ -15,9 +15,7 @@ from typing import Any
 ANSWER_LINE = re.compile(
     r"answer[*_`]*\s*[:\uff1a][*_\s]*(\$\$[^$]*\$\$|\\\[(?:(?!\\\]).)*\\\]|[^\n]*)", re.IGNORECASE | re.DOTALL
 )
-THOUGHT = re.compile(
-    r"[<\[◁]\|?(?P<closing>/)?(?:\w+:)?(?:think|thinking|thought|reasoning)\|?[>\]▷]", re.IGNORECASE
-)
+THOUGHT = re.compile(r"[<\[◁]\|?(?P<closing>/)?(?:\w+:)?(?:think|thinking|thought|reasoning)\|?[>\]▷]", re.IGNORECASE)
 BOX = "\\boxed"
 
 

@@ -82,7 +82,9 @@ LABEL = re.compile(
     r"(?:«(?:is|are|equals?|be)»|(?<![A-Za-z])(?:is|are)(?![A-Za-z])|(?<=[a-z]») ?:|(?<=[A-Za-z]{2}) ?:)[ ~:]*(?=\S)"
 )
 OPTION = r"(?:\(«?([A-Z])»?\)|«?([A-Z])»?[.):])"
-NO_CONTENT = re.compile(r"[ ~]*(?:«(?:is|are|isn't|aren't|or|and|not|nor|but)»|[^\w\\(«]+$|[/?])|.*(?:\(«?[A-Z]»?\)|«[A-Z]»[.):])")
+NO_CONTENT = re.compile(
+    r"[ ~]*(?:«(?:is|are|isn't|aren't|or|and|not|nor|but)»|[^\w\\(«]+$|[/?])|.*(?:\(«?[A-Z]»?\)|«[A-Z]»[.):])"
+)
 INFINITY = r"\infty"
 REALS = "()", (r"-\infty", r"\infty")
 RELATIONS = {"<": ("(", ")"), r"\le": ("[", "]")}
