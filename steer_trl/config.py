@@ -11,7 +11,7 @@ from trl import GRPOConfig
 
 from steer_trl.options.base import settings_of, single_complaints, with_help
 from steer_trl.options.run import RunOptions, SamplingOptions
-from steer_trl.options.trl import entropy_target_complaints, group_size_complaints
+from steer_trl.options.trl import entropy_target_complaints
 from steer_trl.redact import allow_texts, public
 from steer_trl.shaping import SHAPERS, Shaper, find_shaper
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
@@ -59,11 +59,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
             method.fill_unset(self)
         refuse(self._combination_complaints(methods), "SteerGRPOConfig")
         self._switch_off_clipping(methods)
-        try:
-            super().__post_init__()
-        except ValueError:
-            refuse(group_size_complaints(self.generation_batch_size, self.num_generations), "SteerGRPOConfig")
-            raise
+        super().__post_init__()
         refuse(self._schedule_complaints(methods), "SteerGRPOConfig")
         if is_chosen_for_user and self.hold_entropy is not None:
             logger.warning(

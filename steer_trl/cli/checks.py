@@ -4,16 +4,13 @@ from collections.abc import Collection
 from importlib.util import find_spec
 from typing import Any
 
-from transformers.integrations import INTEGRATION_TO_CALLBACK
 from trl import ModelConfig
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.cli.arguments import MathArguments
 from steer_trl.cli.rewards import MATH
-from steer_trl.cli.source_fields import source_of
 from steer_trl.options.base import changes_of
-from steer_trl.options.trl import LOSSES
-from steer_trl.validation import in_interval, listed, one_of, refuse
+from steer_trl.validation import in_interval, refuse
 
 OF_MATH = ("reward_incorrect", "reward_timeout", "answer_column", "answer_format")
 OF_EVALUATION = ("eval_samplings", "eval_judge", "eval_instruction")
@@ -23,17 +20,6 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
     """Refuse a run that cannot work, with all reasons in one error."""
     complaints = _evaluation_complaints(math_args, training_args)
     complaints += _reward_complaints(math_args, training_args) + _package_complaints(training_args, model_args)
-    if not model_args.use_peft:
-        of_lora = [name for name in vars(model_args) if name.startswith("lora_") or name in ("use_rslora", "use_dora")]
-        complaints += ignored(model_args, of_lora, "use_peft=False")
-    # For 'none' the list is empty.
-    reports_to = {str(name) for name in listed(training_args.report_to or ())}
-    if not reports_to <= INTEGRATION_TO_CALLBACK.keys():
-        trackers = ", ".join(map(repr, INTEGRATION_TO_CALLBACK))
-        complaints.append(f"report_to={training_args.report_to!r} must be 'none' alone, or some of {trackers}.")
-    # A loss that a later TRL adds is in its source.
-    if f'"{training_args.loss_type}"' not in source_of("trl.trainer.grpo_trainer").read_text():
-        complaints += one_of("loss_type", training_args.loss_type, tuple(LOSSES))
     refuse(complaints, "steer-trl train")
 
 
@@ -82,7 +68,6 @@ def _package_complaints(training: SteerGRPOConfig, model: ModelConfig) -> list[s
         ("use_vllm=True", "vllm", "steer_trl[vllm]"): training.use_vllm,
         ("use_peft=True", "peft", "steer_trl[peft]"): model.use_peft,
         ("use_liger_kernel=True", "liger_kernel", "liger-kernel"): training.use_liger_kernel,
-        ("load_in_4bit or load_in_8bit", "bitsandbytes", "bitsandbytes"): model.load_in_4bit or model.load_in_8bit,
     }
     return [
         f"{setting} needs {package}, which is not installed here: pip install {extra!r}, or leave it out."

@@ -15,7 +15,7 @@ from typing import Any
 from pandas import DataFrame
 
 from steer_trl.cli import frontier
-from steer_trl.cli.comparison_file import output_complaints, write_comparisons
+from steer_trl.cli.comparison_file import write_comparisons
 from steer_trl.cli.errors import OneLineParser, say
 from steer_trl.evaluation.comparison import Difference, explain_interval
 from steer_trl.evaluation.folders import compare_samplings, read_evaluations
@@ -55,8 +55,6 @@ def main(arguments: list[str]) -> None:
     frontier.add_arguments(parser)
     given = parser.parse_args(arguments)
     sides = split_sides(given.folders, given.a, given.b)
-    outputs = {"json": given.json, "picture": given.picture}
-    refuse(output_complaints(outputs, [*sides[0], *sides[1]]), "steer-trl compare")
     refuse(frontier.complaints(given), "steer-trl compare")
     sides = [find_evaluation(one) for one in sides[0]], [find_evaluation(one) for one in sides[1]]
     if given.frontier:

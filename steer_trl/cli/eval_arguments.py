@@ -3,7 +3,6 @@
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from steer_trl.cli.checks import ignored
@@ -11,8 +10,7 @@ from steer_trl.cli.rewards import MATH, load_rewards
 from steer_trl.data.instructions import PAPERS
 from steer_trl.data.loader import argument_complaints
 from steer_trl.evaluation.backends import has_vllm
-from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, sources_of
-from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
+from steer_trl.evaluation.benchmarks import PAPER_SAMPLES
 from steer_trl.evaluation.sampling import Sampling, load_samplings
 from steer_trl.options.base import one_or_several, option
 from steer_trl.rewards import MathReward
@@ -98,7 +96,6 @@ class EvalArguments:
             complaints += ignored(self, ("temperature", "top_p", "top_k"), "samplings")
         if self.judge != MATH:
             complaints += ignored(self, ("instruction", "answer_format", "timeout"), f"judge={self.judge!r}")
-        complaints += self._overwrite_complaints()
         refuse(complaints, "steer-trl eval")
 
     def _read_template(self) -> list[str]:
@@ -114,17 +111,6 @@ class EvalArguments:
         return [
             "chat_template_kwargs must be a JSON object such as '{\"enable_thinking\": false}' without any of "
             f"{', '.join(reserved)}, got {given!r}."
-        ]
-
-    def _overwrite_complaints(self) -> list[str]:
-        """Complain about a benchmark's file that the evaluation would overwrite."""
-        folders = [Path(self.output_dir, name).resolve() for name in self.ways_to_draw]
-        written = [folder / name for folder in folders for name in (SETTINGS, COMPLETIONS, SUMMARY)]
-        return [
-            f"output_dir={self.output_dir!r} must not hold the benchmark {source!r} under this name: the evaluation "
-            "would be written over it. Give another output_dir."
-            for source in sources_of(self.benchmarks)
-            if Path(source).expanduser().resolve() in written
         ]
 
     @cached_property

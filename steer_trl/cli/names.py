@@ -1,33 +1,24 @@
-"""Checks of the names in a command: settings, recipes, methods, files, models and folders.
+"""Checks of the names in a command before torch and TRL are imported: recipes, engines, files, models and folders.
 
-They import neither torch nor TRL, so that a misspelt name costs a second, and are all made before anything is loaded.
+A wrong one costs a second. The parser checks the names of settings, and the configuration those of methods.
 """
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from steer_trl.cli.recipe_files import RECIPES, find_engine_file, load_recipe, named
-from steer_trl.cli.run_folder import CHECKPOINT_STATE, MODELS, find_checkpoints, find_run_files
-from steer_trl.cli.source_fields import dict_keys, field_names
 from steer_trl.data.sources import BENCHMARKS, SOURCES, file_complaints
+from steer_trl.runlog import LOGS
 from steer_trl.validation import did_you_mean, listed, refuse
 
 HELP = ("-h", "--help", "--help-all")
-SETTINGS = {
-    "train": (
-        ("steer_trl.cli.arguments", "MathArguments"),
-        ("steer_trl.config", "SteerGRPOConfig"),
-        ("trl", "ModelConfig"),
-    ),
-    "eval": (("steer_trl.cli.eval_arguments", "EvalArguments"),),
-}
-"""The dataclasses that hold the settings of a command."""
-FLAGS = {"train": ("config", "accelerate_config", "num_processes"), "eval": ("config",)}
-"""What else a command takes."""
+MODELS = ("config.json", "adapter_config.json")
+CHECKPOINT_STATE = "trainer_state.json"
+"""The file of a checkpoint that Transformers writes last."""
 MODEL = "the folder of a saved model, or its name on the Hub"
 NEEDED = {
     "train": {
@@ -37,33 +28,6 @@ NEEDED = {
     },
     "eval": {"model_name_or_path": MODEL, "output_dir": "the folder that the results are written to"},
 }
-ALIASES = {
-    "batch_size": ("per_device_train_batch_size",),
-    "data": ("dataset_name", "benchmarks"),
-    "dataset": ("dataset_name", "benchmarks"),
-    "engine": ("accelerate_config",),
-    "entropy": ("hold_entropy",),
-    "epochs": ("num_train_epochs",),
-    "group_size": ("num_generations",),
-    "kl_coef": ("beta",),
-    "lora": ("use_peft",),
-    "lr": ("learning_rate",),
-    "max_length": ("max_completion_length", "max_tokens"),
-    "max_new_tokens": ("max_completion_length", "max_tokens"),
-    "method": ("advantage_shaping",),
-    "model": ("model_name_or_path",),
-    "model_name": ("model_name_or_path",),
-    "num_gpus": ("num_processes", "tensor_parallel_size"),
-    "output": ("output_dir",),
-    "recipe": ("config",),
-    "resume": ("resume_from_checkpoint",),
-    "reward": ("reward_funcs",),
-    "samples": ("num_generations", "benchmarks"),
-    "steps": ("max_steps",),
-    "train_batch_size": ("per_device_train_batch_size",),
-    "vllm": ("use_vllm",),
-}
-"""Names by which other trainers call a setting. Of several, the first that the command has is suggested."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +51,12 @@ class Command:
 def check_names(command: str, arguments: Sequence[str]) -> None:
     """Refuse a command with names that cannot be right, all of them in one error."""
     is_first_process = os.environ.get("RANK", "0") == "0"
-    if command not in SETTINGS or {*HELP, "--list"} & {*arguments} or not is_first_process:
+    if command not in NEEDED or {*HELP, "--list"} & {*arguments} or not is_first_process:
         return
     line = read_command(arguments)
-    complaints = setting_complaints(command, line)
-    if not complaints:
-        complaints += missing_complaints(command, line)
+    complaints = [describe_unexpected(word) for word in line.unexpected] or missing_complaints(command, line)
     if command == "train":
         complaints += _engine_complaints(line)
-        complaints += method_complaints(line.values("advantage_shaping"))
         complaints += [one for name in line.values("dataset_name") if name.strip() for one in file_complaints(name)]
         complaints += folder_complaints(line.value("output_dir"), line.value("resume_from_checkpoint"))
     for benchmark in line.values("eval_benchmarks" if command == "train" else "benchmarks"):
@@ -124,32 +85,8 @@ def read_command(arguments: Sequence[str]) -> Command:
     return Command(typed, settings, unexpected)
 
 
-def setting_complaints(command: str, line: Command) -> list[str]:
-    """Complain about words that belong to no setting and about settings that do not exist."""
-    complaints = [unexpected_word(word) for word in line.unexpected]
-    try:
-        known = {name for place in SETTINGS[command] for name in field_names(*place)}
-    except LookupError:  # a TRL whose sources are built in another way: its parser will complain
-        return complaints
-    known.update(FLAGS[command])
-    for name in (*line.recipe, *line.typed):
-        if name not in known and name.removeprefix("no_") not in known:
-            complaints.append(
-                f"unknown setting {name!r}.{suggest_setting(name, known)} --help-all lists the settings."
-            )
-    return complaints
-
-
-def suggest_setting(name: str, known: Iterable[str]) -> str:
-    """Return `" Did you mean --x?"` with the setting that `name` is another word for, or that it resembles."""
-    same = [setting for setting in ALIASES.get(name, ()) if setting in known]
-    if same:
-        return f" Did you mean --{same[0]}?"
-    return did_you_mean(name, [*known])
-
-
-def unexpected_word(word: str) -> str:
-    """Return the complaint about a word before the first flag, perhaps the name of a recipe."""
+def describe_unexpected(word: str) -> str:
+    """Complain about a word before the first flag, perhaps the name of a recipe."""
     if Path(word).name.removesuffix(".yaml") in named(RECIPES) or Path(word).suffix == ".yaml":
         return f"unexpected argument {word!r}. Did you mean --config {word}?"
     return f"unexpected argument {word!r}. Use --setting value."
@@ -161,17 +98,6 @@ def missing_complaints(command: str, line: Command) -> list[str]:
         f"{name} is missing. Give {what}."
         for name, what in NEEDED[command].items()
         if not line.values(name) or not all(value.strip() for value in line.values(name))
-    ]
-
-
-def method_complaints(names: Sequence[str]) -> list[str]:
-    """Complain about names of methods that are neither known nor import paths."""
-    known = [*dict_keys("steer_trl.shaping.methods", "SHAPERS"), "none"]
-    return [
-        f"advantage_shaping={name!r} is unknown.{did_you_mean(name, known)} Use one of "
-        f"{', '.join(map(repr, known))}, or the import path of a subclass of steer_trl.shaping.Shaper."
-        for name in names
-        if name not in known and not re.search(r"[.:\[]", name)
     ]
 
 
@@ -219,10 +145,18 @@ def _hub_complaints(name: str, revision: str | None) -> list[str]:
     return [f"model_name_or_path={name!r} is neither a folder here nor a model on the Hub. Check the name."]
 
 
+def find_checkpoints(folder: Path) -> list[Path]:
+    """Return the checkpoints in `folder`, the latest first."""
+    steps = {path: path.name.removeprefix("checkpoint-") for path in folder.glob("checkpoint-*")}
+    numbered = [path for path, step in steps.items() if step.isdecimal()]
+    return sorted(numbered, key=lambda path: int(steps[path]), reverse=True)
+
+
 def folder_complaints(output_dir: str, resume: str) -> list[str]:
     """Complain about an `output_dir` that holds a run which is not resumed, and about a checkpoint that is not one."""
     folder = Path(output_dir)
-    found = find_run_files(folder) if output_dir else []
+    left = [folder / name for name in (*MODELS, LOGS)] if output_dir else []
+    found = find_checkpoints(folder) or [path for path in left if path.exists()]
     names = ", ".join(path.name for path in found[:3])
     resumes = resume.lower() not in ("", "false", "none", "null")
     searches = resume.lower() in ("true", "auto")

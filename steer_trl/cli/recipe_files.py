@@ -4,13 +4,13 @@ Recipes of this package are called by name, `steer_qwen2.5_math_7b`, and so are 
 """
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from steer_trl.cli.errors import OneLineParser
-from steer_trl.cli.source_fields import source_of
 from steer_trl.exceptions import InvalidValueError, NotThereError
 from steer_trl.validation import did_you_mean
 
@@ -56,9 +56,10 @@ def find_engine_file(name: str) -> Path:
     try:
         return find_file(name, ENGINES, "engine configuration")
     except NotThereError:
-        path = source_of("trl.accelerate_configs").with_name(f"{name}.yaml")
-        if path.is_file():
-            return path
+        trl = find_spec("trl")
+        for folder in trl.submodule_search_locations or () if trl else ():
+            if (path := Path(folder, "accelerate_configs", f"{name}.yaml")).is_file():
+                return path
         raise
 
 

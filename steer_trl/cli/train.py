@@ -22,10 +22,9 @@ from steer_trl.cli.arguments import PUBLIC_TEXTS, MathArguments
 from steer_trl.cli.checks import check
 from steer_trl.cli.errors import OneLineParser, training
 from steer_trl.cli.launch import launch, read_engine
-from steer_trl.cli.names import read_command
+from steer_trl.cli.names import CHECKPOINT_STATE, MODELS, read_command
 from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume, print_help, print_summary
 from steer_trl.cli.rewards import load_tools
-from steer_trl.cli.run_folder import CHECKPOINT_STATE, MODELS
 from steer_trl.data.lengths import drop_long_prompts
 from steer_trl.options.base import ShapingConfig, changes_of
 from steer_trl.options.run import RunOptions, SamplingOptions

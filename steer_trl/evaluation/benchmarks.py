@@ -128,11 +128,6 @@ def ids_as_texts(ids: Iterable[Any]) -> list[str]:
     return texts if None not in found and len(set(texts)) == len(texts) else []
 
 
-def sources_of(specifications: Sequence[str]) -> list[str]:
-    """Return the source of each well-formed specification: a name or a file."""
-    return [match["source"] for one in specifications if (match := SPECIFICATION.fullmatch(one))]
-
-
 def one_sample_if_greedy(benchmarks: Sequence[Benchmark], sampling: Sampling) -> list[Benchmark]:
     """Return the benchmarks, with one sample per problem if all would be the same."""
     several = [f"{one.name}@{one.num_samples}" for one in benchmarks if one.num_samples > 1]

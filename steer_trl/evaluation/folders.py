@@ -46,7 +46,7 @@ class Evaluation:
 
 def _read_values(folder: Path) -> Values:
     try:
-        judged = [Judged(**_with_text_id(entry or {})) for entry in runlog.lines(folder / COMPLETIONS)]
+        judged = [Judged(**(entry or {})) for entry in runlog.lines(folder / COMPLETIONS)]
         judged.sort(key=lambda one: one.batch)
         samples: dict[str, Counter[str]] = {}
         for one in judged:
@@ -61,11 +61,6 @@ def _read_values(folder: Path) -> Values:
             f"{str(folder / COMPLETIONS)!r} does not hold the completions that {SUMMARY} beside it counts: {error!r}. "
             "Evaluate again, with --overwrite true."
         ) from error
-
-
-def _with_text_id(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return a line with the id of its problem as a text, even if it was written as a number."""
-    return entry | {"id": str(entry["id"])}
 
 
 def _read(path: Path) -> dict[str, Any]:

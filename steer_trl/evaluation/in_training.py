@@ -7,10 +7,9 @@ from typing import Any
 from steer_trl.evaluation.benchmarks import Benchmark, one_sample_if_greedy
 from steer_trl.evaluation.loop import evaluate
 from steer_trl.evaluation.records import Judged, Records
-from steer_trl.evaluation.sampling import Generator, Sampling, name_complaints
+from steer_trl.evaluation.sampling import Generator, Sampling
 from steer_trl.evaluation.summary import flatten, join_names, summarize
 from steer_trl.rewards import MathReward
-from steer_trl.validation import refuse
 
 
 class BenchmarkEvaluation:
@@ -41,7 +40,6 @@ class BenchmarkEvaluation:
         judge: MathReward | Callable[..., Any] | None = None,
     ) -> None:
         self.samplings = dict(sampling) if isinstance(sampling, Mapping) else {"": sampling or Sampling()}
-        refuse(name_complaints(self.samplings if isinstance(sampling, Mapping) else ()), "sampling")
         self.by_sampling = {name: one_sample_if_greedy(benchmarks, one) for name, one in self.samplings.items()}
         self.judge = judge or MathReward()
 

@@ -1,9 +1,6 @@
 """Decides whether a completion is correct, by `MathReward` or any reward function for TRL."""
 
-import asyncio
-import inspect
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -16,7 +13,7 @@ Judge = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[Verdict]]
 
 
 def as_judge(reward: MathReward | Callable[..., Any]) -> Judge:
-    """Return a judge that asks a reward, which may be `async`.
+    """Return a judge that asks a reward.
 
     `MathReward` reads the column `solution`. A completion is correct where its reward is above 0,
     and incorrect where it cannot be scored; each is an answer of its own. The function is given
@@ -36,7 +33,7 @@ def _ask(reward: Callable[..., Any], completions: Sequence[str], rows: Sequence[
         text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]
         for text, prompt in zip(completions, prompts, strict=True)
     ]
-    rewards = _wait_for(reward(prompts=prompts, completions=given, **columns))
+    rewards = reward(prompts=prompts, completions=given, **columns)
     try:
         correct = [value is not None and float(value) > 0 for value in rewards]
         pairs = list(zip(completions, correct, strict=True))
@@ -47,15 +44,3 @@ def _ask(reward: Callable[..., Any], completions: Sequence[str], rows: Sequence[
             f"{rewards!r:.80} for {len(given)}."
         ) from error
     return [Verdict(text, is_correct, vote=text.strip()) for text, is_correct in pairs]
-
-
-def _wait_for(result: Any) -> Any:
-    """Wait for an asynchronous function in a thread: a notebook runs a loop in this one."""
-    if not inspect.isawaitable(result):
-        return result
-
-    async def wait() -> Any:
-        return await result
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, wait()).result()

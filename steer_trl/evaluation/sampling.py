@@ -1,19 +1,17 @@
 """Describes how completions are drawn, and what a back end returns."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
-from steer_trl.evaluation.records import COMPLETIONS, SETTINGS, SUMMARY
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean, in_interval, is_number, refuse
 
 RANGES = {"temperature": "[0, inf)", "top_p": "(0, 1]"}
 RANGES |= {"top_k": "[0, inf)", "max_tokens": "[1, inf)", "seed": "[0, inf)"}
 WHOLE = ("top_k", "max_tokens", "seed")
-NAME = re.compile(r"\w[\w.-]{0,99}")
 
 
 @dataclass(frozen=True)
@@ -85,16 +83,6 @@ def load_samplings(names: Sequence[str], **common: Any) -> dict[str, Sampling]:
             raise InvalidValueError(f"samplings: {name!r} is given twice. Remove one.")
         found[name] = Sampling(**common | settings)
     return found
-
-
-def name_complaints(names: Iterable[object]) -> list[str]:
-    """Complain about names of samplings that cannot be names of folders."""
-    return [
-        "the name of a sampling must be letters, digits, '.', '-' or '_', the first no '.' or '-', and no file of an "
-        f"evaluation, got {name!r}."
-        for name in names
-        if not (isinstance(name, str) and NAME.fullmatch(name)) or name in (SETTINGS, COMPLETIONS, SUMMARY)
-    ]
 
 
 class Completion(NamedTuple):

@@ -49,17 +49,3 @@ def entropy_target_complaints(args: Any) -> list[str]:
         "entropy bonus. To hold the entropy with a method of this package, set hold_entropy, for instance "
         "hold_entropy=0.65 for 65 % of its initial value."
     ]
-
-
-def group_size_complaints(completions: int | None, group_size: int) -> list[str]:
-    """Complain if the completions of a rollout are not whole groups, and name the nearest group sizes that fit."""
-    if not completions or group_size < 2 or completions % group_size == 0:
-        return []
-    fitting = [size for size in range(2, completions + 1) if completions % size == 0]
-    smaller = [size for size in fitting if size < group_size][-1:]
-    larger = [size for size in fitting if size > group_size][:1]
-    remedy = f"Set it to {' or '.join(map(str, smaller + larger))}" if fitting else "Change the batch"
-    return [
-        f"num_generations={group_size} must divide the {completions} completions of a rollout, which are "
-        f"per_device_train_batch_size x processes x steps_per_generation. {remedy}."
-    ]

@@ -73,7 +73,6 @@ def test_a_benchmark_chooses_the_temperatures_of_the_others(tmp_path, capsys):
 
 WRONG = [
     (["--validation", "val"], "validation needs --frontier"),
-    (["--frontier", "--picture", "a.txt"], r"picture must end in .png, .svg or .pdf, got 'a.txt'"),
     (["--frontier", "--validation", "tset"], "must be one of several benchmarks, got 'tset'"),
 ]
 
@@ -83,24 +82,6 @@ def test_what_does_not_go_together_is_refused(tmp_path, words, text):
     sides = [str(write_sweep(tmp_path / name, model=name)) for name in "ab"]
     with pytest.raises(ValueError, match=text):
         main([*sides, *words])
-
-
-@pytest.mark.parametrize(
-    ("flag", "place", "text"),
-    [
-        ("--picture", "a/x.png", "picture='.*' must not be written onto or into '.*a'"),
-        ("--picture", "other.png", "picture='.*other.png' is a folder"),
-        ("--json", "other.json", "json='.*other.json'.*would be lost"),
-    ],
-)
-def test_nothing_is_written_over_an_input(tmp_path, flag, place, text):
-    a, b = (str(write_sweep(tmp_path / name, model=name)) for name in "ab")
-    (tmp_path / "other.png").mkdir()
-    (tmp_path / "other.json").write_text("{}")
-    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
-    with pytest.raises(ValueError, match=text):
-        main(["--frontier", a, b, flag, str(tmp_path / place)])
-    assert before == {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
 
 
 def test_other_problems_and_other_settings_are_refused(tmp_path):

@@ -199,11 +199,3 @@ def test_each_row_is_a_problem_whatever_its_id(tiny_folder, tmp_path, ids):
         (row,) = found["benchmarks"].values()
         assert (row["problems"], row["samples"], row["metrics"]["avg@2"]) == (4, 2, (1.0, 0.0))
     compare([str(tmp_path / "0"), str(tmp_path / "1")])
-
-
-def test_problems_are_not_written_over(tiny_folder, tmp_path):
-    path = tmp_path / "out/completions.jsonl"
-    path.parent.mkdir()
-    path.write_text('{"prompt": "1+1="}\n')
-    with pytest.raises(ValueError, match=r"must not hold the benchmark .*completions\.jsonl' under this name"):
-        arguments(tiny_folder, tmp_path / "out", str(path), judge="support.eval_command.accept", overwrite=True)

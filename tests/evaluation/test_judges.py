@@ -1,7 +1,5 @@
 """Any reward function is a judge."""
 
-import asyncio
-
 import numpy as np
 import pytest
 import torch
@@ -40,24 +38,9 @@ def test_what_trl_takes_of_a_reward_function_is_taken(result):
 
 
 @pytest.mark.parametrize("result", [None, [1.0], ["a", "b"], "ab", torch.tensor(1.0), [[1.0], [2.0]]])
-@pytest.mark.parametrize("is_async", [False, True])
-def test_what_is_no_list_of_rewards_is_named(result, is_async):
-    async def later(**_):
-        return result
-
+def test_what_is_no_list_of_rewards_is_named(result):
     def graded(**_):
-        return later() if is_async else result
+        return result
 
     with pytest.raises(ValueError, match=r"the reward function 'graded' must return a list .* for 2"):
         as_judge(graded)(*TWO)
-
-
-def test_asynchronous_functions_and_iterators_are_judges():
-    async def later(completions, **_):
-        await asyncio.sleep(0)
-        return (len(text) - 1 for text in completions)
-
-    async def in_a_notebook():
-        return as_judge(later)(["x", "yy"], [{"prompt": "a"}] * 2)
-
-    assert [verdict.correct for verdict in asyncio.run(in_a_notebook())] == [False, True]

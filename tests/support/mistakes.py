@@ -71,8 +71,6 @@ REFUSED = [
     {"hold_entropy": 0.8, "hold_entropy_decay_start": 0.3},
     of("stare", stare_gate="none", hold_entropy=0.8, stare_amplify=1.2),
     {"entropy_target": 0.5},
-    {"per_device_train_batch_size": 256, "num_generations": 7},
-    {"per_device_train_batch_size": 1, "num_generations": 2},
     # Unknown methods and import paths.
     of("opoo"),
     of("no_such_module:Method"),
