@@ -41,12 +41,9 @@ def assign(
 def _take_turns(lengths: Sequence[int], is_idle: Sequence[bool], ranks: int) -> list[Places]:
     """Give the completions to the ranks back and forth: those with an advantage first, and the longest of them."""
     order = sorted(range(len(lengths)), key=lambda place: (is_idle[place], -lengths[place]))
-    of_ranks: list[Places] = [[] for _ in range(ranks)]
-    for turn, place in enumerate(order):
-        lap, seat = divmod(turn, ranks)
-        rank = seat if lap % 2 == 0 else ranks - 1 - seat
-        of_ranks[rank].append(place)
-    return of_ranks
+    laps = [order[begin : begin + ranks] for begin in range(0, len(order), ranks)]
+    laps[1::2] = [lap[::-1] for lap in laps[1::2]]
+    return [list(own) for own in zip(*laps, strict=True)]
 
 
 def _cut_alike(

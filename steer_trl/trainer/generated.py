@@ -5,7 +5,6 @@ ranks. That includes the groups that dynamic sampling drops, and nothing that a 
 """
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,10 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from steer_trl.shaping import HoldEntropy
 from steer_trl.trainer.checkpoint import PROGRESS
 from steer_trl.trainer.saved import read_state
-from steer_trl.trainer.trl import GRPOTrainer, log_total, micro_batches_done, steps_per_rollout
+from steer_trl.trainer.trl import GRPOTrainer, count_written, log_total, micro_batches_done, steps_per_rollout
 from steer_trl.validation import from_state, is_within
 
 logger = logging.getLogger(__name__)
-
-Generate = Callable[[list[Any]], tuple[Any, ...]]
 
 
 class GeneratedTokens(TrainerCallback):
@@ -31,20 +28,14 @@ class GeneratedTokens(TrainerCallback):
         self.total, self.was_spent = 0, False
         self._share = 0.0  # of the training, when the checkpoint was saved
 
-    def counted(self, generate: Generate) -> Generate:
-        """Wrap TRL's `generate` to count the tokens it produces. Collective."""
-
-        def generate_and_count(prompts: list[Any]) -> tuple[Any, ...]:
-            generated = generate(prompts)
-            if self._trainer.model.training:
-                _, completions, tool_mask, *_ = generated
-                own = sum(map(len, completions)) if tool_mask is None else sum(map(sum, tool_mask))
-                accelerator = self._trainer.accelerator
-                self.total += int(accelerator.reduce(torch.tensor(own, device=accelerator.device), reduction="sum"))
-                log_total(self._trainer, {"generated_tokens": self.total})
-            return generated
-
-        return generate_and_count
+    def count(self, generated: tuple[Any, ...]) -> None:
+        """Count what TRL has `generated` for training. Collective."""
+        if not self._trainer.model.training:
+            return
+        accelerator = self._trainer.accelerator
+        own = torch.tensor(sum(count_written(generated)), device=accelerator.device)
+        self.total += int(accelerator.reduce(own, reduction="sum"))
+        log_total(self._trainer, {"generated_tokens": self.total})
 
     def begin(self, checkpoint: str | None) -> None:
         """Begin a training, or continue one."""

@@ -32,11 +32,6 @@ class Score(NamedTuple):
     entropies: Tensor
     sensitivities: Tensor | None = None
 
-    def detached(self) -> "Score":
-        """Return the score without gradient."""
-        phi = self.sensitivities
-        return Score(self.logps.detach(), self.entropies.detach(), None if phi is None else phi.detach())
-
 
 def keep_score(rollout: dict[str, Any], score: Score) -> None:
     """Store the score under the policy that wrote it in `rollout`."""

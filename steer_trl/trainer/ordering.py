@@ -27,16 +27,14 @@ from steer_trl.shaping import Shaper
 from steer_trl.shaping.base import HOOKS, ROLLOUT_HOOKS
 from steer_trl.trainer.assignment import assign
 from steer_trl.trainer.inputs import IS_IDLE, TOKEN_SHARE, loss_mask
-from steer_trl.trainer.padding import PER_TOKEN, Padding
+from steer_trl.trainer.padding import Padding
 from steer_trl.trainer.trl import (
     GRPOTrainer,
     continue_rollout,
-    means_of_completions,
-    means_of_tokens,
     micro_batches_done,
     micro_batches_of_rollout,
     micro_batches_of_step,
-    weigh_last,
+    weigh_last_means,
 )
 
 MicroBatch = dict[str, Any]
@@ -99,112 +97,68 @@ class Ordering:
             return loss
         trainer = self._trainer
         share = len(inputs["completion_ids"]) / trainer.args.per_device_train_batch_size
-        weigh_last(trainer, means_of_tokens(trainer), inputs[TOKEN_SHARE])
-        weigh_last(trainer, means_of_completions(trainer), share)
+        weigh_last_means(trainer, of_tokens=inputs[TOKEN_SHARE], of_completions=share)
         is_mean_of_rows = LOSSES[trainer.loss_type].averages_over == "completions"
         return loss * share if is_mean_of_rows and share != 1 else loss
 
     def _order_rollout(self, rollout: list[MicroBatch]) -> list[MicroBatch]:
-        count = micro_batches_of_step(self._trainer)
-        steps = [_stack(rollout[begin : begin + count]) for begin in range(0, len(rollout), count)]
-        if not self._can_travel(steps):
+        of_ranks = gather_object([_find_columns(rollout)])
+        names = of_ranks[0].keys()
+        if not names or any(other.keys() != names for other in of_ranks):
             return rollout
-        measured = self._measure(steps)
+        widths = {name: max(other[name] for other in of_ranks) for name in names}
+        count = micro_batches_of_step(self._trainer)
         ordered = []
-        for columns, (lengths, tokens, actives) in zip(steps, measured, strict=True):
-            ordered += self._order_step(columns, count, lengths, tokens, actives)
+        for begin in range(0, len(rollout), count):
+            step = rollout[begin : begin + count]
+            columns = {name: self._gather(name, step, width) for name, width in widths.items()}
+            ordered += [step[0] | one for one in self._order_step(columns, count)]
         return ordered
 
-    def _can_travel(self, steps: list[MicroBatch]) -> bool:
-        """Whether the completions are rows of tensors, the same ones on every rank. Collective."""
-        names = [sorted(columns) for columns in steps]
-        of_ranks = gather_object([names])
-        return [] not in names and all(other == names for other in of_ranks)
+    def _gather(self, name: str, step: list[MicroBatch], width: int) -> Tensor:
+        """Return a column of a step for the completions of all ranks, padded with zeros to one width."""
+        parts = []
+        for one in step:
+            missing = width - one[name].size(1) if width else 0
+            parts.append(pad(one[name], (missing, 0) if name.startswith("prompt_") else (0, missing)))
+        return self._trainer.accelerator.gather(torch.cat(parts))
 
-    def _measure(self, steps: list[MicroBatch]) -> list[list[list[int]]]:
-        """Return the length, the trained tokens, and whether there is an advantage, of each step's completions.
-
-        Those of all ranks, in the order of the ranks. Collective; waits for the device once.
-        """
-        own = []
-        for columns in steps:
-            lengths = columns["prompt_mask"].sum(1) + columns["completion_mask"].sum(1)
-            advantages = columns["advantages"].view(len(lengths), -1)
-            own.append(torch.stack([lengths, loss_mask(columns).sum(1), (advantages != 0).any(1).long()]))
+    def _order_step(self, columns: MicroBatch, count: int) -> list[MicroBatch]:
+        """Return this rank's micro-batches of the completions of all ranks. Waits for the device once."""
         accelerator = self._trainer.accelerator
-        of_ranks = accelerator.gather(torch.stack(own)[None])
-        # [ranks, steps, numbers, rows] to [steps, numbers, ranks x rows]
-        return of_ranks.permute(1, 2, 0, 3).flatten(2).tolist()
-
-    def _order_step(
-        self, columns: MicroBatch, count: int, lengths: list[int], tokens: list[int], actives: list[int]
-    ) -> list[MicroBatch]:
-        """Return this rank's micro-batches of a step. Collective."""
-        accelerator = self._trainer.accelerator
+        lengths = columns["prompt_mask"].sum(1) + columns["completion_mask"].sum(1)
+        has_advantage = (columns["advantages"].view(len(lengths), -1) != 0).any(1)
+        measured = torch.stack([lengths, loss_mask(columns).sum(1), has_advantage.long()])
+        of_lengths, tokens, actives = measured.tolist()
         is_idle = [self.skips_idle and not active for active in actives]
-        of_ranks = assign(lengths, is_idle, accelerator.num_processes, count, self._padding.is_compiled)
-        columns = self._gather(columns)
+        of_ranks = assign(of_lengths, is_idle, accelerator.num_processes, count, self._padding.is_compiled)
         own = of_ranks[accelerator.process_index]
-        device = columns["completion_ids"].device
-        chosen = torch.tensor([place for places in own for place in places], device=device)
-        sizes = [len(places) for places in own]
+        chosen = torch.tensor([place for places in own for place in places], device=lengths.device)
         mean = sum(tokens) / count
         micro_batches = []
-        for rows, of_all in zip(chosen.split(sizes), zip(*of_ranks, strict=True), strict=True):
+        for rows, of_all in zip(chosen.split(list(map(len, own))), zip(*of_ranks, strict=True), strict=True):
             places = [place for of_rank in of_all for place in of_rank]
-            one = {name: x[rows] if _has_rows(x) else x for name, x in columns.items()}
+            one: MicroBatch = {name: x[rows] for name, x in columns.items()}
             one[TOKEN_SHARE] = sum(tokens[place] for place in places) / mean if mean else 1.0
             one[IS_IDLE] = all(is_idle[place] for place in places)
             micro_batches.append(one)
         return micro_batches
 
-    def _gather(self, columns: MicroBatch) -> MicroBatch:
-        """Return the columns of the completions of all ranks, padded to one width."""
-        accelerator = self._trainer.accelerator
-        if accelerator.num_processes == 1:
-            return columns
-        widths = torch.tensor(_widths(columns), device=accelerator.device)
-        prompt, completion = accelerator.gather(widths[None]).amax(0).tolist()
-        wide = _widen(columns, prompt, completion)
-        return {name: accelerator.gather(x) if _has_rows(x) else x for name, x in wide.items()}
 
+def _find_columns(rollout: list[MicroBatch]) -> dict[str, int]:
+    """Return the width of each column of a rollout, 0 of one with a number for each completion.
 
-def _has_rows(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.dim() > 0
-
-
-def _stack(step: list[MicroBatch]) -> MicroBatch:
-    """Stack the rows of micro-batches, which may have unequal widths; empty if there is more than rows of numbers."""
-    size = sum(len(one["completion_ids"]) for one in step)
-    prompt, completion = (max(widths) for widths in zip(*map(_widths, step), strict=True))
-    wide = [_widen(one, prompt, completion) for one in step]
-    columns = {}
-    for name, first in wide[0].items():
-        if not _has_rows(first):
-            columns[name] = first
-            continue
-        if first.dim() > 2 or any(name not in one or len(one[name]) != len(one["completion_ids"]) for one in wide):
-            return {}
-        columns[name] = torch.cat([one[name] for one in wide])
-    if any(isinstance(x, list) or (_has_rows(x) and len(x) != size) for x in columns.values()):
-        return {}
-    return columns
-
-
-def _widths(columns: MicroBatch) -> tuple[int, int]:
-    """The widths of the prompts and of the completions."""
-    return columns["prompt_ids"].size(1), columns["completion_ids"].size(1)
-
-
-def _widen(columns: MicroBatch, prompt: int, completion: int) -> MicroBatch:
-    """Pad each column with zeros, prompts on the left and completions on the right."""
-    own_prompt, own_completion = _widths(columns)
-    wide = dict(columns)
-    for name, x in columns.items():
-        if not _has_rows(x) or x.dim() != 2:
-            continue
-        is_of_prompt = name.startswith("prompt_")
-        left = prompt - own_prompt if is_of_prompt or name in PER_TOKEN else 0
-        right = completion - own_completion if not is_of_prompt and x.size(1) >= own_completion else 0
-        wide[name] = pad(x, (left, right)) if left or right else x
-    return wide
+    Empty if something in the rollout cannot be moved with its completion.
+    """
+    widths: dict[str, int] = {}
+    for one in rollout:
+        for name, x in one.items():
+            if isinstance(x, list) or name == "token_type_ids":
+                return {}
+            if not isinstance(x, Tensor) or x.dim() == 0:
+                continue
+            if x.dim() > 2 or len(x) != len(one["completion_ids"]):
+                return {}
+            width = x.size(1) if x.dim() == 2 else 0
+            widths[name] = max(width, widths.get(name, 0))
+    return widths if all(widths.keys() <= one.keys() for one in rollout) else {}

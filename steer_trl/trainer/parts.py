@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from datasets import Dataset, IterableDataset
 from transformers import TrainerCallback
 
 from steer_trl.callbacks.alarms import Alarms
@@ -68,9 +67,9 @@ class Shaping:
         self.cards = ModelCards(trainer, self.shapers, benchmarks, self.tags)
         self.benchmarks = BenchmarkRuns(trainer, benchmarks, beside_rewards=eval_dataset is not None)
         stateful: dict[str, Any] = {"start_entropy": self.start, **self.shapers}
-        stateful |= (
-            {} if self.hold is None else {self.hold.name: self.hold}
-        )  # loads after `start_entropy`, which defines the level
+        if self.hold is not None:
+            # loads after `start_entropy`, which defines the level
+            stateful[self.hold.name] = self.hold
         stateful |= {"alarms": self.alarms.watch, "generated": self.generated, "tokens": self.tokens}
         self.checkpoints = Checkpoints(trainer, stateful, self.resampling)
 
@@ -105,8 +104,3 @@ class Shaping:
             state.max_steps = state.global_step
         self.was_finished = is_at_its_end(state)
         return (state.num_train_epochs, 0) if self.was_finished else (epoch, batch)
-
-
-def eval_dataset_of(benchmarks: BenchmarkEvaluation | None, given: EvalDataset) -> Dataset | IterableDataset | Any:
-    """Return the `eval_dataset` for TRL, which wants one for an evaluation on benchmarks alone."""
-    return benchmarks.benchmarks[0].dataset if benchmarks is not None and given is None else given

@@ -24,8 +24,10 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
     `given` is `True` for the last complete checkpoint in `output_dir`, `"auto"` for the same if there is one, or the
     folder of a checkpoint; `ValueError` where it is not there, or `output_dir` holds another run than its.
     """
-    searches = given is True or given == AUTO
-    checkpoint = last_complete_checkpoint(output_dir) if searches else (str(given) if given else None)
+    if given is True or given == AUTO:
+        checkpoint = last_complete_checkpoint(output_dir)
+    else:
+        checkpoint = str(given) if given else None
     if checkpoint is None and given is True:
         raise InvalidValueError(
             f"resume_from_checkpoint=True needs a complete checkpoint in output_dir={output_dir!r}, which has none. "
@@ -72,18 +74,14 @@ def named(paths: Sequence[Path], most: int = 3) -> str:
 
 def last_complete_checkpoint(output_dir: str) -> str | None:
     """Return the last checkpoint of `output_dir` that was written to its end, on all processes; warn of later ones."""
-    checkpoints = sort_checkpoints(output_dir) if Path(output_dir).is_dir() else []
-    complete = complete_checkpoints(output_dir)
-    for skipped in checkpoints[checkpoints.index(complete[-1]) + 1 :] if complete else checkpoints:
-        logger.warning("%s is skipped: it was not written to its end.", skipped)
-    (last,) = broadcast_object_list([complete[-1] if complete else None])
+    last = None
+    for checkpoint in reversed(sort_checkpoints(output_dir) if Path(output_dir).is_dir() else []):
+        if is_complete(Path(checkpoint)):
+            last = checkpoint
+            break
+        logger.warning("%s is skipped: it was not written to its end.", checkpoint)
+    (last,) = broadcast_object_list([last])
     return last
-
-
-def complete_checkpoints(output_dir: str) -> list[str]:
-    """The checkpoints of `output_dir` that were written to their end, in order of their steps."""
-    checkpoints = sort_checkpoints(output_dir) if Path(output_dir).is_dir() else []
-    return [checkpoint for checkpoint in checkpoints if is_complete(Path(checkpoint))]
 
 
 def is_complete(checkpoint: Path) -> bool:

@@ -6,8 +6,7 @@ Otherwise the rollout is scored here for methods that compare completions, which
 is early enough (`step.py`).
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -33,7 +32,6 @@ class RolloutShaping:
     """Scores the current rollout and applies the rollout-level methods.
 
     Attributes:
-        is_recording (`bool`): whether TRL is writing a rollout, so that a forward pass may be its score.
         rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks, NaN where one could not score.
     """
 
@@ -47,7 +45,7 @@ class RolloutShaping:
         forward: Forward,
         ordering: Ordering,
     ) -> None:
-        self.is_recording, self.start = False, start
+        self.start = start
         self.rewards_per_function = torch.empty(0)
         self._trainer, self._shapers, self._hold, self._generated = trainer, shapers, hold, generated
         self._forward, self._ordering = forward, ordering
@@ -66,14 +64,10 @@ class RolloutShaping:
 
     # While TRL writes it.
 
-    @contextmanager
-    def recording(self) -> Iterator[None]:
-        """Record the forward passes TRL makes inside the `with` block."""
-        self._passes, self.is_recording = [], bool(self._shapers) or self._ordering.skips_idle
-        try:
-            yield
-        finally:
-            self.is_recording = False
+    @property
+    def wants_passes(self) -> bool:
+        """Whether a forward pass that TRL makes of a rollout is kept: it may be its score."""
+        return self._trainer.model.training and (bool(self._shapers) or self._ordering.skips_idle)
 
     def on_forward(self, score: Score) -> None:
         """Record the score of a forward pass over the rollout."""
@@ -94,19 +88,30 @@ class RolloutShaping:
 
         `completions_before` counts completions of earlier rollouts in the same optimizer step.
         """
+        old_logps = rollout.get("old_per_token_logps")
+        recorded = next((score for score in self._passes if score.logps is old_logps), None)
+        self._passes = []
         if not self._shapers:
-            self._keep_recorded(rollout)
+            # for completions without an advantage
+            if recorded is not None and recorded.entropies is not None:
+                keep_score(rollout, recorded)
             return rollout
         acting = act_on_rollouts(self._shapers)
         compared = self._as_compared(rollout)
-        score = self._score_of(rollout, compared, {name for shaper in acting for name in shaper.reads})
+        score = recorded
+        reads_tokens = any({"logps", "entropies"} & set(shaper.reads) for shaper in acting)
+        # TRL's own pass hides the tokens of truncated completions that the loss leaves out.
+        hides_tokens = compared is not rollout
+        if (reads_tokens and hides_tokens) or (recorded is None and (reads_tokens or self.wants_entropy)):
+            scored = self.score(compared)
+            keep_score(compared, scored)
+            score = recorded or scored
         if score is not None:
             keep_score(rollout, score)
             self._update_controllers(self.log_entropy(score.entropies, loss_mask(rollout)))
         if any("draws" in shaper.reads for shaper in self._shapers.values()):
-            rollout[ROWS] = completions_before + own_rows(
-                self._trainer, rollout
-            )  # so that rollouts of one step draw different numbers
+            # Rollouts of one step draw different numbers.
+            rollout[ROWS] = completions_before + own_rows(self._trainer, rollout)
         if acting:
             groups, own = whole_groups(self._trainer, acting, rollout, compared, self.rewards_per_function)
             before, width = rollout["advantages"], rollout["completion_ids"].size(1)
@@ -134,24 +139,21 @@ class RolloutShaping:
     @torch.no_grad()
     def score(self, rollout: dict[str, Any]) -> Score:
         """Score `rollout` under the current policy `[B, T]`, by a pass that draws no random number."""
-        trainer = self._trainer
-        # Other model inputs (images, token types) are stored under the forward pass's argument names.
-        others = {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
+        trainer, args = self._trainer, self._trainer.args
+        # images and token types
+        inputs = {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
+        inputs |= {
+            "input_ids": torch.cat([rollout["prompt_ids"], rollout["completion_ids"]], dim=1),
+            "attention_mask": torch.cat([rollout["prompt_mask"], rollout["completion_mask"]], dim=1),
+            "logits_to_keep": rollout["completion_ids"].size(1),
+            "batch_size": args.per_device_train_batch_size,
+            "compute_entropy": True,
+        }
         with (
             kept_random_state(trainer.accelerator.device),
-            disable_gradient_checkpointing(trainer.model, trainer.args.gradient_checkpointing_kwargs),
+            disable_gradient_checkpointing(trainer.model, args.gradient_checkpointing_kwargs),
         ):
-            _, score = self._forward.run(
-                partial(forward, trainer),
-                self.wants_sensitivities,
-                trainer.model,
-                input_ids=torch.cat([rollout["prompt_ids"], rollout["completion_ids"]], dim=1),
-                attention_mask=torch.cat([rollout["prompt_mask"], rollout["completion_mask"]], dim=1),
-                logits_to_keep=rollout["completion_ids"].size(1),
-                batch_size=trainer.args.per_device_train_batch_size,
-                compute_entropy=True,
-                **others,
-            )
+            _, score = self._forward.run(partial(forward, trainer), self.wants_sensitivities, trainer.model, inputs)
         check_score(score.entropies)
         return score
 
@@ -162,25 +164,6 @@ class RolloutShaping:
         device, multiple = rollout["completion_ids"].device, self._trainer.pad_to_multiple_of
         rows = {name: [torch.tensor(row, device=device) for row in mask] for name, mask in self._written.items()}
         return rollout | {name: pad(mask, pad_to_multiple_of=multiple) for name, mask in rows.items()}
-
-    def _score_of(self, rollout: dict[str, Any], compared: dict[str, Any], reads: set[str]) -> Score | None:
-        # TRL's own pass hides the tokens of truncated completions that the loss leaves out.
-        recorded = self._find_recorded(rollout)
-        reads_tokens, hides_tokens = bool(reads & {"logps", "entropies"}), compared is not rollout
-        if (reads_tokens and hides_tokens) or (recorded is None and (reads_tokens or self.wants_entropy)):
-            own = self.score(compared)
-            keep_score(compared, own)
-            return recorded or own
-        return recorded
-
-    def _find_recorded(self, rollout: dict[str, Any]) -> Score | None:
-        return next((x for x in self._passes if x.logps is rollout.get("old_per_token_logps")), None)
-
-    def _keep_recorded(self, rollout: dict[str, Any]) -> None:
-        """Keep TRL's own score, if it made one, for completions without an advantage."""
-        recorded = self._find_recorded(rollout)
-        if recorded is not None and recorded.entropies is not None:
-            keep_score(rollout, recorded)
 
     def _log(self, before: Tensor, after: Tensor, trained: Tensor, written: Tensor) -> None:
         """Log how much the advantages changed, and replace TRL's in its table of completions."""

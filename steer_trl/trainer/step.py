@@ -22,7 +22,7 @@ from steer_trl.shaping import (
     shaped,
 )
 from steer_trl.trainer.checks.tripwire import Tripwire, check_score
-from steer_trl.trainer.inputs import OLD_LOGPS, OLD_SENSITIVITIES, Score, kept_score, token_batch
+from steer_trl.trainer.inputs import IS_IDLE, OLD_LOGPS, OLD_SENSITIVITIES, Score, kept_score, token_batch
 from steer_trl.trainer.log.step_log import StepLog
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.tokens.samples import TokenLog
@@ -54,6 +54,7 @@ class OptimizerStep:
         self._tripwire, self._is_compiled = tripwire, is_compiled
         self._draws = any("draws" in shaper.reads for shaper in shapers.values())
         self._inputs: dict[str, Any] | None = None
+        self.is_in_loss = False
         self.begin_training()
 
     def begin_training(self) -> None:
@@ -68,10 +69,18 @@ class OptimizerStep:
         """Give the loss a copy of its inputs, into which its forward pass writes the shaped advantages."""
         with self._tripwire.watch(inputs, self._trainer.model.training) as copy:
             self._inputs = copy
+            self.is_in_loss = True
             try:
                 yield copy
             finally:
                 self._inputs = None
+                self.is_in_loss = False
+
+    @property
+    def idle_inputs(self) -> dict[str, Any] | None:
+        """The inputs of the pending loss if none of its completions has an advantage."""
+        inputs = self._inputs
+        return inputs if inputs is not None and inputs.get(IS_IDLE) else None
 
     @property
     def wants_sensitivities(self) -> bool:
@@ -92,7 +101,7 @@ class OptimizerStep:
         if score.entropies is None:
             return
         if self._log.is_wanted or self._tokens.is_looking:
-            self.shape(inputs, score.detached())
+            self.shape(inputs, Score(*(x if x is None else x.detach() for x in score)))
         self._tripwire.on_shaped(inputs)
 
     @torch.no_grad()
@@ -101,23 +110,24 @@ class OptimizerStep:
 
         Where no method changes any advantage they are left alone.
         """
-        trainer, mode = self._trainer, "train" if self._trainer.model.training else "eval"
+        trainer = self._trainer
+        is_training = trainer.model.training
         batch = token_batch(trainer, inputs, score, self._draws)
-        if mode == "train" and self.micro_batches == 0:
+        if is_training and self.micro_batches == 0:
             self._measures = self._of_step(inputs, batch)
-        of_step = self._measures if mode == "train" else None
+        of_step = self._measures if is_training else None
         result = shaped(self._shapers, batch, of_step or measured(self._shapers, batch, this_process))
         if result.advantages is not None:
             inputs["advantages"] = result.advantages
         if (coefficient := entropy_coef(self._shapers)) is not None:
             set_entropy_bonus(trainer, coefficient)
         self._tokens.look(inputs, batch, result)
-        is_last = trainer.accelerator.sync_gradients or mode == "eval"
+        is_last = trainer.accelerator.sync_gradients or not is_training
         if self._log.is_wanted:
-            self._log.add(mode, batch, result)
+            self._log.add(batch, result)
             if is_last:
-                self._log.write(mode)
-        if mode == "train":
+                self._log.write()
+        if is_training:
             self.micro_batches = 0 if is_last else self.micro_batches + 1
 
     @property

@@ -39,9 +39,9 @@ from steer_trl.hub.push import pushing
 from steer_trl.trainer.benchmarks import check_benchmarks
 from steer_trl.trainer.checkpoint import naming_full_disk
 from steer_trl.trainer.checks.preflight import check_trainer_arguments
-from steer_trl.trainer.parts import Shaping, eval_dataset_of
+from steer_trl.trainer.parts import Shaping
 from steer_trl.trainer.resume import starting_point
-from steer_trl.trainer.trl import EvalDataset, GRPOTrainer, RewardFunc
+from steer_trl.trainer.trl import FORWARD_ARGUMENTS, EvalDataset, GRPOTrainer, RewardFunc
 
 if TYPE_CHECKING:
     from peft import PeftConfig, PeftModel
@@ -117,12 +117,15 @@ class SteerGRPOTrainer(GRPOTrainer):
             args = SteerGRPOConfig(f"{name.split('/')[-1]}-SteerGRPO")
         self.shaping = Shaping(self, args, model, eval_dataset, benchmarks)
         self._tag_names = self.shaping.tags
+        if benchmarks is not None and eval_dataset is None:
+            # TRL wants one for an evaluation on benchmarks alone.
+            eval_dataset = benchmarks.benchmarks[0].dataset
         super().__init__(
             model=model,
             reward_funcs=reward_funcs,  # type: ignore[arg-type]  # TRL wants lists, and takes any sequence
             args=args,
             train_dataset=train_dataset,
-            eval_dataset=eval_dataset_of(benchmarks, eval_dataset),
+            eval_dataset=eval_dataset,
             processing_class=processing_class,
             reward_processing_classes=reward_processing_classes,
             callbacks=callbacks,
@@ -138,18 +141,22 @@ class SteerGRPOTrainer(GRPOTrainer):
     # 1  A rollout is written.
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
-        generate, resampling = self.shaping.generated.counted(super()._generate), self.shaping.resampling
-        if resampling is None or not self.model.training:
-            generated = generate(prompts)
+        resampling = self.shaping.resampling if self.model.training else None
+        if resampling is not None and resampling.collected is not None:
+            generated = resampling.give_back(prompts)
         else:
-            generated = resampling.generate(prompts, generate, super()._calculate_rewards)
+            generated = super()._generate(prompts)
+            self.shaping.generated.count(generated)
+            if resampling is not None:
+                resampling.end_attempt(prompts, generated, super()._calculate_rewards)
         self.shaping.rollouts.keep_written(generated)
         return generated
 
     def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
         resampling = self.shaping.resampling
-        rewards = None if resampling is None else resampling.known_rewards
-        if rewards is None:
+        if resampling is not None and resampling.collected is not None:
+            rewards = resampling.collected.verdict.rewards
+        else:
             rewards = super()._calculate_rewards(*args, **kwargs)
         self.shaping.rollouts.rewards_per_function = rewards
         return rewards
@@ -160,12 +167,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         if not self.model.training:  # evaluation never moves a method's state
             return build(inputs)
 
-        def build_recorded(rows: list[dict[str, Any]]) -> dict[str, Any]:
-            with shaping.rollouts.recording():
-                return build(rows)
-
-        resampling = shaping.resampling
-        rollout = build_recorded(inputs) if resampling is None else resampling.build_rollout(build_recorded)
+        rollout = build(inputs) if shaping.resampling is None else shaping.resampling.build_rollout(build)
         rollout = shaping.rollouts.finish(rollout, shaping.step.completions_so_far)
         shaping.tripwire.on_rollout()
         return shaping.tokens.mark(rollout)
@@ -179,7 +181,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
         """Compute TRL's loss on shaped advantages; `inputs` is left as it is."""
-        with self.shaping.step.loss_of(inputs) as copy, self.shaping.forward.of_loss(copy):
+        with self.shaping.step.loss_of(inputs) as copy:
             loss = super().compute_loss(model, copy, return_outputs, num_items_in_batch)
         loss = self.shaping.ordering.scale_loss(loss, inputs)
         self.shaping.tripwire.on_loss(loss)
@@ -188,14 +190,17 @@ class SteerGRPOTrainer(GRPOTrainer):
     def _get_per_token_logps_and_entropies(
         self, model: nn.Module, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor | None, Any]:
-        rollouts = self.shaping.rollouts
-        is_of_rollout = rollouts.is_recording and model is self.model
-        if is_of_rollout:
-            kwargs["compute_entropy"] = True  # the policy's head computes them anyway; a reference model's cannot
-        part = rollouts if is_of_rollout else self.shaping.step
+        step, rollouts = self.shaping.step, self.shaping.rollouts
         forward_pass = super()._get_per_token_logps_and_entropies
-        outputs, score = self.shaping.forward.run(forward_pass, part.wants_sensitivities, model, *args, **kwargs)
-        part.on_forward(score)
+        inputs = dict(zip(FORWARD_ARGUMENTS, args, strict=False)) | kwargs
+        if model is self.model and rollouts.wants_passes and not step.is_in_loss:
+            inputs["compute_entropy"] = True  # the policy's head computes them anyway; a reference model's cannot
+            outputs, score = self.shaping.forward.run(forward_pass, rollouts.wants_sensitivities, model, inputs)
+            rollouts.on_forward(score)
+        else:
+            idle = step.idle_inputs
+            outputs, score = self.shaping.forward.run(forward_pass, step.wants_sensitivities, model, inputs, idle)
+            step.on_forward(score)
         return outputs
 
     # 3  A checkpoint.

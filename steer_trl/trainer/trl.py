@@ -6,7 +6,7 @@ when TRL changes, it is what has to be read.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
@@ -40,8 +40,8 @@ else:
 TAGS: tuple[str, ...] = tuple(GRPOTrainer._tag_names)
 """The tags of TRL's models on the Hub."""
 
-FORWARD_ARGUMENTS = frozenset(inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters)
-"""The arguments of the forward pass. A rollout stores other model inputs (images, token types) by these names."""
+FORWARD_ARGUMENTS = list(inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters)[2:]
+"""The arguments of the forward pass after the model. A rollout stores images and token types by these names."""
 
 MEANS = {
     *("entropy", "kl", "cispo_clip_ratio", "vespo/phi_seq_mean"),
@@ -93,6 +93,15 @@ def forget_rollout(trainer: GRPOTrainer) -> None:
         rest.clear()
 
 
+# Generation.
+
+
+def count_written(generated: tuple[Any, ...]) -> list[int]:
+    """Return how many tokens of each completion the policy wrote, given what TRL's `_generate` returns."""
+    _, completion_ids, tool_masks, *_ = generated
+    return list(map(len, completion_ids) if tool_masks is None else map(sum, tool_masks))
+
+
 # The loss.
 
 
@@ -104,8 +113,9 @@ def set_entropy_bonus(trainer: GRPOTrainer, coefficient: float) -> None:
 # The log, whose entries TRL averages.
 
 
-def append_to_log(trainer: GRPOTrainer, metrics: "Mapping[str, float]", mode: str = "train") -> None:
-    """Append each of the `metrics` to the log of the `mode`, `"train"` or `"eval"`."""
+def append_to_log(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
+    """Append each of the `metrics` to the log of training, or of an evaluation while there is one."""
+    mode = "train" if trainer.model.training else "eval"
     for key, value in metrics.items():
         trainer._metrics[mode][key].append(value)
 
@@ -123,23 +133,14 @@ def replace_last(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
         log[key][-1] = value
 
 
-def means_of_completions(trainer: GRPOTrainer) -> set[str]:
-    """Return the keys of `MEANS` in the log that are a mean over completions with these settings."""
+def weigh_last_means(trainer: GRPOTrainer, of_tokens: float, of_completions: float) -> None:
+    """Multiply what TRL has logged last by `of_tokens` if it is a mean over tokens, and else by `of_completions`."""
+    log = trainer._metrics["train"]
     over_completions = {"vespo/phi_seq_mean"}
     if trainer.importance_sampling_level == "sequence":
         over_completions = MEANS - {"entropy", "kl"}
-    return over_completions & trainer._metrics["train"].keys()
-
-
-def means_of_tokens(trainer: GRPOTrainer) -> set[str]:
-    """Return the keys of `MEANS` in the log that are a mean over tokens with these settings."""
-    return (MEANS & trainer._metrics["train"].keys()) - means_of_completions(trainer)
-
-
-def weigh_last(trainer: GRPOTrainer, keys: Iterable[str], weight: float) -> None:
-    """Multiply the values that TRL has logged last under each of the `keys` by `weight`."""
-    for key in keys:
-        trainer._metrics["train"][key][-1] *= weight
+    for key in MEANS & log.keys():
+        log[key][-1] *= of_completions if key in over_completions else of_tokens
 
 
 def replace_column(trainer: GRPOTrainer, column: str, values: Sequence[float]) -> None:

@@ -182,12 +182,13 @@ def test_a_pass_that_cannot_be_cut_leaves_the_order(make_trainer, caplog):
     for known in ({}, {"pixel_values": torch.zeros(2, 1)}, {}):
         seen = []
 
-        def forward_pass(model, input_ids, mask, kept, *_, seen=seen, **inputs):
+        def forward_pass(model, input_ids, logits_to_keep, seen=seen, **_):
             seen.append(input_ids.shape[1])
-            return (torch.zeros(len(input_ids), kept),)
+            return (torch.zeros(len(input_ids), logits_to_keep),)
 
         mask = torch.tensor([[0, 1, 1, 1, 1, 0, 0, 0]] * 2)
-        trainer.shaping.padding.forward(forward_pass, trainer.model, ids, mask, 4, **known)
+        inputs = {"input_ids": ids, "attention_mask": mask, "logits_to_keep": 4} | known
+        trainer.shaping.padding.forward(forward_pass, trainer.model, inputs)
         assert seen[-1] == (8 if known else 4)
     trainer.train()
     masks = [(one["prompt_mask"], one["completion_mask"]) for one in micro_batches_of_rollout(trainer)[:4]]
@@ -244,15 +245,15 @@ def test_token_types_move_with_their_tokens(make_trainer):
     trainer = make_trainer(SteerGRPOTrainer, **RUN | {"skip_padding": True})
     seen = []
 
-    def forward_pass(model, input_ids, mask, kept, *_, token_type_ids, **inputs):
+    def forward_pass(model, input_ids, logits_to_keep, token_type_ids, **_):
         seen.append((input_ids, token_type_ids))
-        return (input_ids[:, -kept:].float(),)
+        return (input_ids[:, -logits_to_keep:].float(),)
 
     ids = torch.tensor([[0, 0, 1, 2, 3, 0], [4, 5, 6, 7, 0, 0], [0, 8, 9, 1, 2, 3], [0, 0, 7, 0, 0, 0]])
     mask = (ids > 0).long()
     trainer.shaping.padding._is_checked = True
-    arguments = {"token_type_ids": 10 * ids}
-    (found,) = trainer.shaping.padding.forward(forward_pass, trainer.model, ids, mask, 3, **arguments)
+    inputs = {"input_ids": ids, "attention_mask": mask, "logits_to_keep": 3, "token_type_ids": 10 * ids}
+    (found,) = trainer.shaping.padding.forward(forward_pass, trainer.model, inputs)
     ((joined, types),) = seen
     assert torch.equal(types, 10 * joined) and joined.shape == (4, 5)
     assert torch.equal(found, ids[:, 3:].float())

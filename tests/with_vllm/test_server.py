@@ -18,7 +18,7 @@ from support.vllm_over_tcp import BACKEND, plugin_of_server
 from transformers import AutoModelForCausalLM
 from trl.scripts.vllm_serve import ScriptArguments, build_command
 
-from steer_trl.trainer.resume import complete_checkpoints
+from steer_trl.trainer.resume import is_complete
 
 SCRIPT = Path(__file__).parent / "server_run.py"
 
@@ -86,6 +86,6 @@ def test_its_death_is_named_and_the_checkpoint_is_whole(ended):
     _, folder, errors = ended
     assert "ConnectionError" in errors and "127.0.0.1" in errors
     checkpoint = folder / "out/checkpoint-6"
-    assert complete_checkpoints(str(folder / "out")) == [str(checkpoint)]
+    assert [path for path in (folder / "out").glob("checkpoint-*") if is_complete(path)] == [checkpoint]
     AutoModelForCausalLM.from_pretrained(checkpoint)
     assert json.loads((checkpoint / "trainer_state.json").read_text())["global_step"] == 6

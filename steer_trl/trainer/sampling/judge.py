@@ -8,13 +8,10 @@ import torch
 from torch import Tensor
 
 from steer_trl.functional.informative import is_informative
-from steer_trl.trainer.trl import GRPOTrainer
+from steer_trl.trainer.trl import GRPOTrainer, count_written
 
 Rows = list[dict[str, Any]]
 """Rows of the data set, one for each completion."""
-
-RunGenerate = Callable[[list[Any]], tuple[Any, ...]]
-"""TRL's `_generate`: takes prompts, returns the tuple that describes their completions."""
 
 ScoreRewards = Callable[..., Tensor]
 """TRL's `_calculate_rewards`: returns rewards `[N, functions]` of all ranks."""
@@ -49,15 +46,14 @@ def judge_groups(
     trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], generated: tuple[Any, ...], score: ScoreRewards
 ) -> Verdict:
     """Score what TRL has `generated` for this rank's `inputs`, and judge the groups of all ranks. Collective."""
-    _, completion_ids, tool_masks, completions, _, extra_fields, *_ = generated
+    _, completion_ids, _, completions, _, extra_fields, *_ = generated
     # A `rollout_func` may return further fields for the reward functions. TRL adds them to the rows in this way.
     for i, row in enumerate(inputs):
         row |= {name: values[i] if isinstance(values, list) else values for name, values in extra_fields.items()}
     rewards = score(inputs, prompts, completions, completion_ids)
-    lengths = [len(ids) for ids in completion_ids] if tool_masks is None else [sum(mask) for mask in tool_masks]
-    lengths_of_all = trainer.accelerator.gather(torch.tensor(lengths, device=rewards.device))
+    lengths = trainer.accelerator.gather(torch.tensor(count_written(generated), device=rewards.device))
     correctness = rewards[:, correctness_column(trainer)]
-    return Verdict(rewards, correctness, lengths_of_all, is_informative(correctness, trainer.num_generations))
+    return Verdict(rewards, correctness, lengths, is_informative(correctness, trainer.num_generations))
 
 
 def correctness_column(trainer: GRPOTrainer) -> int:

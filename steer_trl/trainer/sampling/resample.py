@@ -10,10 +10,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
-from torch import Tensor
 
 from steer_trl.system import write_whole
 from steer_trl.trainer.sampling.completions import (
@@ -24,7 +23,7 @@ from steer_trl.trainer.sampling.completions import (
     store_completions,
     to_generated,
 )
-from steer_trl.trainer.sampling.judge import Rows, RunGenerate, ScoreRewards, Verdict, correctness_column, judge_groups
+from steer_trl.trainer.sampling.judge import Rows, ScoreRewards, Verdict, correctness_column, judge_groups
 from steer_trl.trainer.sampling.log import log_sampling
 from steer_trl.trainer.sampling.prompts import PromptStream
 from steer_trl.trainer.saved import SAMPLING_FILE, read_tensors
@@ -62,23 +61,17 @@ class Collected:
 class Resampling:
     """Generates groups until a rollout has enough informative ones, then lets TRL build the rollout from them.
 
-    `known_rewards` are the rewards `[N, functions]` of all ranks while TRL builds a rollout from stored completions,
-    and `None` otherwise.
+    `collected` is what TRL builds a rollout from; `None` while an attempt generates.
     """
 
     def __init__(self, trainer: GRPOTrainer) -> None:
         self._trainer = trainer
         self._waiting: list[Group] = []
         self._was_short = False
-        self._collected: Collected | None = None
+        self.collected: Collected | None = None
         # The rows of the present attempt and their numbers in the data set, one for each of this rank's completions.
         self._inputs: Rows = []
         self._numbers: list[int] = []
-
-    @property
-    def known_rewards(self) -> Tensor | None:
-        """The rewards of the stored completions; `None` while an attempt generates new ones."""
-        return None if self._collected is None else self._collected.verdict.rewards
 
     # One rollout.
 
@@ -90,11 +83,11 @@ class Resampling:
         collected = Collected(
             self._own_part(completions), self._verdict_on(completions, num_informative), has_tool_masks
         )
-        self._collected = collected
+        self.collected = collected
         try:
             rollout = build(self._stream.rows_of([completion["number"] for completion in collected.own]))
         finally:
-            self._collected = None
+            self.collected = None
         log_sampling(self._trainer, Verdict.merge(verdicts) if verdicts else None, collected.verdict)
         counts = {
             "dynamic_sampling/attempts": float(len(verdicts)),
@@ -104,11 +97,13 @@ class Resampling:
         append_to_log(self._trainer, counts)
         return rollout
 
-    def generate(self, prompts: list[Any], generate: RunGenerate, score: ScoreRewards) -> tuple[Any, ...]:
-        """Stand in for TRL's `_generate`: in an attempt, generate and stop; afterwards, return what was collected."""
-        if self._collected is not None:
-            return to_generated(self._trainer, prompts, self._collected.own, self._collected.has_tool_masks)
-        generated = generate(prompts)
+    def give_back(self, prompts: list[Any]) -> tuple[Any, ...]:
+        """Return what was collected, as TRL's `_generate` returns completions of `prompts`."""
+        assert self.collected is not None
+        return to_generated(self._trainer, prompts, self.collected.own, self.collected.has_tool_masks)
+
+    def end_attempt(self, prompts: list[Any], generated: tuple[Any, ...], score: ScoreRewards) -> NoReturn:
+        """Judge what TRL has `generated` for `prompts`, and leave TRL's rollout method with it."""
         verdict = judge_groups(self._trainer, self._inputs, prompts, generated, score)
         own_rewards = self._own_part(verdict.rewards)
         raise GenerationDone(store_completions(self._trainer, self._numbers, generated, own_rewards), verdict)
