@@ -54,8 +54,8 @@ def test_the_snippets_of_readme_are_the_measured_setting():
     ours = load_recipe("recommended_qwen2.5_math_7b")  # the measured setting, by tests/cli/test_recipes.py
     of_method = {name: ours[name] for name in ("hold_entropy", "dynamic_sampling")}
     sizes = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 16, "steps_per_generation": 64}
-    papers = [{"advantage_shaping": "steer"}, {"advantage_shaping": "stare"}]
-    assert settings_of_snippets() == [of_method, *papers, of_method | sizes]
+    one_word = [{"advantage_shaping": name} for name in ("steer", "stare", "none")]
+    assert settings_of_snippets() == [of_method, *one_word, of_method | sizes]
 
 
 @each_page
