@@ -24,7 +24,8 @@ class Refusal(InvalidValueError):
         else:
             text = "\n".join([f"{subject}: {len(complaints)} problems found.", *complaints])
         super().__init__(text)
-        self.complaints, self.subject = complaints, subject
+        self.complaints = complaints
+        self.subject = subject
 
     def __reduce__(self) -> tuple[Any, ...]:
         # An error that is raised in a process pool is pickled.

@@ -38,7 +38,8 @@ class AlarmsCallback(TrainerCallback):
     """
 
     def __init__(self) -> None:
-        self._log, self._alarms = RunLog(describe_run), Alarms(Watch())
+        self._log = RunLog(describe_run)
+        self._alarms = Alarms(Watch())
 
     def on_init_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Refuse a trainer that has the alarms built in."""

@@ -72,7 +72,8 @@ def run(args: EvalArguments) -> dict[str, Any]:
     summaries = {}
     by_name = {name: one_sample_if_greedy(loaded, sampling) for name, sampling in args.ways_to_draw.items()}
     for name, settings in eval_settings(args, by_name, generator).items():
-        benchmarks, sampling = by_name[name], args.ways_to_draw[name]
+        benchmarks = by_name[name]
+        sampling = args.ways_to_draw[name]
         folder = Path(args.output_dir, name)
         records = Records(folder, settings, args.overwrite) if state.is_main_process else None
         assert args.batch_size is not None  # `__post_init__` has chosen one

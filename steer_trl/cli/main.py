@@ -37,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Reject undecodable bytes before they reach a run's files.
         " ".join(rest).encode()
         if command == "help" and rest:
-            command, rest = rest[0], ["--help"]
+            command = rest[0]
+            rest = ["--help"]
         if command in ("-h", "--help", "help"):
             print(usage(), end="")  # noqa: T201
         elif command == "--version":

@@ -92,7 +92,8 @@ def _read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str, str 
     if not texts or texts[-1]["role"] != "user":
         return [], "", NOT_ASKED if texts else None
     *before, last = texts
-    problem, context = without_instruction(last["content"]), row.get("context")
+    problem = without_instruction(last["content"])
+    context = row.get("context")
     if problem and isinstance(context, str) and context.strip():
         problem = f"{context}\n\n{problem}"
     return before, problem, None

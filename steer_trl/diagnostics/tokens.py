@@ -79,7 +79,8 @@ def token_statistics(batch: TokenBatch) -> dict[str, Statistic]:
     """Return the shares of the quadrants, the entropy by position and by advantage, and the clipped shares."""
     seen = find_measurable(batch)
     count = seen.sum(dtype=torch.float32)
-    entropies, quarter = batch.entropies.float(), quarters(batch.mask)
+    entropies = batch.entropies.float()
+    quarter = quarters(batch.mask)
     parts = {
         "entropy/first_quarter": quarter == 0,
         "entropy/second_quarter": quarter == 1,

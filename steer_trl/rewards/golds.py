@@ -13,8 +13,12 @@ from steer_trl.rewards.numerals import Number
 from steer_trl.rewards.reading import Approximation, Choice, Equation, Group, Measure, Measures, Reading, Word
 
 NOTHING, PROOFS = set(TABLE["nothing"]), set(TABLE["proofs"])
-NO_ANSWER, PROGRAM, PROOF, STRUCTURE = "no answer", "program", "proof", "structure"
-ONLY_ITSELF, TOO_LONG = "only equal to itself", "not compared in time"
+NO_ANSWER = "no answer"
+PROGRAM = "program"
+PROOF = "proof"
+STRUCTURE = "structure"
+ONLY_ITSELF = "only equal to itself"
+TOO_LONG = "not compared in time"
 
 PROGRAM_TEXT = re.compile(
     r"^\s*(def |import |from \w+ import|assert |class \w+[:(]|#include|```\w*\s|print\()|\b(stdin|stdout)\b"

@@ -250,7 +250,8 @@ def _is_equal_group(answer: Reading, gold: Reading) -> bool:
     if "union" in (answer.kind, gold.kind) and answer.kind != gold.kind:
         return False
     is_ordered = answer.kind not in UNORDERED or gold.kind not in UNORDERED
-    named, wanted = [_is_named(group) for group in (answer, gold)], gold
+    named = [_is_named(group) for group in (answer, gold)]
+    wanted = gold
     if named[0] != named[1]:
         answer, gold = (
             _values(group) if is_named else group for group, is_named in zip((answer, gold), named, strict=True)

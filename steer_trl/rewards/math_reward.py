@@ -65,7 +65,10 @@ class MathReward:
         if num_workers is not None:
             complaints += in_interval("num_workers", num_workers, "[1, inf)")
         refuse(complaints, "MathReward")
-        self.correct, self.incorrect, self.timeout, self.answer_format = correct, incorrect, timeout, answer_format
+        self.correct = correct
+        self.incorrect = incorrect
+        self.timeout = timeout
+        self.answer_format = answer_format
         self._workers = Workers(_work, _check_judge, num_workers or default_num_workers(), timeout)
 
     def __call__(

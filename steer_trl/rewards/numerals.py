@@ -79,7 +79,8 @@ def _scientific(match: re.Match[str]) -> Number | None:
 
 def _repeating(match: re.Match[str]) -> Number:
     whole, fixed, *digits = match.groups()
-    whole, repeated = whole or "0", "".join(digits)
+    whole = whole or "0"
+    repeated = "".join(digits)
     difference = int(whole + fixed + repeated) - int(whole + fixed)
     return Number(Fraction(difference, (10 ** len(repeated) - 1) * 10 ** len(fixed)))
 

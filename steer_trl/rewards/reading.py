@@ -280,7 +280,8 @@ def _read_relation(text: str, depth: int) -> Reading | None:
     ]
     if len(variables) != 1:
         return None
-    position, name = variables[0], sides[variables[0]]
+    position = variables[0]
+    name = sides[variables[0]]
     if any(sign not in RELATIONS for sign in signs) or (len(sides) == 3 and position != 1) or len(sides) > 3:
         return None
     low = (RELATIONS[signs[position - 1]][0], sides[position - 1]) if position else ("(", r"-\infty")
@@ -332,7 +333,9 @@ BRACKETS = r"(?P<opening>\\\{|\\lfloor|\\lceil|[({\[])|(?P<closing>\\\}|\\rfloor
 
 def split(text: str, separator: str) -> list[str]:
     """Split a text at a separator that stands in no bracket."""
-    parts, start, depth = [], 0, 0
+    parts = []
+    start = 0
+    depth = 0
     for match in re.finditer(rf"{BRACKETS}|(?P<separator>{separator})", text):
         if match["opening"]:
             depth += 1

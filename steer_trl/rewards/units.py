@@ -41,15 +41,19 @@ def read_unit(text: str) -> str | None:
     if text.startswith("(") and text.endswith(")") and "/" not in text:
         text = text[1:-1]
     parts: list[str] = []
-    is_label, power, position = False, "", 0
+    is_label = False
+    power = ""
+    position = 0
     while position < len(text):
         token = _token.match(text, position)
         if token is None:
             return None
         position = token.end()
-        kind, name = token.lastgroup, token[0].strip(" ~«»")
+        kind = token.lastgroup
+        name = token[0].strip(" ~«»")
         name = (token["macro"] or name).removesuffix(".")
-        lower, is_marked = name.lower(), token[0].startswith("«")
+        lower = name.lower()
+        is_marked = token[0].startswith("«")
         if kind == "power":
             parts.append("**" + re.sub(r"[^\d-]", "", name))
         elif kind == "bracket":
@@ -68,7 +72,8 @@ def read_unit(text: str) -> str | None:
             parts.append(f"({unit}){power}")
             power = ""
         elif is_marked and len(name) > 1 and not set(lower.split("-")) & MATHEMATICAL:
-            is_label, power = True, ""
+            is_label = True
+            power = ""
         else:
             return None
     if is_label or power:

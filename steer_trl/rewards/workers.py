@@ -52,7 +52,10 @@ class Workers:
     def __init__(
         self, function: Callable[..., Any], warm_up: Callable[[], None], num_workers: int, timeout: float
     ) -> None:
-        self.function, self.warm_up, self.num_workers, self.timeout = function, warm_up, num_workers, timeout
+        self.function = function
+        self.warm_up = warm_up
+        self.num_workers = num_workers
+        self.timeout = timeout
         self.wall_limit = max(60.0, 20 * timeout) if HAS_CPU_TIMER else timeout
         self._forget_pool()
 
@@ -123,7 +126,8 @@ class Workers:
     def _forget_pool(self) -> None:
         self._pool = self._finalizer = None
         self._process_id = os.getpid()
-        self._lock, self._turn = Lock(), Lock()
+        self._lock = Lock()
+        self._turn = Lock()
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.function, self.warm_up, self.num_workers, self.timeout

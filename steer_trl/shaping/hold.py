@@ -87,7 +87,8 @@ class HoldEntropy:
         Raises `ValueError` if a value is missing or invalid.
         """
         if not state:
-            self._regulator, self.shaper.strength = None, 0.0
+            self._regulator = None
+            self.shaper.strength = 0.0
         elif self.regulator is not None:
             self.regulator.load_state_dict(state)
             self.shaper.strength = self.regulator.strength

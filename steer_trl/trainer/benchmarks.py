@@ -41,11 +41,14 @@ class BenchmarkRuns:
     """The benchmarks of a `trainer`, in an evaluation on its own `eval_dataset` (the first of several) or instead."""
 
     def __init__(self, trainer: GRPOTrainer, evaluation: BenchmarkEvaluation | None, beside_rewards: bool) -> None:
-        self._trainer, self._evaluation, self._beside_rewards = trainer, evaluation, beside_rewards
+        self._trainer = trainer
+        self._evaluation = evaluation
+        self._beside_rewards = beside_rewards
 
     def evaluated(self, dataloader: Any, prefix: str, loop: Callable[[], EvalLoopOutput]) -> EvalLoopOutput:
         """Return what TRL's `loop` over the `dataloader` does, and the metrics of benchmarks that are due as well."""
-        trainer, own = self._trainer, self._trainer.eval_dataset
+        trainer = self._trainer
+        own = trainer.eval_dataset
         name, first = next(iter(own.items())) if isinstance(own, dict) else ("", own)
         data = getattr(dataloader.dataset, "dataset", dataloader.dataset)  # a stream is sharded
         if self._evaluation is None or data is not first or not prefix.endswith(name):
@@ -83,7 +86,8 @@ class TrainerGenerator:
 
     def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
         """Draw one completion for each prompt. vLLM draws from the stream of its engine, not from `seed`."""
-        trainer, was_training = self.trainer, self.trainer.model.training
+        trainer = self.trainer
+        was_training = trainer.model.training
         trainer.model.eval()
         with kept_random_state(trainer.accelerator.device), self._engine_samples(sampling):
             torch.manual_seed(seed)

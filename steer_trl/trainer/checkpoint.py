@@ -54,7 +54,9 @@ class Checkpoints(TrainerCallback):
     """
 
     def __init__(self, trainer: GRPOTrainer, parts: Mapping[str, Any], resampling: Resampling | None) -> None:
-        self._trainer, self._parts, self._resampling = trainer, parts, resampling
+        self._trainer = trainer
+        self._parts = parts
+        self._resampling = resampling
         self._first_states = {name: part.state_dict() for name, part in parts.items()}
         self.continued: str | None = None
 
@@ -67,7 +69,8 @@ class Checkpoints(TrainerCallback):
 
     def save(self, folder: Path) -> None:
         """Write the state of this moment to `folder`; called on every rank."""
-        trainer, done = self._trainer, micro_batches_done(self._trainer)
+        trainer = self._trainer
+        done = micro_batches_done(trainer)
         folder.mkdir(parents=True, exist_ok=True)
         states = {name: state for name, part in self._parts.items() if (state := part.state_dict())}
         if trainer.args.should_save:
@@ -96,7 +99,8 @@ class Checkpoints(TrainerCallback):
             self._resampling.begin_training(sampler)
         if self.continued is None:
             return
-        folder, epoch = Path(self.continued), state.epoch or 0
+        folder = Path(self.continued)
+        epoch = state.epoch or 0
         self._load(folder)
         if is_streamed and epoch > 1:
             text = "%s is of a later pass over a streamed train_dataset, which the run reads from its beginning."
@@ -110,7 +114,8 @@ class Checkpoints(TrainerCallback):
             self._resampling.load(folder)
 
     def _load(self, folder: Path) -> None:
-        path, state = folder / STATE_FILE, read_state(folder)
+        path = folder / STATE_FILE
+        state = read_state(folder)
         before, now = state.get(SETTINGS, {}), _settings(self._trainer)
         changed = [name for name in before if before[name] != now.get(name)]
         if changed:
@@ -160,7 +165,8 @@ def _sampler(dataloader: DataLoader) -> Any:
 
 
 def _settings(trainer: GRPOTrainer) -> dict[str, Any]:
-    args, rows = trainer.args, trainer.train_dataset
+    args = trainer.args
+    rows = trainer.train_dataset
     settings = {name: getattr(args, name) for name in OF_A_RUN} | {"advantage_shaping": list(args.shaping_names)}
     settings["train_rows"] = len(rows) if isinstance(rows, Dataset) else None
     return settings | {"num_processes": trainer.accelerator.num_processes}

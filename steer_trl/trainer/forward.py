@@ -18,7 +18,8 @@ class Forward:
     """Runs TRL's forward pass without padding, and adds the exact sensitivities if they are wanted."""
 
     def __init__(self, trainer: GRPOTrainer, padding: Padding, shapers: Mapping[str, Shaper]) -> None:
-        self._trainer, self._padding = trainer, padding
+        self._trainer = trainer
+        self._padding = padding
         self._must_have_sensitivities = reads_sensitivities(shapers)
 
     def run(
@@ -63,7 +64,8 @@ class Forward:
         Their loss is 0 and so is its gradient, but all engines need a backward pass, and TRL logs their entropy. The
         outputs of all but the last may be `known`.
         """
-        trainer, args = self._trainer, self._trainer.args
+        trainer = self._trainer
+        args = trainer.args
         if known is None and len(inputs["input_ids"]) > 1:
             others = take_rows(inputs, slice(-1)) | {"batch_size": args.per_device_train_batch_size}
             with torch.no_grad(), disable_gradient_checkpointing(trainer.model, args.gradient_checkpointing_kwargs):

@@ -24,8 +24,10 @@ class GeneratedTokens(TrainerCallback):
     """Keeps the count `total`, which is in the log and in every checkpoint, and ends a training by its budget."""
 
     def __init__(self, trainer: GRPOTrainer, hold: HoldEntropy | None) -> None:
-        self._trainer, self._hold = trainer, hold
-        self.total, self.was_spent = 0, False
+        self._trainer = trainer
+        self._hold = hold
+        self.total = 0
+        self.was_spent = False
         self._share = 0.0  # of the training, when the checkpoint was saved
 
     def count(self, generated: tuple[Any, ...]) -> None:
@@ -45,7 +47,8 @@ class GeneratedTokens(TrainerCallback):
 
     def progress(self) -> float:
         """Return the share of the training that is done, 0 to 1: of its steps or budget, whichever ends it first."""
-        state, budget = self._trainer.state, self._trainer.args.max_generated_tokens
+        state = self._trainer.state
+        budget = self._trainer.args.max_generated_tokens
         of_steps = (
             state.global_step / state.max_steps if state.max_steps else 0.0
         )  # the rest is known before the first step
@@ -58,7 +61,8 @@ class GeneratedTokens(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Warn if resuming with a different run length makes a falling target jump."""
-        hold, share = self._hold, self.progress()
+        hold = self._hold
+        share = self.progress()
         if hold is None or not self._share or share == 1:
             return
         before, now = hold.level(self._share), hold.level(share)

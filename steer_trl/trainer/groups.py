@@ -27,7 +27,8 @@ def whole_groups(
     loss leaves out.
     """
     reads = {name for shaper in shapers for name in shaper.reads}
-    count, size = len(rollout["advantages"]), trainer.num_generations
+    count = len(rollout["advantages"])
+    size = trainer.num_generations
     start = trainer.accelerator.process_index * count
     seen = own = slice(start, start + count)
     if "all_ranks" in reads:
@@ -58,7 +59,8 @@ def whole_groups(
 
 def own_rows(trainer: GRPOTrainer, rollout: dict[str, Any]) -> Tensor:
     """Return the places of this rank's completions in the whole rollout `[B]`."""
-    count, device = len(rollout["completion_ids"]), rollout["completion_ids"].device
+    count = len(rollout["completion_ids"])
+    device = rollout["completion_ids"].device
     return torch.arange(count, device=device) + trainer.accelerator.process_index * count
 
 

@@ -28,7 +28,8 @@ class HeadOnly:
     """A stand-in for the model that TRL's fused head needs: given hidden states replace the backbone."""
 
     def __init__(self, model: Any, temperature: float, cast_lm_head_to_fp32: bool) -> None:
-        self.config, self.get_output_embeddings = model.config, model.get_output_embeddings
+        self.config = model.config
+        self.get_output_embeddings = model.get_output_embeddings
         add_fused_lm_head(self, temperature, cast_lm_head_to_fp32, outputs=("log_probs", "entropy"))  # type: ignore[arg-type]
 
     def base_model(self, hidden_states: torch.FloatTensor, **_: Any) -> BaseModelOutput:

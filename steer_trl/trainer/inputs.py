@@ -53,8 +53,10 @@ def loss_mask(inputs: dict[str, Any]) -> Tensor:
 def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draws: bool) -> TokenBatch:
     """Return the micro-batch `inputs` for methods, with its `score` `[B, T]`, and random numbers if `draws`."""
     logps, entropies, sensitivities = score
-    mask, advantages = loss_mask(inputs), inputs["advantages"]
-    old_logps, log_ratio = inputs.get("old_per_token_logps", logps), None
+    mask = loss_mask(inputs)
+    advantages = inputs["advantages"]
+    old_logps = inputs.get("old_per_token_logps", logps)
+    log_ratio = None
     if trainer.importance_sampling_level == "sequence":
         # as in the loss: the mean log-ratio of the sequence's finite tokens
         log_ratio = mean_of_tokens(logps - old_logps, mask).nan_to_num(0.0).unsqueeze(1)

@@ -46,13 +46,16 @@ class Ordering:
     """Orders the rollouts of a trainer whose padding is skipped."""
 
     def __init__(self, trainer: GRPOTrainer, padding: Padding, shapers: Mapping[str, Shaper]) -> None:
-        self._trainer, self._padding, self._shapers = trainer, padding, shapers
+        self._trainer = trainer
+        self._padding = padding
+        self._shapers = shapers
 
     @cached_property
     def _depends_on_split(self) -> bool:
         """Whether the loss depends on how an optimizer step is split into micro-batches."""
         args = self._trainer.args
-        accumulation, per_rollout = args.gradient_accumulation_steps, args.steps_per_generation
+        accumulation = args.gradient_accumulation_steps
+        per_rollout = args.steps_per_generation
         return (
             args.loss_type not in LOSSES
             or LOSSES[args.loss_type].averages_over == "micro-batch tokens"

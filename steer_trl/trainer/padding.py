@@ -41,7 +41,8 @@ class Padding:
     """Runs forward passes without padding if `is_skipped`."""
 
     def __init__(self, trainer: GRPOTrainer, is_wanted: bool, is_compiled: bool) -> None:
-        self._trainer, self._is_wanted = trainer, is_wanted
+        self._trainer = trainer
+        self._is_wanted = is_wanted
         self.is_compiled = is_compiled
         self._is_checked = self._is_wrong = self._has_warned = False
 
@@ -175,7 +176,8 @@ class Padding:
         Rounding is taken to be at most the square root of the precision, as a mean over tokens.
         """
         trainer = self._trainer
-        model, accelerator = trainer.model, trainer.accelerator
+        model = trainer.model
+        accelerator = trainer.accelerator
         # rows whose tokens begin at different columns
         order = inputs["attention_mask"].argmax(1).argsort()
         size = min(trainer.args.per_device_train_batch_size, len(order))

@@ -44,7 +44,8 @@ class Shaping:
         eval_dataset: EvalDataset,
         benchmarks: BenchmarkEvaluation | None,
     ) -> None:
-        self._trainer, self.was_finished = trainer, False
+        self._trainer = trainer
+        self.was_finished = False
         self.shapers = make_shapers(args)
         is_compiled = check_compiled(args, self.shapers, model)
         self.tags = [*TAGS, *(name.replace(":", ".").rpartition(".")[2] for name in self.shapers)]
@@ -75,7 +76,8 @@ class Shaping:
 
     def attach(self) -> None:
         """Check the constructed trainer and register the callbacks, the one that loads checkpoints first."""
-        trainer, args = self._trainer, self._trainer.args
+        trainer = self._trainer
+        args = trainer.args
         check_processing_class(trainer)
         if trainer.is_world_process_zero():
             remark_other_policies(args, trainer.model)

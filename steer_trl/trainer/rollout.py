@@ -47,8 +47,12 @@ class RolloutShaping:
     ) -> None:
         self.start = start
         self.rewards_per_function = torch.empty(0)
-        self._trainer, self._shapers, self._hold, self._generated = trainer, shapers, hold, generated
-        self._forward, self._ordering = forward, ordering
+        self._trainer = trainer
+        self._shapers = shapers
+        self._hold = hold
+        self._generated = generated
+        self._forward = forward
+        self._ordering = ordering
         self._passes: list[Score] = []
         self._written: dict[str, list[list[int]]] = {}
 
@@ -114,7 +118,8 @@ class RolloutShaping:
             rollout[ROWS] = completions_before + own_rows(self._trainer, rollout)
         if acting:
             groups, own = whole_groups(self._trainer, acting, rollout, compared, self.rewards_per_function)
-            before, width = rollout["advantages"], rollout["completion_ids"].size(1)
+            before = rollout["advantages"]
+            width = rollout["completion_ids"].size(1)
             shaped = shape_rollout(acting, groups)[own][:, :width]
             rollout["advantages"] = shaped.squeeze(1) if shaped.size(1) == 1 else shaped
             self._log(before, rollout["advantages"], loss_mask(rollout), loss_mask(compared))
@@ -139,7 +144,8 @@ class RolloutShaping:
     @torch.no_grad()
     def score(self, rollout: dict[str, Any]) -> Score:
         """Score `rollout` under the current policy `[B, T]`, by a pass that draws no random number."""
-        trainer, args = self._trainer, self._trainer.args
+        trainer = self._trainer
+        args = trainer.args
         # images and token types
         inputs = {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
         inputs |= {
@@ -161,7 +167,8 @@ class RolloutShaping:
         """Return the rollout for comparing completions: with the truncated ones, which only the loss leaves out."""
         if not self._trainer.mask_truncated_completions:
             return rollout
-        device, multiple = rollout["completion_ids"].device, self._trainer.pad_to_multiple_of
+        device = rollout["completion_ids"].device
+        multiple = self._trainer.pad_to_multiple_of
         rows = {name: [torch.tensor(row, device=device) for row in mask] for name, mask in self._written.items()}
         return rollout | {name: pad(mask, pad_to_multiple_of=multiple) for name, mask in rows.items()}
 

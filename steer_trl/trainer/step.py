@@ -49,9 +49,13 @@ class OptimizerStep:
         tripwire: Tripwire,
         is_compiled: bool,
     ) -> None:
-        self._trainer, self._shapers, self._hold = trainer, shapers, hold
-        self._rollouts, self._tokens = rollouts, tokens
-        self._tripwire, self._is_compiled = tripwire, is_compiled
+        self._trainer = trainer
+        self._shapers = shapers
+        self._hold = hold
+        self._rollouts = rollouts
+        self._tokens = tokens
+        self._tripwire = tripwire
+        self._is_compiled = is_compiled
         self._draws = any("draws" in shaper.reads for shaper in shapers.values())
         self._inputs: dict[str, Any] | None = None
         self.is_in_loss = False
@@ -93,7 +97,8 @@ class OptimizerStep:
 
         A pass without entropies is a reference model's, or that of a patched TRL, which has nothing to log either.
         """
-        inputs, self._inputs = self._inputs, None
+        inputs = self._inputs
+        self._inputs = None
         if inputs is None:
             return
         if self._shapers:
@@ -138,7 +143,9 @@ class OptimizerStep:
 
     def _of_step(self, inputs: dict[str, Any], first: TokenBatch) -> dict[str, Any] | None:
         """Compute the statistics over the whole step; `None` if each micro-batch is compared within itself."""
-        trainer, args, is_scored = self._trainer, self._trainer.args, OLD_LOGPS in inputs
+        trainer = self._trainer
+        args = trainer.args
+        is_scored = OLD_LOGPS in inputs
         if args.shaping_scope == "micro_batch" or not compares_tokens(self._shapers):
             return None
         done = micro_batches_done(trainer)

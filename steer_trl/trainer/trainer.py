@@ -190,7 +190,8 @@ class SteerGRPOTrainer(GRPOTrainer):
     def _get_per_token_logps_and_entropies(
         self, model: nn.Module, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor | None, Any]:
-        step, rollouts = self.shaping.step, self.shaping.rollouts
+        step = self.shaping.step
+        rollouts = self.shaping.rollouts
         forward_pass = super()._get_per_token_logps_and_entropies
         inputs = dict(zip(FORWARD_ARGUMENTS, args, strict=False)) | kwargs
         if model is self.model and rollouts.wants_passes and not step.is_in_loss:

@@ -88,7 +88,8 @@ def continue_rollout(trainer: GRPOTrainer, micro_batches: int, of_rollout: list[
 def forget_rollout(trainer: GRPOTrainer) -> None:
     """Discard an interrupted rollout and its pending metrics, so that training starts with a new one."""
     continue_rollout(trainer, 0, [])
-    trainer._entropy_window_stats, trainer._current_train_step_time = None, 0.0
+    trainer._entropy_window_stats = None
+    trainer._current_train_step_time = 0.0
     for rest in (trainer._metrics["train"], trainer._pending_metrics, trainer._pending_extra_logs):
         rest.clear()
 
@@ -107,7 +108,8 @@ def count_written(generated: tuple[Any, ...]) -> list[int]:
 
 def set_entropy_bonus(trainer: GRPOTrainer, coefficient: float) -> None:
     """Set TRL's entropy-bonus coefficient for the current loss; 0 disables it."""
-    trainer.entropy_coef, trainer._entropy_bonus_enabled = coefficient, coefficient != 0
+    trainer.entropy_coef = coefficient
+    trainer._entropy_bonus_enabled = coefficient != 0
 
 
 # The log, whose entries TRL averages.

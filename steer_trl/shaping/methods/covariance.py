@@ -147,7 +147,8 @@ class KlCov(ByCovariance[KlCovOptions]):
         return {"kl_cov/held": self._held(batch, measure)}
 
     def _held(self, batch: TokenBatch, measure: Measure) -> Tensor:
-        cov, threshold = covariance(batch, measure.mean_advantage, measure.mean_logp), measure.threshold
+        cov = covariance(batch, measure.mean_advantage, measure.mean_logp)
+        threshold = measure.threshold
         # Relative: the same token's numbers differ in their last bits from batch to batch.
         # Where advantages are equal, the covariance is 0 and nothing is chosen.
         top = (cov >= threshold - self.tolerance * threshold.abs()) & (cov != 0)

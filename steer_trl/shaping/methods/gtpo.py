@@ -73,7 +73,8 @@ class Gtpo(ByEntropy):
         right = is_right(rollout, self.args).unsqueeze(1)
         alive = rollout.responses.bool() & known & ~rollout.rewards.isnan().unsqueeze(1)
         rewards = rollout.rewards.nan_to_num(0.0).unsqueeze(1)
-        a, size = self.args.gtpo_entropy_weight, rollout.num_generations
+        a = self.args.gtpo_entropy_weight
+        size = rollout.num_generations
         uncertain = torch.where(known, relative(entropies, alive & right, size, EPS), 1.0)
         certain = torch.where(known, relative(1 / (entropies + EPS), alive & ~right, size, EPS), 1.0)
         return torch.where(right, rewards + a * uncertain, -1 - a * certain)
@@ -90,8 +91,10 @@ class GrpoS(ByEntropy):
         """Return the advantage of each completion, 0 where the reward is missing or the policy wrote nothing."""
         entropy = rollout.mean_of_tokens(rollout.entropies)
         rewards = torch.where(entropy.isnan(), torch.nan, rollout.rewards)
-        scored, right = ~rewards.isnan(), is_right(rollout, self.args)
-        a, size = self.args.gtpo_entropy_weight, rollout.num_generations
+        scored = ~rewards.isnan()
+        right = is_right(rollout, self.args)
+        a = self.args.gtpo_entropy_weight
+        size = rollout.num_generations
         credit = rewards + a * relative(entropy, right & scored, size, EPS)
         blame = -1 - a * relative(1 / (entropy + EPS), ~right & scored, size, EPS)
         shaped = torch.where(right, credit, blame)

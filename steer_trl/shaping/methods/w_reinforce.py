@@ -50,7 +50,8 @@ class WReinforce(Shaper[WReinforceOptions]):
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
         """Return the weight of each outcome, 0 where the reward is missing."""
-        scored, right = ~rollout.rewards.isnan(), is_right(rollout, self.args)
+        scored = ~rollout.rewards.isnan()
+        right = is_right(rollout, self.args)
         kept = scored & torch.stack([right == outcome for outcome in self.keeps]).any(0)
         trained = rollout.mask.float().sum(1)
         counts = trained if self.args.loss_type in TOKEN_MEAN_LOSSES else torch.ones_like(trained)

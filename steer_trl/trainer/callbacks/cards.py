@@ -39,7 +39,10 @@ class ModelCards:
         benchmarks: BenchmarkEvaluation | None,
         tags: Sequence[str],
     ) -> None:
-        self._trainer, self._shapers, self._benchmarks, self._tags = trainer, shapers, benchmarks, tags
+        self._trainer = trainer
+        self._shapers = shapers
+        self._benchmarks = benchmarks
+        self._tags = tags
         self._given: dict[str, Any] = {}
         self.recipe: dict[str, Any] = {}
 
@@ -70,8 +73,10 @@ class ModelCards:
             logger.warning("The model card of %s could not be written.", folder, exc_info=True)
 
     def _collect_facts(self) -> CardFacts:
-        trainer, args = self._trainer, self._trainer.args
-        (base_model, is_on_hub), datasets = self.base_model, self._given.get("dataset_name")
+        trainer = self._trainer
+        args = trainer.args
+        base_model, is_on_hub = self.base_model
+        datasets = self._given.get("dataset_name")
         name = args.hub_model_id or Path(args.output_dir).absolute().name
         tags = ["generated_from_trainer", *self._tags, *listed(self._given.get("tags", ()))]
         return CardFacts(

@@ -40,13 +40,15 @@ class LogFormatter:
     def __init__(self) -> None:
         self.start_entropy: float | None = None
         self._truncated: float | None = None
-        self.began, self.first_step = time.monotonic(), 0
+        self.began = time.monotonic()
+        self.first_step = 0
         self.token_budget: int | None = None
         self.first_tokens = 0.0
 
     def begin(self, args: SteerGRPOConfig, state: TrainerState) -> list[str]:
         """Start a run. Return its header lines: the settings that act, and the step of a resumed run."""
-        self.began, self.first_step = time.monotonic(), state.global_step
+        self.began = time.monotonic()
+        self.first_step = state.global_step
         self.token_budget = args.max_generated_tokens
         self.first_tokens = _last_number(state.log_history, names.GENERATED_TOKENS)
         self.start_entropy = start_entropy(state.log_history)

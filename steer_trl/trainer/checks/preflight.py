@@ -37,7 +37,8 @@ def check_trainer_arguments(**arguments: Any) -> None:
             "was made with them, a pickle leaves out every text that could be a secret. Write the SteerGRPOConfig "
             "anew, or pass its arguments to the other process and make it there. copy.deepcopy keeps everything."
         )
-    dataset, rewards = arguments.get("train_dataset"), arguments.get("reward_funcs")
+    dataset = arguments.get("train_dataset")
+    rewards = arguments.get("reward_funcs")
     rewards = rewards if isinstance(rewards, list) else [rewards]
     complaints = _gold_complaints(dataset, rewards)
     if args is not None:
@@ -53,10 +54,12 @@ def check_trainer_arguments(**arguments: Any) -> None:
 
 def check_processing_class(trainer: GRPOTrainer) -> None:
     """Refuse a tokenizer without a vocabulary, and conversations for one without a chat template."""
-    dataset, reader = trainer.train_dataset, trainer.processing_class
+    dataset = trainer.train_dataset
+    reader = trainer.processing_class
     if not isinstance(dataset, Dataset) or "prompt" not in dataset.column_names or trainer.rollout_func is not None:
         return
-    name, readers = get_config_model_id(trainer.model.config), (reader, getattr(reader, "tokenizer", reader))
+    name = get_config_model_id(trainer.model.config)
+    readers = (reader, getattr(reader, "tokenizer", reader))
     check_tokenizer(readers[1], name)
     if is_conversational(dataset[0]) and not any(getattr(one, "chat_template", None) for one in readers):
         complaint = f"The tokenizer of {name!r} has no chat template, but the prompts are conversations. Train from "
@@ -93,7 +96,9 @@ def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: 
 def _sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig, rewards: list[Any]) -> list[str]:
     """Return complaints about trainer arguments that dynamic sampling cannot work with."""
     names = [_reward_name(function) for function in rewards]
-    field, wanted, complaints = "dynamic_sampling_reward", args.dynamic_sampling_reward, []
+    field = "dynamic_sampling_reward"
+    wanted = args.dynamic_sampling_reward
+    complaints = []
     if wanted is None and len(names) > 1:
         complaints.append(
             f"{field} must be set with several reward functions: which one decides whether a completion is correct? "

@@ -34,18 +34,21 @@ class UpdateWatch(TrainerCallback):
     """Compares a sample of the parameters with what they were when the training began, until one has changed."""
 
     def __init__(self, trainer: GRPOTrainer, alarms: Alarms) -> None:
-        self._trainer, self._alarms = trainer, alarms
+        self._trainer = trainer
+        self._alarms = alarms
         self._first: Tensor | None = None
         self._first_step = 0
 
     def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Sample the parameters."""
         with guard(self._trainer, "Whether the parameters change cannot be seen"):
-            self._first, self._first_step = _sample(self._trainer.model), state.global_step
+            self._first = _sample(self._trainer.model)
+            self._first_step = state.global_step
 
     def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Compare the samples, and raise the alarm once. Equal rewards have a different alarm."""
-        first, steps = self._first, state.global_step - self._first_step
+        first = self._first
+        steps = state.global_step - self._first_step
         if first is None:
             return
         with guard(self._trainer, "Whether the parameters change cannot be seen"):

@@ -16,7 +16,9 @@ class StepLog:
     """The log of the current optimizer step, and of an evaluation batch that may come before it ends."""
 
     def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], hold: HoldEntropy | None) -> None:
-        self._trainer, self._shapers, self._hold = trainer, shapers, hold
+        self._trainer = trainer
+        self._shapers = shapers
+        self._hold = hold
         self._weighs = any(shaper.overrides("weights") for shaper in shapers.values())
         self._of_training = StepSummary()
         self._of_evaluation = StepSummary()

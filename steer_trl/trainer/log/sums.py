@@ -59,7 +59,8 @@ class StepSummary:
         metrics = {"shaping/weight_min": low, "shaping/weight_max": high} if math.isfinite(low + high) else {}
         for key, estimator in self._estimators.items():
             metrics[key] = estimator.finish(*(next(totals) for _ in range(estimator.sums)))
-        self._sums, self._ends = {}, None
+        self._sums = {}
+        self._ends = None
         return {key: value for key, value in metrics.items() if not math.isnan(value)}
 
     def _own(self, device: torch.device) -> Tensor:

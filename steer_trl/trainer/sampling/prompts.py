@@ -30,7 +30,9 @@ class PromptStream:
         drawn: list[int] = []
         for _ in range(batches):
             if self.position + self._sampler.batch_size > self._sampler.num_samples:
-                self.passes, self.position, self._order = self.passes + 1, 0, list(self._passes)
+                self.passes += 1
+                self.position = 0
+                self._order = list(self._passes)
             drawn += self._order[self.position : self.position + self._sampler.batch_size]
             self.position += self._sampler.batch_size
         return drawn
@@ -55,7 +57,8 @@ class PromptStream:
                 f"{self._sampler.num_samples}. Resume on the same data, or begin a new run from the checkpoint's "
                 "weights."
             )
-        self.passes, self.position = state["passes"], state["position"]
+        self.passes = state["passes"]
+        self.position = state["position"]
         self._begin()
 
     def _begin(self) -> None:

@@ -46,7 +46,8 @@ class GenerationDone(Exception):
 
     def __init__(self, completions: list[StoredCompletion], verdict: Verdict) -> None:
         super().__init__()
-        self.completions, self.verdict = completions, verdict
+        self.completions = completions
+        self.verdict = verdict
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,8 @@ class Resampling:
 
     def _collect_groups(self, build: BuildRollout) -> tuple[list[Group], int, list[Verdict]]:
         """Return the groups of a rollout, informative ones first; how many are informative; the attempts' verdicts."""
-        args, size = self._trainer.args, self._trainer.num_generations
+        args = self._trainer.args
+        size = self._trainer.num_generations
         wanted = args.groups_per_rollout
         groups = self._waiting
         self._waiting = []

@@ -34,7 +34,8 @@ def line_of(
     known: dict[str, Any],
 ) -> dict[str, Any]:
     """Return the line of completion `row` of a micro-batch: the fields in `known`, and its [`token_numbers`]."""
-    tokenizer, ids = tokenizer_of(trainer), inputs["completion_ids"][row]
+    tokenizer = tokenizer_of(trainer)
+    ids = inputs["completion_ids"][row]
     written = (inputs["completion_mask"][row] != 0) | (ids != tokenizer.pad_token_id)
     length = int(written.nonzero().max()) + 1 if written.any() else 0
     kept = min(length, LONGEST_COMPLETION)

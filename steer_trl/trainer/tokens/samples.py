@@ -32,7 +32,8 @@ class TokenLog:
     """
 
     def __init__(self, trainer: GRPOTrainer, rollouts: RolloutShaping) -> None:
-        self._trainer, self._rollouts = trainer, rollouts
+        self._trainer = trainer
+        self._rollouts = rollouts
         self.begin_training()
 
     def begin_training(self) -> None:
@@ -55,14 +56,17 @@ class TokenLog:
             for name in ("step", "micro_batches")
         )
         if self._trainer.args.log_tokens:
-            self.is_looking, self._step, self._seen = True, step, seen
+            self.is_looking = True
+            self._step = step
+            self._seen = seen
 
     def mark(self, rollout: dict[str, Any]) -> dict[str, Any]:
         """Add the places and rewards of its completions to a training rollout that is to be exported."""
         step = self._trainer.state.global_step + 1
         self.is_looking = self._is_due(step)
         if self.is_looking:
-            self._step, self._seen = step, 0
+            self._step = step
+            self._seen = 0
             own = own_rows(self._trainer, rollout)
             rollout.setdefault(ROWS, own)
             rollout[REWARDS] = self._rollouts.rewards_per_function[own]
@@ -82,10 +86,13 @@ class TokenLog:
         self.is_looking = not is_over
 
     def _lines_of(self, inputs: dict[str, Any], batch: TokenBatch, result: Shaped | None) -> list[dict[str, Any]]:
-        trainer, lines = self._trainer, []
-        size, numbers = trainer.num_generations, token_numbers(inputs, batch, result)
+        trainer = self._trainer
+        lines = []
+        size = trainer.num_generations
+        numbers = token_numbers(inputs, batch, result)
         for row in (inputs[ROWS] < GROUPS * size).nonzero().flatten().tolist():
-            place, rewards = int(inputs[ROWS][row]), inputs[REWARDS][row].tolist()
+            place = int(inputs[ROWS][row])
+            rewards = inputs[REWARDS][row].tolist()
             known = {
                 "step": trainer.state.global_step + 1,
                 "export_step": self._step,
@@ -111,7 +118,8 @@ class TokenLog:
         return step == 1 or last // interval > (step - 1) // interval
 
     def _write(self) -> None:
-        lines, self._lines = gather_object(self._lines), []
+        lines = gather_object(self._lines)
+        self._lines = []
         output_dir = self._trainer.args.output_dir
         path = runlog.token_path(output_dir, self._step)
         if not self._trainer.is_world_process_zero():
