@@ -413,14 +413,14 @@ def missing(name: str, tiny: bool) -> list[str]:
 
 def measure(name: str, tiny: bool, folder: Path) -> None:
     """Measure a part in this process, and write its file."""
-    from steer_trl.system import installed, write_whole
+    from steer_trl.system import find_versions, write_whole
 
     started = time.perf_counter()
     rows = PARTS[name][0](tiny)
     result = {
         "part": name,
         "device": "CPU, tiny" if tiny else torch.cuda.get_device_name(),
-        "versions": installed(PACKAGES),
+        "versions": find_versions(PACKAGES),
         "seconds": round(time.perf_counter() - started, 1),
         "rows": rows,
     }

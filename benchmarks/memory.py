@@ -20,7 +20,7 @@ from steer_trl import SteerGRPOConfig
 from steer_trl.diagnostics.tokens import change_statistics, sanity_statistics, token_statistics
 from steer_trl.diagnostics.weights import shaping_statistics, weight_statistics
 from steer_trl.functional.order_statistics import this_process
-from steer_trl.shaping import Shaped, Shaper, TokenBatch, make_shapers, measured, shaped
+from steer_trl.shaping import Shaped, Shaper, TokenBatch, make_shapers, measure_all, shape_batch
 
 LENGTH = 16_384
 COUNTS = (2**17, 2**20, 10 * 2**20)
@@ -53,7 +53,7 @@ def row(batch: TokenBatch, index: int) -> TokenBatch:
 
 def compare(shapers: Mapping[str, Shaper], micro_batches: list[TokenBatch]) -> Any:
     """Put the micro-batches below each other and take what their tokens are compared with."""
-    return measured(shapers, TokenBatch.merged(micro_batches), this_process)
+    return measure_all(shapers, TokenBatch.merge(micro_batches), this_process)
 
 
 def diagnose(batch: TokenBatch, result: Shaped) -> None:
@@ -81,11 +81,11 @@ def main() -> None:
         shapers = make_shapers(SteerGRPOConfig(output_dir="unused", use_cpu=True, bf16=False, **settings))
         for count in COUNTS:
             batch = tokens(count)
-            measures = measured(shapers, batch, this_process)
-            result = shaped(shapers, batch, measures)
+            measures = measure_all(shapers, batch, this_process)
+            result = shape_batch(shapers, batch, measures)
             calls = [
                 partial(compare, shapers, [row(batch, i) for i in range(count // LENGTH)]),
-                partial(shaped, shapers, batch, measures),
+                partial(shape_batch, shapers, batch, measures),
                 partial(diagnose, batch, result),
             ]
             cells = [f"{peak_bytes(call) / batch.mask.numel():.1f}" for call in calls]

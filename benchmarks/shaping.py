@@ -14,7 +14,7 @@ from overhead import STARE, STEER
 
 from steer_trl import SteerGRPOConfig
 from steer_trl.functional.order_statistics import this_process
-from steer_trl.shaping import TokenBatch, make_shapers, measured, shaped
+from steer_trl.shaping import TokenBatch, make_shapers, measure_all, shape_batch
 
 
 def tokens(count: int) -> TokenBatch:
@@ -37,8 +37,8 @@ def main() -> None:
         shapers[name].on_rollout(1.0)
         for count in (2**10, 2**14, 2**18):
             batch = tokens(count)
-            measures = measured(shapers, batch, this_process)
-            calls = partial(measured, shapers, batch, this_process), partial(shaped, shapers, batch, measures)
+            measures = measure_all(shapers, batch, this_process)
+            calls = partial(measure_all, shapers, batch, this_process), partial(shape_batch, shapers, batch, measures)
             compared, weighted = (1000 * min(repeat(call, number=1, repeat=20)) for call in calls)
             print(f"| {name} | {count:,} | {compared:.2f} | {weighted:.2f} |")
 

@@ -3,7 +3,7 @@
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from steer_trl.system import lazily
+from steer_trl.system import import_lazily
 
 if TYPE_CHECKING:
     from steer_trl.callbacks.any_trainer import AlarmsCallback
@@ -15,7 +15,7 @@ __all__ = ["AlarmsCallback", "SteerGRPOConfig", "SteerGRPOTrainer", "TargetEntro
 
 __version__ = version("steer_trl")
 
-__getattr__ = lazily(  # the processes that score answers need neither torch nor TRL
+__getattr__ = import_lazily(  # the processes that score answers need neither torch nor TRL
     __name__,
     **{"callbacks.any_trainer": ("AlarmsCallback",), "functional.stare_controller": ("TargetEntropyController",)},
     config=("SteerGRPOConfig",),

@@ -9,16 +9,16 @@ from typing import Any
 
 from trl import GRPOConfig
 
-from steer_trl.options.base import settings_of, single_complaints, with_help
+from steer_trl.options.base import add_help, settings_of, single_complaints
 from steer_trl.options.run import RunOptions, SamplingOptions
 from steer_trl.options.trl import entropy_target_complaints
-from steer_trl.redact import allow_texts, public
+from steer_trl.redact import allow_texts, select_public
 from steer_trl.shaping import SHAPERS, Shaper, find_shaper
 from steer_trl.shaping.checks import combination_complaints, need_complaints, setting_complaints
 from steer_trl.shaping.hold import HELD_BY, hold_conflicts
 from steer_trl.shaping.methods import MethodOptions
 from steer_trl.shaping.start_entropy import ENOUGH_GROUPS
-from steer_trl.validation import listed, refuse
+from steer_trl.validation import as_tuple, refuse
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ DEFAULT = "steer"
 LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 
-@with_help
+@add_help
 @dataclass
 class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     r"""
@@ -75,7 +75,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     def to_dict(self) -> dict[str, Any]:
         """Return what trackers receive: the settings that `redact.py` names, and `<NAME>` instead of others."""
         settings = super().to_dict()
-        kept = public(settings)
+        kept = select_public(settings)
         return {name: kept.get(name, value and f"<{name.upper()}>") for name, value in settings.items()}
 
     def seal(self) -> None:
@@ -86,7 +86,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         state = vars(self)
         if "_sealed" not in state:
             return state
-        return dict.fromkeys(field.name for field in fields(self)) | public(state) | {"_is_incomplete": True}
+        return dict.fromkeys(field.name for field in fields(self)) | select_public(state) | {"_is_incomplete": True}
 
     def __copy__(self) -> "SteerGRPOConfig":
         """Copy everything: a copy stays on this machine."""
@@ -133,7 +133,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         shaping = self.advantage_shaping
         if not isinstance(shaping, (str, list, tuple)) or not shaping:
             return [f"advantage_shaping must be the name of a method or a list of names, got {shaping!r}."]
-        names = listed(shaping)
+        names = as_tuple(shaping)
         if "none" in names and len(names) > 1:
             return [f"advantage_shaping={shaping!r}: 'none' cannot be combined with a method. Leave it out."]
         complaints = []

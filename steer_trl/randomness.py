@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 
-def kept_random_state(device: torch.device) -> AbstractContextManager[None]:
+def keep_random_state(device: torch.device) -> AbstractContextManager[None]:
     """Restore the random state of the CPU and of `device` at the end of the `with` block."""
     return torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type)
 
 
-def uniform(seed: int, step: int, rows: Tensor, width: int) -> Tensor:
+def draw_uniform(seed: int, step: int, rows: Tensor, width: int) -> Tensor:
     """Return numbers in [0, 1) of shape `[len(rows), width]`, float32, on the device of `rows`.
 
     Each number is a function of seed, step, row (a place in the rollout) and position. A wider batch starts with the

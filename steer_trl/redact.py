@@ -30,17 +30,17 @@ def allow_texts(names: Iterable[str]) -> None:
     _TEXTS.update(names)
 
 
-def public(settings: Mapping[str, Any], texts: Collection[str] = _TEXTS) -> dict[str, Any]:
+def select_public(settings: Mapping[str, Any], texts: Collection[str] = _TEXTS) -> dict[str, Any]:
     """Return the `settings` that may leave, as numbers, texts, lists and dictionaries.
 
     A text may leave if `texts` names its setting. The same holds inside of lists and dictionaries, with names of their
     own. A list or dictionary that is empty then is left out.
     """
-    kept = {str(name): _public(value, name in texts) for name, value in settings.items()}
+    kept = {str(name): _select_value(value, name in texts) for name, value in settings.items()}
     return {name: value for name, value in kept.items() if value is not _WITHHELD}
 
 
-def _public(value: Any, may_be_text: bool) -> Any:
+def _select_value(value: Any, may_be_text: bool) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     # An Enum is a closed set.
     if isinstance(value, Enum):
@@ -50,7 +50,9 @@ def _public(value: Any, may_be_text: bool) -> Any:
     if value is None or isinstance(value, (bool, int, float)) or (isinstance(value, str) and may_be_text):
         return value
     if isinstance(value, Mapping):
-        return public(value, _TEXTS_INSIDE) or _WITHHELD
+        return select_public(value, _TEXTS_INSIDE) or _WITHHELD
     if isinstance(value, (list, tuple)):
-        return [item for item in (_public(item, may_be_text) for item in value) if item is not _WITHHELD] or _WITHHELD
+        return [
+            item for item in (_select_value(item, may_be_text) for item in value) if item is not _WITHHELD
+        ] or _WITHHELD
     return _WITHHELD

@@ -25,7 +25,7 @@ def write_whole(path: Path, save: Callable[[Path], Any]) -> None:
         raise
 
 
-def installed(packages: Iterable[str]) -> dict[str, str]:
+def find_versions(packages: Iterable[str]) -> dict[str, str]:
     """Return the version of each of the `packages` that is installed."""
     found = {}
     for package in packages:
@@ -36,7 +36,7 @@ def installed(packages: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def lazily(package: str, **homes: Iterable[str]) -> Callable[[str], Any]:
+def import_lazily(package: str, **homes: Iterable[str]) -> Callable[[str], Any]:
     """Return a `__getattr__` for `package` that imports each name from its home module on first use."""
     home_of = {name: home for home, names in homes.items() for name in names}
 

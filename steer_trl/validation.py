@@ -52,17 +52,17 @@ def did_you_mean(name: object, known: Collection[str], cutoff: float = 0.7) -> s
     return f" Did you mean {similar[0]!r}?" if similar else ""
 
 
-def one_of(name: str, value: object, allowed: Collection[str]) -> list[str]:
+def check_choice(name: str, value: object, allowed: Collection[str]) -> list[str]:
     """Return a complaint unless `value` is one of the `allowed` names."""
     if isinstance(value, str) and value in allowed:
         return []
     return [f"{name}={value!r} is unknown.{did_you_mean(value, allowed)} Use one of {', '.join(map(repr, allowed))}."]
 
 
-def each_of(name: str, value: object, allowed: Collection[str]) -> list[str]:
+def check_choices(name: str, value: object, allowed: Collection[str]) -> list[str]:
     """Return complaints unless `value` is one of the `allowed` names, or a list of them."""
-    names = listed(value) if isinstance(value, Collection) and value else (value,)
-    return [complaint for one in names for complaint in one_of(name, one, allowed)]
+    names = as_tuple(value) if isinstance(value, Collection) and value else (value,)
+    return [complaint for one in names for complaint in check_choice(name, one, allowed)]
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -80,7 +80,7 @@ def is_within(value: object, interval: str) -> bool:
     return above and below
 
 
-def in_interval(name: str, value: object, interval: str, why: str = "") -> list[str]:
+def check_interval(name: str, value: object, interval: str, why: str = "") -> list[str]:
     """Return a complaint, with the reason `why`, unless `value` is in `interval` (see [`is_within`])."""
     if is_within(value, interval):
         return []
@@ -89,7 +89,7 @@ def in_interval(name: str, value: object, interval: str, why: str = "") -> list[
     return [f"{name} must be {kind}in {interval}, got {value!r}{reason}."]
 
 
-def from_state(state: object, name: str, is_valid: Callable[[Any], bool], must_be: str) -> Any:
+def read_from_state(state: object, name: str, is_valid: Callable[[Any], bool], must_be: str) -> Any:
     """Return the field `name` of a state that was read from a file.
 
     Raises `ValueError` if it is missing or invalid. The text states what it must be, and follows the file's name.
@@ -103,6 +103,6 @@ def from_state(state: object, name: str, is_valid: Callable[[Any], bool], must_b
     return state[name]
 
 
-def listed(one_or_several: str | Collection[str]) -> tuple[str, ...]:
+def as_tuple(one_or_several: str | Collection[str]) -> tuple[str, ...]:
     """Return a string-or-list field as a tuple."""
     return (one_or_several,) if isinstance(one_or_several, str) else tuple(one_or_several)

@@ -15,7 +15,7 @@ from support.methods.oracles import expected_advantages, mean
 
 from steer_trl import shaping
 from steer_trl.cli.train import parse
-from steer_trl.randomness import uniform
+from steer_trl.randomness import draw_uniform
 from steer_trl.shaping import HoldEntropy, StartEntropy, TokenBatch, make_shapers
 
 EXAMPLES = {"rsi": "Rsi", "ucpo": "Ucpo", "entropic": "Entropic", "clip_bounds": "ClipBounds", "quadrant": "Quadrant"}
@@ -108,7 +108,7 @@ def test_entropic(seed, strength):
 @pytest.mark.parametrize("quadrant", ["I", "II", "III", "IV"])
 def test_quadrant(quadrant, action, weight):
     rows = torch.arange(40)
-    q, draws = uniform(1, 0, rows, 1000).clamp(min=1e-3), uniform(2, 0, rows, 1000)
+    q, draws = draw_uniform(1, 0, rows, 1000).clamp(min=1e-3), draw_uniform(2, 0, rows, 1000)
     a = torch.tensor([1.0, -1.0, 0.0, 2.0]).repeat(10).unsqueeze(1)
     # Doubling moves the current probabilities over the thresholds: those at rollout time count.
     batch = TokenBatch(2 * q.log(), q.log(), q, q, a, torch.ones_like(q), 0.2, 0.2, draws)

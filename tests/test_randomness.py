@@ -7,22 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.methods.batches import SEEDS
 
-from steer_trl.randomness import uniform
+from steer_trl.randomness import draw_uniform
 
 
 @given(SEEDS, st.integers(0, 10**6), st.lists(st.integers(0, 10**6), min_size=1, max_size=5), st.integers(1, 20))
 def test_a_wider_batch_begins_alike_and_a_row_does_not_know_the_others(seed, step, rows, width):
-    draws = uniform(seed, step, torch.tensor(rows), width + 7)
-    assert torch.equal(draws[:, :width], uniform(seed, step, torch.tensor(rows), width))
-    assert torch.equal(draws[-1:], uniform(seed, step, torch.tensor(rows[-1:]), width + 7))
+    draws = draw_uniform(seed, step, torch.tensor(rows), width + 7)
+    assert torch.equal(draws[:, :width], draw_uniform(seed, step, torch.tensor(rows), width))
+    assert torch.equal(draws[-1:], draw_uniform(seed, step, torch.tensor(rows[-1:]), width + 7))
 
 
 def test_each_seed_step_and_row_has_its_own():
-    draws = [uniform(seed, step, torch.arange(4), 8) for seed in range(3) for step in range(3)]
+    draws = [draw_uniform(seed, step, torch.arange(4), 8) for seed in range(3) for step in range(3)]
     assert len({tuple(row) for several in draws for row in several.tolist()}) == 3 * 3 * 4
 
 
 def test_uniform():
-    draws = uniform(0, 1, torch.arange(200), 500)
+    draws = draw_uniform(0, 1, torch.arange(200), 500)
     assert draws.dtype == torch.float32 and draws.min() >= 0 and draws.max() < 1
     assert (draws.flatten().mul(20).long().bincount(minlength=20) - 5000).abs().max() < 5 * math.sqrt(5000)

@@ -20,7 +20,7 @@ from steer_trl.options.base import ShapingConfig
 from steer_trl.options.needs import UNCLIPPED
 from steer_trl.shaping.base import Control, Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
-from steer_trl.validation import in_interval
+from steer_trl.validation import check_interval
 
 
 @dataclass
@@ -57,9 +57,9 @@ class ClipBounds(Shaper[ShapingConfig]):
         """Refuse bounds that are none, and a strength of one's own where it is moved."""
         given = args.shaping_options or {}
         own = Settings(**given)
-        complaints = in_interval("epsilon_low", own.epsilon_low, "(0, 1)")
-        complaints += in_interval("epsilon_high", own.epsilon_high, "(0, inf)")
-        complaints += in_interval("strength", own.strength, "[-3, 3]")
+        complaints = check_interval("epsilon_low", own.epsilon_low, "(0, 1)")
+        complaints += check_interval("epsilon_high", own.epsilon_high, "(0, inf)")
+        complaints += check_interval("strength", own.strength, "[-3, 3]")
         if args.hold_entropy is not None and "strength" in given:
             complaints.append("strength cannot be combined with hold_entropy, which sets it. Leave it unset.")
         return complaints

@@ -18,7 +18,7 @@ from torch import Tensor
 from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.base import Control, Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
-from steer_trl.validation import in_interval
+from steer_trl.validation import check_interval
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Entropic(Shaper[ShapingConfig]):
         given = args.shaping_options or {}
         if args.hold_entropy is not None and "strength" in given:
             return ["strength cannot be combined with hold_entropy, which sets it. Leave it unset."]
-        return in_interval("strength", Settings(**given).strength, "[-1, 1]")
+        return check_interval("strength", Settings(**given).strength, "[-1, 1]")
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return 1 - s on positive advantages, 1 + s on negative ones, 1 where the log-probability is not finite."""

@@ -20,7 +20,7 @@ from steer_trl.options.needs import TOKEN_RATIOS
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.batch import TokenBatch
 from steer_trl.shaping.methods.steer import Steer
-from steer_trl.validation import in_interval, one_of
+from steer_trl.validation import check_choice, check_interval
 
 HIGH, LOW = 0.8, 0.2
 
@@ -49,9 +49,9 @@ class Quadrant(Shaper[ShapingConfig]):
     def complaints(cls, args: ShapingConfig) -> list[str]:
         """Refuse what is none of them."""
         own = Settings(**args.shaping_options or {})
-        complaints = one_of("quadrant", own.quadrant, ("I", "II", "III", "IV"))
-        complaints += one_of("action", own.action, ("mask", "double"))
-        return complaints + in_interval("fraction", own.fraction, "[0, 1]")
+        complaints = check_choice("quadrant", own.quadrant, ("I", "II", "III", "IV"))
+        complaints += check_choice("action", own.action, ("mask", "double"))
+        return complaints + check_interval("fraction", own.fraction, "[0, 1]")
 
     @property
     def active(self) -> bool:

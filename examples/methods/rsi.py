@@ -20,7 +20,7 @@ from steer_trl.options.base import ShapingConfig
 from steer_trl.options.needs import TOKEN_RATIOS
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import TokenBatch
-from steer_trl.validation import in_interval
+from steer_trl.validation import check_interval
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Rsi(Shaper[ShapingConfig]):
     def complaints(cls, args: ShapingConfig) -> list[str]:
         """Refuse ends that leave 1 out."""
         own = Settings(**args.shaping_options or {})
-        return in_interval("low", own.low, "[0, 1]") + in_interval("high", own.high, "[1, inf]")
+        return check_interval("low", own.low, "[0, 1]") + check_interval("high", own.high, "[1, inf]")
 
     @property
     def active(self) -> bool:

@@ -21,7 +21,7 @@ from steer_trl.options.base import CorrectnessOptions
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout
 from steer_trl.shaping.scores import is_right
-from steer_trl.validation import in_interval
+from steer_trl.validation import check_interval
 
 LEAST_SHARE = 1e-6
 
@@ -53,7 +53,7 @@ class Ucpo(Shaper[CorrectnessOptions]):
     @classmethod
     def complaints(cls, args: CorrectnessOptions) -> list[str]:
         """Refuse what is not between both."""
-        return in_interval("tau", Settings(**args.shaping_options or {}).tau, "[0, 1]")
+        return check_interval("tau", Settings(**args.shaping_options or {}).tau, "[0, 1]")
 
     @property
     def active(self) -> bool:

@@ -15,11 +15,11 @@ from experiments.evidence.frontier import at, points, starts_alone
 from experiments.evidence.page import fill, holm
 from experiments.evidence.pairs import BASELINE, Arms, entropy_at_end, load, pairs_of, swept
 from experiments.evidence.several import Pairs, compare_at_equal_accuracy, compare_with_fallback
-from steer_trl.cli.frontier import picture
+from steer_trl.cli.frontier import draw_picture
 from steer_trl.evaluation.comparison import Difference
-from steer_trl.evaluation.frontier import Row, at_best_temperature, compare_best
+from steer_trl.evaluation.frontier import Row, compare_best, pick_best_temperature
 from steer_trl.evaluation.summary import markdown_table
-from steer_trl.evaluation.sweeps import sweeps
+from steer_trl.evaluation.sweeps import count_sweeps
 
 ROOT = Path(__file__).parents[2]
 EVIDENCE = ROOT / "experiments/results"
@@ -62,9 +62,10 @@ def draw(arms: Arms, path: Path) -> None:
     """Draw accuracy against pass@16, a curve an arm, of all its runs."""
     names = dict(zip((BASELINE, *ARMS, "start"), (BASELINE, *NAMES, "the models they began with"), strict=True))
     curves = {
-        name: sweeps([swept(run.evaluations) for run in arms[arm].values()])["test"] for arm, name in names.items()
+        name: count_sweeps([swept(run.evaluations) for run in arms[arm].values()])["test"]
+        for arm, name in names.items()
     }
-    picture({"": curves}).savefig(path, dpi=100)
+    draw_picture({"": curves}).savefig(path, dpi=100)
 
 
 def primary(arms: Arms, compared: dict[str, Both], best_of: dict[str, list[Row]]) -> str:
@@ -154,7 +155,7 @@ def with_start(compared: dict[str, Both]) -> str:
 def _free(test: Pairs, validation: Pairs) -> Difference:
     """pass@1 at its best temperature, with the margin added to the arm's."""
     a, b = (
-        at_best_temperature(judged.solved(1), choosing.solved(1))
+        pick_best_temperature(judged.pass_at(1), choosing.pass_at(1))
         for judged, choosing in ((test.a, validation.a), (test.b, validation.b))
     )
     return test.difference(a, b + MARGIN)
@@ -163,7 +164,7 @@ def _free(test: Pairs, validation: Pairs) -> Difference:
 def _both(arms: Arms, a: str, b: str) -> Both:
     """Two arms over the pairs that both have."""
     pairs = pairs_of(arms, a, b)
-    both = [sweeps([swept(arms[arm][pair].evaluations) for pair in pairs]) for arm in (a, b)]
+    both = [count_sweeps([swept(arms[arm][pair].evaluations) for pair in pairs]) for arm in (a, b)]
     starts = tuple(start for start, _ in pairs)
     test, validation = (Pairs(*(one[split] for one in both), True, starts) for split in ("test", "validation"))
     return test, validation
@@ -172,7 +173,7 @@ def _both(arms: Arms, a: str, b: str) -> Both:
 def _fallbacks(arms: Arms, arm: str, both: Both) -> Both:
     pairs = pairs_of(arms, arm)
     (of_start,) = {seed for _, seed in arms["start"]}
-    others = sweeps([swept(arms["start"][start, of_start].evaluations) for start, _ in pairs])
+    others = count_sweeps([swept(arms["start"][start, of_start].evaluations) for start, _ in pairs])
     test, validation = (
         Pairs(one.a, one.b, True, one.starts, others[split])
         for one, split in zip(both, ("test", "validation"), strict=True)

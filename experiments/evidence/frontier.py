@@ -5,11 +5,11 @@ from pathlib import Path
 from experiments.evidence.pairs import BASELINE, JUDGED, Arms, pairs_of, swept
 from experiments.evidence.several import OverStarts, Pairs, compare_at_equal_accuracy, compare_with_fallback
 from experiments.lab.published import read_published
-from steer_trl.cli.frontier import picture
+from steer_trl.cli.frontier import draw_picture
 from steer_trl.evaluation.comparison import Difference
 from steer_trl.evaluation.frontier import Sweep, compare_best
 from steer_trl.evaluation.summary import markdown_table
-from steer_trl.evaluation.sweeps import sweeps
+from steer_trl.evaluation.sweeps import count_sweeps
 
 FOLDER = "temperatures"
 CONTROL = "constant level, its mean strength throughout"
@@ -50,7 +50,7 @@ def with_start(arms: Arms, folder: Path) -> str:
 def above_the_level(arms: Arms, folder: Path) -> str:
     """How many points of pass@16 the constant strength has more than the level's curve at its own accuracy."""
     pairs = pairs_of(arms, CONTROL, JUDGED[0])
-    control = sweeps([{1.0: arms[CONTROL][pair].evaluations["t1"]} for pair in pairs])["test"]
+    control = count_sweeps([{1.0: arms[CONTROL][pair].evaluations["t1"]} for pair in pairs])["test"]
     starts = tuple(start for start, _ in pairs)
     (row,) = compare_at_equal_accuracy(Pairs(control, _swept(arms, folder, JUDGED[0], pairs), True, starts), TRIES)
     low, high = getattr(row.difference, "paired_by_seed", None) or (0.0, 0.0)
@@ -62,7 +62,7 @@ def draw(arms: Arms, folder: Path, path: Path) -> None:
     pairs = pairs_of(arms, BASELINE, JUDGED[0])
     curves = {name: _swept(arms, folder, arm, pairs) for arm, name in zip((BASELINE, *JUDGED), NAMES, strict=True)}
     starts = [{1.0: run.evaluations["t1"]} for run in arms["start"].values()]
-    picture({"": {**curves, "the models they began with": sweeps(starts)["test"]}}).savefig(path, dpi=100)
+    draw_picture({"": {**curves, "the models they began with": count_sweeps(starts)["test"]}}).savefig(path, dpi=100)
 
 
 def _sides(arms: Arms, folder: Path, a: str, b: str, with_start: bool = False) -> Pairs:
@@ -70,7 +70,7 @@ def _sides(arms: Arms, folder: Path, a: str, b: str, with_start: bool = False) -
     pairs = pairs_of(arms, a, b)
     both = [_swept(arms, folder, arm, pairs) for arm in (a, b)]
     starts = [next(iter(run for (start, _), run in arms["start"].items() if start == pair[0])) for pair in pairs]
-    other = sweeps([{1.0: run.evaluations["t1"]} for run in starts])["test"] if with_start else None
+    other = count_sweeps([{1.0: run.evaluations["t1"]} for run in starts])["test"] if with_start else None
     return Pairs(*both, True, tuple(start for start, _ in pairs), other)
 
 
@@ -80,7 +80,7 @@ def _swept(arms: Arms, folder: Path, arm: str, pairs: list[tuple[int, int]]) -> 
     for pair in pairs:
         own = arms[arm][pair].evaluations["t1"]
         runs.append(swept(read_published(folder / FOLDER / own.folder.name) | {"t1": own}))
-    return sweeps(runs)["test"]
+    return count_sweeps(runs)["test"]
 
 
 def at(about: dict[str, float], side: str) -> str:

@@ -13,7 +13,7 @@ from experiments.evidence.pairs import swept
 from experiments.lab.published import read_published
 from steer_trl.evaluation.frontier import Sweep
 from steer_trl.evaluation.summary import markdown_table
-from steer_trl.evaluation.sweeps import sweeps
+from steer_trl.evaluation.sweeps import count_sweeps
 
 FOLDER = Path(__file__).parents[2] / "experiments/results/countdown20/pilot"
 
@@ -23,7 +23,9 @@ def main() -> None:
     runs: dict[str, list[Path]] = {}
     for path in sorted(FOLDER.glob("*.json")):
         runs.setdefault(json.loads(path.read_text())["arm"], []).append(path)
-    found = {arm: sweeps([swept(read_published(path)) for path in paths])["validation"] for arm, paths in runs.items()}
+    found = {
+        arm: count_sweeps([swept(read_published(path)) for path in paths])["validation"] for arm, paths in runs.items()
+    }
     rows = [[arm, str(len(runs[arm])), *_cells(sweep)] for arm, sweep in found.items()]
     rows.sort(key=lambda row: -float(row[-1]))
     head = ["arm", "runs", *(str(k) for k in next(iter(found.values())).tries), "F"]
@@ -32,7 +34,7 @@ def main() -> None:
 
 def _cells(sweep: Sweep) -> list[str]:
     """Per cent of problems solved in so many tries, each at the temperature with the largest mean over the runs."""
-    best = [100 * sweep.solved(k).mean((1, 2)).max() for k in sweep.tries]
+    best = [100 * sweep.pass_at(k).mean((1, 2)).max() for k in sweep.tries]
     return [f"{value:.1f}" for value in [*best, float(np.mean(best))]]
 
 

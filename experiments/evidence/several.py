@@ -14,7 +14,7 @@ import numpy as np
 
 from steer_trl.evaluation import comparison
 from steer_trl.evaluation.comparison import Array, Difference
-from steer_trl.evaluation.frontier import Row, Sides, Sweep, at_best_temperature
+from steer_trl.evaluation.frontier import Row, Sides, Sweep, pick_best_temperature
 
 Interval = tuple[float, float]
 SHARES = (8, 4, 2)
@@ -73,14 +73,14 @@ class Pairs(Sides):
         """Return pass@k of side `"a"` or `"b"` with `m` of the tries the start's, `[T, R, P]` or more temperatures."""
         own: Sweep = getattr(self, side)
         if m == 0:
-            return own.solved(k)
+            return own.pass_at(k)
         assert self.fallback is not None
         return solved_with(own, self.fallback, k, m)
 
 
 def solved_with(own: Sweep, other: Sweep, k: int, m: int) -> Array:
     """Return pass@k if `m` of the `k` tries are the other's, `[T * T_other, R, P]`, the runs in the same order."""
-    failed = (1 - own.solved(k - m))[:, None] * (1 - other.solved(m))
+    failed = (1 - own.pass_at(k - m))[:, None] * (1 - other.pass_at(m))
     return 1 - failed.reshape(-1, *own.correct.shape[1:])
 
 
@@ -92,7 +92,7 @@ def compare_at_equal_accuracy(sides: Pairs, k: int) -> list[Row]:
     `reached` counts the others.
     """
     rows = []
-    accuracies, solved = ([side.solved(tries) for side in (sides.a, sides.b)] for tries in (1, k))
+    accuracies, solved = ([side.pass_at(tries) for side in (sides.a, sides.b)] for tries in (1, k))
     for at, temperature in enumerate(sides.a.temperatures):
         accuracy, values = accuracies[0][at], solved[0][at]
         own = accuracy.mean(1)
@@ -130,7 +130,7 @@ def compare_with_fallback(sides: Pairs, k: int, validation: Pairs | None = None)
 
     def best(side: str, m: int) -> Array:
         values, *choosing = (one.solved_with_fallback(side, k, m) for one in (sides, validation) if one)
-        return at_best_temperature(values, *choosing)
+        return pick_best_temperature(values, *choosing)
 
     shares = [k // share for share in SHARES if k >= share]
     return [

@@ -14,7 +14,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import runlog
 from steer_trl.diagnostics.watch import Alarm, Watch
-from steer_trl.validation import listed
+from steer_trl.validation import as_tuple
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class Alarms(TrainerCallback):
         """Report the alarms that a log entry raises."""
         if not state.is_world_process_zero:
             return
-        for alarm in guarded(self.watch.take, state.global_step, given.get("logs") or {}) or []:
+        for alarm in call_safely(self.watch.take, state.global_step, given.get("logs") or {}) or []:
             self.report(alarm, args)
 
     def report(self, alarm: Alarm, args: Any) -> None:
@@ -38,12 +38,12 @@ class Alarms(TrainerCallback):
         logger.warning("\nALARM %s, step %d: %s. %s", alarm.alarm, alarm.step, alarm.title, alarm.text)
         # Only SteerGRPOConfig has this setting.
         if getattr(args, "run_log", True):
-            guarded(runlog.append, args.output_dir, asdict(alarm), runlog.ALARMS)
-        for name in TRACKERS.keys() & set(listed(args.report_to)):
-            guarded(TRACKERS[name], alarm)
+            call_safely(runlog.append, args.output_dir, asdict(alarm), runlog.ALARMS)
+        for name in TRACKERS.keys() & set(as_tuple(args.report_to)):
+            call_safely(TRACKERS[name], alarm)
 
 
-def guarded(act: Callable[..., Any], *arguments: Any) -> Any:
+def call_safely(act: Callable[..., Any], *arguments: Any) -> Any:
     """Call `act`. If it fails, warn and return `None`, so that an alarm cannot stop a training run."""
     try:
         return act(*arguments)

@@ -5,7 +5,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import runlog
-from steer_trl.callbacks.alarms import Alarms, guarded
+from steer_trl.callbacks.alarms import Alarms, call_safely
 from steer_trl.callbacks.remarks import remark_other_policies
 from steer_trl.callbacks.run_log import RunLog, describe_run
 from steer_trl.diagnostics.watch import Watch
@@ -58,11 +58,11 @@ class AlarmsCallback(TrainerCallback):
         if vars(state).setdefault(ACTING, self) is not self:
             return
         if state.is_world_process_zero:
-            guarded(remark_other_policies, args, model)
+            call_safely(remark_other_policies, args, model)
         self._log.on_train_begin(args, state, control, model=model)
         self._alarms.watch = Watch()
         for entry in state.log_history:
-            guarded(self._alarms.watch.take, runlog.step_of(entry), entry)
+            call_safely(self._alarms.watch.take, runlog.step_of(entry), entry)
 
     def on_log(
         self, args: Any, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **_: Any

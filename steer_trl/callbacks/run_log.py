@@ -8,9 +8,9 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from steer_trl import runlog
 from steer_trl.callbacks.checkout import find_commit
-from steer_trl.options.base import changes_of, defaults_of
-from steer_trl.redact import public
-from steer_trl.system import installed
+from steer_trl.options.base import find_changes, find_defaults
+from steer_trl.redact import select_public
+from steer_trl.system import find_versions
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ def describe_run(args: Any, state: TrainerState, model: Any = None) -> dict[str,
         "model": getattr(getattr(model, "config", None), "_name_or_path", None) or None,
         "max_steps": state.max_steps,
         "processes": args.world_size,
-        "settings": public(changes_of(args)),
-        "defaults": public(defaults_of(args)),
-        "versions": installed(PACKAGES),
+        "settings": select_public(find_changes(args)),
+        "defaults": select_public(find_defaults(args)),
+        "versions": find_versions(PACKAGES),
     }

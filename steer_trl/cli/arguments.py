@@ -7,12 +7,12 @@ from datasets import Dataset, concatenate_datasets
 
 from steer_trl.cli.rewards import MATH, load_rewards
 from steer_trl.data import load_math_dataset
-from steer_trl.data.instructions import INSTRUCTIONS, PAPERS, with_instruction
+from steer_trl.data.instructions import INSTRUCTIONS, PAPERS_WORDING, with_instruction
 from steer_trl.data.reading import read_rows
 from steer_trl.data.schemas import check_prompts
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks, load_samplings
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.options.base import one_or_several, option
+from steer_trl.options.base import list_option, option
 from steer_trl.rewards import MathReward
 from steer_trl.validation import did_you_mean
 
@@ -46,7 +46,7 @@ class MathArguments:
     )
     instruction: str | None = option(None, "A custom wording around each problem, with {problem} once.")
     answer_format: str = option("boxed", "boxed, answer_line for a last line 'Answer: ...', or either.")
-    reward_funcs: list[str] = one_or_several(
+    reward_funcs: list[str] = list_option(
         [MATH],
         "'math', the check of the boxed answer, or import paths of reward functions, such as my.module.f. Without "
         "'math' the data set is taken as it is: every column goes to the functions.",
@@ -107,7 +107,7 @@ class MathArguments:
         if self.eval_samplings:
             sampling = load_samplings(self.eval_samplings, max_tokens=max_tokens)
         if self.eval_judge == MATH:
-            answer_format = "either" if self.eval_instruction == PAPERS else "boxed"
+            answer_format = "either" if self.eval_instruction == PAPERS_WORDING else "boxed"
             benchmarks = load_benchmarks(self.eval_benchmarks, answer_format, self.eval_instruction)
             return BenchmarkEvaluation(benchmarks, sampling, MathReward(answer_format=answer_format))
         (judge,) = load_rewards([self.eval_judge], {}, field="eval_judge")
@@ -128,10 +128,10 @@ class MathArguments:
                 limit=self.limit,
             )
         names = self.dataset_name
-        read = [self._as_it_is(name, read_rows(name, self.dataset_split, self.dataset_config)) for name in names]
+        read = [self._read_unchanged(name, read_rows(name, self.dataset_split, self.dataset_config)) for name in names]
         return read[0] if len(read) == 1 else concatenate_datasets(read)
 
-    def _as_it_is(self, name: str, rows: Dataset) -> Dataset:
+    def _read_unchanged(self, name: str, rows: Dataset) -> Dataset:
         """Return the rows with every column. Only the prompt is renamed and worded."""
         column = self.prompt_column or "prompt"
         if column not in rows.column_names:
@@ -145,8 +145,8 @@ class MathArguments:
         if self.instruction is None:
             check_prompts(f"data set {name!r}", rows)
             return rows
-        return rows.map(_worded, fn_kwargs={"instruction": self.instruction}, desc="Writing prompts")
+        return rows.map(_write_prompt, fn_kwargs={"instruction": self.instruction}, desc="Writing prompts")
 
 
-def _worded(row: dict[str, Any], instruction: str) -> dict[str, Any]:
+def _write_prompt(row: dict[str, Any], instruction: str) -> dict[str, Any]:
     return {"prompt": [{"role": "user", "content": with_instruction(str(row["prompt"]), instruction)}]}

@@ -9,8 +9,8 @@ from trl import ModelConfig
 from steer_trl import SteerGRPOConfig
 from steer_trl.cli.arguments import MathArguments
 from steer_trl.cli.rewards import MATH
-from steer_trl.options.base import changes_of
-from steer_trl.validation import in_interval, refuse
+from steer_trl.options.base import find_changes
+from steer_trl.validation import check_interval, refuse
 
 OF_MATH = ("reward_incorrect", "reward_timeout", "answer_column", "answer_format")
 OF_EVALUATION = ("eval_samplings", "eval_judge", "eval_instruction")
@@ -23,11 +23,11 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
     refuse(complaints, "steer-trl train")
 
 
-def ignored(args: Any, names: Collection[str], other: str) -> list[str]:
+def check_ignored(args: Any, names: Collection[str], other: str) -> list[str]:
     """Complain about those of the settings `names` that were given and have no effect with `other`."""
     return [
         f"{name}={value!r} has no effect with {other}. Leave it unset."
-        for name, value in changes_of(args).items()
+        for name, value in find_changes(args).items()
         if name in names
     ]
 
@@ -35,7 +35,7 @@ def ignored(args: Any, names: Collection[str], other: str) -> list[str]:
 def _evaluation_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[str]:
     evaluates = training.eval_strategy != "no"
     if not args.eval_benchmarks:
-        complaints = ignored(args, OF_EVALUATION, "eval_benchmarks=None")
+        complaints = check_ignored(args, OF_EVALUATION, "eval_benchmarks=None")
         if evaluates or training.eval_on_start:
             strategy = f"eval_strategy={getattr(training.eval_strategy, 'value', None)!r}"
             complaints.append(
@@ -44,7 +44,7 @@ def _evaluation_complaints(args: MathArguments, training: SteerGRPOConfig) -> li
             )
         return complaints
     judged = args.eval_judge != MATH
-    complaints = ignored(args, ("eval_instruction",), f"eval_judge={args.eval_judge!r}") if judged else []
+    complaints = check_ignored(args, ("eval_instruction",), f"eval_judge={args.eval_judge!r}") if judged else []
     if not evaluates:
         complaints.append(
             "eval_benchmarks cannot be combined with eval_strategy='no', which never evaluates. Set eval_strategy: "
@@ -55,11 +55,11 @@ def _evaluation_complaints(args: MathArguments, training: SteerGRPOConfig) -> li
 
 def _reward_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[str]:
     if not args.asks_for_math:
-        return ignored(args, OF_MATH, f"reward_funcs={args.reward_funcs!r}")
-    if "correct_threshold" not in changes_of(training) or args.reward_funcs != [MATH]:
+        return check_ignored(args, OF_MATH, f"reward_funcs={args.reward_funcs!r}")
+    if "correct_threshold" not in find_changes(training) or args.reward_funcs != [MATH]:
         return []
     why = "a completion's reward is 1 or the first of these, and all would count as the same"
-    return in_interval("correct_threshold", training.correct_threshold, f"[{args.reward_incorrect:g}, 1)", why)
+    return check_interval("correct_threshold", training.correct_threshold, f"[{args.reward_incorrect:g}, 1)", why)
 
 
 def _package_complaints(training: SteerGRPOConfig, model: ModelConfig) -> list[str]:

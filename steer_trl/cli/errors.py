@@ -45,7 +45,7 @@ class OneLineParser(ArgumentParser):
 
 
 @contextmanager
-def one_line(program: str) -> Iterator[None]:
+def report_errors(program: str) -> Iterator[None]:
     """Print errors inside the `with` block as lines that begin with `program`, and exit.
 
     The exit code is 2 after a user's mistake, 130 after Ctrl-C, and 141 if the reader of the output has gone.
@@ -76,7 +76,7 @@ def one_line(program: str) -> Iterator[None]:
 
 
 @contextmanager
-def training() -> Iterator[None]:
+def mark_crashes() -> Iterator[None]:
     """Mark errors inside the `with` block as crashes unless this package raises them on purpose.
 
     Models and reward functions run here, so a `ValueError` is no longer a mistake in a setting.

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from steer_trl.cli.checks import ignored
+from steer_trl.cli.checks import check_ignored
 from steer_trl.cli.rewards import MATH, load_rewards
-from steer_trl.data.instructions import PAPERS
+from steer_trl.data.instructions import PAPERS_WORDING
 from steer_trl.data.loader import argument_complaints
 from steer_trl.evaluation.backends import has_vllm
 from steer_trl.evaluation.benchmarks import PAPER_SAMPLES
 from steer_trl.evaluation.sampling import Sampling, load_samplings
-from steer_trl.options.base import one_or_several, option
+from steer_trl.options.base import list_option, option
 from steer_trl.rewards import MathReward
-from steer_trl.validation import in_interval, one_of, refuse
+from steer_trl.validation import check_choice, check_interval, refuse
 
 BATCH_SIZES = {"transformers": 32, "vllm": 4096}
 OF_VLLM = ("tensor_parallel_size", "max_model_length", "gpu_memory_utilization")
@@ -26,7 +26,7 @@ class EvalArguments:
 
     model_name_or_path: str = field(metadata={"help": "Folder of a saved model, or its name on the Hub."})
     output_dir: str = field(metadata={"help": "Folder for the results; an evaluation that it contains is resumed."})
-    benchmarks: list[str] = one_or_several(
+    benchmarks: list[str] = list_option(
         list(PAPER_SAMPLES), "NAME, NAME@SAMPLES, NAME=FILE or NAME=FILE@SAMPLES each; --list lists the names."
     )
     limit: int | None = option(None, "Problems of each benchmark, from the first; by default all.")
@@ -73,29 +73,29 @@ class EvalArguments:
         refuse(complaints, "steer-trl eval")
         for temperature in self.temperatures or []:
             named = "greedy, 0, has a name of its own, --samplings greedy"
-            complaints += in_interval("temperatures", temperature, "[0.001, 1000]", named)
+            complaints += check_interval("temperatures", temperature, "[0.001, 1000]", named)
             self.samplings = [*(self.samplings or []), f"t{float(temperature)!r}".removesuffix(".0")]
         refuse(complaints, "steer-trl eval")
         if self.backend == "auto":
             self.backend = "vllm" if has_vllm() else "transformers"
         if self.batch_size is None:
             self.batch_size = BATCH_SIZES.get(self.backend, 1)
-        complaints += one_of("backend", self.backend, BATCH_SIZES)
-        complaints += one_of("dtype", self.dtype, ("auto", "bfloat16", "float16", "float32"))
-        complaints += in_interval("batch_size", self.batch_size, "[1, inf)")
-        own = None if self.instruction == PAPERS else self.instruction
+        complaints += check_choice("backend", self.backend, BATCH_SIZES)
+        complaints += check_choice("dtype", self.dtype, ("auto", "bfloat16", "float16", "float32"))
+        complaints += check_interval("batch_size", self.batch_size, "[1, inf)")
+        own = None if self.instruction == PAPERS_WORDING else self.instruction
         complaints += argument_complaints(self.answer_format, own, self.limit)
-        if self.instruction == PAPERS and self.answer_format != "either":
+        if self.instruction == PAPERS_WORDING and self.answer_format != "either":
             complaints.append(
                 f"answer_format must be 'either' with instruction='papers', which asks in two ways, got "
                 f"{self.answer_format!r}. Add --answer_format either."
             )
         if self.backend == "transformers":
-            complaints += ignored(self, OF_VLLM, "backend='transformers'")
+            complaints += check_ignored(self, OF_VLLM, "backend='transformers'")
         if self.samplings:
-            complaints += ignored(self, ("temperature", "top_p", "top_k"), "samplings")
+            complaints += check_ignored(self, ("temperature", "top_p", "top_k"), "samplings")
         if self.judge != MATH:
-            complaints += ignored(self, ("instruction", "answer_format", "timeout"), f"judge={self.judge!r}")
+            complaints += check_ignored(self, ("instruction", "answer_format", "timeout"), f"judge={self.judge!r}")
         refuse(complaints, "steer-trl eval")
 
     def _read_template(self) -> list[str]:

@@ -20,7 +20,7 @@ from steer_trl.cli.parser import RecipeParser, print_help
 from steer_trl.cli.rewards import MATH
 from steer_trl.data.sources import BENCHMARKS
 from steer_trl.evaluation.backends import TransformersGenerator, VLLMGenerator
-from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, load_benchmarks, one_sample_if_greedy
+from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, limit_greedy_samples, load_benchmarks
 from steer_trl.evaluation.loop import evaluate
 from steer_trl.evaluation.records import Records
 from steer_trl.evaluation.summary import summarize, table
@@ -41,13 +41,13 @@ def main(arguments: list[str]) -> None:
         print_help(RecipeParser((EvalArguments,), usage=USAGE))
         return
     if "--list" in arguments:
-        print(available())  # noqa: T201
+        print(list_benchmarks())  # noqa: T201
         return
     (args,) = RecipeParser((EvalArguments,), prog="steer-trl eval").parse_args_and_config(arguments)
     run(args)
 
 
-def available() -> str:
+def list_benchmarks() -> str:
     """Return the list of benchmarks: name, the papers' number of samples, and source."""
     rows = [f"  {f'{name}@{PAPER_SAMPLES.get(name, 1)}':<18}{source.path}" for name, source in BENCHMARKS.items()]
     return "\n".join(["Names for --benchmarks, with the papers' numbers of samples, and files of any name:", *rows])
@@ -66,11 +66,11 @@ def run(args: EvalArguments) -> dict[str, Any]:
     with state.local_main_process_first():
         as_they_are = args.judge != MATH
         loaded = load_benchmarks(args.benchmarks, args.answer_format, args.instruction, args.limit, as_they_are)
-    generator = _generator(args)
+    generator = _make_generator(args)
     assert isinstance(args.chat_template_kwargs, dict)  # `__post_init__` has parsed it
     generator.chat_template_kwargs = args.chat_template_kwargs
     summaries = {}
-    by_name = {name: one_sample_if_greedy(loaded, sampling) for name, sampling in args.ways_to_draw.items()}
+    by_name = {name: limit_greedy_samples(loaded, sampling) for name, sampling in args.ways_to_draw.items()}
     for name, settings in eval_settings(args, by_name, generator).items():
         benchmarks = by_name[name]
         sampling = args.ways_to_draw[name]
@@ -89,7 +89,7 @@ def run(args: EvalArguments) -> dict[str, Any]:
     return summaries.get("", summaries)
 
 
-def _generator(args: EvalArguments) -> TransformersGenerator | VLLMGenerator:
+def _make_generator(args: EvalArguments) -> TransformersGenerator | VLLMGenerator:
     set_seed(args.seed)
     model = args.model_name_or_path, args.model_revision, args.dtype
     if args.backend == "transformers":

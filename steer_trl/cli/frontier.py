@@ -51,20 +51,20 @@ def compare(given: Namespace, paths: tuple[list[str], list[str]]) -> None:
     for name, sides in benchmarks.items():
         rows = compare_best(sides, validation)
         head = HEAD.format(chosen=chosen or "the other half of the problems")
-        print(f"{name}: {head}\n{_text(rows)}\n")  # noqa: T201
-        entries += [{"benchmark": name, "table": BEST} | _entry(row) for row in rows]
+        print(f"{name}: {head}\n{_format_rows(rows)}\n")  # noqa: T201
+        entries += [{"benchmark": name, "table": BEST} | _make_entry(row) for row in rows]
         several = rows[0].difference.seeds != (1, 1)
         print(f"Per cent. {explain_interval(several, sides.paired)}\n")  # noqa: T201
     if given.json is not None:
         write_comparisons(given.json, paths, entries)
     if given.picture is not None:
-        names = [f"{letter}: {_short(side)}" for letter, side in zip("AB", paths, strict=True)]
+        names = [f"{letter}: {_shorten_name(side)}" for letter, side in zip("AB", paths, strict=True)]
         curves = {name: dict(zip(names, (sides.a, sides.b), strict=True)) for name, sides in benchmarks.items()}
-        picture(curves).savefig(given.picture, dpi=150)
+        draw_picture(curves).savefig(given.picture, dpi=150)
         print(f"Wrote {given.picture}")  # noqa: T201
 
 
-def picture(panels: Mapping[str, Mapping[str, Sweep]]) -> "Figure":
+def draw_picture(panels: Mapping[str, Mapping[str, Sweep]]) -> "Figure":
     """Draw accuracy against pass@k for the largest k, with one point for each temperature.
 
     Both are means over problems and runs.
@@ -77,7 +77,7 @@ def picture(panels: Mapping[str, Mapping[str, Sweep]]) -> "Figure":
     for axis, (title, curves) in zip(axes, panels.items(), strict=True):
         for label, sweep in curves.items():
             k = sweep.tries[-1]
-            accuracy, solved = (100 * sweep.solved(tries).mean((1, 2)) for tries in (1, k))
+            accuracy, solved = (100 * sweep.pass_at(tries).mean((1, 2)) for tries in (1, k))
             (line,) = axis.plot(accuracy, solved, marker="o", markersize=5, label=label)
             # Labels of neighbouring curves stand on different sides.
             side = (-1) ** len(axis.lines)
@@ -90,22 +90,22 @@ def picture(panels: Mapping[str, Mapping[str, Sweep]]) -> "Figure":
     return figure
 
 
-def _short(paths: Sequence[str]) -> str:
+def _shorten_name(paths: Sequence[str]) -> str:
     """Return the name of a side for the legend: its first folder whose name has no leading underscore."""
     name = next(name for name in reversed(Path(paths[0]).resolve().with_suffix("").parts) if name[0] != "_")
     return name[:40] + ", ..." * (len(paths) > 1)
 
 
-def _text(rows: Sequence[Row]) -> str:
-    return DataFrame([_cells(row) for row in rows]).fillna("").to_string(index=False)
+def _format_rows(rows: Sequence[Row]) -> str:
+    return DataFrame([_format_row(row) for row in rows]).fillna("").to_string(index=False)
 
 
-def _cells(row: Row) -> dict[str, str]:
+def _format_row(row: Row) -> dict[str, str]:
     one = row.difference
     cells = {name.replace("_", " "): str(value) for name, value in row.about.items()}
     cells |= {"A": f"{100 * one.a:.1f}", "B": f"{100 * one.b:.1f}"}
     return cells | {"B - A": f"{100 * one.difference:+.1f} ±{50 * (one.high - one.low):.1f}", "B is": one.verdict}
 
 
-def _entry(row: Row) -> dict[str, Any]:
+def _make_entry(row: Row) -> dict[str, Any]:
     return row.about | asdict(row.difference) | {"verdict": row.difference.verdict}

@@ -17,7 +17,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from steer_trl.cli.errors import INTERRUPTED, MISUSE, say
 from steer_trl.cli.recipe_files import find_engine_file, read_yaml
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import in_interval, refuse
+from steer_trl.validation import check_interval, refuse
 
 
 def read_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]:
@@ -25,7 +25,7 @@ def read_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]
     path = find_engine_file(name)
     settings = read_yaml(path)
     count = int(settings.get("num_processes") or 1) if num_processes is None else num_processes
-    refuse(in_interval("num_processes", count, "[1, inf)"), "steer-trl train")
+    refuse(check_interval("num_processes", count, "[1, inf)"), "steer-trl train")
     on_this_machine = count // int(settings.get("num_machines") or 1)
     devices = torch.accelerator.device_count()
     if on_this_machine > max(devices, 1) and not settings.get("use_cpu"):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
 
-from steer_trl.cli.errors import one_line
+from steer_trl.cli.errors import report_errors
 from steer_trl.cli.names import check_names
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean
@@ -33,7 +33,7 @@ steer-trl help COMMAND lists the fields of a command; steer-trl --version prints
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a sub-command. Names are checked before its modules are imported, which takes seconds."""
     command, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
-    with one_line(f"steer-trl {command}" if command in COMMANDS else "steer-trl"):
+    with report_errors(f"steer-trl {command}" if command in COMMANDS else "steer-trl"):
         # Reject undecodable bytes before they reach a run's files.
         " ".join(rest).encode()
         if command == "help" and rest:

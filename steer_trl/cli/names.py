@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from steer_trl.cli.recipe_files import RECIPES, find_engine_file, load_recipe, named
+from steer_trl.cli.recipe_files import RECIPES, find_engine_file, list_files, load_recipe
 from steer_trl.data.sources import BENCHMARKS, SOURCES, file_complaints
 from steer_trl.runlog import LOGS
-from steer_trl.validation import did_you_mean, listed, refuse
+from steer_trl.validation import as_tuple, did_you_mean, refuse
 
 HELP = ("-h", "--help", "--help-all")
 MODELS = ("config.json", "adapter_config.json")
@@ -41,7 +41,9 @@ class Command:
     def values(self, name: str) -> list[str]:
         """Return the values of a setting; empty if it is not set."""
         value = self.typed.get(name, self.recipe.get(name))
-        return [] if value is None else [str(one) for one in listed(value if isinstance(value, list) else str(value))]
+        return (
+            [] if value is None else [str(one) for one in as_tuple(value if isinstance(value, list) else str(value))]
+        )
 
     def value(self, name: str) -> str:
         """Return the value of a setting that takes one; empty if it is not set."""
@@ -87,7 +89,7 @@ def read_command(arguments: Sequence[str]) -> Command:
 
 def describe_unexpected(word: str) -> str:
     """Complain about a word before the first flag, perhaps the name of a recipe."""
-    if Path(word).name.removesuffix(".yaml") in named(RECIPES) or Path(word).suffix == ".yaml":
+    if Path(word).name.removesuffix(".yaml") in list_files(RECIPES) or Path(word).suffix == ".yaml":
         return f"unexpected argument {word!r}. Did you mean --config {word}?"
     return f"unexpected argument {word!r}. Use --setting value."
 

@@ -77,7 +77,7 @@ def _summarize(action: Action) -> str:
     return f"{summary} (default: {action.default})" if is_set else summary
 
 
-def checkpoint_to_resume(value: str | None) -> str | bool | None:
+def parse_resume(value: str | None) -> str | bool | None:
     """Convert the setting `resume_from_checkpoint` to the value that the trainer takes."""
     return {"true": True, "false": None, "auto": "auto"}.get(str(value).lower(), value)
 
@@ -107,7 +107,7 @@ class RecipeParser(OneLineParser, TrlParser):
             except ValueError as error:
                 # A value has a NUL byte or half of a surrogate pair.
                 raise InvalidValueError(f"recipe {path}: env cannot be set: {error}.") from error
-            args = [word for name, value in settings.items() for word in self._words(name, value)] + args
+            args = [word for name, value in settings.items() for word in self._to_words(name, value)] + args
         return super().parse_args_and_config(args, *others, **named)
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class RecipeParser(OneLineParser, TrlParser):
         hint = f" Did you mean --{same[0]}?" if same else did_you_mean(name, settings)
         return f"unknown setting {name!r}.{hint} --help-all lists the settings."
 
-    def _words(self, name: str, value: Any) -> list[str]:
+    def _to_words(self, name: str, value: Any) -> list[str]:
         """Return a recipe's setting as words of a command line; `null` stands for the default."""
         action = self._option_string_actions.get(f"--{name}")
         if value is None:

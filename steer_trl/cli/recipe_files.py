@@ -29,7 +29,7 @@ def split_recipe(arguments: list[str]) -> tuple[str | None, list[str]]:
     return known.config, others
 
 
-def named(folder: Path) -> dict[str, Path]:
+def list_files(folder: Path) -> dict[str, Path]:
     """Return the YAML files in `folder` and its sub-folders by name, in alphabetical order within a folder."""
     return {path.stem: path for path in (*sorted(folder.glob("*.yaml")), *sorted(folder.glob("*/*.yaml")))}
 
@@ -39,7 +39,7 @@ def find_file(name: str | Path, folder: Path, kind: str) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    own = named(folder)
+    own = list_files(folder)
     name_only = path.name.removesuffix(".yaml")
     if name_only in own and str(path.parent) in (".", "methods"):
         return own[name_only]
@@ -66,12 +66,12 @@ def find_engine_file(name: str) -> Path:
 def load_recipe(name: str | Path) -> dict[str, Any]:
     """Return the settings of a recipe, given as a file or a name, merged over those of the recipe it extends."""
     settings: dict[str, Any] = {}
-    for _, own in reversed(layers(name)):
+    for _, own in reversed(read_layers(name)):
         settings |= own
     return settings
 
 
-def layers(name: str | Path) -> list[tuple[Path, dict[str, Any]]]:
+def read_layers(name: str | Path) -> list[tuple[Path, dict[str, Any]]]:
     """Return the file and the settings of a recipe, then those of the recipe it extends, and so on."""
     found: list[tuple[Path, dict[str, Any]]] = []
     following: Path | None = find_file(name, RECIPES, "recipe")
@@ -81,11 +81,11 @@ def layers(name: str | Path) -> list[tuple[Path, dict[str, Any]]]:
         own = read_yaml(following)
         base = own.pop("extends", None)
         found.append((following, own))
-        following = None if base is None else _extended(following, base)
+        following = None if base is None else _find_base(following, base)
     return found
 
 
-def _extended(path: Path, base: Any) -> Path:
+def _find_base(path: Path, base: Any) -> Path:
     beside = path.parent / str(base)
     try:
         return beside if beside.is_file() else find_file(str(base), RECIPES, "recipe")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from steer_trl.cli.recipe_files import ENGINES, RECIPES, SENTENCE, find_file, load_recipe, named
+from steer_trl.cli.recipe_files import ENGINES, RECIPES, SENTENCE, find_file, list_files, load_recipe
 from steer_trl.exceptions import InvalidValueError
 
 HELP = """usage: steer-trl recipes [NAME]
@@ -44,7 +44,7 @@ def list_recipes() -> str:
     for heading, paths in groups.items():
         lines += ["", f"  {heading}", *(_describe(path, width) for path in paths)]
     lines += ["", "Engines, for --accelerate_config:", ""]
-    lines += [_describe(path, width) for path in named(ENGINES).values()]
+    lines += [_describe(path, width) for path in list_files(ENGINES).values()]
     return "\n".join(lines)
 
 
@@ -55,11 +55,11 @@ def find_recipes(patterns: tuple[str, ...]) -> list[Path]:
 
 def _describe(path: Path, width: int) -> str:
     indent = " " * (width + 2)
-    text = textwrap.fill(first_sentence(path), WIDTH, initial_indent=indent, subsequent_indent=indent)
+    text = textwrap.fill(read_first_sentence(path), WIDTH, initial_indent=indent, subsequent_indent=indent)
     return f"    {path.stem:<{width - 2}}{text.lstrip()}"
 
 
-def first_sentence(path: Path) -> str:
+def read_first_sentence(path: Path) -> str:
     """Return the first sentence of the comment that a file begins with."""
     lines = []
     for line in path.read_text().splitlines():
@@ -74,7 +74,7 @@ def first_sentence(path: Path) -> str:
 
 def show_recipe(name: str) -> str:
     """Return the comment of a recipe and all its settings; of an engine configuration, its file."""
-    if name in named(ENGINES) and name not in named(RECIPES):
+    if name in list_files(ENGINES) and name not in list_files(RECIPES):
         return find_file(name, ENGINES, "engine configuration").read_text()
     path = find_file(name, RECIPES, "recipe")
     lines = path.read_text().splitlines(keepends=True)

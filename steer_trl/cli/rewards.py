@@ -22,12 +22,12 @@ def load_rewards(names: Sequence[str], math: dict[str, Any], field: str = "rewar
     Modules in the current folder are found, as by `python -m`.
     """
     must_be = f"{MATH!r} or an import path such as my.module.my_reward"
-    return [MathReward(**math) if name == MATH else _imported(name, field, must_be) for name in names]
+    return [MathReward(**math) if name == MATH else _import_function(name, field, must_be) for name in names]
 
 
 def load_tools(names: Sequence[str]) -> list[Any]:
     """Return the functions of these import paths. Their types and docstrings describe them to the model."""
-    tools = [_imported(name, "tools", "an import path such as my_sandbox.run_python") for name in names]
+    tools = [_import_function(name, "tools", "an import path such as my_sandbox.run_python") for name in names]
     for name, tool in zip(names, tools, strict=True):
         try:
             # The model reads this schema in its prompt.
@@ -37,7 +37,7 @@ def load_tools(names: Sequence[str]) -> list[Any]:
     return tools
 
 
-def _imported(name: str, field: str, must_be: str) -> Any:
+def _import_function(name: str, field: str, must_be: str) -> Any:
     if "." not in name and ":" not in name:
         raise InvalidValueError(f"{field}={name!r} cannot be used: it must be {must_be}.")
     if (here := str(Path.cwd())) not in sys.path:

@@ -20,15 +20,15 @@ from trl import GRPOConfig, ModelConfig, get_peft_config, get_quantization_confi
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.cli.arguments import PUBLIC_TEXTS, MathArguments
 from steer_trl.cli.checks import check
-from steer_trl.cli.errors import OneLineParser, training
+from steer_trl.cli.errors import OneLineParser, mark_crashes
 from steer_trl.cli.launch import launch, read_engine
 from steer_trl.cli.names import CHECKPOINT_STATE, MODELS, read_command
-from steer_trl.cli.parser import RecipeParser, checkpoint_to_resume, print_help, print_summary
+from steer_trl.cli.parser import RecipeParser, parse_resume, print_help, print_summary
 from steer_trl.cli.rewards import load_tools
 from steer_trl.data.lengths import drop_long_prompts
-from steer_trl.options.base import ShapingConfig, changes_of
+from steer_trl.options.base import ShapingConfig, find_changes
 from steer_trl.options.run import RunOptions, SamplingOptions
-from steer_trl.redact import public
+from steer_trl.redact import select_public
 from steer_trl.shaping.checks import find_unread
 from steer_trl.shaping.methods import MethodOptions
 from steer_trl.system import leave_group
@@ -142,18 +142,20 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
         peft_config=get_peft_config(model_args),
     )
     wording = {} if math_args.wording is None else {"instruction": math_args.wording}
-    trainer.shaping.cards.recipe = public(changes_of(math_args) | wording | changes_of(model_args), PUBLIC_TEXTS)
+    trainer.shaping.cards.recipe = select_public(
+        find_changes(math_args) | wording | find_changes(model_args), PUBLIC_TEXTS
+    )
     # An alarm is printed on a line of its own, above the progress bar.
-    with training(), logging_redirect_tqdm():
-        trainer.train(resume_from_checkpoint=checkpoint_to_resume(training_args.resume_from_checkpoint))
-    if trainer.shaping.was_finished and model_is_saved(Path(training_args.output_dir)):
+    with mark_crashes(), logging_redirect_tqdm():
+        trainer.train(resume_from_checkpoint=parse_resume(training_args.resume_from_checkpoint))
+    if trainer.shaping.was_finished and is_model_saved(Path(training_args.output_dir)):
         trainer.accelerator.print(f"Nothing was trained or written; the model is in {training_args.output_dir}")
         return
     trainer.save_model()
     trainer.accelerator.print(f"Saved to {training_args.output_dir}")
 
 
-def model_is_saved(folder: Path) -> bool:
+def is_model_saved(folder: Path) -> bool:
     """Return whether `folder` has a model that was saved after its last checkpoint. Collective."""
     last = last_complete_checkpoint(str(folder))
     is_saved = False

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import combinations_with_replacement, permutations
 from typing import Any
 
-from steer_trl.validation import one_of, refuse
+from steer_trl.validation import check_choice, refuse
 
 LARGEST_NUMBER, LARGEST_VALUE, FEWEST_SOLUTIONS = 20, 99, 4
 OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
@@ -95,7 +95,7 @@ def problems(split: str) -> list[dict[str, str]]:
     The sets of three numbers are shuffled once, always alike, and dealt with all of their targets: 800 problems to
     choose by (`"validation"`), 2,000 to judge by (`"test"`), 5,556 to train on (`"train"`).
     """
-    refuse(one_of("split", split, tuple(SPLITS)), "Countdown")
+    refuse(check_choice("split", split, tuple(SPLITS)), "Countdown")
     return _splits()[split]
 
 

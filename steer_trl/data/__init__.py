@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from steer_trl.data.sources import SOURCES, Source
-from steer_trl.system import lazily
+from steer_trl.system import import_lazily
 
 if TYPE_CHECKING:
     from steer_trl.data.loader import load_math_dataset
 
 __all__ = ["SOURCES", "Source", "load_math_dataset"]
 
-__getattr__ = lazily(__name__, loader=("load_math_dataset",))  # the names of data sets need no `datasets`
+__getattr__ = import_lazily(__name__, loader=("load_math_dataset",))  # the names of data sets need no `datasets`

@@ -20,7 +20,7 @@ INSTRUCTIONS = {
 }
 INSTRUCTIONS["either"] = INSTRUCTIONS["boxed"]
 
-PAPERS = "papers"
+PAPERS_WORDING = "papers"
 OF_THE_PAPERS = dict.fromkeys(("aime24", "aime25", "amc23"), INSTRUCTIONS["answer_line"]) | dict.fromkeys(
     ("math500", "minerva", "olympiadbench"), "{problem}"
 )

@@ -26,7 +26,7 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards import MathReward
 from steer_trl.rewards.answers import ANSWER_FORMATS
 from steer_trl.rewards.golds import NO_ANSWER, PROGRAM, PROOF
-from steer_trl.validation import did_you_mean, in_interval, one_of, refuse
+from steer_trl.validation import check_choice, check_interval, did_you_mean, refuse
 
 FULL_WIDTH = {0xFF01 + i: 0x21 + i for i in range(94)}
 MAX_UNREADABLE = 0.05  # with more unreadable answers than this, they are not read from the right column
@@ -102,8 +102,8 @@ def load_math_dataset(
 
 def argument_complaints(answer_format: str, instruction: str | None, limit: int | None) -> list[str]:
     """Complain about arguments of [`load_math_dataset`] that are wrong by themselves."""
-    complaints = one_of("answer_format", answer_format, ANSWER_FORMATS)
-    complaints += [] if limit is None else in_interval("limit", limit, "[1, inf)")
+    complaints = check_choice("answer_format", answer_format, ANSWER_FORMATS)
+    complaints += [] if limit is None else check_interval("limit", limit, "[1, inf)")
     if instruction is not None and instruction.count("{problem}") != 1:
         complaints.append(
             f"instruction must contain {{problem}} exactly once, where the problem goes, got {instruction!r}."

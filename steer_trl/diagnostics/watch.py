@@ -9,8 +9,8 @@ from steer_trl.diagnostics.entropy_rules import ENTROPY_RULES, LOWEST_START
 from steer_trl.diagnostics.keys import names
 from steer_trl.diagnostics.learning_rules import LEARNING_RULES, remember_unscored
 from steer_trl.diagnostics.rules import Rule
-from steer_trl.diagnostics.start import of_tokens, start_entropy
-from steer_trl.validation import from_state, is_number
+from steer_trl.diagnostics.start import drop_empty_entropy, start_entropy
+from steer_trl.validation import is_number, read_from_state
 
 RULES = (*ENTROPY_RULES, *LEARNING_RULES)
 """Every alarm."""
@@ -50,7 +50,7 @@ class Watch:
         """
         if not line.keys() & OF_TRAINING:
             return []
-        read = of_tokens(line, self._numbers.get(names.CLIPPED_RATIO))
+        read = drop_empty_entropy(line, self._numbers.get(names.CLIPPED_RATIO))
         self._numbers |= remember_unscored(self._numbers, read)
         self._numbers |= {
             key: float(value) for key, value in read.items() if is_number(value) and math.isfinite(value)
@@ -92,9 +92,9 @@ class Watch:
         Raises `ValueError` if a value is missing or invalid.
         """
         state = state or {"numbers": {}, "since": {}, "raised": []}
-        numbers = from_state(state, "numbers", _are_numbers, "numbers by name")
-        since = from_state(state, "since", _are_numbers, "numbers by name")
-        raised = from_state(state, "raised", lambda value: isinstance(value, list), "a list of names")
+        numbers = read_from_state(state, "numbers", _are_numbers, "numbers by name")
+        since = read_from_state(state, "since", _are_numbers, "numbers by name")
+        raised = read_from_state(state, "raised", lambda value: isinstance(value, list), "a list of names")
         self._numbers = dict(numbers)
         self._since = dict(since)
         self._raised = set(raised)

@@ -7,7 +7,7 @@ harness does both, so this is one code.
 
 from typing import TYPE_CHECKING
 
-from steer_trl.system import lazily
+from steer_trl.system import import_lazily
 
 if TYPE_CHECKING:
     from steer_trl.evaluation.benchmarks import PAPER_SAMPLES, Benchmark, load_benchmarks
@@ -35,7 +35,7 @@ __all__ = [
     "table",
 ]
 
-__getattr__ = lazily(  # to read an evaluation again, and to compare two, takes no torch
+__getattr__ = import_lazily(  # to read an evaluation again, and to compare two, takes no torch
     __name__,
     benchmarks=("PAPER_SAMPLES", "Benchmark", "load_benchmarks"),
     in_training=("BenchmarkEvaluation",),

@@ -22,7 +22,7 @@ from transformers.utils import CONFIG_NAME
 from steer_trl.data.lengths import check_tokenizer
 from steer_trl.evaluation.sampling import Completion, Prompt, Sampling
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.randomness import kept_random_state
+from steer_trl.randomness import keep_random_state
 
 
 class TransformersGenerator:
@@ -51,7 +51,7 @@ class TransformersGenerator:
         """Load a model, or with peft an adapter and its base, onto this process's device."""
         model = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=dtype)
         base = model.config.name_or_path
-        commit = commit_of(base, revision if base == name else None)
+        commit = find_commit(base, revision if base == name else None)
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
         check_tokenizer(tokenizer, name)
         return cls(model.to(PartialState().device), tokenizer, commit)
@@ -62,15 +62,15 @@ class TransformersGenerator:
         token_ids = prompt_token_ids(self.tokenizer, prompts, **self.chat_template_kwargs)
         inputs = self.tokenizer.pad({"input_ids": token_ids}, padding_side="left", return_tensors="pt")
         device = self.model.device
-        with kept_random_state(device):
+        with keep_random_state(device):
             torch.manual_seed(seed)
             config = GenerationConfig(**generation_settings(sampling), **self._tokens)
             drawn = self.model.generate(**inputs.to(device), generation_config=config)
         completions = drawn[:, inputs["input_ids"].size(1) :].tolist()
-        return [until_eos(ids, self.eos_token_ids, self.tokenizer) for ids in completions]
+        return [cut_at_eos(ids, self.eos_token_ids, self.tokenizer) for ids in completions]
 
 
-def commit_of(name: str | None, revision: str | None = None) -> str | None:
+def find_commit(name: str | None, revision: str | None = None) -> str | None:
     """Return the commit on the Hub of a model that has just been loaded, `None` for a folder."""
     if not name or Path(name).is_dir():
         return None
@@ -110,8 +110,8 @@ class VLLMGenerator:
         self.tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
         self.chat_template_kwargs: Mapping[str, Any] = {}
         check_tokenizer(self.tokenizer, name)
-        self.commit = commit_of(name, revision)
-        self.eos_token_ids = saved_eos_token_ids(name, revision) + _as_list(self.tokenizer.eos_token_id)
+        self.commit = find_commit(name, revision)
+        self.eos_token_ids = read_eos_token_ids(name, revision) + _as_list(self.tokenizer.eos_token_id)
 
     def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
         """Draw one completion for each prompt."""
@@ -164,14 +164,14 @@ def generation_settings(sampling: Sampling) -> dict[str, Any]:
     return {"max_new_tokens": sampling.max_tokens, "do_sample": True, **drawn}
 
 
-def until_eos(ids: list[int], eos_token_ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> Completion:
+def cut_at_eos(ids: list[int], eos_token_ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> Completion:
     """Return a completion up to its first end-of-sequence token. Without one it was cut off."""
     end = next((i + 1 for i, token in enumerate(ids) if token in eos_token_ids), None)
     ids = ids[:end]
     return Completion(tokenizer.batch_decode([ids], skip_special_tokens=True)[0], len(ids), end is None)
 
 
-def saved_eos_token_ids(name: str, revision: str | None = None) -> list[int]:
+def read_eos_token_ids(name: str, revision: str | None = None) -> list[int]:
     """Return the end-of-sequence tokens of a saved model without loading its weights."""
     try:
         generation_config = GenerationConfig.from_pretrained(name, revision=revision or "main")

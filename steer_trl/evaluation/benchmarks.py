@@ -14,7 +14,7 @@ from typing import Any
 from datasets import Dataset
 
 from steer_trl.data import SOURCES, load_math_dataset
-from steer_trl.data.instructions import OF_THE_PAPERS, PAPERS
+from steer_trl.data.instructions import OF_THE_PAPERS, PAPERS_WORDING
 from steer_trl.data.reading import read_rows
 from steer_trl.data.schemas import check_prompts
 from steer_trl.data.sources import FILE_BUILDERS, file_complaints
@@ -77,16 +77,16 @@ def load_benchmarks(
         # Of an unknown data set on the Hub the test split, and never by default the one to train on.
         is_known = source in SOURCES or Path(source).suffix in FILE_BUILDERS
         split = None if is_known else "test"
-        wording = OF_THE_PAPERS.get(name) if instruction == PAPERS else instruction
+        wording = OF_THE_PAPERS.get(name) if instruction == PAPERS_WORDING else instruction
         if as_they_are:
-            dataset = _as_it_is(source, split, limit)
+            dataset = _read_unchanged(source, split, limit)
         else:
             dataset = load_math_dataset(source, split, answer_format=answer_format, instruction=wording, limit=limit)
         loaded.append(Benchmark(name, dataset, samples))
     return loaded
 
 
-def _as_it_is(source: str, split: str | None, limit: int | None) -> Dataset:
+def _read_unchanged(source: str, split: str | None, limit: int | None) -> Dataset:
     """Load all columns, and check that `prompt` can be asked."""
     rows = read_rows(source, split, limit=limit)
     if "prompt" not in rows.column_names:
@@ -128,7 +128,7 @@ def ids_as_texts(ids: Iterable[Any]) -> list[str]:
     return texts if None not in found and len(set(texts)) == len(texts) else []
 
 
-def one_sample_if_greedy(benchmarks: Sequence[Benchmark], sampling: Sampling) -> list[Benchmark]:
+def limit_greedy_samples(benchmarks: Sequence[Benchmark], sampling: Sampling) -> list[Benchmark]:
     """Return the benchmarks, with one sample per problem if all would be the same."""
     several = [f"{one.name}@{one.num_samples}" for one in benchmarks if one.num_samples > 1]
     if not (sampling.is_greedy and several):

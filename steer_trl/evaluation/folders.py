@@ -107,7 +107,7 @@ def compare_samplings(
     found = {}
     for name in names:
         sides = [one[name] for one in a], [one[name] for one in b]
-        if different := differing_settings(*sides):
+        if different := find_different_settings(*sides):
             raise InvalidValueError(
                 f"the two sides were evaluated in other ways ({'; '.join(different)}). Evaluate them alike."
             )
@@ -133,7 +133,7 @@ def compare_evaluations(
     return found
 
 
-def differing_settings(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> list[str]:
+def find_different_settings(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> list[str]:
     """Return the settings of the question in which evaluations differ, each with both values."""
     first, *others = [*a, *b]
     here = _question(first.settings)

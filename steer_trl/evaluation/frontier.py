@@ -47,7 +47,7 @@ class Sweep:
         """The k that its samples allow."""
         return [k for k in TRIES if k <= self.samples]
 
-    def solved(self, k: int) -> Array:
+    def pass_at(self, k: int) -> Array:
         """Return pass@k, `[T, R, P]`, estimated without bias."""
         table = [pass_at_k(self.samples, correct, k) for correct in range(self.samples + 1)]
         return np.array(table)[self.correct]
@@ -79,7 +79,7 @@ class Sides:
         return compare_values(a.tolist(), b.tolist(), paired=self.paired)
 
 
-def at_best_temperature(values: Array, choosing: Array | None = None) -> Array:
+def pick_best_temperature(values: Array, choosing: Array | None = None) -> Array:
     """Return values `[R, P]` of `[T, R, P]`, at the temperature that is best on other problems.
 
     `choosing` are values `[T, R', P']` of the problems that choose. Without them each half of the
@@ -110,8 +110,8 @@ def compare_best(sides: Sides, validation: Sides | None = None) -> list[Row]:
     rows: list[Row] = []
     of_a, of_b = [], []
     for k in sides.a.tries:
-        best_a, temperature_a = _best_of(sides.a, validation.a if validation else None, k)
-        best_b, temperature_b = _best_of(sides.b, validation.b if validation else None, k)
+        best_a, temperature_a = _pick_best(sides.a, validation.a if validation else None, k)
+        best_b, temperature_b = _pick_best(sides.b, validation.b if validation else None, k)
         about = {"k": k, "temperature_a": temperature_a, "temperature_b": temperature_b}
         rows.append(Row(about, sides.difference(best_a, best_b)))
         of_a.append(best_a)
@@ -120,9 +120,9 @@ def compare_best(sides: Sides, validation: Sides | None = None) -> list[Row]:
     return [*rows, Row({"k": "mean"}, mean)]
 
 
-def _best_of(side: Sweep, validation: Sweep | None, k: int) -> tuple[Array, float]:
+def _pick_best(side: Sweep, validation: Sweep | None, k: int) -> tuple[Array, float]:
     """Return pass@k at the best temperature, and that temperature."""
-    values = side.solved(k)
-    choosing = validation.solved(k) if validation else None
+    values = side.pass_at(k)
+    choosing = validation.pass_at(k) if validation else None
     chosen = (values if choosing is None else choosing).mean((1, 2)).argmax()
-    return at_best_temperature(values, choosing), (validation or side).temperatures[chosen]
+    return pick_best_temperature(values, choosing), (validation or side).temperatures[chosen]

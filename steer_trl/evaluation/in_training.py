@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from steer_trl.evaluation.benchmarks import Benchmark, one_sample_if_greedy
+from steer_trl.evaluation.benchmarks import Benchmark, limit_greedy_samples
 from steer_trl.evaluation.loop import evaluate
 from steer_trl.evaluation.records import Judged, Records
 from steer_trl.evaluation.sampling import Generator, Sampling
@@ -40,7 +40,7 @@ class BenchmarkEvaluation:
         judge: MathReward | Callable[..., Any] | None = None,
     ) -> None:
         self.samplings = dict(sampling) if isinstance(sampling, Mapping) else {"": sampling or Sampling()}
-        self.by_sampling = {name: one_sample_if_greedy(benchmarks, one) for name, one in self.samplings.items()}
+        self.by_sampling = {name: limit_greedy_samples(benchmarks, one) for name, one in self.samplings.items()}
         self.judge = judge or MathReward()
 
     @property

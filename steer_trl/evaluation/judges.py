@@ -12,7 +12,7 @@ Judge = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[Verdict]]
 """Returns a verdict for each completion of the problem in its row of the data set."""
 
 
-def as_judge(reward: MathReward | Callable[..., Any]) -> Judge:
+def make_judge(reward: MathReward | Callable[..., Any]) -> Judge:
     """Return a judge that asks a reward.
 
     `MathReward` reads the column `solution`. A completion is correct where its reward is above 0,

@@ -13,8 +13,8 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, gather_object
 from tqdm import tqdm
 
-from steer_trl.evaluation.benchmarks import Benchmark, one_sample_if_greedy
-from steer_trl.evaluation.judges import Judge, as_judge
+from steer_trl.evaluation.benchmarks import Benchmark, limit_greedy_samples
+from steer_trl.evaluation.judges import Judge, make_judge
 from steer_trl.evaluation.records import Judged, Records
 from steer_trl.evaluation.sampling import Generator, Sampling
 from steer_trl.rewards import MathReward
@@ -47,8 +47,8 @@ def evaluate(
         batch_size (`int`): completions that each rank draws at once.
         records (*optional*): the folder to resume from and to write to; on the first rank only.
     """
-    benchmarks = one_sample_if_greedy(benchmarks, sampling)
-    decide = as_judge(judge)
+    benchmarks = limit_greedy_samples(benchmarks, sampling)
+    decide = make_judge(judge)
     requests = [request for benchmark in benchmarks for request in _list_requests(benchmark)]
     batches = [requests[i : i + batch_size] for i in range(0, len(requests), batch_size)]
     state = PartialState()

@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Any, NamedTuple, Protocol
 
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import did_you_mean, in_interval, is_number, refuse
+from steer_trl.validation import check_interval, did_you_mean, is_number, refuse
 
 RANGES = {"temperature": "[0, inf)", "top_p": "(0, 1]"}
 RANGES |= {"top_k": "[0, inf)", "max_tokens": "[1, inf)", "seed": "[0, inf)"}
@@ -34,7 +34,7 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        complaints = [one for name, value in vars(self).items() for one in in_interval(name, value, RANGES[name])]
+        complaints = [one for name, value in vars(self).items() for one in check_interval(name, value, RANGES[name])]
         complaints += [
             f"{name} must be a whole number, got {value!r}."
             for name, value in vars(self).items()

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from steer_trl.evaluation.folders import Evaluation, complain_about_problems, differing_settings, read_evaluations
+from steer_trl.evaluation.folders import Evaluation, complain_about_problems, find_different_settings, read_evaluations
 from steer_trl.evaluation.frontier import Sides, Sweep
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import is_within, refuse
@@ -45,11 +45,11 @@ def read_sides(a: Sequence[str], b: Sequence[str], paired: bool = False) -> dict
     of_a = {one.folder.resolve() for run in ours for one in run.values()}
     twice = [one.folder for run in theirs for one in run.values() if one.folder.resolve() in of_a]
     refuse([f"{one} is on both sides. Give two models." for one in twice[:1]], "frontier")
-    swept_a, swept_b = sweeps(ours), sweeps(theirs)
+    swept_a, swept_b = count_sweeps(ours), count_sweeps(theirs)
     return {name: Sides(swept_a[name], swept_b[name], paired) for name in swept_a}
 
 
-def sweeps_in(evaluations: Iterable[Evaluation]) -> dict[Way, ByTemperature]:
+def group_sweeps(evaluations: Iterable[Evaluation]) -> dict[Way, ByTemperature]:
     """Group the evaluations of a run by how they were drawn, but for the temperature.
 
     Greedy ones are skipped.
@@ -73,7 +73,7 @@ def sweeps_in(evaluations: Iterable[Evaluation]) -> dict[Way, ByTemperature]:
     return {way: dict(sorted(run.items())) for way, run in found.items()}
 
 
-def sweeps(runs: Sequence[ByTemperature]) -> dict[str, Sweep]:
+def count_sweeps(runs: Sequence[ByTemperature]) -> dict[str, Sweep]:
     """Return the counts of runs, by benchmark, which have the same problems and temperatures."""
     temperatures = tuple(runs[0])
     found = {}
@@ -100,7 +100,7 @@ def _read_runs(paths: Sequence[str]) -> list[dict[Way, ByTemperature]]:
         for one in read_evaluations(path).values():
             model = repr([one.settings.get(name) for name in OF_THE_MODEL])
             by_model.setdefault(model, []).append(one)
-    return [sweeps_in(evaluations) for evaluations in by_model.values()]
+    return [group_sweeps(evaluations) for evaluations in by_model.values()]
 
 
 def _complain_about_temperatures(runs: Sequence[ByTemperature]) -> list[str]:
@@ -114,7 +114,7 @@ def _complain_about_temperatures(runs: Sequence[ByTemperature]) -> list[str]:
 
 
 def _complain_about_questions(first: Evaluation, others: Sequence[Evaluation]) -> list[str]:
-    different = differing_settings([first], others)
+    different = find_different_settings([first], others)
     different = [one for one in different if not one.startswith("sampling.temperature:")]
     if different:
         return [f"they were evaluated in other ways ({'; '.join(different)}). Evaluate them alike."]

@@ -20,7 +20,7 @@ import math
 from functools import partial
 from typing import Any
 
-from steer_trl.validation import from_state, is_within
+from steer_trl.validation import is_within, read_from_state
 
 PROPORTIONAL = 3.0
 INTEGRAL = 0.3
@@ -126,8 +126,8 @@ class EntropyRegulator:
         A strength beyond a bound that was lowered since then is set to the bound. From a state with a different
         [`schedule`] only strength and integral are kept, and the path to this level starts at the next entropy.
         """
-        found = {name: from_state(state, name, is_finite, "a number") for name in MOVING}
-        is_the_same = from_state(state, "schedule", _are_three_numbers, "three numbers") == self.schedule
+        found = {name: read_from_state(state, name, is_finite, "a number") for name in MOVING}
+        is_the_same = read_from_state(state, "schedule", _are_three_numbers, "three numbers") == self.schedule
         vars(self).update(found if is_the_same else {name: found[name] for name in ("strength", "integral")})
         self.strength = min(self.strength, self.high)
 

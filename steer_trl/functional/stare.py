@@ -9,7 +9,7 @@ from torch import Tensor
 
 from steer_trl.functional import order_statistics
 from steer_trl.functional.order_statistics import Reduce, this_process
-from steer_trl.validation import listed
+from steer_trl.validation import as_tuple
 
 STARE_OPERATIONS = (
     "amplify_high_positive",
@@ -39,7 +39,7 @@ class SurprisalLimits(NamedTuple):
 
 def stare_operations(variant: str | Collection[str]) -> tuple[str, ...]:
     """Return the operations of one or several variants, each a name of the paper or an operation itself."""
-    operations = [STARE_VARIANTS.get(name, (name,)) for name in listed(variant)]
+    operations = [STARE_VARIANTS.get(name, (name,)) for name in as_tuple(variant)]
     return tuple(dict.fromkeys(operation for several in operations for operation in several))
 
 

@@ -4,7 +4,7 @@ import math
 from functools import partial
 from typing import Any
 
-from steer_trl.validation import from_state, is_within
+from steer_trl.validation import is_within, read_from_state
 
 
 class TargetEntropyController:
@@ -67,11 +67,11 @@ class TargetEntropyController:
 
         Raises `ValueError` if a value is missing or invalid.
         """
-        gate = from_state(state, "gate", lambda x: isinstance(x, bool), "true or false")
+        gate = read_from_state(state, "gate", lambda x: isinstance(x, bool), "true or false")
         # Without them, W and M did not move before, and start from their settings.
         if self.adaptive and {"amplify", "attenuate"} & state.keys():
             amplify, attenuate = (
-                from_state(state, name, partial(is_within, interval=within), f"a number in {within}")
+                read_from_state(state, name, partial(is_within, interval=within), f"a number in {within}")
                 for name, within in (("amplify", "[1, inf)"), ("attenuate", "(0, 1]"))
             )
             # Bounds that were narrowed since then hold at once.

@@ -27,14 +27,14 @@ def steer_statistic(
     reduce: Reduce = this_process,
 ) -> Range:
     """Return the statistics that [`steer_weights`] needs; `reduce` adds the tokens of the other ranks."""
-    x, valid = _compared(omega, mask, signed)
+    x, valid = _select_compared(omega, mask, signed)
     if mapping == "binary":
         threshold = order_statistics.quantile(x, valid, quantile, reduce)
         return Range(threshold, threshold)
     return Range(*order_statistics.extremes(x, valid, reduce))
 
 
-def _compared(omega: Tensor, mask: Tensor, signed: bool) -> tuple[Tensor, Tensor]:
+def _select_compared(omega: Tensor, mask: Tensor, signed: bool) -> tuple[Tensor, Tensor]:
     """The numbers x, and which of them count, both `[B, T]`."""
     omega = omega.detach().float()
     return omega if signed else omega.abs(), mask.bool() & omega.isfinite()
@@ -76,7 +76,7 @@ def steer_weights(
             of these tokens alone by default. A token beyond it is treated as one that lies on it.
         tolerance (`float`): relative difference from the quantile below which the binary mapping takes x for equal.
     """
-    x, valid = _compared(omega, mask, signed)
+    x, valid = _select_compared(omega, mask, signed)
     if statistic is None:
         statistic = steer_statistic(omega, mask, mapping=mapping, quantile=quantile, signed=signed)
     low, high = statistic

@@ -17,11 +17,11 @@ from steer_trl.diagnostics.keys.names import ENTROPY, HELD_TARGET
 from steer_trl.diagnostics.start import WINDOW, entropy_ends
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.results import read_results
-from steer_trl.options.base import changes_of
-from steer_trl.redact import public
+from steer_trl.options.base import find_changes
+from steer_trl.redact import select_public
 from steer_trl.report.weights import describe_weights
 from steer_trl.shaping import Paper, find_shaper
-from steer_trl.system import installed
+from steer_trl.system import find_versions
 
 POINTS = 12
 """The most rows of the table of entropies."""
@@ -89,7 +89,7 @@ def make_card(facts: CardFacts, has_report: bool = False) -> ModelCard:
         template_str=resources.files("steer_trl").joinpath("hub/model_card.md").read_text(),
         run=facts,
         base_name=Path(facts.base_model or "").name,
-        weights=describe_weights(facts.args.shaping_names, public(vars(facts.args))),
+        weights=describe_weights(facts.args.shaping_names, select_public(vars(facts.args))),
         target=targets[-1][1] if targets else None,
         ends=entropy_ends(curve),
         curve=[curve[row] for row in rows],
@@ -99,17 +99,17 @@ def make_card(facts: CardFacts, has_report: bool = False) -> ModelCard:
         settings=yaml.safe_dump(
             facts.recipe | select_settings(facts.args), sort_keys=False, allow_unicode=True, width=1000
         ).strip(),
-        versions=installed(PACKAGES),
+        versions=find_versions(PACKAGES),
     )
 
 
 def select_settings(args: SteerGRPOConfig) -> dict[str, Any]:
     """Return the settings of a recipe: all of the methods in use, and others that are not at their default."""
-    given = public(vars(args))
+    given = select_public(vars(args))
     of_methods = {"advantage_shaping", "shaping_scope"}
     for method in args.shaping_names:
         of_methods.update(find_shaper(method).settings())
     names = [one.name for one in fields(args) if one.name in given and one.name not in LOCAL]
     first = [name for name in names if name in of_methods]
-    others = [name for name in names if name in changes_of(args)]
+    others = [name for name in names if name in find_changes(args)]
     return {name: given[name] for name in dict.fromkeys(first + others)}

@@ -25,7 +25,7 @@ class PushError(CannotContinueError):
 
 
 @contextmanager
-def pushing(trainer: Trainer) -> Iterator[None]:
+def catch_push_errors(trainer: Trainer) -> Iterator[None]:
     """Turn an error of a push inside the `with` block into a [`PushError`], after everything was saved."""
     # A push in the background may still read the card that is about to be written.
     trainer._finish_current_push()

@@ -2,14 +2,13 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_type_hints
 
 from trl import GRPOConfig
 
 from steer_trl.options.needs import describe_needs, is_met
 from steer_trl.options.trl import INTERVALS
-from steer_trl.validation import each_of, in_interval, is_number, listed, one_of
+from steer_trl.validation import as_tuple, check_choice, check_choices, check_interval, is_number
 
 Config = TypeVar("Config")
 
@@ -40,7 +39,6 @@ class Setting:
         return self.about + needed + (f" In {self.within}." if self.within else "")
 
 
-@cache
 def settings_of(config: type) -> dict[str, Setting]:
     """Return the described settings of a configuration by name."""
     hints = get_type_hints(config, include_extras=True)
@@ -48,7 +46,7 @@ def settings_of(config: type) -> dict[str, Setting]:
     return {name: found[0] for name, found in notes.items() if found and isinstance(found[0], Setting)}
 
 
-def with_help(config: type[Config]) -> type[Config]:
+def add_help(config: type[Config]) -> type[Config]:
     """Decorate a dataclass: give each described field the text that Transformers' command-line parser shows."""
     settings = settings_of(config)
     for one in fields(config):  # type: ignore[arg-type]
@@ -57,16 +55,16 @@ def with_help(config: type[Config]) -> type[Config]:
     return config
 
 
-def defaults_of(config: Any) -> dict[str, Any]:
+def find_defaults(config: Any) -> dict[str, Any]:
     """Return the default of each field of a dataclass, or of an instance of one."""
     return {
         one.name: one.default if one.default_factory is MISSING else one.default_factory() for one in fields(config)
     }
 
 
-def changes_of(config: Any) -> dict[str, Any]:
+def find_changes(config: Any) -> dict[str, Any]:
     """Return the fields of a dataclass that are not at their defaults, unredacted."""
-    defaults = defaults_of(config).items()
+    defaults = find_defaults(config).items()
     return {name: getattr(config, name) for name, default in defaults if getattr(config, name) != default}
 
 
@@ -75,7 +73,7 @@ def option(default: Any, help: str) -> Any:
     return field(default=default, metadata={"help": help})
 
 
-def one_or_several(default: list[str], help: str) -> Any:
+def list_option(default: list[str], help: str) -> Any:
     """Make a field that holds a list of texts, with the text that its help shows."""
     return field(default_factory=lambda: list(default), metadata={"help": help})
 
@@ -86,8 +84,8 @@ def single_complaints(args: "ShapingConfig") -> list[str]:
     for name, interval in INTERVALS.items():
         value = getattr(args, name)
         if value is not None:
-            complaints += in_interval(name, value, interval)
-    defaults = defaults_of(args)
+            complaints += check_interval(name, value, interval)
+    defaults = find_defaults(args)
     kinds = get_type_hints(type(args))
     for name, setting in settings_of(type(args)).items():
         value = getattr(args, name)
@@ -98,20 +96,20 @@ def single_complaints(args: "ShapingConfig") -> list[str]:
 
 def _value_complaints(name: str, value: Any, setting: Setting, kind: Any) -> list[str]:
     if setting.choices:
-        check = each_of if list[str] in get_args(kind) else one_of
+        check = check_choices if list[str] in get_args(kind) else check_choice
         return check(name, value, setting.choices)
     if not setting.within:
         return []
     if kind in (int, int | None) and is_number(value) and not isinstance(value, int):
         return [f"{name} must be a whole number in {setting.within}, got {value!r}."]
-    return in_interval(name, value, setting.within)
+    return check_interval(name, value, setting.within)
 
 
 def idle_complaints(args: "ShapingConfig", unread: Collection[str] = ()) -> list[str]:
     """Return a complaint about each changed setting that others make idle; none about the `unread` settings."""
     complaints = []
     needs_of = {name: setting.needs for name, setting in settings_of(type(args)).items()}
-    for name, value in changes_of(args).items():
+    for name, value in find_changes(args).items():
         needs = needs_of.get(name, {})
         unmet = [other for other, wanted in needs.items() if not is_met(wanted, getattr(args, other))]
         if unmet and name not in unread:
@@ -205,7 +203,7 @@ class ShapingConfig(GRPOConfig):
     @property
     def shaping_names(self) -> tuple[Any, ...]:
         """The methods in use; empty for `"none"`."""
-        names = listed(self.advantage_shaping or ())
+        names = as_tuple(self.advantage_shaping or ())
         return () if names == ("none",) else names
 
     @property

@@ -17,7 +17,7 @@ from steer_trl.evaluation.comparison import Difference
 from steer_trl.evaluation.folders import Evaluation, compare_samplings, read_evaluations
 from steer_trl.evaluation.records import COMPLETIONS, SUMMARY
 from steer_trl.evaluation.summary import flatten
-from steer_trl.evaluation.sweeps import sweeps_in
+from steer_trl.evaluation.sweeps import group_sweeps
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.report.read import CHECKPOINT, Run, is_finite_number, shorten
 
@@ -154,7 +154,7 @@ def _read_sweep(samplings: Samplings) -> dict[str, list[dict[str, Any]]]:
     """Return the points of each benchmark over the largest set of samplings that differ in the temperature only."""
     points: dict[str, list[dict[str, Any]]] = {}
     try:
-        sweep = max(sweeps_in(samplings.values()).values(), key=len, default={})
+        sweep = max(group_sweeps(samplings.values()).values(), key=len, default={})
         for temperature, evaluation in sweep.items():
             for benchmark, metrics in evaluation.values.items():
                 solved = _find_solved(metrics)

@@ -8,7 +8,7 @@ from steer_trl.rewards.answers import ANSWER_FORMATS, after_thought, bare, text_
 from steer_trl.rewards.golds import NO_ANSWER, TOO_LONG, find_fault
 from steer_trl.rewards.judge import Judgement, judge
 from steer_trl.rewards.workers import Workers, default_num_workers
-from steer_trl.validation import in_interval, is_number, one_of, refuse
+from steer_trl.validation import check_choice, check_interval, is_number, refuse
 
 METRIC_KEYS = ("math_reward/timed_out", "math_reward/unanswered")
 
@@ -55,15 +55,15 @@ class MathReward:
         num_workers: int | None = None,
     ) -> None:
         complaints = [
-            *in_interval("correct", correct, "(-inf, inf)", "it is a reward"),
-            *in_interval("timeout", timeout, "(0, inf)", "it is a deadline in seconds of CPU time"),
-            *one_of("answer_format", answer_format, ANSWER_FORMATS),
+            *check_interval("correct", correct, "(-inf, inf)", "it is a reward"),
+            *check_interval("timeout", timeout, "(0, inf)", "it is a deadline in seconds of CPU time"),
+            *check_choice("answer_format", answer_format, ANSWER_FORMATS),
         ]
         if is_number(correct):
             interval = f"(-inf, {correct})"
-            complaints += in_interval("incorrect", incorrect, interval, "a wrong answer must be worth less")
+            complaints += check_interval("incorrect", incorrect, interval, "a wrong answer must be worth less")
         if num_workers is not None:
-            complaints += in_interval("num_workers", num_workers, "[1, inf)")
+            complaints += check_interval("num_workers", num_workers, "[1, inf)")
         refuse(complaints, "MathReward")
         self.correct = correct
         self.incorrect = incorrect

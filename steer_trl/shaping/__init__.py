@@ -6,11 +6,11 @@ from steer_trl.shaping.compose import (
     Shaped,
     act_on_rollouts,
     compares_tokens,
-    entropy_coef,
-    measured,
+    find_entropy_coef,
+    measure_all,
     reads_sensitivities,
+    shape_batch,
     shape_rollout,
-    shaped,
 )
 from steer_trl.shaping.hold import HoldEntropy
 from steer_trl.shaping.methods import SHAPERS, find_shaper, make_shapers
@@ -27,12 +27,12 @@ __all__ = [
     "TokenBatch",
     "act_on_rollouts",
     "compares_tokens",
-    "entropy_coef",
+    "find_entropy_coef",
     "find_shaper",
     "first_rollouts",
     "make_shapers",
-    "measured",
+    "measure_all",
     "reads_sensitivities",
+    "shape_batch",
     "shape_rollout",
-    "shaped",
 ]

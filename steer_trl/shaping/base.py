@@ -115,6 +115,8 @@ class Shaper(Generic[Options]):
         self.args = args
         # A token's numbers differ in their last bits from batch to batch. In nats, or relative for |Omega|.
         self.tolerance = 0.0 if args.shaping_scope == "micro_batch" else 1e-5
+        settings = settings_of(self.options)
+        self._off = {name: setting.off for name, setting in settings.items() if setting.off is not None}
         if self.control and self.control.setting:
             self.strength = getattr(args, self.control.setting)
 
@@ -154,8 +156,7 @@ class Shaper(Generic[Options]):
         """Whether any advantage can change now. If not, the advantages stay bit for bit."""
         if self.control is not None and self.strength == 0:
             return False
-        off = {name: setting.off for name, setting in settings_of(self.options).items() if setting.off is not None}
-        return all(getattr(self.args, name) != value for name, value in off.items())
+        return all(getattr(self.args, name) != value for name, value in self._off.items())
 
     # Hooks on a rollout. They run on every rank and never in evaluation, so they may change the method's state.
 

@@ -69,7 +69,7 @@ class TokenBatch:
         )
 
     @classmethod
-    def merged(cls, batches: Sequence["TokenBatch"]) -> "TokenBatch":
+    def merge(cls, batches: Sequence["TokenBatch"]) -> "TokenBatch":
         """Stack the completions of several micro-batches, padded to the widest.
 
         Fields that one lacks are left out.

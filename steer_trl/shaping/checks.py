@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from steer_trl.options.base import ShapingConfig, changes_of, defaults_of, idle_complaints
+from steer_trl.options.base import ShapingConfig, find_changes, find_defaults, idle_complaints
 from steer_trl.options.needs import OWN_BONUS, OWN_LOSS, Need, find_unmet
 from steer_trl.shaping.base import BATCH_HOOKS, HOOKS, Shaper
-from steer_trl.shaping.methods import SETTINGS, SHAPERS
+from steer_trl.shaping.methods import READERS, SHAPERS
 
 Methods = Mapping[str, type[Shaper]]
 
@@ -14,15 +14,15 @@ def find_unread(settings: Iterable[str], names: Collection[str]) -> list[str]:
     """Return the `settings` that none of the methods `names` reads; none if a method is custom."""
     if not set(names) <= set(SHAPERS):
         return []
-    return [setting for setting in settings if setting in SETTINGS and not set(SETTINGS[setting]) & set(names)]
+    return [setting for setting in settings if setting in READERS and not set(READERS[setting]) & set(names)]
 
 
 def setting_complaints(methods: Methods, args: ShapingConfig, read_elsewhere: Collection[str] = ()) -> list[str]:
     """Return complaints about changed settings that no method in use reads, and that are not `read_elsewhere`."""
     complaints = []
-    unread = find_unread(changes_of(args), methods)
+    unread = find_unread(find_changes(args), methods)
     for setting in (name for name in unread if name not in read_elsewhere):
-        readers = SETTINGS[setting]
+        readers = READERS[setting]
         wanted = [*methods, readers[0]]
         complaints.append(
             f"{setting}={getattr(args, setting)!r} is a setting of {' and '.join(map(repr, readers))}, which "
@@ -30,12 +30,12 @@ def setting_complaints(methods: Methods, args: ShapingConfig, read_elsewhere: Co
             f"advantage_shaping to {wanted if len(wanted) > 1 else wanted[0]!r}, or leave it unset."
         )
     in_use = {setting for method in methods.values() for setting in method.settings()}
-    return complaints + idle_complaints(args, unread=SETTINGS.keys() - in_use)
+    return complaints + idle_complaints(args, unread=READERS.keys() - in_use)
 
 
 def need_complaints(name: str, method: type[Shaper], args: ShapingConfig) -> list[str]:
     """Return complaints about TRL's settings that a method cannot work with; its loss may replace defaults."""
-    usual = defaults_of(args)
+    usual = find_defaults(args)
     needs = dict(method.needs)
     needs |= OWN_LOSS if method.surrogate else {}
     needs |= {

@@ -73,7 +73,7 @@ def reads_sensitivities(shapers: Shapers) -> bool:
     return any("sensitivities" in shaper.reads for shaper in shapers.values())
 
 
-def measured(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, Any]:
+def measure_all(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, Any]:
     """Return the statistics of each active method.
 
     Collective if `reduce` is; all ranks agree on which are active.
@@ -87,7 +87,7 @@ def measured(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, A
     return measures
 
 
-def shaped(shapers: Shapers, batch: TokenBatch, measures: Mapping[str, Any]) -> Shaped:
+def shape_batch(shapers: Shapers, batch: TokenBatch, measures: Mapping[str, Any]) -> Shaped:
     """Apply each method in `measures` to a micro-batch of the tokens that were measured."""
     weights = torch.ones_like(batch.logps, dtype=torch.float32)
     marks: dict[str, Tensor] = {}
@@ -111,7 +111,7 @@ def _add_bonus(shaper: Shaper, batch: TokenBatch, measure: Any) -> TokenBatch:
     return replace(batch, advantages=batch.advantages + torch.where(batch.mask.bool(), bonus, 0.0))
 
 
-def entropy_coef(shapers: Shapers) -> float | None:
+def find_entropy_coef(shapers: Shapers) -> float | None:
     """Return the coefficient of TRL's entropy bonus if a method sets it, otherwise `None`."""
     for shaper in shapers.values():
         if shaper.overrides("entropy_coef"):

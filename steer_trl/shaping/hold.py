@@ -18,7 +18,7 @@ from steer_trl.functional.regulator import EntropyRegulator
 from steer_trl.options.base import ShapingConfig
 from steer_trl.shaping.base import Shaper
 from steer_trl.shaping.start_entropy import StartEntropy
-from steer_trl.validation import in_interval
+from steer_trl.validation import check_interval
 
 logger = logging.getLogger(__name__)
 
@@ -114,10 +114,10 @@ def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> 
     complaints = []
     if args.hold_entropy_final is not None:
         why = "the level can only fall; to begin higher, raise hold_entropy"
-        complaints += in_interval("hold_entropy_final", args.hold_entropy_final, f"(0, {args.hold_entropy}]", why)
+        complaints += check_interval("hold_entropy_final", args.hold_entropy_final, f"(0, {args.hold_entropy}]", why)
     if args.hold_entropy_unit == "initial":
         why = "it is a multiple of the entropy that the run begins with"
-        complaints += in_interval("hold_entropy", args.hold_entropy, "(0, 2]", why)
+        complaints += check_interval("hold_entropy", args.hold_entropy, "(0, 2]", why)
     able = [name for name, method in methods.items() if method.control is not None]
     if len(able) != 1:
         complaints.append(

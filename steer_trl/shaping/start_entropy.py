@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from steer_trl.options.base import ShapingConfig
-from steer_trl.validation import from_state, is_within
+from steer_trl.validation import is_within, read_from_state
 
 FIRST_ROLLOUTS = 4
 ENOUGH_GROUPS = 32
@@ -56,8 +56,8 @@ class StartEntropy:
         """Restore a [`state_dict`]. Raises `ValueError` if a value is missing or invalid."""
         state = state or {"entropies": [], "is_late": False}
         must_be = "a list, each a number of nats in (0, inf)"
-        self._entropies = list(from_state(state, "entropies", _are_entropies, must_be))
-        self.is_late = from_state(state, "is_late", lambda value: isinstance(value, bool), "true or false")
+        self._entropies = list(read_from_state(state, "entropies", _are_entropies, must_be))
+        self.is_late = read_from_state(state, "is_late", lambda value: isinstance(value, bool), "true or false")
 
 
 def _are_entropies(value: Any) -> bool:

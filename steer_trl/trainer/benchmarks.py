@@ -11,9 +11,9 @@ from transformers.trainer_utils import EvalLoopOutput
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.evaluation.backends import generation_settings, until_eos
+from steer_trl.evaluation.backends import cut_at_eos, generation_settings
 from steer_trl.evaluation.sampling import Completion, Prompt, Sampling
-from steer_trl.randomness import kept_random_state
+from steer_trl.randomness import keep_random_state
 from steer_trl.trainer.trl import GRPOTrainer, draw, tokenizer_of
 from steer_trl.validation import refuse
 
@@ -89,11 +89,11 @@ class TrainerGenerator:
         trainer = self.trainer
         was_training = trainer.model.training
         trainer.model.eval()
-        with kept_random_state(trainer.accelerator.device), self._engine_samples(sampling):
+        with keep_random_state(trainer.accelerator.device), self._engine_samples(sampling):
             torch.manual_seed(seed)
             drawn = draw(trainer, prompts)
         trainer.model.train(was_training)
-        return [until_eos(ids, trainer.eos_token_ids, tokenizer_of(trainer)) for ids in drawn]
+        return [cut_at_eos(ids, trainer.eos_token_ids, tokenizer_of(trainer)) for ids in drawn]
 
     @contextmanager
     def _engine_samples(self, sampling: Sampling) -> Iterator[None]:

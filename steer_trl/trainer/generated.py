@@ -15,7 +15,7 @@ from steer_trl.shaping import HoldEntropy
 from steer_trl.trainer.checkpoint import PROGRESS
 from steer_trl.trainer.saved import read_state
 from steer_trl.trainer.trl import GRPOTrainer, count_written, log_total, micro_batches_done, steps_per_rollout
-from steer_trl.validation import from_state, is_within
+from steer_trl.validation import is_within, read_from_state
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +91,6 @@ class GeneratedTokens(TrainerCallback):
         state = state or {"total": 0}
         share: Any = state.get("share")
         self._share = share if is_within(share, "[0, 1]") else 0.0
-        self.total = from_state(
+        self.total = read_from_state(
             state, "total", lambda x: isinstance(x, int) and x >= 0, "a whole number >= 0 of tokens"
         )

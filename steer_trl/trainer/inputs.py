@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from steer_trl.options.trl import CLIPPED_LOSSES
-from steer_trl.randomness import uniform
+from steer_trl.randomness import draw_uniform
 from steer_trl.shaping import TokenBatch
 from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.trainer.trl import GRPOTrainer
@@ -39,7 +39,7 @@ def keep_score(rollout: dict[str, Any], score: Score) -> None:
     rollout.update({name: x for name, x in zip(names, score, strict=True) if x is not None})
 
 
-def kept_score(inputs: dict[str, Any]) -> Score:
+def read_score(inputs: dict[str, Any]) -> Score:
     """Return the score that [`keep_score`] has stored."""
     return Score(inputs[OLD_LOGPS], inputs[OLD_ENTROPIES], inputs.get(OLD_SENSITIVITIES))
 
@@ -71,7 +71,7 @@ def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draw
         mask=mask,
         epsilon_low=trainer.epsilon_low if clips else float("inf"),
         epsilon_high=trainer.epsilon_high if clips else float("inf"),
-        draws=uniform(trainer.args.seed, trainer.state.global_step, rows, logps.size(1)) if draws else None,
+        draws=draw_uniform(trainer.args.seed, trainer.state.global_step, rows, logps.size(1)) if draws else None,
         log_ratio=log_ratio,
         sensitivities=sensitivities,
     )

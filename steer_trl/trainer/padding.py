@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from transformers import ProcessorMixin
 
-from steer_trl.randomness import kept_random_state
+from steer_trl.randomness import keep_random_state
 from steer_trl.trainer.assignment import cut
 from steer_trl.trainer.trl import GRPOTrainer
 
@@ -186,7 +186,7 @@ class Padding:
         was_training = model.training
         # without dropout, which would differ between the two passes
         model.eval()
-        with kept_random_state(accelerator.device):
+        with keep_random_state(accelerator.device):
             padded = forward_pass(model, **some)[0]
             joined = self._forward(forward_pass, model, some)[0]
         model.train(was_training)

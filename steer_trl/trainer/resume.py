@@ -35,11 +35,11 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
         )
     if checkpoint is not None and _is_in(Path(checkpoint), Path(output_dir)):
         return checkpoint
-    (holds,) = broadcast_object_list([what_a_run_left(Path(output_dir))])
+    (holds,) = broadcast_object_list([find_left_files(Path(output_dir))])
     if holds and checkpoint is not None:
         raise InvalidValueError(
-            f"output_dir={output_dir!r} holds a run ({named(holds)}), and resume_from_checkpoint={checkpoint!r} is of "
-            "another: its checkpoints and its log would be written over. Give an output_dir that holds no run, or "
+            f"output_dir={output_dir!r} holds a run ({list_few(holds)}), and resume_from_checkpoint={checkpoint!r} is "
+            "of another: its checkpoints and its log would be written over. Give an output_dir that holds no run, or "
             f"that of the checkpoint, {str(Path(checkpoint).parent)!r}; to continue the run in output_dir, set "
             "resume_from_checkpoint to true."
         )
@@ -48,7 +48,7 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
             "output_dir=%r holds a run (%s), and this one begins at step 0: it writes over checkpoints of the same "
             "steps and leaves the others, which a later resume would take for its own. To continue that run, call "
             "train(resume_from_checkpoint=True); otherwise give another output_dir.",
-            *(output_dir, named(holds)),
+            *(output_dir, list_few(holds)),
         )
     return checkpoint
 
@@ -59,7 +59,7 @@ def _is_in(checkpoint: Path, folder: Path) -> bool:
     return folder.resolve() in parents
 
 
-def what_a_run_left(folder: Path, names: Sequence[str] = (LOGS,)) -> list[Path]:
+def find_left_files(folder: Path, names: Sequence[str] = (LOGS,)) -> list[Path]:
     """The checkpoints in `folder`, latest first; of a run without checkpoints those of `names` that are there."""
     if not folder.is_dir():
         return []
@@ -67,7 +67,7 @@ def what_a_run_left(folder: Path, names: Sequence[str] = (LOGS,)) -> list[Path]:
     return checkpoints[::-1] or [folder / name for name in names if (folder / name).exists()]
 
 
-def named(paths: Sequence[Path], most: int = 3) -> str:
+def list_few(paths: Sequence[Path], most: int = 3) -> str:
     """The names of the first few, for a sentence."""
     return ", ".join(path.name for path in paths[:most])
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import pad
 
-from steer_trl.randomness import kept_random_state
+from steer_trl.randomness import keep_random_state
 from steer_trl.shaping import HoldEntropy, Shaper, StartEntropy, act_on_rollouts, reads_sensitivities, shape_rollout
 from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.trainer.checks.tripwire import check_score
@@ -156,7 +156,7 @@ class RolloutShaping:
             "compute_entropy": True,
         }
         with (
-            kept_random_state(trainer.accelerator.device),
+            keep_random_state(trainer.accelerator.device),
             disable_gradient_checkpointing(trainer.model, args.gradient_checkpointing_kwargs),
         ):
             _, score = self._forward.run(partial(forward, trainer), self.wants_sensitivities, trainer.model, inputs)

@@ -16,13 +16,13 @@ from steer_trl.shaping import (
     Shaper,
     TokenBatch,
     compares_tokens,
-    entropy_coef,
-    measured,
+    find_entropy_coef,
+    measure_all,
     reads_sensitivities,
-    shaped,
+    shape_batch,
 )
 from steer_trl.trainer.checks.tripwire import Tripwire, check_score
-from steer_trl.trainer.inputs import IS_IDLE, OLD_LOGPS, OLD_SENSITIVITIES, Score, kept_score, token_batch
+from steer_trl.trainer.inputs import IS_IDLE, OLD_LOGPS, OLD_SENSITIVITIES, Score, read_score, token_batch
 from steer_trl.trainer.log.step_log import StepLog
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.tokens.samples import TokenLog
@@ -121,10 +121,10 @@ class OptimizerStep:
         if is_training and self.micro_batches == 0:
             self._measures = self._of_step(inputs, batch)
         of_step = self._measures if is_training else None
-        result = shaped(self._shapers, batch, of_step or measured(self._shapers, batch, this_process))
+        result = shape_batch(self._shapers, batch, of_step or measure_all(self._shapers, batch, this_process))
         if result.advantages is not None:
             inputs["advantages"] = result.advantages
-        if (coefficient := entropy_coef(self._shapers)) is not None:
+        if (coefficient := find_entropy_coef(self._shapers)) is not None:
             set_entropy_bonus(trainer, coefficient)
         self._tokens.look(inputs, batch, result)
         is_last = trainer.accelerator.sync_gradients or not is_training
@@ -154,10 +154,10 @@ class OptimizerStep:
         # After a resume with a different method, the stored rollout may lack the scores that this one needs.
         is_known = is_scored and (OLD_SENSITIVITIES in inputs or not self._rollouts.wants_sensitivities)
         if is_known and (done % steps_per_rollout(trainer) == 0 or args.shaping_scope == "step"):
-            batches = [token_batch(trainer, i, kept_score(i), self._draws) for i in (inputs, *others)]
+            batches = [token_batch(trainer, i, read_score(i), self._draws) for i in (inputs, *others)]
         else:
             batches = [first, *(token_batch(trainer, i, self._rollouts.score(i), self._draws) for i in others)]
-        batch = TokenBatch.merged(batches)
+        batch = TokenBatch.merge(batches)
         if not is_scored:  # these micro-batches are the whole rollout then, before any update with it
             self._rollouts.log_entropy(batch.entropies, batch.mask)
-        return measured(self._shapers, batch, all_ranks)
+        return measure_all(self._shapers, batch, all_ranks)

@@ -35,7 +35,7 @@ from trl.trainer.utils import get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.evaluation import BenchmarkEvaluation
-from steer_trl.hub.push import pushing
+from steer_trl.hub.push import catch_push_errors
 from steer_trl.trainer.benchmarks import check_benchmarks
 from steer_trl.trainer.checkpoint import naming_full_disk
 from steer_trl.trainer.checks.preflight import check_trainer_arguments
@@ -260,5 +260,5 @@ class SteerGRPOTrainer(GRPOTrainer):
 
         `PushError`: it did not arrive. Everything is in `output_dir`, and the text has the command that pushes it.
         """
-        with pushing(self):
+        with catch_push_errors(self):
             return super().push_to_hub(*args, **kwargs)

@@ -16,7 +16,7 @@ from support import ENVIRONMENT, ROOT
 from support.command_lines import evaluate, fill, train
 from tqdm import tqdm
 
-from steer_trl.cli.errors import HINT, TRACEBACK, one_line
+from steer_trl.cli.errors import HINT, TRACEBACK, report_errors
 from steer_trl.cli.main import COMMANDS, main
 
 
@@ -130,7 +130,7 @@ def test_an_error_inside_of_the_package_keeps_its_traceback(place):
 def test_a_process_without_a_starter_says_its_number(monkeypatch, capsys):
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setattr("steer_trl.cli.errors.PATIENCE", 0)  # seconds in which the first process may say the same
-    with pytest.raises(SystemExit), one_line("steer-trl train"):
+    with pytest.raises(SystemExit), report_errors("steer-trl train"):
         raise ValueError("no")
     assert capsys.readouterr().err == f"steer-trl train: error [process 3]: no {HINT}\n"
 
@@ -139,12 +139,12 @@ def test_a_process_without_a_starter_says_its_number(monkeypatch, capsys):
     "error", [AttributeError("x"), AssertionError(), ModuleNotFoundError("no", name="steer_trl.cli.nothing")], ids=repr
 )
 def test_an_unforeseen_error_is_not_hidden(error):
-    with pytest.raises(type(error)), one_line("steer-trl"):
+    with pytest.raises(type(error)), report_errors("steer-trl"):
         raise error
 
 
 def test_an_error_is_not_written_behind_an_open_progress_bar(capsys):
-    with pytest.raises(SystemExit), one_line("steer-trl eval"):
+    with pytest.raises(SystemExit), report_errors("steer-trl eval"):
         bar = tqdm(total=3, file=sys.stderr)
         raise ValueError("no")
     bar.close()

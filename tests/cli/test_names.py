@@ -14,8 +14,8 @@ from steer_trl.cli.compare import find_evaluation
 from steer_trl.cli.eval_arguments import EvalArguments
 from steer_trl.cli.main import main
 from steer_trl.cli.parser import ALIASES
-from steer_trl.cli.recipe_files import RECIPES, load_recipe, named
-from steer_trl.cli.recipes import GROUPS, find_recipes, first_sentence
+from steer_trl.cli.recipe_files import RECIPES, list_files, load_recipe
+from steer_trl.cli.recipes import GROUPS, find_recipes, read_first_sentence
 from steer_trl.cli.train import TYPES
 
 
@@ -92,8 +92,8 @@ def test_typed_values_go_over_a_recipes():
 
 def test_every_recipe_stands_once_in_the_list():
     listed = [path for patterns in GROUPS.values() for path in find_recipes(patterns)]
-    assert sorted(path.stem for path in listed) == sorted(named(RECIPES))
-    assert all(first_sentence(path).endswith(".") for path in listed)
+    assert sorted(path.stem for path in listed) == sorted(list_files(RECIPES))
+    assert all(read_first_sentence(path).endswith(".") for path in listed)
 
 
 @pytest.mark.parametrize("inside", ["_test", "_test/t1", "benchmarks/step-20", "benchmarks/step-20/papers"])

@@ -8,7 +8,7 @@ import torch
 from support.eval_command import other_eos
 
 from steer_trl.evaluation import Sampling
-from steer_trl.evaluation.backends import TransformersGenerator, prompt_token_ids, saved_eos_token_ids
+from steer_trl.evaluation.backends import TransformersGenerator, prompt_token_ids, read_eos_token_ids
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
 
@@ -53,8 +53,8 @@ class TestTransformersBackEnd:
 
 def test_saved_eos_token_ids(tiny_folder, tmp_path):
     model = shutil.copytree(tiny_folder, tmp_path / "model")
-    assert saved_eos_token_ids(str(model)) == [1]
+    assert read_eos_token_ids(str(model)) == [1]
     other_eos(model)
-    assert saved_eos_token_ids(str(model)) == [1, 5]
+    assert read_eos_token_ids(str(model)) == [1, 5]
     (model / "generation_config.json").unlink()
-    assert saved_eos_token_ids(str(model)) == [1]
+    assert read_eos_token_ids(str(model)) == [1]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steer_trl.evaluation.frontier import Sides, Sweep, at_best_temperature, compare_best
+from steer_trl.evaluation.frontier import Sides, Sweep, compare_best, pick_best_temperature
 
 
 def sweep(correct, samples, temperatures=None):
@@ -13,7 +13,7 @@ def sweep(correct, samples, temperatures=None):
 
 def test_a_validation_set_chooses_for_all_problems():
     values, choosing = np.arange(12.0).reshape(3, 1, 4), np.array([[[0.1, 0.2]], [[0.5, 0.1]], [[0.1, 0.3]]])
-    assert np.array_equal(at_best_temperature(values, choosing), values[1])
+    assert np.array_equal(pick_best_temperature(values, choosing), values[1])
 
 
 def test_each_half_has_its_own_temperature():
@@ -29,7 +29,7 @@ def test_each_half_has_its_own_temperature():
             for r in range(2):
                 for p in judged:
                     total[r, p] += values[best, r, p] / 20
-    assert at_best_temperature(values) == pytest.approx(total)
+    assert pick_best_temperature(values) == pytest.approx(total)
 
 
 def test_f_is_the_mean_over_k():

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from steer_trl.countdown.task import countdown_reward, problems, solutions
-from steer_trl.evaluation.judges import as_judge
+from steer_trl.evaluation.judges import make_judge
 
 TWO = ["x", "y"], [{"prompt": "a"}] * 2
 
@@ -13,7 +13,7 @@ TWO = ["x", "y"], [{"prompt": "a"}] * 2
 def test_a_reward_function_judges_texts_as_it_rewards_them():
     prompts = [row["prompt"] for row in problems("test")[:4]]
     texts = [solutions(prompts[0])[0], "1+1=3", solutions(prompts[2])[1], ""]
-    verdicts = as_judge(countdown_reward)(texts, [{"prompt": one, "id": str(i)} for i, one in enumerate(prompts)])
+    verdicts = make_judge(countdown_reward)(texts, [{"prompt": one, "id": str(i)} for i, one in enumerate(prompts)])
     assert [verdict.correct for verdict in verdicts] == [True, False, True, False]
     assert [verdict.answer for verdict in verdicts] == texts
 
@@ -26,14 +26,14 @@ def test_it_is_given_messages_where_the_prompt_has_some_and_every_column():
         return [None, 0.5]
 
     rows = [{"prompt": [{"role": "user", "content": "a"}], "difficulty": n} for n in (1, 2)]
-    assert [verdict.correct for verdict in as_judge(reward)(["x", "y"], rows)] == [False, True]
+    assert [verdict.correct for verdict in make_judge(reward)(["x", "y"], rows)] == [False, True]
     assert seen["completions"] == [[{"role": "assistant", "content": text}] for text in "xy"]
     assert seen["difficulty"] == [1, 2] and seen["prompts"] == [row["prompt"] for row in rows]
 
 
 @pytest.mark.parametrize("result", [[1, None], (0.5, True), np.ones(2), torch.ones(2), [torch.tensor(1.0)] * 2])
 def test_what_trl_takes_of_a_reward_function_is_taken(result):
-    verdicts = as_judge(lambda **_: result)(*TWO)
+    verdicts = make_judge(lambda **_: result)(*TWO)
     assert verdicts[0].correct and verdicts[1].correct is (result[1] is not None)
 
 
@@ -43,4 +43,4 @@ def test_what_is_no_list_of_rewards_is_named(result):
         return result
 
     with pytest.raises(ValueError, match=r"the reward function 'graded' must return a list .* for 2"):
-        as_judge(graded)(*TWO)
+        make_judge(graded)(*TWO)

@@ -14,8 +14,8 @@ from support.runs import ON_CPU
 from steer_trl import SteerGRPOConfig
 from steer_trl.diagnostics.start import entropy_ends
 from steer_trl.hub.card import CardFacts, make_card, select_settings
-from steer_trl.redact import public
-from steer_trl.shaping.methods import SETTINGS
+from steer_trl.redact import select_public
+from steer_trl.shaping.methods import READERS
 
 CLIP_COV = {"clip_cov_fraction", "clip_cov_lower", "clip_cov_upper"}
 
@@ -160,6 +160,6 @@ class TestSettings:
 
     def test_every_text_of_a_method_is_public(self):
         """A method's texts are names from a list, which its own checks hold."""
-        own = [field for field in fields(SteerGRPOConfig) if field.name in SETTINGS]
+        own = [field for field in fields(SteerGRPOConfig) if field.name in READERS]
         options = {field.name: field.default for field in own if field.default is not MISSING}
-        assert len(options) > 30 and public(options) == options
+        assert len(options) > 30 and select_public(options) == options

@@ -97,8 +97,8 @@ def test_an_optimizer_step_does_not_depend_on_how_it_is_split(name, seed):
     batch, shapers = random_batch(seed), {name: kept(name)}
     tensors = {field: x for field, x in vars(batch).items() if isinstance(x, torch.Tensor)}
     parts = [replace(batch, **{f: x[rows] for f, x in tensors.items()}) for rows in (slice(1), slice(1, None))]
-    ahead = shaping.measured(shapers, TokenBatch.merged(parts), this_process)
-    split = torch.cat([shaping.shaped(shapers, part, ahead).advantages for part in parts])
+    ahead = shaping.measure_all(shapers, TokenBatch.merge(parts), this_process)
+    split = torch.cat([shaping.shape_batch(shapers, part, ahead).advantages for part in parts])
     whole = shaped(shapers, batch).advantages
     torch.testing.assert_close(split * batch.mask, whole * batch.mask, atol=1e-6, rtol=1e-5)
 

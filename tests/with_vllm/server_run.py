@@ -17,7 +17,7 @@ from engine_run import make, scored
 from support.vllm_over_tcp import let_trainer_send_over_tcp
 from transformers import TrainerCallback
 
-from steer_trl.cli.errors import one_line, training
+from steer_trl.cli.errors import mark_crashes, report_errors
 
 torch.set_num_threads(1)
 
@@ -53,11 +53,11 @@ def run(model, folder, url, port, pid):
     addresses = {"vllm_server_base_url": url, "vllm_group_port": int(port), "output_dir": str(folder / "out")}
     trainer = make(model, **SETTINGS, **addresses)
     trainer.add_callback(EndServer(trainer, folder, int(pid)))
-    with training():
+    with mark_crashes():
         trainer.train()
 
 
 if __name__ == "__main__":
     let_trainer_send_over_tcp()
-    with one_line("server_run.py"):
+    with report_errors("server_run.py"):
         run(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

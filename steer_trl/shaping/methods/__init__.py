@@ -78,11 +78,11 @@ class MethodOptions(
     """The settings of all methods."""
 
 
-SETTINGS: dict[str, list[str]] = {}
+READERS: dict[str, list[str]] = {}
 """The methods that read each setting, for settings that only some methods read."""
 for _name, _method in SHAPERS.items():
     for _setting in _method.settings():
-        SETTINGS.setdefault(_setting, []).append(_name)
+        READERS.setdefault(_setting, []).append(_name)
 
 
 def find_shaper(name: Any) -> type[Shaper]:

@@ -45,18 +45,18 @@ class ByCovariance(Shaper[Options]):
     share: str
     """The name of the setting for the share of tokens that are chosen."""
 
-    def ranked(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
+    def rank(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
         """Return the numbers of which the largest are chosen, and the mask of candidates, both `[B, T]`."""
         raise NotImplementedError
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Measure:
         """Return the means, and the threshold that chooses as many tokens as the authors' code, at least one."""
-        valid = _valid(batch)
+        valid = _find_valid(batch)
         # float64: the sums run over millions of tokens, and must not depend on how they are split.
         parts = [valid, *(torch.where(valid, x, 0.0) for x in (batch.advantages.expand_as(valid), batch.logps))]
         tokens, *sums = reduce(torch.stack([part.double().sum() for part in parts]), "sum")
         advantage, logp = (total / tokens.clamp(min=1) for total in sums)
-        numbers, among = self.ranked(batch, advantage, logp)
+        numbers, among = self.rank(batch, advantage, logp)
         count = max(math.floor(getattr(self.args, self.share) * tokens.item() + 1e-6), 1)
         threshold = kth_largest(numbers, among, min(count, int(reduce(among.sum(), "sum"))), reduce)
         return Measure(advantage, logp, threshold.double())
@@ -93,7 +93,7 @@ class ClipCov(ByCovariance[ClipCovOptions]):
             return []
         return [f"clip_cov_lower must be below clip_cov_upper={upper!r}, got {lower!r}: no covariance lies between."]
 
-    def ranked(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
+    def rank(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
         """Return the draws and the pool."""
         cov = covariance(batch, mean_advantage, mean_logp)
         low, high = find_clipped(batch.ratio, batch.advantages, 1 - batch.epsilon_low, 1 + batch.epsilon_high)
@@ -101,14 +101,14 @@ class ClipCov(ByCovariance[ClipCovOptions]):
 
     def weights(self, batch: TokenBatch, measure: Measure) -> Float[Tensor, "B T"]:
         """Return 0 on the dropped tokens, 1 elsewhere."""
-        return (~self._dropped(batch, measure)).float()
+        return (~self._find_dropped(batch, measure)).float()
 
     def marks(self, batch: TokenBatch, measure: Measure) -> dict[str, Bool[Tensor, "B T"]]:
         """Return the dropped tokens."""
-        return {"clip_cov/dropped": self._dropped(batch, measure)}
+        return {"clip_cov/dropped": self._find_dropped(batch, measure)}
 
-    def _dropped(self, batch: TokenBatch, measure: Measure) -> Tensor:
-        draws, pool = self.ranked(batch, measure.mean_advantage, measure.mean_logp)
+    def _find_dropped(self, batch: TokenBatch, measure: Measure) -> Tensor:
+        draws, pool = self.rank(batch, measure.mean_advantage, measure.mean_logp)
         return pool & (draws >= measure.threshold)
 
 
@@ -132,7 +132,7 @@ class KlCov(ByCovariance[KlCovOptions]):
     surrogate = UNCLIPPED
     share = "kl_cov_fraction"
 
-    def ranked(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
+    def rank(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
         """Return the covariances and the tokens that have one."""
         cov = covariance(batch, mean_advantage, mean_logp)
         return cov, cov > -torch.inf
@@ -140,13 +140,13 @@ class KlCov(ByCovariance[KlCovOptions]):
     def bonus(self, batch: TokenBatch, measure: Measure) -> Float[Tensor, "B T"]:
         """Return - coef sign(lp - lq) / r on the held tokens, 0 elsewhere."""
         pull = (batch.logps.float() - batch.old_logps.float()).sign() / batch.ratio
-        return torch.where(self._held(batch, measure), -self.args.kl_cov_coef * pull, 0.0)
+        return torch.where(self._find_held(batch, measure), -self.args.kl_cov_coef * pull, 0.0)
 
     def marks(self, batch: TokenBatch, measure: Measure) -> dict[str, Bool[Tensor, "B T"]]:
         """Return the held tokens."""
-        return {"kl_cov/held": self._held(batch, measure)}
+        return {"kl_cov/held": self._find_held(batch, measure)}
 
-    def _held(self, batch: TokenBatch, measure: Measure) -> Tensor:
+    def _find_held(self, batch: TokenBatch, measure: Measure) -> Tensor:
         cov = covariance(batch, measure.mean_advantage, measure.mean_logp)
         threshold = measure.threshold
         # Relative: the same token's numbers differ in their last bits from batch to batch.
@@ -159,8 +159,8 @@ class KlCov(ByCovariance[KlCovOptions]):
 def covariance(batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> Tensor:
     """Return cov `[B, T]`, float32; `-inf` off the mask and where the log-probability is not finite."""
     product = (batch.advantages.float() - mean_advantage) * (batch.logps.float() - mean_logp)
-    return torch.where(_valid(batch), product, -torch.inf)
+    return torch.where(_find_valid(batch), product, -torch.inf)
 
 
-def _valid(batch: TokenBatch) -> Tensor:
+def _find_valid(batch: TokenBatch) -> Tensor:
     return batch.mask.bool() & batch.logps.isfinite()

@@ -43,12 +43,12 @@ class Dcpo(Shaper[DcpoOptions]):
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return 0 for clipped tokens, 1 for others."""
-        low, high = self._clipped(batch)
+        low, high = self._find_clipped(batch)
         return (~(low | high)).float()
 
     def marks(self, batch: TokenBatch, measure: None) -> dict[str, Bool[Tensor, "B T"]]:
         """Return which tokens are clipped."""
-        low, high = self._clipped(batch)
+        low, high = self._find_clipped(batch)
         return {"dcpo/clipped_low": low, "dcpo/clipped_high": high}
 
     def bounds(self, old_probabilities: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,7 +58,7 @@ class Dcpo(Shaper[DcpoOptions]):
         high = 0.5 + 0.5 * (1 + self.args.dcpo_epsilon_high * inverse).sqrt()
         return low, high.clamp(max=HIGHEST)
 
-    def _clipped(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+    def _find_clipped(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         low, high = self.bounds(batch.old_logps.float().exp())
         too_low, too_high = find_clipped(batch.ratio, batch.advantages, low, high)
         return too_low, too_high | ((batch.advantages < 0) & (batch.ratio > HIGHEST))

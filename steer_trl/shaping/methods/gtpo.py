@@ -75,8 +75,8 @@ class Gtpo(ByEntropy):
         rewards = rollout.rewards.nan_to_num(0.0).unsqueeze(1)
         a = self.args.gtpo_entropy_weight
         size = rollout.num_generations
-        uncertain = torch.where(known, relative(entropies, alive & right, size, EPS), 1.0)
-        certain = torch.where(known, relative(1 / (entropies + EPS), alive & ~right, size, EPS), 1.0)
+        uncertain = torch.where(known, divide_by_mean(entropies, alive & right, size, EPS), 1.0)
+        certain = torch.where(known, divide_by_mean(1 / (entropies + EPS), alive & ~right, size, EPS), 1.0)
         return torch.where(right, rewards + a * uncertain, -1 - a * certain)
 
 
@@ -95,29 +95,29 @@ class GrpoS(ByEntropy):
         right = is_right(rollout, self.args)
         a = self.args.gtpo_entropy_weight
         size = rollout.num_generations
-        credit = rewards + a * relative(entropy, right & scored, size, EPS)
-        blame = -1 - a * relative(1 / (entropy + EPS), ~right & scored, size, EPS)
+        credit = rewards + a * divide_by_mean(entropy, right & scored, size, EPS)
+        blame = -1 - a * divide_by_mean(1 / (entropy + EPS), ~right & scored, size, EPS)
         shaped = torch.where(right, credit, blame)
         return standardize(torch.where(scored, shaped, torch.nan), size, eps=1e-6)
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
         """Return 0 for the tokens of clipped completions, 1 for others."""
-        low, high = self._clipped(batch)
+        low, high = self._find_clipped(batch)
         return (~(low | high)).float()
 
     def marks(self, batch: TokenBatch, measure: None) -> dict[str, Bool[Tensor, "B T"]]:
         """Return which tokens are in clipped completions."""
-        low, high = self._clipped(batch)
+        low, high = self._find_clipped(batch)
         return {"grpo_s/clipped_low": low, "grpo_s/clipped_high": high}
 
-    def _clipped(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+    def _find_clipped(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         # A completion without tokens has a ratio of NaN, which is not clipped.
         ratio = mean_of_tokens(batch.ratio, batch.mask).unsqueeze(1)
         low, high = find_clipped(ratio, batch.advantages, 1 - EPSILON_LOW, 1 + EPSILON_HIGH)
         return low.expand_as(batch.logps), high.expand_as(batch.logps)
 
 
-def relative(
+def divide_by_mean(
     values: Float[Tensor, "N *T"], counted: Bool[Tensor, "N *T"], group_size: int, eps: float
 ) -> Float[Tensor, "N *T"]:
     """Each value over the mean of those counted in its group, position by position `[N]` or `[N, T]`."""

@@ -24,7 +24,7 @@ from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.shaping.base import PAPERS, Control, Shaper
 from steer_trl.shaping.batch import TokenBatch, mean_of_tokens
 from steer_trl.shaping.start_entropy import StartEntropy
-from steer_trl.validation import from_state, in_interval, listed
+from steer_trl.validation import as_tuple, check_interval, read_from_state
 
 logger = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ class Stare(Shaper[StareOptions]):
         # One rollout, because the gate must open or close before the first update.
         self.start = StartEntropy(1)
         self.operations = stare_operations(args.stare_variant)
-        if {"O2", "O3"} & set(listed(args.stare_variant)):
+        if {"O2", "O3"} & set(as_tuple(args.stare_variant)):
             logger.warning(
                 "O2 is attenuate_low_positive and O3 is amplify_low_negative here. Public sources disagree."
             )
@@ -162,11 +162,11 @@ class Stare(Shaper[StareOptions]):
         complaints = []
         if args.stare_adaptive:
             above, below = f"[{args.stare_amplify}, inf)", f"(0, {args.stare_attenuate}]"
-            complaints += in_interval("stare_amplify_max", args.stare_amplify_max, above, "W starts below it")
-            complaints += in_interval("stare_attenuate_min", args.stare_attenuate_min, below, "M starts above it")
+            complaints += check_interval("stare_amplify_max", args.stare_amplify_max, above, "W starts below it")
+            complaints += check_interval("stare_attenuate_min", args.stare_attenuate_min, below, "M starts above it")
         if args.stare_target_entropy_unit == "initial":
             why = "it is a multiple of the entropy that the run begins with"
-            complaints += in_interval("stare_target_entropy", args.stare_target_entropy, "(0, 10]", why)
+            complaints += check_interval("stare_target_entropy", args.stare_target_entropy, "(0, 10]", why)
         if args.hold_entropy is not None and args.stare_gate != "none":
             complaints.append(
                 f"stare_gate={args.stare_gate!r} cannot be combined with hold_entropy={args.hold_entropy!r}: the gate "
@@ -263,6 +263,6 @@ class Stare(Shaper[StareOptions]):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a [`state_dict`]. Raises `ValueError` if a value is missing or invalid."""
-        self.start.load_state_dict(from_state(state, "start", lambda start: isinstance(start, dict), "a mapping"))
+        self.start.load_state_dict(read_from_state(state, "start", lambda start: isinstance(start, dict), "a mapping"))
         self.controller.load_state_dict(state)
         self._set_target()

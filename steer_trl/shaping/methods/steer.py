@@ -20,7 +20,7 @@ from steer_trl.functional.steer import Range
 from steer_trl.options.base import Setting, ShapingConfig
 from steer_trl.shaping.base import PAPERS, Shaper
 from steer_trl.shaping.batch import TokenBatch
-from steer_trl.validation import in_interval
+from steer_trl.validation import check_interval
 
 RELEASED_FLOOR = 0.02
 
@@ -91,7 +91,7 @@ class Steer(Shaper[SteerOptions]):
         complaints = []
         if args.steer_mapping == "linear":
             least = f"[{args.steer_lambda_min}, inf)"
-            complaints += in_interval("steer_lambda_max", args.steer_lambda_max, least, "the mapping falls from it")
+            complaints += check_interval("steer_lambda_max", args.steer_lambda_max, least, "the mapping falls from it")
         if args.steer_form == "released" and args.importance_sampling_level != "token":
             complaints.append(
                 "steer_form='released' cannot be combined with importance_sampling_level='sequence': the authors' "

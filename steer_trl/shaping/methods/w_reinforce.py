@@ -38,7 +38,7 @@ class WReinforce(Shaper[WReinforceOptions]):
 
     options: ClassVar[type[CorrectnessOptions]] = WReinforceOptions
     paper = PAPERS["2506.01347"]
-    reads = ("rewards",)
+    reads: tuple[str, ...] = ("rewards",)
     per_token = False
     needs = OWN_OR_UNSCALED_ADVANTAGES
     keeps: ClassVar[tuple[bool, ...]] = (True, False)

@@ -21,7 +21,7 @@ from steer_trl.hub.results import CARD, find_hub_datasets
 from steer_trl.shaping import Shaper
 from steer_trl.system import write_whole
 from steer_trl.trainer.trl import GRPOTrainer
-from steer_trl.validation import listed
+from steer_trl.validation import as_tuple
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class ModelCards:
         base_model, is_on_hub = self.base_model
         datasets = self._given.get("dataset_name")
         name = args.hub_model_id or Path(args.output_dir).absolute().name
-        tags = ["generated_from_trainer", *self._tags, *listed(self._given.get("tags", ()))]
+        tags = ["generated_from_trainer", *self._tags, *as_tuple(self._given.get("tags", ()))]
         return CardFacts(
             args=args,
             name=self._given.get("model_name") or name.split("/")[-1],
@@ -88,7 +88,7 @@ class ModelCards:
             base_is_on_hub=is_on_hub,
             is_adapter=is_peft_model(trainer.model),
             is_chat=getattr(trainer.processing_class, "chat_template", None) is not None,
-            datasets=find_hub_datasets(trainer.train_dataset) if datasets is None else listed(datasets),
+            datasets=find_hub_datasets(trainer.train_dataset) if datasets is None else as_tuple(datasets),
             papers=list(dict.fromkeys(shaper.paper for shaper in self._shapers.values() if shaper.paper is not None)),
             rewards=trainer.reward_func_names,
             log=trainer.state.log_history,

@@ -16,7 +16,7 @@ from transformers import PrinterCallback, ProgressCallback, Trainer, TrainerCont
 from steer_trl.callbacks.run_log import is_at_its_end
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.diagnostics.keys import names
-from steer_trl.diagnostics.start import last_truncated, of_tokens, start_entropy
+from steer_trl.diagnostics.start import drop_empty_entropy, find_truncated, start_entropy
 
 Logs = Mapping[str, Any]
 
@@ -67,8 +67,8 @@ class LogFormatter:
             return f"trained {trained} step{'s' * (trained != 1)} in {tqdm.format_interval(logs['train_runtime'])}"
         if any(key.startswith("eval_") for key in logs):
             return "  ".join([f"step {state.global_step}/{state.max_steps}  evaluation", *_measured(logs)])
-        logs = of_tokens(logs, self._truncated)
-        self._truncated = last_truncated(logs, self._truncated)
+        logs = drop_empty_entropy(logs, self._truncated)
+        self._truncated = find_truncated(logs, self._truncated)
         self.start_entropy = start_entropy([logs], self.start_entropy)
         reward = [f"reward {logs[names.REWARD]:.3g}"] if logs.get(names.REWARD) is not None else []
         parts = [f"step {state.global_step}/{state.max_steps}", *reward, self._entropy_part(logs)]

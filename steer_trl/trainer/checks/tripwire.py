@@ -16,7 +16,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState
 from steer_trl.exceptions import CannotContinueError
 from steer_trl.shaping import Shaper
 from steer_trl.shaping.base import HOOKS, ROLLOUT_HOOKS
-from steer_trl.system import installed
+from steer_trl.system import find_versions
 from steer_trl.trainer.contract import INSTALL
 
 FUNCTION = "GRPOTrainer._get_per_token_logps_and_entropies"
@@ -116,7 +116,7 @@ def _refuse_bypass(hook: str) -> NoReturn:
 
 
 def _refuse(what: str) -> NoReturn:
-    versions = ", ".join(f"{name} {version}" for name, version in installed(("trl", "unsloth")).items())
+    versions = ", ".join(f"{name} {version}" for name, version in find_versions(("trl", "unsloth")).items())
     raise CannotContinueError(
         f"The token weights do not reach TRL's loss: {what}. This would have been a run of plain GRPO. Installed: "
         f"{versions}. Use a TRL that steer_trl was tested with, {INSTALL}, and nothing that patches GRPOTrainer "

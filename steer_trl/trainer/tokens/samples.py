@@ -19,7 +19,7 @@ from steer_trl.trainer.log.guard import guard
 from steer_trl.trainer.rollout import RolloutShaping
 from steer_trl.trainer.tokens.export import line_of, token_numbers
 from steer_trl.trainer.trl import GRPOTrainer, steps_per_rollout
-from steer_trl.validation import from_state
+from steer_trl.validation import read_from_state
 
 GROUPS = 2
 """Number of groups that are exported each time."""
@@ -52,7 +52,7 @@ class TokenLog:
             self.begin_training()
             return
         step, seen = (
-            from_state(state, name, lambda value: isinstance(value, int) and value >= 0, "a whole number >= 0")
+            read_from_state(state, name, lambda value: isinstance(value, int) and value >= 0, "a whole number >= 0")
             for name in ("step", "micro_batches")
         )
         if self._trainer.args.log_tokens:

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support.methods.batches import EXACT, SEEDS, bonus, chosen, covariances, gradient, kept, random_batch, weights
 
-from steer_trl.randomness import uniform
+from steer_trl.randomness import draw_uniform
 from steer_trl.shaping import TokenBatch
 
 
@@ -33,7 +33,7 @@ def test_clip_cov_draws_every_token_of_the_pool_equally_often():
     g = torch.Generator().manual_seed(0)
     batch = TokenBatch(*-torch.rand(4, 4, 5, generator=g), torch.randn(4, 1, generator=g), torch.ones(4, 5), 1, 1e9)
     shaper = kept("clip_cov", clip_cov_fraction=0.1, clip_cov_lower=-100.0, clip_cov_upper=100.0)
-    draws = [uniform(0, step, torch.arange(4), 5) for step in range(600)]
+    draws = [draw_uniform(0, step, torch.arange(4), 5) for step in range(600)]
     times = sum(weights(shaper, replace(batch, draws=x)) == 0 for x in draws)
     assert times.sum() == 600 * 2 and (times - 60).abs().max() < 4.5 * math.sqrt(60)
 

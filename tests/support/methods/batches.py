@@ -54,7 +54,7 @@ def bonus(shaper, batch):
 
 
 def shaped(shapers, batch):
-    return shaping.shaped(shapers, batch, shaping.measured(shapers, batch, this_process))
+    return shaping.shape_batch(shapers, batch, shaping.measure_all(shapers, batch, this_process))
 
 
 def random_batch(seed):
