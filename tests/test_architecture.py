@@ -1,4 +1,4 @@
-"""The rooms: nothing imports in a circle, and only `trainer/` knows TRL's insides."""
+"""The rooms: nothing imports in a circle, only `trainer/` knows TRL's insides, and budgets and names stay small."""
 
 import ast
 import io
@@ -126,3 +126,14 @@ def test_every_room_keeps_to_its_budget():
 def test_the_settings_stay_few():
     own = {field.name for field in fields(SteerGRPOConfig)} - {field.name for field in fields(GRPOConfig)}
     assert len(own) <= SETTINGS
+
+
+WORDS = 8
+"""Words in the name of a test: what stands between its underscores, without `test` itself."""
+
+
+def test_names_of_tests_stay_short():
+    trees = [ast.parse(path.read_text()) for path in (ROOT / "tests").rglob("*.py")]
+    functions = [node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    tests = [name.split("_")[1:] for name in functions if name.startswith("test_")]
+    assert tests and ["_".join(words) for words in tests if len(words) > WORDS] == []

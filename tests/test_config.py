@@ -86,7 +86,7 @@ def test_an_ordinary_setting_causes_no_warning(settings, caplog):
     assert caplog.records == []
 
 
-def test_every_setting_belongs_to_a_method_that_reads_it():
+def test_every_setting_has_a_method_reading_it():
     own = {field.name for field in fields(MethodOptions)} - {field.name for field in fields(ShapingConfig)}
     assert own == READERS.keys()  # so that no method's class of settings was left out
     assert all(READERS[name] for name in own)
@@ -142,7 +142,7 @@ def test_every_setting_of_ours_is_described():
     assert {one.name for one in fields(SteerGRPOConfig)} - theirs == settings_of(SteerGRPOConfig).keys() - theirs
 
 
-def test_all_mistakes_of_a_kind_are_reported_at_once():
+def test_mistakes_of_a_kind_are_reported_together():
     for settings in REFUSED[-2:]:
         with pytest.raises(Refusal) as error:
             config(**settings)
@@ -160,7 +160,7 @@ def test_a_custom_method_acts_when_its_question_says(order):
 
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda args: pickle.loads(pickle.dumps(args))])
 @pytest.mark.parametrize("is_sealed", [False, True])
-def test_a_copy_is_whole_and_a_sealed_pickle_is_known(how, is_sealed):
+def test_copies_are_whole_and_sealed_pickles_marked(how, is_sealed):
     """A pickle leaves this machine with every push, a copy does not."""
     kept = {"hub_token": "easy", "lr_scheduler_kwargs": {"num_cycles": 2}, "generation_kwargs": {"stop_strings": "9"}}
     args = SteerGRPOConfig("out", use_cpu=True, bf16=False, model_init_kwargs={"headers": "easy"}, **kept)

@@ -100,7 +100,7 @@ def test_every_key_of_the_registry_is_explained_once():
     assert sorted(named) == sorted(own)
 
 
-def test_every_method_has_a_row_of_its_own_in_the_page_on_methods():
+def test_every_method_has_its_row_in_docs():
     first = (ROOT / "docs/methods.md").read_text().split(methods_table.START)[0]
     rows = [line.split("|")[1] for line in first.splitlines() if line.startswith('| `"')]
     assert {name for row in rows for name in re.findall(r'`"(\w+)"`', row)} - {"none"} == SHAPERS.keys()

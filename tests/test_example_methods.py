@@ -56,7 +56,7 @@ def test_neutral_settings_touch_nothing(name):
 @pytest.mark.parametrize(
     ("name", "field", "value"), [(name, f, value) for name in WRONG for f in WRONG[name] for value in WRONG[name][f]]
 )
-def test_a_setting_out_of_range_is_refused_by_name(name, field, value):
+def test_settings_out_of_range_are_refused_by_name(name, field, value):
     with pytest.raises(ValueError, match=rf"SteerGRPOConfig: {field}(=| must be )"):
         method(name, {field: value})
 
@@ -126,7 +126,7 @@ def test_quadrant(quadrant, action, weight):
 @pytest.mark.parametrize(
     ("strength", "low", "high"), [(0.0, 0.8, 1.28), (1.0, 0.9, 1.56), (3.0, 0.95, 2.12), (-1.0, 0.6, 1.14)]
 )
-def test_the_gradient_of_clip_bounds_is_that_of_the_clipped_loss_with_the_moved_bounds(strength, low, high):
+def test_clip_bounds_has_the_clipped_losses_gradient(strength, low, high):
     ratios = [0.3, 0.55, 0.65, 0.85, 0.92, 0.97, 1.0, 1.1, 1.2, 1.4, 1.8, 3.0]
     ratio, a = torch.tensor(list(product(ratios, [1.5, -0.7, 0.0]))).T.reshape(2, 6, 6)
     old = torch.full_like(ratio, -4.0)

@@ -19,7 +19,7 @@ from steer_trl.data.instructions import INSTRUCTIONS
 from steer_trl.shaping.start_entropy import ENOUGH_GROUPS
 
 
-def test_the_script_of_readme_names_its_methods_and_warns_of_nothing(tmp_path, caplog):
+def test_the_readme_script_warns_of_nothing(tmp_path, caplog):
     *_, script = settings_of_snippets()
     args = SteerGRPOConfig(**script | ON_CPU, output_dir=str(tmp_path))
     assert args.shaping_names == ("f_grpo", "stare")
@@ -107,7 +107,7 @@ def test_two_processes_evaluate_and_keep_the_best_checkpoint(tmp_path, tiny_fold
         assert len(lines) == 32
 
 
-def test_a_method_of_ones_own_works_through_a_recipe(tmp_path, tiny_folder, problems):
+def test_a_custom_method_works_through_a_recipe(tmp_path, tiny_folder, problems):
     _, section = (ROOT / "docs/methods.md").read_text().split("## A custom method")
     ((_, code), (_, lines)) = re.findall(r"```(python|yaml)\n(.*?)```", section, re.DOTALL)
     assert len(code.splitlines()) < 20

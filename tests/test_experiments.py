@@ -78,7 +78,7 @@ def mean(values):
     return sum(values) / len(values)
 
 
-def test_the_best_sampling_and_mixture_are_those_of_loops(tmp_path):
+def test_best_sampling_and_mixture_match_loops(tmp_path):
     ours = write(tmp_path, "baseline", 41, lambda split, sampling: {"greedy": 0.5, "t0.5": 0.4, "t1": 0.3}[sampling])
     start = write(tmp_path, "start", 41, lambda split, sampling: 0.1)
     run, begun = (analysis.read_run(tmp_path / plan.file_name(arm, 41)) for arm in ("baseline", "start"))

@@ -11,7 +11,7 @@ from steer_trl.randomness import draw_uniform
 
 
 @given(SEEDS, st.integers(0, 10**6), st.lists(st.integers(0, 10**6), min_size=1, max_size=5), st.integers(1, 20))
-def test_a_wider_batch_begins_alike_and_a_row_does_not_know_the_others(seed, step, rows, width):
+def test_draws_do_not_depend_on_the_batch(seed, step, rows, width):
     draws = draw_uniform(seed, step, torch.tensor(rows), width + 7)
     assert torch.equal(draws[:, :width], draw_uniform(seed, step, torch.tensor(rows), width))
     assert torch.equal(draws[-1:], draw_uniform(seed, step, torch.tensor(rows[-1:]), width + 7))

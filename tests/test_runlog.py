@@ -44,7 +44,7 @@ def test_a_torn_line_and_others_that_are_none(tmp_path):
     assert list(runlog.lines(tmp_path / "nowhere.jsonl")) == []
 
 
-def test_a_resumed_run_takes_out_what_comes_after_its_checkpoint(tmp_path):
+def test_a_resumed_run_drops_later_lines(tmp_path):
     runlog.begin(tmp_path, 0, {"settings": {"a": 1}})
     for step in (1, 2, 2, 3, 4):
         runlog.append(tmp_path, {"step": step})
@@ -63,7 +63,7 @@ def test_a_resumed_run_takes_out_what_comes_after_its_checkpoint(tmp_path):
     assert description["started"] <= description["resumed"][0]["time"]
 
 
-def test_a_new_run_puts_the_log_of_an_earlier_one_aside(tmp_path):
+def test_a_new_run_moves_earlier_logs_aside(tmp_path):
     for number in range(3):
         runlog.begin(tmp_path, 0, {})
         runlog.append(tmp_path, {"step": 1, "number": number})

@@ -92,7 +92,7 @@ def logged(folder):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_death_is_explained_once_and_a_healthy_run_is_left_in_peace(watched, caplog, name):
+def test_a_death_is_explained_once(watched, caplog, name):
     trainer = watched(name)
     with caplog.at_level(logging.WARNING, "steer_trl.callbacks"):
         trainer.train()
@@ -141,7 +141,7 @@ def test_of_two_one_writes_and_warns(make_trainer, tokenizer, caplog, tmp_path):
     assert len(said(tmp_path / "run")) == caplog.text.count("All completions have the same reward.") == 1
 
 
-def test_one_that_is_used_again_keeps_an_evaluation_before_the_training(make_trainer, tmp_path):
+def test_a_reused_one_keeps_an_early_evaluation(make_trainer, tmp_path):
     callback = AlarmsCallback()
     for folder in ("first", "second"):
         arguments = {"callbacks": [callback], "rollout_func": written, "reward_funcs": ones}

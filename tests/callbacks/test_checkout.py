@@ -46,7 +46,7 @@ def test_without_a_checkout_nothing_is_known(tmp_path, monkeypatch, where):
     assert find_commit() == {}
 
 
-def test_a_run_records_the_commit_and_no_line_of_code(make_trainer, repository):
+def test_a_run_records_its_commit_without_code(make_trainer, repository):
     (repository / "train.py").write_text(f"lr = 2\ntoken = '{TOKEN}'\n")
     trainer = make_trainer(max_steps=1, trainer_arguments={"callbacks": [AlarmsCallback()]})
     trainer.train()

@@ -126,7 +126,7 @@ OTHER_LINES = ["{", "[]", '{"batch": 0}', '{"batch": "first", "benchmark": "a"}'
         *(lambda lines: lines[:-1], lambda lines: [*lines, lines[0]], lambda lines: []),
     ],
 )
-def test_lines_that_are_lost_or_no_completions_are_named(tmp_path, change):
+def test_lost_and_broken_lines_are_named(tmp_path, change):
     a, b = (write_evaluation(tmp_path / name, SKILL) for name in "ab")
     path = b / "completions.jsonl"
     path.write_text("".join(change(path.read_text().splitlines(keepends=True))))

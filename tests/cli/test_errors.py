@@ -116,7 +116,7 @@ def test_a_crash_in_the_training_keeps_its_traceback(here, place):
         main(train(reward_funcs="crashing.reward", prompt_column="problem", output_dir="crashed"))
 
 
-def test_an_error_inside_of_the_package_keeps_its_traceback(place):
+def test_a_package_error_keeps_its_traceback(place):
     (place / "broken.py").write_text(
         "from steer_trl.shaping import Shaper\nclass WrongShape(Shaper):\n"
         "    def weights(self, batch, measure):\n        return batch.logps.new_ones(7, 3)\n"
@@ -143,7 +143,7 @@ def test_an_unforeseen_error_is_not_hidden(error):
         raise error
 
 
-def test_an_error_is_not_written_behind_an_open_progress_bar(capsys):
+def test_errors_stand_above_an_open_bar(capsys):
     with pytest.raises(SystemExit), report_errors("steer-trl eval"):
         bar = tqdm(total=3, file=sys.stderr)
         raise ValueError("no")

@@ -67,7 +67,7 @@ def test_a_missing_folder_of_a_model_is_named(path, is_there, tmp_path, monkeypa
     assert bool(complaints) is not is_there and all(f"{path!r}" in one and "Hub" not in one for one in complaints)
 
 
-def test_a_name_on_the_hub_is_asked_for_there():
+def test_a_hub_name_is_looked_up_there():
     (complaint,) = names.model_complaints("org/no-such-model")
     assert "'org/no-such-model'" in complaint and "Hub" in complaint  # the tests have no network
 
@@ -97,7 +97,7 @@ def test_every_recipe_stands_once_in_the_list():
 
 
 @pytest.mark.parametrize("inside", ["_test", "_test/t1", "benchmarks/step-20", "benchmarks/step-20/papers"])
-def test_the_folder_of_a_run_stands_for_its_evaluation(inside, tmp_path, capsys):
+def test_a_run_folder_stands_for_its_evaluation(inside, tmp_path, capsys):
     write_evaluation(tmp_path / "run" / inside, [0.5, 0.2])
     if inside.startswith("benchmarks"):
         write_evaluation(tmp_path / "run" / inside.replace("20", "9"), [0.5, 0.2])

@@ -45,7 +45,7 @@ def test_engine_configuration_parses(path):
     assert load_config_from_file(str(path)).num_processes >= 1
 
 
-def test_the_papers_form_keeps_eq_10_in_every_step_of_a_rollout():
+def test_exact_step_keeps_eq_10_throughout():
     _, args, _ = parse(ROOT / "configs/recipes/methods/steer_paper.yaml")
     assert args.steps_per_generation > args.gradient_accumulation_steps and args.shaping_scope == "exact_step"
 
@@ -81,13 +81,13 @@ def found_in(name):
     return found | {name: steps * per_step / per_rollout for name, steps in rollouts.items()}
 
 
-def test_every_recipe_is_a_papers_or_ours_or_for_a_cpu():
+def test_every_recipe_has_a_kind():
     top = {name for name in PAPERS["recipes"] if "/" not in name}
     assert {path.stem for path in RECIPES} == {*ENGINE_OF, *ON_A_CPU} == {*top, *RECOMMENDED, *ON_A_CPU}
 
 
 @pytest.mark.parametrize("name", PAPERS["recipes"])
-def test_a_recipe_has_the_papers_settings_but_for_the_departures_that_are_listed(name):
+def test_recipes_depart_from_papers_as_listed(name):
     entry = PAPERS["recipes"][name]
     wanted = PAPERS["settings"][entry["of"]] | entry["settings"]
     departs = {d["setting"]: d["ours"] for d in PAPERS["departures"] if d["of"] == entry["of"]}
@@ -156,7 +156,7 @@ def test_every_method_has_a_recipe():
 
 
 @pytest.mark.parametrize("path", METHODS, ids=lambda path: path.stem)
-def test_a_methods_recipe_changes_only_what_is_the_methods(path):
+def test_a_methods_recipe_changes_only_its_settings(path):
     base, own = load_recipe(BASE), load_recipe(path)
     changed = {name for name in own if own[name] != base.get(name, object())}
     clipping = {"epsilon", "epsilon_high", "delta", "loss_type", "shaping_scope", "hold_entropy", "dynamic_sampling"}
@@ -177,7 +177,7 @@ def test_a_flag_and_its_value_in_one_word():
     assert split_recipe(["--accelerate_config", "x"]) == (None, ["--accelerate_config", "x"])
 
 
-def test_of_files_that_extend_each_other_the_nearest_wins(tmp_path):
+def test_the_nearest_of_extending_files_wins(tmp_path):
     texts = {"a": "extends: b.yaml\nx: 1\n", "b": "extends: c.yaml\nx: 2\ny: 2\n", "c": "y: 3\nz: 3\n"}
     for name, text in texts.items():
         (tmp_path / f"{name}.yaml").write_text(text)

@@ -40,7 +40,7 @@ def test_resuming_goes_on_and_says_so(line, tmp_path, capsys):
     assert steps(words) == ["checkpoint-2", "checkpoint-3"]
 
 
-def test_the_settings_of_a_run_are_in_its_checkpoints(line):
+def test_checkpoints_hold_the_settings_of_the_run(line):
     state = json.loads(Path(line[-1], "checkpoint-2/shaping_state.json").read_text())["settings"]
     assert state["advantage_shaping"] == ["steer", "stare"]
     assert (state["num_generations"], state["train_rows"], state["num_processes"]) == (4, 8, 1)
@@ -58,7 +58,7 @@ def test_a_finished_run_is_left_as_it_is(line, capsys, value):
     assert "already at step 2 of 2" in said and "Saved to" not in said and contents(line[-1]) == before
 
 
-def test_one_command_serves_the_first_start_and_the_next(line, tmp_path, capsys):
+def test_one_command_starts_and_resumes(line, tmp_path, capsys):
     words = [*line[:-1], str(tmp_path / "job")]
     main(changed(words, resume_from_checkpoint="auto", max_steps=1, save_steps=1))
     main(changed(words, resume_from_checkpoint="auto"))
@@ -66,7 +66,7 @@ def test_one_command_serves_the_first_start_and_the_next(line, tmp_path, capsys)
     assert steps(words) == ["checkpoint-1", "checkpoint-2"]
 
 
-def test_a_run_that_was_killed_before_its_model_was_saved_saves_it(line, tmp_path, capsys):
+def test_a_killed_runs_model_is_saved_later(line, tmp_path, capsys):
     folder = tmp_path / "killed"
     shutil.copytree(line[-1], folder)
     for name in ("model.safetensors", "config.json"):

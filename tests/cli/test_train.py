@@ -21,7 +21,7 @@ class TestHelp:
         main(list(words))
         return capsys.readouterr().out
 
-    def test_the_short_one_has_what_is_ours_and_the_long_one_all(self, capsys):
+    def test_short_help_is_ours_and_long_complete(self, capsys):
         short, long = (self.shown(capsys, "train", word) for word in ("--help", "--help-all"))
         ours = {f.name for f in fields(MathArguments)} | {f.name for f in fields(SteerGRPOConfig)}
         ours -= {f.name for f in fields(GRPOConfig)}
@@ -40,7 +40,7 @@ class TestHelp:
 
 
 class TestRecipes:
-    def test_settings_of_a_method_that_the_command_line_leaves_out_are_left_out(self):
+    def test_replaced_methods_lose_their_settings(self):
         line = ["--config", str(SMOKE), *NEEDED, "--use_vllm", "false"]
         assert parse(line)[1].stare_target_entropy == 0.8
         _, args, _ = parse([*line, "--advantage_shaping", "none"])
@@ -52,12 +52,12 @@ class TestRecipes:
         _, args, _ = parse([*line, *off])
         assert (args.shaping_names, args.hold_entropy, args.dynamic_sampling) == ((), None, "resample")
 
-    def test_what_is_typed_beside_the_method_is_not_left_out(self):
+    def test_typed_settings_beside_the_method_stay(self):
         line = ["--config", str(SMOKE), *NEEDED, "--use_vllm", "false", "--advantage_shaping", "none"]
         with pytest.raises(ValueError, match=r"stare_amplify=1\.2 is a setting of 'stare'"):
             parse([*line, "--stare_amplify", "1.2"])
 
-    def test_a_recipe_may_not_set_what_its_method_ignores(self, tmp_path):
+    def test_recipes_may_not_set_ignored_settings(self, tmp_path):
         near, far = tmp_path / "near.yaml", tmp_path / "far.yaml"
         far.write_text("advantage_shaping: stare\nstare_amplify: 1.3\n")
         near.write_text("extends: far.yaml\nadvantage_shaping: steer\n")

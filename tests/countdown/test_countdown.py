@@ -33,7 +33,7 @@ def test_verifier(completion, right):
     assert countdown_reward(prompts=["3 5 7>26:"], completions=[completion]) == [float(right)]
 
 
-def test_every_listed_solution_is_correct_fits_and_has_company():
+def test_listed_solutions_are_correct_and_several():
     every = all_problems()
     assert len(every) == 8360
     for prompt, found in every.items():
@@ -53,7 +53,7 @@ def test_the_verifier_accepts_no_more_than_the_list(seed):
     assert is_correct(prompt, text) == (text in all_problems()[prompt])
 
 
-def test_no_three_numbers_are_in_two_splits_and_no_example_is_made_of_those_to_choose_or_judge_by():
+def test_splits_and_examples_share_no_numbers():
     def numbers_of(prompt):
         return tuple(sorted(map(int, prompt.split(">")[0].split())))
 

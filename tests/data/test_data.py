@@ -188,7 +188,7 @@ def test_what_only_looks_alike_stays(save):
     assert len(load_math_dataset(save(rows, ".jsonl"))) == 1
 
 
-def test_several_sets_are_mixed_without_the_copies_between_them(save, tmp_path, capsys):
+def test_mixed_sets_lose_copies_between_them(save, tmp_path, capsys):
     one = save([{"problem": f"{i}+1?", "answer": str(i + 1)} for i in range(3)])
     two = tmp_path / "two.jsonl"
     answers = {"2+1?": '["3", "03"]', "0+1?": '["7"]', "8+1?": '["9"]'}  # the same, another one, one of its own
@@ -218,7 +218,7 @@ def test_long_prompts_are_dropped_and_counted(tmp_path, capsys):
     assert [len(drop_long_prompts(rows, tokenizer, 200, repeats=times)) for times in (1, 3)] == [2, 1]
 
 
-def test_every_short_name_is_pinned_or_known_not_to_be():
+def test_short_names_are_pinned_or_listed():
     unpinned = [name for name, source in SOURCES.items() if source.revision is None]
     assert unpinned == ["dapo-math-17k-cleaned", "skywork-or1-math", "polaris-53k", "aime26", "hmmt_feb26"]
     assert all(len(source.revision) == 40 for source in SOURCES.values() if source.revision)

@@ -31,7 +31,7 @@ def demo(tmp_path_factory):
     return folder, done
 
 
-def test_both_runs_spend_the_same_tokens_from_one_start(demo):
+def test_both_runs_start_and_spend_alike(demo):
     logs = Result(demo[0] / "out").logs
     totals = {name: [value for _, value in series(log, "generated_tokens")] for name, log in logs.items()}
     assert totals.keys() == {"grpo", "held"}

@@ -40,7 +40,7 @@ def test_every_key_of_ours_is_written_somewhere():
     assert OWN - set().union(*STRINGS.values()) == set()
 
 
-def test_the_script_of_the_page_reads_keys_by_their_constants():
+def test_the_page_reads_keys_by_constants():
     script = "".join(path.read_text() for path in ROOT.glob("steer_trl/report/*.js"))
     used = set(re.findall(r"DATA\.names\.(\w+)", script))
     assert used and used <= vars(names).keys()
@@ -76,12 +76,12 @@ def test_what_other_code_reads_has_a_row():
     assert {key.removeprefix("lowest ") for key in asked} <= BY_NAME.keys()
 
 
-def test_what_is_summed_is_of_ours_and_has_its_estimator():
+def test_summed_keys_are_ours_with_an_estimator():
     assert SUMMED.keys() <= OWN
     assert SUMMED["shaping/relative_change"] is RATIO
     assert not [name for name in SUMMED if name.startswith(("stare/", "hold_entropy/", "dynamic_sampling/"))]
 
 
-def test_the_registry_and_the_report_are_read_without_torch():
+def test_registry_and_report_need_no_torch():
     code = "import sys; import steer_trl.report.data, steer_trl.curves; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

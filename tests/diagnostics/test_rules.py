@@ -57,7 +57,7 @@ def names(lines):
     return [alarm for _, alarm in said(Watch(), lines)]
 
 
-def test_a_healthy_run_has_none_and_every_rule_is_tried():
+def test_a_healthy_run_raises_no_rule():
     assert names([HEALTHY] * 200) == []
     assert SICK.keys() | FROM_THE_START.keys() == BY_NAME.keys()
 
@@ -75,7 +75,7 @@ def test_it_is_said_once_and_again_after_recovery(name):
 
 
 @pytest.mark.parametrize("name", FROM_THE_START)
-def test_a_fault_from_the_start_is_said_once_and_not_of_a_run_that_was_well(name):
+def test_early_faults_are_reported_once(name):
     sick = HEALTHY | FROM_THE_START[name]
     wanted = 1 + BY_NAME[name].steps
     assert said(Watch(), [sick] * (wanted + 100)) == [(wanted, name)]
@@ -85,28 +85,28 @@ def test_a_fault_from_the_start_is_said_once_and_not_of_a_run_that_was_well(name
 @pytest.mark.parametrize(
     "cause", [{"completions/clipped_ratio": 1.0}, {"math_reward/unanswered": 1.0}, {"rewards/right/mean": None}]
 )
-def test_rewards_that_are_alike_for_a_reason_are_the_reasons_alarm(cause):
+def test_explained_equal_rewards_raise_the_explanation(cause):
     alike = {"reward": 0.0, "reward_std": 0.0, "frac_reward_zero_std": 1.0, "grad_norm": 0.0, "loss": 0.0}
     line = {"entropy": 0.5, "rewards/right/mean": 0.0, "rewards/right/std": 0.0, **alike, **cause}
     (alarm,) = names([line] * 100)
     assert alarm in ("never_ends", "unreadable", "unscored")
 
 
-def test_a_reward_that_had_no_number_yet_is_no_fault():
+def test_a_reward_without_numbers_yet_is_fine():
     """A function for one kind of row has nothing to judge in a step without such rows."""
     none = HEALTHY | FROM_THE_START["unscored"]
     assert names([*[none] * 9, HEALTHY, *[none] * 100]) == []
 
 
 @pytest.mark.parametrize("every", [1, 10, 100])
-def test_a_short_dip_is_no_alarm_however_often_the_log_is_written(every):
+def test_a_short_dip_raises_no_alarm(every):
     sick = HEALTHY | SICK["collapse"]
     assert said(Watch(), [HEALTHY, sick, HEALTHY] * 20, every=every) == []
     assert said(Watch(), [HEALTHY, sick, sick], every=10) == [(21, "collapse")]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_the_text_says_the_numbers_and_what_to_change(rule):
+def test_the_text_has_numbers_and_remedy(rule):
     watch = Watch([rule])
     start = HEALTHY if rule.name in SICK else HEALTHY | FROM_THE_START[rule.name]
     lines = [start, *[start | SICK.get(rule.name, {})] * (rule.steps + 1)]
@@ -123,7 +123,7 @@ def test_a_target_is_what_the_run_should_hold():
         assert names([start, *[start | {"entropy": entropy}] * 100]) == alarms
 
 
-def test_an_explosion_within_the_rollouts_that_the_start_is_the_mean_of_is_reported():
+def test_early_explosions_are_reported():
     """It raises that mean: 32 rollouts of one prompt, in which the entropy rises to ten times its first value."""
     entropies = [0.5 + 4.5 * step / 31 for step in range(32)]
     lines = [{"entropy": h, "rollout_entropy/start": fmean(entropies[: i + 1])} for i, h in enumerate(entropies)]
@@ -133,7 +133,7 @@ def test_an_explosion_within_the_rollouts_that_the_start_is_the_mean_of_is_repor
     assert names(falls + falls[:1] * 40) == []  # below twice the lowest
 
 
-def test_an_annealed_entropy_is_no_collapse_and_one_that_falls_below_its_level_is():
+def test_only_falls_below_an_annealed_level_collapse():
     levels = [0.5, *[0.5 - 0.004 * step for step in range(100)]]
     held = [{"entropy": 1.03 * level, "hold_entropy/target": level} for level in levels]
     assert names([{"entropy": 1.0, "hold_entropy/target": 0.5}, *held]) == []
@@ -141,7 +141,7 @@ def test_an_annealed_entropy_is_no_collapse_and_one_that_falls_below_its_level_i
     assert names(held[:50] + lost) == ["collapse"]
 
 
-def test_a_collapse_of_an_entropy_that_is_held_is_not_told_to_hold_it():
+def test_a_held_collapse_gets_another_remedy():
     start = {"entropy": 1.0, "hold_entropy/target": 0.5}
     lost = {"entropy": 0.2, "hold_entropy/target": 0.5}
     for strength, remedy in (({}, "in SteerGRPOConfig"), ({"hold_entropy/strength": 0.25}, "strength at 0.25")):
@@ -151,13 +151,13 @@ def test_a_collapse_of_an_entropy_that_is_held_is_not_told_to_hold_it():
 
 
 @pytest.mark.parametrize("rule", [BY_NAME["collapse"], *LEARNING_RULES], ids=lambda rule: rule.name)
-def test_a_cure_that_trls_own_trainer_has_not_says_whose_it_is(rule):
+def test_a_remedy_names_its_package(rule):
     own = {field.name for field in fields(SteerGRPOConfig)} - {field.name for field in fields(GRPOConfig)}
     text = rule.text + "".join(rule.find_words({}).values())
     assert not own & set(re.findall(r"\w+", text)) or "SteerGRPOConfig" in text
 
 
-def test_a_step_without_tokens_is_no_start_and_no_collapse():
+def test_steps_without_tokens_start_and_collapse_nothing():
     hidden = {"entropy": 0.0, "completions/clipped_ratio": 1.0}
     assert names([hidden, {"entropy": 1.0, "completions/clipped_ratio": 0.1}, *[{"entropy": 0.2}] * 20]) == [
         "collapse"
@@ -165,7 +165,7 @@ def test_a_step_without_tokens_is_no_start_and_no_collapse():
 
 
 @pytest.mark.parametrize("steps", [2, 3, 7])
-def test_every_step_of_a_truncated_rollout_is_without_tokens(steps):
+def test_every_step_of_truncated_rollouts_lacks_tokens(steps):
     """TRL logs the share of truncated completions with the first step of a rollout only."""
     hidden = [{"entropy": 0.0, "completions/clipped_ratio": 1.0}, *[{"entropy": 0.0}] * (steps - 1)]
     well = [{"entropy": 1.0, "completions/clipped_ratio": 0.25}, *[{"entropy": 1.1}] * 20]
@@ -173,7 +173,7 @@ def test_every_step_of_a_truncated_rollout_is_without_tokens(steps):
     assert "no_entropy" in names([{"entropy": 0.0, "completions/clipped_ratio": 0.25}, *[{"entropy": 0.0}] * 20])
 
 
-def test_a_clip_cov_without_a_token_names_its_bounds():
+def test_idle_clip_cov_names_its_bounds():
     idle = {"entropy": 0.5, "shaping/relative_change": 0.0}
     for dropped, named in ((0.0, "clip_cov_lower"), (1e-6, "steer_lambda_min"), (None, "steer_lambda_min")):
         watch = Watch()
@@ -188,7 +188,7 @@ def test_a_method_that_rests_is_not_idle():
         assert names([line | why, *[line] * 100]) == []  # logged once per rollout
 
 
-def test_lines_of_evaluations_and_numbers_that_are_none_say_nothing():
+def test_evaluation_lines_and_invalid_numbers_are_ignored():
     watch = Watch()
     for line in ({"eval_entropy": 0.1}, {"train_runtime": 3.0}, {"entropy": math.nan}, {"entropy": None}, {}):
         assert watch.take(1, line) == []
@@ -214,7 +214,7 @@ def test_never_twice_in_an_episode(values, steps, thresholds):
 
 
 @given(VALUES, st.integers(0, 60))
-def test_a_watch_that_is_resumed_says_what_one_without_a_pause_says(values, cut):
+def test_a_resumed_watch_reports_like_an_unbroken_one(values, cut):
     rule = Rule("a", "A", 0.9, 0.5, 3, read_key("entropy"), "{value}", "")
     whole, before, after = Watch([rule]), Watch([rule]), Watch([rule])
     lines = [{"entropy": value} for value in values]

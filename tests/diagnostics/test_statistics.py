@@ -25,7 +25,7 @@ def tokens(seed, rows=6, width=5):
 
 
 @given(st.integers(0, 1000), st.integers(1, 5))
-def test_any_split_gives_what_numpy_gives_of_all_tokens(seed, cut):
+def test_any_split_equals_numpy_over_all_tokens(seed, cut):
     x, y, where = tokens(seed)
     where[0, 0] = where[-1, :2] = True
     halves = [(part[:cut], part[cut:]) for part in (x, y, where)]
@@ -37,7 +37,7 @@ def test_any_split_gives_what_numpy_gives_of_all_tokens(seed, cut):
     assert finished(*ratios) == pytest.approx(np.abs(chosen_x).sum() / np.abs(chosen_y).sum(), rel=1e-5)
 
 
-def test_what_is_off_the_mask_may_be_nan_and_nothing_to_measure_is():
+def test_numbers_off_the_mask_do_not_count():
     x, where = torch.tensor([[1.0, math.nan]]), torch.tensor([[True, False]])
     assert finished(mean(x, where)) == 1
     x, nowhere = torch.ones(2, 3), torch.zeros(2, 3, dtype=torch.bool)
@@ -47,7 +47,7 @@ def test_what_is_off_the_mask_may_be_nan_and_nothing_to_measure_is():
 
 
 @given(st.lists(st.floats(0, 4, width=32), min_size=2, max_size=30))
-def test_shares_by_weight_add_up_and_the_effective_share_is_kishs(values):
+def test_weight_shares_add_up_to_one(values):
     weights = torch.tensor(values)[None]
     found = weight_statistics(weights, torch.ones_like(weights))
     effective = found.pop("weights/effective_share")

@@ -60,14 +60,14 @@ def test_against_a_loop(seed):
     assert found.keys() == quarters | {"entropy/estimated_change"}
 
 
-def test_a_quarter_is_one_of_the_tokens_that_were_trained_on():
+def test_quarters_are_of_trained_tokens():
     mask = torch.tensor([[1, 0, 1, 1, 0, 1, 0], [0, 1, 1, 1, 1, 1, 0], [1] * 7, [0] * 7, [0, 0, 1, 0, 0, 0, 0]])
     quarter = quarters(mask)
     expected = [[0, 1, 2, 3], [0, 0, 1, 2, 3], [0, 0, 1, 1, 2, 2, 3], [], [0]]
     assert [row[kept].tolist() for row, kept in zip(quarter, mask.bool(), strict=True)] == expected
 
 
-def test_a_token_that_is_not_finite_is_left_out():
+def test_tokens_that_are_not_finite_are_skipped():
     bad, without = random_batch(3), random_batch(3)
     place = trained(bad)[0]
     bad.logps[place], without.mask[place] = math.nan, 0

@@ -17,7 +17,7 @@ def results(request, run_cases):
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_the_training_is_the_same_and_the_log_lacks_one_rank_of_what_failed(results, part):
+def test_a_failed_look_costs_one_ranks_log(results, part):
     """The statistics of every micro-batch fail, with those of the weights and of the tokens; keys stay."""
     whole, partial = results["nowhere"], results[part]
     assert partial["update"] == whole["update"] and partial["losses"] == whole["losses"]

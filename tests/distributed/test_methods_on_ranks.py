@@ -67,7 +67,7 @@ def test_it_does_something(results, name):
 
 
 @pytest.mark.parametrize("name", ON_ROLLOUTS)
-def test_tokens_are_fetched_only_where_a_group_lies_across_ranks(results, name):
+def test_only_groups_across_ranks_fetch_tokens(results, name):
     """Or where a method compares the whole rollout; the first two splits of each are on one process."""
     always, across = CASES[name].fetched
     assert [result["fetched"] for result in results[name, "plain"]] == [0, 0, always, always]

@@ -57,7 +57,7 @@ def test_nor_does_it_for_what_is_logged(results, variant):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_it_does_in_the_scope_of_a_micro_batch_and_weights_differ(results, method):
+def test_micro_batch_scope_depends_on_the_split(results, method):
     """Else all of the above would hold of plain GRPO."""
     weights, update = spread(results[method, "plain", "micro_batch"])
     assert weights > 0.1 and update > 0.01
@@ -65,7 +65,7 @@ def test_it_does_in_the_scope_of_a_micro_batch_and_weights_differ(results, metho
     assert weights.max() - weights.min() > 0.5
 
 
-def test_every_micro_batch_but_the_first_is_scored_once(results):
+def test_later_micro_batches_are_scored_once(results):
     """The loss's own forward pass is the first one's score."""
     scored = [run["scored"] for run in results["exponential", "plain", "step"]]
     assert scored == [size * (count - 1) for _, size, count in SPLITS]

@@ -39,7 +39,7 @@ class TestBenchmarks:
         (None, ["0", "1"]),
     ],
 )
-def test_a_problem_is_called_by_its_id_where_that_is_its_own(given, expected):
+def test_unique_ids_name_problems(given, expected):
     columns = {"prompt": ["1+1=", "2+2="]} | ({} if given is None else {"id": given})
     assert Benchmark("a", Dataset.from_dict(columns), 1).ids == expected
 

@@ -144,7 +144,7 @@ def test_a_sweep_is_several_samplings(tiny_folder, sums, tmp_path):
         RecipeParser((EvalArguments,)).parse_args_and_config([*needed, "--config", str(recipe)])
 
 
-def test_the_papers_test_files_ask_each_benchmark_in_their_way(tiny_folder, tmp_path):
+def test_the_papers_wording_differs_between_benchmarks(tiny_folder, tmp_path):
     names = {name: tmp_path / f"{name}.jsonl" for name in (*OF_THE_PAPERS, "mine")}
     for path in names.values():
         path.write_text(json.dumps({"problem": "1+1=", "answer": "2"}) + "\n")

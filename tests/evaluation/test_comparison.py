@@ -50,7 +50,7 @@ def test_several_seeds_cover_a_known_difference(samples, seeds, seed_spread):
 
 
 @pytest.mark.parametrize("own_spread", [0.005, 0.04], ids=["runs alike", "runs apart"])
-def test_paired_runs_cover_a_known_difference_whatever_their_starts_have_in_common(own_spread):
+def test_paired_intervals_cover_a_known_difference(own_spread):
     """The start moves both sides by much; what a run adds is its own."""
     widths = []
 
@@ -66,7 +66,7 @@ def test_paired_runs_cover_a_known_difference_whatever_their_starts_have_in_comm
     assert np.mean(widths) < 0.7
 
 
-def test_the_variance_of_paired_runs_is_that_of_a_two_way_analysis():
+def test_paired_variance_is_a_two_way_analysis():
     """By the mean squares of Searle, Casella and McCulloch, of the table of differences."""
     rng = np.random.default_rng(5)
     a, b = rng.uniform(size=(2, 4, 30))

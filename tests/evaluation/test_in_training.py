@@ -65,7 +65,7 @@ def test_beside_an_eval_dataset(measuring, prompts, named):
     assert sum("eval_reward" in entry for entry in log) == (4 if named else 2)
 
 
-def test_a_data_set_given_by_hand_is_what_is_evaluated(measuring, prompts):
+def test_an_explicit_data_set_is_evaluated(measuring, prompts):
     trainer = measuring()
     assert "eval_sums_avg@2" in trainer.evaluate()
     assert "test_sums_avg@2" in (named := trainer.evaluate(metric_key_prefix="test"))
@@ -74,7 +74,7 @@ def test_a_data_set_given_by_hand_is_what_is_evaluated(measuring, prompts):
     assert "eval_loss" in metrics and "eval_sums_avg@2" not in metrics
 
 
-def test_the_habits_of_training_and_of_the_model_stay_out(measuring):
+def test_settings_of_training_and_model_stay_out(measuring):
     def measure(habits, **fields):
         trainer = measuring(**fields)
         trainer.model.generation_config.update(**habits)

@@ -10,7 +10,7 @@ from steer_trl.evaluation.judges import make_judge
 TWO = ["x", "y"], [{"prompt": "a"}] * 2
 
 
-def test_a_reward_function_judges_texts_as_it_rewards_them():
+def test_a_reward_function_judges_as_it_rewards():
     prompts = [row["prompt"] for row in problems("test")[:4]]
     texts = [solutions(prompts[0])[0], "1+1=3", solutions(prompts[2])[1], ""]
     verdicts = make_judge(countdown_reward)(texts, [{"prompt": one, "id": str(i)} for i, one in enumerate(prompts)])
@@ -18,7 +18,7 @@ def test_a_reward_function_judges_texts_as_it_rewards_them():
     assert [verdict.answer for verdict in verdicts] == texts
 
 
-def test_it_is_given_messages_where_the_prompt_has_some_and_every_column():
+def test_a_judge_gets_messages_and_every_column():
     seen = {}
 
     def reward(prompts, completions, difficulty, **_):
@@ -32,7 +32,7 @@ def test_it_is_given_messages_where_the_prompt_has_some_and_every_column():
 
 
 @pytest.mark.parametrize("result", [[1, None], (0.5, True), np.ones(2), torch.ones(2), [torch.tensor(1.0)] * 2])
-def test_what_trl_takes_of_a_reward_function_is_taken(result):
+def test_every_result_that_trl_takes_is_taken(result):
     verdicts = make_judge(lambda **_: result)(*TWO)
     assert verdicts[0].correct and verdicts[1].correct is (result[1] is not None)
 

@@ -14,7 +14,7 @@ from steer_trl.evaluation.metrics import values_of_counts
 
 class TestMetrics:
     @given(st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=1, max_size=9))
-    def test_cover_is_the_share_of_problems_solved_that_often(self, problems):
+    def test_cover_is_the_share_solved_that_often(self, problems):
         values = values_of_counts(5, [sum(samples) for samples in problems])
         for tau, least in ((0.25, 2), (0.5, 3), (0.75, 4)):  # of five samples
             expected = mean(len([one for one in samples if one]) >= least for samples in problems)
@@ -26,7 +26,7 @@ class TestMetrics:
         assert not any(metric.startswith("cover") for metric in values_of_counts(1, [0, 1]))
 
     @given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
-    def test_pass_at_k_counts_the_subsets_with_a_right_sample(self, sizes):
+    def test_pass_at_k_counts_subsets_with_success(self, sizes):
         n, correct, k = sizes
         samples = [i < correct for i in range(n)]
         hits = sum(any(subset) for subset in combinations(samples, k))

@@ -22,7 +22,7 @@ def mean_gradient(advantages, n, p):
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.8])
 @pytest.mark.parametrize("n", [2, 5])
-def test_maxrl_follows_the_logarithm_of_p_up_to_a_term_of_order_n(n, p):
+def test_maxrl_follows_the_logarithm_of_p(n, p):
     """ln p = -sum_k (1 - p)^k / k, of which the first n - 1 terms are there."""
     ours = mean_gradient(lambda correct: maxrl_advantages(correct, n), n, p)
     assert ours == pytest.approx(sum((1 - p) ** (k - 1) for k in range(1, n)), rel=1e-5)

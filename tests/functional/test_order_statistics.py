@@ -47,7 +47,7 @@ class Threads:
         return over
 
 
-def test_ten_thousand_cases_on_two_ranks_are_a_sort_over_all_of_them():
+def test_two_ranks_equal_a_global_sort():
     ranks = Threads(2)
 
     def work(rank):

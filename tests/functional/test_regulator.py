@@ -17,7 +17,7 @@ SCRIPT = SimpleNamespace(**runpy.run_path(str(ROOT / "experiments/regulator.py")
 
 @pytest.mark.parametrize("dead", [0, 1])
 @pytest.mark.parametrize("plant", SCRIPT.PLANTS, ids=lambda plant: "-".join(plant) or "plain")
-def test_holds_all_levels_without_retuning_and_a_rollout_late_too(plant, dead):
+def test_holds_all_levels_even_a_rollout_late(plant, dead):
     """Five per cent of mean error after settling, and nine rollouts of ten within ten."""
     for level in SCRIPT.LEVELS:
         assert SCRIPT.is_held(SCRIPT.distances(level, dead=dead, **plant)), level
@@ -36,7 +36,7 @@ def test_combinations_that_nothing_was_tuned_on_are_held(monkeypatch):
     assert len(list(SCRIPT.missed(0, drawn))) > 6  # else nothing could be missed
 
 
-def test_what_begins_below_a_level_that_falls_is_raised_to_where_they_meet():
+def test_a_low_start_rises_to_a_falling_level():
     regulator = EntropyRegulator(1.0, 1.0, final=0.2, decay_start=0.0)
     references = [(regulator.update(0.4, step / 100), regulator.reference)[1] for step in range(101)]
     top = references.index(max(references))
@@ -45,7 +45,7 @@ def test_what_begins_below_a_level_that_falls_is_raised_to_where_they_meet():
     assert references[top:] == pytest.approx([1 - 0.008 * step for step in range(top, 101)], rel=0.02)
 
 
-def test_the_level_of_a_run_that_was_made_longer_rises_along_a_path():
+def test_a_lengthened_runs_level_rises_slowly():
     """A resume with more steps is at a smaller share of the training than its checkpoint."""
     regulator = EntropyRegulator(0.8, 1.0, final=0.2, decay_start=0.5)
     for progress in (0.0, 0.6, 0.9):
@@ -58,7 +58,7 @@ def test_the_level_of_a_run_that_was_made_longer_rises_along_a_path():
 
 @pytest.mark.parametrize("drift", [0.0, 0.01, -0.002], ids=["still", "rising", "slow"])
 @pytest.mark.parametrize("target", SCRIPT.TARGETS)
-def test_what_keeps_does_nothing_to_a_run_that_stays_above_the_level(target, drift):
+def test_runs_above_the_level_stay_untouched(target, drift):
     """The advertised setting once spent entropy here: at the learning rates of real models most runs are like this."""
     regulator = EntropyRegulator(target, 1.0)
     entropies = SCRIPT.hold(regulator, 100, drift=drift)  # as a strength would change them
@@ -75,7 +75,7 @@ def test_what_keeps_never_spends(entropies, target):
         assert strength == 0 or regulator.at_bound == 0 or entropy < target
 
 
-def test_without_authority_it_says_so_and_does_not_wind_up():
+def test_without_authority_it_does_not_wind_up():
     """Nothing answers for 200 rollouts; when something does again, the strength leaves its bound within a few."""
     regulator = EntropyRegulator(0.8, 1.0)
     regulator.update(0.8)
@@ -115,7 +115,7 @@ def test_a_changed_level_starts_from_the_present_entropy(level):
 
 
 @given(st.lists(st.one_of(st.floats(0, 50), st.just(math.nan), st.just(math.inf)), max_size=60), st.integers(0, 59))
-def test_state_moves_whole_and_the_strength_keeps_its_bounds(entropies, cut):
+def test_state_moves_whole_within_new_bounds(entropies, cut):
     one = EntropyRegulator(0.7, 0.9)
     for entropy in entropies[:cut]:
         assert 0 <= one.update(entropy) <= 0.9
@@ -136,7 +136,7 @@ def test_less_entropy_never_asks_for_less_strength(one, other):
     assert strengths[0] >= strengths[1]
 
 
-def test_a_non_finite_entropy_changes_nothing_and_a_state_that_cannot_be_is_refused_whole():
+def test_invalid_entropies_and_states_change_nothing():
     regulator = EntropyRegulator(0.7, 1)
     regulator.update(0.5)
     before = regulator.state_dict()

@@ -68,7 +68,7 @@ def test_an_invalid_state_is_refused_and_changes_nothing(state, named):
     assert vars(controller) == before
 
 
-def test_a_schedule_that_begins_with_the_resume_starts_from_its_settings_and_narrowed_bounds_hold_at_once():
+def test_a_resumed_schedule_obeys_its_new_settings():
     controller = TargetEntropyController(0.3, 1.1, 0.9, adaptive=True)
     controller.load_state_dict({"gate": False})
     assert controller.state_dict() == {"gate": False, "amplify": 1.1, "attenuate": 0.9}

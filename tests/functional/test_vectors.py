@@ -47,7 +47,7 @@ def computed(name, case):
 
 
 @pytest.mark.parametrize("index", range(4))
-def test_every_expected_array_is_met_on_the_mask_and_weights_are_one_off_it(vectors, index):
+def test_every_expected_array_is_met(vectors, index):
     case = vectors["cases"][index]
     valid = torch.tensor(case["inputs"]["mask"]).bool()
     assert len(case["expected"]) == 11

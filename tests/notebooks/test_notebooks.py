@@ -55,7 +55,7 @@ def set_parameters(notebook, values):
     cell.source = "\n".join(f"{name} = {value!r}" for name, value in (defaults | values).items())
 
 
-def test_what_is_committed_was_run_from_top_to_bottom():
+def test_committed_notebooks_were_run_in_order():
     notebook = read(CPU)
     cells = code_cells(notebook)
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
@@ -63,7 +63,7 @@ def test_what_is_committed_was_run_from_top_to_bottom():
     assert sum(pictures(notebook)) == 4 and CPU.stat().st_size < 1e6
 
 
-def test_the_outputs_of_a_small_run_are_marked_so():
+def test_outputs_of_small_runs_are_marked():
     notebook = read(GPU)
     assert sum(pictures(notebook)) == 1 and not [out for out in outputs(notebook) if out.output_type == "error"]
     assert "outputs below are not of the model" in notebook.cells[0].source

@@ -102,7 +102,7 @@ class TestAsATrlReward:
         assert MathReward()(completions=completions, solution=solutions) == [1.0, -1.0, 1.0, None]
         assert MathReward(incorrect=0.0)(completions=completions, solution=solutions) == [1.0, 0.0, 1.0, None]
 
-    def test_answer_lines_count_only_where_they_are_asked_for(self):
+    def test_answer_lines_count_only_if_asked_for(self):
         texts = ["Answer: 34", r"\boxed{34}"]
         assert MathReward()(texts, ["34"] * 2) == [-1.0, 1.0]
         assert MathReward(answer_format="answer_line")(texts, ["34"] * 2) == [1.0, -1.0]
@@ -166,7 +166,7 @@ class TestWorkers:
 
             yield make
 
-    def test_from_a_thread_from_a_copy_and_after_a_stop(self, reward):
+    def test_threads_copies_and_restarts_work(self, reward):
         results = []
         thread = threading.Thread(target=lambda: results.append(reward([r"\boxed{34}", TOWER], ["34"] * 2)))
         thread.start()
@@ -177,26 +177,26 @@ class TestWorkers:
         copy._workers.stop()
         assert copy([r"\boxed{34}"], ["34"]) == [1.0]
 
-    def test_a_worker_that_is_killed_costs_its_job_only(self, start):
+    def test_a_killed_worker_costs_its_job_only(self, start):
         first, killed, last = start(kill_or_return).map([("return",), ("kill",), ("return",)])
         assert first == last == "return" and isinstance(killed, Exception)
 
-    def test_a_job_that_waits_longer_than_its_deadline_is_finished(self, start):
+    def test_waiting_beyond_the_deadline_is_allowed(self, start):
         workers = start(jobs.wait, num_workers=2, timeout=0.2)
         assert workers.map([(1.0,)] * 3) == ["waited"] * 3
 
-    def test_a_job_is_killed_at_its_seconds_of_cpu_inside_one_operation_too(self, start):
+    def test_cpu_limits_hold_within_one_operation(self, start):
         (result,) = start(jobs.burn, timeout=0.2).map([()])
         assert result.exitcode == -signal.SIGPROF
 
-    def test_a_job_that_takes_no_cpu_at_all_is_killed_by_the_wall_clock(self, start):
+    def test_sleeping_jobs_are_killed_by_wall_clock(self, start):
         workers = start(jobs.stop, timeout=0.2)
         assert workers.wall_limit == 60
         workers.wall_limit = 1.0
         (result,) = workers.map([()])
         assert isinstance(result, TimeoutError)
 
-    def test_what_fails_beside_other_jobs_is_tried_once_more_alone(self, start, tmp_path):
+    def test_failures_beside_others_are_retried_alone(self, start, tmp_path):
         workers = start(jobs.burn_in_company, num_workers=2, timeout=0.5)
         assert workers.map([(str(tmp_path), "1", "2"), (str(tmp_path), "2", "1")]) == ["alone", "alone"]
 
@@ -207,11 +207,11 @@ class TestWorkers:
         assert first == "done" and second.exitcode == -signal.SIGPROF
 
     @pytest.mark.parametrize(("ranks", "too_much"), [("1", 8 * 2**30), ("100000", 2**30)])
-    def test_memory_has_a_limit_that_the_ranks_of_a_machine_share(self, start, monkeypatch, ranks, too_much):
+    def test_ranks_of_a_machine_share_the_memory(self, start, monkeypatch, ranks, too_much):
         monkeypatch.setenv("LOCAL_WORLD_SIZE", ranks)
         assert start(take_memory).map([(2**20,), (too_much,)]) == ["taken", "refused"]
 
-    def test_what_a_job_keeps_is_given_back_before_the_next(self, start):
+    def test_kept_memory_is_returned_before_the_next(self, start):
         workers = start(keep)
         assert [workers.map([(size,)]) for size in (2**20, 2**28, 2**20, 2**20)] == [[1], [2], [1], [2]]
 
@@ -220,7 +220,7 @@ class TestWorkers:
         with pytest.raises(RuntimeError, match=r"worker process.* do not stay alive"):
             workers.map([("return",)])
 
-    def test_no_script_is_run_twice_and_no_torch_is_loaded(self, tmp_path):
+    def test_workers_rerun_no_script_and_load_no_torch(self, tmp_path):
         script = tmp_path / "unguarded.py"  # as people write them: without `if __name__ == "__main__"`
         script.write_text(
             "import sys\nfrom steer_trl.rewards import MathReward\nprint('run')\n"

@@ -20,7 +20,7 @@ class TestBadNumbers:
 
     @pytest.mark.parametrize("name", [*batches.REPLACING, *batches.SCALING])
     @given(SEEDS)
-    def test_a_completion_that_nothing_could_score_has_no_say(self, name, seed):
+    def test_unscored_completions_change_nothing(self, name, seed):
         rollout = random_rollout(seed, missing=0.4)
         missing = rollout.rewards.isnan()
         ours, theirs = (advantages(name, x) for x in (rollout, self.spoilt(rollout, missing.unsqueeze(1))))
@@ -43,7 +43,7 @@ class TestBadNumbers:
         torch.testing.assert_close(advantages(name, rollout), 0 * ones, atol=1e-7, rtol=0)
 
     @pytest.mark.parametrize("name", batches.IN_THE_LOSS)
-    def test_a_micro_batch_with_nothing_to_learn_stays_as_it_is(self, name):
+    def test_an_empty_micro_batch_stays_unchanged(self, name):
         batch, shapers = random_batch(1), {name: method(name)}
         masked = shaped(shapers, replace(batch, mask=0 * batch.mask))
         assert (masked.weights == 1).all()

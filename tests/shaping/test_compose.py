@@ -41,7 +41,7 @@ class TestCombinations:
         after = before if result.advantages is None else result.advantages
         return after * batch.mask, result.weights
 
-    def test_stages_act_in_their_order_whatever_the_order_of_the_names(self):
+    def test_stages_ignore_the_order_of_names(self):
         rollout, batch = self.both()
         expected = method("opo").advantages(rollout).unsqueeze(1)
         for name in ("edge_grpo", "ppl"):
@@ -90,7 +90,7 @@ class TestCombinations:
             assert any(all(repr(name) in line for name in order) for line in str(error.value).splitlines())
 
 
-def test_a_file_that_is_no_python_is_named_with_its_line(tmp_path, monkeypatch):
+def test_a_broken_file_is_named_with_its_line(tmp_path, monkeypatch):
     (tmp_path / "torn_method.py").write_text("class Method(\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ValueError, match=r"advantage_shaping='torn_method\.Method'.*torn_method\.py, line 1"):
@@ -98,7 +98,7 @@ def test_a_file_that_is_no_python_is_named_with_its_line(tmp_path, monkeypatch):
 
 
 @given(SEEDS)
-def test_weights_on_the_advantages_are_weights_on_the_loss(seed):
+def test_advantage_weights_are_loss_weights(seed):
     batch = random_batch(seed)
     result = shaped({name: kept(name) for name in ("steer", "stare", "fork_tokens")}, batch)
     assert (result.weights >= 0).all()

@@ -68,7 +68,7 @@ def test_neutral_settings_touch_nothing(name, options):
 
 
 @pytest.mark.parametrize("name", SURROGATES)
-def test_a_loss_of_its_own_switches_trls_clipping_off(name):
+def test_an_own_loss_switches_clipping_off(name):
     needed = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None} | ({"loss_type": "grpo"} if name == "grpo_s" else {})
     for args in (config(name), config(name, **needed)):
         assert {setting: getattr(args, setting) for setting in needed} == needed
@@ -79,21 +79,21 @@ OTHERS = {"epsilon": 0.3, "epsilon_high": 0.28, "delta": 10.0, "loss_type": "cis
 
 @pytest.mark.parametrize("name", SURROGATES)
 @pytest.mark.parametrize("setting", [*OTHERS, "importance_sampling_level"])
-def test_a_loss_of_its_own_refuses_what_it_would_ignore(name, setting):
+def test_an_own_loss_refuses_ignored_settings(name, setting):
     value = OTHERS.get(setting, "sequence")
     with pytest.raises(ValueError, match=f"{setting}={value!r}.*'{name}'"):
         config(name, **{setting: value})
 
 
 @pytest.mark.parametrize(("name", "field", "value"), WRONG)
-def test_a_setting_out_of_range_is_refused_by_name(name, field, value):
+def test_settings_out_of_range_are_refused_by_name(name, field, value):
     with pytest.raises(ValueError, match=rf"\b{field}\b"):
         config(name, **{field: value})
 
 
 @pytest.mark.parametrize("name", batches.IN_THE_LOSS)
 @given(batches.SEEDS)
-def test_an_optimizer_step_does_not_depend_on_how_it_is_split(name, seed):
+def test_a_step_does_not_depend_on_its_split(name, seed):
     batch, shapers = random_batch(seed), {name: kept(name)}
     tensors = {field: x for field, x in vars(batch).items() if isinstance(x, torch.Tensor)}
     parts = [replace(batch, **{f: x[rows] for f, x in tensors.items()}) for rows in (slice(1), slice(1, None))]

@@ -45,7 +45,7 @@ def of(**settings):
 
 
 class TestOneSetting:
-    def test_takes_the_method_that_was_not_named_and_reports_it(self, caplog):
+    def test_the_default_methods_are_reported(self, caplog):
         args = of(hold_entropy=0.5)
         assert (args.advantage_shaping, args.stare_variant, args.stare_gate) == (["f_grpo", "stare"], "C2", "none")
         assert caplog.text.count("advantage_shaping=['f_grpo', 'stare']") == 1
@@ -89,7 +89,7 @@ def test_these_methods_have_a_strength():
 
 @pytest.mark.parametrize("name", ABLE)
 class TestEachMethod:
-    def test_it_waits_for_its_level_and_answers_an_entropy_below_it(self, name):
+    def test_it_waits_for_its_level_then_acts(self, name):
         shaper, hold = held(name)
         begin(hold, 0.5, math.nan, 0.54, 0.46)
         assert shaper.strength == 0 and not shaper.active
@@ -110,7 +110,7 @@ class TestEachMethod:
             assert shaper.strength == 0 and not shaper.active
         assert hold.metrics()["hold_entropy/out_of_reach"] == 0
 
-    def test_the_more_strength_the_more_a_surprising_right_token_counts(self, name):
+    def test_strength_raises_surprising_correct_tokens(self, name):
         shaper, _ = held(name)
         if not shaper.per_token:
             pytest.skip("it does not choose tokens")
@@ -129,7 +129,7 @@ class TestEachMethod:
         assert hold.metrics()["hold_entropy/target"] == 0.3
         assert shaper.strength > 0
 
-    def test_a_level_that_falls_is_in_the_log_and_the_error_is_against_it(self, name):
+    def test_the_error_is_against_the_falling_level(self, name):
         shaper, hold = held(name, hold_entropy_final=0.2, hold_entropy_decay_start=0.5)
         begin(hold, 0.5, 0.5, 0.5, 0.5)
         for progress, target in [(0.5, 0.4), (0.75, 0.25), (0.9, 0.16), (1.0, 0.1)]:
@@ -140,7 +140,7 @@ class TestEachMethod:
         hold.on_rollout(0.08, 1.0)
         assert shaper.strength > 0
 
-    def test_a_resumed_schedule_continues_bit_for_bit_and_a_changed_one_is_reported(self, name, caplog):
+    def test_schedules_resume_exactly_and_changes_are_reported(self, name, caplog):
         falls = {"hold_entropy_final": 0.2, "hold_entropy_decay_start": 0.3}
         entropies = (0.5, 0.51, 0.49, 0.5, 0.38, 0.3, 0.2, 0.15, 0.12, 0.1)
         for cut in range(10):
@@ -168,7 +168,7 @@ class TestEachMethod:
                 part.load_state_dict(state)
             assert parts[0].strength == shaper.strength > 0
 
-    def test_a_level_changed_at_a_resume_starts_from_the_present_entropy_and_is_reported(self, name, caplog):
+    def test_a_changed_level_starts_from_present_entropy(self, name, caplog):
         _, hold = held(name, hold_entropy=0.5)
         begin(hold, *[1.0] * 4, 0.6, 0.44)
         state = state_of(hold)

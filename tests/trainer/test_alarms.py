@@ -108,7 +108,7 @@ def test_one_switch(watched, tmp_path, caplog):
     assert said(tmp_path) == [] and "have the same reward" in caplog.text
 
 
-def test_a_resumed_run_says_what_an_unbroken_one_says(watched, tmp_path):
+def test_a_resumed_run_reports_like_an_unbroken_one(watched, tmp_path):
     """The entropy it began with and how long it has been low come from the checkpoint; nothing is said twice."""
     watched("collapse", save_strategy="steps", save_steps=18, max_steps=28).train()
     (whole,) = said(tmp_path)
@@ -175,7 +175,7 @@ class TestTrackers:
         assert caplog.text.count("could not be judged or delivered; the training continues") == 2
 
 
-def test_a_file_that_cannot_be_written_ends_no_training(watched, tmp_path, caplog):
+def test_an_unwritable_file_ends_no_training(watched, tmp_path, caplog):
     class InTheWay(TrainerCallback):
         def on_step_begin(self, *_, **__):
             (tmp_path / "run" / runlog.LOGS / runlog.ALARMS).mkdir(exist_ok=True)

@@ -52,9 +52,7 @@ class TestCheckpoint:
         assert len(set(strengths)) >= 4 or "hold_entropy" not in settings  # there was a state to lose
         assert states[0].keys() >= {"settings", "generated"}
 
-    def test_a_new_target_is_taken_on_resume_and_without_the_state_that_is_said(
-        self, train, make_trainer, tmp_path, caplog
-    ):
+    def test_a_resume_takes_a_new_target(self, train, make_trainer, tmp_path, caplog):
         whole, checkpoint = train(SteerGRPOTrainer, **self.SETTINGS), tmp_path / "run/checkpoint-2"
         resumed = make_trainer(SteerGRPOTrainer, **self.SETTINGS | {"stare_target_entropy": 0.5})
         resumed.train(resume_from_checkpoint=str(checkpoint))
@@ -117,9 +115,7 @@ class TestCheckpoint:
         assert resumed.state.global_step == 3
 
     @pytest.mark.parametrize("wrote", [GRPOTrainer, SteerGRPOTrainer])
-    def test_a_checkpoint_that_does_not_hold_its_rollout_resumes_as_trl_does(
-        self, train, make_trainer, tmp_path, caplog, wrote
-    ):
+    def test_without_its_rollout_resume_is_trls(self, train, make_trainer, tmp_path, caplog, wrote):
         weights_only = {} if wrote is GRPOTrainer else {"save_only_model": True}
         train(wrote, **self.MIDDLE | weights_only)
         checkpoint = str(tmp_path / "run/checkpoint-1")

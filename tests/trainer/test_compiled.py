@@ -18,7 +18,7 @@ def nothing_compiled():
     torch._dynamo.reset()
 
 
-def test_a_method_that_reads_the_exact_change_is_refused_whoever_compiles(make_trainer, tokenizer, monkeypatch):
+def test_compiled_models_refuse_the_exact_change(make_trainer, tokenizer, monkeypatch):
     with pytest.raises(ValueError, match="torch_compile=True cannot be combined with 'entropy_change'"):
         make_trainer(SteerGRPOTrainer, **COMPILED, advantage_shaping="entropy_change")
     model = torch.compile(tiny_qwen2(tokenizer), backend="eager")

@@ -44,7 +44,7 @@ def name_of(node):
 
 
 class TestTheCheckAtImport:
-    def test_a_tested_version_is_not_looked_at_and_another_that_has_everything_is_warned_of(self, monkeypatch, caplog):
+    def test_untested_complete_versions_are_warned_of(self, monkeypatch, caplog):
         check_trl("1.18.2")
         (record,) = caplog.records
         assert "was tested with TRL 1.16, and 1.18.2 is installed" in record.getMessage()
@@ -83,7 +83,7 @@ class TestTheCheckAtImport:
                 if inspect.isfunction(function) and name in mentioned_by(type("Alone", (), {method: function})):
                     monkeypatch.delattr(kind, method)
 
-    def test_what_has_moved_to_a_base_class_or_a_mixin_is_found(self, monkeypatch):
+    def test_moved_methods_are_found(self, monkeypatch):
         monkeypatch.setattr(contract, "GRPOTrainer", type("GRPOTrainer", (GRPOTrainer,), {}))
         assert broken_pieces() == []
 
@@ -144,7 +144,7 @@ def branches(text):
     }
 
 
-def test_the_losses_are_these_and_clip_and_average_as_the_table_states():
+def test_the_losses_match_the_table():
     tokens, denominators = source(GRPOTrainer._compute_loss).split("# Entropy bonus")[0].split('mode = "train" if')
     per_token, means = branches(tokens), branches(denominators)
     assert means.keys() == LOSSES.keys()
@@ -270,12 +270,12 @@ def test_what_a_name_does_not_tell(assumption, function, lines):
     assert isinstance(lines, list) or places == sorted(places), f"TRL has changed. Assumed: {assumption}"
 
 
-def test_the_fused_head_asks_a_model_for_its_config_and_its_output_embeddings():
+def test_the_fused_head_reads_config_and_embeddings():
     asked = set(re.findall(r"(?:self|model)\.(?!forward)(\w+)", source(add_fused_lm_head)))
     assert asked <= {"config", "get_output_embeddings", "num_experts", "num_experts_per_tok"}
 
 
-def test_these_means_are_what_a_loss_logs_of_its_tokens():
+def test_a_loss_logs_these_token_means():
     """Those of a hidden micro-batch are left out by name: under another name it would count as 0 again."""
     source_of_loss = source(GRPOTrainer._compute_loss)
     logged = set(re.findall(r'_metrics\[mode\]\["([^"]+)"\]\.append', source_of_loss))

@@ -142,7 +142,7 @@ class TestTooFewGroups:
         assert column(trainer, "dynamic_sampling/all_incorrect") == [1, 1, 1]
         assert caplog.text.count("found 0 of the 4 groups of a rollout in 2 attempts (8 prompts)") == 1
 
-    def test_what_is_missing_is_filled_with_groups_that_teach_nothing(self, run):
+    def test_missing_groups_are_filled_with_uninformative_ones(self, run):
         """Two of four groups are informative: the loss is half of theirs alone, in a rollout of the same size."""
         trainer = run(numbered(4), **RESAMPLE, dynamic_sampling_max_attempts=1, max_steps=1)
         assert trained_on(trainer) == [in_fours([0, 2, 1, 3])]
@@ -161,7 +161,7 @@ class TestLoss:
     SGD = {"optim": "sgd", "learning_rate": 1.0, "lr_scheduler_type": "constant", "max_grad_norm": 0.0, "max_steps": 1}
 
     @pytest.mark.parametrize("method", METHODS)
-    def test_its_loss_is_that_of_the_informative_groups_alone(self, run, method):
+    def test_the_loss_is_of_informative_groups_alone(self, run, method):
         settings = self.SGD | self.METHODS[method]
         alone = {"gradient_accumulation_steps": 2}
         informative = numbered(4).filter(lambda row: is_informative(row["prompt"]))
@@ -188,7 +188,7 @@ class TestLoss:
 
 
 class TestLog:
-    def test_the_reward_is_that_of_everything_that_was_written(self, run):
+    def test_the_reward_is_of_everything_written(self, run):
         trainer = run(40, **RESAMPLE, max_steps=1)
         (log,) = [entry for entry in trainer.state.log_history if "reward" in entry]
         expected = {

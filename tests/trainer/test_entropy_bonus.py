@@ -27,7 +27,7 @@ def logged(trainer):
 
 @pytest.mark.parametrize("switch", SWITCHES)
 @pytest.mark.parametrize("coefficient", [0.2, -0.05])
-def test_a_constant_coefficient_is_trls_own_bonus_bit_for_bit(train, switch, coefficient):
+def test_a_constant_coefficient_is_trls_bonus(train, switch, coefficient):
     ours = train(SteerGRPOTrainer, **SWITCHES[switch], **BONUS, entropy_bonus_coef=coefficient)
     theirs = train(GRPOTrainer, **SWITCHES[switch], entropy_coef=coefficient)
     assert same_parameters(ours, theirs)
@@ -35,7 +35,7 @@ def test_a_constant_coefficient_is_trls_own_bonus_bit_for_bit(train, switch, coe
     assert not same_parameters(ours, train(GRPOTrainer, **SWITCHES[switch]))
 
 
-def test_without_a_strength_the_training_and_its_log_are_trls(train):
+def test_without_strength_everything_is_trls(train):
     plain = train(GRPOTrainer)
     for off in ({"entropy_bonus_coef": 0.0}, {"hold_entropy": 1e-9, "hold_entropy_unit": "nats"}):
         ours = train(SteerGRPOTrainer, **BONUS, **off)
@@ -58,7 +58,7 @@ def train_with(coefficients, make_trainer, kind, **settings):
     return trainer
 
 
-def test_a_coefficient_that_is_0_again_leaves_no_bonus(make_trainer):
+def test_a_coefficient_back_at_0_leaves_no_bonus(make_trainer):
     moves = [0.2, 0.0, -0.1, 0.0]
     ours = train_with(moves, make_trainer, SteerGRPOTrainer, **BONUS)
     assert same_parameters(ours, train_with(moves, make_trainer, GRPOTrainer, entropy_coef=1.0))
@@ -67,7 +67,7 @@ def test_a_coefficient_that_is_0_again_leaves_no_bonus(make_trainer):
 
 
 @pytest.mark.parametrize("schedule", [{}, {"steps_per_generation": 4}])
-def test_a_held_entropy_is_trls_bonus_with_the_strengths_of_the_log(make_trainer, train, schedule):
+def test_a_held_entropy_is_trls_bonus(make_trainer, train, schedule):
     held = {"hold_entropy": 4.0, "hold_entropy_unit": "nats"}
     settings = {"max_steps": 8, "learning_rate": 3e-3} | schedule
     ours = train(SteerGRPOTrainer, **settings, **BONUS, **held)

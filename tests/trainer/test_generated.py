@@ -13,7 +13,7 @@ def totals(trainer):
 
 
 @pytest.mark.parametrize("dynamic_sampling", ["none", "resample"])
-def test_it_counts_what_the_policy_wrote_and_no_prompt(train, dynamic_sampling):
+def test_it_counts_written_tokens_without_prompts(train, dynamic_sampling):
     lengths = []  # of every completion that was written, in tokens
 
     def reward(completion_ids, completions, **_):
@@ -29,7 +29,7 @@ def test_it_counts_what_the_policy_wrote_and_no_prompt(train, dynamic_sampling):
     assert prompts[-1] > found[max(found)]
 
 
-def test_a_run_ends_with_the_rollout_that_spends_its_budget_and_is_evaluated_and_saved(train, tmp_path):
+def test_a_spent_budget_evaluates_and_saves(train, tmp_path):
     """A rollout lasts two steps; the second spends the budget, and both of its steps are trained on."""
     fields = {"advantage_shaping": "none", "steps_per_generation": 4, "max_steps": 40, "save_strategy": "steps"}
     probe = train(SteerGRPOTrainer, **fields | {"max_steps": 4}, output_dir=str(tmp_path / "probe"))
@@ -40,7 +40,7 @@ def test_a_run_ends_with_the_rollout_that_spends_its_budget_and_is_evaluated_and
     assert (tmp_path / "run/checkpoint-4").is_dir()
 
 
-def test_a_run_that_was_ended_by_its_budget_has_nothing_left(make_trainer, tmp_path):
+def test_a_spent_run_has_nothing_left(make_trainer, tmp_path):
     fields = {"advantage_shaping": "none", "max_steps": 40, "save_strategy": "steps", "save_steps": 1}
     make_trainer(SteerGRPOTrainer, max_generated_tokens=40, **fields).train()
     log = (tmp_path / "run/_logs/metrics.jsonl").read_text()
@@ -63,7 +63,7 @@ def test_a_count_that_cannot_be_is_refused(make_trainer, tmp_path):
         make_trainer(SteerGRPOTrainer).train(resume_from_checkpoint=str(path.parent))
 
 
-def test_a_falling_level_follows_the_budget_where_that_ends_the_run(train):
+def test_a_falling_level_follows_the_token_budget(train):
     level = {"hold_entropy": 1.0, "hold_entropy_final": 0.5, "hold_entropy_decay_start": 0.0}
     fields = {"advantage_shaping": "repo_r", "hold_entropy_unit": "nats", "steps_per_generation": 2} | level
     trainer = train(SteerGRPOTrainer, max_generated_tokens=160, max_steps=400, **fields)
@@ -81,7 +81,7 @@ def test_a_falling_level_follows_the_budget_where_that_ends_the_run(train):
         ({}, {"max_steps": 8}, None),  # one that stays
     ],
 )
-def test_a_falling_level_that_jumps_at_a_resume_is_stated(make_trainer, tmp_path, caplog, level, longer, said):
+def test_a_jump_of_the_level_is_reported(make_trainer, tmp_path, caplog, level, longer, said):
     held = {"advantage_shaping": "repo_r", "hold_entropy": 4.0, "hold_entropy_unit": "nats"}
     falls = {"hold_entropy_decay_start": 0.25} if level else {}
     fields = held | falls | level | {"save_strategy": "steps", "save_steps": 2}

@@ -5,7 +5,7 @@ import pytest
 from steer_trl import SteerGRPOTrainer
 
 
-def test_one_setting_trains_and_the_card_states_with_what(train, tmp_path):
+def test_one_setting_trains_and_the_card_names_it(train, tmp_path):
     trainer = train(SteerGRPOTrainer, hold_entropy=0.5, max_steps=2)
     assert list(trainer.shaping.shapers) == ["f_grpo", "stare"]
     entry = trainer.state.log_history[0]
@@ -28,14 +28,14 @@ def test_one_setting_trains_and_the_card_states_with_what(train, tmp_path):
         ({"max_steps": 1, "hold_entropy_unit": "nats"}, False),
     ],
 )
-def test_a_run_that_ends_before_its_level_is_known_is_told_so(make_trainer, caplog, length, is_short):
+def test_a_run_too_short_for_holding_is_warned(make_trainer, caplog, length, is_short):
     settings = {"gradient_accumulation_steps": 1, "advantage_shaping": "repo_r", "hold_entropy": 0.5}
     make_trainer(SteerGRPOTrainer, **settings | length)
     assert ("has no effect in this run: its target is relative" in caplog.text) == is_short
 
 
 @pytest.mark.parametrize("epochs", [{"max_steps": 4}, {"max_steps": -1, "num_train_epochs": 0.5}])
-def test_the_level_falls_with_the_share_of_the_steps_that_are_done(train, prompts, epochs):
+def test_the_level_falls_with_finished_steps(train, prompts, epochs):
     falls = {"hold_entropy": 3.0, "hold_entropy_final": 1.0, "hold_entropy_decay_start": 0.25}
     settings = falls | epochs | {"hold_entropy_unit": "nats", "steps_per_generation": 4}
     trainer = train(SteerGRPOTrainer, advantage_shaping="repo_r", **settings)

@@ -71,7 +71,7 @@ def for_even_rows(completions, row, **_):
 
 
 @pytest.mark.parametrize("kind", ["inline", "image", "images"])
-def test_images_stay_with_their_groups_in_one_attempt_and_in_several(train, processor, kind):
+def test_images_stay_with_their_groups(train, processor, kind):
     dataset = rows(kind).add_column("row", range(len(SHADES)))
 
     def run(numbers, switch):

@@ -22,7 +22,7 @@ def judged(name, **arguments):
 
 
 @pytest.mark.parametrize("sampling", ["none", "resample"])
-def test_the_success_rate_is_that_of_the_groups_that_are_trained_on(train, sampling):
+def test_the_success_rate_is_of_trained_groups(train, sampling):
     arguments = {"reward_funcs": is_correct, "train_dataset": numbered(16), "rollout_func": Given()}
     fields = {"dynamic_sampling": sampling, "max_completion_length": 16, "gradient_accumulation_steps": 4}
     trainer = train(Watching, **settings("maxrl") | fields, trainer_arguments=arguments)
@@ -70,7 +70,7 @@ def one_finished(prompts, trainer):
 
 @pytest.mark.parametrize("num_iterations", [1, 2])  # with 2, TRL scores the rollout itself
 @pytest.mark.parametrize("name", ON_ROLLOUTS)
-def test_truncated_completions_are_compared_with_and_not_trained_on(train, name, num_iterations):
+def test_truncated_completions_are_compared_but_not_trained(train, name, num_iterations):
     """`mask_truncated_completions` is about the loss: the advantages are those without it."""
     fields = settings(name) | {"max_steps": 1, "num_iterations": num_iterations, "loss_type": "grpo"}
     fields |= judged(name, rollout_func=one_finished)
@@ -82,7 +82,7 @@ def test_truncated_completions_are_compared_with_and_not_trained_on(train, name,
 
 
 @pytest.mark.parametrize("name", ["gtpo", "steer"])
-def test_the_table_of_completions_has_the_advantages_of_whole_rollouts(train, tmp_path, name):
+def test_the_completions_table_has_shaped_advantages(train, tmp_path, name):
     """Means over a completion's tokens; what the loss does to them later (STEER's weights) is not in it."""
     trainer = train(Watching, **settings(name), max_steps=2, log_completions=True)
     rollout = trainer.written[-1]
@@ -98,13 +98,13 @@ def test_the_table_of_completions_has_the_advantages_of_whole_rollouts(train, tm
 # Eight completions per rollout and step, in two micro-batches. Groups are compared before they are split; the tokens
 # of a step when the loss has scored the first micro-batch.
 @pytest.mark.parametrize("name", CASES)
-def test_completions_are_scored_once_and_only_if_somebody_asks(train, name):
+def test_completions_are_scored_once_if_asked_for(train, name):
     trainer = train(Watching, max_steps=2, **settings(name), **judged(name))
     assert trainer.scored == 2 * CASES[name].scored
 
 
 @pytest.mark.parametrize("name", SHAPERS)
-def test_every_method_trains_off_policy_and_says_what_it_did(train, name, monkeypatch):
+def test_every_method_trains_off_policy(train, name, monkeypatch):
     for bound in ("EPSILON_LOW", "EPSILON_HIGH"):  # which so short a training does not reach
         monkeypatch.setattr(f"steer_trl.shaping.methods.gtpo.{bound}", 1e-3)
     trainer = train(SteerGRPOTrainer, num_iterations=2, **settings(name), **judged(name))

@@ -112,7 +112,7 @@ def tools():
 
 @pytest.mark.parametrize("arguments", [lora, tools])
 @pytest.mark.parametrize("method", METHODS)
-def test_adapters_are_trained_and_tool_tokens_enter_no_statistic(train, method, arguments):
+def test_adapters_train_and_tool_tokens_are_skipped(train, method, arguments):
     settings = OFF_POLICY | {"beta": 0.1}  # with LoRA the reference is the model without its adapter
     ours = train(SteerGRPOTrainer, **settings, **METHODS[method], trainer_arguments=arguments())
     trained = [name for name, parameter in ours.model.named_parameters() if parameter.requires_grad]
@@ -121,7 +121,7 @@ def test_adapters_are_trained_and_tool_tokens_enter_no_statistic(train, method, 
     assert not same_parameters(ours, train(GRPOTrainer, **settings, trainer_arguments=arguments()))
 
 
-def test_a_batch_with_every_token_masked_still_has_a_backward(train):
+def test_a_fully_masked_batch_has_a_backward(train):
     settings = {"mask_truncated_completions": True, "advantage_shaping": ["steer", "stare"]}
     trainer = train(SteerGRPOTrainer, trainer_arguments={"rollout_func": cut_off}, **settings)
     assert trainer.state.global_step == 4

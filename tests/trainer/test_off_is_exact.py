@@ -61,7 +61,7 @@ def train_grpo(train, train_steer):
 
 
 @pytest.mark.parametrize("schedule", ["on-policy", "clipped ratios"])
-def test_every_methods_neutral_setting_is_grpo_bit_for_bit(train_grpo, train_steer, schedule):
+def test_neutral_settings_are_grpo_bit_for_bit(train_grpo, train_steer, schedule):
     grpo = train_grpo(**SCHEDULES[schedule])
     for name, case in CASES.items():
         if train_steer.keywords["skip_padding"] and name == "entropy_bonus":

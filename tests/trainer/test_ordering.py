@@ -114,7 +114,7 @@ def test_idle_completions_change_no_number(run, without_idle, settings, rewards)
                 assert one[key] == pytest.approx(other[key], rel=1e-3, abs=1e-5, nan_ok=True), key
 
 
-def test_a_scored_rollout_makes_no_pass_for_idle_completions(run):
+def test_scored_idle_completions_get_no_pass(run):
     """In the first step after it was written; in later ones the policy has changed."""
     scored = run(Counting, advantage_shaping="none", max_steps=1).scored
     again = run(Counting, advantage_shaping="none", max_steps=2).scored
@@ -123,7 +123,7 @@ def test_a_scored_rollout_makes_no_pass_for_idle_completions(run):
 
 
 @pytest.mark.parametrize("settings", [{"beta": 0.1}, {"advantage_shaping": "entropy_advantage"}], ids=str)
-def test_nothing_is_idle_with_what_adds_to_the_loss(run, settings):
+def test_additions_to_the_loss_leave_nothing_idle(run, settings):
     trainer = run(max_steps=1, **settings)
     assert not any(one[IS_IDLE] for one in micro_batches_of_rollout(trainer))
 

@@ -75,7 +75,7 @@ def assert_same_update(padded, cut):
 
 
 @pytest.mark.parametrize("loss", ["dapo", "grpo", "dr_grpo", "bnpo", "cispo", "sapo", "vespo", "luspo"])
-def test_every_loss_makes_the_same_update_from_fewer_positions(both, loss):
+def test_every_loss_updates_alike_from_fewer_positions(both, loss):
     padded, cut = both(loss_type=loss, **({"epsilon_high": 5.0} if loss == "cispo" else {}))
     assert_same_update(padded, cut)
     assert sum(a * b for a, b in cut.widths) < 0.8 * sum(a * b for a, b in padded.widths)
@@ -111,7 +111,7 @@ def test_the_longest_completions_of_a_step_come_first(make_trainer):
     assert sorted(torch.cat(lengths).tolist()) == sorted(LENGTHS * 2)
 
 
-def test_the_log_has_the_mean_over_the_tokens_of_a_step(both):
+def test_the_log_averages_over_step_tokens(both):
     """TRL logs the mean over micro-batches, which weighs a token of short completions more."""
     held = {"advantage_shaping": "repo_r", "hold_entropy": 1e-9, "hold_entropy_unit": "nats"}
     _, cut = both(max_steps=1, steps_per_generation=4, **held)
@@ -175,7 +175,7 @@ def test_a_model_that_reads_left_padding_keeps_it(both, tmp_path, tiny):
     assert sum(a * b for a, b in cut.widths) < sum(a * b for a, b in padded.widths)
 
 
-def test_a_pass_that_cannot_be_cut_leaves_the_order(make_trainer, caplog):
+def test_an_uncuttable_pass_leaves_the_order(make_trainer, caplog):
     """A rank with pictures may not stop ordering: another rank without any waits for it."""
     trainer = make_trainer(SteerGRPOTrainer, **RUN | {"skip_padding": True}, trainer_arguments={"rollout_func": write})
     ids = torch.full((2, 8), 5)
@@ -259,7 +259,7 @@ def test_token_types_move_with_their_tokens(make_trainer):
     assert torch.equal(found, ids[:, 3:].float())
 
 
-def test_positions_that_depend_on_the_length_keep_all_padding(both, tokenizer, caplog):
+def test_length_dependent_positions_keep_all_padding(both, tokenizer, caplog):
     model = tiny_qwen2(tokenizer)
     model.config.rope_parameters = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}
     _, cut = both(model=Qwen2ForCausalLM(model.config))

@@ -20,7 +20,7 @@ class TestGate:
         assert trainer.state.log_history[0]["rollout_entropy"] == pytest.approx(expected, rel=1e-5)
 
     @pytest.mark.parametrize("scope", ["step", "micro_batch"])
-    def test_costs_one_pass_over_a_rollout_that_trl_does_not_score(self, train, scope):
+    def test_an_unscored_rollout_costs_one_pass(self, train, scope):
         settings = OPEN_STARE | {"shaping_scope": scope}
         trainer = train(Watching, **settings, max_steps=3)
         assert trainer.scored == 3 * 8
@@ -36,14 +36,14 @@ class TestGate:
         ],
         ids=["two steps a rollout", "two rollouts a step"],
     )
-    def test_is_constant_over_a_rollout_and_moves_with_each(self, train, sizes, expected, logged):
+    def test_it_moves_with_each_rollout_only(self, train, sizes, expected, logged):
         trainer = train(SteerGRPOTrainer, **OPEN_STARE, **sizes, stare_adaptive=True, stare_step=0.05)
         amplify = [entry["stare/amplify"] for entry in trainer.state.log_history if "stare/amplify" in entry]
         assert amplify == pytest.approx(expected)
         assert len([entry for entry in trainer.state.log_history if "rollout_entropy" in entry]) == logged
 
 
-def test_evaluation_changes_no_state_and_has_its_own_metrics(train, prompts):
+def test_evaluation_changes_no_state(train, prompts):
     settings = OPEN_STARE | {"advantage_shaping": ["steer", "stare"], "stare_adaptive": True}
     settings |= {"eval_strategy": "steps", "eval_steps": 1}
     data = {"eval_dataset": prompts.select(range(3))}
@@ -55,7 +55,7 @@ def test_evaluation_changes_no_state_and_has_its_own_metrics(train, prompts):
     assert amplify == pytest.approx([1.11, 1.12, 1.13, 1.14])
 
 
-def test_each_of_several_rollouts_in_a_step_has_draws_of_its_own(make_trainer):
+def test_rollouts_in_a_step_draw_differently(make_trainer):
     trainer = make_trainer(SteerGRPOTrainer, advantage_shaping="quadrant.Quadrant", max_steps=1, **TWO_ROLLOUTS)
     (quadrant,) = trainer.shaping.shapers.values()
     weights, drawn = quadrant.weights, []

@@ -55,7 +55,7 @@ def test_off_writes_nothing_and_tokens_need_it(train, tmp_path):
 
 
 @pytest.mark.parametrize("before", ['{"resumed": 5, "started": "soon"}', "null"])
-def test_garbage_in_run_json_does_not_end_a_resumed_training(make_trainer, before):
+def test_garbage_in_run_json_stops_nothing(make_trainer, before):
     first = make_trainer(SteerGRPOTrainer, max_steps=1, save_strategy="steps", save_steps=1)
     first.train()
     path = Path(first.args.output_dir, "_logs/run.json")
@@ -66,7 +66,7 @@ def test_garbage_in_run_json_does_not_end_a_resumed_training(make_trainer, befor
     assert [one["step"] for one in json.loads(path.read_text())["resumed"]] == [1]
 
 
-def test_no_failure_of_the_run_log_stops_the_run(make_trainer, caplog):
+def test_a_failing_run_log_stops_nothing(make_trainer, caplog):
     class Unwritable:
         def __str__(self):
             raise TypeError("no text")

@@ -107,14 +107,14 @@ def test_it_is_the_derivative_of_the_entropy(train, tokenizer, case):
 
 
 @pytest.mark.parametrize("method", ["steer", "none"])
-def test_a_mixture_of_experts_trains_with_its_auxiliary_loss(train, method):
+def test_experts_train_with_their_auxiliary_loss(train, method):
     experts = model("qwen2_moe", num_experts_per_tok=2)()
     trainer = train(SteerGRPOTrainer, model=experts, advantage_shaping=method, max_steps=2)
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
     assert len(log) == 2 and all(math.isfinite(entry["entropy"]) for entry in log)
 
 
-def test_in_bf16_it_is_as_exact_as_the_logits(train, tokenizer):
+def test_bf16_is_as_exact_as_its_logits(train, tokenizer):
     trainer = train(Keeping, model=tiny_qwen2(tokenizer, initializer_range=0.3), max_steps=1, bf16=True, **EXACT)
     for _, inputs, score, parameters in trainer.kept:
         mask = inputs["completion_mask"].bool()
@@ -148,7 +148,7 @@ SCHEDULES = {
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_off_costs_nothing_and_on_one_pass_of_the_head(train, monkeypatch, schedule):
+def test_on_costs_one_head_pass(train, monkeypatch, schedule):
     schedule, theirs, ahead, again = SCHEDULES[schedule]
     passes, head = [], utils._ChunkedLogProbFunction
     counting = SimpleNamespace(apply=lambda *args: passes.append(1) or head.apply(*args))
@@ -220,7 +220,7 @@ def test_no_tensor_has_the_vocabulary_for_every_token(make_trainer, tokenizer):
     assert sizes[0] == sizes[1] < vocabulary * tokens / 2
 
 
-def test_a_rollout_that_was_scored_for_another_method_is_scored_again(train, make_trainer, tmp_path):
+def test_rollouts_scored_for_others_are_rescored(train, make_trainer, tmp_path):
     """The run was saved in the middle of a rollout, and goes on with a form that reads more than its score says."""
     fields = {"num_iterations": 2, "save_strategy": "steps", "save_steps": 1, "max_steps": 2, "steer_lambda_min": 0.3}
     train(SteerGRPOTrainer, **fields)

@@ -31,7 +31,7 @@ def taken(one, *entropies):
     return found
 
 
-def test_it_is_the_mean_of_the_first_four_rollouts_and_then_stays():
+def test_it_averages_the_first_four_rollouts():
     one = start()
     assert one.value is None and one.state_dict() == {}
     assert taken(one, 0.8, 0.6, 0.4) == pytest.approx([0.8, 0.7, 0.6]) and one.settled is None
@@ -43,7 +43,7 @@ def test_it_is_the_mean_of_the_first_four_rollouts_and_then_stays():
 
 
 @pytest.mark.parametrize("entropy", [math.nan, 0.0, math.inf])
-def test_a_rollout_without_an_entropy_is_none_of_them(entropy):
+def test_rollouts_without_an_entropy_are_not_counted(entropy):
     one = start()
     assert taken(one, entropy) == [None]
     assert taken(one, 0.5, entropy) == [0.5, 0.5]
@@ -67,7 +67,7 @@ def test_a_state_that_cannot_be_is_refused():
         start().load_state_dict({"entropies": [0.5]})
 
 
-def test_a_run_logs_it_keeps_it_and_is_resumed_with_it(train, make_trainer, tmp_path):
+def test_it_is_logged_and_resumed(train, make_trainer, tmp_path):
     settings = OPEN_STARE | {"save_strategy": "steps", "save_steps": 2}
     whole = train(SteerGRPOTrainer, **settings)
     entries = [entry for entry in whole.state.log_history if START in entry]
@@ -86,7 +86,7 @@ def test_a_run_logs_it_keeps_it_and_is_resumed_with_it(train, make_trainer, tmp_
     assert not [entry for entry in late.state.log_history[2:] if START in entry] and late.shaping.rollouts.start.value
 
 
-def test_the_level_that_is_held_is_relative_to_it(train):
+def test_the_held_level_is_relative_to_it(train):
     settings = {"advantage_shaping": "repo_r", "hold_entropy": 0.5, "max_steps": 5} | LARGE
     log = train(SteerGRPOTrainer, **settings).state.log_history
     held = [entry for entry in log if "hold_entropy/target" in entry]

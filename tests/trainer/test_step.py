@@ -25,7 +25,7 @@ def test_the_released_form_reads_the_rollouts_entropies(train):
     torch.testing.assert_close(shaped, raw.unsqueeze(1) * weights, atol=1e-6, rtol=0)
 
 
-def test_a_bad_token_does_not_reach_its_sequence_through_the_ratio(make_trainer):
+def test_a_bad_token_spares_its_sequences_ratio(make_trainer):
     trainer = make_trainer(SteerGRPOTrainer, importance_sampling_level="sequence")
     logps = torch.tensor([[-0.1, torch.nan, -2.0, -3.0], [-1.0, -0.5, -2.5, -0.3]])
     old = torch.tensor([[-0.2, -0.4, -1.9, -3.0], [-1.0, -0.6, -2.0, -0.3]])
@@ -40,7 +40,7 @@ def test_a_bad_token_does_not_reach_its_sequence_through_the_ratio(make_trainer)
     assert torch.equal(batch.old_logps, old)  # what they are is not what the loss makes of them
 
 
-def test_an_evaluation_within_a_step_is_not_in_the_steps_metrics(make_trainer, prompts):
+def test_evaluations_stay_out_of_step_metrics(make_trainer, prompts):
     class EvaluateWithin(TrainerCallback):
         def on_substep_end(self, *_, **__):
             self.trainer.evaluate()
@@ -86,9 +86,7 @@ class Taking(SteerGRPOTrainer):
 
 
 @pytest.mark.parametrize(("settings", "interrupted_at"), [({}, 0), ({"num_iterations": 2}, 1)])
-def test_a_training_after_an_interrupted_one_begins_with_a_rollout_of_its_own(
-    make_trainer, monkeypatch, settings, interrupted_at
-):
+def test_training_after_an_interruption_begins_anew(make_trainer, monkeypatch, settings, interrupted_at):
     monkeypatch.setattr("steer_trl.trainer.tokens.samples.GROUPS", 9)
     settings = settings | {"steer_lambda_min": 0.3, "max_steps": 4, "log_tokens": 1}
     trainer = make_trainer(Taking, **settings, trainer_arguments={"callbacks": [Interrupted(interrupted_at)]})
@@ -109,9 +107,7 @@ def test_a_training_after_an_interrupted_one_begins_with_a_rollout_of_its_own(
 
 
 @pytest.mark.parametrize(("per_rollout", "per_step"), [(3, 2), (2, 4)])
-def test_a_method_that_compares_nothing_takes_any_schedule_and_its_weights_are_those_of_each_micro_batch(
-    train, per_rollout, per_step
-):
+def test_uncomparing_methods_take_any_schedule(train, per_rollout, per_step):
     """Nothing is measured, so no token of an optimizer step waits for another, and the scope makes no difference."""
     schedule = {"steps_per_generation": per_rollout, "gradient_accumulation_steps": per_step}
     fixed = {"advantage_shaping": "repo_r", "repo_r_zeta": 0.2} | schedule

@@ -35,7 +35,7 @@ def test_plain_grpo_shows_its_entropy_too(train):
     assert sum(contributions) == pytest.approx(first["entropy/predicted_change"], abs=1e-7) and 0 not in contributions
 
 
-def test_the_prediction_is_made_of_what_the_loss_is_given(train):
+def test_the_prediction_reads_the_losses_inputs(train):
     """A method that turns the advantages off predicts no change, one that doubles them twice of it."""
     settings = {"max_steps": 1, "log_tokens": 1, "learning_rate": 1e-9}
     predicted = []
@@ -56,7 +56,7 @@ class Off(Twice):
     weight = 0.0
 
 
-def test_a_model_whose_head_cannot_be_passed_again_is_trained_all_the_same(train, monkeypatch, caplog):
+def test_models_without_a_head_pass_train(train, monkeypatch, caplog):
     """A diagnostic ends no training; a method that reads the sensitivities cannot do without."""
 
     attempts = itertools.count()
@@ -145,7 +145,7 @@ class Marking(Twice):
         return {"mine/every_second": torch.arange(batch.logps.size(1)).expand_as(batch.logps) % 2 == 1}
 
 
-def test_the_marks_of_a_users_method_are_logged_without_a_row_in_the_registry(train):
+def test_a_custom_methods_marks_are_logged(train):
     trainer = train(SteerGRPOTrainer, max_steps=2, advantage_shaping="test_step_log.Marking")
     assert all(0.2 < entry["mine/every_second"] < 0.55 for entry in trainer.state.log_history[:2])
 
@@ -167,7 +167,7 @@ def test_a_statistic_that_fails_ends_no_training(train, monkeypatch, caplog, nam
     assert caplog.text.count("too many tokens") == 1
 
 
-def test_the_registry_has_the_estimator_of_each_statistic_and_nothing_else_is_summed():
+def test_registry_and_summed_statistics_agree():
     summary, number = StepSummary(), torch.zeros(1, 1)
     with pytest.raises(KeyError, match="unheard_of"):
         summary.add({"unheard_of": mean(number, number == 0)})

@@ -37,7 +37,7 @@ def test_a_line_says_what_matters(monkeypatch, tmp_path):
     )
 
 
-def test_a_resumed_run_remembers_its_start_and_counts_its_own_time(monkeypatch, tmp_path):
+def test_a_resumed_run_remembers_its_start(monkeypatch, tmp_path):
     story, history = LogFormatter(), [{"loss": 1.0}, {"rollout_entropy": 0.6}, {"rollout_entropy": 0.5}]
     monkeypatch.setattr("time.monotonic", lambda: 0.0)
     _, said = story.begin(args(tmp_path), state(10, history))
@@ -107,7 +107,7 @@ class TestInTraining:
         assert lines[-1].startswith("trained 2 steps in ") and "{" not in captured.out
         assert quiet or re.search(r"entropy=\S+, reward=", captured.err)
 
-    def test_a_bar_is_replaced_by_ours_and_a_display_of_the_users_stays(self, make_trainer):
+    def test_our_bar_spares_the_users_display(self, make_trainer):
         class Mine(ProgressCallback):
             pass
 
@@ -131,7 +131,7 @@ def test_a_run_states_at_its_start_what_acts(tmp_path):
     assert none.startswith("advantage_shaping none; dynamic sampling none; a rollout of") and "for 4 steps" in none
 
 
-def test_other_callbacks_are_given_the_log_as_it_is(make_trainer):
+def test_other_callbacks_get_the_unchanged_log(make_trainer):
     """Transformers' own display takes `total_flos` out of it."""
     seen = set()
 

@@ -141,7 +141,7 @@ def test_with_dynamic_sampling_rewards_stay_with_their_completions(train):
         assert len({(line["group"], line["prompt"]) for line in lines}) == 2
 
 
-def test_a_look_goes_on_after_a_resume_in_the_middle_of_its_rollout(train, make_trainer, tmp_path, monkeypatch):
+def test_a_look_continues_after_a_resume(train, make_trainer, tmp_path, monkeypatch):
     monkeypatch.setattr("steer_trl.trainer.tokens.samples.GROUPS", 9)
     settings = {"log_tokens": 4, "steps_per_generation": 6, "max_steps": 3}
     settings |= {"save_strategy": "steps", "save_steps": 1}

@@ -40,7 +40,7 @@ def calls_another_function(loss):
     ],
 )
 @pytest.mark.parametrize("method", ["steer", "repo_r"])
-def test_a_loss_that_does_not_take_the_weights_is_refused(make_trainer, monkeypatch, patch, text, method):
+def test_a_loss_without_the_weights_is_refused(make_trainer, monkeypatch, patch, text, method):
     monkeypatch.setattr(GRPOTrainer, "_compute_loss", patch(GRPOTrainer._compute_loss))
     trainer = make_trainer(SteerGRPOTrainer, advantage_shaping=method)
     with pytest.raises(RuntimeError, match=rf"do not reach TRL's loss: .*{text}.* Installed: trl "):
@@ -85,9 +85,7 @@ HELD = {"hold_entropy": 0.1, "hold_entropy_unit": "nats"}
         (SteerGRPOTrainer, "steer", {}),  # patched
     ],
 )
-def test_a_trainer_that_goes_around_a_hook_ends_after_its_first_step(
-    make_trainer, monkeypatch, tmp_path, trainer_class, method, settings
-):
+def test_bypassing_a_hook_ends_the_first_step(make_trainer, monkeypatch, tmp_path, trainer_class, method, settings):
     if trainer_class is SteerGRPOTrainer:
         monkeypatch.setattr(SteerGRPOTrainer, "compute_loss", GRPOTrainer.compute_loss)
     trainer = make_trainer(trainer_class, save_strategy="steps", save_steps=1, advantage_shaping=method, **settings)
@@ -137,7 +135,7 @@ def test_a_forward_pass_without_entropies_is_refused(make_trainer, without_entro
     assert trainer.state.global_step == 0
 
 
-def test_plain_grpo_on_a_patched_trl_trains_and_shows_what_there_is(train, without_entropies):
+def test_plain_grpo_trains_on_a_patched_trl(train, without_entropies):
     trainer = train(SteerGRPOTrainer, advantage_shaping="none", max_steps=2)
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
     assert len(log) == 2 and "reward" in log[0] and "quadrants/positive_expected" not in log[0]

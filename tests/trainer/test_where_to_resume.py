@@ -33,7 +33,7 @@ def made(make_trainer, tmp_path):
 
 class TestAFinishedRun:
     @pytest.mark.parametrize("length", [{"max_steps": 2}, {"max_steps": -1, "num_train_epochs": 0.1}])
-    def test_it_is_trained_no_further_and_none_of_its_files_changes(self, made, length):
+    def test_a_finished_run_changes_no_file(self, made, length):
         first = made(**length)
         first.train()
         last = first.state.global_step
@@ -53,14 +53,14 @@ class TestAFinishedRun:
 
 
 class TestAuto:
-    def test_it_begins_where_there_is_no_checkpoint_and_goes_on_where_there_is_one(self, made):
+    def test_auto_begins_or_continues(self, made):
         for last in (1, 2):
             trainer = made(max_steps=last)
             trainer.train(resume_from_checkpoint="auto")
             assert trainer.state.global_step == last
         assert [line["step"] for line in logged(trainer)] == [1, 1, 2, 2]  # one log, that goes on
 
-    def test_a_checkpoint_that_a_killed_run_left_half_written_is_none(self, made, caplog):
+    def test_half_written_checkpoints_do_not_count(self, made, caplog):
         torn = Path(made().args.output_dir, "checkpoint-1")
         torn.mkdir(parents=True)
         (torn / "trainer_state.json").write_text("{")
@@ -73,7 +73,7 @@ class TestAuto:
 
 
 class TestAnotherRun:
-    def test_its_checkpoint_goes_on_in_a_folder_of_its_own_and_in_none_that_holds_a_run(self, made, tmp_path):
+    def test_its_checkpoint_needs_an_empty_folder(self, made, tmp_path):
         made("a").train()
         checkpoint, b = str(tmp_path / "a/checkpoint-1"), made("b")
         b.train(resume_from_checkpoint=checkpoint)
@@ -87,7 +87,7 @@ class TestAnotherRun:
         with pytest.raises(ValueError, match=r"holds a run \(_logs\)"):  # a log alone is one
             made("c").train(resume_from_checkpoint=checkpoint)
 
-    def test_a_checkpoint_of_the_folder_itself_is_its_own_by_every_spelling(self, made, tmp_path, monkeypatch):
+    def test_every_spelling_of_its_checkpoint_is_recognised(self, made, tmp_path, monkeypatch):
         made("a").train()
         shutil.rmtree(tmp_path / "a/checkpoint-2")
         monkeypatch.chdir(tmp_path / "a")
@@ -115,7 +115,7 @@ class TestAnotherRun:
             given += [str(tmp_path / "again/checkpoint-12")]
         assert {Path(starting_point(one, str(out))).name for one in given} == {"checkpoint-12"}
 
-    def test_a_script_that_is_run_again_begins_anew_and_says_what_that_means(self, made, caplog):
+    def test_a_script_run_again_begins_anew(self, made, caplog):
         made().train()
         assert "holds a run" not in caplog.text
         made().train()
@@ -127,7 +127,7 @@ DAMAGED = ["shaping_state.json", "rollout_0_of_1.pt", "dynamic_sampling.pt"]
 
 @pytest.mark.parametrize("name", DAMAGED)
 @pytest.mark.parametrize("left", [0.0, 0.6])
-def test_a_damaged_file_is_named_or_its_checkpoint_skipped(made, tmp_path, caplog, name, left):
+def test_damaged_files_are_named_or_skipped(made, tmp_path, caplog, name, left):
     settings = {"steps_per_generation": 4, "dynamic_sampling": "resample", "advantage_shaping": "stare"}
     made(max_steps=3, **settings).train()
     damaged = tmp_path / f"run/checkpoint-3/{name}"

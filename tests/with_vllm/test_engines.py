@@ -30,7 +30,7 @@ def results(engine, model, tmp_path_factory):
     return with_vllm, drawn, without
 
 
-def test_the_trained_weights_arrive_and_the_score_comes_for_nothing(engine, results, model):
+def test_trained_weights_arrive_with_a_free_score(engine, results, model):
     """vLLM's probabilities of what it draws are those of the model as it is by then, and not those it began with."""
     with_vllm, drawn, without = results
     for result in (with_vllm, without):
@@ -41,7 +41,7 @@ def test_the_trained_weights_arrive_and_the_score_comes_for_nothing(engine, resu
     moved_since(AutoModelForCausalLM.from_pretrained(model), rollouts[-1])
 
 
-def test_the_loss_is_that_of_the_same_completions_without_vllm(results):
+def test_the_loss_equals_that_without_vllm(results):
     logs = [result["log"] for result in results[::2]]
     assert len(logs[0]) == len(logs[1]) == 6
     for key in ("loss", "entropy", "reward", "grad_norm", "hold_entropy/strength", "dynamic_sampling/attempts"):

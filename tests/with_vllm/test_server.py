@@ -66,7 +66,7 @@ def ended(server, model, tmp_path_factory):
     return [json.loads(path.read_text()) for path in kept], folder, done.stderr
 
 
-def test_the_trained_weights_arrive_and_the_score_comes_for_nothing(ended, model):
+def test_trained_weights_arrive_with_a_free_score(ended, model):
     ranks, *_ = ended
     for rank in ranks:
         assert rank["processes"] == 2 and len(rank["rollouts"]) == 3 and rank["scored"] == 0
@@ -82,7 +82,7 @@ def test_entropy_is_held_and_every_group_teaches(ended):
     assert {entry.get("dynamic_sampling/uninformative") for entry in log} - {None} == {0}
 
 
-def test_its_death_is_named_and_the_checkpoint_is_whole(ended):
+def test_its_death_leaves_a_whole_checkpoint(ended):
     _, folder, errors = ended
     assert "ConnectionError" in errors and "127.0.0.1" in errors
     checkpoint = folder / "out/checkpoint-6"

@@ -29,7 +29,7 @@ def test_clip_cov(seed, fraction):
     assert set(ours.unique().tolist()) <= {0.0, 1.0} and torch.equal(weights(shaper, batch), ours)
 
 
-def test_clip_cov_draws_every_token_of_the_pool_equally_often():
+def test_clip_cov_draws_tokens_equally_often():
     g = torch.Generator().manual_seed(0)
     batch = TokenBatch(*-torch.rand(4, 4, 5, generator=g), torch.randn(4, 1, generator=g), torch.ones(4, 5), 1, 1e9)
     shaper = kept("clip_cov", clip_cov_fraction=0.1, clip_cov_lower=-100.0, clip_cov_upper=100.0)
@@ -61,7 +61,7 @@ def test_kl_cov(seed, fraction, coef):
 
 
 @pytest.mark.parametrize("advantage", [0.0, 1.0])
-def test_kl_cov_holds_no_more_than_its_share_where_all_advantages_are_equal(advantage):
+def test_kl_cov_keeps_its_share_of_equal_advantages(advantage):
     """Groups that teach nothing, or a micro-batch of one completion: every covariance is 0."""
     numbers = -torch.rand(4, 4, 10, generator=torch.Generator().manual_seed(0))
     batch = TokenBatch(*numbers, torch.full((4, 1), advantage), torch.ones(4, 10), 1.0, 1e9)
@@ -69,7 +69,7 @@ def test_kl_cov_holds_no_more_than_its_share_where_all_advantages_are_equal(adva
 
 
 @pytest.mark.parametrize("logp", [-90.0, -104.0, -300.0])
-def test_kl_cov_leaves_a_token_alone_whose_ratio_has_no_inverse(logp):
+def test_kl_cov_skips_ratios_without_an_inverse(logp):
     logps, old, ones = torch.tensor([[logp, -0.5, -0.7]]), torch.tensor([[-1.0, -0.5, -0.7]]), torch.ones(1, 3)
     a = torch.tensor([[-1.0, 1.0, 0.3]])
     assert bonus(kept("kl_cov", kl_cov_fraction=0.4), TokenBatch(logps, old, ones, ones, a, ones, 1, 1)).eq(0).all()

@@ -27,7 +27,7 @@ def test_entropy_change_moves_the_entropy_its_way(seed, strength):
 
 
 @pytest.mark.parametrize(("name", "options"), [("entropy_change", {}), ("steer", {"steer_form": "exact"})])
-def test_a_batch_where_nothing_changes_the_entropy_and_a_token_of_which_that_is_not_known(name, options):
+def test_unknown_and_zero_changes_have_weight_one(name, options):
     batch = random_batch(5)
     assert (weights(kept(name, **options), replace(batch, advantages=0 * batch.advantages)) == 1).all()
     place = trained(batch)[0]
@@ -37,7 +37,7 @@ def test_a_batch_where_nothing_changes_the_entropy_and_a_token_of_which_that_is_
 
 
 @given(SEEDS, STRENGTHS)
-def test_a_step_on_the_clipped_loss_changes_the_entropy_as_predicted(seed, strength):
+def test_a_clipped_step_changes_entropy_as_predicted(seed, strength):
     """With logits of its own for each token, what the weights add is what the entropy gains; off-policy too."""
     g = torch.Generator().manual_seed(seed)
     logits = 2 * torch.randn(3, 4, 6, generator=g, dtype=torch.float64)

@@ -11,7 +11,7 @@ from support.methods.oracles import mean
 
 
 @given(SEEDS, st.sampled_from([0.05, 0.2, 0.5]))
-def test_fork_tokens_make_the_mean_over_tokens_one_over_the_uncertain(seed, fraction):
+def test_fork_tokens_average_over_uncertain_tokens(seed, fraction):
     batch = random_batch(seed)
     assume(batch.mask.any())
     ours = weights(kept("fork_tokens", fork_tokens_fraction=fraction, **EXACT), batch)

@@ -18,7 +18,7 @@ def test_a_group_that_is_all_right_teaches(name, advantage):
 @pytest.mark.parametrize("loss_type", ["dapo", "bnpo", "grpo", "dr_grpo"])
 @pytest.mark.parametrize(("name", "sign"), [("psr", 1), ("nsr", -1)])
 @given(SEEDS, st.sampled_from([0.0, 0.3]))
-def test_dropping_makes_the_loss_a_mean_over_the_rest(name, sign, loss_type, seed, missing):
+def test_dropping_averages_over_the_rest(name, sign, loss_type, seed, missing):
     rollout = random_rollout(seed, (-1.0, 1.0), missing)
     ours = kept(name, loss_type=loss_type).advantages(rollout).double()
     losses, lengths = (rollout.logps * rollout.mask).double().sum(1), rollout.mask.sum(1)
@@ -36,7 +36,7 @@ def test_right_is_above_the_threshold(threshold, right):
     assert shaper.advantages(of_rewards([0.0, 0.1, 0.5, 0.6])).tolist() == [2.0 if x else -1.0 for x in right]
 
 
-def test_gtpo_takes_a_token_without_an_entropy_out_of_the_others_shares():
+def test_gtpo_skips_tokens_without_an_entropy():
     entropies = torch.rand(4, 3, generator=torch.Generator().manual_seed(0)) + 0.1
     mask, bad = torch.ones(4, 3), entropies.clone()
     mask[1:3, 1], bad[1:3, 1] = 0, torch.nan
@@ -64,7 +64,7 @@ def test_ppl_bounds_its_scores():
 
 @pytest.mark.parametrize("name", ["maxrl", "pass_at_k"])
 @pytest.mark.parametrize("rewards", [[0.0, 0.1, 1.0, 1.0], [1.0, 2.0, 2.0, 1.0], [-1.0, 0.0, math.nan, 0.0]])
-def test_rewards_that_say_more_than_correct_or_not_are_refused(name, rewards):
+def test_rewards_of_more_than_two_values_are_refused(name, rewards):
     with pytest.raises(ValueError, match=rf"'{name}'.* {min(rewards):g}, .*'f_grpo'"):
         method(name).advantages(of_rewards(rewards))
 
