@@ -2,6 +2,7 @@
 
     python benchmarks/padding.py                                                  positions for each token
     python benchmarks/padding.py --train --means 4 --batches 8 --prompts chat     a training against TRL's
+    python benchmarks/padding.py --before FOLDER                                  against this package as it was
 
 Completions are given instead of generated. Their lengths are lognormal, as in mathematical RL: the longest has
 `LONGEST` tokens, the mean is a share of that. Prompts are short, or as long as a chat's.
@@ -14,17 +15,23 @@ it is the slowest rank's positions over the mean of tokens, since all wait for i
 mode, which depend little on what else the machine does; operations (`FlopCounterMode`), which do not at all; the peak
 of memory above a process that has loaded the libraries; and by how much the update differs. A rollout of 128
 completions is two optimizer steps, so TRL scores it once; without a score it is one.
+
+**Before** is the package in the `FOLDER`, a checkout of another version. Its trainings and those of today take turns.
 """
 
 import argparse
 import math
 import multiprocessing
+import os
 import random
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 from functools import cache, partial
 from itertools import product
+from pathlib import Path
 from statistics import mean, median
 from typing import Any, NamedTuple
 
@@ -37,7 +44,6 @@ from trl import GRPOConfig, GRPOTrainer
 
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
-from steer_trl.trainer.assignment import assign
 
 LONGEST, COMPLETIONS, VOCABULARY, STEPS, GROUP = 512, 128, 2048, 2, 8
 SIZES = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3, "vocab_size": VOCABULARY}
@@ -98,6 +104,9 @@ def draw_lengths(count: int, share: int, prompts: str, seed: int) -> tuple[list[
 
 def count_positions(rows: int, ranks: int, batch: int, share: int, prompts: str) -> list[float]:
     """Return positions for each token with TRL, with micro-batches that are cut, and without padding."""
+    # Earlier versions of the package have no such module.
+    from steer_trl.trainer.assignment import assign
+
     found = []
     for seed in range(DRAWS):
         of_prompts, of_completions = draw_lengths(rows * ranks, share, prompts, seed)
@@ -229,6 +238,33 @@ def in_a_process(*training: Any) -> Training:
         return pool.apply(train, training)
 
 
+def in_a_folder(folder: Path, case: tuple[Any, ...]) -> Training:
+    """Run [`train`] with the package in a `folder`, in a process of its own."""
+    code = "import sys, torch, padding; torch.set_num_threads(1); case = torch.load(sys.argv[1])\n"
+    code += "torch.save(tuple(padding.in_a_process(padding.SteerGRPOTrainer, *case)), sys.argv[1])"
+    paths = os.pathsep.join([str(folder), str(Path(__file__).parent)])
+    with tempfile.NamedTemporaryFile() as file:
+        torch.save(case, file.name)
+        words = [sys.executable, "-c", code, file.name]
+        subprocess.run(words, env=os.environ | {"PYTHONPATH": paths}, check=True, stdout=subprocess.DEVNULL)
+        return Training(*torch.load(file.name))
+
+
+def print_before(given: argparse.Namespace) -> None:
+    """Print a table of trainings against those of the package in another folder."""
+    print("| loss | prompts | longest / mean | micro-batch | before, s | now, s | times as fast | MiB before | now |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
+    for loss, prompts, share, batch in product(given.losses, given.prompts, given.means, given.batches):
+        case = (share, batch, True, loss, prompts)
+        turns = [(in_a_folder(given.before, case), in_a_process(SteerGRPOTrainer, *case)) for _ in range(given.turns)]
+        ratios = [before.seconds / now.seconds for before, now in turns]
+        cells = [*(loss, prompts, str(share), str(batch))]
+        cells += [f"{median(turn[one].seconds for turn in turns):.2f}" for one in (0, 1)]
+        cells += [f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"]
+        cells += [f"{median(turn[one].mebibytes for turn in turns):.0f}" for one in (0, 1)]
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
 def print_trainings(given: argparse.Namespace) -> None:
     """Print a table of trainings against TRL's."""
     print(
@@ -260,6 +296,7 @@ def main() -> None:
     """Count positions, or train, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", action="store_true", help="train, instead of counting positions")
+    parser.add_argument("--before", type=Path, metavar="FOLDER", help="train against the package in this folder")
     parser.add_argument("--means", nargs="+", type=int, default=[2, 4, 8], help="longest over mean length")
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 4, 8, 16], help="micro-batch sizes")
     parser.add_argument("--prompts", nargs="+", choices=PROMPTS, default=list(PROMPTS))
@@ -268,7 +305,9 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    if given.train:
+    if given.before is not None:
+        print_before(given)
+    elif given.train:
         print_trainings(given)
     else:
         print_positions(given.means, given.batches, given.prompts)

@@ -78,7 +78,12 @@ class SamplingOptions(ShapingConfig):
     ] = None
     dynamic_sampling_factor: Annotated[
         int,
-        Setting("Prompts of an attempt, as a multiple of the prompts of a rollout.", "[1, inf)", needs=RESAMPLE),
+        Setting(
+            "Prompts of an attempt, as a multiple of the prompts of a rollout. With 0 an attempt has as many as are "
+            "missing, over the share that was informative.",
+            "[0, inf)",
+            needs=RESAMPLE,
+        ),
     ] = 1
     dynamic_sampling_max_attempts: Annotated[
         int, Setting("The most attempts for a rollout.", "[1, inf)", needs=RESAMPLE)

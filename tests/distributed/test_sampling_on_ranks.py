@@ -12,6 +12,7 @@ CASES = {
     "resample": STARE | RESAMPLE,
     "surplus": {"steer_lambda_min": 0.3} | RESAMPLE | {"dynamic_sampling_factor": 2},
     "compared": {"advantage_shaping": "gtpo"} | RESAMPLE,
+    "missing": STARE | RESAMPLE | {"dynamic_sampling_factor": 0},
     "short": STARE | RESAMPLE | {"dynamic_sampling_max_attempts": 1},
 }
 

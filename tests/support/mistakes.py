@@ -104,7 +104,7 @@ REFUSED = [
     {"model_license": "mine!"},
     {"terminal_log": "line"},
     {"max_generated_tokens": 0},
-    of("steer.Steer", dynamic_sampling="resample", dynamic_sampling_factor=0),
+    of("steer.Steer", dynamic_sampling="resample", dynamic_sampling_factor=-1),
     {"num_generations": 0},
     # Several at once.
     {"stare_amplify": 0, "stare_variant": "X", "steer_lambda_min": 2},

@@ -31,6 +31,7 @@ class TestCheckpoint:
         "in order, in a later pass": {"shuffle_dataset": False, "advantage_shaping": "none", "save_steps": 1}
         | {"trainer_arguments": {"train_dataset": sums().select(range(5))}},
         "in order, resampled": {"shuffle_dataset": False, "dynamic_sampling": "resample"},
+        "without padding": {"advantage_shaping": "steer", "skip_padding": True, "num_iterations": 2, "save_steps": 1},
         "counts": {"advantage_shaping": "none", "lr_scheduler_type": "constant"},
     }
 

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from support.digits import nothing
 from support.groups import Given, brevity, is_correct, is_informative, number, numbered
 from support.runs import OPEN_STARE, Watching, same_parameters
 from transformers import TrainerCallback
@@ -103,6 +104,20 @@ class TestResample:
         assert len(column(trainer, "reward")) == 2  # nothing was written for the third
         dropping = run(40, **RESAMPLE, dynamic_sampling_factor=3, dynamic_sampling_surplus="drop")
         assert trained_on(dropping) == [in_fours([0, 2, 4, 6]), in_fours([12, 14, 16, 18])]
+
+    def test_an_attempt_has_what_is_missing(self, run):
+        """Half of the groups are informative, and the first attempt is as large as a rollout."""
+        trainer = run(80, **RESAMPLE, dynamic_sampling_factor=0, max_steps=8)
+        asked = [number(prompt) for prompt in trainer.rollout_func.asked]
+        assert asked == list(range(len(asked)))
+        assert trained_on(trainer) == [in_fours(range(start, start + 8, 2)) for start in range(0, 64, 8)]
+        attempts = column(trainer, "dynamic_sampling/attempts")
+        assert sum(attempts) < sum(column(run(80, **RESAMPLE, max_steps=8), "dynamic_sampling/attempts"))
+        assert max(column(trainer, "dynamic_sampling/waiting")) < 4
+
+    def test_an_attempt_has_a_bound_where_nothing_is_informative(self, run):
+        trainer = run(400, **RESAMPLE, dynamic_sampling_factor=0, dynamic_sampling_max_attempts=4, rewards=nothing)
+        assert len(trainer.rollout_func.asked) <= 2 * (4 + 3 * 12)
 
     def test_no_prompt_comes_twice_in_a_pass(self, run):
         trainer = run(30, **RESAMPLE, shuffle_dataset=True, max_steps=6)
@@ -251,13 +266,15 @@ class TestCheckpoint:
         trainer.train(resume_from_checkpoint=str(tmp_path / f"run/checkpoint-{step}"))
         return trainer
 
-    def test_a_resumed_run_reads_on_where_it_was(self, run, make_trainer, tmp_path):
+    @pytest.mark.parametrize("factor", [2, 0])
+    def test_a_resumed_run_reads_on_where_it_was(self, run, make_trainer, tmp_path, factor):
         """Between two rollouts, and in the middle of one."""
-        whole = run(30, **self.SETTINGS)
+        sizes = {"dynamic_sampling_factor": factor}
+        whole = run(30, **self.SETTINGS | sizes)
         asked, waiting = whole.rollout_func.asked, column(whole, "dynamic_sampling/waiting")
         assert any(waiting)
         for step in (2, 3):
-            resumed = self.go_on(make_trainer, tmp_path, step, save_strategy="no")
+            resumed = self.go_on(make_trainer, tmp_path, step, save_strategy="no", **sizes)
             assert same_parameters(whole, resumed)
             assert resumed.rollout_func.asked == asked[len(asked) - len(resumed.rollout_func.asked) :]
             assert column(resumed, "dynamic_sampling/epochs") == column(whole, "dynamic_sampling/epochs")
@@ -301,7 +318,7 @@ class TestRefusals:
             ({"dynamic_sampling": "mask"}, "dynamic_sampling='mask' is unknown"),
             (
                 RESAMPLE | {"dynamic_sampling_factor": 1.5},
-                "dynamic_sampling_factor must be a whole number in .1, inf.",
+                "dynamic_sampling_factor must be a whole number in .0, inf.",
             ),
         ],
         ids=str,

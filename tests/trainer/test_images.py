@@ -86,3 +86,15 @@ def test_images_stay_with_their_groups(train, processor, kind):
     for trainer in (plain, once, twice):
         assert torch.equal(trainer.written[0]["pixel_values"], pictures[[0] * 4 + [2] * 4])
     assert same_parameters(plain, once)
+
+
+def test_images_keep_their_padding(train, processor, caplog):
+    """Whatever a rank's rollout holds, so that all ranks agree."""
+    arguments = {"processing_class": processor, "reward_funcs": for_even_rows}
+    arguments["train_dataset"] = rows("image").add_column("row", range(len(SHADES)))
+    settings = {"max_steps": 1, "advantage_shaping": "steer", "trainer_arguments": arguments}
+    padded, skipping = (
+        train(Watching, model=tiny_llava(processor), **settings, skip_padding=x) for x in (False, True)
+    )
+    assert same_parameters(padded, skipping)
+    assert "padding stays" in caplog.text and not skipping.shaping.ordering.is_on

@@ -40,16 +40,28 @@ def flat_in_half_of_the_groups(completion_ids, **_):
 
 
 @pytest.fixture
-def run(train):
-    """Train on fixed completions: `run(**settings)`."""
+def build(make_trainer):
+    """Make a trainer on fixed completions: `build(**settings)`."""
 
-    def start(trainer_class=SteerGRPOTrainer, rewards=flat_in_half_of_the_groups, **settings):
+    def make(trainer_class=SteerGRPOTrainer, rewards=flat_in_half_of_the_groups, **settings):
         texts = ["1+1=", "7=", "1+2+3+4+5+6+7+8=", "2+2+2+2="]
         arguments = {"rollout_func": write, "reward_funcs": rewards}
         arguments |= {"train_dataset": Dataset.from_dict({"prompt": texts * 8})}
-        return train(trainer_class, **RUN | settings, trainer_arguments=arguments)
+        return make_trainer(trainer_class, **RUN | settings, trainer_arguments=arguments)
 
-    return start
+    return make
+
+
+@pytest.fixture
+def run(build):
+    """Train on fixed completions: `run(**settings)`."""
+
+    def train(*args, **settings):
+        trainer = build(*args, **settings)
+        trainer.train()
+        return trainer
+
+    return train
 
 
 def flat(trainer):
@@ -128,6 +140,18 @@ def test_additions_to_the_loss_leave_nothing_idle(run, settings):
     assert not any(one[IS_IDLE] for one in micro_batches_of_rollout(trainer))
 
 
+@pytest.mark.parametrize("column", [["text"] * 32, torch.zeros(32, 2, 2)], ids=["texts", "matrices"])
+def test_what_has_no_row_of_numbers_keeps_the_order(run, monkeypatch, column):
+    write_rollout = GRPOTrainer._generate_and_score_completions
+
+    def with_column(self, inputs):
+        return write_rollout(self, inputs) | {"column": column}
+
+    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", with_column)
+    trainer = run(max_steps=1)
+    assert not any(IS_IDLE in one for one in micro_batches_of_rollout(trainer))
+
+
 def trim_each(rollout, chunks):
     """Split a rollout as TRL plans to: each micro-batch as wide as its own rows."""
     ragged = []
@@ -146,7 +170,7 @@ def trim_each(rollout, chunks):
 
 @pytest.mark.parametrize("skip_padding", [True, False])
 @pytest.mark.parametrize("method", ["none", "steer", "stare"])
-def test_micro_batches_of_unequal_widths_are_accepted(run, monkeypatch, method, skip_padding, tmp_path):
+def test_micro_batches_of_unequal_widths_are_accepted(run, build, monkeypatch, method, skip_padding, tmp_path):
     settings = {"advantage_shaping": method, "skip_padding": skip_padding, "save_strategy": "steps", "save_steps": 1}
     settings |= {"stare_target_entropy": 100.0} if method == "stare" else {}
     even = run(**settings)
@@ -156,6 +180,10 @@ def test_micro_batches_of_unequal_widths_are_accepted(run, monkeypatch, method, 
     widths = {one["completion_ids"].size(1) for one in micro_batches_of_rollout(ragged)[:4]}
     assert (len(widths) > 1) != skip_padding
     assert_close(even, ragged, start)
+    # A checkpoint in the middle of the rollout has the micro-batches as they are.
+    resumed = build(**settings, output_dir=str(tmp_path / "ragged"))
+    resumed.train(resume_from_checkpoint=str(tmp_path / "ragged/checkpoint-1"))
+    assert same_parameters(ragged, resumed)
 
 
 def test_a_change_of_advantages_in_trl_stays(run, monkeypatch):

@@ -13,7 +13,7 @@ from steer_trl.exceptions import InvalidValueError
 
 
 class PromptStream:
-    """The prompts of all ranks, in batches. `passes` are finished; `position` is that in the current one."""
+    """The prompts of all ranks. `passes` are finished; `position` is that in the current one."""
 
     def __init__(self, sampler: RepeatSampler) -> None:
         self._sampler = sampler
@@ -25,16 +25,17 @@ class PromptStream:
         """Number of passes over the data set, counting every prompt that was read."""
         return self.passes + self.position / self._sampler.num_samples
 
-    def draw(self, batches: int) -> list[int]:
-        """Return the row numbers of the next batches. A pass ends when less than a batch is left."""
+    def draw(self, count: int) -> list[int]:
+        """Return the row numbers of the next prompts. A pass ends when less than a batch of TRL's sampler is left."""
         drawn: list[int] = []
-        for _ in range(batches):
-            if self.position + self._sampler.batch_size > self._sampler.num_samples:
+        while len(drawn) < count:
+            size = min(self._sampler.batch_size, count - len(drawn))
+            if self.position + size > self._sampler.num_samples:
                 self.passes += 1
                 self.position = 0
                 self._order = list(self._passes)
-            drawn += self._order[self.position : self.position + self._sampler.batch_size]
-            self.position += self._sampler.batch_size
+            drawn += self._order[self.position : self.position + size]
+            self.position += size
         return drawn
 
     def rows_of(self, numbers: list[int]) -> list[dict[str, Any]]:

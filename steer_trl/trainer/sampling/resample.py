@@ -7,6 +7,7 @@ in the data are in every checkpoint, in `dynamic_sampling.pt`.
 """
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +42,14 @@ SHORT = (
 )
 
 
+MARGIN = 1.28
+"""With so many standard deviations nine of ten attempts fill a rollout."""
+MOST_ROLLOUTS = 3
+"""An attempt has at most the prompts of so many rollouts."""
+MEMORY = 0.8
+"""Weight of earlier attempts in the share that is informative."""
+
+
 class GenerationDone(Exception):
     """Leaves TRL's rollout method once the completions of an attempt exist; carries this rank's and their verdict."""
 
@@ -69,6 +78,8 @@ class Resampling:
         self._trainer = trainer
         self._waiting: list[Group] = []
         self._was_short = False
+        # The share of groups that were informative in the latest attempts.
+        self._share: float | None = None
         self.collected: Collected | None = None
         # The rows of the present attempt and their numbers in the data set, one for each of this rank's completions.
         self._inputs: Rows = []
@@ -119,10 +130,12 @@ class Resampling:
         verdicts: list[Verdict] = []
         rejects: list[Group] = []
         while len(groups) < wanted and len(verdicts) < args.dynamic_sampling_max_attempts:
-            attempt = self._attempt(build)
+            attempt = self._attempt(build, self._count_prompts(missing=wanted - len(groups)))
             verdict = attempt.verdict
             verdicts.append(verdict)
             informative = verdict.chosen.nonzero().flatten().tolist()
+            share = (len(informative) + 1) / (len(verdict.chosen) + 1)
+            self._share = share if self._share is None else MEMORY * self._share + (1 - MEMORY) * share
             others: list[int] = []
             # After the last attempt, groups that are not informative fill the rollout.
             if len(verdicts) == args.dynamic_sampling_max_attempts:
@@ -145,9 +158,23 @@ class Resampling:
             logger.warning(SHORT, num_informative, wanted, len(verdicts), num_prompts)
         self._was_short = is_short
 
-    def _attempt(self, build: BuildRollout) -> GenerationDone:
+    def _count_prompts(self, missing: int) -> int:
+        """Return the prompts of the next attempt, which every rank generates as many completions of."""
+        factor, wanted = self._trainer.args.dynamic_sampling_factor, self._trainer.args.groups_per_rollout
+        if factor:
+            return factor * wanted
+        if self._share is None:
+            return wanted
+        # So many that the informative ones among them, less MARGIN standard deviations, are those that are missing.
+        spread = MARGIN * math.sqrt(self._share * (1 - self._share))
+        root = (spread + math.sqrt(spread**2 + 4 * self._share * missing)) / (2 * self._share)
+        count = min(math.ceil(root**2), MOST_ROLLOUTS * wanted)
+        ranks = self._trainer.accelerator.num_processes
+        return -(-count // ranks) * ranks
+
+    def _attempt(self, build: BuildRollout, count: int) -> GenerationDone:
         """Generate the groups of the next prompts; return this rank's completions and the verdict on all ranks'."""
-        numbers = self._stream.draw(self._trainer.args.dynamic_sampling_factor)
+        numbers = self._stream.draw(count)
         self._numbers = self._own_part([number for number in numbers for _ in range(self._trainer.num_generations)])
         self._inputs = self._stream.rows_of(self._numbers)
         try:
@@ -187,11 +214,13 @@ class Resampling:
         """Begin a training run at the start of the order of TRL's `sampler`."""
         self._stream = PromptStream(sampler)
         self._waiting = []
+        self._share = None
 
     def save(self, folder: Path) -> None:
         """Write the place in the data and the groups that wait into a checkpoint."""
         if self._trainer.args.should_save:
             state = {"prompts": self._stream.state_dict(), "waiting": self._waiting, "made_with": self._made_with}
+            state["share"] = self._share
             write_whole(folder / SAMPLING_FILE, lambda path: torch.save(state, path))
 
     def load(self, folder: Path) -> None:
@@ -200,6 +229,7 @@ class Resampling:
         if path.exists():
             state = read_tensors(path)
             self._stream.load_state_dict(state["prompts"])
+            self._share = state.get("share")
             if state["made_with"] == self._made_with:
                 self._waiting = state["waiting"]
             elif lost := len(state["waiting"]):
@@ -207,6 +237,6 @@ class Resampling:
                 logger.warning(text, lost, state["made_with"], self._made_with)
             return
         rollouts = -(-micro_batches_done(self._trainer) // steps_per_rollout(self._trainer))
-        self._stream.draw(rollouts)
+        self._stream.draw(rollouts * self._trainer.args.groups_per_rollout)
         text = "%s does not exist: the first %d rollouts of prompts are assumed to have been used, as without it."
         logger.warning(text, path, rollouts)
