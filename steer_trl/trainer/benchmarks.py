@@ -9,32 +9,11 @@ import torch
 from transformers import GenerationConfig
 from transformers.trainer_utils import EvalLoopOutput
 
-from steer_trl.config import SteerGRPOConfig
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.evaluation.backends import cut_at_eos, generation_settings
 from steer_trl.evaluation.sampling import Completion, Prompt, Sampling
 from steer_trl.randomness import keep_random_state
 from steer_trl.trainer.trl import GRPOTrainer, draw, tokenizer_of
-from steer_trl.validation import refuse
-
-
-def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset: Any, **others: Any) -> None:
-    """Refuse benchmarks that are no evaluation, or cannot be one with the `others`, arguments of a trainer."""
-    if benchmarks is None:
-        return
-    if not isinstance(benchmarks, BenchmarkEvaluation):
-        complaint = f"benchmarks must be a BenchmarkEvaluation, got {benchmarks!r:.80}. Write BenchmarkEvaluation"
-        refuse([f"{complaint}(load_benchmarks(['math500'])), both of steer_trl.evaluation."], "SteerGRPOTrainer")
-    complaints = [
-        f"benchmarks cannot be combined with {name}. Evaluate saved checkpoints with steer-trl eval."
-        for name, value in others.items()
-        if value
-    ]
-    if args is not None:
-        complaints += benchmarks.complaints(args.metric_for_best_model, eval_dataset is not None)
-        if args.remove_unused_columns:
-            complaints.append("benchmarks cannot be combined with remove_unused_columns=True. Leave it unset.")
-    refuse(complaints, "benchmarks")
 
 
 class BenchmarkRuns:

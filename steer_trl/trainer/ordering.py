@@ -155,13 +155,10 @@ def _find_columns(rollout: list[MicroBatch]) -> dict[str, int]:
     """
     widths: dict[str, int] = {}
     for one in rollout:
-        for name, x in one.items():
-            if isinstance(x, list) or name == "token_type_ids":
+        size = len(one["completion_ids"])
+        columns = {name: x for name, x in one.items() if isinstance(x, list) or (isinstance(x, Tensor) and x.dim())}
+        for name, x in columns.items():
+            if isinstance(x, list) or x.dim() > 2 or len(x) != size or name == "token_type_ids":
                 return {}
-            if not isinstance(x, Tensor) or x.dim() == 0:
-                continue
-            if x.dim() > 2 or len(x) != len(one["completion_ids"]):
-                return {}
-            width = x.size(1) if x.dim() == 2 else 0
-            widths[name] = max(width, widths.get(name, 0))
-    return widths if all(widths.keys() <= one.keys() for one in rollout) else {}
+            widths[name] = max(widths.get(name, 0), x.size(1) if x.dim() == 2 else 0)
+    return widths

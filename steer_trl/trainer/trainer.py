@@ -36,9 +36,8 @@ from trl.trainer.utils import get_config_model_id
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import catch_push_errors
-from steer_trl.trainer.benchmarks import check_benchmarks
 from steer_trl.trainer.checkpoint import naming_full_disk
-from steer_trl.trainer.checks.preflight import check_trainer_arguments
+from steer_trl.trainer.checks.preflight import check_benchmarks, check_trainer_arguments
 from steer_trl.trainer.parts import Shaping
 from steer_trl.trainer.resume import starting_point
 from steer_trl.trainer.trl import FORWARD_ARGUMENTS, EvalDataset, GRPOTrainer, RewardFunc

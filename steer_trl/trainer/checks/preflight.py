@@ -14,6 +14,7 @@ from trl.trainer.utils import get_callable_name, get_config_model_id
 
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.data.lengths import check_tokenizer
+from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.exceptions import InvalidTypeError, InvalidValueError
 from steer_trl.rewards import MathReward
 from steer_trl.shaping import Shaper, first_rollouts, reads_sensitivities
@@ -50,6 +51,25 @@ def check_trainer_arguments(**arguments: Any) -> None:
         if arguments.get("environment_factory") is None and arguments.get("rollout_func") is None:
             complaints += _size_complaints(dataset, args)
     refuse(complaints, "SteerGRPOTrainer")
+
+
+def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset: Any, **others: Any) -> None:
+    """Refuse benchmarks that are no evaluation, or cannot be one with the `others`, arguments of a trainer."""
+    if benchmarks is None:
+        return
+    if not isinstance(benchmarks, BenchmarkEvaluation):
+        complaint = f"benchmarks must be a BenchmarkEvaluation, got {benchmarks!r:.80}. Write BenchmarkEvaluation"
+        refuse([f"{complaint}(load_benchmarks(['math500'])), both of steer_trl.evaluation."], "SteerGRPOTrainer")
+    complaints = [
+        f"benchmarks cannot be combined with {name}. Evaluate saved checkpoints with steer-trl eval."
+        for name, value in others.items()
+        if value
+    ]
+    if args is not None:
+        complaints += benchmarks.complaints(args.metric_for_best_model, eval_dataset is not None)
+        if args.remove_unused_columns:
+            complaints.append("benchmarks cannot be combined with remove_unused_columns=True. Leave it unset.")
+    refuse(complaints, "benchmarks")
 
 
 def check_processing_class(trainer: GRPOTrainer) -> None:
