@@ -115,7 +115,7 @@ class TestResample:
         assert sum(attempts) < sum(column(run(80, **RESAMPLE, max_steps=8), "dynamic_sampling/attempts"))
         assert max(column(trainer, "dynamic_sampling/waiting")) < 4
 
-    def test_an_attempt_has_a_bound_where_nothing_is_informative(self, run):
+    def test_an_attempt_is_bounded_without_informative_groups(self, run):
         sizes = {"dynamic_sampling_factor": 0, "dynamic_sampling_max_attempts": 4}
         trainer = run(60, **RESAMPLE, **sizes, rewards=nothing, max_steps=1)
         assert len(trainer.rollout_func.asked) == 4 + 3 * 12

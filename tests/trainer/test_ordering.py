@@ -141,7 +141,7 @@ def test_additions_to_the_loss_leave_nothing_idle(run, settings):
 
 
 @pytest.mark.parametrize("column", [["text"] * 32, torch.zeros(32, 2, 2)], ids=["texts", "matrices"])
-def test_what_has_no_row_of_numbers_keeps_the_order(run, monkeypatch, column):
+def test_texts_and_matrices_keep_the_order(run, monkeypatch, column):
     write_rollout = GRPOTrainer._generate_and_score_completions
 
     def with_column(self, inputs):
