@@ -15,7 +15,8 @@ __all__ = ["AlarmsCallback", "SteerGRPOConfig", "SteerGRPOTrainer", "TargetEntro
 
 __version__ = version("steer_trl")
 
-__getattr__ = import_lazily(  # the processes that score answers need neither torch nor TRL
+# Imported on first use, because the processes that score answers need neither torch nor TRL.
+__getattr__ = import_lazily(
     __name__,
     **{"callbacks.any_trainer": ("AlarmsCallback",), "functional.stare_controller": ("TargetEntropyController",)},
     config=("SteerGRPOConfig",),

@@ -1,4 +1,7 @@
-"""The configuration: every field of TRL's `GRPOConfig`, and those of the methods, each from the method's own file."""
+"""Defines `SteerGRPOConfig`, which adds the settings of this package to TRL's `GRPOConfig`.
+
+Each method declares its settings in its own file.
+"""
 
 import json
 import logging
@@ -23,7 +26,7 @@ from steer_trl.validation import as_tuple, refuse
 logger = logging.getLogger(__name__)
 
 DEFAULT = "steer"
-"""The method of a run that names none and holds no entropy."""
+"""The method of a run that sets neither `advantage_shaping` nor `hold_entropy`."""
 
 LICENSE = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
@@ -51,7 +54,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         is_chosen_for_user = self.advantage_shaping is None
         if is_chosen_for_user:
             self.advantage_shaping = DEFAULT if self.hold_entropy is None else list(HELD_BY)
-        # Ours come first. TRL's checks ask for devices, and a user should learn of a misspelt method before that.
+        # TRL's checks come later because they look for devices. A misspelt method should be reported before that.
         complaints = self._name_complaints() + self._text_complaints()
         refuse(complaints + single_complaints(self), "SteerGRPOConfig")
         methods = {name: find_shaper(name) for name in self.shaping_names}
@@ -73,13 +76,13 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     # Trackers, and files that Transformers writes, receive only the settings on an allow-list.
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what trackers receive: the settings that `redact.py` names, and `<NAME>` instead of others."""
+        """Return the settings for trackers: values that `redact.py` allows, and `<NAME>` in place of any other."""
         settings = super().to_dict()
         kept = select_public(settings)
         return {name: kept.get(name, value and f"<{name.upper()}>") for name, value in settings.items()}
 
     def seal(self) -> None:
-        """Withhold from pickles what may not leave this machine: `training_args.bin` is in every push."""
+        """Leave settings that must stay on this machine out of pickles: every push includes `training_args.bin`."""
         vars(self)["_sealed"] = True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -89,7 +92,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         return dict.fromkeys(field.name for field in fields(self)) | select_public(state) | {"_is_incomplete": True}
 
     def __copy__(self) -> "SteerGRPOConfig":
-        """Copy everything: a copy stays on this machine."""
+        """Copy every setting, even of a sealed configuration, because the copy stays on this machine."""
         copied = object.__new__(type(self))
         vars(copied).update(vars(self))
         return copied
@@ -101,7 +104,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether this was read from a pickle that a trainer had sealed, and lacks what was withheld."""
+        """Whether this configuration was read from the pickle of a sealed one, so that some settings are missing."""
         return "_is_incomplete" in vars(self)
 
     def _remarks(self, methods: dict[str, type[Shaper]]) -> list[str]:
@@ -148,7 +151,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         complaints = []
         given = self.shaping_options
         license = self.model_license
-        # From the command line it is still a string here: TRL parses it after our checks.
+        # A value from the command line is still a string here, because TRL parses it after these checks.
         if isinstance(given, str):
             try:
                 self.shaping_options = json.loads(given)
@@ -190,9 +193,9 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
         ]
 
     def _switch_off_clipping(self, methods: dict[str, type[Shaper]]) -> None:
-        """Switch off TRL's clipping for a method that brings a loss of its own."""
+        """Switch off TRL's clipping for a method that has its own loss."""
         for name, method in methods.items():
-            # A default that the user has typed looks like one that was left alone, so a change is always reported.
+            # A default that a user typed cannot be told from one left unset, so every change is reported.
             changed = {field: value for field, value in method.surrogate.items() if getattr(self, field) != value}
             if changed:
                 changes = [f"{field} from {getattr(self, field)!r} to {value!r}" for field, value in changed.items()]

@@ -1,4 +1,4 @@
-"""The curves of a run, drawn from its log: is the policy collapsing, does it learn, and what does the method do?
+"""Draws entropy, reward and token weights of a run from its log, to show whether it learns or collapses.
 
     curves(trainer.state.log_history).savefig("curves.png")
 
@@ -20,11 +20,11 @@ PANELS = (
     ("Token weights", "1 is plain GRPO", (names.WEIGHT_MEAN, names.WEIGHT_MIN, names.WEIGHT_MAX)),
     ("Shares", "0 to 1", (names.FRAC_REWARD_ZERO_STD, names.CLIPPED_RATIO, names.SHARE_CHANGED, names.GATE)),
 )
-"""Title, unit and keys. A panel is drawn where the log has one of its keys."""
+"""Title, unit and keys of each panel. A panel is drawn only if the log has one of its keys."""
 
 
 def series(log_history: Iterable[dict[str, Any]], key: str) -> list[tuple[int, float]]:
-    """Return (optimizer step, value) of every entry of the log that has a number for `key`, in order."""
+    """Return a pair (optimizer step, value) for each log entry that has a number for `key`, in the log's order."""
     return [(entry["step"], entry[key]) for entry in log_history if entry.get(key) is not None]
 
 
@@ -32,13 +32,14 @@ def curves(log_history: Sequence[dict[str, Any]], title: str | None = None) -> "
     """Draw entropy, reward, token weights and shares over the optimizer steps of one run.
 
     Args:
-        log_history (`Sequence[dict]`): `trainer.state.log_history`; `ValueError` where it has none of the keys.
-        title (`str`, *optional*): written above.
+        log_history (`Sequence[dict]`): `trainer.state.log_history`. Raises `ValueError` if it has none of the keys.
+        title (`str`, *optional*): the title of the figure.
 
     Returns:
-        `matplotlib.figure.Figure`: a notebook shows it as it is; `figure.savefig("curves.png")` writes it.
+        `matplotlib.figure.Figure`: a notebook displays it; `figure.savefig("curves.png")` writes it to a file.
     """
-    from matplotlib.figure import Figure  # not pyplot: the choice of a back end stays the user's
+    # pyplot is not used because it would choose the user's back end.
+    from matplotlib.figure import Figure
 
     lines = {key: series(log_history, key) for _, _, keys in PANELS for key in keys}
     drawn = [(head, unit, [key for key in keys if lines[key]]) for head, unit, keys in PANELS]
@@ -54,8 +55,9 @@ def curves(log_history: Sequence[dict[str, Any]], title: str | None = None) -> "
         for key in keys:
             axis.plot(*zip(*lines[key], strict=True), label=key, marker="." if len(lines[key]) == 1 else "")
         axis.set(title=head, xlabel="optimizer step", ylabel=unit)
+        # The axis of the entropy begins at 0, so that a small change looks small.
         if names.ENTROPY in keys:
-            axis.set_ylim(0, 1.1 * axis.get_ylim()[1])  # from 0: a small change should look small
+            axis.set_ylim(0, 1.1 * axis.get_ylim()[1])
         axis.grid(alpha=0.3)
         axis.legend(fontsize="small")
     return figure

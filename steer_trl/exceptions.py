@@ -22,7 +22,7 @@ class NotThereError(SteerError, FileNotFoundError):
 
 
 class CannotContinueError(SteerError, RuntimeError):
-    """A failure outside of this package that it cannot continue after."""
+    """A failure outside of this package, after which it cannot continue."""
 
 
 class IncompatibleVersionError(SteerError, ImportError):

@@ -1,7 +1,7 @@
-"""The settings of a run that may leave this machine, in a model card, a file beside the model, or a tracker.
+"""Selects the settings of a run that may leave this machine, in a model card, a file beside the model, or a tracker.
 
-It is an allow-list. Numbers and switches may leave. A text may leave only if its setting is named below, because a
-user can write anything into any other setting: a token, a URL with a password, a header.
+It is an allow-list. Numbers and switches may leave. A string may leave only if its setting is named below, because
+any other string may hold a secret: a token, a URL with a password, a header.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-# The texts of these settings come from closed sets, or are names and folders that are no secret.
+# The strings of these settings come from closed sets, or are names and folders that are not secret.
 _TEXTS = {
     *("advantage_shaping", "model_license", "loss_type", "scale_rewards", "importance_sampling_level", "vllm_mode"),
     *("multi_objective_aggregation", "pad_to_multiple_of", "cache_implementation", "vllm_importance_sampling_mode"),
@@ -26,15 +26,15 @@ _WITHHELD = object()
 
 
 def allow_texts(names: Iterable[str]) -> None:
-    """Let the texts of these settings leave. Their checks must restrict them to a closed set."""
+    """Allow the strings of the settings `names` to leave. Their checks must restrict them to a closed set."""
     _TEXTS.update(names)
 
 
 def select_public(settings: Mapping[str, Any], texts: Collection[str] = _TEXTS) -> dict[str, Any]:
-    """Return the `settings` that may leave, as numbers, texts, lists and dictionaries.
+    """Return the `settings` that may leave, as numbers, strings, lists and dictionaries.
 
-    A text may leave if `texts` names its setting. The same holds inside of lists and dictionaries, with names of their
-    own. A list or dictionary that is empty then is left out.
+    A string may leave if `texts` names its setting. The items of a list are treated like their setting; a dictionary
+    inside of a setting has an allow-list of its own. A list or dictionary of which no item may leave is left out.
     """
     kept = {str(name): _select_value(value, name in texts) for name, value in settings.items()}
     return {name: value for name, value in kept.items() if value is not _WITHHELD}

@@ -5,8 +5,8 @@
     alarms.jsonl                 one line per alarm
     tokens/step-00000050.jsonl   one line per completion, with the numbers of each token (`log_tokens`)
 
-A line is written at once, so that at most the last line of a killed run is torn. A resumed run first removes the
-lines after its checkpoint. Transformers leaves names that begin with `_` out of every push.
+Each line is written at once, so that at most the last line of a killed run is torn. A resumed run first removes the
+lines after its checkpoint. Transformers leaves files whose names begin with `_` out of every push.
 """
 
 import json
@@ -25,7 +25,7 @@ TOKEN_FILE = re.compile(r"step-(\d{1,15})\.jsonl")
 
 
 def append(output_dir: str | Path, entry: Mapping[str, Any], name: str = METRICS) -> None:
-    """Append `entry` (texts, numbers, lists, mappings) as one line to the file `name` in `_logs` of a run's folder.
+    """Append `entry` (strings, numbers, lists, mappings) as one line to the file `name` in `_logs` of a run's folder.
 
     A missing time is added, and a number that is not finite becomes `null`. A script can log evaluations of its own:
     `append(folder, {"step": 80, "eval_my_accuracy": 0.4})`.
@@ -38,7 +38,7 @@ def append(output_dir: str | Path, entry: Mapping[str, Any], name: str = METRICS
 
 
 def as_json(value: Any) -> Any:
-    """Convert `value` for JSON: a number that is not finite to `None`, and an object that JSON lacks to text."""
+    """Convert `value` to types of JSON: a number that is not finite to `None`, an unknown object to a string."""
     if isinstance(value, Mapping):
         return {str(name): as_json(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -52,7 +52,7 @@ def as_json(value: Any) -> Any:
 def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> None:
     """Prepare `_logs` for a run that continues after optimizer step `step`, and write its `run.json`.
 
-    From step 0 it is a new run. The logs of an earlier run are moved to `_logs.1`, `_logs.2` and so on.
+    With step 0 the run is new, and the logs of an earlier run are moved to `_logs.1`, `_logs.2` and so on.
     """
     folder = Path(output_dir, LOGS)
     before: dict[str, Any] = {}
@@ -65,7 +65,7 @@ def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> 
         for written_at, path in token_files(folder):
             if written_at > step:
                 path.unlink()
-        # The last file is of a rollout that may last beyond the checkpoint.
+        # The last file may have lines from after the checkpoint, because a rollout can last several steps.
         for _, path in token_files(folder)[-1:]:
             _cut(path, step)
     folder.mkdir(parents=True, exist_ok=True)
@@ -94,19 +94,19 @@ def loads(text: bytes) -> dict[str, Any] | None:
 
 
 def step_of(entry: Mapping[str, Any]) -> int:
-    """Return the optimizer step of a log line; 0 if it is missing or invalid."""
+    """Return the optimizer step of a log entry; 0 if it is missing or invalid."""
     step = entry.get("step")
     return step if isinstance(step, int) and 0 <= step < 10**15 else 0
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Read `run.json` of a `_logs` folder; empty if it is missing or unreadable."""
+    """Return the contents of `run.json` in a `_logs` folder; empty if the file is missing or unreadable."""
     path = folder / RUN
     return (path.is_file() and loads(path.read_bytes())) or {}
 
 
 def token_files(folder: Path) -> list[tuple[int, Path]]:
-    """Return the token files in a `_logs` folder, each with its optimizer step, in order."""
+    """Return the optimizer step and path of each token file in a `_logs` folder, in the order of the steps."""
     found = [(TOKEN_FILE.fullmatch(path.name), path) for path in folder.glob(f"{TOKENS}/step-*.jsonl")]
     return sorted((int(match[1]), path) for match, path in found if match)
 
@@ -126,7 +126,7 @@ def _put_aside(folder: Path) -> None:
 
 
 def _cut(path: Path, step: int) -> None:
-    """Remove the lines after `step`, and torn lines."""
+    """Remove the lines of later steps than `step`, and torn lines."""
     if path.exists():
         kept = [entry for entry in lines(path) if entry is not None and step_of(entry) <= step]
         text = "".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in kept)

@@ -1,4 +1,4 @@
-"""Helpers for the machine: files written whole or not at all, installed versions, process groups, late imports."""
+"""Helpers for files that are written whole or not at all, installed versions, lazy imports, and process groups."""
 
 import gc
 import os
@@ -15,7 +15,7 @@ def write_whole(path: Path, save: Callable[[Path], Any]) -> None:
 
     A failure leaves no file behind.
     """
-    # Transformers leaves names that begin with _ out of a push.
+    # Transformers leaves files whose names begin with _ out of a push.
     partial = path.with_name(f"_{path.name}.partial")
     try:
         save(partial)
@@ -53,14 +53,14 @@ def leave_group() -> None:
 
     Torch's group has threads that may still hold tensors. A thread that releases its last tensor while the interpreter
     exits aborts the process, about once in thirty runs on a busy machine (pytorch issue 190489). So this function
-    collects all references to the group, whose threads end with it.
+    destroys the group and frees everything that refers to it, which also ends its threads.
     """
     # Imported here, because the rest of this module needs no torch.
     from torch import distributed
 
     gc.collect()
     if (vllm := sys.modules.get("vllm.distributed.parallel_state")) is not None:
-        # Otherwise vLLM looks for its groups at the exit of the interpreter, when they are gone.
+        # Otherwise vLLM would look for its groups when the interpreter exits, and they no longer exist then.
         vllm.destroy_model_parallel()
         vllm.destroy_distributed_environment()
     if distributed.is_initialized():

@@ -1,9 +1,10 @@
-"""Models made from scratch: a Qwen2 small enough for a laptop, with a tokenizer of single characters.
+"""Makes a Qwen2 with random weights that is small enough for a laptop, and a tokenizer of single characters.
 
     python -m steer_trl.tiny OUT_DIR
 
-leaves a model there, and sums: `problems.jsonl` with answers, and `prompts.jsonl` for the recipe `first_run`. That
-rewards an answer with a digit, which an untrained model gives half of the time, so that there is something to learn.
+saves a model to OUT_DIR, and additions: `problems.jsonl` with answers, and `prompts.jsonl` for the recipe `first_run`.
+The recipe rewards every answer that contains a digit. Half of an untrained model's answers do, so there is something
+to learn.
 """
 
 import argparse
@@ -24,8 +25,9 @@ CHAT_TEMPLATE = (
 
 
 def tiny_tokenizer(characters: str | None = None) -> PreTrainedTokenizerFast:
-    """Make a tokenizer with one token per character: of the ASCII `characters`, or of all 256 bytes if `None`."""
-    bytes_as_letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)  # a space becomes a letter
+    """Make a tokenizer with one token for each of the ASCII `characters`, or for each of all 256 bytes if `None`."""
+    # A tokenizer of this kind writes every byte, also a space, as a visible letter.
+    bytes_as_letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     if characters is None:
         alphabet = pre_tokenizers.ByteLevel.alphabet()
     else:
@@ -67,7 +69,7 @@ def tiny_qwen2(tokenizer: PreTrainedTokenizerFast, seed: int = 0, **config: Any)
 
 
 def digit_reward(completions: list[Any], **_: Any) -> list[float]:
-    """Reward 1 for a completion with a digit in it, else 0: the reward function of the recipe `first_run`."""
+    """Return 1 for each completion that contains a digit, otherwise 0. The recipe `first_run` uses this reward."""
     return [float(any(letter in "0123456789" for letter in str(completion))) for completion in completions]
 
 

@@ -1,4 +1,4 @@
-"""Checks of values. A complaint is one sentence with the name, the value and what it must be.
+"""Checks values. A complaint is one sentence with the name of a setting, its value, and the allowed values.
 
 Complaints are collected, so that a user sees all of them at once.
 """
@@ -13,7 +13,7 @@ from steer_trl.exceptions import InvalidValueError
 
 
 class Refusal(InvalidValueError):
-    """The error for one subject. `complaints` holds each complaint, a sentence of its own.
+    """The error that lists all `complaints` about one subject, for example about a configuration.
 
     One complaint gives one line, `subject: complaint`. Several are listed below `subject: 2 problems found.`
     """
@@ -28,7 +28,7 @@ class Refusal(InvalidValueError):
         self.subject = subject
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # An error that is raised in a process pool is pickled.
+        # A process pool pickles the errors that its processes raise.
         return type(self), (self.complaints, self.subject), vars(self)
 
 
@@ -39,7 +39,7 @@ def refuse(complaints: list[str], subject: str) -> None:
 
 
 def why_not_imported(error: BaseException) -> str:
-    """Return why a user's file cannot be imported: Python's message, or the error raised and its line."""
+    """Return the reason why a user's file cannot be imported: Python's message, or the error raised and its line."""
     if isinstance(error, (ImportError, AttributeError, TypeError, ValueError, SyntaxError, OSError)):
         return str(error)
     place = extract_tb(error.__traceback__)[-1]
@@ -47,7 +47,7 @@ def why_not_imported(error: BaseException) -> str:
 
 
 def did_you_mean(name: object, known: Collection[str], cutoff: float = 0.7) -> str:
-    """Return `" Did you mean 'x'?"` with the most similar of the `known` names, or nothing if none is similar."""
+    """Return `" Did you mean 'x'?"` with the most similar of the `known` names, or `""` if none is similar."""
     similar = get_close_matches(str(name).lower(), known, n=1, cutoff=cutoff)
     return f" Did you mean {similar[0]!r}?" if similar else ""
 
@@ -92,7 +92,8 @@ def check_interval(name: str, value: object, interval: str, why: str = "") -> li
 def read_from_state(state: object, name: str, is_valid: Callable[[Any], bool], must_be: str) -> Any:
     """Return the field `name` of a state that was read from a file.
 
-    Raises `ValueError` if it is missing or invalid. The text states what it must be, and follows the file's name.
+    Raises `ValueError` if it is missing or invalid. The error's text says what the field must be; the caller adds the
+    name of the file in front of it.
     """
     if not isinstance(state, Mapping):
         raise InvalidValueError(f"the state must be a mapping with the key {name!r}, got {state!r}")
@@ -104,5 +105,5 @@ def read_from_state(state: object, name: str, is_valid: Callable[[Any], bool], m
 
 
 def as_tuple(one_or_several: str | Collection[str]) -> tuple[str, ...]:
-    """Return a string-or-list field as a tuple."""
+    """Return a field that holds one string or several as a tuple."""
     return (one_or_several,) if isinstance(one_or_several, str) else tuple(one_or_several)

@@ -34,7 +34,7 @@ class Alarms(TrainerCallback):
 
     def report(self, alarm: Alarm, args: Any) -> None:
         """Write an alarm to the terminal, the run's folder and the trackers."""
-        # The line begins anew because a progress bar may have left the cursor in the middle of one.
+        # The text begins with a line break, because a progress bar may have left the cursor in the middle of a line.
         logger.warning("\nALARM %s, step %d: %s. %s", alarm.alarm, alarm.step, alarm.title, alarm.text)
         # Only SteerGRPOConfig has this setting.
         if getattr(args, "run_log", True):
@@ -53,7 +53,7 @@ def call_safely(act: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _tell_trackio(alarm: Alarm) -> None:
-    # Transformers' callback has imported it if the run reports to it.
+    # If the run reports to trackio, Transformers' callback has already imported it.
     trackio = sys.modules.get("trackio")
     if trackio is not None and trackio.context_vars.current_run.get() is not None:
         level = trackio.AlertLevel.ERROR if alarm.level == "error" else trackio.AlertLevel.WARN

@@ -12,7 +12,7 @@ from steer_trl.diagnostics.watch import Watch
 from steer_trl.exceptions import InvalidValueError
 
 ACTING = "_acting_alarms_callback"
-"""Attribute of a training state: if a trainer has several of these callbacks, only the first one acts."""
+"""Attribute of a training state that holds the acting callback: if a trainer has several, only the first one acts."""
 
 
 class AlarmsCallback(TrainerCallback):
@@ -34,7 +34,7 @@ class AlarmsCallback(TrainerCallback):
     ```
 
     Raises:
-        `ValueError`: when it is given to a [`SteerGRPOTrainer`], which would give each alarm twice.
+        `ValueError`: when it is given to a [`SteerGRPOTrainer`], which reports the same alarms itself.
     """
 
     def __init__(self) -> None:
@@ -52,8 +52,8 @@ class AlarmsCallback(TrainerCallback):
     def on_train_begin(
         self, args: Any, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
     ) -> None:
-        """Begin, unless a different one acts. A resumed run reads its log up to its checkpoint."""
-        # A callback that came by `add_callback` has not been checked yet.
+        """Begin, unless a different `AlarmsCallback` acts. A resumed run reads its log up to its checkpoint."""
+        # A callback that was added with `add_callback` has not been checked yet.
         self.on_init_end(args, state, control)
         if vars(state).setdefault(ACTING, self) is not self:
             return

@@ -8,7 +8,7 @@ PATIENCE = 10
 
 
 def find_commit() -> dict[str, Any]:
-    """Return the field `code` of `run.json`; empty outside of a git checkout and without git."""
+    """Return the field `code` of `run.json`; empty outside of a git checkout or if git is not installed."""
     commit = _run_git("rev-parse", "HEAD")
     if commit is None:
         return {}

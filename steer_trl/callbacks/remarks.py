@@ -14,7 +14,7 @@ from torch import nn
 logger = logging.getLogger(__name__)
 
 WHOLE = {"top_p": 1.0, "top_k": 0, "min_p": None}
-"""Sampling from all tokens."""
+"""The settings with which sampling keeps all tokens."""
 
 
 def remark_other_policies(args: Any, model: nn.Module | None) -> None:

@@ -69,7 +69,7 @@ class RunLog(TrainerCallback):
 
 
 def is_at_its_end(state: TrainerState) -> bool:
-    """Whether a run in this state has no step left. Transformers would train one more step, and save it."""
+    """Return whether a run in this state has no step left. Transformers would train one more step, and save it."""
     return 0 < state.max_steps <= state.global_step
 
 

@@ -1,1 +1,1 @@
-"""A model card in every folder that is saved, and one error if a push to the Hub fails."""
+"""Model cards for all saved folders, and one clear error if a push to the Hub fails."""

@@ -1,4 +1,4 @@
-"""The model card of a training run. What is unknown about the run is left out."""
+"""Makes the model card of a training run. The card leaves out everything that is unknown about the run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -24,28 +24,29 @@ from steer_trl.shaping import Paper, find_shaper
 from steer_trl.system import find_versions
 
 POINTS = 12
-"""The most rows of the table of entropies."""
+"""The largest number of rows in the table of entropies."""
 PACKAGES = (*run_log.PACKAGES, "datasets", "tokenizers")
 LOCAL = {
     *("output_dir", "run_name", "logging_dir", "disable_tqdm", "report_to", "project", "resume_from_checkpoint"),
     *("model_license", "push_to_hub", "hub_model_id", "hub_strategy", "hub_private_repo", "hub_always_push"),
     *("terminal_log", "hub_revision", "use_cpu", "debug", "accelerator_config", "dataloader_pin_memory"),
-    # TRL fills this in, and then refuses it beside steps_per_generation.
+    # TRL computes this setting, and refuses a recipe that has both it and steps_per_generation.
     "generation_batch_size",
 }
-"""Settings of one machine or one moment, which a reader of the card elsewhere does not need."""
+"""Settings that matter only on one machine or for one run, so the card leaves them out."""
 
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What a card states about a training run.
+    """The facts about a training run that its card states.
 
     Attributes:
         base_model (`str`, *optional*): a name on the Hub, or a folder.
         datasets (`Sequence[str]`): names on the Hub.
-        step (`int`): the optimizer step of the weights. If the best ones were loaded, it precedes the log's last.
-        benchmarks (`BenchmarkEvaluation`, *optional*): what the metrics of the log were measured on.
-        recipe (`dict`): settings of `steer-trl train` that `args` does not have, as far as they may be published.
+        step (`int`): the optimizer step of the weights. If the best weights were loaded at the end, it is earlier than
+            the last step of the log.
+        benchmarks (`BenchmarkEvaluation`, *optional*): the benchmarks behind the metrics in the log.
+        recipe (`dict`): settings of `steer-trl train` that are not in `args`, without those that may not be published.
     """
 
     args: SteerGRPOConfig
@@ -104,7 +105,7 @@ def make_card(facts: CardFacts, has_report: bool = False) -> ModelCard:
 
 
 def select_settings(args: SteerGRPOConfig) -> dict[str, Any]:
-    """Return the settings of a recipe: all of the methods in use, and others that are not at their default."""
+    """Return the settings for a recipe: all those of the methods in use, and any other that is not at its default."""
     given = select_public(vars(args))
     of_methods = {"advantage_shaping", "shaping_scope"}
     for method in args.shaping_names:

@@ -1,6 +1,6 @@
 """Turns a failed push into one error that says where the files are and how to push them later.
 
-The upload is that of Transformers. It pushes in the background during training, and does not check the results.
+Transformers does the upload. During training it pushes in the background, and does not check the results.
 """
 
 import shlex
@@ -15,7 +15,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from steer_trl.exceptions import CannotContinueError
 
 NOT_PUSHED = ("_*", f"{PREFIX_CHECKPOINT_DIR}-*")
-"""Files that Transformers does not push either."""
+"""Patterns of files that the suggested upload command excludes, because Transformers does not push them either."""
 HUB_PACKAGES = {"huggingface_hub", "httpx", "httpx2"}
 """Packages whose errors a push raises. huggingface_hub 1 uses httpx, version 2 its successor."""
 
@@ -26,7 +26,7 @@ class PushError(CannotContinueError):
 
 @contextmanager
 def catch_push_errors(trainer: Trainer) -> Iterator[None]:
-    """Turn an error of a push inside the `with` block into a [`PushError`], after everything was saved."""
+    """Raise a [`PushError`] if a push inside the `with` block fails, once everything is saved."""
     # A push in the background may still read the card that is about to be written.
     trainer._finish_current_push()
     try:
@@ -35,7 +35,8 @@ def catch_push_errors(trainer: Trainer) -> Iterator[None]:
         if not _is_from_hub(error):
             raise
         if trainer.hub_model_id is None:
-            # The repository could not be made. The other processes are saving now; with shards they wait for this one.
+            # The repository could not be created. The other processes are saving the model now, and wait for this one
+            # if it is sharded.
             trainer.save_model(_internal_call=True)
         raise PushError(_describe_failure(trainer, error)) from error
 

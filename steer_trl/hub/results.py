@@ -1,4 +1,7 @@
-"""Measured results in the metadata of a model card, where the Hub reads them. The card shows them as a table, too."""
+"""Puts measured results into the metadata of a model card, where the Hub reads them.
+
+The card also shows them as a table.
+"""
 
 import re
 from collections.abc import Iterable
@@ -31,7 +34,7 @@ def read_results(log: Iterable[dict[str, Any]], step: int, benchmarks: Benchmark
 
 
 def _make_result(benchmark: Benchmark, metric: str, value: float, sampling: Sampling, step: int) -> EvalResult:
-    """Return a result as `model-index` has it. A data set has a name on the Hub only if it was loaded from there."""
+    """Return a result in the form of `model-index`, with the data set's Hub name if it was loaded from the Hub."""
     on_hub = find_hub_datasets(benchmark.dataset)
     source = SOURCES.get(str(benchmark.dataset[0].get("source"))) if on_hub else None
     return EvalResult(
@@ -56,6 +59,6 @@ def _make_result(benchmark: Benchmark, metric: str, value: float, sampling: Samp
 
 
 def find_hub_datasets(dataset: Any) -> list[str]:
-    """Return the names on the Hub of the data sets whose rows `dataset` has, according to its `homepage`."""
+    """Return the Hub names of the data sets from which the rows of `dataset` come, read from its `homepage`."""
     info = getattr(dataset, "info", None)
     return sorted(set(HUB_DATASET.findall(getattr(info, "homepage", None) or "")))

@@ -1,1 +1,1 @@
-"""What a user can set: options with their ranges, and what they must not be combined with."""
+"""The settings of a run, with their ranges and the combinations that are refused."""

@@ -1,4 +1,4 @@
-"""Settings: what describes one, and those that every method has."""
+"""Describes settings by text, range and needs, and defines the settings that every method has."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
@@ -15,14 +15,14 @@ Config = TypeVar("Config")
 
 @dataclass(frozen=True)
 class Setting:
-    """What a field of a configuration does and may hold: `name: Annotated[float, Setting("...", "(0, 1]")]`.
+    """Describes a field of a configuration: `name: Annotated[float, Setting("...", "(0, 1]")]`.
 
     Attributes:
         about (`str`): the text for the command line and the documentation.
         within (`str`, *optional*): the interval of a number, `"(0, 1]"`.
-        choices (`tuple[str, ...]`): the texts that it may hold; any text if empty.
-        needs (`Mapping[str, Any]`): the values of other settings without which this one would be ignored, so that it
-            is refused: a value, a tuple of several, or an interval (`options/needs.py`).
+        choices (`tuple[str, ...]`): the strings that the field may hold; any string if empty.
+        needs (`Mapping[str, Any]`): values that other settings must have, because this one would otherwise be ignored
+            and is refused: a value, a tuple of several, or an interval (`options/needs.py`).
         off (`float`, *optional*): the value that switches its method off: the run is then GRPO, bit for bit.
     """
 
@@ -40,14 +40,14 @@ class Setting:
 
 
 def settings_of(config: type) -> dict[str, Setting]:
-    """Return the described settings of a configuration by name."""
+    """Return the [`Setting`] of each field of a configuration that has one, by the field's name."""
     hints = get_type_hints(config, include_extras=True)
     notes = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
     return {name: found[0] for name, found in notes.items() if found and isinstance(found[0], Setting)}
 
 
 def add_help(config: type[Config]) -> type[Config]:
-    """Decorate a dataclass: give each described field the text that Transformers' command-line parser shows."""
+    """Give the described fields of a dataclass their help texts, which Transformers' command-line parser shows."""
     settings = settings_of(config)
     for one in fields(config):  # type: ignore[arg-type]
         if one.name in settings:
@@ -63,18 +63,18 @@ def find_defaults(config: Any) -> dict[str, Any]:
 
 
 def find_changes(config: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that are not at their defaults, unredacted."""
+    """Return the fields of a dataclass that are not at their defaults. Secrets are not removed."""
     defaults = find_defaults(config).items()
     return {name: getattr(config, name) for name, default in defaults if getattr(config, name) != default}
 
 
 def option(default: Any, help: str) -> Any:
-    """Make a field of a command's arguments with the text that its help shows."""
+    """Return a dataclass field for an argument of a command, with its default and its `help` text."""
     return field(default=default, metadata={"help": help})
 
 
 def list_option(default: list[str], help: str) -> Any:
-    """Make a field that holds a list of texts, with the text that its help shows."""
+    """Return a dataclass field for an argument that is a list of strings, with its default and its `help` text."""
     return field(default_factory=lambda: list(default), metadata={"help": help})
 
 
@@ -106,7 +106,7 @@ def _value_complaints(name: str, value: Any, setting: Setting, kind: Any) -> lis
 
 
 def idle_complaints(args: "ShapingConfig", unread: Collection[str] = ()) -> list[str]:
-    """Return a complaint about each changed setting that others make idle; none about the `unread` settings."""
+    """Return a complaint about each changed setting that others leave without effect, except the `unread` ones."""
     complaints = []
     needs_of = {name: setting.needs for name, setting in settings_of(type(args)).items()}
     for name, value in find_changes(args).items():
@@ -124,7 +124,7 @@ def idle_complaints(args: "ShapingConfig", unread: Collection[str] = ()) -> list
 class ShapingConfig(GRPOConfig):
     """Settings of every method."""
 
-    # TRL and Transformers fill these in, or read them from a text.
+    # TRL and Transformers compute these fields or parse them from strings. They have these types afterwards.
     if TYPE_CHECKING:
         output_dir: str = ""
         num_generations: int = 8
@@ -134,7 +134,7 @@ class ShapingConfig(GRPOConfig):
         model_init_kwargs: dict[str, Any] | None = None
         gradient_checkpointing_kwargs: dict[str, Any] | None = None
 
-    # Transformers' parser reads a union in this order only.
+    # Transformers' parser understands a union only in this order.
     advantage_shaping: Annotated[
         None | str | list[str],  # noqa: RUF036  # Transformers' parser reads this order only
         Setting(
@@ -208,17 +208,17 @@ class ShapingConfig(GRPOConfig):
 
     @property
     def skips_padding(self) -> bool:
-        """Whether padding is not computed: `skip_padding`, settled."""
+        """Whether padding is skipped: `skip_padding`, or if it is unset, whether any method is in use."""
         return bool(self.shaping_names) if self.skip_padding is None else self.skip_padding
 
     @property
     def groups_per_rollout(self) -> int:
-        """Prompts of a rollout, over all processes; each is written `num_generations` times."""
+        """The number of prompts in a rollout, over all processes. Each has `num_generations` completions."""
         return self.generation_batch_size // self.num_generations
 
     @property
     def steps_per_rollout(self) -> float:
-        """The optimizer steps that a rollout lasts."""
+        """The number of optimizer steps that train on one rollout."""
         return self.steps_per_generation * self.num_iterations / self.gradient_accumulation_steps
 
 

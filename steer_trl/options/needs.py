@@ -1,7 +1,7 @@
-"""The values of other settings that a setting or a method needs, declared beside it.
+"""Declares the values of other settings that a setting or a method needs.
 
-A setting of ours names the ones without which it would be ignored: `Setting(..., needs={"stare_adaptive": True})`.
-A method names the settings of TRL's that it cannot work without: `needs = TOKEN_RATIOS`.
+A setting of this package names those without which it is ignored: `Setting(..., needs={"stare_adaptive": True})`.
+A method names the values of TRL's settings that it cannot work without: `needs = TOKEN_RATIOS`.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ UNCLIPPED = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None}
 
 
 class Need(NamedTuple):
-    """The `values` of a setting that a method needs, or cannot work with if they are `refused`, and why."""
+    """The `values` of a setting that a method needs and why. With `refused`, the values that it cannot work with."""
 
     values: tuple[Any, ...]
     why: str
@@ -48,7 +48,7 @@ OWN_BONUS = {
 
 
 def is_met(wanted: Any, value: Any) -> bool:
-    """Return whether `value`, or one of a list, is `wanted`: a value, one of a tuple, or within an interval."""
+    """Return whether `value`, or any item of a list, is `wanted`: equal to it, in its tuple, or in its interval."""
     if isinstance(wanted, str) and wanted[0] in "[(":
         return is_within(value, wanted)
     allowed = wanted if isinstance(wanted, tuple) else (wanted,)
@@ -67,7 +67,7 @@ def _describe(wanted: Any) -> str:
 
 
 def find_unmet(who: str, needs: Mapping[str, Need], settings: Any) -> list[str]:
-    """Return a complaint about each of `settings` that `who` cannot work with."""
+    """Return a complaint about each of the `settings` that the method `who` cannot work with."""
     return [
         f"{name}={value!r} cannot be combined with {who}: {need.why}. Leave it unset."
         for name, need in needs.items()

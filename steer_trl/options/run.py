@@ -1,7 +1,7 @@
 """The settings of every run, whatever its method: its logs, its end, and the groups that it trains on.
 
-Dynamic sampling is DAPO's (arXiv 2503.14476, section 3.2). STARE's released scripts use it, with 3 times as many
-prompts as are trained on, at most 10 attempts, and the surplus dropped.
+Dynamic sampling comes from DAPO (arXiv 2503.14476, section 3.2). STARE's released scripts use it with 3 times as many
+prompts as are trained on and at most 10 attempts, and drop the surplus.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""TRL's losses and the ranges of its numbers, and two of its mistakes in our words.
+"""Properties of TRL's losses, ranges of its numeric settings, and a complaint about its `entropy_target`.
 
-A loss that a later TRL adds is refused nowhere.
+A loss that is missing here, because a later TRL added it, is never refused.
 """
 
 from dataclasses import fields
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Loss(NamedTuple):
-    """A loss of TRL's: whether a clipped token has no gradient, and what its denominator counts."""
+    """A loss of TRL. `clips` states whether a clipped token has no gradient; the loss `averages_over` these units."""
 
     clips: bool
     averages_over: str
@@ -36,11 +36,11 @@ INTERVALS = {
     "top_k": "[-1, inf)",
     "min_p": "[0, 1]",
 }
-"""Of numbers that end in a traceback otherwise, in the middle of a training, or without one."""
+"""Ranges of numbers that TRL does not check: a wrong one ends in a late traceback, or is never noticed."""
 
 
 def entropy_target_complaints(args: Any) -> list[str]:
-    """Complain about TRL's `entropy_target` if it has no effect: it reads like `hold_entropy`, and holds nothing."""
+    """Return a complaint if TRL's `entropy_target` has no effect. A user may mistake it for `hold_entropy`."""
     default = next(field.default for field in fields(args) if field.name == "entropy_target")
     if args.use_adaptive_entropy or args.entropy_target == default:
         return []
