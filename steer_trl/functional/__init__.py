@@ -11,7 +11,8 @@ Notation. B sequences on this process, T response tokens, V vocabulary. For toke
 A weight w > 0 multiplies a token's advantage; because w does not depend on the parameters, w * clipped_loss(A) =
 clipped_loss(w * A), so any GRPO loss takes the weights as they are. Everything is computed in float32 and detached. A
 token whose log-probability or entropy is not finite gets weight 1 and is not counted in any statistic. The
-configuration checks ranges. The annotations give shapes in the notation of jaxtyping, which tests check at each call.
+functions do not check ranges; the configuration does. Annotations give shapes in jaxtyping's notation, and the tests
+check them at each call.
 """
 
 from steer_trl.functional.regulator import EntropyRegulator

@@ -1,4 +1,4 @@
-"""The clip indicator of PPO's surrogate: the tokens without gradient, whose ratio has moved far enough."""
+"""The clip indicator of PPO's surrogate: it marks tokens without gradient, whose ratio has moved too far."""
 
 from jaxtyping import Bool, Float
 from torch import Tensor

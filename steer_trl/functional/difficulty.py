@@ -1,16 +1,17 @@
 """Advantages by difficulty: functions of the share p of a group's completions that are correct.
 
-c of the n scored completions are correct. r is 1 for a correct completion and 0 otherwise, and p = c / n:
+c of a group's n scored completions are correct. r is 1 for a correct completion and 0 otherwise, and p = c / n:
 
     MaxRL    (r - p) / p                                        arXiv 2602.02710
     F-GRPO   (1 - p)^gamma A,   A any advantage                 arXiv 2602.06717
-    pass@k   (r - p) C(n - c - 1, k - 1) / C(n - 1, k - 1)      arXiv 2508.10751, before it divides by a deviation
+    pass@k   (r - p) C(n - c - 1, k - 1) / C(n - 1, k - 1)      arXiv 2508.10751, before its division by a deviation
 
-The last averages over the subsets of k completions that include one: the mean of (1 if any is correct) over them,
-minus the mean over all subsets. It is n / k times the rewards of 2505.15201, theorem 2, minus their mean. For large n
-it is F-GRPO's factor with gamma = k - 1.
+Pass@k scores a subset of k completions 1 if any of them is correct, and 0 otherwise. The advantage of a completion is
+the mean score of the subsets that include it, minus the mean score of all subsets. It is n / k times the rewards of
+2505.15201, theorem 2, minus their mean. For large n its factor on r - p is F-GRPO's with gamma = k - 1.
 
-`correct` `[N]` is r, and NaN for a completion that was not scored. No group counts it, and its advantage is 0.
+`correct` `[N]` is r, and NaN for a completion that was not scored. It is not counted in its group, and its advantage
+is 0.
 """
 
 import torch
@@ -34,7 +35,10 @@ def focal_factors(correct: Float[Tensor, "N"], num_generations: int, gamma: floa
 def pass_at_k_advantages(
     correct: Float[Tensor, "N"], num_generations: int, k: int, scaled: bool
 ) -> Float[Tensor, "N"]:
-    """Return the advantages of pass@k `[N]`, if `scaled` divided by sqrt(pass@k (1 - pass@k)), as in 2508.10751."""
+    """Return the advantages of pass@k `[N]`.
+
+    `scaled` divides them by sqrt(pass@k (1 - pass@k)), as in 2508.10751.
+    """
     groups = correct.view(-1, num_generations)
     rate = groups.nanmean(1, keepdim=True)
     scored = (~groups.isnan()).sum(1, keepdim=True)
@@ -45,5 +49,5 @@ def pass_at_k_advantages(
     if scaled:
         no_subset_passes = factor * (1 - rate)
         factor = factor / (no_subset_passes * (1 - no_subset_passes)).sqrt()
-    # If all subsets are alike, the scaled factor is 0 / 0.
+    # If all subsets have the same score, the scaled factor is 0 / 0.
     return (factor * (groups - rate)).nan_to_num(0.0).flatten()

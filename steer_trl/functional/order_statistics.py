@@ -1,9 +1,9 @@
-"""What a token is compared with: every number that one token's weight takes from the other tokens.
+"""Order statistics over the valid tokens of a batch, with which the methods compare single tokens.
 
-`values` are the tokens that this process has; `reduce` adds those of the other ranks: [`this_process`] does not,
-[`all_ranks`] does. Every function calls `reduce` equally often on every rank, with tensors whose size does not depend
-on the number of tokens, and ignores what is not `valid`. An empty set gives a neutral answer: a rank's tokens can all
-be masked.
+`values` are the tokens of this process. `reduce` brings in the tokens of the other ranks: [`all_ranks`] does, and
+[`this_process`] leaves them out. Every function calls `reduce` equally often on every rank, with tensors whose size
+does not depend on the number of tokens, and ignores tokens that are not `valid`. Without a valid token it returns a
+neutral value, because the tokens of a rank can all be masked.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Reduce = Callable[[Tensor, str], Tensor]
 
 
 def this_process(tensor: Shaped[Tensor, "*size"], operation: str) -> Shaped[Tensor, "*size"]:
-    """Reduce over nothing: the statistic of the tokens at hand."""
+    """Return `tensor` unchanged, so that a statistic is over the tokens of this process only."""
     return tensor
 
 
@@ -53,7 +53,7 @@ def quantile(
 def top_threshold(
     values: Float[Tensor, "*tokens"], valid: Bool[Tensor, "*tokens"], fraction: float, reduce: Reduce = this_process
 ) -> Float32[Tensor, ""]:
-    """Return the smallest of the top `fraction` of the valid values, as a 0-d tensor; `inf` when that is none.
+    """Return the smallest of the top `fraction` of the valid values, as a 0-d tensor; `inf` when there is none.
 
     The top `fraction` has `ceil(fraction * n)` values and at least one, as in STARE's released code. For a fraction
     of 0 it has none.
@@ -71,9 +71,9 @@ def kth_largest(
 ) -> Float32[Tensor, ""]:
     """Return the `k`-th largest of the valid values, as a 0-d tensor; `inf` for `k = 0`. `k` is the same on all ranks.
 
-    Selected exactly, by counting: four rounds, each fixes 8 of the 32 bits and reduces 256 counts. The bits of a
-    float32, suitably flipped, are ordered as the numbers are. Nothing here waits for the device: no value is read by
-    the host, and counts are added by `scatter_add_`, because `bincount` waits.
+    The value is selected exactly, by counting. Each of four rounds fixes 8 of its 32 bits and reduces 256 counts. The
+    bits of a float32, suitably flipped, sort as the numbers do. The host never waits for the device: it reads no
+    value, and `scatter_add_` adds the counts, because `bincount` would wait.
     """
     # Adding 0.0 turns -0.0 into 0.0.
     bits = (values.float() + 0.0).view(torch.int32).long()
@@ -87,7 +87,7 @@ def kth_largest(
         found = torch.zeros(257, dtype=torch.long, device=values.device)
         found.scatter_add_(0, digits, torch.ones_like(digits))
         counts = reduce(found[:256].clone(), "sum")
-        # values with this digit or a larger one
+        # The number of values with this digit or a larger one.
         at_least = counts.flip(0).cumsum(0).flip(0)
         digit = ((at_least >= remaining).sum() - 1).clamp(min=0).unsqueeze(0)
         above = at_least.gather(0, digit) - counts.gather(0, digit)

@@ -1,19 +1,19 @@
-"""A closed loop that holds the policy's entropy near a level, by the strength of what can raise it.
+"""A closed loop that holds the policy's entropy near a level by moving the strength of a method that raises it.
 
     e = ln(R_k / H_k)                    positive while the entropy is too low
     e <- its distance from a deadband of 2 %, and 0 inside
     I <- I + 0.3 e                       unless u is at a bound that e pushes against (anti-windup)
     u = gain (3 e + I)                   within [0, high]
 
-R is the level H*. While the entropy is above it, u is 0, which changes nothing. If the first entropy is below the
-level, R rises from there to the level, so that the first step is not at full strength:
+R is the level H*. While the entropy is above it, u is 0 and the method has no effect. If the first entropy is below
+the level, R rises from that entropy to the level, so that the first step is not at full strength:
 
     ln R_k = ln H* + (ln H_0 - ln H*) exp(-k / 20)
 
 The error is a logarithm. Half of the level and twice the level are equally wrong, and one pair of gains serves every
 level. The level may fall: H* is constant for a share of training, and then goes linearly to `final` at the end.
 A rollout is generated before the updates in which its strength acts, so the effect of a strength is seen one rollout
-later. The gains suit a delay of one or two rollouts. With three, many policies swing (`experiments/regulator.py`).
+later. The gains suit a delay of one or two rollouts. With three, many policies oscillate (`experiments/regulator.py`).
 """
 
 import math
@@ -24,9 +24,9 @@ from steer_trl.validation import is_within, read_from_state
 
 PROPORTIONAL = 3.0
 INTEGRAL = 0.3
-"""The gains, the second per rollout. They were tuned on synthetic policies, where no target was missed."""
+"""The gains of e and of I, the second per rollout. They were tuned on synthetic policies, which missed no target."""
 DEADBAND = 0.02
-"""The relative difference between the entropies of one model's rollouts."""
+"""The relative error that is ignored, because rollouts of an unchanged model differ by as much."""
 APPROACH = 20
 """The number of rollouts in which the distance of the reference from the level falls by a factor e."""
 REACH = 0.1
@@ -47,12 +47,12 @@ class EntropyRegulator:
 
     Attributes:
         target (`float`), reference (`float`): H* and R of the last rollout, nats per token.
-        error (`float`), integral (`float`): H / H* - 1 of the last rollout, 0 before the first; I.
-        strength (`float`): of the current rollout.
+        error (`float`), integral (`float`): H / H* - 1 of the last rollout, 0 before the first; the sum I.
+        strength (`float`): the strength u of the current rollout.
         at_bound (`int`): consecutive rollouts with the strength at its upper bound and the entropy more than 10 %
             below the target.
-        rollouts (`int`), origin (`float`), gap (`float`): of the path to the level: the rollouts since its start,
-            the level at its start, and the distance of ln H below that level then.
+        rollouts (`int`), origin (`float`), gap (`float`): the path of R to the level: the number of rollouts since
+            it started, the level when it started, and ln H minus the logarithm of that level then, at most 0.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class EntropyRegulator:
             return self.strength
         before = self.target
         self.target = self.level(progress)
-        # The level rises if a run was made longer. The path then starts again at the present entropy.
+        # The level rises if a resumed run was made longer. The path then starts again at the present entropy.
         if self.target > before:
             self.rollouts = 0
         self.error = entropy / self.target - 1
@@ -96,7 +96,7 @@ class EntropyRegulator:
         if not self.rollouts:
             self.gap = min(distance, 0.0)
             self.origin = self.target
-        # The path rises to the level of its start until it meets the present level.
+        # The path leads to the level at its start, and ends where it meets the present level, which may have fallen.
         path = min(self.gap * math.exp(-self.rollouts / APPROACH) + math.log(self.origin / self.target), 0.0)
         self.reference = self.target * math.exp(path)
         self.rollouts += 1

@@ -75,16 +75,16 @@ def entropy_change(
         I_clip = 0 where (A > 0 and r > 1 + epsilon_high) or (A < 0 and r < 1 - epsilon_low), else 1
 
     With the exact Phi it is the derivative of the token's entropy along the step. Otherwise Phi is estimated as
-    (1 - pi)^2 (ln pi + H), which is STEER's Eq. 9 in its single-sample form, with the clip indicator of Eq. 6. It is
-    NaN if an input is not finite.
+    (1 - pi)^2 (ln pi + H), which is STEER's Eq. 9 in its single-sample form, with the clip indicator of Eq. 6. The
+    change is NaN if an input is not finite.
 
     Args:
         logps, old_logps, entropies (`torch.Tensor` of shape `[B, T]`): nats; `old_logps` are those at rollout time.
         advantages (`torch.Tensor` of shape `[B]`, `[B, 1]` or `[B, T]`).
-        epsilon_low (`float`), epsilon_high (`float`): clip range of the loss; `inf` for one that does not clip.
+        epsilon_low (`float`), epsilon_high (`float`): clip range of the loss; `inf` if it does not clip.
         log_ratio (`torch.Tensor` of shape `[B, T]` or `[B, 1]`, *optional*): ln r, for a loss whose ratio is not the
             token's own `logps - old_logps`.
-        sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): Phi of each token, exactly.
+        sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): the exact Phi of each token.
     """
     lp, lq, entropy, advantage = _columns(logps, old_logps, entropies, advantages)
     phi = torch.expm1(lp).square() * (lp + entropy) if sensitivities is None else sensitivities.detach().float()
@@ -104,7 +104,7 @@ def released_entropy_change(
 
         Omega = - (A / q) pi (1 - pi) (ln pi + H)
 
-    One factor (1 - pi) instead of two, no clip indicator, pi and the old probability q not below 1e-8.
+    It has one factor (1 - pi) instead of two and no clip indicator. pi and the old probability q are at least 1e-8.
     """
     lp, lq, entropy, advantage = _columns(logps, old_logps, entropies, advantages)
     pi = lp.exp().clamp(min=1e-8)

@@ -38,7 +38,7 @@ class SurprisalLimits(NamedTuple):
 
 
 def stare_operations(variant: str | Collection[str]) -> tuple[str, ...]:
-    """Return the operations of one or several variants, each a name of the paper or an operation itself."""
+    """Return the operations of one or several variants; a variant is a name of the paper or an operation itself."""
     operations = [STARE_VARIANTS.get(name, (name,)) for name in as_tuple(variant)]
     return tuple(dict.fromkeys(operation for several in operations for operation in several))
 
@@ -51,7 +51,7 @@ def stare_statistic(
     top_fraction: float = 0.1,
     reduce: Reduce = this_process,
 ) -> SurprisalLimits:
-    """Return the limits of the sets of [`stare_weights`]; `reduce` adds the tokens of the other ranks."""
+    """Return the limits of L+ and L- of [`stare_weights`]; `reduce` brings in the tokens of the other ranks."""
     surprisal, *sides = _split_sides(logps, advantages, mask)
     return SurprisalLimits(*(order_statistics.top_threshold(surprisal, x, top_fraction, reduce) for x in sides))
 
@@ -80,7 +80,8 @@ def stare_weights(
     r"""Weight tokens by their surprisal and the sign of their advantage: STARE's omega with an open gate.
 
     T+ and T- are the tokens with A > 0 and A < 0. L+ and L- are the `top_fraction` of each with the largest surprisal
-    -ln pi; U+ and U- are the others [U]. Four operations keep entropy, each with a name of the paper:
+    -ln pi; U+ and U- are the others, which is our reading: the paper's choice is not public. Four operations keep
+    entropy. Each has a name in the paper:
 
         amplify_high_positive     L+ by W    O1        attenuate_low_positive     U+ by M    O2
         amplify_low_negative      U- by W    O3        attenuate_high_negative    L- by M    O4
@@ -95,11 +96,11 @@ def stare_weights(
         advantages (`torch.Tensor` of shape `[B]`, `[B, 1]` or `[B, T]`): only the sign is read; 0 is in neither set.
         mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that count.
         variant (`str` or collection of `str`): a name above, or several operations.
-        top_fraction (`float`): P in [0, 1], rounded up to whole tokens and at least one; 0 selects none at all.
+        top_fraction (`float`): P in [0, 1], rounded up to whole tokens and at least one token; 0 selects none.
         amplify (`float`): W, at least 1.
         attenuate (`float`): M, in (0, 1].
-        statistic (`SurprisalLimits`, *optional*): [`stare_statistic`] of the batch these tokens belong to; of these
-            tokens alone by default.
+        statistic (`SurprisalLimits`, *optional*): [`stare_statistic`] of the batch that these tokens belong
+            to; by default, of these tokens alone.
         tolerance (`float`): the distance from the threshold, nats, that still counts as a tie with it.
     """
     surprisal, *sides = _split_sides(logps, advantages, mask)

@@ -63,18 +63,18 @@ class TargetEntropyController:
         return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state: Any) -> None:
-        """Restore the moving part of a [`state_dict`].
+        """Restore the gate of a [`state_dict`], and W and M if they move.
 
         Raises `ValueError` if a value is missing or invalid.
         """
         gate = read_from_state(state, "gate", lambda x: isinstance(x, bool), "true or false")
-        # Without them, W and M did not move before, and start from their settings.
+        # A state without W and M is of a run in which they did not move. They start from their settings.
         if self.adaptive and {"amplify", "attenuate"} & state.keys():
             amplify, attenuate = (
                 read_from_state(state, name, partial(is_within, interval=within), f"a number in {within}")
                 for name, within in (("amplify", "[1, inf)"), ("attenuate", "(0, 1]"))
             )
-            # Bounds that were narrowed since then hold at once.
+            # The bounds may have been narrowed since the state was saved.
             self.amplify = min(amplify, self.amplify_max)
             self.attenuate = max(attenuate, self.attenuate_min)
         self.gate = gate

@@ -11,7 +11,7 @@ from steer_trl.functional.order_statistics import Reduce, this_process
 
 
 class Range(NamedTuple):
-    """The smallest and the largest x, 0-d; in the binary mapping its quantile, twice."""
+    """The smallest and the largest x of [`steer_weights`], 0-d; in the binary mapping, the quantile of x twice."""
 
     low: Tensor
     high: Tensor
@@ -26,7 +26,7 @@ def steer_statistic(
     signed: bool = False,
     reduce: Reduce = this_process,
 ) -> Range:
-    """Return the statistics that [`steer_weights`] needs; `reduce` adds the tokens of the other ranks."""
+    """Return the statistics that [`steer_weights`] needs; `reduce` brings in the tokens of the other ranks."""
     x, valid = _select_compared(omega, mask, signed)
     if mapping == "binary":
         threshold = order_statistics.quantile(x, valid, quantile, reduce)
@@ -35,7 +35,7 @@ def steer_statistic(
 
 
 def _select_compared(omega: Tensor, mask: Tensor, signed: bool) -> tuple[Tensor, Tensor]:
-    """The numbers x, and which of them count, both `[B, T]`."""
+    """Return the numbers x of [`steer_weights`] and the mask of those that count, both `[B, T]`."""
     omega = omega.detach().float()
     return omega if signed else omega.abs(), mask.bool() & omega.isfinite()
 
@@ -69,12 +69,13 @@ def steer_weights(
         mapping (`str`): `"exponential"`, `"linear"` or `"binary"`.
         lambda_max (`float`): largest weight of the linear mapping, at least `lambda_min`.
         quantile (`float`): share of tokens that the binary mapping leaves alone, in [0, 1].
-        signed (`bool`): let linear and binary read Omega with its sign, as the paper prints them; the authors' code
-            takes |Omega|.
+        signed (`bool`): let the linear and the binary mapping read Omega with its sign, as the paper prints them; the
+            authors' code takes |Omega|.
         floor (`float`): lower bound on max |Omega| in the exponential mapping; 0 in the paper, 0.02 in the code.
-        statistic (`Range`, *optional*): [`steer_statistic`] of the batch these tokens belong to;
-            of these tokens alone by default. A token beyond it is treated as one that lies on it.
-        tolerance (`float`): relative difference from the quantile below which the binary mapping takes x for equal.
+        statistic (`Range`, *optional*): [`steer_statistic`] of the batch that these tokens belong to; by
+            default, of these tokens alone. An x outside the range is clipped to it.
+        tolerance (`float`): relative margin above the quantile within which the binary mapping still
+            counts x as equal to it.
     """
     x, valid = _select_compared(omega, mask, signed)
     if statistic is None:
@@ -82,7 +83,7 @@ def steer_weights(
     low, high = statistic
     if mapping == "exponential":
         scale = high.clamp(min=floor)
-        # lambda_min ** share is exp(-k |Omega|), and it is exact at share = 1.
+        # lambda_min ** (x / scale) is exp(-k |Omega|), and is exactly lambda_min at x = scale.
         weights = (lambda_min ** torch.where(scale > 0, x / scale, 0.0)).clamp(lambda_min, 1.0)
     elif mapping == "linear":
         share = torch.where(high > low, (x - low) / (high - low), 0.5)

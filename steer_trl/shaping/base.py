@@ -1,14 +1,14 @@
 """The base class of a method. A subclass overrides one or several hooks, which act in this order:
 
     advantages(rollout)         replaces the advantages of a whole rollout, before TRL shuffles and splits it
-    scales(rollout)             multiplies those of each completion
-    rollout_bonus(rollout)      adds to them
+    scales(rollout)             multiplies the advantages of each completion by a factor
+    rollout_bonus(rollout)      adds a bonus to the advantages of a whole rollout
     bonus(batch, measure)       adds to the advantages of a micro-batch, in the loss
-    weights(batch, measure)     multiplies them, token by token
-    entropy_coef()              adds TRL's entropy bonus to the loss, beside them
+    weights(batch, measure)     multiplies the advantages of a micro-batch, token by token
+    entropy_coef()              adds TRL's entropy bonus to the loss and leaves the advantages alone
 
-`measure(batch, reduce)` computes the statistics that `bonus` and `weights` compare the tokens of an optimizer step
-with. `compose.py` combines the hooks of several methods.
+`measure(batch, reduce)` computes statistics over the tokens of an optimizer step, with which `bonus` and `weights`
+compare single tokens. `compose.py` combines the hooks of several methods.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ HOOKS = (*ROLLOUT_HOOKS, *BATCH_HOOKS, "entropy_coef")
 
 @dataclass(frozen=True)
 class Control:
-    """How `hold_entropy` moves the strength of a method.
+    """The range and the gain with which `hold_entropy` moves the strength of a method.
 
     Attributes:
         max_strength (`float`): the upper bound of the strength.
@@ -74,11 +74,11 @@ PAPERS = {arxiv: Paper(**row, arxiv=arxiv) for arxiv, row in _ROWS.items()}
 class Shaper(Generic[Options]):
     """A method. A subclass overrides [`weights`] or another hook.
 
-    One is made for each trainer, from the configuration (`self.args`), which holds TRL's fields and the method's own.
+    Each trainer makes its own instance from the configuration (`self.args`), which has TRL's fields and the method's.
     """
 
     options: ClassVar[type[ShapingConfig]] = ShapingConfig
-    """The dataclass of its settings.
+    """The dataclass of the method's settings.
 
     `Shaper[MyOptions]` gives a type checker the type of `self.args`.
     """
@@ -87,10 +87,10 @@ class Shaper(Generic[Options]):
     """The paper that the model card cites."""
 
     reads: tuple[str, ...] = ()
-    """The data that its hooks read beside masks and advantages, which others need not pay for:
+    """The data that the hooks read in addition to masks and advantages. It is computed only if a method names it:
 
     - `"rewards"`, `"logps"`, `"entropies"` of a [`Rollout`]; the last two can cost a forward pass per rollout
-    - `"all_ranks"`: the [`Rollout`] of all ranks. By default it has the groups of this rank's completions
+    - `"all_ranks"`: a [`Rollout`] with the groups of all ranks. By default it has those of this rank's completions
     - `"mean_entropy"`, for [`on_rollout`], which can cost a forward pass per rollout
     - `"draws"` and `"sensitivities"` of a [`TokenBatch`]; the second costs a second pass of the LM head
     """
@@ -99,13 +99,13 @@ class Shaper(Generic[Options]):
     """Whether tokens of one completion can get different advantages."""
 
     needs: ClassVar[Mapping[str, Need]] = {}
-    """The values of `GRPOConfig`'s fields that it needs, such as `TOKEN_RATIOS` of `options/needs.py`."""
+    """The values of `GRPOConfig`'s fields that the method needs, such as `TOKEN_RATIOS` of `options/needs.py`."""
 
     surrogate: ClassVar[dict[str, Any]] = {}
     """Values of `GRPOConfig`'s fields that switch TRL's clipping off, for a method with a loss of its own."""
 
     control: ClassVar[Control | None] = None
-    """How `hold_entropy` moves its [`strength`]; `None` for a method that cannot hold an entropy."""
+    """How far and how fast `hold_entropy` moves [`strength`]; `None` for a method that cannot hold an entropy."""
 
     strength: float = 0.0
     """The number that `hold_entropy` moves between rollouts. A larger one keeps more entropy, 0 changes nothing, and a
@@ -113,7 +113,8 @@ class Shaper(Generic[Options]):
 
     def __init__(self, args: Options) -> None:
         self.args = args
-        # A token's numbers differ in their last bits from batch to batch. In nats, or relative for |Omega|.
+        # A token's numbers differ in their last bits from batch to batch, so thresholds need a margin. It is in nats
+        # for surprisals and entropies, and relative for |Omega| and covariances.
         self.tolerance = 0.0 if args.shaping_scope == "micro_batch" else 1e-5
         settings = settings_of(self.options)
         self._off = {name: setting.off for name, setting in settings.items() if setting.off is not None}
@@ -122,28 +123,28 @@ class Shaper(Generic[Options]):
 
     @classmethod
     def settings(cls) -> tuple[str, ...]:
-        """Return the names of the settings that only some methods, this one among them, read."""
+        """Return the names of the method's settings, without those that every method has."""
         general = {field.name for field in fields(ShapingConfig)}
         return tuple(field.name for field in fields(cls.options) if field.name not in general)
 
     @classmethod
     def fill_unset(cls, args: Options) -> None:
-        """Set its unset settings whose defaults depend on other settings.
+        """Fill the method's unset settings whose defaults depend on other settings.
 
         Called once, before [`complaints`].
         """
 
     @classmethod
     def complaints(cls, args: Options) -> list[str]:
-        """Return complaints about its settings together.
+        """Return complaints about combinations of the method's settings.
 
-        Called if it is in use and each setting is in range.
+        Called only if the method is in use and each setting is in range.
         """
         return []
 
     @classmethod
     def remarks(cls, args: Options) -> list[str]:
-        """Return warnings about settings with which it does less than expected."""
+        """Return warnings about settings with which the method does less than expected."""
         return []
 
     @classmethod
@@ -153,29 +154,31 @@ class Shaper(Generic[Options]):
 
     @property
     def active(self) -> bool:
-        """Whether any advantage can change now. If not, the advantages stay bit for bit."""
+        """Whether the method can act now. If not, it leaves the loss bit for bit as it is."""
         if self.control is not None and self.strength == 0:
             return False
         return all(getattr(self.args, name) != value for name, value in self._off.items())
 
-    # Hooks on a rollout. They run on every rank and never in evaluation, so they may change the method's state.
+    # Hooks on a rollout, which has the data that `reads` names. They run on every rank and never in evaluation, so
+    # they may change the method's state.
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"] | Float[Tensor, "N T"]:
-        """Return new advantages `[N]`, `[N, 1]` or `[N, T]`, given what `reads` names."""
+        """Return new advantages `[N]`, `[N, 1]` or `[N, T]`."""
         raise NotImplementedError
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return a factor `[N]` for each completion's advantages, given what `reads` names."""
+        """Return a factor `[N]` for each completion's advantages."""
         raise NotImplementedError
 
     def rollout_bonus(self, rollout: Rollout) -> Float[Tensor, "N T"]:
-        """Return a bonus `[N]` or `[N, T]` that is added to the advantages, given what `reads` names."""
+        """Return a bonus `[N]` or `[N, T]` that is added to the advantages."""
         raise NotImplementedError
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Any:
         """Return statistics over the tokens of an optimizer step: a tensor or a `NamedTuple` of tensors.
 
-        `reduce` adds the tokens of the other ranks. Every rank must call it equally often, whatever its tokens are.
+        `reduce` brings in the tokens of the other ranks. Every rank must call it equally often, even if all of its
+        tokens are masked.
         """
         return None
 
@@ -198,11 +201,14 @@ class Shaper(Generic[Options]):
         return 0.0
 
     def marks(self, batch: TokenBatch, measure: Any) -> dict[str, Bool[Tensor, "B T"]]:
-        """Return boolean masks `[B, T]` by key of the log, which gets the share of trained tokens in each."""
+        """Return boolean masks `[B, T]` by log key.
+
+        The share of trained tokens that a mask selects is logged under its key.
+        """
         return {}
 
     def on_rollout(self, entropy: float) -> None:
-        """Process a new training rollout's mean entropy per token (nats, all ranks), before any update with it."""
+        """Process a new training rollout's mean entropy per token (nats, all ranks), before any update on it."""
 
     def metrics(self) -> dict[str, float]:
         """Return the method's own numbers for the log, one entry per optimizer step."""
@@ -216,7 +222,7 @@ class Shaper(Generic[Options]):
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`].
+        """Restore a [`state_dict`].
 
-        It is also called with the first one, when a second training begins.
+        A second training with the same trainer begins by restoring the first state.
         """

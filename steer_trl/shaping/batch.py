@@ -1,4 +1,4 @@
-"""The data that methods read: the tokens of a micro-batch in the loss, or a whole rollout before it."""
+"""The data that methods read: the tokens of one micro-batch in the loss, or a whole rollout before the loss."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -13,14 +13,14 @@ from steer_trl.functional import entropy_change
 
 
 def mean_of_tokens(values: Float[Tensor, "B T"], mask: Shaped[Tensor, "B T"]) -> Float32[Tensor, "B"]:
-    """Average each row's finite values on the mask `[B]`, float32; NaN for a row without any."""
+    """Return the mean `[B]` of each row's finite values on the mask, float32; NaN for a row without any."""
     valid = mask.bool() & values.isfinite()
     return torch.where(valid, values.float(), 0.0).sum(1) / valid.sum(1)
 
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """The tokens of one micro-batch, after the forward pass of the loss. All detached.
+    """The tokens of one micro-batch, after the forward pass of the loss. All tensors are detached.
 
     Attributes:
         logps (`torch.Tensor` of shape `[B, T]`): current log-probabilities, nats.
@@ -34,10 +34,10 @@ class TokenBatch:
         epsilon_low (`float`), epsilon_high (`float`): clip range of the loss; `inf` if it does not clip.
         draws (`torch.Tensor` of shape `[B, T]`, *optional*): uniform random numbers in [0, 1), for a method whose
             `reads` names them. They depend on the seed, the optimizer step and the token's place in the rollout, not
-            on the split.
-        log_ratio (`torch.Tensor` of shape `[B, 1]`, *optional*): log of the sequence's ratio, for a loss
-            that takes it. By default a token has its own, `logps - old_logps`.
-        sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): Phi of each token, exactly
+            on how the rollout is split.
+        log_ratio (`torch.Tensor` of shape `[B, 1]` or `[B, T]`, *optional*): log of the completion's ratio, for a
+            loss with one ratio per completion. By default each token has its own, `logps - old_logps`.
+        sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): the exact Phi of each token
             ([`~steer_trl.functional.entropy_sensitivity`]), for a method whose `reads` names them.
     """
 
@@ -59,7 +59,10 @@ class TokenBatch:
         return torch.exp(self.logps.float() - self.old_logps.float() if self.log_ratio is None else self.log_ratio)
 
     def entropy_change(self, exact: bool = False) -> Float32[Tensor, "B T"]:
-        """Return Omega of each token, from the `sensitivities` or as STEER estimates it; NaN if it is unknown."""
+        """Return Omega of each token; NaN if an input is not finite.
+
+        `exact` computes it from the `sensitivities`. Otherwise it is STEER's estimate.
+        """
         return entropy_change(
             *(self.logps, self.old_logps, self.entropies, self.advantages),
             epsilon_low=self.epsilon_low,
@@ -72,7 +75,7 @@ class TokenBatch:
     def merge(cls, batches: Sequence["TokenBatch"]) -> "TokenBatch":
         """Stack the completions of several micro-batches, padded to the widest.
 
-        Fields that one lacks are left out.
+        A field that one of them lacks is `None`.
         """
         width = max(batch.logps.size(1) for batch in batches)
         rows: dict[str, Any] = {}
@@ -88,11 +91,11 @@ class Rollout:
     """Whole groups of a training rollout: N completions, grouped by prompt. All tensors are detached.
 
     Attributes:
-        num_generations (`int`): G, the completions of a prompt.
+        num_generations (`int`): G, the number of completions per prompt.
         mask (`torch.Tensor` of shape `[N, T]`): 1 for the tokens that are trained on, over which the loss averages.
         advantages (`torch.Tensor` of shape `[N, 1]` or `[N, T]`): TRL's advantages, or those of the previous method.
         rewards (`torch.Tensor` of shape `[N]`, *optional*): the weighted sum of the reward functions; NaN if none
-            could score. Like `logps` and `entropies`, it is set for a method whose `reads` names it.
+            scored the completion. Like `logps` and `entropies`, it is set only if a method's `reads` names it.
         logps, entropies (`torch.Tensor` of shape `[N, T]`, *optional*): nats, under the policy that
             generated the rollout.
         response_mask (`torch.Tensor` of shape `[N, T]`, *optional*): 1 for every token that the policy generated. It
@@ -118,10 +121,10 @@ class Rollout:
         return self.responses.float().sum(1)
 
     def mean_of_tokens(self, values: Float[Tensor, "N T"]) -> Float32[Tensor, "N"]:
-        """Average the finite values of each completion's generated tokens `[N]`; NaN for one without any."""
+        """Return the mean `[N]` of the finite values of each completion's generated tokens; NaN without any."""
         return mean_of_tokens(values, self.responses)
 
     def mean_of_scored(self, values: Float[Tensor, "N T"]) -> Float32[Tensor, "N"]:
-        """Average as [`mean_of_tokens`], with NaN for a completion without a reward, so that no group counts it."""
+        """Return [`mean_of_tokens`], with NaN for a completion without a reward, so that its group ignores it."""
         assert self.rewards is not None
         return torch.where(self.rewards.isnan(), torch.nan, self.mean_of_tokens(values))

@@ -1,4 +1,4 @@
-"""Checks of combinations: settings without a reader, methods with TRL's settings, methods with each other."""
+"""Checks of combinations: settings that no method reads, methods with TRL's settings, methods with each other."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -11,14 +11,18 @@ Methods = Mapping[str, type[Shaper]]
 
 
 def find_unread(settings: Iterable[str], names: Collection[str]) -> list[str]:
-    """Return the `settings` that none of the methods `names` reads; none if a method is custom."""
+    """Return the `settings` that none of the methods `names` reads; an empty list if a method is custom."""
     if not set(names) <= set(SHAPERS):
         return []
     return [setting for setting in settings if setting in READERS and not set(READERS[setting]) & set(names)]
 
 
 def setting_complaints(methods: Methods, args: ShapingConfig, read_elsewhere: Collection[str] = ()) -> list[str]:
-    """Return complaints about changed settings that no method in use reads, and that are not `read_elsewhere`."""
+    """Return complaints about changed settings that would be ignored.
+
+    A setting is ignored if another setting makes it idle, or if no method in use reads it and it is not in
+    `read_elsewhere`.
+    """
     complaints = []
     unread = find_unread(find_changes(args), methods)
     for setting in (name for name in unread if name not in read_elsewhere):
@@ -34,7 +38,10 @@ def setting_complaints(methods: Methods, args: ShapingConfig, read_elsewhere: Co
 
 
 def need_complaints(name: str, method: type[Shaper], args: ShapingConfig) -> list[str]:
-    """Return complaints about TRL's settings that a method cannot work with; its loss may replace defaults."""
+    """Return complaints about TRL's settings that a method cannot work with.
+
+    Settings that the method's own loss replaces may have that value or their default.
+    """
     usual = find_defaults(args)
     needs = dict(method.needs)
     needs |= OWN_LOSS if method.surrogate else {}

@@ -1,10 +1,10 @@
-"""The hooks of several methods, combined in their order:
+"""Combines the hooks of several methods, in this order:
 
     A  ->  advantages replace  ->  scales multiply  ->  bonuses add  ->  weights multiply
 
-Each hook receives the advantages that the hooks before it have left: STEER, which reads their size, reads shaped
-ones. Scales commute, and so do weights, each of which reads the advantages before any weight. Two replacements or two
-bonuses do not commute, and `checks.py` refuses them.
+Each hook receives the advantages as the earlier hooks left them. STEER, for example, reads the size of advantages that
+other methods have shaped. Scales commute. So do weights, because each reads the advantages before any weight is
+applied. Two replacements or two bonuses do not commute, and `checks.py` refuses them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,8 +26,8 @@ class Shaped:
     """The result of applying all methods to a micro-batch.
 
     Attributes:
-        advantages (`torch.Tensor` of shape `[B, T]`, *optional*): `None` if nothing changes, so that
-            off is exactly off.
+        advantages (`torch.Tensor` of shape `[B, T]`, *optional*): `None` if no method changes
+            them, so that the loss stays bit for bit as it is.
         weights (`torch.Tensor` of shape `[B, T]`): the product of all methods' weights, 1 off the mask.
         marks (`dict[str, torch.Tensor]`): see [`Shaper.marks`].
     """
@@ -74,9 +74,9 @@ def reads_sensitivities(shapers: Shapers) -> bool:
 
 
 def measure_all(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, Any]:
-    """Return the statistics of each active method.
+    """Return the statistics of each active method that acts in the loss, by its name.
 
-    Collective if `reduce` is; all ranks agree on which are active.
+    Collective if `reduce` is: the same methods are active on every rank.
     """
     acting = [(name, shaper) for name, shaper in shapers.items() if shaper.active and shaper.overrides(*BATCH_HOOKS)]
     measures = {}
@@ -88,7 +88,7 @@ def measure_all(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str
 
 
 def shape_batch(shapers: Shapers, batch: TokenBatch, measures: Mapping[str, Any]) -> Shaped:
-    """Apply each method in `measures` to a micro-batch of the tokens that were measured."""
+    """Apply each method in `measures` to a micro-batch, whose tokens are among those that were measured."""
     weights = torch.ones_like(batch.logps, dtype=torch.float32)
     marks: dict[str, Tensor] = {}
     changed = False

@@ -1,8 +1,8 @@
-"""`hold_entropy`: keeps the policy's entropy from falling below a level, by the strength of a method.
+"""`hold_entropy`: moves the strength of a method so that the policy's entropy does not fall below a level.
 
-Before any update with a new rollout, and after the methods, it receives the rollout's entropy and moves the strength
-of one method (`functional/regulator.py`). The method sets the bound of its strength and the gain of the controller
-(`Shaper.control`).
+It receives the entropy of each new rollout after the methods have, before any update on that rollout, and moves the
+strength of one method (`functional/regulator.py`). The method sets the bound of its strength and the gain of the
+controller (`Shaper.control`).
 
 While the entropy is above the level, the strength is 0 and the run is GRPO. A relative level is a multiple of the
 run's initial entropy (`start_entropy.py`), and until that is known the strength is 0 as well. If all completions of
@@ -23,15 +23,15 @@ from steer_trl.validation import check_interval
 logger = logging.getLogger(__name__)
 
 HELD_BY = ("f_grpo", "stare")
-"""The methods of a run that holds its entropy and names none: F-GRPO's weight on hard problems, and STARE's on tokens,
-whose strength is moved."""
+"""The default methods of a run with `hold_entropy`: F-GRPO weights hard problems, and STARE weights tokens with the
+strength that is moved."""
 
 
 class HoldEntropy:
     """The controller of `hold_entropy`, which moves the strength of one method."""
 
     name = "hold_entropy"
-    """Its key in the checkpoint."""
+    """The key of its state in the checkpoint."""
 
     def __init__(self, args: ShapingConfig, shapers: Mapping[str, Shaper], start: StartEntropy) -> None:
         self.args = args
@@ -66,7 +66,10 @@ class HoldEntropy:
         return None if self.regulator is None else self.regulator.level(progress)
 
     def metrics(self) -> dict[str, float]:
-        """Return the level and the path to it (nats), the relative error, the strength and rollouts out of reach."""
+        """Return the level and its reference path (nats), the relative error, the strength, and rollouts out of reach.
+
+        Until the level is known, there is only the strength, which is 0.
+        """
         if self.regulator is None:
             return {"hold_entropy/strength": 0.0}
         return {
@@ -82,7 +85,7 @@ class HoldEntropy:
         return {} if self.regulator is None else self.regulator.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a [`state_dict`]; an empty one is the start.
+        """Restore a [`state_dict`]; an empty one resets to the start of a run.
 
         Raises `ValueError` if a value is missing or invalid.
         """

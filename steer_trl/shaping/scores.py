@@ -1,4 +1,4 @@
-"""Helpers of the methods that act on rollouts: which completions are correct, and z-scores within a group."""
+"""Helpers of the methods that act on rollouts: they find correct completions and standardize within groups."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -14,9 +14,10 @@ def is_right(rollout: Rollout, args: CorrectnessOptions) -> Bool[Tensor, "N"]:
 
 
 def standardize(values: Float[Tensor, "N *T"], group_size: int, eps: float) -> Float[Tensor, "N *T"]:
-    """Return (x - mean) / (std + eps) within each group of `group_size` rows `[N]` or `[N, T]`, over all its numbers.
+    """Return (x - mean) / (std + eps) within each group of `group_size` rows, in the shape of `values`.
 
-    The deviation is the unbiased one. NaN is left out and returned as 0, and so are groups of equal numbers.
+    Mean and unbiased deviation are over all numbers of the group except NaN. The result is 0 for NaN and in a group of
+    equal numbers.
     """
     grouped = values.view(len(values) // group_size, -1)
     count = (~grouped.isnan()).sum(1, keepdim=True)

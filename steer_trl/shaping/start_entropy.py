@@ -1,7 +1,7 @@
 """The initial entropy of a run: the mean over its first rollouts, each under the policy that generated it.
 
-One rollout's entropy varies by 5 % between seeds. The mean is therefore over at least four rollouts, and over as many
-as have 32 groups together. Until they are in, it is over the rollouts so far.
+One rollout's entropy varies by 5 % between seeds. The mean is therefore over at least four rollouts and
+at least 32 groups. Until all of these are in, it is over the rollouts so far.
 """
 
 import math
@@ -13,7 +13,7 @@ from steer_trl.validation import is_within, read_from_state
 
 FIRST_ROLLOUTS = 4
 ENOUGH_GROUPS = 32
-"""The least number of groups in the first rollouts together."""
+"""The least number of groups that the first rollouts have together."""
 
 
 def first_rollouts(args: ShapingConfig) -> int:
@@ -22,7 +22,10 @@ def first_rollouts(args: ShapingConfig) -> int:
 
 
 class StartEntropy:
-    """The mean entropy of a run's first `rollouts`; `is_late` if the run was resumed without them."""
+    """The mean entropy of a run's first `rollouts` rollouts.
+
+    `is_late` is true if the policy was updated before the first of them, as in a run resumed without this state.
+    """
 
     def __init__(self, rollouts: int) -> None:
         self.rollouts = rollouts
@@ -31,7 +34,7 @@ class StartEntropy:
 
     @property
     def value(self) -> float | None:
-        """Nats per token; `None` before the first rollout."""
+        """The mean so far, nats per token; `None` before the first rollout."""
         return fmean(self._entropies) if self._entropies else None
 
     @property
@@ -40,9 +43,9 @@ class StartEntropy:
         return self.value if len(self._entropies) >= self.rollouts else None
 
     def take(self, entropy: float, is_late: bool = False) -> None:
-        """Add the mean entropy of a new rollout, nats per token.
+        """Add the mean entropy of a new rollout, nats per token, unless all `rollouts` are in.
 
-        `is_late` means that an update came before it.
+        `is_late` means that the policy was updated before this rollout.
         """
         if self.settled is None and math.isfinite(entropy) and entropy > 0:
             self.is_late = is_late if not self._entropies else self.is_late
