@@ -1,8 +1,8 @@
-"""Evaluates on math benchmarks, by the same code on the command line and during training.
+"""Evaluates models on math benchmarks, with the same code on the command line and during training.
 
-During training the metrics must come from the present policy, on all ranks, with the engine that
-generates for the training. They must equal what `steer-trl eval` gives for the checkpoint. No
-harness does both, so this is one code.
+During training, the metrics must come from the current policy, on all ranks, with the engine that
+generates the rollouts. They must also equal the metrics that `steer-trl eval` gives for the
+checkpoint. No existing harness does both, so this package has its own.
 """
 
 from typing import TYPE_CHECKING
@@ -35,7 +35,8 @@ __all__ = [
     "table",
 ]
 
-__getattr__ = import_lazily(  # to read an evaluation again, and to compare two, takes no torch
+# Imported on first use, so that reading and comparing evaluations does not load torch.
+__getattr__ = import_lazily(
     __name__,
     benchmarks=("PAPER_SAMPLES", "Benchmark", "load_benchmarks"),
     in_training=("BenchmarkEvaluation",),

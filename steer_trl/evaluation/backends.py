@@ -1,4 +1,4 @@
-"""Two back ends that draw from a saved model: vLLM, or Transformers where vLLM is not installed."""
+"""Two back ends that draw completions from a saved model: vLLM, and Transformers if vLLM is missing."""
 
 import importlib.util
 from collections.abc import Mapping, Sequence
@@ -26,10 +26,11 @@ from steer_trl.randomness import keep_random_state
 
 
 class TransformersGenerator:
-    """A back end that draws with `model.generate`.
+    """A back end that draws completions with `model.generate`.
 
-    Under `accelerate launch` each process draws its share. `commit` is the model's on the Hub (a
-    LoRA adapter's base's), `None` for a folder and for a model in memory.
+    Under `accelerate launch` each process draws its share. `commit` is the commit of the model on
+    the Hub, or of the base model for a LoRA adapter. It is `None` for a folder and for a model in
+    memory.
     """
 
     is_collective = needs_equal_batches = False
@@ -43,12 +44,12 @@ class TransformersGenerator:
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
         self._tokens = {"eos_token_id": self.eos_token_ids, "pad_token_id": tokenizer.pad_token_id}
-        # A model brings sampling habits along (top-k 20, repetition penalty 1.05) that `generate` would mix in.
+        # `generate` would add the model's own sampling defaults, such as top-k 20 or repetition penalty 1.05.
         model.generation_config = GenerationConfig(**self._tokens)
 
     @classmethod
     def load(cls, name: str, revision: str | None = None, dtype: str = "auto") -> "TransformersGenerator":
-        """Load a model, or with peft an adapter and its base, onto this process's device."""
+        """Load a model onto this process's device. With peft, `name` may also be an adapter."""
         model = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=dtype)
         base = model.config.name_or_path
         commit = find_commit(base, revision if base == name else None)
@@ -71,7 +72,7 @@ class TransformersGenerator:
 
 
 def find_commit(name: str | None, revision: str | None = None) -> str | None:
-    """Return the commit on the Hub of a model that has just been loaded, `None` for a folder."""
+    """Return the Hub commit of a model that was just loaded; `None` for a folder."""
     if not name or Path(name).is_dir():
         return None
     file = try_to_load_from_cache(name, CONFIG_NAME, revision=revision)
@@ -79,7 +80,7 @@ def find_commit(name: str | None, revision: str | None = None) -> str | None:
 
 
 class VLLMGenerator:
-    """A back end that draws with vLLM's own engine. Every sample has its own seed."""
+    """A back end that draws completions with a vLLM engine. Every completion has its own seed."""
 
     is_collective = needs_equal_batches = False
 
@@ -104,7 +105,7 @@ class VLLMGenerator:
             tensor_parallel_size=tensor_parallel_size,
             gpu_memory_utilization=gpu_memory_utilization,
             max_model_len=max_model_length,
-            # On CPU vLLM 0.31 cannot take back a seeded draw that it made in the middle of a prompt.
+            # On CPU, vLLM 0.31 cannot undo a seeded draw that it made in the middle of a chunked prompt.
             enable_chunked_prefill=None if torch.accelerator.is_available() else False,
         )
         self.tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
@@ -141,7 +142,7 @@ def has_vllm() -> bool:
 def prompt_token_ids(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], **chat_template_kwargs: Any
 ) -> list[list[int]]:
-    """Return the tokens of each prompt, with messages in the chat template."""
+    """Return the token ids of each prompt. Conversations are put into the chat template."""
     if prompts and isinstance(prompts[0], str):
         return cast(BatchEncoding, tokenizer(list(prompts)))["input_ids"]
     if tokenizer.chat_template is None:
@@ -165,7 +166,7 @@ def generation_settings(sampling: Sampling) -> dict[str, Any]:
 
 
 def cut_at_eos(ids: list[int], eos_token_ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> Completion:
-    """Return a completion up to its first end-of-sequence token. Without one it was cut off."""
+    """Return a completion up to its first end-of-sequence token. Without one, it counts as truncated."""
     end = next((i + 1 for i, token in enumerate(ids) if token in eos_token_ids), None)
     ids = ids[:end]
     return Completion(tokenizer.batch_decode([ids], skip_special_tokens=True)[0], len(ids), end is None)
@@ -175,7 +176,7 @@ def read_eos_token_ids(name: str, revision: str | None = None) -> list[int]:
     """Return the end-of-sequence tokens of a saved model without loading its weights."""
     try:
         generation_config = GenerationConfig.from_pretrained(name, revision=revision or "main")
-    except OSError:  # it has none of its own
+    except OSError:  # the model has no generation_config.json
         generation_config = GenerationConfig.from_model_config(AutoConfig.from_pretrained(name, revision=revision))
     return _as_list(generation_config.eos_token_id)
 

@@ -1,6 +1,6 @@
-"""Reads benchmarks: problems, and how many samples of each are drawn.
+"""Reads benchmarks. A benchmark is a set of problems and the number of samples to draw of each.
 
-One is written `NAME`, `NAME@SAMPLES`, `NAME=FILE` or `NAME=FILE@SAMPLES`.
+Users write it as `NAME`, `NAME@SAMPLES`, `NAME=FILE` or `NAME=FILE@SAMPLES`.
 """
 
 import logging
@@ -24,18 +24,19 @@ from steer_trl.validation import refuse
 
 logger = logging.getLogger(__name__)
 
-# avg@32 for the small ones, avg@1 for the others (arXiv 2510.10150, Table 1).
+# avg@32 for the small benchmarks, avg@1 for the others (arXiv 2510.10150, Table 1).
 PAPER_SAMPLES = {"aime24": 32, "aime25": 32, "amc23": 32, "math500": 1, "minerva": 1, "olympiadbench": 1}
-MOST_SAMPLES = 100_000  # of a problem; more is a slip of the finger, which ends for want of memory
+# Samples of a problem. A larger number is probably a typo and would exhaust the memory.
+MOST_SAMPLES = 100_000
 SPECIFICATION = re.compile(r"(?:(?P<name>[\w.-]+)=)?(?P<source>.+?)(?:@(?P<samples>\d+))?")
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Problems, and the number of samples that are drawn of each.
+    """A set of problems, and the number of samples to draw of each.
 
-    `dataset` has the column `prompt` (a text, or messages), those that the judge reads (`solution`
-    for math, which [`~steer_trl.data.load_math_dataset`] gives), and perhaps `id`.
+    `dataset` has a column `prompt` (a string or messages), the columns that the judge reads
+    (`solution` for math, which [`~steer_trl.data.load_math_dataset`] writes), and perhaps `id`.
     """
 
     name: str
@@ -44,7 +45,7 @@ class Benchmark:
 
     @property
     def ids(self) -> list[str]:
-        """The name of each problem: its `id`, or the number of its row if ids are not unique."""
+        """The id of each problem: its `id` column, or its row number if ids are missing or repeated."""
         given = self.dataset["id"] if "id" in self.dataset.column_names else ()
         return ids_as_texts(given) or [str(row) for row in range(len(self.dataset))]
 
@@ -56,25 +57,27 @@ def load_benchmarks(
     limit: int | None = None,
     as_they_are: bool = False,
 ) -> list[Benchmark]:
-    """Load benchmarks, by default with the paper's number of samples, or 1 if it has none.
+    """Load benchmarks. By default each has the STEER paper's number of samples, or 1 if it has none.
 
     Args:
-        specifications: each a short name, a name on the Hub or a file, with a name of its own before
-            it and a number of samples after it if wanted: `"aime24"`, `"math500@4"`,
+        specifications: each a short name, a name on the Hub or a file, optionally with a custom name
+            before it and a number of samples after it: `"aime24"`, `"math500@4"`,
             `"mine=problems.jsonl@8"`.
         answer_format, limit: as in [`~steer_trl.data.load_math_dataset`].
-        instruction: the wording around each problem, as there; or `"papers"`, which asks as the
-            papers' test files do (with `answer_format="either"`, since these ask in different ways).
-        as_they_are (`bool`): take every column as it is, `prompt` among them, for a judge that reads
-            other columns.
+        instruction: the wording around each problem, as in `load_math_dataset`; or `"papers"` for
+            the wordings of the papers' test files (with `answer_format="either"`, since these
+            files ask for different formats).
+        as_they_are (`bool`): keep every column unchanged, including `prompt`, for a judge that
+            reads other columns.
 
     Raises:
-        `ValueError`: two of one name, no sample, or what `load_math_dataset` refuses.
+        `ValueError`: a name is given twice, a number of samples is out of range, or
+            `load_math_dataset` refuses an argument.
     """
     refuse(benchmark_complaints(specifications), "benchmarks")
     loaded = []
     for name, source, samples in map(_parse, specifications):
-        # Of an unknown data set on the Hub the test split, and never by default the one to train on.
+        # For an unknown data set on the Hub, the default is the test split, never the training split.
         is_known = source in SOURCES or Path(source).suffix in FILE_BUILDERS
         split = None if is_known else "test"
         wording = OF_THE_PAPERS.get(name) if instruction == PAPERS_WORDING else instruction
@@ -87,7 +90,7 @@ def load_benchmarks(
 
 
 def _read_unchanged(source: str, split: str | None, limit: int | None) -> Dataset:
-    """Load all columns, and check that `prompt` can be asked."""
+    """Load all columns, and check that `prompt` holds valid prompts."""
     rows = read_rows(source, split, limit=limit)
     if "prompt" not in rows.column_names:
         raise InvalidValueError(
@@ -99,7 +102,7 @@ def _read_unchanged(source: str, split: str | None, limit: int | None) -> Datase
 
 
 def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
-    """Complain about wrong specifications before any is loaded."""
+    """Return complaints about invalid specifications, before any benchmark is loaded."""
     if not specifications:
         return [f"benchmarks must not be empty. Name some of {', '.join(PAPER_SAMPLES)}, or a file."]
     malformed = [
@@ -122,14 +125,14 @@ def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
 
 
 def ids_as_texts(ids: Iterable[Any]) -> list[str]:
-    """Return the ids of problems as texts, or nothing if one is repeated or missing."""
+    """Return the ids of problems as strings; an empty list if one is repeated or missing."""
     found = list(ids)
     texts = list(map(str, found))
     return texts if None not in found and len(set(texts)) == len(texts) else []
 
 
 def limit_greedy_samples(benchmarks: Sequence[Benchmark], sampling: Sampling) -> list[Benchmark]:
-    """Return the benchmarks, with one sample per problem if all would be the same."""
+    """Return the benchmarks, reduced to one sample per problem if the sampling is greedy."""
     several = [f"{one.name}@{one.num_samples}" for one in benchmarks if one.num_samples > 1]
     if not (sampling.is_greedy and several):
         return list(benchmarks)
@@ -139,7 +142,7 @@ def limit_greedy_samples(benchmarks: Sequence[Benchmark], sampling: Sampling) ->
 
 def _parse(specification: str) -> tuple[str, str, int]:
     match = SPECIFICATION.fullmatch(specification)
-    assert match is not None  # `benchmark_complaints` has seen to it
+    assert match is not None  # `benchmark_complaints` has checked it
     source = match["source"]
     name = match["name"] or (source if source in SOURCES else Path(source).stem)
     samples = int(match["samples"]) if match["samples"] else PAPER_SAMPLES.get(name, 1)

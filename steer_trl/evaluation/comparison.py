@@ -3,24 +3,25 @@
     one model on each side      d_p = b_p - a_p         mean(d) ± t s(d) / sqrt(P)
 
 Both models have answered the same P problems, so the interval is that of the paired differences
-(Student's t; Miller 2024, arXiv 2411.00640, section 4). A problem that is hard for both drops out.
+(Student's t; Miller 2024, arXiv 2411.00640, section 4). The difficulty that a problem has for both
+models cancels out.
 
     several models on each side V = V_problems + V_models - V_interaction
 
-Then problems and models both vary, and are crossed: every model answers every problem. V is the
-moment estimator of the two-way random-effects analysis of variance, with Satterthwaite's degrees of
+Problems and models both vary, and are crossed: every model answers every problem. V is the moment
+estimator of the two-way random-effects analysis of variance, with Satterthwaite's degrees of
 freedom (Searle, Casella and McCulloch, Variance Components, 1992, chapters 4 and 5). Without its
-last term it would be what resampling both gives (Owen 2007, arXiv 0712.1111), which counts the
-interaction twice.
+last term, V would be the variance that resampling both gives (Owen 2007, arXiv 0712.1111), which
+counts the interaction twice.
 
     paired models               d_sp = b_sp - a_sp      V of the table d
 
-If the n-th models of both sides share a start or a seed, what they share drops out.
+If the n-th models of both sides share a start or a seed, its effect cancels out.
 
     n equal differences d       p = 2 / 2^n,  d ± |d| q / n
 
-Student's t would take a variance of 0 for certainty. So p is that of the exact test of signs, and q
-the 0.975 quantile of a sum of n random signs: five equal differences decide nothing, and six do.
+Student's t would take a variance of 0 for certainty. So p is that of the exact sign test, and q is
+the 0.975 quantile of a sum of n random signs. Five equal differences decide nothing; six do.
 """
 
 import math
@@ -34,21 +35,22 @@ from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 from steer_trl.validation import refuse
 
 LEVEL = 0.95
-ROUNDING = 1e-9  # share of a difference that is rounding
+# A standard error at or below this share of the difference is rounding error.
+ROUNDING = 1e-9
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How much larger a metric is on side B than on side A.
+    """The difference of a metric between side B and side A.
 
     Attributes:
-        a (`float`), b (`float`): means over problems and models.
+        a (`float`), b (`float`): means of the metric over problems and models.
         difference (`float`), low (`float`), high (`float`): b - a, and its 95 % interval.
-        p (`float`): the two-sided p-value of a difference of 0, by the same distribution as the
+        p (`float`): the two-sided p-value for a difference of 0, from the same distribution as the
             interval.
-        problems (`int`): how many both sides have answered.
-        seeds (`tuple[int, int]`): models on side A and on side B.
+        problems (`int`): number of problems that both sides have answered.
+        seeds (`tuple[int, int]`): number of models on side A and on side B.
     """
 
     a: float
@@ -62,7 +64,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """`"higher"` or `"lower"` on side B, or `"not decided"`, by the interval alone."""
+        """`"higher"` or `"lower"` for side B, or `"not decided"` if the interval contains 0."""
         if self.low > 0:
             return "higher"
         return "lower" if self.high < 0 else "not decided"
@@ -72,13 +74,13 @@ def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *
     """Compare the values of a metric, with a row for each model and a column for each problem.
 
     Args:
-        a, b: `[S_a, P]` and `[S_b, P]`, the same problems in the same order; one row each, or at
-            least two each.
+        a, b: values `[S_a, P]` and `[S_b, P]`, with the same problems in the same order. Both sides
+            have one row, or both have at least two.
         paired (`bool`): whether the n-th rows of both sides belong together, because they share a
             start or a seed.
 
     Raises:
-        `ValueError`: the shapes do not fit.
+        `ValueError`: the shapes do not match.
     """
     values_a = np.asarray(a, dtype=float)
     values_b = np.asarray(b, dtype=float)
@@ -94,7 +96,7 @@ def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *
     tables = [values_b - values_a] if paired else [values_a, values_b]
     of_models = [(float(table.mean(1).var(ddof=1)) / len(table), len(table) - 1) for table in tables]
     all_models = sum(variance for variance, _ in of_models)
-    # The estimate may fall below one of its parts, which the variance cannot.
+    # The estimate may fall below one of its parts, but the true variance cannot.
     variance = max(of_problems + all_models - sum(map(_interaction, tables)), of_problems, all_models)
     degrees = satterthwaite(variance, [(of_problems, problems - 1), *of_models])
     interval = decide(difference, variance, degrees, min(problems, *seeds))
@@ -102,7 +104,10 @@ def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *
 
 
 def explain_interval(several: bool, paired: bool = False) -> str:
-    """Return a sentence on the intervals of a table, for one model on each side or several."""
+    """Return a sentence that explains the intervals of a table.
+
+    `several` is whether each side has several models.
+    """
     how = "the problems that both sides have answered (paired)"
     if several:
         models, of = ("pairs of runs", " of the paired differences") if paired else ("seeds", "")
@@ -125,7 +130,7 @@ def _complain_about_shapes(a: Array, b: Array, paired: bool) -> list[str]:
 
 
 def decide(difference: float, variance: float, degrees: float, count: int) -> tuple[float, float, float]:
-    """Return the 95 % interval of a mean of `count` differences, and the p-value of 0."""
+    """Return the 95 % interval of a mean of `count` differences, and the p-value for a mean of 0."""
     deviation = math.sqrt(variance)
     if deviation <= ROUNDING * abs(difference):
         from scipy.stats import binom  # rarely needed, and slow to import
@@ -138,13 +143,16 @@ def decide(difference: float, variance: float, degrees: float, count: int) -> tu
 
 
 def satterthwaite(variance: float, parts: Sequence[tuple[float, int]]) -> float:
-    """Return the degrees of freedom of a variance that is a sum of parts."""
+    """Return Satterthwaite's degrees of freedom of a `variance`.
+
+    Each of its `parts` is a variance with its degrees of freedom.
+    """
     spread = sum(part**2 / degrees for part, degrees in parts)
     return variance**2 / spread if spread else 1.0
 
 
 def _interaction(values: Array) -> float:
-    """Return the variance of a mean of `[S, P]` that neither problems nor models explain."""
+    """Return the variance of the mean of `values` `[S, P]` that neither problems nor models explain."""
     models, problems = values.shape
     rest = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
     return float((rest**2).sum() / ((models - 1) * (problems - 1)) / (models * problems))

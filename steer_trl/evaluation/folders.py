@@ -1,4 +1,4 @@
-"""Reads evaluations from their folders again, and compares them problem by problem."""
+"""Reads finished evaluations from their folders, and compares them problem by problem."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,29 +18,32 @@ from steer_trl.validation import refuse
 Values = dict[str, dict[str, dict[str, float]]]
 """Benchmark -> metric -> id of a problem -> value."""
 OF_THE_QUESTION = ("sampling", "benchmarks", "answer_format", "judge", "timeout", "step")
-"""Settings in which two evaluations must agree; all others are about the model or its engine."""
+"""Settings that comparable evaluations must share, except for `MAY_DIFFER`.
+
+All other settings describe the model or its engine.
+"""
 MAY_DIFFER = ("sampling.seed", "step", "timeout")
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What `steer-trl eval`, or an evaluation during training, has left in a folder.
+    """A finished evaluation in a folder, written by `steer-trl eval` or during training.
 
     Attributes:
-        folder (`Path`): where it lies.
-        settings (`dict`): what its completions depend on.
+        folder (`Path`): the folder that holds its files.
+        settings (`dict`): the settings that its completions depend on, from `settings.json`.
     """
 
     folder: Path
     settings: dict[str, Any]
 
     def is_same(self, other: "Evaluation") -> bool:
-        """Return whether both are one evaluation."""
+        """Return whether `other` has the same folder and the same settings."""
         return self.folder.resolve() == other.folder.resolve() and self.settings == other.settings
 
     @cached_property
     def values(self) -> Values:
-        """Benchmark -> metric -> id of a problem -> value; `ValueError` for an incomplete file."""
+        """Benchmark -> metric -> id of a problem -> value. Raises `ValueError` for an incomplete file."""
         return _read_values(self.folder)
 
 
@@ -71,7 +74,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
-    """Return the evaluations in a folder by the name of their sampling, `""` for a single one."""
+    """Return the evaluations in a folder by the name of their sampling.
+
+    The name is `""` for an evaluation that lies in `folder` itself.
+    """
     folder = Path(folder)
     inside = sorted(folder.iterdir()) if folder.is_dir() else []
     found = {"": folder} | {path.name: path for path in inside}
@@ -89,13 +95,13 @@ def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
 def compare_samplings(
     a: Sequence[Mapping[str, Evaluation]], b: Sequence[Mapping[str, Evaluation]], paired: bool = False
 ) -> dict[str, dict[str, dict[str, Difference]]]:
-    """Compare what [`read_evaluations`] returned of each seed.
+    """Compare two sides, sampling by sampling. A side has one [`read_evaluations`] result per seed.
 
     Returns:
         sampling -> benchmark -> metric -> [`Difference`].
 
     Raises:
-        `ValueError`: the sides were evaluated in different ways.
+        `ValueError`: the sides have different samplings, settings or problems.
     """
     names = list(a[0])
     for one in [*a, *b]:
@@ -118,7 +124,11 @@ def compare_samplings(
 def compare_evaluations(
     a: Sequence[Evaluation], b: Sequence[Evaluation], paired: bool = False
 ) -> dict[str, dict[str, Difference]]:
-    """Compare one evaluation of each seed: benchmark -> metric -> [`Difference`] of B from A."""
+    """Compare two sides with one evaluation per seed.
+
+    Returns:
+        benchmark -> metric -> [`Difference`] of B from A.
+    """
     first, *others = [*a, *b]
     repeated = [one for one, other in combinations([first, *others], 2) if one.is_same(other)][:1]
     refuse([f"{one.folder} is given twice, and would count as two. Give it once." for one in repeated], "comparison")
@@ -134,7 +144,7 @@ def compare_evaluations(
 
 
 def find_different_settings(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> list[str]:
-    """Return the settings of the question in which evaluations differ, each with both values."""
+    """Return the settings that should match but differ between evaluations, each with both values."""
     first, *others = [*a, *b]
     here = _question(first.settings)
     found = [
@@ -148,14 +158,15 @@ def find_different_settings(a: Sequence[Evaluation], b: Sequence[Evaluation]) ->
 
 
 def _question(settings: Mapping[str, Any]) -> dict[str, Any]:
-    idle = {"answer_format"} if "judge" in settings else set()  # which only the check of the boxed answer reads
+    # Only the check of the boxed answer reads `answer_format`.
+    idle = {"answer_format"} if "judge" in settings else set()
     return flatten_settings(
         {name: settings[name] for name in OF_THE_QUESTION if name in settings and name not in idle}
     )
 
 
 def complain_about_problems(one: Evaluation, other: Evaluation) -> list[str]:
-    """Complain if two evaluations have other problems, or other numbers of samples."""
+    """Return complaints if two evaluations differ in their problems or numbers of samples."""
     both = f"{one.folder} and {other.folder}"
     if one.values.keys() != other.values.keys():
         return [f"{both} must be of the same benchmarks, got {sorted(one.values)} and {sorted(other.values)}."]

@@ -1,15 +1,13 @@
-"""Compares two models where each serves k tries best.
+"""Compares the pass@k of two models, each at the temperature that is best for k tries.
 
-A model is a curve, and each temperature is a point of it.
+A higher temperature makes a model less accurate and its completions more varied. A method that
+keeps the entropy high has the same effect, so a difference at one temperature may be a mere
+difference of temperatures. Every model is therefore sampled at several temperatures:
 
-A model that is sampled hotter is less accurate, and its tries differ more. A method that keeps the
-entropy does the same, so a difference at one temperature may be a difference of temperatures only.
-Here every model is sampled at several:
-
-    pass@k at its best      at the temperature with the largest mean over the side's runs on other problems: those of a
-                            validation set, or each half of the problems chooses for the other, in
-                            20 random halves
-    F                       the mean of pass@k at its best over k = 1, 2, 4, 8, 16
+    best pass@k     pass@k at the temperature with the largest mean over the side's runs on other
+                    problems. These are the problems of a validation set. Without one, each half of
+                    the problems chooses for the other half, in 20 random splits.
+    F               the mean of the best pass@k over k = 1, 2, 4, 8, 16, up to the number of samples
 
 Intervals are those of `comparison.py`, over problems and runs.
 """
@@ -33,9 +31,9 @@ class Sweep:
 
     Attributes:
         temperatures (`tuple[float, ...]`): `[T]`, coldest first.
-        correct (`NDArray`): `[T, R, P]`, how many samples of each problem are correct, by temperature
-            and run.
-        samples (`int`): n, drawn of each problem.
+        correct (`NDArray`): `[T, R, P]`, the number of correct samples by temperature, run and
+            problem.
+        samples (`int`): n, the number of samples of each problem.
     """
 
     temperatures: tuple[float, ...]
@@ -44,18 +42,18 @@ class Sweep:
 
     @property
     def tries(self) -> list[int]:
-        """The k that its samples allow."""
+        """The numbers of tries in `TRIES` that do not exceed `samples`."""
         return [k for k in TRIES if k <= self.samples]
 
     def pass_at(self, k: int) -> Array:
-        """Return pass@k, `[T, R, P]`, estimated without bias."""
+        """Return unbiased estimates of pass@k, `[T, R, P]`."""
         table = [pass_at_k(self.samples, correct, k) for correct in range(self.samples + 1)]
         return np.array(table)[self.correct]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table: what is compared, by name, and the difference."""
+    """A row of a table: its labels by column, and the difference."""
 
     about: dict[str, Any]
     difference: Difference
@@ -63,11 +61,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Sides:
-    """Two sides that have answered the same problems.
+    """The two sides of a comparison, which have answered the same problems.
 
     Attributes:
-        a, b (`Sweep`): with the same number of samples.
-        paired (`bool`): whether the n-th runs of both belong together.
+        a, b (`Sweep`): the runs of each side, with the same number of samples.
+        paired (`bool`): whether the n-th runs of both sides belong together.
     """
 
     a: Sweep
@@ -80,10 +78,13 @@ class Sides:
 
 
 def pick_best_temperature(values: Array, choosing: Array | None = None) -> Array:
-    """Return values `[R, P]` of `[T, R, P]`, at the temperature that is best on other problems.
+    """Return the values `[R, P]` at the temperature that is best on other problems.
 
-    `choosing` are values `[T, R', P']` of the problems that choose. Without them each half of the
-    problems chooses for the other, and the result is the mean over random halves.
+    Args:
+        values: `[T, R, P]`.
+        choosing (*optional*): values `[T, R', P']` of the problems that choose the temperature.
+            Without them, each half of the problems chooses for the other half, and the result is the
+            mean over random splits.
     """
     if choosing is not None:
         return values[choosing.mean((1, 2)).argmax()]
@@ -101,11 +102,11 @@ def pick_best_temperature(values: Array, choosing: Array | None = None) -> Array
 
 
 def compare_best(sides: Sides, validation: Sides | None = None) -> list[Row]:
-    """Compare pass@k at its best temperature.
+    """Compare the two sides by pass@k, each at its best temperature.
 
-    There is a row for each k, and one for F with `"mean"` as its k. The problems of `validation`
-    choose the temperatures. `temperature_a` and `temperature_b` are what they choose, or without
-    them what all problems would choose.
+    The result has a row for each k, and a row for F with `"mean"` as its k. The problems of
+    `validation` choose the temperatures, which are the labels `temperature_a` and `temperature_b`.
+    Without `validation`, the labels are the temperatures that all problems together would choose.
     """
     rows: list[Row] = []
     of_a, of_b = [], []

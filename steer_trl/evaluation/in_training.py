@@ -1,4 +1,4 @@
-"""Evaluates at intervals of a training run, with the engine that the run generates with."""
+"""Evaluates the policy during training, with the engine that generates the rollouts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,24 +13,24 @@ from steer_trl.rewards import MathReward
 
 
 class BenchmarkEvaluation:
-    """An evaluation on benchmarks whenever the trainer evaluates.
-
-    The best checkpoint can be chosen by one of its metrics.
+    """Evaluates the policy on benchmarks whenever the trainer evaluates.
 
     The metrics go into TRL's log as `eval_aime24_avg@32`, `eval_aime24_pass@32`,
-    `eval_aime24_maj@32`, ..., and `eval_average_avg` for the mean over benchmarks;
-    `metric_for_best_model="aime24_avg@32"` selects on one. Every completion is written to
-    `output_dir/benchmarks/step-N/`. Each rank draws `per_device_eval_batch_size` at once. With
-    several samplings, the name of each follows the benchmark's, as in `eval_aime24_greedy_avg@1`,
-    and its completions are in a folder of that name.
+    `eval_aime24_maj@32`, ..., and `eval_average_avg` for the mean over benchmarks.
+    `metric_for_best_model="aime24_avg@32"` chooses the best checkpoint by one of them.
+
+    Every completion is written to `output_dir/benchmarks/step-N/`. Each rank draws
+    `per_device_eval_batch_size` completions at once. With several samplings, the name of the
+    sampling follows that of the benchmark, as in `eval_aime24_greedy_avg@1`, and its completions are
+    in a folder of that name.
 
     Args:
         benchmarks (`Sequence[Benchmark]`): from [`~steer_trl.evaluation.load_benchmarks`].
         sampling ([`Sampling`], or several by name): how completions are drawn; see
             [`~steer_trl.evaluation.load_samplings`].
-        judge ([`MathReward`] or a reward function, *optional*): whose verdict counts. It need not
-            be the reward that is trained on. A completion is correct if a reward function gives it
-            more than 0.
+        judge ([`MathReward`] or a reward function, *optional*): decides which completions are
+            correct. It may differ from the training reward. With a reward function, a completion is
+            correct if its reward is above 0.
     """
 
     def __init__(
@@ -59,14 +59,17 @@ class BenchmarkEvaluation:
 
     @property
     def num_samples(self) -> int:
-        """How many completions one evaluation draws."""
+        """The number of completions that one evaluation draws."""
         return sum(len(benchmark.dataset) * benchmark.num_samples for benchmark, _ in self.columns.values())
 
     def complaints(self, metric_for_best_model: str | None, has_other_metrics: bool) -> list[str]:
-        """Complain if no metric has the name that the best checkpoint is to be chosen by."""
+        """Return a complaint if `metric_for_best_model` is not one of the metrics.
+
+        With `has_other_metrics`, any name without `@` is accepted.
+        """
         names: list[str] = []
         for sampling, benchmarks in self.by_sampling.items():
-            # The names are those of a summary, here of samples that were never drawn.
+            # A summary of placeholders has the same names of metrics as one of drawn samples.
             judged = [
                 Judged(0, benchmark.name, "", sample, None, False, False, None, False, 0, "")
                 for benchmark in benchmarks
@@ -85,11 +88,11 @@ class BenchmarkEvaluation:
     def __call__(
         self, generate: Generator, output_dir: str, step: int, batch_size: int, writes: bool = True
     ) -> dict[str, float]:
-        """Evaluate the model that `generate` draws with. Collective; each rank gets the metrics.
+        """Evaluate the model behind `generate`. Collective; each rank gets the metrics.
 
         Args:
             generate ([`Generator`]): the back end.
-            output_dir (`str`): where completions are written, by the `step`.
+            output_dir (`str`): completions are written below it, in `benchmarks/step-N`.
             step (`int`): the optimizer step.
             batch_size (`int`): completions that each rank draws at once.
             writes (`bool`): whether this process writes the completions.

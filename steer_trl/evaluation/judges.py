@@ -1,4 +1,4 @@
-"""Decides whether a completion is correct, by `MathReward` or any reward function for TRL."""
+"""Decides whether a completion is correct, with `MathReward` or any reward function for TRL."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -9,17 +9,17 @@ from steer_trl.rewards import MathReward
 from steer_trl.rewards.math_reward import Verdict
 
 Judge = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[Verdict]]
-"""Returns a verdict for each completion of the problem in its row of the data set."""
+"""Returns a verdict for each completion, given the completions and the data-set row of each."""
 
 
 def make_judge(reward: MathReward | Callable[..., Any]) -> Judge:
-    """Return a judge that asks a reward.
+    """Return a judge that calls a reward.
 
-    `MathReward` reads the column `solution`. A completion is correct where its reward is above 0,
-    and incorrect where it cannot be scored; each is an answer of its own. The function is given
-    `prompts`, `completions` (texts, or messages where the prompt is a conversation) and every
-    column of the data set. The judge raises `ValueError` for rewards that are not one number or
-    `None` each.
+    `MathReward` reads the column `solution`. Any other function is given `prompts`, `completions`
+    (strings, or messages if the prompt is a conversation) and every column of the data set. A
+    completion is correct if its reward is above 0. It is incorrect if the reward is `None`. In a
+    majority vote, completions with different texts count as different answers. The judge raises
+    `ValueError` unless every reward is a number or `None`, one for each completion.
     """
     if isinstance(reward, MathReward):
         return lambda completions, rows: reward.judge(list(completions), [row["solution"] for row in rows])

@@ -1,8 +1,8 @@
-"""Draws samples, judges them and writes them down, for the command line and for the trainer.
+"""Draws samples, judges them and records them, for the command line and for the trainer.
 
-Samples are drawn in batches of fixed content, each with a seed of its own. So an interrupted
-evaluation draws the rest as it would have. Ranks take batches in turn, and the first one writes
-them down.
+Samples are drawn in batches of fixed content, each with its own seed. So a resumed evaluation draws
+the same samples as an uninterrupted one. Ranks take batches in turn, and the first rank writes them
+to the folder.
 """
 
 import random
@@ -21,7 +21,7 @@ from steer_trl.rewards import MathReward
 
 
 class Request(NamedTuple):
-    """One sample of one problem that is to be drawn, with the problem's row of the data set."""
+    """A sample that is to be drawn, with its problem's row of the data set."""
 
     benchmark: str
     id: str
@@ -41,9 +41,9 @@ def evaluate(
     """Draw and judge each sample of each problem, and return them in order. Collective.
 
     Args:
-        judge: whose verdict counts, whatever reward was trained on: `MathReward`, or a reward
-            function, which gives a correct completion more than 0.
-        sampling: how completions are drawn; one for each problem if it is greedy.
+        judge: decides which completions are correct: `MathReward`, or a reward function, which gives
+            correct completions more than 0. It may differ from the training reward.
+        sampling: how completions are drawn. A greedy sampling draws one for each problem.
         batch_size (`int`): completions that each rank draws at once.
         records (*optional*): the folder to resume from and to write to; on the first rank only.
     """
@@ -56,14 +56,15 @@ def evaluate(
     done = broadcast_object_list([done])[0]
     missing = [number for number in range(len(batches)) if number not in done]
     bar = tqdm(total=len(requests), desc=desc, unit="sample", disable=not state.is_main_process, leave=False)
-    with bar:  # so that it is erased where drawing fails, too
+    # The `with` block erases the bar even if drawing fails.
+    with bar:
         bar.update(sum(map(len, done.values())))
         for first in range(0, len(missing), state.num_processes):
             turn = missing[first : first + state.num_processes]
             own = turn[state.process_index : state.process_index + 1]
             judged = [one for number in own for one in _draw_batch(batches, number, generate, decide, sampling)]
             if not own and generate.is_collective:
-                # The other ranks cannot draw without this one.
+                # The other ranks cannot draw without this one. Its result is discarded.
                 _draw_batch(batches, 0, generate, decide, sampling)
             judged = gather_object(judged) if state.num_processes > 1 else judged
             if records:
@@ -83,7 +84,7 @@ def _list_requests(benchmark: Benchmark) -> list[Request]:
 
 
 def _seed_of_batch(sampling: Sampling, number: int) -> int:
-    """Return the seed of a batch, which no batch of this or another seed of the sampling shares."""
+    """Return the seed of a batch. Other batches and other seeds of the sampling give different ones."""
     return random.Random(f"{sampling.seed}/{number}").getrandbits(31)
 
 

@@ -1,4 +1,4 @@
-"""Measures a policy on problems with several samples each, with an interval over the problems."""
+"""Metrics of a policy on problems with several samples each, with an interval over the problems."""
 
 import math
 from collections import Counter
@@ -11,11 +11,14 @@ TAUS = (0.25, 0.5, 0.75)
 
 
 def values_of_counts(num_samples: int, num_correct: Sequence[int]) -> dict[str, list[float]]:
-    """Return what follows from how many samples of each problem are correct, by metric.
+    """Return the metrics that depend only on the number of correct samples of each problem.
 
-    `avg@k`, the share of correct samples; with several samples `pass@j` for j = 2, 4, 8, ... up to
-    k, and `cover@tau`, 1 for a problem of which at least the share tau of the samples is correct,
-    else 0 (Cover@tau, arXiv 2510.08325).
+    The metrics are `avg@k`, the share of correct samples, and for several samples also `pass@j` for
+    j = 2, 4, 8, ... up to k, and `cover@tau`. The latter is 1 for a problem if at least the share
+    tau of its samples is correct, and 0 otherwise (Cover@tau, arXiv 2510.08325).
+
+    Returns:
+        metric -> value of each problem.
     """
     values = {f"avg@{num_samples}": [count / num_samples for count in num_correct]}
     for j in (2**i for i in range(1, num_samples.bit_length())):
@@ -28,8 +31,9 @@ def values_of_counts(num_samples: int, num_correct: Sequence[int]) -> dict[str, 
 def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
     """Estimate without bias the probability that at least one of `k` samples is correct.
 
-    `1 - C(n - c, k) / C(n, k)`, Chen et al. 2021 (arXiv 2107.03374), Eq. 1, of n = `num_samples` in
-    which c = `num_correct` are correct; `k` in [1, n]. `ValueError` outside of these ranges.
+    `1 - C(n - c, k) / C(n, k)`, Chen et al. 2021 (arXiv 2107.03374), Eq. 1, with n = `num_samples`,
+    of which c = `num_correct` are correct. Raises `ValueError` unless `k` is in [1, n] and c in
+    [0, n].
     """
     if not (1 <= k <= num_samples and 0 <= num_correct <= num_samples):
         raise InvalidValueError(
@@ -42,9 +46,10 @@ def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
 def majority_vote(votes: Sequence[str | None], correct: Sequence[bool]) -> float:
     """Return maj@k: the probability that a problem's most frequent answer is correct.
 
-    Ties are broken at random. Correct answers are one candidate however they are written. Incorrect
-    ones differ by their text, as [`~steer_trl.rewards.Verdict.vote`] normalises it. A sample
-    without an answer (`None`) does not vote; without a single vote the result is 0.
+    Ties are broken at random. All correct answers are one candidate, however they are written.
+    Incorrect answers are the same candidate if their normalised texts,
+    [`~steer_trl.rewards.Verdict.vote`], are equal. A sample without an answer (`None`) does not vote.
+    If no sample votes, the result is 0.
     """
     num_correct = sum(correct)
     others = Counter(
@@ -59,8 +64,8 @@ def majority_vote(votes: Sequence[str | None], correct: Sequence[bool]) -> float
 def mean_and_interval(values: Sequence[float]) -> tuple[float, float]:
     """Return the mean over problems and the half width of its 95 % confidence interval.
 
-    The interval is a normal approximation. The interval is about which problems were drawn, not
-    about the seed of a training run. One value has no interval: half width NaN.
+    The interval is a normal approximation. It covers the choice of problems, but not the seed of a
+    training run. For a single value the half width is NaN.
     """
     half_width = 1.96 * stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
     return fmean(values), half_width

@@ -1,8 +1,8 @@
 """Writes every judged completion to a JSONL file, from which an interrupted evaluation is resumed.
 
-A batch is written as soon as it is judged. So a file holds whole batches, and perhaps a torn one at
-its end, which is dropped. `settings.json` beside it holds what the completions depend on; a folder
-with other settings is an error.
+A batch is written as soon as it is judged. So the file holds complete batches, and perhaps an
+incomplete one at its end, which is dropped. `settings.json` beside it holds the settings that the
+completions depend on. An evaluation with other settings refuses to resume from the folder.
 """
 
 import json
@@ -21,11 +21,12 @@ class Judged(NamedTuple):
     """One sample of a problem and the verdict on it: a line of the file.
 
     Attributes:
-        batch (`int`): the batch that it was drawn in.
-        benchmark (`str`), id (`str`), sample (`int`): which problem, and which of its samples.
+        batch (`int`): number of the batch that it was drawn in.
+        benchmark (`str`), id (`str`), sample (`int`): its problem, and its number among the
+            problem's samples.
         answer (`str`, *optional*), correct (`bool`), timed_out (`bool`), vote (`str`, *optional*):
             the verdict, as in [`~steer_trl.rewards.Verdict`].
-        truncated (`bool`), num_tokens (`int`), completion (`str`): what was drawn.
+        truncated (`bool`), num_tokens (`int`), completion (`str`): the drawn completion.
     """
 
     batch: int
@@ -45,12 +46,13 @@ class Records:
     """The folder of one evaluation.
 
     Args:
-        folder (`str` or `Path`): it is made if it does not exist.
-        settings (`dict`): all that the completions depend on.
-        overwrite (`bool`): start over in a folder that holds an evaluation.
+        folder (`str` or `Path`): it is created if it does not exist.
+        settings (`dict`): everything that the completions depend on.
+        overwrite (`bool`): delete an evaluation that the folder holds, and start over.
 
     Raises:
-        `ValueError`: the folder holds an evaluation with other settings, and `overwrite` is off.
+        `ValueError`: `overwrite` is off, and the folder holds an evaluation with other settings, or
+            completions without `settings.json`.
     """
 
     def __init__(self, folder: str | Path, settings: dict[str, Any], overwrite: bool = False) -> None:
@@ -65,7 +67,7 @@ class Records:
         self._write(SETTINGS, json.dumps(settings, indent=2))
 
     def load(self, batch_sizes: list[int]) -> dict[int, list[Judged]]:
-        """Return the complete batches by number, and remove torn ones from the file."""
+        """Return the complete batches by number, and remove incomplete ones from the file."""
         if not self._path.exists():
             return {}
         lines = self._path.read_text().splitlines(keepends=True)
@@ -80,7 +82,7 @@ class Records:
         return whole
 
     def append(self, judged: Sequence[Judged]) -> None:
-        """Write judged completions to the disk, and not only to its cache."""
+        """Append judged completions to the file, and flush it to the disk."""
         with open(self._path, "a") as file:
             file.write(_as_lines(judged))
             file.flush()
@@ -121,7 +123,7 @@ def _as_lines(judged: Sequence[Judged]) -> str:
 
 
 def flatten_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return settings without mappings inside of them: `{"sampling.top_p": 0.7}`."""
+    """Return nested settings as one flat mapping with dotted names: `{"sampling.top_p": 0.7}`."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Describes how completions are drawn, and what a back end returns."""
+"""Sampling settings, drawn completions, and the interface of the back ends that draw them."""
 
 import re
 from collections.abc import Sequence
@@ -16,13 +16,15 @@ WHOLE = ("top_k", "max_tokens", "seed")
 
 @dataclass(frozen=True)
 class Sampling:
-    """A way to draw completions; by default that of STEER's paper (arXiv 2510.10150, section 5.1).
+    """The settings with which completions are drawn.
+
+    The defaults are those of STEER's paper (arXiv 2510.10150, section 5.1).
 
     Args:
         temperature (`float`): 0 is greedy: one sample per problem is drawn, whatever the benchmark
             asks for.
         top_p (`float`): share of the probability mass that is drawn from, in (0, 1].
-        top_k (`int`): most probable tokens that are drawn from; 0 for all.
+        top_k (`int`): number of most probable tokens that are drawn from; 0 for all tokens.
         max_tokens (`int`): length at which a completion is cut off; 3072 in the paper's training.
         seed (`int`): the seed of each batch is derived from it.
     """
@@ -42,7 +44,7 @@ class Sampling:
         ]
         refuse(complaints, "Sampling")
         for field in fields(self):
-            # Transformers refuses a temperature of 1 that is no float.
+            # Transformers refuses a temperature that is an integer.
             number = int if field.name in WHOLE else float
             object.__setattr__(self, field.name, number(getattr(self, field.name)))
 
@@ -56,16 +58,16 @@ NAMED: dict[str, dict[str, float]] = {
     "papers": {"temperature": 1.0, "top_p": 0.7},
     "greedy": {"temperature": 0.0, "top_p": 1.0},
 }
-"""The samplings that have a name of their own. `"t1"` is temperature 1 without top-p."""
+"""Samplings by name. `load_samplings` also takes names such as `"t1"`, temperature 1 without top-p."""
 AT_TEMPERATURE = re.compile(r"t(\d+(?:\.\d+)?)")
 
 
 def load_samplings(names: Sequence[str], **common: Any) -> dict[str, Sampling]:
-    """Return samplings by name, in order.
+    """Return the samplings with these names, in the given order.
 
     Args:
         names: each `"papers"`, `"greedy"`, `"t1"`, or another temperature such as `"t0.5"`.
-        common: settings that all of them have, such as `max_tokens`.
+        common: settings that all samplings share, such as `max_tokens`.
 
     Raises:
         `ValueError`: an unknown name, or one that is given twice.
@@ -94,7 +96,7 @@ class Completion(NamedTuple):
 
 
 Prompt = str | list[dict[str, Any]]
-"""A text that is continued as it is, or messages of a conversation."""
+"""A string that the model continues as it is, or the messages of a conversation."""
 
 
 class Generator(Protocol):

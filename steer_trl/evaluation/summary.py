@@ -1,4 +1,4 @@
-"""Turns judged samples into numbers: a row for each benchmark, their average, and a table.
+"""Summarizes judged samples: the metrics of each benchmark, their average, and a table.
 
 | key | mean over problems of |
 |---|---|
@@ -6,12 +6,12 @@
 | `pass@j` | the probability that one of j samples is correct, j = 2, 4, 8, ... up to k |
 | `cover@t` | whether at least the share t of the k samples is correct, t = 0.25, 0.5, 0.75 |
 | `maj@k` | the probability that the most frequent answer of k is correct |
-| `distinct@k` | how many different correct completions are among k |
-| `unanswered`, `truncated`, `timed_out` | the share of samples without an answer, cut off, incorrect at the deadline |
-| `num_tokens` | the tokens of a sample |
+| `distinct@k` | the number of different correct completions among k |
+| `unanswered`, `truncated`, `timed_out` | the share of samples without an answer, cut off, not judged in time |
+| `num_tokens` | the number of tokens of a sample |
 
-Each comes with the half width of its 95 % interval over problems. In the average all benchmarks
-count the same.
+Each comes with the half width of its 95 % interval over problems. In the average, all benchmarks
+have the same weight.
 """
 
 import math
@@ -24,9 +24,9 @@ from steer_trl.evaluation.metrics import majority_vote, mean_and_interval, value
 from steer_trl.evaluation.records import Judged
 
 COUNTS = ("distinct@", "num_tokens")
-"""Metrics that are no shares."""
+"""Prefixes of the metrics that are numbers and not shares."""
 OF_THEIR_OWN = ("avg@", "maj@", "distinct@")
-"""Metrics whose name has the benchmark's number of samples."""
+"""Prefixes of the metrics whose names end with the benchmark's number of samples."""
 Pairs = dict[str, tuple[float, float]]
 """Mean and half width of the interval, by metric."""
 
@@ -34,8 +34,9 @@ Pairs = dict[str, tuple[float, float]]
 def summarize(judged: Sequence[Judged]) -> dict[str, Any]:
     """Return the summary of judged samples.
 
-    It has `benchmarks` (name -> `problems`, `samples`, `metrics`) and their `average`. A metric is
-    a pair: mean, and half width of the interval, which is `None` for a single problem.
+    The summary has `benchmarks` (name -> `problems`, `samples`, `metrics`) and their `average`. A
+    metric is a pair: mean, and half width of the interval. The half width is `None` for a single
+    problem.
     """
     benchmarks: dict[str, dict[str, Any]] = {}
     for name, problems in _group_by_problem(judged).items():
@@ -48,7 +49,7 @@ def summarize(judged: Sequence[Judged]) -> dict[str, Any]:
 
 
 def measure_problems(judged: Sequence[Judged]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return benchmark -> metric -> id of a problem -> value."""
+    """Return the value of each problem: benchmark -> metric -> id of a problem -> value."""
     found = {}
     for name, problems in _group_by_problem(judged).items():
         ids = [samples[0].id for samples in problems]
@@ -57,7 +58,7 @@ def measure_problems(judged: Sequence[Judged]) -> dict[str, dict[str, dict[str, 
 
 
 def flatten(summary: Mapping[str, Any], sampling: str = "") -> dict[str, tuple[float, float | None]]:
-    """Return the pairs of a summary under one name each: `aime24_avg@32`, ..., `average_avg`."""
+    """Return all pairs of a summary in one flat mapping: `aime24_avg@32`, ..., `average_avg`."""
     rows = {name: row["metrics"] for name, row in summary["benchmarks"].items()}
     if len(rows) > 1:
         rows["average"] = summary["average"]
@@ -65,7 +66,7 @@ def flatten(summary: Mapping[str, Any], sampling: str = "") -> dict[str, tuple[f
 
 
 def join_names(benchmark: str, sampling: str) -> str:
-    """Return the name of a benchmark in a log, followed by that of its sampling if it has one."""
+    """Return a benchmark's name in the log, followed by the sampling's name unless that is empty."""
     return f"{benchmark}_{sampling}" if sampling else benchmark
 
 
@@ -100,12 +101,15 @@ def _correct_texts(samples: Sequence[Judged]) -> set[str]:
 
 
 def _rename_common(metrics: Pairs) -> Pairs:
-    """Return avg and maj without their k: the papers average them whatever it is."""
+    """Return `avg@k` and `maj@k` as `avg` and `maj`: the papers average them over different k."""
     return {key.split("@")[0]: pair for key, pair in metrics.items() if key.startswith(("avg@", "maj@"))}
 
 
 def _average(rows: list[Pairs]) -> Pairs:
-    """Average what all benchmarks have. They are independent: squares of half widths add up."""
+    """Average the metrics that all benchmarks have.
+
+    The benchmarks are independent, so the squares of their half widths add up.
+    """
     shared = [key for key in rows[0] if all(key in row for row in rows) and not key.startswith(OF_THEIR_OWN)]
     found = {}
     for key in shared:
@@ -116,8 +120,8 @@ def _average(rows: list[Pairs]) -> Pairs:
 
 
 def table(summary: Mapping[str, Any]) -> str:
-    """Return a text with a column for each benchmark and a row for each metric."""
-    from pandas import DataFrame  # a second to import, and nothing else here needs it
+    """Return a plain-text table with a column for each benchmark and a row for each metric."""
+    from pandas import DataFrame  # takes a second to import, and only this function needs it
 
     columns = {}
     for name, row in summary["benchmarks"].items():
@@ -142,7 +146,7 @@ def _cells(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def markdown_table(head: Sequence[Any], rows: Iterable[Iterable[Any]]) -> str:
-    """Return a table of Markdown, without a last line break."""
+    """Return a Markdown table without a final line break."""
     lines = ["| " + " | ".join(map(str, row)) + " |" for row in (head, *rows)]
     lines.insert(1, "|---" * len(head) + "|")
     return "\n".join(lines)

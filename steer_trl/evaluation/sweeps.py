@@ -1,8 +1,8 @@
-"""Puts evaluations of runs at several temperatures together: two sides to compare.
+"""Collects evaluations of runs at several temperatures into the two sides of a comparison.
 
-A run may be given in several folders. Only those of its samplings count that differ from each other
-in nothing but the temperature. Where there are several such sets, the largest of side A's first run
-counts.
+The evaluations of a run may lie in several folders. A sweep is a set of a run's samplings that
+differ only in the temperature and the seed. If there are several such sets, the largest one of side
+A's first run decides which settings are compared.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,18 +17,18 @@ from steer_trl.validation import is_within, refuse
 
 OF_THE_MODEL = ("model_name_or_path", "model_revision", "model_files", "step")
 VARIES = ("temperature", "seed")
-"""Settings of a sampling in which the points of a sweep differ."""
+"""Settings of a sampling that may differ between the points of a sweep."""
 ByTemperature = Mapping[float, Evaluation]
 """The evaluations of one run, coldest first."""
 Way = tuple[tuple[str, str], ...]
-"""How completions were drawn, without the temperature."""
+"""The settings of a sampling without those in `VARIES`: names and values."""
 
 
 def read_sides(a: Sequence[str], b: Sequence[str], paired: bool = False) -> dict[str, Sides]:
-    """Return what both sides have answered, by benchmark.
+    """Read the evaluations of both sides and return the sides by benchmark.
 
     Args:
-        a, b: folders that `steer-trl eval` has written, of one run or of several.
+        a, b: the folders of each side that `steer-trl eval` has written, for one run or several.
         paired: whether the n-th runs of both sides belong together.
 
     Raises:
@@ -50,12 +50,12 @@ def read_sides(a: Sequence[str], b: Sequence[str], paired: bool = False) -> dict
 
 
 def group_sweeps(evaluations: Iterable[Evaluation]) -> dict[Way, ByTemperature]:
-    """Group the evaluations of a run by how they were drawn, but for the temperature.
+    """Group the evaluations of a run by their sampling settings other than temperature and seed.
 
-    Greedy ones are skipped.
+    Greedy evaluations are skipped.
 
     Raises:
-        `ValueError`: two of them have the same temperature.
+        `ValueError`: two evaluations of a group have the same temperature.
     """
     found: dict[Way, dict[float, Evaluation]] = {}
     for one in evaluations:
@@ -74,7 +74,7 @@ def group_sweeps(evaluations: Iterable[Evaluation]) -> dict[Way, ByTemperature]:
 
 
 def count_sweeps(runs: Sequence[ByTemperature]) -> dict[str, Sweep]:
-    """Return the counts of runs, by benchmark, which have the same problems and temperatures."""
+    """Count the correct samples of each benchmark in runs with the same problems and temperatures."""
     temperatures = tuple(runs[0])
     found = {}
     for name, metrics in runs[0][temperatures[0]].values.items():
@@ -89,7 +89,7 @@ def count_sweeps(runs: Sequence[ByTemperature]) -> dict[str, Sweep]:
 
 
 def _count_correct(shares: Mapping[str, float], samples: int) -> list[int]:
-    """Return the number of correct samples of each problem, in the order of the problems' names."""
+    """Return the number of correct samples of each problem, in the order of the problems' ids."""
     return [round(share * samples) for _, share in sorted(shares.items())]
 
 
