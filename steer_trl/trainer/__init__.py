@@ -1,9 +1,10 @@
-"""The trainer: the only room that knows TRL's insides. `trl.py` is the door, `contract.py` what must be behind it."""
+"""The trainer: the only package that uses TRL's internals. `trl.py` wraps them, and `contract.py` checks for them."""
 
 from steer_trl.trainer.contract import check_trl
 
+# This comes before the other imports, so that a missing piece of TRL is reported by name.
 check_trl()
 
-from steer_trl.trainer.trainer import SteerGRPOTrainer  # noqa: E402  # an error of its own comes first
+from steer_trl.trainer.trainer import SteerGRPOTrainer  # noqa: E402
 
 __all__ = ["SteerGRPOTrainer"]

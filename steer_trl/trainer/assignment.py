@@ -1,9 +1,10 @@
-"""Which completion of an optimizer step goes to which rank and micro-batch, by their lengths alone.
+"""Assigns the completions of an optimizer step to ranks and micro-batches by length.
 
-ranks           the completions go to the ranks back and forth, the longest first, so that all compute alike
-micro-batches   each rank cuts its own where rows x longest is least, and all ranks cut alike: they pass the model
-                together
-idle            completions without an advantage come last, in micro-batches of their own
+ranks           The ranks get the completions in turn, longest first, and every second turn in reverse order. So all
+                ranks compute about equally much.
+micro-batches   All ranks cut their completions at the same places, because they run the model together. The cuts
+                make the sum of rows x longest over the micro-batches as small as possible.
+idle            Completions without an advantage come last, in micro-batches of their own if possible.
 """
 
 from collections.abc import Sequence
@@ -20,9 +21,10 @@ def assign(
 
     Args:
         lengths: the tokens of each completion with its prompt.
-        is_idle: whether a completion adds nothing to the gradient. A micro-batch of these alone is worth having.
+        is_idle: whether each completion adds nothing to the gradient. A micro-batch of only such ones costs little.
         ranks: the number of processes; each gets equally many completions.
-        micro_batches: how many every rank has. None of them is larger than the longest would be among TRL's.
+        micro_batches: the number of micro-batches on every rank. Rows x longest is never above that of TRL's largest
+            one, except in micro-batches of idle completions.
         is_even: whether each micro-batch must have equally many completions.
     """
     of_ranks = _take_turns(lengths, is_idle, ranks)
@@ -39,7 +41,7 @@ def assign(
 
 
 def _take_turns(lengths: Sequence[int], is_idle: Sequence[bool], ranks: int) -> list[Places]:
-    """Give the completions to the ranks back and forth: those with an advantage first, and the longest of them."""
+    """Give the completions to the ranks in turn: those with an advantage first, and of these the longest first."""
     order = sorted(range(len(lengths)), key=lambda place: (is_idle[place], -lengths[place]))
     laps = [order[begin : begin + ranks] for begin in range(0, len(order), ranks)]
     laps[1::2] = [lap[::-1] for lap in laps[1::2]]
@@ -60,10 +62,10 @@ def _cut_alike(
 
 
 def cut(lengths: Sequence[int], parts: int, most: float) -> list[int]:
-    """Return how many of the `lengths`, longest first, each part takes, so that the sum of rows x longest is least.
+    """Return the sizes of `parts` consecutive parts of the `lengths`, longest first, with the least rows x longest.
 
-    No part has rows x longest above `most`, which must allow equal parts. The best cut of the first rows into one
-    part more is found from the best cuts into one part less.
+    The sum of rows x longest over the parts is minimised. In no part it exceeds `most`, which must allow equal parts.
+    This is dynamic programming: the best cuts into n + 1 parts follow from the best cuts into n parts.
     """
     rows = len(lengths)
     begins = np.arange(rows)[:, None]

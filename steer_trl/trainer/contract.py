@@ -1,8 +1,8 @@
-"""Checks the names and signatures that this package needs of TRL, in milliseconds, when it is imported.
+"""Checks on import, in milliseconds, that TRL has the names and signatures that this package needs.
 
-The tests hold all of it, by behaviour, for the versions in `TESTED` (`tests/trainer/test_contract.py`). Under another
-version a piece that is gone is one error here, instead of a traceback hours later. What is there but behaves in
-another way is found by the first step of a training (`checks/tripwire.py`) or by nobody, so there is a warning.
+For the versions in `TESTED`, tests check that they also behave as needed (`tests/trainer/test_contract.py`). With any
+other version, a missing name is reported here instead of by a traceback hours later, and a warning is logged: a name
+may exist but behave differently, which only the first step of a training run may reveal (`checks/tripwire.py`).
 """
 
 import inspect
@@ -43,11 +43,11 @@ ATTRIBUTES = (
     *("pad_to_multiple_of", "rollout_func", "entropy_coef", "_entropy_bonus_enabled"),
     *("aux_loss_enabled", "beta"),
 )
-"""Attributes of a trainer."""
+"""Attributes of TRL's trainer that this package reads or sets."""
 
 
 def check_trl(installed: str | None = None) -> None:
-    """Check the `installed` TRL, unless it is a version that was tested; `ImportError` names what is not there."""
+    """Check the `installed` version of TRL unless it was tested. Raises `ImportError` with the names it lacks."""
     installed = version("trl") if installed is None else installed
     if installed.startswith(tuple(f"{tested}." for tested in TESTED)):
         return
@@ -82,6 +82,7 @@ def mentioned_by(trainer_class: type) -> set[str]:
     parents = [parent for parent in trainer_class.__mro__ if parent not in Trainer.__mro__]
     functions = [one for parent in parents for one in vars(parent).values() if inspect.isfunction(one)]
     codes: list[CodeType] = [inspect.unwrap(one).__code__ for one in functions]
-    for code in codes:  # grows by the functions inside of each
+    # The loop also reaches the functions that it appends: those defined inside of others.
+    for code in codes:
         codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
     return {name for code in codes for name in code.co_names}

@@ -1,4 +1,4 @@
-"""Makes and connects, in one place, the parts that a `SteerGRPOTrainer` has beside TRL's trainer."""
+"""Makes and connects the parts that a `SteerGRPOTrainer` adds to TRL's trainer."""
 
 from typing import Any
 
@@ -32,8 +32,8 @@ from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, forget_rollout
 class Shaping:
     """The parts of a trainer. They are made before TRL's constructor runs, which calls hooks that need them.
 
-    `shapers` are the methods, by the names in `advantage_shaping`; `hold` moves the strength of one of them;
-    `was_finished` states whether the last `train` found nothing left to train.
+    `shapers` are the methods, by the names in `advantage_shaping`. `hold` controls the strength of one of them.
+    `was_finished` states whether the run was already finished when `train` was last called.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Shaping:
         self.benchmarks = BenchmarkRuns(trainer, benchmarks, beside_rewards=eval_dataset is not None)
         stateful: dict[str, Any] = {"start_entropy": self.start, **self.shapers}
         if self.hold is not None:
-            # loads after `start_entropy`, which defines the level
+            # It is loaded after `start_entropy`, on which its level depends.
             stateful[self.hold.name] = self.hold
         stateful |= {"alarms": self.alarms.watch, "generated": self.generated, "tokens": self.tokens}
         self.checkpoints = Checkpoints(trainer, stateful, self.resampling)
@@ -91,9 +91,10 @@ class Shaping:
         args.seal()
 
     def begin_training(self, checkpoint: str | None) -> None:
-        """Begin a training, at a `checkpoint` or at step 0, and discard an interrupted one."""
+        """Begin a training run at a `checkpoint` or at step 0, and discard the rest of an interrupted one."""
         check_trainable(self._trainer.model)
-        if self.shapers or self._trainer.args.dynamic_sampling != "none":  # else as TRL does
+        # Without methods and dynamic sampling, an interrupted rollout is handled as TRL handles it.
+        if self.shapers or self._trainer.args.dynamic_sampling != "none":
             forget_rollout(self._trainer)
         self.checkpoints.begin_training(checkpoint)
         self.step.begin_training()

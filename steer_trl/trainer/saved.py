@@ -1,4 +1,4 @@
-"""The files that this package adds to a checkpoint: their names, and reading them. A damaged one is named."""
+"""Names and reads the files that this package adds to a checkpoint. If one is damaged, the error names it."""
 
 import json
 import zipfile
@@ -16,18 +16,18 @@ SAMPLING_FILE = "dynamic_sampling.pt"
 
 
 def read_state(folder: Path) -> dict[str, Any]:
-    """Return what `shaping_state.json` of a checkpoint has; empty if there is none, as in a checkpoint of TRL."""
+    """Return the contents of `shaping_state.json` in a checkpoint; empty if TRL's own trainer saved the checkpoint."""
     path = folder / STATE_FILE
     return _read(path, lambda: json.loads(path.read_text())) if path.exists() else {}
 
 
 def read_tensors(path: Path) -> Any:
-    """Return what one of our other files has, on the CPU. Nothing in the file is run."""
+    """Return the contents of a file that `torch.save` wrote, on the CPU. No code in the file is run."""
     return _read(path, lambda: torch.load(path, map_location="cpu", weights_only=True))
 
 
 def are_whole(folder: Path) -> bool:
-    """Whether none of our files in a checkpoint is cut off."""
+    """Return whether every file that this package added to a checkpoint is complete."""
     try:
         read_state(folder)
     except CannotContinueError:

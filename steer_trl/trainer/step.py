@@ -1,7 +1,7 @@
 """Shapes the advantages of one optimizer step and logs token statistics.
 
-A statistic over all micro-batches must be known before the first one's loss. The loss's own forward pass has scored
-the first one. The others are scored at that moment, unless the rollout's score has the numbers already.
+A statistic over all micro-batches of a step must be known before the loss of the first one. The forward pass of that
+loss scores the first micro-batch. The others are scored right after it, unless the rollout was scored before.
 """
 
 from collections.abc import Iterator, Mapping
@@ -70,7 +70,7 @@ class OptimizerStep:
 
     @contextmanager
     def loss_of(self, inputs: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Give the loss a copy of its inputs, into which its forward pass writes the shaped advantages."""
+        """Yield a copy of a loss's `inputs`, into which its forward pass will write the shaped advantages."""
         with self._tripwire.watch(inputs, self._trainer.model.training) as copy:
             self._inputs = copy
             self.is_in_loss = True
@@ -82,7 +82,7 @@ class OptimizerStep:
 
     @property
     def idle_inputs(self) -> dict[str, Any] | None:
-        """The inputs of the pending loss if none of its completions has an advantage."""
+        """The inputs of the pending loss if none of its completions has an advantage; otherwise `None`."""
         inputs = self._inputs
         return inputs if inputs is not None and inputs.get(IS_IDLE) else None
 
@@ -95,7 +95,7 @@ class OptimizerStep:
     def on_forward(self, score: Score) -> None:
         """Shape the advantages of the pending loss. Later passes of the same loss are ignored.
 
-        A pass without entropies is a reference model's, or that of a patched TRL, which has nothing to log either.
+        A pass without entropies, for example of a patched TRL, is an error if methods are in use, otherwise ignored.
         """
         inputs = self._inputs
         self._inputs = None
@@ -113,7 +113,7 @@ class OptimizerStep:
     def shape(self, inputs: dict[str, Any], score: Score) -> None:
         """Write the shaped advantages `[B, T]` into `inputs`, and set the coefficient of TRL's entropy bonus.
 
-        Where no method changes any advantage they are left alone.
+        If no method changes an advantage, TRL's advantages stay as they are.
         """
         trainer = self._trainer
         is_training = trainer.model.training
@@ -137,7 +137,7 @@ class OptimizerStep:
 
     @property
     def completions_so_far(self) -> int:
-        """How many completions of this step all ranks have trained on."""
+        """The number of completions of this step that all ranks together have trained on."""
         args = self._trainer.args
         return self.micro_batches * args.per_device_train_batch_size * self._trainer.accelerator.num_processes
 
@@ -158,6 +158,7 @@ class OptimizerStep:
         else:
             batches = [first, *(token_batch(trainer, i, self._rollouts.score(i), self._draws) for i in others)]
         batch = TokenBatch.merge(batches)
-        if not is_scored:  # these micro-batches are the whole rollout then, before any update with it
+        # A rollout without a score lasts one step, so these micro-batches are all of it, before any update with it.
+        if not is_scored:
             self._rollouts.log_entropy(batch.entropies, batch.mask)
         return measure_all(self._shapers, batch, all_ranks)

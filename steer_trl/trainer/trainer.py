@@ -1,22 +1,23 @@
-"""`SteerGRPOTrainer`: every hook of TRL's that this package overrides, in the order in which TRL calls them.
+"""`SteerGRPOTrainer` overrides the methods of TRL's trainer below, in the order in which TRL calls them.
 
-What acts in them are the parts in `self.shaping` (`parts.py`):
+These hooks call the parts in `self.shaping` (`parts.py`):
 
-    1  a rollout is written          sampling/       other prompts' groups for those that teach nothing
-                                     rollout.py      its score, and the methods that compare completions of a prompt
-                                     ordering.py     its completions by length, over ranks and micro-batches
-    2  a micro-batch is trained on   forward.py      its forward pass, without padding (padding.py)
-                                     inputs.py       TRL's dictionary as a `TokenBatch`
-                                     step.py         what tokens are compared with, the shaped advantages, the log
-                                     tokens/         now and then, what became of single tokens
+    1  a rollout is generated        sampling/       replaces groups without a learning signal by other prompts' groups
+                                     rollout.py      scores it and applies methods that compare a prompt's completions
+                                     ordering.py     assigns its completions to ranks and micro-batches by length
+    2  a micro-batch is trained on   forward.py      runs the forward pass, without padding (padding.py)
+                                     inputs.py       converts TRL's dictionary to a `TokenBatch`
+                                     step.py         computes the step's statistics and shaped advantages, and logs
+                                     tokens/         exports single tokens every few steps
     3  a checkpoint                  checkpoint.py
     4  an evaluation                 benchmarks.py
     5  the Hub                       ../hub/
 
-The idea is in 2. TRL's loss runs the model's forward pass first and reads `inputs["advantages"]` afterwards, and takes
-them per token. So the loss is given a copy of its inputs, and the moment the forward pass has returned
-log-probabilities and entropies, the shaped advantages are written into that copy. No second forward pass, no copied
-line of TRL's loss. A copy, because TRL hands the same dictionary out again when a rollout is used more than once.
+The main idea is in 2. TRL's loss first runs the model's forward pass. Then it reads `inputs["advantages"]`, which may
+have one value for each token. So the loss is given a copy of its inputs, and as soon as the forward pass has returned
+log-probabilities and entropies, the shaped advantages are written into that copy. This needs no second forward pass
+and no copied line of TRL's loss. The inputs themselves stay unchanged, because TRL passes the same dictionary again
+when it trains on a rollout more than once.
 """
 
 from collections.abc import Callable
@@ -72,17 +73,17 @@ class SteerGRPOTrainer(GRPOTrainer):
     Args:
         model, reward_funcs, train_dataset, ..., environment_factory: as in [`~trl.GRPOTrainer`].
         args ([`SteerGRPOConfig`], *optional*): configuration; the defaults of [`SteerGRPOConfig`] if `None`.
-        benchmarks ([`~steer_trl.evaluation.BenchmarkEvaluation`], *optional*): evaluate on these as well, whenever the
-            trainer evaluates; without an `eval_dataset`, on these only.
+        benchmarks ([`~steer_trl.evaluation.BenchmarkEvaluation`], *optional*): benchmarks to run whenever the trainer
+            evaluates, in addition to the `eval_dataset` if there is one.
 
     Raises:
         `TypeError`: `args` is a plain `GRPOConfig`.
-        `ValueError`: a data set that fills no rollout, or whose answers cannot be scored; conversations for a
-            tokenizer without a chat template.
+        `ValueError`: the data set has too few prompts for a rollout, or answers that cannot be scored; or the prompts
+            are conversations, and the tokenizer has no chat template.
     """
 
     shaping: Shaping
-    """What this package adds to TRL's trainer."""
+    """The parts that this package adds to TRL's trainer."""
 
     def __init__(
         self,
@@ -117,7 +118,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.shaping = Shaping(self, args, model, eval_dataset, benchmarks)
         self._tag_names = self.shaping.tags
         if benchmarks is not None and eval_dataset is None:
-            # TRL wants one for an evaluation on benchmarks alone.
+            # TRL needs an `eval_dataset` even for an evaluation on benchmarks alone.
             eval_dataset = benchmarks.benchmarks[0].dataset
         super().__init__(
             model=model,
@@ -137,7 +138,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         )
         self.shaping.attach()
 
-    # 1  A rollout is written.
+    # 1  A rollout is generated.
 
     def _generate(self, prompts: list[Any]) -> tuple[Any, ...]:
         resampling = self.shaping.resampling if self.model.training else None
@@ -163,7 +164,8 @@ class SteerGRPOTrainer(GRPOTrainer):
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         build = super()._generate_and_score_completions
         shaping = self.shaping
-        if not self.model.training:  # evaluation never moves a method's state
+        # An evaluation must not change the state of a method.
+        if not self.model.training:
             return build(inputs)
 
         rollout = build(inputs) if shaping.resampling is None else shaping.resampling.build_rollout(build)
@@ -179,7 +181,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
-        """Compute TRL's loss on shaped advantages; `inputs` is left as it is."""
+        """Return TRL's loss on the shaped advantages. `inputs` is not changed."""
         with self.shaping.step.loss_of(inputs) as copy:
             loss = super().compute_loss(model, copy, return_outputs, num_items_in_batch)
         loss = self.shaping.ordering.scale_loss(loss, inputs)
@@ -194,7 +196,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         forward_pass = super()._get_per_token_logps_and_entropies
         inputs = dict(zip(FORWARD_ARGUMENTS, args, strict=False)) | kwargs
         if model is self.model and rollouts.wants_passes and not step.is_in_loss:
-            inputs["compute_entropy"] = True  # the policy's head computes them anyway; a reference model's cannot
+            # The policy's head computes entropies anyway. A reference model's head cannot.
+            inputs["compute_entropy"] = True
             outputs, score = self.shaping.forward.run(forward_pass, rollouts.wants_sensitivities, model, inputs)
             rollouts.on_forward(score)
         else:
@@ -206,10 +209,11 @@ class SteerGRPOTrainer(GRPOTrainer):
     # 3  A checkpoint.
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """Train as TRL does. A finished run is loaded, trained no further, and none of its files changes.
+        """Train as TRL does. A finished run is loaded but not trained further, and none of its files changes.
 
         `resume_from_checkpoint` is the folder of a checkpoint, `True` for the last complete one in `output_dir`, or
-        `"auto"` for the same if there is one, else step 0. `ValueError` where it is not there, or another run's.
+        `"auto"` for the same, or step 0 if there is none. Raises `ValueError` if the checkpoint does not exist, or if
+        `output_dir` holds a different run.
         """
         checkpoint = starting_point(resume_from_checkpoint, self.args.output_dir)
         self.shaping.begin_training(checkpoint)
@@ -222,10 +226,12 @@ class SteerGRPOTrainer(GRPOTrainer):
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model and its card; push them as well if `push_to_hub` is set, as TRL does."""
         folder = output_dir or self.args.output_dir
+        # Transformers saves the model of a checkpoint first, so this call begins the checkpoint.
         if _internal_call and output_dir is not None and not self.args.save_only_model:
-            self.shaping.checkpoints.save(Path(output_dir))  # a checkpoint begins with its model
+            self.shaping.checkpoints.save(Path(output_dir))
         super().save_model(output_dir, _internal_call)
-        if _internal_call or not self.args.push_to_hub or folder != self.args.output_dir:  # else the push wrote it
+        # Otherwise TRL has pushed the folder, and the push has already written the card.
+        if _internal_call or not self.args.push_to_hub or folder != self.args.output_dir:
             self.shaping.cards.write(Path(folder))
 
     # 4  An evaluation.
@@ -233,7 +239,7 @@ class SteerGRPOTrainer(GRPOTrainer):
     def evaluation_loop(
         self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
     ) -> EvalLoopOutput:
-        """Run TRL's loop on an `eval_dataset`, and the benchmarks beside the trainer's own, or its first."""
+        """Run TRL's loop on an `eval_dataset`. With the trainer's own, or the first of several, run benchmarks too."""
         kwargs["metric_key_prefix"] = metric_key_prefix
         loop = partial(super().evaluation_loop, dataloader, *args, **kwargs)
         return self.shaping.benchmarks.evaluated(dataloader, metric_key_prefix, loop)
@@ -246,18 +252,19 @@ class SteerGRPOTrainer(GRPOTrainer):
         dataset_name: str | list[str] | None = None,
         tags: str | list[str] | None = None,
     ) -> None:
-        """Write the model card to `output_dir`. What is given here stays in the cards of later checkpoints.
+        """Write the model card to `output_dir`. The cards of later checkpoints use the values given here, too.
 
-        By default the name is that of the repository or folder, and the data set that which
+        By default, the name is that of the repository or folder, and the data set is the one that
         [`~steer_trl.data.load_math_dataset`] has loaded from the Hub.
         """
         self.shaping.cards.keep(model_name=model_name, dataset_name=dataset_name, tags=tags)
         self.shaping.cards.write(Path(self.args.output_dir))
 
     def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
-        """Save the model and its card to `output_dir` and upload it; arguments as in [`~transformers.Trainer`].
+        """Save the model and its card to `output_dir`, and upload them; arguments as in [`~transformers.Trainer`].
 
-        `PushError`: it did not arrive. Everything is in `output_dir`, and the text has the command that pushes it.
+        Raises `PushError` if the upload fails. All files are then in `output_dir`, and the error's text has the
+        command that uploads them.
         """
         with catch_push_errors(self):
             return super().push_to_hub(*args, **kwargs)
