@@ -1,4 +1,4 @@
-"""The methods by the names that `advantage_shaping` takes, and their settings. There is a file for each paper.
+"""The methods, by their names in `advantage_shaping`, and their settings. Each paper has its own file.
 
 A new method adds its class to `SHAPERS` and the class of its settings, if any, to `MethodOptions`.
 """

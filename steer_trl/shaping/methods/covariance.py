@@ -6,12 +6,13 @@ r"""Clip-Cov and KL-Cov, arXiv 2505.22617: the few tokens that would lower the e
                pool = tokens with lower < cov < upper that the loss does not clip already; A elsewhere
     kl_cov     loss_it = -r_it A_it + coef |lp_it - lq_it| on the top `fraction` by cov; no clipping at all
 
-A policy-gradient step lowers the entropy in proportion to cov: tokens that are likely and good, or unlikely and bad.
-The authors' code compares within one micro-batch on one GPU. For Clip-Cov they clip at 0 and 2 (`epsilon: 1,
-epsilon_high: 1`). For KL-Cov TRL's clipping is switched off, and the same gradient comes from
-A_hat = A - coef sign(lp - lq) / r on those tokens, which can turn its sign: that is the penalty winning. sign(0) = 0,
-so the first step of a rollout is unchanged; the loss that is logged leaves the penalty out. Choose Clip-Cov for the
-lightest touch; KL-Cov pulls on such tokens instead of dropping them.
+A policy-gradient step lowers the entropy in proportion to cov, which is large for tokens that are likely and good, or
+unlikely and bad. The authors' code compares within one micro-batch on one GPU. For Clip-Cov they clip at 0 and 2
+(`epsilon: 1, epsilon_high: 1`). For KL-Cov TRL's clipping is switched off, and A_hat = A - coef sign(lp - lq) / r on
+those tokens gives the gradient of the loss above. A_hat can have the opposite sign of A, if the penalty outweighs the
+advantage. sign(0) = 0, so the first step of a rollout is unchanged. The logged loss leaves the penalty out.
+
+Choose Clip-Cov for the lightest touch. KL-Cov pulls such tokens back instead of dropping them.
 """
 
 import math
@@ -31,7 +32,7 @@ from steer_trl.shaping.batch import TokenBatch
 
 
 class Measure(NamedTuple):
-    """Statistics of an optimizer step's tokens, float64: their means, and the threshold of the chosen ones."""
+    """Statistics of an optimizer step's tokens, float64: two means, and the threshold of the chosen tokens."""
 
     mean_advantage: Tensor
     mean_logp: Tensor
@@ -39,14 +40,14 @@ class Measure(NamedTuple):
 
 
 class ByCovariance(Shaper[Options]):
-    """The base of both methods: the covariance, and the number of tokens chosen by it."""
+    """The base class of both methods, which computes the means and the threshold that selects tokens."""
 
     paper = PAPERS["2505.22617"]
     share: str
     """The name of the setting for the share of tokens that are chosen."""
 
     def rank(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the numbers of which the largest are chosen, and the mask of candidates, both `[B, T]`."""
+        """Return the number by which each token is ranked, and the mask of the candidates, both `[B, T]`."""
         raise NotImplementedError
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Measure:
@@ -78,7 +79,7 @@ class ClipCovOptions(ShapingConfig):
 
 
 class ClipCov(ByCovariance[ClipCovOptions]):
-    """Weights of 0 on drawn tokens."""
+    """Clip-Cov: weights of 0 on tokens that are drawn at random from the pool."""
 
     options = ClipCovOptions
     reads = ("draws",)
@@ -94,7 +95,7 @@ class ClipCov(ByCovariance[ClipCovOptions]):
         return [f"clip_cov_lower must be below clip_cov_upper={upper!r}, got {lower!r}: no covariance lies between."]
 
     def rank(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the draws and the pool."""
+        """Return the random draws and the mask of the pool."""
         cov = covariance(batch, mean_advantage, mean_logp)
         low, high = find_clipped(batch.ratio, batch.advantages, 1 - batch.epsilon_low, 1 + batch.epsilon_high)
         return batch.draws, (cov > self.args.clip_cov_lower) & (cov < self.args.clip_cov_upper) & ~low & ~high
@@ -104,7 +105,7 @@ class ClipCov(ByCovariance[ClipCovOptions]):
         return (~self._find_dropped(batch, measure)).float()
 
     def marks(self, batch: TokenBatch, measure: Measure) -> dict[str, Bool[Tensor, "B T"]]:
-        """Return the dropped tokens."""
+        """Return the mask of the dropped tokens."""
         return {"clip_cov/dropped": self._find_dropped(batch, measure)}
 
     def _find_dropped(self, batch: TokenBatch, measure: Measure) -> Tensor:
@@ -125,7 +126,7 @@ class KlCovOptions(ShapingConfig):
 
 
 class KlCov(ByCovariance[KlCovOptions]):
-    """A penalty on the change of the tokens with the largest covariance."""
+    """KL-Cov: a penalty on the change of the log-probabilities of the tokens with the largest covariance."""
 
     options = KlCovOptions
     needs = SIGNS
@@ -133,7 +134,7 @@ class KlCov(ByCovariance[KlCovOptions]):
     share = "kl_cov_fraction"
 
     def rank(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the covariances and the tokens that have one."""
+        """Return the covariances and the mask of the tokens that have one."""
         cov = covariance(batch, mean_advantage, mean_logp)
         return cov, cov > -torch.inf
 
@@ -143,16 +144,16 @@ class KlCov(ByCovariance[KlCovOptions]):
         return torch.where(self._find_held(batch, measure), -self.args.kl_cov_coef * pull, 0.0)
 
     def marks(self, batch: TokenBatch, measure: Measure) -> dict[str, Bool[Tensor, "B T"]]:
-        """Return the held tokens."""
+        """Return the mask of the held tokens."""
         return {"kl_cov/held": self._find_held(batch, measure)}
 
     def _find_held(self, batch: TokenBatch, measure: Measure) -> Tensor:
         cov = covariance(batch, measure.mean_advantage, measure.mean_logp)
         threshold = measure.threshold
-        # Relative: the same token's numbers differ in their last bits from batch to batch.
-        # Where advantages are equal, the covariance is 0 and nothing is chosen.
+        # The tolerance is relative, because a token's numbers differ in their last bits from batch to batch.
+        # If all advantages are equal, every covariance is 0 and no token is chosen.
         top = (cov >= threshold - self.tolerance * threshold.abs()) & (cov != 0)
-        # A token that has not moved gets no penalty. A ratio without an inverse in float32 cannot be used.
+        # A token that has not moved gets no penalty. A ratio without a finite inverse in float32 cannot be used.
         return top & (batch.logps != batch.old_logps) & batch.ratio.isfinite() & batch.ratio.reciprocal().isfinite()
 
 

@@ -4,8 +4,8 @@ r"""DCPO, arXiv 2509.02333: clip bounds that are wide for unlikely tokens and na
     A_hat = 0 where (A > 0, r > high) or (A < 0, r < low) or (A < 0, r > 10); A elsewhere
 
 q is the old probability. TRL's own clipping is switched off: unclipped ratios with this A_hat have the gradient of the
-clipped loss. What is logged is the unclipped loss; `dcpo/clipped_*` count what is clipped. The paper's smooth
-advantages, which standardise rewards over all epochs of a prompt, are not here.
+clipped loss. The logged loss is the unclipped one; `dcpo/clipped_*` log the shares of clipped tokens. The paper's
+smooth advantages, which standardise rewards over all epochs of a prompt, are not implemented.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class DcpoOptions(ShapingConfig):
 
 
 class Dcpo(Shaper[DcpoOptions]):
-    """DCPO's clipping."""
+    """DCPO's clipping, as token weights of 0 and 1."""
 
     options = DcpoOptions
     paper = PAPERS["2509.02333"]
@@ -47,7 +47,7 @@ class Dcpo(Shaper[DcpoOptions]):
         return (~(low | high)).float()
 
     def marks(self, batch: TokenBatch, measure: None) -> dict[str, Bool[Tensor, "B T"]]:
-        """Return which tokens are clipped."""
+        """Return the masks of the tokens that are clipped at the low and at the high bound."""
         low, high = self._find_clipped(batch)
         return {"dcpo/clipped_low": low, "dcpo/clipped_high": high}
 

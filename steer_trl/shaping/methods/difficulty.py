@@ -1,4 +1,4 @@
-"""`maxrl`, `f_grpo` and `pass_at_k`: a group counts for more, the fewer of its completions are correct.
+"""`maxrl`, `f_grpo` and `pass_at_k`: a group counts more, the fewer of its completions are correct.
 
     maxrl       A_hat_i = (r_i - p) / p                              MaxRL, arXiv 2602.02710
     f_grpo      A_hat_i = (1 - p)^gamma A_i                          F-GRPO, arXiv 2602.06717
@@ -8,9 +8,10 @@ over the n scored completions of a group, c of them correct, p = c / n, r = 1 if
 (`functional/difficulty.py`). std is that of pass@k over the subsets of k, and 1 with `scale_rewards="none"`.
 
 Choose one where pass@k matters and prompts differ in difficulty. `maxrl` and `pass_at_k` replace the advantages, and
-refuse rewards of more than two values; `f_grpo` multiplies TRL's whatever the rewards. With `pass_at_k` a group with
-fewer than k incorrect completions teaches nothing, and dynamic sampling keeps it all the same. [U] Abstracts and third
-parties' words were read: the authors' gamma and k, and what else their runs change.
+refuse rewards of more than two values; `f_grpo` multiplies TRL's advantages, whatever the rewards are. With
+`pass_at_k`, a group with fewer than k incorrect completions has advantages of 0, although dynamic sampling keeps it.
+Only abstracts and third-party accounts were read, so the authors' gamma and k, and other changes in their runs, are
+not confirmed.
 """
 
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ Options = TypeVar("Options", bound=CorrectnessOptions)
 
 
 class ByDifficulty(Shaper[Options]):
-    """The base of the three methods, which read the rewards of whole groups and no log-probability."""
+    """The base class of the three methods, which read the rewards of whole groups and no log-probabilities."""
 
     reads = ("rewards",)
     per_token = False
@@ -44,7 +45,7 @@ class ByDifficulty(Shaper[Options]):
     def find_only_correct(self, rollout: Rollout, name: str) -> Float[Tensor, "N"]:
         """Return [`find_correct`].
 
-        Raises `ValueError` unless the rewards have two values, one of them correct.
+        Raises `ValueError` if the rewards have more than two values, or two that are both correct or both incorrect.
         """
         values = rollout.rewards[~rollout.rewards.isnan()].unique()
         threshold = self.args.correct_threshold

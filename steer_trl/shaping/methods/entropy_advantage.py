@@ -2,10 +2,10 @@
 
     A_hat_it = A_i + min(alpha H_it, |A_i| / kappa)
 
-H of the current policy, detached: the bonus moves the policy towards the sampled token, not towards more entropy. With
-kappa = 2 the sign of an advantage never turns, and A = 0 stays 0. alpha is 0.4 for GRPO (0.1 for PPO); the authors
-train with clip-higher. No code of theirs was found. Choose it to reward reasoning steps at forks; unlike the entropy
-loss it needs no gradient through the distribution.
+H is the entropy of the current policy, detached: the bonus moves the policy towards the sampled token, not towards
+more entropy. With kappa = 2 the sign of an advantage never turns, and A = 0 stays 0. alpha is 0.4 for GRPO (0.1 for
+PPO); the authors train with clip-higher. Their code was not found. Choose it to reward reasoning steps at forks;
+unlike the entropy loss it needs no gradient through the distribution.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class EntropyAdvantageOptions(ShapingConfig):
 
 
 class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):
-    """A bonus of entropy on the advantages."""
+    """A bonus on the advantages that grows with the entropy."""
 
     options = EntropyAdvantageOptions
     paper = PAPERS["2506.14758"]

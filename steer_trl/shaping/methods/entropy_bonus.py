@@ -1,16 +1,17 @@
-"""TRL's entropy bonus with a coefficient that moves: the policy is rewarded for its entropy, as in A3C, 1602.01783.
+"""TRL's entropy bonus with an adjustable coefficient: the policy is rewarded for its entropy, as in A3C, 1602.01783.
 
     L = L_policy - c H,   H: mean entropy of a micro-batch's trained tokens, in nats
 
 The advantages are TRL's. c > 0 keeps entropy, c < 0 spends it; at 0 the loss is TRL's without a bonus, bit for bit.
 The paper's c is constant, and sensitive: too small does nothing, too large explodes. Skywork-OR1 (TRL's
-`use_adaptive_entropy`) moves it by fixed steps, up to 0.005; here `hold_entropy` does, or it stays.
+`use_adaptive_entropy`) moves it by fixed steps, up to 0.005. Here `hold_entropy` moves it, or it is constant.
 
-c is an advantage per nat of surprisal, at most 0.2: a token five nats rarer than usual is then worth as much as a
-right answer. REPO-R's zeta has the same unit and a fifth of the effect: on the laptop task ln H rises by 0.08 per
-rollout and unit of zeta, and by 0.4 per unit of c (`experiments/results/claims/short_runs.json`): a fifth of its gain.
+c is in units of advantage per nat of surprisal. At its upper bound of 0.2, a token five nats rarer than usual gains as
+much as a right answer. REPO-R's zeta has the same unit and a fifth of the effect: on the laptop task ln H rises by
+0.08 per rollout and unit of zeta, and by 0.4 per rollout and unit of c (`experiments/results/claims/short_runs.json`).
+The controller's gain for c is therefore a fifth of its gain for zeta.
 
-Choose it where groups are often all right or all wrong: nothing is multiplied by an advantage, so it acts there too.
+Choose it if groups are often all right or all wrong. The bonus does not depend on advantages, so it acts there too.
 """
 
 from dataclasses import dataclass

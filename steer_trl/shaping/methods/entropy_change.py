@@ -1,12 +1,12 @@
-r"""Token weights on the exact entropy change: choose which way the updates of single tokens move the entropy.
+r"""Token weights by the exact entropy change: they favour updates that raise the entropy, or updates that lower it.
 
     A_hat = w A,   w = 1 + strength tanh(dH / scale),   dH = - I_clip r A Phi
 
-dH is what the token's own update does to the entropy of its distribution, exactly to first order, up to the learning
-rate. A positive strength keeps entropy, a negative one spends it; weights stay in [0, 2]. The scale is the
-0.9-quantile of |dH| over the optimizer step, of the tokens that change the entropy at all, so that no single token
-rules it. Costs a pass of the LM head after every forward pass. Choose it to hold or to lower the entropy by single
-tokens, and `steer` to damp changes of both signs. It is not from a paper.
+dH is the effect of the token's own update on the entropy of its distribution, exact to first order and up to the
+learning rate. A positive strength keeps entropy, a negative one spends it; weights stay in [0, 2]. The scale is the
+0.9-quantile of |dH| over those tokens of the optimizer step that change the entropy at all, so that no single token
+determines it. The method costs a pass of the LM head after every forward pass. Choose it to hold or to lower the
+entropy, and `steer` to damp changes of both signs. It is not from a paper.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from steer_trl.shaping.base import Control, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
 QUANTILE = 0.9
-"""The quantile of |dH| at which a weight has three quarters of the strength."""
+"""The quantile of |dH| that is the scale. There a weight differs from 1 by three quarters of the strength."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class EntropyChangeOptions(ShapingConfig):
 
 
 class EntropyChange(Shaper[EntropyChangeOptions]):
-    """Weights that grow with the entropy change of a token's update; its strength is how far one can be from 1."""
+    """Weights that grow with the entropy change of a token's update; the strength bounds their distance from 1."""
 
     options = EntropyChangeOptions
     reads = ("sensitivities",)
@@ -57,6 +57,6 @@ class EntropyChange(Shaper[EntropyChangeOptions]):
         return 1 + self.strength * torch.tanh(self._change(batch) / measure)
 
     def _change(self, batch: TokenBatch) -> Tensor:
-        """Return the change of each token; 0 if it is unknown."""
+        """Return dH of each token; 0 if it is unknown."""
         change = batch.entropy_change(exact=True)
         return torch.where(change.isfinite(), change, 0.0)

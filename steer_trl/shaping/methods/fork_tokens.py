@@ -1,11 +1,11 @@
-"""Forking tokens, arXiv 2506.01939, in the authors' code's form: train on the 20 % most uncertain tokens only.
+"""Forking tokens, arXiv 2506.01939, as in the authors' code: train on the 20 % most uncertain tokens only.
 
     A_hat = A N / |S| on S = the top `fraction` of the N trained tokens by entropy; 0 elsewhere
 
 The factor N / |S| makes the loss a mean over S, as in the authors' code. The paper's objective averages over all
-tokens, without the factor: that is TRL's own `top_entropy_quantile=0.2`. It assumes a loss that averages over tokens.
-S is taken over the optimizer step (over one micro-batch on one GPU in the authors' code). They recommend it from 14B
-parameters on.
+tokens, without the factor: that is TRL's own `top_entropy_quantile=0.2`. The method assumes a loss that averages over
+tokens. S is taken over the optimizer step (over one micro-batch on one GPU in the authors' code). The authors
+recommend it from 14B parameters on.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class ForkMeasure(NamedTuple):
 
 
 class ForkTokens(Shaper[ForkTokensOptions]):
-    """Weights of 0 on tokens the policy was sure of."""
+    """Weights of 0 on all but the most uncertain tokens."""
 
     options = ForkTokensOptions
     paper = PAPERS["2506.01939"]

@@ -1,20 +1,20 @@
-r"""GTPO and GRPO-S, arXiv 2508.04349 (Tan and Pan): the reward is shared by entropy, token by token or as a whole.
+r"""GTPO and GRPO-S, arXiv 2508.04349 (Tan and Pan): entropy shapes rewards of tokens (GTPO) or completions (GRPO-S).
 
     gtpo     correct    r_it = R_i + a d_t H_it / sum_{k correct, alive at t} H_kt       d_t of them are alive at t
              incorrect  r_jt = -1  - a h_t (1 / H_jt) / sum_{k incorrect, alive at t} 1 / H_kt
     grpo_s   correct    r_i = R_i + a n Hm_i / sum_correct Hm                            Hm_i = mean_t H_it
              incorrect  r_j = -1  - a m (1 / Hm_j) / sum_incorrect 1 / Hm
 
-H of the policy that wrote the rollout; A_hat = (r - mean) / (std + eps) over all tokens, or completions, of the group:
-credit goes to the uncertain ones of correct answers, blame to the certain ones of incorrect answers. [U] Two
-replications standardise the tokens of correct and of incorrect answers apart. The paper's weight of R is 1: only its
-ratio to a acts. No code of the authors was found; a = 0.1 is the replications'. Choose them where whole groups are
-correct.
+H is the entropy under the policy that generated the rollout. A_hat = (r - mean) / (std + eps) over all tokens, or
+completions, of the group. Among correct answers the uncertain ones get more credit; among incorrect answers the
+certain ones get more blame. Two replications standardise the tokens of correct and of incorrect answers separately;
+which way the authors do it is not confirmed. The weight of R is 1, because only its ratio to a matters. The authors'
+code was not found; a = 0.1 is from the replications. Choose these methods if whole groups are often correct.
 
 GRPO-S clips the ratio of a completion, s_i = mean_t r_it (TRL's is the geometric mean), at 0.8 and 1.28, and averages
 over completions. The gradient of clip(s_i) A_i is that of unclipped token ratios with A_hat_it = A_i where s_i lies
-inside its bound and 0 elsewhere: so TRL's own clipping is switched off and `loss_type` is "grpo". What is logged is
-the unclipped loss; `grpo_s/clipped_*` count what is clipped.
+inside its bound and 0 elsewhere. TRL's own clipping is therefore switched off, and `loss_type` is "grpo". The logged
+loss is the unclipped one; `grpo_s/clipped_*` log the shares of tokens in clipped completions.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class GtpoOptions(CorrectnessOptions):
 
 
 class ByEntropy(Shaper[GtpoOptions]):
-    """What both share."""
+    """The base class of both methods, with their paper and settings."""
 
     options = GtpoOptions
     paper = PAPERS["2508.04349"]
@@ -64,9 +64,9 @@ class Gtpo(ByEntropy):
         return standardize(rewards, rollout.num_generations, EPS)
 
     def shaped_rewards(self, rollout: Rollout) -> Tensor:
-        """Return r `[N, T]`; what it is off the responses does not matter.
+        """Return the shaped rewards r `[N, T]`; values outside the responses are arbitrary.
 
-        A token without a finite entropy is not counted, and gets what one at the mean gets.
+        A token without a finite entropy is not counted, and gets the reward of a token at the mean.
         """
         known = rollout.entropies.isfinite()
         entropies = torch.where(known, rollout.entropies.float(), 1.0)
@@ -81,14 +81,14 @@ class Gtpo(ByEntropy):
 
 
 class GrpoS(ByEntropy):
-    """GRPO-S's advantages, and its clipping."""
+    """GRPO-S's advantages and its clipping."""
 
     per_token = False
     needs = OWN_ADVANTAGES
     surrogate = UNCLIPPED | {"loss_type": "grpo"}
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return the advantage of each completion, 0 where the reward is missing or the policy wrote nothing."""
+        """Return the advantage of each completion, 0 if its reward is missing or it has no tokens."""
         entropy = rollout.mean_of_tokens(rollout.entropies)
         rewards = torch.where(entropy.isnan(), torch.nan, rollout.rewards)
         scored = ~rewards.isnan()
@@ -106,7 +106,7 @@ class GrpoS(ByEntropy):
         return (~(low | high)).float()
 
     def marks(self, batch: TokenBatch, measure: None) -> dict[str, Bool[Tensor, "B T"]]:
-        """Return which tokens are in clipped completions."""
+        """Return the masks of the tokens whose completions are clipped at the low and at the high bound."""
         low, high = self._find_clipped(batch)
         return {"grpo_s/clipped_low": low, "grpo_s/clipped_high": high}
 
@@ -120,7 +120,7 @@ class GrpoS(ByEntropy):
 def divide_by_mean(
     values: Float[Tensor, "N *T"], counted: Bool[Tensor, "N *T"], group_size: int, eps: float
 ) -> Float[Tensor, "N *T"]:
-    """Each value over the mean of those counted in its group, position by position `[N]` or `[N, T]`."""
+    """Divide each value `[N]` or `[N, T]` by the mean of its group's counted values at the same position."""
     grouped, members = (x.view(-1, group_size, *x.shape[1:]) for x in (values, counted))
     total = torch.where(members, grouped, 0.0).sum(1, keepdim=True)
     return (members.sum(1, keepdim=True) * grouped / (total + eps)).view_as(values)

@@ -3,9 +3,9 @@ squared gradient grows with its length.
 
     A_hat_i = R_i - b,   b = sum_i L_i R_i / sum_i L_i   over the group; no division by a deviation
 
-L_i counts the tokens that the policy wrote, truncated or not. It assumes exact on-policy training: one optimizer step
-per rollout, and warns where there are several. Choose it for long completions of very different lengths; with equal
-lengths it is the mean baseline. Rewards of 1 and -1 give twice the advantages of 1 and 0.
+L_i counts the generated tokens of a completion, truncated or not. The method assumes exact on-policy training with one
+optimizer step per rollout, and warns if there are several. Choose it for long completions of very different lengths;
+with equal lengths it is the mean baseline. Rewards of 1 and -1 give twice the advantages of 1 and 0.
 """
 
 import torch
@@ -28,7 +28,7 @@ class Opo(Shaper[SamplingOptions]):
 
     @classmethod
     def remarks(cls, args: SamplingOptions) -> list[str]:
-        """Return warnings about rollouts that more than one update separates from the policy."""
+        """Return warnings about settings with which some updates are not on-policy."""
         remarks = []
         steps = args.steps_per_rollout
         if steps > 1:

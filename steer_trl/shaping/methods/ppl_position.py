@@ -3,9 +3,10 @@
     ppl        A_hat_i = A_i (1 - alpha w_i),   w_i = (x_i - mean x) / std x,   x_i = ln PPL_i = -(1 / L_i) sum_t lq_it
     position   A_hat_it = A_i + sign(A_i) gamma sigmoid(rho_it),   rho_it = t / L_i in (0, 1],  t = 1, 2, ...
 
-w is over the group, and bounded by 3 in size, so the sign of an advantage never turns for alpha < 1/3. t and L_i count
-the tokens that the policy wrote; the sigmoid runs from 0.5 to 0.73 only. [U] Whether the group is the paper's choice,
-its alpha, gamma = 0.1, and that rho has no factor. Choose position where what decides an answer is near its end.
+Mean and std are over the group, and |w| is at most 3, so the sign of an advantage never turns for alpha < 1/3. t and
+L_i count generated tokens. The sigmoid runs from 0.5 to 0.73 only. Not confirmed from the paper: that mean and std are
+over the group, alpha, gamma = 0.1, and that rho has no factor. Choose `position` if the decisive tokens of an answer
+are near its end.
 """
 
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ class Position(Shaper[PositionOptions]):
 
     def rollout_bonus(self, rollout: Rollout) -> Float[Tensor, "N T"]:
         """Return sign(A) gamma sigmoid(rho) `[N, T]`."""
-        # CUDA has no deterministic cumsum of floats.
+        # Positions are integers, because CUDA has no deterministic cumsum of floats.
         count = rollout.responses.cumsum(1, dtype=torch.int32)
         position = count / rollout.lengths.clamp(min=1).unsqueeze(1)
         return rollout.advantages.sign() * (self.args.position_gamma * torch.sigmoid(position))

@@ -3,8 +3,8 @@
     A_hat = w A,   w = clip(1 - zeta ln pi, 0, w_max) for A > 0,   clip(1 + zeta ln pi, 0, w_max) for A < 0
 
 zeta > 0 keeps entropy and zeta < 0 spends it. The authors move zeta between rollouts, doubling and halving it; here
-`hold_entropy` moves it, or it stays. Their weight has no upper bound, and one token of ln pi = -30 would outweigh
-thirty: w_max = 3 is ours. Choose it to hold the entropy at a level.
+`hold_entropy` moves it, or it is constant. Their weight has no upper bound, so one token of ln pi = -30 could outweigh
+thirty others. The bound w_max = 3 is ours. Choose it to hold the entropy at a level.
 """
 
 from dataclasses import dataclass

@@ -2,9 +2,10 @@
 
     A_hat = omega * A,   omega = W or M on the sets of `functional/stare.py` while the gate is open, else 1
 
-The gate compares the rollout's mean entropy with the target (or each completion's, or each token's; or it stays open).
-Choose it to hold the entropy at a level; choose STEER where no good level is known. What the entropy of your model
-means is known after its first rollouts, so the target may be given relative to the first one.
+The gate compares an entropy with the target: the rollout's mean, each completion's mean, or each token's entropy. It
+can also stay open. Choose STARE to hold the entropy at a level; choose STEER if you know no good level. The usual
+entropy of a model is known only after its first rollouts, so the target may be a multiple of the first rollout's
+entropy.
 """
 
 import logging
@@ -141,7 +142,7 @@ class Stare(Shaper[StareOptions]):
             logger.warning(
                 "O2 is attenuate_low_positive and O3 is amplify_low_negative here. Public sources disagree."
             )
-        # No entropy can change anything if W = M = 1 never move or if nothing is selected.
+        # The entropy matters only if some token is selected, and W or M differs from 1 or can move.
         moves = args.stare_adaptive and args.stare_step > 0
         compares = moves or args.stare_target_entropy_unit == "initial" or args.stare_gate == "batch"
         if compares and self._selects() and (moves or self._reweights()):
@@ -176,7 +177,7 @@ class Stare(Shaper[StareOptions]):
 
     @property
     def strength(self) -> float:
-        """W - 1. M is then 1 / W."""
+        """W - 1. Setting it also sets M to 1 / W."""
         return self.controller.amplify - 1
 
     @strength.setter
@@ -186,7 +187,7 @@ class Stare(Shaper[StareOptions]):
 
     @property
     def active(self) -> bool:
-        """False while the gate is closed, if nothing is selected, or if every operation has a weight of 1."""
+        """False while the batch's gate is closed, if no token is selected, or if every operation has a weight of 1."""
         return (self.args.stare_gate != "batch" or self.controller.gate) and self._selects() and self._reweights()
 
     def _selects(self) -> bool:
@@ -197,7 +198,7 @@ class Stare(Shaper[StareOptions]):
         return any(moved[operation.split("_")[0]] for operation in self.operations)
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> SurprisalLimits:
-        """Return the surprisals that delimit the sets."""
+        """Return the smallest surprisal of L+ and of L-, which delimits the sets."""
         return stare_statistic(
             batch.logps,
             batch.advantages,
@@ -207,7 +208,7 @@ class Stare(Shaper[StareOptions]):
         )
 
     def weights(self, batch: TokenBatch, measure: SurprisalLimits) -> Float[Tensor, "B T"]:
-        """Return omega `[B, T]`, as if the batch's gate were open."""
+        """Return omega `[B, T]`, assuming that the batch's gate is open."""
         weights = stare_weights(
             batch.logps,
             batch.advantages,
@@ -242,7 +243,7 @@ class Stare(Shaper[StareOptions]):
         is_idle = self.args.stare_gate == "none"
         schedule = {"stare/saturated": float(self._is_saturated())} if self.args.stare_adaptive else {}
         return schedule | {
-            # Only the gate of a batch is a single number.
+            # With the other gates, each completion or token has its own.
             "stare/gate": float(controller.gate) if self.args.stare_gate == "batch" else math.nan,
             "stare/amplify": controller.amplify,
             "stare/attenuate": controller.attenuate,

@@ -3,7 +3,7 @@
     A_hat = lambda(|Omega|) * A,   Omega = - I_clip r A (1 - pi)^2 (ln pi + H)                                 (Eq. 9)
     lambda = exp(-k |Omega|),      k = -ln(lambda_min) / max |Omega|                                          (Eq. 10)
 
-or lambda linear or binary (the paper's ablation). Symmetric: it slows collapse and explosion alike, and needs no
+lambda can also be linear or binary (the paper's ablation). The method slows collapse and explosion alike, and needs no
 target. `steer_form="exact"` replaces the estimate by Omega = - I_clip r A Phi, which costs a second pass of the LM
 head. Choose STARE instead to hold the entropy at a level you name. The equations are in `functional/`.
 """
@@ -87,7 +87,7 @@ class Steer(Shaper[SteerOptions]):
 
     @classmethod
     def complaints(cls, args: SteerOptions) -> list[str]:
-        """Return complaints about a linear mapping that rises, and the released form without token ratios."""
+        """Return complaints about a linear mapping that rises, and about the released form without token ratios."""
         complaints = []
         if args.steer_mapping == "linear":
             least = f"[{args.steer_lambda_min}, inf)"

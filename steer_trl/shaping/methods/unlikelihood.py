@@ -3,9 +3,10 @@
     R'_i = R_i (1 - beta rank_i / G) for R_i > 0,   A_hat = (R' - mean) / (std + 1e-6)   over the group
 
 rank 0 is the least likely completion of the group, by the mean log-probability of its tokens under the policy that
-wrote it. Ranks are the released code's; the paper counts from the other end, which differs by 1 / G. Rewards of 0 and
-below are left alone, so with 1 and -1 likely incorrect answers are not softened. Groups that are all correct learn:
-that is the point. Choose it where pass@k matters; the authors train with G = 32.
+generated it. The ranks are those of the released code; the paper counts from the other end, which differs by 1 / G.
+Rewards of 0 and below are left alone, so with rewards of 1 and -1 a likely incorrect answer keeps its -1. Groups that
+are all correct carry a learning signal, which is the purpose of the method. Choose it if pass@k matters; the authors
+train with G = 32.
 """
 
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class Unlikelihood(Shaper[UnlikelihoodOptions]):
         """Return the advantages of R', 0 where the reward is missing."""
         group_size = rollout.num_generations
         likelihood = rollout.mean_of_tokens(rollout.logps)
-        # A completion without tokens or reward ranks last, so that it takes no better rank from the others.
+        # A completion without tokens or reward ranks last, so that it does not shift the ranks of the others.
         likelihood = torch.where(likelihood.isnan() | rollout.rewards.isnan(), torch.inf, likelihood)
         order = likelihood.view(-1, group_size).argsort(dim=1, stable=True)
         rank = order.argsort(dim=1).flatten()

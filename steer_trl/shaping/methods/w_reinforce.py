@@ -4,9 +4,10 @@
     psr           A_hat_i = 1 if correct, and incorrect answers are dropped
     nsr           A_hat_i = -1 if incorrect, and correct answers are dropped
 
-No group baseline: a group that is all correct or all incorrect teaches too. Dropping means that the loss averages
-over the rest, so the advantages are multiplied by all / kept, counted as the loss counts (tokens or completions) over
-the whole rollout. NSR keeps the entropy up, PSR lets it fall; W-REINFORCE is the compromise the authors recommend.
+There is no group baseline, so a group that is all correct or all incorrect carries a learning signal too. If answers
+are dropped, the loss is to be the mean over the kept ones, so the advantages are multiplied by all / kept. Both are
+counted over the whole rollout in the unit that the loss averages over, tokens or completions. NSR keeps the entropy
+up, PSR lets it fall; W-REINFORCE is the compromise the authors recommend.
 """
 
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class WReinforce(Shaper[WReinforceOptions]):
         return self.args.w_reinforce_positive
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return the weight of each outcome, 0 where the reward is missing."""
+        """Return the advantage of each completion; 0 if it is dropped or its reward is missing."""
         scored = ~rollout.rewards.isnan()
         right = is_right(rollout, self.args)
         kept = scored & torch.stack([right == outcome for outcome in self.keeps]).any(0)
@@ -60,17 +61,17 @@ class WReinforce(Shaper[WReinforceOptions]):
 
 
 class Psr(WReinforce):
-    """Positive sample reinforcement."""
+    """Positive sample reinforcement, which drops incorrect answers."""
 
     options = CorrectnessOptions
-    # The factor all / kept is over the whole rollout.
+    # The factor all / kept is over the rollout of all ranks.
     reads = ("rewards", "all_ranks")
     keeps = (True,)
     positive = 1.0
 
 
 class Nsr(WReinforce):
-    """Negative sample reinforcement."""
+    """Negative sample reinforcement, which drops correct answers."""
 
     options = CorrectnessOptions
     reads = ("rewards", "all_ranks")
