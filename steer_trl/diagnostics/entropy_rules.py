@@ -10,7 +10,7 @@ LOWEST_START = f"lowest {names.START_ENTROPY}"
 
 
 def find_targets(log: Numbers) -> list[float]:
-    """Return the mean entropies that methods hold, nats."""
+    """Return the target entropies of the methods, nats per token."""
     keys = (names.STARE_TARGET, names.HELD_TARGET)
     return [log[key] for key in keys if key in log]
 
@@ -34,10 +34,7 @@ def compare_with_lowest_start(log: Numbers) -> Reading:
 
 
 def read_change(log: Numbers) -> Reading:
-    """Read how much the methods change the advantages.
-
-    It is unknown while a gate is closed or the entropy is held.
-    """
+    """Read how much the methods change the advantages; NaN while a gate is closed or the entropy is held."""
     keys = (names.RELATIVE_CHANGE, names.ROLLOUT_ADVANTAGE_CHANGE)
     known = [log[key] for key in keys if key in log]
     may_rest = log.get(names.GATE, 1.0) < 1 or names.STRENGTH in log
@@ -45,7 +42,7 @@ def read_change(log: Numbers) -> Reading:
 
 
 def find_remedy_of_idle(log: Numbers) -> dict[str, str]:
-    """Return the remedy of a method that changes next to nothing."""
+    """Return the remedy for a method that changes next to nothing."""
     if log.get("clip_cov/dropped") == 0:
         none = "Clip-Cov drops no token: none has a covariance between clip_cov_lower and clip_cov_upper."
         return {"remedy": f"{none} Lower clip_cov_lower."}
@@ -73,7 +70,7 @@ def compare_with_held_target(log: Numbers) -> Reading:
 
 
 def find_remedy(log: Numbers) -> dict[str, str]:
-    """Return the remedy of a collapse, or, if the entropy is already held, why it can fall nevertheless."""
+    """Return the remedy for a collapse. If the entropy is already held, explain why it can fall nevertheless."""
     if names.STRENGTH not in log:
         ours = "Set hold_entropy=0.65 in SteerGRPOConfig, which holds it at 65% of its initial value"
         return {"remedy": f"{ours}; or lower learning_rate, or raise epsilon_high."}

@@ -1,11 +1,11 @@
-"""Estimators of the log's numbers from sums over tokens, which add up over micro-batches and ranks.
+"""Estimators compute the log's numbers from sums over tokens. The sums add up over micro-batches and ranks.
 
     MEAN                sum x / n                                   a boolean x gives a share
-    MEAN_WEIGHT         1 + sum (w - 1) / n                         keeps .99999 apart from 1 in float32
+    MEAN_WEIGHT         1 + sum (w - 1) / n                         distinguishes .99999 from 1 in float32
     RATIO               sum x / sum y
     EFFECTIVE_SHARE     (sum w)^2 / (n sum w^2), of sum (w - 1), sum (w - 1)^2, n
 
-A number without any token is NaN.
+Without any token, the number is NaN.
 """
 
 import math
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 class Estimator(NamedTuple):
-    """The number of sums of an estimator, and the function of their totals."""
+    """The number of sums of an estimator, and the function that computes its result from their totals."""
 
     sums: int
     finish: Callable[..., float]

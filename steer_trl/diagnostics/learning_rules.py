@@ -1,4 +1,4 @@
-"""The alarms about a run that learns nothing, under any trainer that logs GRPO's keys.
+"""The alarms about a run that learns nothing. They work with any trainer that logs GRPO's keys.
 
 If one cause explains another, only the first is reported: if every reward is 0 because every completion is truncated,
 the length is at fault, not the reward.
@@ -17,11 +17,14 @@ ALIKE = 1e-6
 """A standard deviation of rewards at or below this is rounding between equal numbers."""
 FUNCTION_MEAN = re.compile(r"rewards/(.+)/mean")
 UNSCORED = "unscored "
-"""The prefix of a remembered reward function: 1 while it has returned `None` for every completion."""
+"""The prefix of a reward function's remembered number: 1 until the function scores a completion, and 0 afterwards."""
 
 
 def remember_unscored(before: Numbers, line: Mapping[str, Any]) -> dict[str, float]:
-    """Return which reward functions have scored nothing so far, given what was known `before` and a new `line`."""
+    """Update the remembered numbers of the reward functions that a new `line` of the log names.
+
+    A number is 1 if the function has scored nothing so far, also according to the numbers `before`.
+    """
     memory = {}
     for key, value in line.items():
         function = FUNCTION_MEAN.fullmatch(key)
@@ -49,7 +52,7 @@ def name_unscored(log: Numbers) -> dict[str, str]:
 
 
 def are_all_truncated(log: Numbers) -> bool:
-    """Return whether no completion ends by itself."""
+    """Return whether every completion is truncated."""
     return log.get(names.CLIPPED_RATIO, 0.0) >= 1
 
 
@@ -80,7 +83,7 @@ def read_truncation(log: Numbers) -> Reading:
 
 
 def read_gradient(log: Numbers) -> Reading:
-    """Read the norm of the gradient; NaN if the rewards give it nothing to be made of."""
+    """Read the norm of the gradient; NaN if nearly equal rewards or truncation explain a norm of 0."""
     some_differ = log[names.REWARD_STD] > ALIKE and log.get(names.FRAC_REWARD_ZERO_STD, 0.0) < 0.9
     return {"value": log[names.GRAD_NORM] if some_differ and not are_all_truncated(log) else math.nan}
 

@@ -1,20 +1,20 @@
-"""The rule of an alarm: what it reads from the log, when it fires, and what it tells the user to do.
+"""The rule of an alarm: the number that it reads from the log, when it fires, and its advice to the user.
 
-`entropy_rules.py` and `learning_rules.py` hold the rules, each beside the function that it reads with. `watch.py`
-decides when an alarm is raised. Every text must be true under any trainer of TRL's, or name the setting as ours.
+`entropy_rules.py` and `learning_rules.py` hold the rules, each beside the function that reads its number. `watch.py`
+decides when an alarm is raised. A text must be true under any TRL trainer, or name a setting as one of this package.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Numbers = Mapping[str, float]
-"""The last known number of each key of the log, and what `watch.py` remembers beside it."""
+"""The last number of each key of the log, and the numbers that `watch.py` remembers besides."""
 Reading = dict[str, float]
 """The compared number under `"value"`, NaN if it is unknown, and the other numbers that the text names."""
 
 
 def find_no_words(log: Numbers) -> dict[str, str]:
-    """Return the words of a text that has places for numbers only."""
+    """Return no words, for a text whose placeholders are all numbers."""
     return {}
 
 
@@ -26,11 +26,11 @@ class Rule:
     again once the value is back at `clears`.
 
     Attributes:
-        read (`callable`): makes a [`Reading`] of [`Numbers`]. Raises `KeyError` if the log has never had a key that
-            it needs.
-        text (`str`): what has happened and what to change, with a place for each number and word that it names.
+        read (`callable`): computes a [`Reading`] from [`Numbers`]. Raises `KeyError` if the log has never had a key
+            that it needs.
+        text (`str`): what has happened and what to change, with placeholders for numbers and words.
         compared (`str`): the compared number in words, for the documentation.
-        find_words (`callable`): makes of [`Numbers`] the words that the text has places for.
+        find_words (`callable`): returns the words for the placeholders of the text, given [`Numbers`].
     """
 
     name: str
@@ -45,7 +45,7 @@ class Rule:
     find_words: Callable[[Numbers], dict[str, str]] = find_no_words
 
     def holds(self, value: float) -> bool:
-        """Return whether the value must be reported; never if it is NaN."""
+        """Return whether the value is at or beyond `fires`; false if it is NaN."""
         return value >= self.fires if self.fires > self.clears else value <= self.fires
 
     def has_recovered(self, value: float) -> bool:

@@ -1,4 +1,4 @@
-"""The entropy at both ends of a run, read from its log. Alarms, terminal, report and model card compare with it."""
+"""Reads the entropy at both ends of a run from its log, for alarms, terminal, report and model card."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -8,13 +8,13 @@ from steer_trl.diagnostics.keys import names
 from steer_trl.validation import is_number
 
 WINDOW = 10
-"""Log entries whose mean is the final entropy: a single one is noisy."""
+"""Number of log entries whose mean is the final entropy, because a single entry is noisy."""
 
 
 def start_entropy(entries: Iterable[Mapping[str, Any]], before: float | None = None) -> float | None:
     """Return the initial entropy of a run, nats per token; `None` if neither the log nor `before` has one.
 
-    It is the last value logged as the start (`shaping/start_entropy.py`), or else the first entropy of the log.
+    It is the last value of `rollout_entropy/start` (`shaping/start_entropy.py`), or else the first entropy of the log.
     """
     truncated: float | None = None
     for entry in entries:
@@ -28,20 +28,20 @@ def start_entropy(entries: Iterable[Mapping[str, Any]], before: float | None = N
 def drop_empty_entropy(entry: Mapping[str, Any], truncated: float | None = None) -> Mapping[str, Any]:
     """Drop the entropy that TRL logs as 0 when every completion is truncated and masked.
 
-    TRL logs the truncated share at a rollout's first step only. `truncated` is the last one that was logged before.
+    TRL logs the truncated share only at the first step of a rollout. `truncated` is the last share before this entry.
     """
     is_of_no_token = entry.get(names.ENTROPY) == 0 and find_truncated(entry, truncated) == 1
     return {key: value for key, value in entry.items() if key != names.ENTROPY} if is_of_no_token else entry
 
 
 def find_truncated(entry: Mapping[str, Any], before: float | None) -> float | None:
-    """Return the share of truncated completions in an entry, or the one known `before` if it has none."""
+    """Return the share of truncated completions in an entry, or the share `before` if the entry has none."""
     share = entry.get(names.CLIPPED_RATIO)
     return before if share is None else share
 
 
 def entropy_ends(log_history: Iterable[Mapping[str, Any]]) -> tuple[float, float] | None:
-    """Return the initial entropy and the mean of the last `WINDOW`, nats per token; `None` without a log of them."""
+    """Return the initial entropy and the mean of the last `WINDOW`, nats per token; `None` if none was logged."""
     entries = list(log_history)
     last = [entry[names.ENTROPY] for entry in entries if entry.get(names.ENTROPY) is not None][-WINDOW:]
     start = start_entropy(entries)

@@ -1,4 +1,4 @@
-"""The numbers of the log as sums over tokens, from whose totals `estimators.py` computes them."""
+"""Represents numbers of the log as sums over tokens. `estimators.py` computes the numbers from their totals."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -18,12 +18,12 @@ class Statistic(NamedTuple):
 
     @property
     def finish(self) -> Callable[..., float]:
-        """The function that makes the number of the totals of `sums`; NaN without any token."""
+        """The function that computes the number from the totals of `sums`; NaN without any token."""
         return self.estimator.finish
 
 
 def total(values: Shaped[Tensor, "B T"], where: Bool[Tensor, "B T"]) -> Float32[Tensor, ""]:
-    """Sum the `values` over the tokens `where`, float32. Other values may be anything, also NaN."""
+    """Sum the `values` over the tokens `where`, in float32. Values of other tokens are ignored, even NaN."""
     return torch.where(where, values, 0).sum(dtype=torch.float32)
 
 

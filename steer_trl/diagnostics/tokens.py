@@ -1,17 +1,17 @@
 """Statistics of an optimizer step's tokens: quadrant, position, clipping, and effect on the entropy.
 
 The quadrants are those of STEER, arXiv 2510.10150, section 3.2, and of STARE, arXiv 2606.19236, section 3. A token
-whose surprisal is above the entropy of its distribution is surprising, the others are expected.
+whose surprisal is above the entropy of its distribution is surprising. All other tokens are expected.
 
     A > 0, expected     exploitation        entropy falls       A > 0, surprising   exploration     entropy rises
     A < 0, expected     error correction    entropy rises       A < 0, surprising   suppression     entropy falls
 
-The change of the entropy by the step, with the advantage A_hat that the loss sees:
+The change of the entropy by the step, with the advantage A_hat that enters the loss:
 
-    predicted   -I_clip r A_hat Phi                        exact to first order (docs/theory.md), where Phi is known
-    estimated   -I_clip r A_hat (1 - pi)^2 (ln pi + H)     STEER's Omega, Eq. 9: always at hand
+    predicted   -I_clip r A_hat Phi                        exact to first order (docs/theory.md), if Phi is known
+    estimated   -I_clip r A_hat (1 - pi)^2 (ln pi + H)     STEER's Omega, Eq. 9: always available
 
-Both leave out the learning rate and interactions of tokens, so their signs mean something and their sizes do not.
+Both leave out the learning rate and interactions of tokens, so only their signs are meaningful, not their sizes.
 """
 
 import math
@@ -26,7 +26,7 @@ from steer_trl.functional.clipping import find_clipped
 from steer_trl.shaping.batch import TokenBatch
 
 UNLIKELY = 0.2
-"""Below this probability at rollout time a token is unlikely: STEER's bound, section 3.2."""
+"""A token is unlikely if its probability at rollout time is below this bound of STEER's, section 3.2."""
 ROUNDING = 1e-3
 """The tolerance of the sanity check, nats. Kernels sum in float32, with errors near 1e-5."""
 
@@ -39,7 +39,7 @@ def find_measurable(batch: TokenBatch) -> Bool[Tensor, "B T"]:
 def quadrants(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
     """Return the tokens in each quadrant, by the key of its share in the log.
 
-    Tokens with A = 0 are in none.
+    Tokens with A = 0 are in no quadrant.
     """
     surprising = batch.logps.float() + batch.entropies.float() < 0
     positive = batch.advantages > 0
@@ -97,7 +97,10 @@ def token_statistics(batch: TokenBatch) -> dict[str, Statistic]:
 def changes(
     batch: TokenBatch, advantages: Float[Tensor, "B 1"] | Float[Tensor, "B T"]
 ) -> tuple[Float32[Tensor, "B T"], Float32[Tensor, "B T"] | None]:
-    """Return the estimated and the predicted change, nats per unit of step size; `None` without Phi."""
+    """Return each token's estimated and predicted change of the entropy, nats per unit of step size.
+
+    The predicted change is `None` without Phi.
+    """
     seen = replace(batch, advantages=advantages)
     return seen.entropy_change(), None if batch.sensitivities is None else seen.entropy_change(exact=True)
 
@@ -105,7 +108,10 @@ def changes(
 def change_statistics(
     batch: TokenBatch, advantages: Float[Tensor, "B 1"] | Float[Tensor, "B T"]
 ) -> dict[str, Statistic]:
-    """Return the mean estimated and predicted changes, and the contribution of each quadrant to the latter."""
+    """Return the mean estimated change of the entropy.
+
+    With Phi, also return the mean predicted change and the contribution of each quadrant to it.
+    """
     estimated, predicted = changes(batch, advantages)
     seen = find_measurable(batch)
     found = {"entropy/estimated_change": mean(estimated, seen & estimated.isfinite())}
@@ -118,7 +124,7 @@ def change_statistics(
     return found
 
 
-# In the order of `quadrants`.
+# In the order of the keys that `quadrants` returns.
 CONTRIBUTIONS = (
     "quadrants/positive_expected_change",
     "quadrants/positive_surprising_change",
@@ -128,7 +134,10 @@ CONTRIBUTIONS = (
 
 
 def sanity_statistics(batch: TokenBatch, vocabulary_size: int) -> dict[str, Statistic]:
-    """Return the share of trained tokens with lp > 0, H < 0, H > ln V, NaN or infinity, which faulty kernels give."""
+    """Return the share of trained tokens with impossible values, which faulty kernels produce.
+
+    These are a log-probability above 0, H < 0, H > ln V, NaN and infinity.
+    """
     entropies = batch.entropies
     is_possible = batch.logps.isfinite() & (batch.logps <= ROUNDING)
     is_possible &= (entropies >= -ROUNDING) & (entropies <= math.log(vocabulary_size) + ROUNDING)

@@ -1,4 +1,4 @@
-"""Raises alarms: once per episode, after a rule has held for its steps. Recovery arms the alarm again."""
+"""Raises an alarm once its rule has held for `steps` optimizer steps, and again only after a recovery."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ class Alarm:
 class Watch:
     """Reads the log entries of a training run and raises alarms.
 
-    Its memory is saved with every checkpoint.
+    Its state is saved with every checkpoint.
     """
 
     def __init__(self, rules: Sequence[Rule] = RULES) -> None:
@@ -81,13 +81,13 @@ class Watch:
         return Alarm(step, rule.name, rule.title, text[0].upper() + text[1:], rule.level, reading)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the last numbers, the step since which each rule holds, and the raised alarms."""
+        """Return the last numbers, the step since which each rule has held, and the raised alarms."""
         if not self._numbers:
             return {}
         return {"numbers": self._numbers, "since": self._since, "raised": sorted(self._raised)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a [`state_dict`]; an empty one is the start.
+        """Restore a [`state_dict`]. An empty one resets the watch to its initial state.
 
         Raises `ValueError` if a value is missing or invalid.
         """

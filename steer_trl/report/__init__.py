@@ -1,4 +1,4 @@
-"""One page that shows what happened in a run, made from its folder alone: `steer-trl report RUN [RUN ...]`.
+"""Writes one page about a run, from the run's folder alone: `steer-trl report RUN [RUN ...]`.
 
 from steer_trl import report
 

@@ -1,4 +1,4 @@
-"""Turns runs into the data of the page: thinned curves, panels, settings, and what each run did."""
+"""Turns runs into the data of the page: thinned curves, panels, settings, and a description of each run."""
 
 import re
 import time
@@ -14,9 +14,9 @@ from steer_trl.report.tokens import select_looks
 from steer_trl.report.weights import describe_weights
 
 POINTS = 400
-"""The most points of a curve, approximately."""
+"""Approximate maximum number of points of a curve."""
 RUNNING = 15 * 60
-"""Seconds after its last entry during which a run is taken to be in progress."""
+"""Seconds after its last log entry during which a run counts as running."""
 
 
 def page_data(runs: Sequence[Run]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def _describe_run(run: Run, evaluations: Evaluations, num_runs: int) -> dict[str
 
 
 def _find_status(run: Run) -> str:
-    """Return the status that the log implies, or nothing if its entries have no times."""
+    """Return the status that the log implies; an empty string if its entries have no times."""
     if run.last_step in run.curves.get("train_runtime", {}):
         return "finished"
     if not run.times:
@@ -70,7 +70,7 @@ def _find_status(run: Run) -> str:
 
 
 def find_budget(run: Run) -> dict[str, Any] | None:
-    """Return the unit, the used part and the size of the budget that ends the run: the one it is nearest to."""
+    """Return the unit, the used part and the size of the budget that is closest to its end; `None` without one."""
     settings = run.settings
     tokens = max(run.curves.get(names.GENERATED_TOKENS, {}).values(), default=0.0)
     budgets: list[dict[str, Any]] = [{"unit": "tokens", "used": tokens, "size": settings.get("max_generated_tokens")}]
@@ -98,15 +98,16 @@ def _find_lines(row: Key, keys: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _thin_curves(run: Run) -> dict[str, list[list[Any]]]:
-    """Return the thinned curves. Those that are stacked on each other are thinned alike, whatever their extremes."""
+    """Return the thinned curves. Stacked curves must share their steps, so their extremes are not kept."""
     stacked = {key.name for panel in PANELS if panel.is_stacked for key in panel.keys}
     return {key: thin_curve(values, keeps_extremes=key not in stacked) for key, values in run.curves.items()}
 
 
 def thin_curve(curve: Mapping[int, float], points: int = POINTS, keeps_extremes: bool = True) -> list[list[Any]]:
-    """Return steps and values in order, with about `points` entries at most.
+    """Return the steps and values of a curve in order, thinned to about `points` entries at most.
 
-    The first and the last stay, and of each part between them the lowest and the highest, or else its first entry.
+    The first and the last entry are kept, and from each part of the curve the lowest and the highest entry. Without
+    `keeps_extremes`, only the first entry of each part is kept.
     """
     steps = sorted(curve)
     if len(steps) > points:

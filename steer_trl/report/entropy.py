@@ -1,9 +1,9 @@
-"""Describes how the entropy of a run went: held at its target or not, and in which direction it moves.
+"""Describes the course of a run's entropy: whether it is held at its target, and in which direction it moves.
 
     held    |m / target - 1| <= 0.1 and |e / target - 1| <= 0.1
 
-m is the mean over the last quarter of the log, e that of its last entries. The direction is that of the second half of
-the last quarter against the first; below 3 % it counts as noise.
+m is the mean over the last quarter of the log, e the mean over its last entries. The direction compares the second
+half of the last quarter with the first half. A change of at most 3 % counts as noise.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ NOISE = 0.03
 
 
 def describe_entropy(run: Run) -> dict[str, Any] | None:
-    """Return the key, the start, the target, whether it is held, and a phrase; `None` without an entropy in the log.
+    """Return the entropy's key, start, target, whether it is held, and a phrase; `None` if no entropy was logged.
 
-    The start is where the run began, in nats per token, and so is the target.
+    The start is the initial entropy. Start and target are in nats per token.
     """
     key = next((name for name in names.ENTROPIES if name in run.curves), None)
     if key is None:

@@ -1,8 +1,8 @@
-"""Reads the evaluations in a run's folder: intervals during training, comparisons of runs, and temperature sweeps.
+"""Reads the evaluations in a run's folder, compares those of several runs, and collects temperature sweeps.
 
-They lie in `benchmarks/step-N`, written by `BenchmarkEvaluation`, and in any other folder directly below the run that
-`steer-trl eval` has written. An evaluation during training counts if the run's log has its step, because a folder may
-still hold evaluations of an earlier run. Differences and intervals are those of `steer-trl compare`.
+Evaluations during training lie in `benchmarks/step-N`, those of `steer-trl eval` in any other folder directly inside
+the run's folder. An evaluation during training counts only if the run's log has its step, because the folder may still
+hold evaluations of an earlier run. Differences and intervals are those of `steer-trl compare`.
 """
 
 import re
@@ -33,8 +33,8 @@ class Evaluations:
     """The evaluations in a run's folder.
 
     Attributes:
-        found (`dict[str, dict]`): by the name of their folder, the last evaluation during training and those of
-            `steer-trl eval`, each by the name of its sampling.
+        found (`dict[str, dict]`): folder name -> sampling -> evaluation, for the last evaluation during training and
+            those of `steer-trl eval`.
         step (`int`, *optional*): the optimizer step of the last evaluation during training.
         intervals (`dict[str, list]`): step, mean and half width of each 95 % interval, by key of the log.
     """
@@ -45,7 +45,7 @@ class Evaluations:
 
 
 def find_evaluations(run: Run) -> Evaluations:
-    """Find the evaluations of a run. A note in the run names those that cannot be read."""
+    """Find the evaluations of a run. For each one that cannot be read, a note is added to the run."""
     evaluations = Evaluations()
     folders = {path.name: path for path in _list_folders(run.folder) if not path.name.startswith(CHECKPOINT)}
     in_training = folders.pop(IN_TRAINING, run.folder / IN_TRAINING)
@@ -75,7 +75,7 @@ def _find_steps(folder: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _read_summaries(folder: Path) -> Iterator[tuple[str, float, float]]:
-    """Yield key of the log, mean and half width of what was measured at a step. Unreadable files are skipped."""
+    """Yield the log key, mean and half width of each metric in a step's folder. Unreadable files are skipped."""
     for path in [folder, *_list_folders(folder)]:
         try:
             summary = runlog.loads((path / SUMMARY).read_bytes()) or {}
@@ -93,7 +93,7 @@ def _one_line(error: Exception) -> str:
 
 
 def compare_runs(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
-    """Compare each run with the first that has evaluations in a folder of the same name, folder by folder."""
+    """Compare each run with the first run that has evaluations in a folder of the same name, folder by folder."""
     comparisons = []
     for name in _list_names(evaluations):
         first, *others = [i for i, one in enumerate(evaluations) if name in one.found]
@@ -110,7 +110,10 @@ def _list_names(evaluations: Sequence[Evaluations]) -> list[str]:
 
 
 def _compare_pair(a: Samplings, b: Samplings) -> dict[str, Any]:
-    """Return the rows of two runs, those that carry the verdict first, or the reason why there are none."""
+    """Return the rows that compare two runs, or the reason why they cannot be compared.
+
+    The `carrying` rows are those of the first benchmark at the sampling closest to temperature 1, without maj@k.
+    """
     try:
         compared = compare_samplings([a], [b])
     except InvalidValueError as error:
@@ -132,7 +135,7 @@ def _distance_from_training(evaluation: Evaluation) -> float:
 
 
 def _select_metrics(metrics: Mapping[str, Difference]) -> list[tuple[str, Difference]]:
-    """Return pass@k of the most tries, one try, the number of different answers and the vote, in this order."""
+    """Return pass@k, avg@k, distinct@k and maj@k in this order, each for the most tries. Missing ones are skipped."""
     last = {match[1]: metric for metric in metrics if (match := MEASURE.fullmatch(metric))}
     return [(last[kind], metrics[last[kind]]) for kind in ORDER if kind in last]
 
@@ -151,7 +154,10 @@ def draw_frontiers(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
 
 
 def _read_sweep(samplings: Samplings) -> dict[str, list[dict[str, Any]]]:
-    """Return the points of each benchmark over the largest set of samplings that differ in the temperature only."""
+    """Return the points of each benchmark: temperatures, and the shares of problems solved at them.
+
+    They come from the largest set of samplings that differ only in temperature and seed.
+    """
     points: dict[str, list[dict[str, Any]]] = {}
     try:
         sweep = max(group_sweeps(samplings.values()).values(), key=len, default={})
@@ -165,7 +171,7 @@ def _read_sweep(samplings: Samplings) -> dict[str, list[dict[str, Any]]]:
 
 
 def _find_solved(metrics: Mapping[str, Mapping[str, float]]) -> dict[int, float]:
-    """Return the share of problems solved in k tries, by k. One try is the share of correct samples."""
+    """Return the share of problems solved in k tries, by k. For one try, it is the share of correct samples."""
     found = {}
     for metric, by_problem in metrics.items():
         kind, _, tries = metric.partition("@")

@@ -1,7 +1,7 @@
-"""Writes the page as one file: its skeleton with the style, the scripts and the data filled in. It requests nothing.
+"""Writes the page as one file: its skeleton with style, scripts and data filled in. The page makes no requests.
 
-The contents of a run folder are data and never code: they stand in one block of JSON without a `<`, the scripts insert
-them as text only, and a policy in the page's head forbids every other script and every request.
+The contents of a run's folder are treated as data, never as code. They stand in one block of JSON without a `<`, the
+scripts insert them as text only, and a policy in the page's head forbids every other script and every request.
 """
 
 import base64
@@ -67,7 +67,7 @@ def write(runs: Sequence[str | Path], path: str | Path = "report.html") -> Path:
 
 
 def _find_path_complaints(path: str | Path) -> list[str]:
-    """Return why `path` cannot be written: a file that is not a page may be the run's own."""
+    """Return a complaint if `path` is a folder, or a file that is not a page and might belong to the run."""
     if str(path).endswith(("/", os.sep)) or Path(path).is_dir():
         return [f"{path} is a folder. Give a file, such as {Path(path) / 'report.html'}."]
     is_page = Path(path).is_file() and Path(path).read_bytes().startswith(DOCTYPE)

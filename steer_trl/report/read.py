@@ -1,7 +1,7 @@
-"""Reads the folder of a run: one that goes on, was killed or resumed, or was trained by TRL alone.
+"""Reads the folder of a run, which may be unfinished, killed, resumed, or trained by TRL alone.
 
-The log is `_logs/metrics.jsonl`. If that begins late or is missing, the log is `log_history` in `trainer_state.json`,
-of the folder itself or of its last checkpoint. Lines that cannot be read are skipped and counted.
+The log is `_logs/metrics.jsonl`. If it begins late or is missing, the rest comes from `log_history` in
+`trainer_state.json`, in the folder itself or its last checkpoint. Lines that cannot be read are skipped and counted.
 """
 
 import math
@@ -30,7 +30,7 @@ class Run:
         description (`dict`): the contents of `_logs/run.json`.
         curves (`dict[str, dict[int, float]]`): the value of each key of the log by optimizer step.
         times (`dict[int, float]`): when each step was logged, in seconds since 1970.
-        looks (`list[tuple[int, Path]]`): files with the tokens of single completions, and their steps.
+        looks (`list[tuple[int, Path]]`): steps, and their files with the tokens of single completions.
         epoch (`float`): passes over the data so far.
         notes (`list[str]`): remarks about the folder for the reader of the page.
     """
@@ -82,7 +82,7 @@ def _find_folders(path: Path) -> list[Path]:
 
 
 def read_run(folder: Path, name: str) -> Run:
-    """Read one folder. Raise [`NoRun`] if its log has no number."""
+    """Read the run in one folder. Raises [`NoRun`] if its log has no number."""
     logs = folder / runlog.LOGS
     run = Run(name, folder, runlog.read_description(logs))
     entries = _read_lines(logs / runlog.METRICS, run)
@@ -137,7 +137,7 @@ def _read_state(folder: Path, run: Run) -> tuple[dict[str, Any], str]:
 
 
 def _read_lines(path: Path, run: Run) -> list[dict[str, Any]]:
-    """Return the entries of a file of lines. A note counts the lines that could not be read."""
+    """Return the entries of a JSONL file. A note in the run counts the lines that could not be read."""
     found = list(runlog.lines(path))
     if unread := found.count(None):
         run.notes.append(f"{unread} line(s) of {path.name} could not be read.")

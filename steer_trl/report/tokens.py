@@ -1,7 +1,7 @@
 """Selects the token records that a page shows: steps spread over the run, each limited in size.
 
-A completion becomes its texts and a list of numbers for each of `COLUMNS`, with three digits. The page states what is
-left out.
+A completion is reduced to the texts of its tokens and, for each of `COLUMNS`, a list of numbers with three digits. The
+page states what is left out.
 """
 
 from pathlib import Path
@@ -13,17 +13,17 @@ from steer_trl import runlog
 from steer_trl.report.read import Run, is_finite_number
 
 LOOKS = 20
-"""The most steps of a page, shared by its runs."""
+"""Maximum number of steps whose tokens a page shows, shared by its runs."""
 FEWEST_LOOKS = 2
-"""The fewest steps of a run, however many runs share the page."""
+"""Number of steps that each run may show even if many runs share the page."""
 ROOM = 8_000
-"""The most tokens of a step; a token takes some 40 bytes."""
+"""Maximum number of tokens of a step. A token takes some 40 bytes."""
 LONGEST = 800
-"""The most tokens of a completion."""
+"""Maximum number of tokens of a completion."""
 LONGEST_TEXT = 100
-"""The most characters of a token: a file of another program may hold megabytes in one."""
+"""Maximum number of characters of a token, because a file of another program may hold megabytes in one token."""
 LONGEST_PROMPT = 8_000
-"""The most characters of a prompt."""
+"""Maximum number of characters of a prompt."""
 COLUMNS = {
     "weight": "weights",
     "surprisal": "surprisals",
@@ -35,7 +35,10 @@ COLUMNS = {
 
 
 def select_looks(run: Run, num_runs: int) -> list[dict[str, Any]]:
-    """Return the tokens of some steps of `run`, one of `num_runs` in the page, and note in the run what is missing."""
+    """Return the tokens of some steps of `run`, for a page with `num_runs` runs.
+
+    Notes are added to the run about steps that are left out and lines that could not be read.
+    """
     count = min(max(FEWEST_LOOKS, LOOKS // num_runs), len(run.looks))
     places = np.linspace(0, len(run.looks) - 1, count).round().astype(int)
     found = []
@@ -51,7 +54,7 @@ def select_looks(run: Run, num_runs: int) -> list[dict[str, Any]]:
 
 
 def _read_groups(path: Path) -> tuple[list[dict[str, Any]], bool, int]:
-    """Return the groups of a file, whether some completions had no room, and the number of unreadable lines."""
+    """Return the groups of a file, whether completions were left out, and the number of unreadable lines."""
     groups: dict[str, dict[str, Any]] = {}
     size = 0
     unread = 0
@@ -70,7 +73,7 @@ def _read_groups(path: Path) -> tuple[list[dict[str, Any]], bool, int]:
 
 
 def _read_completion(line: dict[str, Any]) -> dict[str, Any]:
-    """Return what the page shows of a line. Raise an error if the line has no tokens, or columns of other lengths."""
+    """Return the parts of a token record that the page shows. Raises an error if it has no tokens or is malformed."""
     texts = line["texts"] if "texts" in line else line["token_ids"]  # prime-rl's records have no texts
     shown = texts[:LONGEST]
     numbers = {name: [_round(value) for value in line[key][:LONGEST]] for name, key in COLUMNS.items() if key in line}

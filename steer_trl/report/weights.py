@@ -6,13 +6,13 @@ from typing import Any
 PLAIN = "plain GRPO: every token of a completion has the same weight"
 AMPLIFYING = {"O1", "O3", "C1", "C2", "C3"}
 ATTENUATING = {"O2", "O4", "C2", "C3", "C4"}
-"""The variants of STARE that use W, and those that use M."""
+"""Variants of STARE: `AMPLIFYING` ones use W, `ATTENUATING` ones use M."""
 
 
 def describe_weights(methods: Sequence[str], settings: Mapping[str, Any]) -> list[str]:
-    """Return a phrase for each method, then one for the level that is held and one for dynamic sampling.
+    """Return a phrase for each method, followed by phrases for a held entropy and for dynamic sampling if they are on.
 
-    `settings` are those of the configuration, including those left at their default.
+    `settings` are all settings of the configuration, including those left at their default.
     """
     phrases = [_describe_stare(settings) if name == "stare" else _describe_method(name, settings) for name in methods]
     if settings.get("hold_entropy") is not None:
@@ -24,7 +24,7 @@ def describe_weights(methods: Sequence[str], settings: Mapping[str, Any]) -> lis
 
 
 def _describe_method(name: str, settings: Mapping[str, Any]) -> str:
-    """Name a method with its own settings, which begin with its name."""
+    """Return the name of a method and its own settings, whose names begin with that of the method."""
     own = [
         f"{key.removeprefix(name).strip('_')} {value}".strip()
         for key, value in settings.items()

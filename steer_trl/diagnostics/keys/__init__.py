@@ -1,8 +1,8 @@
 """The registry of the log: a row for each key, with its unit, estimator, description and panel of the report.
 
 The rows are in `table.yaml`. A key is named there and in the code that computes it, and
-`tests/diagnostics/test_keys.py` compares the two. From here come `docs/report.md` (`make metrics`), the panels
-of the report and their texts, and the sums of an optimizer step. Nothing here imports torch.
+`tests/diagnostics/test_keys.py` compares the two. The registry determines `docs/report.md` (`make metrics`), the
+panels of the report with their texts, and the sums of an optimizer step. This module does not import torch.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Panel:
-    """The keys that the report draws together. It leaves out a panel if no run has any of them."""
+    """The keys that the report draws together. The report leaves out a panel if no run has any of its keys."""
 
     section: str
     title: str
@@ -65,7 +65,10 @@ PANELS: tuple[Panel, ...] = tuple(_panel(section, row) for section, rows in _TAB
 """The panels of the report page, in its order."""
 
 KEYS: tuple[Key, ...] = (*(key for panel in PANELS for key in panel.keys), *map(_key, _UNDRAWN))
-"""Every row: those that a panel draws, then the others."""
+"""Every key: first those that a panel draws, then the others."""
 
 SUMMED = {key.name: key.estimator for key in KEYS if key.estimator is not None}
-"""The estimators of an optimizer step's sums by key. They are the same on every rank, whatever fails on one."""
+"""The estimator of each key that is computed from sums over tokens.
+
+Every rank gathers the sums of all these keys, even if it could not compute some of them.
+"""

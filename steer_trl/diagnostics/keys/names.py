@@ -1,4 +1,4 @@
-"""The names of the keys that other code reads: alarms, terminal, report, model card and experiments.
+"""The names of the log's keys that alarms, terminal, report, model card and experiments read.
 
 Code that computes a number writes its key in full. Code that reads one uses the constant.
 """
@@ -16,7 +16,7 @@ NUM_TOKENS = "num_tokens"
 
 ROLLOUT_ENTROPY = "rollout_entropy"
 ENTROPIES = (ROLLOUT_ENTROPY, ENTROPY)
-"""The policy's entropy: of whole rollouts before any update with them, or of the tokens in the loss."""
+"""The keys of the policy's entropy: of whole rollouts before any update with them, and of the tokens in the loss."""
 START_ENTROPY = "rollout_entropy/start"
 
 WEIGHT_MEAN = "shaping/weight_mean"
