@@ -34,11 +34,11 @@ from steer_trl.trainer.trl import (
 logger = logging.getLogger(__name__)
 
 SETTINGS = "settings"
-"""Key of `shaping_state.json`: what a resume should have in common with the run."""
+"""Key in `shaping_state.json` of the settings that should be the same when the run is resumed."""
 PROGRESS = "progress"
-"""Key for how many micro-batches were trained on, and how many make a rollout: optimizer steps differ in length."""
+"""Key of the number of micro-batches trained on, and of those per rollout. Optimizer steps may differ in length."""
 GEOMETRY = ("per_device_train_batch_size", "steps_per_generation", "num_generations", "num_iterations")
-"""The settings by which a rollout is cut."""
+"""The settings that decide how a rollout is split into micro-batches."""
 OF_A_RUN = (
     *("advantage_shaping", "hold_entropy", "hold_entropy_unit", "hold_entropy_final", "hold_entropy_decay_start"),
     *(*GEOMETRY, "gradient_accumulation_steps"),
@@ -47,10 +47,11 @@ OF_A_RUN = (
 
 
 class Checkpoints(TrainerCallback):
-    """Saves and loads, beside TRL's own files, what a `trainer` needs to be resumed at any moment.
+    """Saves and loads the state that TRL's own files lack, so that a `trainer` can be resumed at any optimizer step.
 
-    `parts` are all that moves, by name: each has a `state_dict` of plain numbers, and a `load_state_dict`, which takes
-    the state that the part was made with as well. `continued` is the checkpoint that the present training continues.
+    `parts` are all objects whose state changes, by name. Each has a `state_dict` of plain numbers, and a
+    `load_state_dict`, which also accepts the part's first state. `continued` is the checkpoint from which the current
+    training run was resumed.
     """
 
     def __init__(self, trainer: GRPOTrainer, parts: Mapping[str, Any], resampling: Resampling | None) -> None:
@@ -61,14 +62,14 @@ class Checkpoints(TrainerCallback):
         self.continued: str | None = None
 
     def begin_training(self, checkpoint: str | None) -> None:
-        """Put every part back to its first state, so that an earlier training leaves no trace in this one."""
+        """Reset every part to its first state, so that an earlier training run does not affect this one."""
         self.continued = checkpoint
         for name, part in self._parts.items():
             if part.state_dict() != self._first_states[name]:
                 part.load_state_dict(self._first_states[name])
 
     def save(self, folder: Path) -> None:
-        """Write the state of this moment to `folder`; called on every rank."""
+        """Write the current state to `folder`. Call it on every rank."""
         trainer = self._trainer
         done = micro_batches_done(trainer)
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,8 +92,8 @@ class Checkpoints(TrainerCallback):
         train_dataloader: DataLoader | None = None,
         **_: Any,
     ) -> None:
-        """Read the order of the data; put all parts, and the data, where they were at [`save`]. Collective."""
-        # Here, once: a callback may make another data loader at any time.
+        """Begin dynamic sampling. If the run is resumed, restore the parts and the place in the data. Collective."""
+        # The sampler is read once, here, because a callback may make a new data loader at any time.
         is_streamed = isinstance(self._trainer.train_dataset, IterableDataset)
         sampler = None if is_streamed or train_dataloader is None else _sampler(train_dataloader)
         if self._resampling is not None:
@@ -105,7 +106,8 @@ class Checkpoints(TrainerCallback):
         if is_streamed and epoch > 1:
             text = "%s is of a later pass over a streamed train_dataset, which the run reads from its beginning."
             logger.warning(text, folder)
-        # TRL's sampler has a generator only if it shuffles. It would repeat the first epoch's order in a later one.
+        # TRL's sampler has a generator only if it shuffles. A resumed run would repeat the order of the first epoch in
+        # a later one, so the orders of the finished epochs are drawn again.
         generator = getattr(sampler, "generator", None)
         if sampler is not None and generator is not None:
             for _passed in range(int(epoch)):
@@ -132,7 +134,8 @@ class Checkpoints(TrainerCallback):
         if PROGRESS in state:
             recut = [f"{name} must be {before[name]}, got {now[name]}" for name in changed if name in GEOMETRY]
             _load_rollout(self._trainer, folder, recut, **state[PROGRESS])
-        else:  # TRL's own checkpoint, or one of the weights only
+        else:
+            # TRL's own trainer saved the checkpoint, or it has only the weights.
             logger.warning(
                 "%s does not record where in a rollout it was saved: the run continues with a new one, as TRL's does.",
                 folder,
@@ -146,7 +149,7 @@ def naming_full_disk(folder: Path) -> Iterator[None]:
         yield
     except Exception as error:
         text = "".join(traceback.format_exception(error))
-        # Another node may not have the folder, and an error of the training must stay what it is.
+        # Another node may not have the folder. Reading its free space would then hide the error of the training run.
         free = shutil.disk_usage(folder).free if folder.is_dir() else None
         is_full = (free is not None and free < 2**20) or "No space left" in text or "quota exceeded" in text
         if not is_full or "in _save_checkpoint" not in text:
@@ -159,7 +162,7 @@ def naming_full_disk(folder: Path) -> Iterator[None]:
 
 
 def _sampler(dataloader: DataLoader) -> Any:
-    """TRL's sampler, in whatever shards a data loader for several processes."""
+    """Return TRL's sampler, also from a data loader that was split over several processes."""
     batches: Any = dataloader.batch_sampler
     return getattr(batches, "batch_sampler", batches).sampler
 
@@ -173,11 +176,13 @@ def _settings(trainer: GRPOTrainer) -> dict[str, Any]:
 
 
 def _load_rollout(trainer: GRPOTrainer, folder: Path, recut: list[str], micro_batches: int, per_rollout: int) -> None:
-    if micro_batches % per_rollout == 0:  # between two rollouts, where batch sizes may change
+    # Between two rollouts, batch sizes may change.
+    if micro_batches % per_rollout == 0:
         continue_rollout(trainer, micro_batches if per_rollout == steps_per_rollout(trainer) else 0)
         return
     path = folder / _rollout_name(trainer)
-    if not all(gather_object([path.exists()])):  # the same answer on every rank
+    # If the file of one rank is missing, every rank must raise.
+    if not all(gather_object([path.exists()])):
         raise InvalidValueError(
             f"{folder} was saved in the middle of a rollout, and the rollout of every process must be in it, but "
             f"{path.name} or that of another process is not. Resume on as many processes as saved it, or from a "

@@ -1,4 +1,4 @@
-"""The forward pass that every pass of a trainer goes through, whether TRL or this package asks for it."""
+"""Runs every forward pass of a trainer, whether TRL or this package needs it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from steer_trl.trainer.trl import GRPOTrainer, is_first_step_of_rollout
 
 
 class Forward:
-    """Runs TRL's forward pass without padding, and adds the exact sensitivities if they are wanted."""
+    """Runs TRL's forward pass without padding, and computes exact sensitivities if they are needed."""
 
     def __init__(self, trainer: GRPOTrainer, padding: Padding, shapers: Mapping[str, Shaper]) -> None:
         self._trainer = trainer
@@ -30,14 +30,14 @@ class Forward:
         inputs: PassInputs,
         idle: dict[str, Any] | None = None,
     ) -> tuple[tuple[Any, ...], Score]:
-        """Return the outputs of TRL's `forward_pass`, and the score `[B, T]` in them.
+        """Return the outputs of TRL's `forward_pass`, and the score `[B, T]` that they contain.
 
         With `wants_sensitivities` each pass of the policy is followed by one of its head. This is collective if the
         head's weights are sharded, so `wants_sensitivities` must be the same on every rank. If the pass of the head
         fails and only a diagnostic needs it, the sensitivities are NaN: the diagnostic then has the same keys on
         every rank and counts no token on this one.
 
-        `idle` is the micro-batch of a loss none of whose completions has an advantage.
+        `idle` is the micro-batch of a loss if none of its completions has an advantage.
         """
         if wants_sensitivities:
             forward_pass = add_sensitivities(self._trainer, forward_pass, self._must_have_sensitivities)
@@ -51,7 +51,7 @@ class Forward:
         return outputs, Score(outputs[0], outputs[1])
 
     def _known_outputs(self, idle: dict[str, Any]) -> tuple[Any, ...] | None:
-        """Return the rollout's score of all but the last row, if no update has changed the policy since."""
+        """Return the rollout's score of all rows but the last; `None` if an update has changed the policy since."""
         if OLD_LOGPS not in idle or not is_first_step_of_rollout(self._trainer):
             return None
         return idle[OLD_LOGPS][:-1], idle[OLD_ENTROPIES][:-1], None
@@ -59,10 +59,10 @@ class Forward:
     def _run_idle(
         self, forward_pass: ForwardPass, model: Any, inputs: PassInputs, known: tuple[Any, ...] | None
     ) -> tuple[Any, ...]:
-        """Return the outputs of completions without an advantage; only the last one's, the shortest, have a gradient.
+        """Return the outputs for completions without an advantage; only the last and shortest one gets a gradient.
 
-        Their loss is 0 and so is its gradient, but all engines need a backward pass, and TRL logs their entropy. The
-        outputs of all but the last may be `known`.
+        The loss of these completions and its gradient are 0. But every engine needs a backward pass, and TRL logs
+        their entropy. The outputs of all but the last may be `known`.
         """
         trainer = self._trainer
         args = trainer.args

@@ -1,7 +1,7 @@
 """Counts generated tokens and stops the run when its budget is spent.
 
-TRL's `num_tokens` counts the prompts too, once for each completion. Here only what the policy wrote counts, on all
-ranks. That includes the groups that dynamic sampling drops, and nothing that a tool wrote.
+TRL's `num_tokens` also counts the prompt of each completion. This count has only tokens that the policy wrote, on all
+ranks. It includes the groups that dynamic sampling drops, and excludes the tokens that a tool wrote.
 """
 
 import logging
@@ -21,14 +21,15 @@ logger = logging.getLogger(__name__)
 
 
 class GeneratedTokens(TrainerCallback):
-    """Keeps the count `total`, which is in the log and in every checkpoint, and ends a training by its budget."""
+    """Keeps the count `total`, which is in the log and every checkpoint, and ends a run that has spent its budget."""
 
     def __init__(self, trainer: GRPOTrainer, hold: HoldEntropy | None) -> None:
         self._trainer = trainer
         self._hold = hold
         self.total = 0
         self.was_spent = False
-        self._share = 0.0  # of the training, when the checkpoint was saved
+        # The share of the run that was done when its checkpoint was saved.
+        self._share = 0.0
 
     def count(self, generated: tuple[Any, ...]) -> None:
         """Count what TRL has `generated` for training. Collective."""
@@ -40,22 +41,21 @@ class GeneratedTokens(TrainerCallback):
         log_total(self._trainer, {"generated_tokens": self.total})
 
     def begin(self, checkpoint: str | None) -> None:
-        """Begin a training, or continue one."""
+        """Begin counting at 0, or at the count of a `checkpoint`."""
         state = {} if checkpoint is None else read_state(Path(checkpoint))
         self.load_state_dict(state.get("generated", {}))
         self.was_spent = self._is_spent(state.get(PROGRESS, {}).get("micro_batches", 0))
 
     def progress(self) -> float:
-        """Return the share of the training that is done, 0 to 1: of its steps or budget, whichever ends it first."""
+        """Return the share of the run that is done, 0 to 1, by its steps or its budget, whichever ends it first."""
         state = self._trainer.state
         budget = self._trainer.args.max_generated_tokens
-        of_steps = (
-            state.global_step / state.max_steps if state.max_steps else 0.0
-        )  # the rest is known before the first step
+        # The number of steps is 0 until training begins.
+        of_steps = state.global_step / state.max_steps if state.max_steps else 0.0
         return min(max(of_steps, self.total / budget if budget else 0.0), 1.0)
 
     def _is_spent(self, micro_batches: int) -> bool:
-        """Whether the budget is reached and the rollout that reached it has been trained on."""
+        """Return whether the budget is reached and the rollout that reached it has been trained on."""
         budget = self._trainer.args.max_generated_tokens
         return budget is not None and self.total >= budget and micro_batches % steps_per_rollout(self._trainer) == 0
 
@@ -75,19 +75,20 @@ class GeneratedTokens(TrainerCallback):
             )
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """End the run if the budget is spent, as Transformers does at the last step, and evaluate it."""
+        """End the run if its budget is spent. As at a last step, log it, and evaluate and save it if the run does."""
         if self._is_spent(micro_batches_done(self._trainer)):
-            state.max_steps = state.global_step  # a resume sees that it has ended
+            # With this number of steps, a resume recognises that the run has ended.
+            state.max_steps = state.global_step
             control.should_training_stop = control.should_log = True
             control.should_evaluate |= args.eval_strategy != "no"
             control.should_save |= args.save_strategy != "no"
 
     def state_dict(self) -> dict[str, float]:
-        """Return the count, and the share of the training that is done."""
+        """Return the count, and the share of the run that is done; empty before the first token."""
         return {"total": self.total, "share": self.progress()} if self.total else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue the count. Raises `ValueError` if it is not a number of tokens."""
+        """Continue from a saved count. Raises `ValueError` if it is not a number of tokens."""
         state = state or {"total": 0}
         share: Any = state.get("share")
         self._share = share if is_within(share, "[0, 1]") else 0.0

@@ -1,4 +1,4 @@
-"""Gathers whole groups, the completions of each prompt beside each other, on the rank that needs them.
+"""Gathers whole groups, that is all completions of a prompt, on the ranks that need them.
 
 Tokens are gathered from other ranks only if a group lies across ranks or a method compares the whole rollout.
 """
@@ -33,17 +33,21 @@ def whole_groups(
     seen = own = slice(start, start + count)
     if "all_ranks" in reads:
         seen = slice(0, count * trainer.accelerator.num_processes)
-    elif count % size:  # groups lie across ranks
+    # If groups lie across ranks, other ranks have some of their completions.
+    elif count % size:
         seen = slice(start // size * size, -(-own.stop // size) * size)
 
     def fetched(tensor: Tensor) -> Tensor:
-        if seen == own:  # on every rank or on none
+        # This holds on all ranks or on none, as the collective calls below require.
+        if seen == own:
             return tensor
         of_all_ranks = trainer.accelerator.gather(trainer.accelerator.pad_across_processes(tensor, dim=1))
-        return of_all_ranks[seen].clone()  # frees the rows that only other ranks need
+        # The copy lets the rows that only other ranks need be freed.
+        return of_all_ranks[seen].clone()
 
     def fetched_mask(inputs: dict[str, Any]) -> Tensor:
-        return fetched(loss_mask(inputs).to(torch.uint8)).bool()  # a byte per token
+        # The mask is gathered with one byte per token.
+        return fetched(loss_mask(inputs).to(torch.uint8)).bool()
 
     groups = Rollout(
         num_generations=size,
@@ -58,14 +62,14 @@ def whole_groups(
 
 
 def own_rows(trainer: GRPOTrainer, rollout: dict[str, Any]) -> Tensor:
-    """Return the places of this rank's completions in the whole rollout `[B]`."""
+    """Return the places `[B]` of this rank's completions in the rollout of all ranks."""
     count = len(rollout["completion_ids"])
     device = rollout["completion_ids"].device
     return torch.arange(count, device=device) + trainer.accelerator.process_index * count
 
 
 def total_reward(trainer: GRPOTrainer, rewards_per_function: Tensor) -> Tensor:
-    """Return TRL's weighted sum of the reward functions `[N]`; NaN if none could score."""
+    """Return TRL's weighted sum `[N]` of the rewards; NaN if no function could score a completion."""
     weights = trainer.reward_weights.to(rewards_per_function.device)
     total = (rewards_per_function * weights).nansum(dim=1)
     return torch.where(rewards_per_function.isnan().all(dim=1), torch.nan, total)

@@ -1,9 +1,9 @@
-"""The exact sensitivity of each token's entropy, by one more pass of the LM head, at half the temperature.
+"""Computes the exact sensitivity of each token's entropy, by one more pass of the LM head at half the temperature.
 
-`entropy_sensitivity_without_logits` asks for log-probabilities and entropies at the temperature, which TRL's head
-gives, and at half of it. So the backbone's hidden states are caught as they pass, and TRL's head goes over them once
-more, without gradient: so soft caps, scales, precision and sharded weights are handled as in TRL. The hooks
-exist for one pass only.
+`entropy_sensitivity_without_logits` needs log-probabilities and entropies at the temperature, which TRL's head
+returns, and at half the temperature. So a hook keeps the backbone's hidden states, and TRL's head runs on them once
+more, without gradient. This handles soft caps, scales, precision and sharded weights as TRL does. The hooks are
+removed after each forward pass.
 """
 
 import math
@@ -25,7 +25,7 @@ from steer_trl.trainer.trl import GRPOTrainer
 
 
 class HeadOnly:
-    """A stand-in for the model that TRL's fused head needs: given hidden states replace the backbone."""
+    """A stand-in for the model that TRL's fused head expects. Given hidden states take the place of its backbone."""
 
     def __init__(self, model: Any, temperature: float, cast_lm_head_to_fp32: bool) -> None:
         self.config = model.config
@@ -37,7 +37,7 @@ class HeadOnly:
         return BaseModelOutput(last_hidden_state=hidden_states)
 
     def forward(self, hidden_states: Tensor, **labels: Any) -> Any:
-        """Return TRL's `FusedCausalLMOutput` with `fused_lm_head=True`: TRL puts its own forward in this place."""
+        """Return TRL's `FusedCausalLMOutput` with `fused_lm_head=True`. `add_fused_lm_head` replaces this method."""
         raise NotImplementedError
 
 
@@ -71,7 +71,7 @@ def add_sensitivities(trainer: GRPOTrainer, forward_pass: ForwardPass, is_needed
 
 
 def _join(found: list[Tensor], logps: Tensor) -> Tensor:
-    """Join the sensitivities of the chunks in which the batch went through the model to `[B, T]`."""
+    """Return the sensitivities `[B, T]` of a batch, joined from the chunks in which the model processed it."""
     missing = len(logps) - sum(map(len, found))
     if missing:
         raise RuntimeError(f"{missing} of {len(logps)} sequences have passed the model without its hooks")
@@ -94,7 +94,7 @@ def _add_hooks(
     def score_again(_policy: Any, _args: Any, kwargs: dict[str, Any], output: Any) -> None:
         with guard_head():
             (states,) = hidden_states
-            # A mixture of experts has its auxiliary loss from the first pass; there are no routers here.
+            # The auxiliary loss of a mixture of experts comes from the first pass. The head alone has no routers.
             half = head.forward(states, labels=kwargs["labels"], fused_lm_head=True, output_router_logits=False)
             found.append(
                 entropy_sensitivity_without_logits(output.log_probs, output.entropy, half.log_probs, half.entropy)

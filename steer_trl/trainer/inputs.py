@@ -1,4 +1,4 @@
-"""TRL's dictionary of a micro-batch as a [`~steer_trl.shaping.TokenBatch`]: masks, ratios, clip range, draws."""
+"""Converts TRL's dictionary of a micro-batch to a `TokenBatch`, and names the keys that this package adds to it."""
 
 from typing import Any, NamedTuple
 
@@ -18,11 +18,11 @@ OLD_SENSITIVITIES = "scored_per_token_sensitivities"
 ROWS = "rollout_rows"
 REWARDS = "rollout_rewards"
 
-# What `ordering.py` adds to each micro-batch it has made, both plain numbers that a checkpoint keeps.
+# Keys that `ordering.py` adds to each of its micro-batches, with plain values, so that a checkpoint can hold them.
 TOKEN_SHARE = "share_of_tokens"
-"""Its tokens on all ranks, over the mean of the micro-batches of its step."""
+"""Key of the micro-batch's number of tokens on all ranks, divided by its mean over the micro-batches of the step."""
 IS_IDLE = "is_idle"
-"""Whether no completion in it, on any rank, has an advantage."""
+"""Key of a boolean, which is true if no completion of the micro-batch, on any rank, has an advantage."""
 
 
 class Score(NamedTuple):
@@ -34,7 +34,7 @@ class Score(NamedTuple):
 
 
 def keep_score(rollout: dict[str, Any], score: Score) -> None:
-    """Store the score under the policy that wrote it in `rollout`."""
+    """Store in `rollout` its score under the policy that generated it."""
     names = (OLD_LOGPS, OLD_ENTROPIES, OLD_SENSITIVITIES)
     rollout.update({name: x for name, x in zip(names, score, strict=True) if x is not None})
 
@@ -51,17 +51,18 @@ def loss_mask(inputs: dict[str, Any]) -> Tensor:
 
 
 def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draws: bool) -> TokenBatch:
-    """Return the micro-batch `inputs` for methods, with its `score` `[B, T]`, and random numbers if `draws`."""
+    """Return the micro-batch `inputs` as a `TokenBatch` with its `score` `[B, T]`, and random numbers if `draws`."""
     logps, entropies, sensitivities = score
     mask = loss_mask(inputs)
     advantages = inputs["advantages"]
     old_logps = inputs.get("old_per_token_logps", logps)
     log_ratio = None
     if trainer.importance_sampling_level == "sequence":
-        # as in the loss: the mean log-ratio of the sequence's finite tokens
+        # As in TRL's loss, this is the mean log-ratio of the sequence's finite tokens.
         log_ratio = mean_of_tokens(logps - old_logps, mask).nan_to_num(0.0).unsqueeze(1)
     clips = trainer.loss_type in CLIPPED_LOSSES
-    rows = inputs.get(ROWS, torch.arange(len(logps), device=logps.device))  # evaluation has no whole rollout
+    # In an evaluation there is no rollout in which the rows would have a place.
+    rows = inputs.get(ROWS, torch.arange(len(logps), device=logps.device))
     return TokenBatch(
         logps=logps,
         old_logps=old_logps,

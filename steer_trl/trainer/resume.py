@@ -1,4 +1,7 @@
-"""Where a training begins: at its first step, or at a checkpoint of its own folder; two runs never share it."""
+"""Finds where a training run begins: at step 0, or at a checkpoint.
+
+It warns or raises if `output_dir` already holds a different run.
+"""
 
 import json
 import logging
@@ -19,10 +22,11 @@ AUTO = "auto"
 
 
 def starting_point(given: str | bool | None, output_dir: str) -> str | None:
-    """Return the checkpoint that a training resumes; `None` if it begins at step 0. Collective.
+    """Return the checkpoint from which a training run resumes; `None` if it begins at step 0. Collective.
 
-    `given` is `True` for the last complete checkpoint in `output_dir`, `"auto"` for the same if there is one, or the
-    folder of a checkpoint; `ValueError` where it is not there, or `output_dir` holds another run than its.
+    `given` is `True` for the last complete checkpoint in `output_dir`, `"auto"` for the same, or step 0 if there is
+    none, or the folder of a checkpoint. Raises `ValueError` if `True` finds no checkpoint, or if `output_dir` holds a
+    different run than that of the given checkpoint.
     """
     if given is True or given == AUTO:
         checkpoint = last_complete_checkpoint(output_dir)
@@ -54,13 +58,13 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
 
 
 def _is_in(checkpoint: Path, folder: Path) -> bool:
-    """Whether `folder` holds the checkpoint, or a link to it, or is where a link to it leads."""
+    """Return whether `folder` holds the checkpoint, or holds a link to it, or is where such a link leads."""
     parents = {checkpoint.absolute().parent.resolve(), checkpoint.resolve().parent}
     return folder.resolve() in parents
 
 
 def find_left_files(folder: Path, names: Sequence[str] = (LOGS,)) -> list[Path]:
-    """The checkpoints in `folder`, latest first; of a run without checkpoints those of `names` that are there."""
+    """Return the checkpoints in `folder`, latest first. If there are none, return the existing files of `names`."""
     if not folder.is_dir():
         return []
     checkpoints = [Path(path) for path in sort_checkpoints(str(folder))]
@@ -68,12 +72,12 @@ def find_left_files(folder: Path, names: Sequence[str] = (LOGS,)) -> list[Path]:
 
 
 def list_few(paths: Sequence[Path], most: int = 3) -> str:
-    """The names of the first few, for a sentence."""
+    """Return the names of the first `most` paths, separated by commas."""
     return ", ".join(path.name for path in paths[:most])
 
 
 def last_complete_checkpoint(output_dir: str) -> str | None:
-    """Return the last checkpoint of `output_dir` that was written to its end, on all processes; warn of later ones."""
+    """Return the last complete checkpoint in `output_dir`, and warn about incomplete later ones. Collective."""
     last = None
     for checkpoint in reversed(sort_checkpoints(output_dir) if Path(output_dir).is_dir() else []):
         if is_complete(Path(checkpoint)):
@@ -85,9 +89,9 @@ def last_complete_checkpoint(output_dir: str) -> str | None:
 
 
 def is_complete(checkpoint: Path) -> bool:
-    """Whether a checkpoint was written to its end."""
+    """Return whether all files of a checkpoint were written completely."""
     try:
         json.loads((checkpoint / TRAINER_STATE_NAME).read_text())
-    except (OSError, ValueError):  # not there, or torn
+    except (OSError, ValueError):
         return False
     return are_whole(checkpoint)

@@ -1,9 +1,9 @@
 """Scores a rollout before it is shuffled and split, and applies the methods that compare completions of a prompt.
 
-TRL itself scores the rollout under the policy that wrote it if it needs old log-probabilities; that score is kept.
-Otherwise the rollout is scored here for methods that compare completions, which act while groups are whole
-(`groups.py`), and for controllers that need the rollout's entropy. For all other methods the loss's own forward pass
-is early enough (`step.py`).
+If TRL needs old log-probabilities, it scores the rollout itself under the policy that generated it. That score is
+kept. Otherwise the rollout is scored here if a method compares completions, which must happen while groups are whole
+(`groups.py`), or if a controller needs the rollout's entropy. For all other methods, the forward pass of the loss is
+early enough (`step.py`).
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,8 @@ class RolloutShaping:
     """Scores the current rollout and applies the rollout-level methods.
 
     Attributes:
-        rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks, NaN where one could not score.
+        rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks; NaN if a function could not score
+            a completion.
     """
 
     def __init__(
@@ -66,11 +67,11 @@ class RolloutShaping:
         """Whether the rollout's score needs exact sensitivities: a method compares them beyond a micro-batch."""
         return self._trainer.args.shaping_scope != "micro_batch" and reads_sensitivities(self._shapers)
 
-    # While TRL writes it.
+    # While TRL generates a rollout.
 
     @property
     def wants_passes(self) -> bool:
-        """Whether a forward pass that TRL makes of a rollout is kept: it may be its score."""
+        """Whether TRL's forward passes over a rollout are recorded, because one may be the rollout's score."""
         return self._trainer.model.training and (bool(self._shapers) or self._ordering.skips_idle)
 
     def on_forward(self, score: Score) -> None:
@@ -80,12 +81,12 @@ class RolloutShaping:
         self._passes.append(score)
 
     def keep_written(self, generated: tuple[Any, ...]) -> None:
-        """Record what the policy wrote, before `mask_truncated_completions` hides it."""
+        """Record which tokens the policy wrote, before `mask_truncated_completions` hides some of them."""
         _, completions, tool_masks, *_ = generated
         self._written = {"completion_mask": [[1] * len(ids) for ids in completions]}
         self._written |= {"tool_mask": tool_masks} if tool_masks is not None else {}
 
-    # When it is written.
+    # After TRL has generated a rollout.
 
     def finish(self, rollout: dict[str, Any], completions_before: int) -> dict[str, Any]:
         """Add the score to `rollout` if there is one or a method needs it, and shape the advantages.
@@ -96,7 +97,7 @@ class RolloutShaping:
         recorded = next((score for score in self._passes if score.logps is old_logps), None)
         self._passes = []
         if not self._shapers:
-            # for completions without an advantage
+            # With this score, completions without an advantage need no forward pass (`forward.py`).
             if recorded is not None and recorded.entropies is not None:
                 keep_score(rollout, recorded)
             return rollout
@@ -114,7 +115,7 @@ class RolloutShaping:
             keep_score(rollout, score)
             self._update_controllers(self.log_entropy(score.entropies, loss_mask(rollout)))
         if any("draws" in shaper.reads for shaper in self._shapers.values()):
-            # Rollouts of one step draw different numbers.
+            # Rows are numbered across all rollouts of a step, so that each rollout draws different random numbers.
             rollout[ROWS] = completions_before + own_rows(self._trainer, rollout)
         if acting:
             groups, own = whole_groups(self._trainer, acting, rollout, compared, self.rewards_per_function)
@@ -143,10 +144,10 @@ class RolloutShaping:
 
     @torch.no_grad()
     def score(self, rollout: dict[str, Any]) -> Score:
-        """Score `rollout` under the current policy `[B, T]`, by a pass that draws no random number."""
+        """Return the score `[B, T]` of `rollout` under the current policy. The random state stays as it was."""
         trainer = self._trainer
         args = trainer.args
-        # images and token types
+        # A rollout stores images and token types by the names of the forward pass's arguments.
         inputs = {name: value for name, value in rollout.items() if name in FORWARD_ARGUMENTS}
         inputs |= {
             "input_ids": torch.cat([rollout["prompt_ids"], rollout["completion_ids"]], dim=1),
@@ -164,7 +165,7 @@ class RolloutShaping:
         return score
 
     def _as_compared(self, rollout: dict[str, Any]) -> dict[str, Any]:
-        """Return the rollout for comparing completions: with the truncated ones, which only the loss leaves out."""
+        """Return the rollout with masks that include truncated completions, because only the loss leaves them out."""
         if not self._trainer.mask_truncated_completions:
             return rollout
         device = rollout["completion_ids"].device
@@ -173,7 +174,7 @@ class RolloutShaping:
         return rollout | {name: pad(mask, pad_to_multiple_of=multiple) for name, mask in rows.items()}
 
     def _log(self, before: Tensor, after: Tensor, trained: Tensor, written: Tensor) -> None:
-        """Log how much the advantages changed, and replace TRL's in its table of completions."""
+        """Log how much the advantages changed, and replace them in TRL's table of completions."""
         trainer = self._trainer
         change = (after.view(len(before), -1) - before.unsqueeze(1)).abs()
         mean = masked_mean_over_ranks(trainer.accelerator, *torch.broadcast_tensors(change, trained))

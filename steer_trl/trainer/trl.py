@@ -1,8 +1,8 @@
 """The only access to TRL's private names: each is wrapped in a function of this module.
 
-`GRPOTrainer` is TRL's class at run time; a type checker is given what TRL's own annotations leave open. The methods
-that `trainer.py` overrides are the rest of what we hold of TRL. `tests/trainer/test_contract.py` mirrors this file:
-when TRL changes, it is what has to be read.
+`GRPOTrainer` is TRL's class at run time. For a type checker, it is a subclass with more exact annotations. Apart from
+this module, this package depends only on the methods that `trainer.py` overrides. `tests/trainer/test_contract.py`
+mirrors this file: read it when TRL changes.
 """
 
 import inspect
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig
 
     class GRPOTrainer(trl.GRPOTrainer):
-        """The attributes as they are once the trainer is made."""
+        """TRL's trainer with the types that its attributes have after its construction, when "auto" is resolved."""
 
         args: SteerGRPOConfig
         model: PreTrainedModel
         num_generations: int
-        pad_to_multiple_of: int | None  # "auto" is settled
+        pad_to_multiple_of: int | None
         _buffered_inputs: list[dict[str, Any]]  # type: ignore[assignment]  # TRL declares the None it begins with
         _logs: dict[str, Any]
 else:
@@ -47,29 +47,29 @@ MEANS = {
     *("entropy", "kl", "cispo_clip_ratio", "vespo/phi_seq_mean"),
     *("clip_ratio/low_mean", "clip_ratio/high_mean", "clip_ratio/region_mean"),
 }
-"""The keys of the log that are a mean over the trained tokens, or the completions, of a micro-batch."""
+"""The keys of the log whose values are means over the trained tokens, or over the completions, of a micro-batch."""
 
 
-# Where a training is.
+# The position of a training run.
 
 
 def steps_per_rollout(trainer: GRPOTrainer) -> int:
-    """Return how many micro-batches a rollout lasts."""
+    """Return how many micro-batches are trained on one rollout, in all its iterations."""
     return trainer.args.steps_per_generation * trainer.num_iterations
 
 
 def micro_batches_of_step(trainer: GRPOTrainer) -> int:
-    """Return how many micro-batches of one rollout an optimizer step has."""
+    """Return how many micro-batches of the same rollout are in one optimizer step."""
     return min(trainer.args.gradient_accumulation_steps, trainer.args.steps_per_generation)
 
 
 def micro_batches_done(trainer: GRPOTrainer) -> int:
-    """Return how many micro-batches were trained on, those before a resume included."""
+    """Return how many micro-batches were trained on, including those before a resume."""
     return trainer._step
 
 
 def micro_batches_of_rollout(trainer: GRPOTrainer) -> list[dict[str, Any]]:
-    """Return the micro-batches of the present rollout, as TRL shuffled and split it."""
+    """Return the micro-batches of the current rollout, as TRL shuffled and split it."""
     return trainer._buffered_inputs
 
 
@@ -116,7 +116,7 @@ def set_entropy_bonus(trainer: GRPOTrainer, coefficient: float) -> None:
 
 
 def append_to_log(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
-    """Append each of the `metrics` to the log of training, or of an evaluation while there is one."""
+    """Append each of the `metrics` to the log of training, or during an evaluation to that of the evaluation."""
     mode = "train" if trainer.model.training else "eval"
     for key, value in metrics.items():
         trainer._metrics[mode][key].append(value)
@@ -129,14 +129,14 @@ def log_total(trainer: GRPOTrainer, totals: "Mapping[str, float]") -> None:
 
 
 def replace_last(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
-    """Replace the values that TRL has logged last under the keys of `metrics`."""
+    """Replace the last values that TRL logged under the keys of `metrics`."""
     log = dict(trainer._metrics["train"])  # a plain dict, so that a missing key raises
     for key, value in metrics.items():
         log[key][-1] = value
 
 
 def weigh_last_means(trainer: GRPOTrainer, of_tokens: float, of_completions: float) -> None:
-    """Multiply what TRL has logged last by `of_tokens` if it is a mean over tokens, and else by `of_completions`."""
+    """Multiply the last means that TRL logged: over tokens by `of_tokens`, over completions by `of_completions`."""
     log = trainer._metrics["train"]
     over_completions = {"vespo/phi_seq_mean"}
     if trainer.importance_sampling_level == "sequence":
@@ -146,7 +146,7 @@ def weigh_last_means(trainer: GRPOTrainer, of_tokens: float, of_completions: flo
 
 
 def replace_column(trainer: GRPOTrainer, column: str, values: Sequence[float]) -> None:
-    """Replace the `values` that TRL has appended last to a column of its table of completions."""
+    """Replace the last values in a column of TRL's table of completions by `values`."""
     table = trainer._logs[column]
     for _ in values:
         table.pop()
@@ -154,7 +154,7 @@ def replace_column(trainer: GRPOTrainer, column: str, values: Sequence[float]) -
 
 
 def extra_columns(trainer: GRPOTrainer) -> dict[str, list[Any]]:
-    """Return TRL's dictionary of what reward functions have given to `log_extra` for the current rollout."""
+    """Return TRL's dictionary of the values that reward functions passed to `log_extra` for the current rollout."""
     return trainer._pending_extra_logs
 
 
@@ -162,7 +162,7 @@ def extra_columns(trainer: GRPOTrainer) -> dict[str, list[Any]]:
 
 
 def tokenizer_of(trainer: GRPOTrainer) -> PreTrainedTokenizerBase:
-    """Return the tokenizer, of a processor too."""
+    """Return the trainer's tokenizer, which may be inside of a processor."""
     return trainer._tokenizer
 
 
@@ -172,6 +172,6 @@ def forward(trainer: GRPOTrainer, *args: Any, **inputs: Any) -> tuple[Tensor, Te
 
 
 def draw(trainer: GRPOTrainer, prompts: Sequence[Any]) -> list[list[int]]:
-    """Return the tokens of one completion of each prompt, from the engine that the trainer generates with."""
+    """Generate one completion of each prompt with the trainer's own engine, and return its token ids."""
     prompt_ids, images, fields = trainer._tokenize_prompts(list(prompts))
     return [list(ids) for ids in trainer._generate_single_turn(prompt_ids, images, fields, num_generations=1)[0]]
