@@ -1,4 +1,4 @@
-"""A Qwen2 of 0.36 million parameters, made from scratch and started by supervised learning on random solutions.
+"""A Qwen2 of 0.36 million parameters, made from scratch and trained by supervised learning on random solutions.
 
 python -m steer_trl.countdown.model --output_dir runs/start
 """
@@ -19,7 +19,7 @@ BATCH_SIZE = 64
 
 @dataclass
 class StartArguments:
-    """Sizes of the supervised start."""
+    """The arguments of the supervised training that makes the start."""
 
     output_dir: str = field(metadata={"help": "Folder that the model is saved in."})
     steps: int = field(default=START_STEPS, metadata={"help": f"Optimizer steps of {BATCH_SIZE} solved examples."})

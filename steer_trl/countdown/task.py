@@ -1,8 +1,8 @@
 """Problems such as `3 5 7>26:`, solved by steps such as `3*7=21;21+5=26`.
 
 Three numbers from 1 to 20, each used once; `+`, `-` and `*`; every value between 0 and 99; at least four different
-correct solutions, so that there is diversity to lose. The splits have no three numbers in common: what is solved in
-one that was not trained on was not learned by heart with another target.
+correct solutions, so that there is diversity to lose. No three numbers are in two splits, so that a test
+problem cannot be solved by recalling the same numbers with another target.
 """
 
 import operator
@@ -21,14 +21,14 @@ OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 CHARACTERS = "0123456789+-*=;>: "
 MAX_COMPLETION_TOKENS = 18
 START_STEPS = 825
-"""Steps of supervised learning of the model to begin with, which then solves a fifth of the problems."""
+"""Steps of supervised learning that make the start, a model that solves a fifth of the problems."""
 SPLITS = {"validation": 800, "test": 2000, "train": None}
-"""Problems of each; all that are left to train on."""
+"""The number of problems in each split; `"train"` has all that are left."""
 _STEP = re.compile(r"(\d{1,2})([+*-])(\d{1,2})=(\d{1,2})", re.ASCII)
 
 
 def walks(values: tuple[int, ...]) -> Iterator[tuple[str, int]]:
-    """All correct step sequences from `values` to a single number, each with the number it reaches."""
+    """Yield all correct step sequences from `values` to a single number, each with that number."""
     if len(values) == 1:
         yield "", values[0]
     for i, j in permutations(range(len(values)), 2):
@@ -42,7 +42,7 @@ def walks(values: tuple[int, ...]) -> Iterator[tuple[str, int]]:
 
 @cache
 def all_problems() -> dict[str, list[str]]:
-    """All 8,360 problems, as prompts with the numbers in ascending order, with their distinct correct solutions."""
+    """Return all 8,360 problems: prompts with the numbers in ascending order, and their distinct correct solutions."""
     problems: dict[str, dict[str, None]] = {}
     for numbers in combinations_with_replacement(range(1, LARGEST_NUMBER + 1), 3):
         for steps, target in walks(numbers):
@@ -51,7 +51,10 @@ def all_problems() -> dict[str, list[str]]:
 
 
 def is_correct(prompt: str, completion: str) -> bool:
-    """Check every step of a completion: numbers available, arithmetic correct, all used, target reached."""
+    """Return whether a completion is correct.
+
+    Each step must use available numbers and be computed correctly. All numbers must be used and the target reached.
+    """
     numbers, target = prompt.rstrip(":").split(">")
     available = Counter(map(int, numbers.split()))
     for text in completion.split(";"):
@@ -92,8 +95,8 @@ def _splits() -> dict[str, list[dict[str, str]]]:
 def problems(split: str) -> list[dict[str, str]]:
     """Return the problems of a split, as rows with an `id` and a `prompt` whose numbers are in random order.
 
-    The sets of three numbers are shuffled once, always alike, and dealt with all of their targets: 800 problems to
-    choose by (`"validation"`), 2,000 to judge by (`"test"`), 5,556 to train on (`"train"`).
+    The sets of three numbers are shuffled with a fixed seed and assigned to the splits with all of their targets: 800
+    problems to select settings (`"validation"`), 2,000 for the evaluation (`"test"`), 5,556 to train on (`"train"`).
     """
     refuse(check_choice("split", split, tuple(SPLITS)), "Countdown")
     return _splits()[split]
@@ -107,7 +110,7 @@ def solved_examples(count: int, seed: int = 1) -> list[dict[str, str]]:
 
 
 def solutions(prompt: str) -> list[str]:
-    """All distinct correct solutions of a prompt."""
+    """Return all distinct correct solutions of a prompt."""
     numbers, target = prompt.split(">")
     return all_problems()[f"{' '.join(sorted(numbers.split(), key=int))}>{target}"]
 

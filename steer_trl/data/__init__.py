@@ -1,4 +1,4 @@
-"""Math problems with checkable answers, from any of the usual data sets, in one shape."""
+"""Loads math problems with checkable answers from common data sets into the same columns."""
 
 from typing import TYPE_CHECKING
 
@@ -10,4 +10,4 @@ if TYPE_CHECKING:
 
 __all__ = ["SOURCES", "Source", "load_math_dataset"]
 
-__getattr__ = import_lazily(__name__, loader=("load_math_dataset",))  # the names of data sets need no `datasets`
+__getattr__ = import_lazily(__name__, loader=("load_math_dataset",))  # `SOURCES` needs no `datasets`

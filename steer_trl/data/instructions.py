@@ -1,7 +1,7 @@
-r"""What a problem is asked with: one wording for training and evaluation, and none of those that data sets bring.
+r"""The wording of prompts: one instruction for training and evaluation, which replaces the data sets' own.
 
-`"boxed"` is the wording of STEER's training file, `"answer_line"` that of DAPO-Math-17k. `OF_THE_PAPERS` is how the
-authors' own test files ask each benchmark.
+`"boxed"` is the wording of STEER's training file, `"answer_line"` that of DAPO-Math-17k. `OF_THE_PAPERS` has the
+wording of each benchmark in the test files of STEER's authors.
 """
 
 import re
@@ -40,11 +40,11 @@ WORDINGS_AFTER = re.compile(
 
 
 def without_instruction(prompt: str) -> str:
-    """Return the bare problem of a prompt in one of the wordings in use; any other prompt comes back as it is."""
+    """Return a prompt without its instruction, if that is a known one; any other prompt comes back as it is."""
     before = WORDINGS_BEFORE.match(prompt)
     return WORDINGS_AFTER.sub("", prompt[before.end() if before else 0 :]).strip()
 
 
 def with_instruction(problem: str, instruction: str) -> str:
-    """Put a problem in the place of `{problem}`; no other brace of the instruction means anything."""
+    """Replace `{problem}` in an instruction with the problem; other braces have no special meaning."""
     return instruction.replace("{problem}", problem)

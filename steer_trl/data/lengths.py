@@ -1,4 +1,4 @@
-"""Prompts in tokens: those that are too long are dropped before training, and counted."""
+"""Drops prompts with too many tokens before training, and checks that a tokenizer works."""
 
 import sys
 from typing import Any
@@ -12,7 +12,7 @@ from steer_trl.exceptions import InvalidValueError
 def drop_long_prompts(dataset: Dataset, tokenizer: Any, max_tokens: int, **chat_template_kwargs: Any) -> Dataset:
     """Return the rows whose `prompt` has at most `max_tokens` tokens, and print how many were dropped.
 
-    A conversation is measured in the chat template, which is given the `chat_template_kwargs` of the training.
+    A conversation is measured in the chat template, with the `chat_template_kwargs` of the training run.
     """
     kept = dataset.filter(
         lambda prompt: _num_tokens(prompt, tokenizer, **chat_template_kwargs) <= max_tokens,
@@ -33,7 +33,10 @@ def drop_long_prompts(dataset: Dataset, tokenizer: Any, max_tokens: int, **chat_
 
 
 def check_tokenizer(tokenizer: Any, name: str) -> None:
-    """Refuse a `tokenizer` that makes no token of a text: Transformers makes one of a folder without its files."""
+    """Raise `InvalidValueError` if the `tokenizer` returns no token for a text.
+
+    Transformers loads such a tokenizer from a folder without tokenizer files.
+    """
     if not tokenizer("1")["input_ids"]:
         raise InvalidValueError(
             f"The tokenizer of {name!r} has no vocabulary: its files are missing. Save it there with "

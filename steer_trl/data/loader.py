@@ -1,8 +1,8 @@
-r"""One loader for all math data: short names, names on the Hub or local files in, one shape out.
+r"""Loads all math data, by short name, by name on the Hub or from local files, into the same columns.
 
-Out come `prompt` (messages, ending with the problem under one instruction), `solution` (the gold answer in
-`\boxed{}`), `source` and `id`. Copies of a problem are removed, copies that disagree all of them, and so is what no
-completion could be scored against. A line reports how many rows were removed, and why.
+They are `prompt` (messages, ending with the problem under one instruction), `solution` (the gold answer in
+`\boxed{}`), `source` and `id`. Of copies of a problem only the first is kept, and none if their answers disagree.
+Problems whose answer cannot be used for scoring are removed. A line reports how many rows were removed, and why.
 """
 
 import os
@@ -29,7 +29,7 @@ from steer_trl.rewards.golds import NO_ANSWER, PROGRAM, PROOF
 from steer_trl.validation import check_choice, check_interval, did_you_mean, refuse
 
 FULL_WIDTH = {0xFF01 + i: 0x21 + i for i in range(94)}
-MAX_UNREADABLE = 0.05  # with more unreadable answers than this, they are not read from the right column
+MAX_UNREADABLE = 0.05  # a larger share of unreadable answers means that the column is wrong
 
 MESSAGES = List({"role": Value("string"), "content": Value("string")})
 TEXT = Value("string")
@@ -52,19 +52,19 @@ def load_math_dataset(
     Args:
         name_or_path (`str` or several): a short name of [`~steer_trl.data.SOURCES`], a name on the Hub, or a
             `.parquet`, `.json`, `.jsonl` or `.csv` file, in any of the schemas of `steer_trl/data/schemas.py`. Several
-            are mixed: one after the other, and copies are removed across all of them.
-        split (`str`, *optional*): split to load; that of the short name, else `"train"`. A file is all in `"train"`.
+            are concatenated, and copies are removed across all of them.
+        split (`str`, *optional*): split to load; by default the short name's, or `"train"`. A file has only `"train"`.
         config (`str`, *optional*): configuration of a data set on the Hub that has several.
-        revision (`str`, *optional*): commit of the Hub; that of the short name by default.
+        revision (`str`, *optional*): commit on the Hub; by default the short name's.
         answer_format (`str`): `"boxed"`, or `"answer_line"` for DAPO's last line `Answer: ...`; set it in the reward
             as well.
         instruction (`str`, *optional*): a custom wording, with `{problem}` once; `"{problem}"` is the problem alone.
-        prompt_column, answer_column (`str`, *optional*): the columns of questions and of answers, where their names
-            are not among those of the schemas, or not the first of them.
-        limit (`int`, *optional*): rows to read of each, from the first; all by default.
+        prompt_column, answer_column (`str`, *optional*): the columns of questions and of answers, if the schemas do
+            not have these names or would choose another column.
+        limit (`int`, *optional*): number of rows to read from the beginning of each data set; all by default.
 
     Raises:
-        `FileNotFoundError`: the name ends like a file and there is none.
+        `FileNotFoundError`: the name ends like a file's, and there is no such file.
         `ValueError`: no rows, no column of questions or answers, no problem left, more than 5 % of the answers cannot
             be scored, or an argument outside its range.
     """
@@ -101,7 +101,7 @@ def load_math_dataset(
 
 
 def argument_complaints(answer_format: str, instruction: str | None, limit: int | None) -> list[str]:
-    """Complain about arguments of [`load_math_dataset`] that are wrong by themselves."""
+    """Return complaints about arguments of [`load_math_dataset`] that are invalid for any data."""
     complaints = check_choice("answer_format", answer_format, ANSWER_FORMATS)
     complaints += [] if limit is None else check_interval("limit", limit, "[1, inf)")
     if instruction is not None and instruction.count("{problem}") != 1:
@@ -112,7 +112,7 @@ def argument_complaints(answer_format: str, instruction: str | None, limit: int 
 
 
 def _named_columns(raw: Dataset, prompt: str | None, answer: str | None, name: str) -> tuple[Dataset, list[str]]:
-    """Put the named column of questions under the usual name; return the columns of the answers."""
+    """Rename the question column `prompt` to a usual name; return the rows and the columns of the answers."""
     complaints = [
         f"{field}={column!r} is no column of data set {name!r}.{did_you_mean(column, raw.column_names)} Its columns "
         f"are {sorted(raw.column_names)}."
@@ -137,14 +137,14 @@ def _named_columns(raw: Dataset, prompt: str | None, answer: str | None, name: s
 
 
 def _select(rows: Dataset, name: str) -> Dataset:
-    """Keep the first copy of each problem that has one answer which can be scored; print what was removed."""
+    """Keep the first copy of each problem whose copies agree on a usable answer; print what was removed."""
     removed: Counter[str] = Counter()
     copies = _copies(rows["problem"], rows["fault"], removed)
     solutions = rows["solution"][:]
     agreed = [indices[0] for indices in _agreeing(copies, solutions)]
     removed["copies"] = sum(len(indices) - 1 for indices in copies.values())
     removed["problems whose copies disagree"] = len(copies) - len(agreed)
-    # Marked by `map`, whose cache lets the other ranks of a machine read the same verdicts: they try no answer again.
+    # `map` caches the verdicts, so that the other ranks of a machine read them instead of checking the answers again.
     marked = rows.select(agreed).map(_mark_faults, batched=True, batch_size=256, desc="Checking answers")
     faults = marked["fault"][:] if agreed else []
     examples: dict[str, str] = {}
@@ -162,7 +162,7 @@ def _select(rows: Dataset, name: str) -> Dataset:
 
 
 def _check_share(name: str, num_rows: int, faults: list[str | None], golds: list[Any], removed: list[str]) -> None:
-    """Refuse a data set without a usable row, or with many answers that suggest that they are not the answers."""
+    """Raise `InvalidValueError` if no row is usable, or if so many answers are unreadable that they are no answers."""
     subject = f"data set {name!r}"
     listed = f"Removed: {', '.join(removed)}."
     if None not in faults:
@@ -193,22 +193,22 @@ def _mark_faults(batch: dict[str, list[Any]]) -> dict[str, list[str | None]]:
 
 
 def _copies(problems: Any, faults: Any, removed: Counter[str]) -> dict[str, list[int]]:
-    """Return the row numbers of each problem, in order; count the rows that cannot be asked as `removed`.
+    """Return the row numbers of each distinct problem, in order; count rows that cannot be asked in `removed`.
 
-    Problems are the same if their texts differ in spacing, accents' encoding and width of signs only.
+    Problems are the same if their texts differ only in spacing, in the encoding of accents, or in full-width signs.
     """
     copies: dict[str, list[int]] = {}
     for index, (problem, fault) in enumerate(zip(problems, faults, strict=True)):
         if fault is not None or not problem.strip():
             removed[f"rows {fault or 'without a question'}"] += 1
             continue
-        text = unicodedata.normalize("NFC", problem).translate(FULL_WIDTH)  # NFKC would make 2² a 22
+        text = unicodedata.normalize("NFC", problem).translate(FULL_WIDTH)  # NFKC would turn 2² into 22
         copies.setdefault(" ".join(text.split()), []).append(index)
     return copies
 
 
 def _agreeing(copies: dict[str, list[int]], solutions: list[str | None]) -> list[list[int]]:
-    """The copies of each problem, if they agree: by their text or, where that differs, by math-verify."""
+    """Return the copies of each problem whose answers are the same text, or equal by math-verify."""
     pairs = {
         (solutions[indices[0]], solutions[index])
         for indices in copies.values()
@@ -233,5 +233,5 @@ def _finish(row: dict[str, Any], index: int, instruction: str, ids: list[str] | 
         "prompt": [*row["messages"], prompt],
         "solution": row["solution"],
         "source": row["source"],
-        "id": ids[index] if ids else str(index),  # names that are not unique are no names
+        "id": ids[index] if ids else str(index),  # the row number, if ids are not unique
     }

@@ -1,4 +1,4 @@
-"""Rows as they are, from a short name, a name on the Hub or a file."""
+"""Loads the rows of a data set unchanged, from a short name, a name on the Hub or a file."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def read_rows(
 ) -> Dataset:
     """Load the rows of a data set, with all columns; arguments as in [`~steer_trl.data.load_math_dataset`].
 
-    With `keeps_digits`, the numbers of a JSON file come as text if one of them is too long for a float.
+    With `keeps_digits`, all numbers of a JSON file are loaded as text if one of them is too long for a float.
     """
     path = Path(name_or_path).expanduser()
     builder = FILE_BUILDERS.get(path.suffix)
@@ -47,7 +47,7 @@ def read_rows(
         dataset = exact or load_dataset(**arguments)
     except (ValueError, StopIteration, OSError, DatasetsError) as error:
         reasons = [" ".join(str(one).split()).rstrip(".") for one in (error, error.__cause__) if one]
-        if isinstance(error, StopIteration) or "corresponds to no data" in reasons[0]:  # so `datasets` says "empty"
+        if isinstance(error, StopIteration) or "corresponds to no data" in reasons[0]:  # an empty file
             raise InvalidValueError(f"data set {name_or_path!r} has no rows. Check the file and the split.") from error
         where = " from the Hub" if is_of_hub else ""
         text = f"data set {name_or_path!r} cannot be loaded{where}: {': '.join(reasons)}."

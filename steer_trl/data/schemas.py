@@ -1,4 +1,4 @@
-r"""The columns in which data sets keep question, answer and name, and how each writes its answers.
+r"""The columns in which data sets keep question, answer and id, and how each data set writes its answers.
 
 | data set | question | answer |
 |---|---|---|
@@ -14,8 +14,8 @@ r"""The columns in which data sets keep question, answer and name, and how each 
 | SimpleRL-Zoo, AllenAI's RLVR sets | `question`, `messages` | `gt_answer`, `ground_truth` |
 | TRL's, DAPO-Math-17k-Processed, math-ai/aime24 | `prompt` or `problem` | `solution`, boxed or bare |
 
-A question is a text, a list of messages, or such a list as JSON. Of several answer columns the first in `ANSWERS` that
-is filled counts: MATH-500 has a worked `solution` beside its `answer`.
+A question is a text, a list of messages, or such a list as JSON. If several answer columns are filled, the first in
+the order of `ANSWERS` counts. MATH-500, for example, has a worked `solution` beside its `answer`.
 """
 
 import json
@@ -59,9 +59,10 @@ def answer_columns(features: dict[str, Any]) -> list[str]:
 
 
 def read_row(row: dict[str, Any], index: int, answers: list[str], source: str) -> dict[str, Any]:
-    """Return `messages` before the problem, the bare `problem`, the boxed `solution` or `None`, `source`, `id`.
+    """Return a row as `messages` before the problem, `problem`, `solution`, `source`, `id` and `fault`.
 
-    `fault` is why a row cannot be asked, `None` if it can.
+    `problem` is without its instruction. `solution` is boxed, or `None` if the row has no answer. `fault` is the
+    reason why the problem cannot be asked, or `None`.
     """
     messages, problem, fault = _read_question(row)
     if any(row.get(name) for name in IMAGES):
@@ -72,7 +73,10 @@ def read_row(row: dict[str, Any], index: int, answers: list[str], source: str) -
 
 
 def read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str]:
-    """Return the messages before the problem and the problem, empty if a conversation does not end with a user's."""
+    """Return the messages before the problem, and the problem.
+
+    Both are empty if the conversation does not end with a message of the user.
+    """
     return _read_question(row)[:2]
 
 
@@ -100,7 +104,7 @@ def _read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str, str 
 
 
 def check_prompts(name: str, rows: Dataset) -> None:
-    """Refuse `rows` of which a `prompt` cannot be asked, by their `name`."""
+    """Raise `InvalidValueError` for the first of the `rows` of data set `name` whose `prompt` cannot be asked."""
     for number, row in enumerate(rows.select_columns("prompt")):
         try:
             if not row["prompt"]:
@@ -111,7 +115,7 @@ def check_prompts(name: str, rows: Dataset) -> None:
 
 
 def read_answer(answer: Any) -> str | None:
-    r"""Return an answer in `\boxed{}`, an integer in its plainest form; `None` if there is none."""
+    r"""Return an answer in `\boxed{}`, an integer in digits only; `None` if there is no answer."""
     answer = _unwrap(answer)
     if isinstance(answer, list):
         answer = ", ".join(bare(str(part)) for part in answer)
@@ -124,12 +128,12 @@ def read_answer(answer: Any) -> str | None:
     if integer := re.fullmatch(r"(-?)0*(\d+?)(\.0+)?", answer):
         answer = integer[1] + integer[2]
     if measure := re.fullmatch(r"(-?[\d.,/]+)((?: +[A-Za-z]{3,})+)", answer):
-        answer = rf"{measure[1]}\text{{{measure[2]}}}"  # so that LaTeX sets the words as words
+        answer = rf"{measure[1]}\text{{{measure[2]}}}"  # words, not products of letters
     return boxed(answer)
 
 
 def _unwrap(answer: Any) -> Any:
-    """Take an answer out of dictionaries, lists of them, and their JSON."""
+    """Return the answer inside a dictionary, a list of dictionaries, or the JSON of either."""
     if isinstance(answer, str):
         answer = _parse_json(answer, "{[", default=answer)
         if isinstance(answer, list) and answer and isinstance(answer[0], str):
@@ -142,7 +146,7 @@ def _unwrap(answer: Any) -> Any:
 
 
 def _parse_json(text: str, beginning: str, default: Any = None) -> Any:
-    """Return what a text of JSON is that begins with one of the signs, `default` if it is none."""
+    """Parse JSON that begins with a sign of `beginning`: an object, or a list of texts or objects; else `default`."""
     if not text.lstrip().startswith(tuple(beginning)):
         return default
     try:

@@ -1,4 +1,4 @@
-"""The data sets of the two papers and their usual neighbours, by short name: the rows of `sources.yaml`."""
+"""The data sets of the two papers and other common ones, by short name, from `sources.yaml`."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -27,7 +27,7 @@ SOURCES = TRAINING | BENCHMARKS
 
 
 def file_complaints(name_or_path: str) -> list[str]:
-    """Complain about a name that must be a file and is not there or of no known kind, or is a misspelt short name."""
+    """Return a complaint if a name is a missing file, a file of an unknown kind, or a misspelt short name."""
     path = Path(name_or_path).expanduser()
     if path.suffix in FILE_BUILDERS and not path.is_file():
         return [f"data set {name_or_path!r}: there is no such file. Check the path."]

@@ -1,4 +1,4 @@
-"""Prompts that contain their chat template already, as SimpleRL-Zoo's files keep them, read back into messages."""
+"""Reads prompts that already contain a chat template, as in SimpleRL-Zoo's files, back into messages."""
 
 import re
 
@@ -19,7 +19,7 @@ ENDS = re.compile(
 def read_template(text: str) -> str | list[dict[str, str]]:
     """Return the messages of a text in one of the usual chat templates; any other text comes back as it is.
 
-    An assistant's turn that the template has only opened, for the model to fill, is left out.
+    An empty assistant's turn at the end, which the model is to fill, is left out.
     """
     for header in HEADERS:
         marks = list(re.finditer(header, text))

@@ -1,4 +1,4 @@
-"""The picture of a demonstration: both entropies over the generated tokens, and what the models solve."""
+"""Draws the picture of a demonstration: both entropies over generated tokens, and the shares of problems solved."""
 
 from matplotlib.figure import Figure
 
@@ -22,7 +22,7 @@ def draw(result: Result) -> Figure:
         points = [(line[names.GENERATED_TOKENS] / 1e6, line[names.ENTROPY]) for line in rollouts]
         label, colour = STYLES[name]
         curves.plot(*zip(*points, strict=True), color=colour, label=label)
-    for _, target in series(result.logs[HELD], names.HELD_TARGET)[-1:]:  # unknown in the first rollouts
+    for _, target in series(result.logs[HELD], names.HELD_TARGET)[-1:]:  # no target is known in the first rollouts
         curves.axhline(target, color="black", linestyle="--", linewidth=1, label="target")
     curves.set(title="Policy entropy", xlabel="generated tokens, millions", ylabel="nats per token")
     curves.set_ylim(bottom=0)

@@ -1,7 +1,7 @@
-"""What a demonstration has found: the two models compared on the same problems, and the answers of one problem.
+"""The result of a demonstration: the two models compared on the same problems, and their answers to one problem.
 
-A difference is held less GRPO, with its 95 % interval over the test problems (paired). The entropy's interval is over
-the last steps of both runs.
+A difference is the held model's value minus GRPO's, with a paired 95 % interval over the test problems. For the
+entropy the interval is over the last steps of both runs.
 """
 
 import json
@@ -19,8 +19,8 @@ from steer_trl.evaluation.folders import compare_evaluations, read_evaluations
 from steer_trl.evaluation.records import COMPLETIONS
 
 PAIRS = Path(__file__).parent / "pairs.jsonl"
-"""The file `result.json` of the same command with other seeds, a line each."""
-LAST_STEPS = 20  # whose mean is the entropy at the end
+"""The contents of `result.json` from the same command with other seeds, one line per seed."""
+LAST_STEPS = 20  # their mean is the entropy at the end
 ENTROPY = "entropy at the end, over its start"
 QUESTIONS = {
     "different correct answers of 16": ("t1", "distinct@16"),
@@ -39,13 +39,13 @@ class Result:
 
     @cached_property
     def logs(self) -> dict[str, list[dict[str, Any]]]:
-        """The log of each run."""
+        """The log entries of each run, by its name."""
         paths = {name: self.folder / name / runlog.LOGS / runlog.METRICS for name in (GRPO, HELD)}
         return {name: [entry for entry in runlog.lines(path) if entry] for name, path in paths.items()}
 
     @cached_property
     def rows(self) -> dict[str, Difference]:
-        """The differences by the names of their rows."""
+        """The difference in each row of the table, by the name of the row."""
         ends = [[value for _, value in series(log, names.ENTROPY)][-LAST_STEPS:] for log in self.logs.values()]
         _, start = series(self.logs[HELD], names.START_ENTROPY)[-1]
         entropy = compare_values(*([[value / start for value in end]] for end in ends))
@@ -59,7 +59,7 @@ class Result:
         (self.folder / "result.json").write_text(text + "\n")
 
     def table(self) -> str:
-        """Return the rows, each with how many of the published pairs have the same verdict."""
+        """Return the table as text; each row counts the published pairs of runs with the same verdict."""
         pairs = [pair for pair in runlog.lines(PAIRS) if pair]
         lines = [f"{'temperature 1; cold is 0.25':<36}{'GRPO':>6}{'held':>8}  difference"]
         for row, found in self.rows.items():
@@ -70,7 +70,7 @@ class Result:
         return "\n".join(lines)
 
     def sentence(self) -> str:
-        """Return what holding the entropy gained and cost, whatever it is."""
+        """Return a sentence that compares the shares of problems that the two models solve."""
         parts = []
         for row, found in self.rows.items():
             if row.startswith("solved"):
@@ -80,7 +80,10 @@ class Result:
         return f"With its entropy held, the model solves {'; '.join(parts)}."
 
     def answers(self) -> str:
-        """Return both models' answers to the first problem that both solve and one of them in three ways."""
+        """Return both models' answers to one problem, side by side.
+
+        It is the first problem that both solve and that one of them solves in at least three ways.
+        """
         drawn = [self._answers(name) for name in (GRPO, HELD)]
         for problem, samples in drawn[0].items():
             columns = [Counter(samples).most_common(), Counter(drawn[1][problem]).most_common()]
@@ -94,7 +97,7 @@ class Result:
         return "\n".join([f"16 answers to {problem}", *lines])
 
     def _answers(self, name: str) -> dict[str, list[tuple[str, bool]]]:
-        """Return a model's answers at temperature 1 to each prompt, each with whether it is correct."""
+        """Return a model's answers at temperature 1 by prompt, each as its text and whether it is correct."""
         prompts = {row["id"]: row["prompt"] for row in runlog.lines(self.folder / "test.jsonl") if row}
         found: dict[str, list[tuple[str, bool]]] = {}
         for entry in filter(None, runlog.lines(self.folder / name / TEST / "t1" / COMPLETIONS)):
@@ -108,7 +111,7 @@ def in_words(found: Difference) -> str:
 
 
 def cells(row: str, found: Difference) -> tuple[str, str, str]:
-    """Return GRPO, held, and the difference ± half of its interval; a solved share in per cent."""
+    """Return the values of GRPO and held, and their difference ± half of its interval; shares are in per cent."""
     scale, digits = (100, 1) if row.startswith("solved") else (1, 2)
     half = (found.high - found.low) / 2
     grpo, held, difference, half = (scale * value for value in (found.a, found.b, found.difference, half))

@@ -1,7 +1,7 @@
-"""The two runs of the demonstration, side by side in processes of one thread each.
+"""Runs the two trainings of the demonstration side by side, each in a process with one thread.
 
-Everything stays in one folder: the problems, the start, and each run with its log, model and evaluation. The same
-command continues what an interrupted one has left, and does nothing again that is done.
+All files are in one folder: the problems, the start, and each run with its log, model and evaluation. The same command
+continues an interrupted demonstration and skips what is finished.
 """
 
 import json
@@ -27,17 +27,17 @@ SHIPPED = Path(__file__).parent / "start"
 """The start of seed 0, with its evaluation. `python -m steer_trl.demo.work start --seed 0` made it."""
 START, GRPO, HELD = "start", "grpo", "held"
 TEST = "_test"
-"""Folder of a model's evaluation, in the model's own."""
+"""The folder of a model's evaluation, inside the model's folder."""
 COLD = "t0.25"
 SECONDS = 1.0  # between two readings of the logs
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "PYTHONUNBUFFERED": "1",
-    # glibc keeps the memory of freed tensors. Giving it back and asking again took a seventh of the time.
+    # glibc keeps the memory of freed tensors. Returning it and allocating it again took a seventh of the time.
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(2**32),
 }
-"""What the processes of the demonstration add to the environment."""
+"""Environment variables that are added for the processes of the demonstration."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Demo:
     """The settings of a demonstration.
 
     Attributes:
-        seed (`int`): of the start, and of both runs. The start of seed 0 is in this package, others are made.
-        tokens (`int`): tokens that each run generates.
-        problems (`int`): test problems, at most 2,000.
+        seed (`int`): seed of the start and of both runs. The start of seed 0 is in this package; others are trained.
+        tokens (`int`): number of tokens that each run generates.
+        problems (`int`): number of test problems, at most 2,000.
     """
 
     seed: int = 0
@@ -78,7 +78,7 @@ class Demo:
 
 
 def work(folder: Path, names: list[str], flags: list[str], counted: str, total: int) -> None:
-    """Make and test the models `names` at once, while bars show how far `counted` in their logs is from `total`."""
+    """Train and test the models `names` at the same time; bars show `counted` in their logs, up to `total`."""
     names = [name for name in names if not (folder / name / TEST / COLD / SUMMARY).exists()]
     environment = os.environ | ENVIRONMENT
     with ExitStack() as stack:
@@ -88,7 +88,7 @@ def work(folder: Path, names: list[str], flags: list[str], counted: str, total: 
             command = [sys.executable, "-m", "steer_trl.demo.work", name, *flags]
             process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
             processes[name] = stack.enter_context(process)
-            stack.callback(process.terminate)  # if the other one fails
+            stack.callback(process.terminate)  # so that none is left running after an error
             unit = counted.removeprefix("generated_")
             bars[name] = stack.enter_context(tqdm(total=total, desc=f"{name:>5}", unit=unit, unit_scale=True))
         while any(process.poll() is None for process in processes.values()):
@@ -102,7 +102,7 @@ def work(folder: Path, names: list[str], flags: list[str], counted: str, total: 
 
 
 def show(bar: Any, folder: Path, counted: str) -> None:
-    """Show in a progress bar how far the log of a run is, and its entropy. The time starts with the first step."""
+    """Update a progress bar from the log of a run, and show the entropy. Its clock starts at the first logged step."""
     log = folder / runlog.LOGS / runlog.METRICS
     lines = log.read_bytes().splitlines() if log.exists() else []
     entries = (runlog.loads(line) or {} for line in reversed(lines))

@@ -1,10 +1,10 @@
-"""What one process of the demonstration does in its folder: make the start, or train a model; then test it.
+"""The program of one process of the demonstration: makes the start or trains a model, then tests it.
 
     python -m steer_trl.demo.work start 600 --seed 1
     python -m steer_trl.demo.work held 600 --seed 1 --max_generated_tokens 1000000
 
 A training run is `steer-trl train` with the recipe `demo_NAME`, its test `steer-trl eval` with `evaluate_demo`.
-Both continue what an interrupted process has left.
+Both continue after an interruption.
 """
 
 import sys
@@ -25,7 +25,7 @@ def make_start(folder: str, seed: int, steps: int = START_STEPS) -> None:
 
 
 def main(name: str, problems: str, *flags: str) -> None:
-    """Make the model `name` as the `flags` say, and test it on so many `problems`."""
+    """Make the start or train the model `name` with the `flags`, then test it on the first `problems` problems."""
     if name == START:
         make_start(name, seed=int(flags[1]))
     else:
