@@ -1,4 +1,4 @@
-"""Settings of `steer-trl train` beside those of the trainer: the data set, the reward and the benchmarks."""
+"""Settings of `steer-trl train` besides those of the trainer: the data set, the reward and the benchmarks."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +29,7 @@ PUBLIC_TEXTS = {
 
 @dataclass
 class MathArguments:
-    """The data set, the reward and the benchmarks."""
+    """Settings of the data set, the reward and the benchmarks."""
 
     dataset_name: list[str] | None = option(
         None,
@@ -97,9 +97,9 @@ class MathArguments:
         return load_rewards(self.reward_funcs, math)
 
     def load_evaluation(self, max_tokens: int) -> BenchmarkEvaluation | None:
-        """Return the benchmarks of each evaluation, with completions of at most `max_tokens`.
+        """Return the evaluation that the trainer runs; `None` if it has no benchmarks.
 
-        `None` if there are none.
+        Its completions have at most `max_tokens` tokens.
         """
         if not self.eval_benchmarks:
             return None
@@ -132,7 +132,7 @@ class MathArguments:
         return read[0] if len(read) == 1 else concatenate_datasets(read)
 
     def _read_unchanged(self, name: str, rows: Dataset) -> Dataset:
-        """Return the rows with every column. Only the prompt is renamed and worded."""
+        """Return the rows with every column. Only the prompt changes: it is renamed and put into the instruction."""
         column = self.prompt_column or "prompt"
         if column not in rows.column_names:
             raise InvalidValueError(

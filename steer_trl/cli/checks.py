@@ -24,7 +24,7 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
 
 
 def check_ignored(args: Any, names: Collection[str], other: str) -> list[str]:
-    """Complain about those of the settings `names` that were given and have no effect with `other`."""
+    """Return complaints about the settings `names` that were changed but have no effect with `other`."""
     return [
         f"{name}={value!r} has no effect with {other}. Leave it unset."
         for name, value in find_changes(args).items()
@@ -63,7 +63,7 @@ def _reward_complaints(args: MathArguments, training: SteerGRPOConfig) -> list[s
 
 
 def _package_complaints(training: SteerGRPOConfig, model: ModelConfig) -> list[str]:
-    """Complain about packages that a setting needs and that are not installed."""
+    """Return complaints about packages that a setting needs and that are not installed."""
     wanted = {
         ("use_vllm=True", "vllm", "steer_trl[vllm]"): training.use_vllm,
         ("use_peft=True", "peft", "steer_trl[peft]"): model.use_peft,

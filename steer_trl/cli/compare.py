@@ -3,8 +3,8 @@
     steer-trl compare runs/grpo runs/held
     steer-trl compare --a runs/grpo_0 runs/grpo_1 --b runs/held_0 runs/held_1 --json held.json
 
-Each is a folder that steer-trl eval has written, or the folder of a run that holds one. Side B is compared with
-side A.
+Each argument is a folder that steer-trl eval has written, or the folder of a run that contains one. Side B is
+compared with side A.
 """
 
 from argparse import RawDescriptionHelpFormatter
@@ -35,7 +35,7 @@ MEASURES = {
     "timed_out": "timed_out: share of tries whose judgement ran out of time, better lower",
     "num_tokens": "num_tokens: tokens of a try, neither is better",
 }
-"""The measures in the order of the table, each with what it is."""
+"""The measures in the order of the table, each with its explanation."""
 
 
 def main(arguments: list[str]) -> None:
@@ -80,9 +80,9 @@ def split_sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[st
 
 
 def find_evaluation(folder: str) -> str:
-    """Return `folder` if it is an evaluation, or the one evaluation in the folder of a run.
+    """Return `folder` if it is an evaluation, or the only evaluation in it if it is the folder of a run.
 
-    The last evaluation during training is used if there is no other. `ValueError` if there are several others.
+    If there is no other, the last evaluation during training is returned. Raises `ValueError` if there are several.
     """
     place = Path(folder)
     if not place.is_dir() or _is_evaluation(place):
@@ -107,7 +107,7 @@ def _is_evaluation(folder: Path) -> bool:
 
 
 def to_text(name: str, results: dict[str, dict[str, Difference]], paired: bool) -> str:
-    """Return the table of a sampling: a row for each benchmark and measure, and below it what they mean."""
+    """Return the table of a sampling: a row for each benchmark and measure, and an explanation of the measures."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
     several = False
     kinds = set()
@@ -129,7 +129,7 @@ def to_text(name: str, results: dict[str, dict[str, Difference]], paired: bool) 
 
 
 def _place_in_table(metric: str) -> tuple[int, float]:
-    """Return a key that sorts measures as `MEASURES` does, and the most tries first."""
+    """Return a sort key: measures in the order of `MEASURES`, and the same measure with the most tries first."""
     kind, _, tries = metric.partition("@")
     known = [*MEASURES]
     return known.index(kind) if kind in known else len(known), -float(tries or 0)

@@ -1,4 +1,4 @@
-"""Writes the file of `steer-trl compare`."""
+"""Writes the JSON file of `steer-trl compare`."""
 
 import json
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""`steer-trl demo`: a small model trained by GRPO and with its entropy held, side by side, and what each can do.
+"""`steer-trl demo`: trains a small model twice, with GRPO and with its entropy held, and compares the two.
 
-Four minutes on two cores, without a GPU or a download. The same command continues an interrupted one.
+It takes four minutes on two cores and needs no GPU or download. The same command continues an interrupted demo.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ NEXT = """Next:
 
 
 def main(arguments: list[str]) -> None:
-    """Train both models, and print what they can do."""
+    """Train both models, print how they compare, and draw a picture."""
     parser = OneLineParser("steer-trl demo", allow_abbrev=False, description=__doc__.replace("`", ""))
     parser.add_argument("--output_dir", type=Path, default=Path("runs/demo"), help="folder of everything; runs/demo")
     parser.add_argument("--seed", type=int, default=0, help="0 has its start in the package, others make one first")

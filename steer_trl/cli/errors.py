@@ -1,8 +1,8 @@
 """Prints a user's mistake as one line on stderr, `steer-trl train: error: ...`, and exits with code 2.
 
-Each mistake has a line of its own. The errors that this package raises on purpose (`exceptions.py`) are always printed
-so; errors of libraries only until the training begins. Any other error is a crash and keeps its traceback, and so does
-every error with `STEER_TRL_TRACEBACK=1`.
+Each mistake has a line of its own. Errors that this package raises on purpose (`exceptions.py`) are always printed
+this way, errors of libraries only until training begins. Any other error is a crash and keeps its traceback. With
+`STEER_TRL_TRACEBACK=1`, every error keeps its traceback.
 """
 
 import os
@@ -32,7 +32,7 @@ class OneLineParser(ArgumentParser):
     """A parser whose errors are one line, without the usage of its flags."""
 
     def parse_args(self, *args: Any, **named: Any) -> Any:
-        """Parse as usual, and suggest a flag for one that does not exist."""
+        """Parse the arguments. Refuse a flag that does not exist, and suggest a similar one."""
         known, unknown = self.parse_known_args(*args, **named)
         if unknown:
             hint = did_you_mean(unknown[0], [*self._option_string_actions])
@@ -40,7 +40,7 @@ class OneLineParser(ArgumentParser):
         return known
 
     def error(self, message: str) -> NoReturn:
-        """Raise the message."""
+        """Raise the message as an error, instead of printing it below the usage."""
         raise InvalidValueError(message)
 
 
@@ -48,7 +48,7 @@ class OneLineParser(ArgumentParser):
 def report_errors(program: str) -> Iterator[None]:
     """Print errors inside the `with` block as lines that begin with `program`, and exit.
 
-    The exit code is 2 after a user's mistake, 130 after Ctrl-C, and 141 if the reader of the output has gone.
+    The exit code is 2 after a user's mistake, 130 after Ctrl-C, and 141 if the pipe that reads the output is closed.
     """
     try:
         yield
@@ -66,7 +66,7 @@ def report_errors(program: str) -> Iterator[None]:
         rank = os.environ.get("RANK", "0")
         process = ""
         if rank != "0":
-            # Process 0 nearly always has the same error: its launcher ends this process once that is printed.
+            # Process 0 nearly always has the same error. Once it has printed it, the launcher ends this process.
             time.sleep(PATIENCE)
             process = f" [process {rank}]"
         for line in getattr(error, "complaints", [str(error) or type(error).__name__]):

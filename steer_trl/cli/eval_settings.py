@@ -22,9 +22,10 @@ def eval_settings(
     benchmarks: Mapping[str, Sequence[Benchmark]],
     generator: TransformersGenerator | VLLMGenerator,
 ) -> dict[str, dict[str, Any]]:
-    """Return the settings of each sampling by its name. `benchmarks` are those of each sampling.
+    """Return the content of `settings.json` for each sampling, by the name of the sampling.
 
-    `prompt_token_ids` is a digest of the prompts' tokens, which depends on the chat template and the tokenizer.
+    `benchmarks` has the benchmarks of each sampling, also by name. In the result, `prompt_token_ids` is a digest of
+    the prompts' tokens, which depends on the chat template and the tokenizer.
     """
     loaded = next(iter(benchmarks.values()))
     prompts = [prompt for benchmark in loaded for prompt in benchmark.dataset["prompt"]]
@@ -47,7 +48,7 @@ def eval_settings(
 
 
 def _weights(name: str) -> list[tuple[str, int, int]]:
-    """Return names, sizes and times of a folder's weights, so that a retrained model counts as a new one."""
+    """Return names, sizes and times of a folder's weight files, so that a retrained model counts as a new one."""
     files = sorted(Path(name).glob("*.safetensors")) + sorted(Path(name).glob("*.bin"))
     return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
 

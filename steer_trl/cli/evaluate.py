@@ -2,9 +2,9 @@
 
     steer-trl eval --model_name_or_path runs/model --output_dir runs/eval --benchmarks aime24 math500@4
 
-writes `summary.json`, `completions.jsonl` and a table on the terminal; the same command resumes it. On several GPUs:
-`--tensor_parallel_size` with vLLM, or `accelerate launch -m steer_trl.cli eval ...` with Transformers, where each
-process draws its share.
+writes `summary.json` and `completions.jsonl`, and prints a table. The same command resumes an interrupted evaluation.
+On several GPUs, use `--tensor_parallel_size` with vLLM, or `accelerate launch -m steer_trl.cli eval ...` with
+Transformers, where each process draws its share.
 """
 
 from pathlib import Path
@@ -36,7 +36,7 @@ USAGE = """steer-trl eval --model_name_or_path MODEL --output_dir FOLDER [--benc
 
 
 def main(arguments: list[str]) -> None:
-    """Parse, evaluate, write, print."""
+    """Parse the arguments and run the evaluation, or print the help or the list of benchmarks."""
     if {"-h", "--help", "--help-all"} & set(arguments):
         print_help(RecipeParser((EvalArguments,), usage=USAGE))
         return
@@ -54,7 +54,7 @@ def list_benchmarks() -> str:
 
 
 def run(args: EvalArguments) -> dict[str, Any]:
-    """Run the evaluation. Return its summary, or one for each sampling by its name."""
+    """Run the evaluation. Return its summary, or with `samplings` the summary of each by name."""
     judge = args.load_judge()
     state = PartialState(cpu=not torch.accelerator.is_available())
     if args.backend == "vllm" and state.num_processes > 1:

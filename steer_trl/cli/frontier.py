@@ -24,7 +24,7 @@ HEAD = "pass@k, each k at its best temperature, chosen on {chosen}; the mean ove
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of the frontier."""
+    """Add `--frontier` and the flags that need it to the parser."""
     about = "compare sweeps (steer-trl eval --temperatures): pass@k at the best temperature"
     parser.add_argument("--frontier", action="store_true", help=about)
     parser.add_argument("--validation", metavar="BENCHMARK", help="its problems choose the temperatures")
@@ -33,7 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def complaints(given: Namespace) -> list[str]:
-    """Complain about flags that cannot be combined, before any file is read."""
+    """Return complaints about flags that need `--frontier`, before any file is read."""
     return [f"{name} needs --frontier." for name in OWN if getattr(given, name) is not None and not given.frontier]
 
 
@@ -91,7 +91,7 @@ def draw_picture(panels: Mapping[str, Mapping[str, Sweep]]) -> "Figure":
 
 
 def _shorten_name(paths: Sequence[str]) -> str:
-    """Return the name of a side for the legend: its first folder whose name has no leading underscore."""
+    """Return a side's name for the legend: the last part of its first path that has no leading underscore."""
     name = next(name for name in reversed(Path(paths[0]).resolve().with_suffix("").parts) if name[0] != "_")
     return name[:40] + ", ..." * (len(paths) > 1)
 

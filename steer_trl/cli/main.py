@@ -10,7 +10,7 @@ from steer_trl.cli.names import check_names
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean
 
-# Command: the module whose `main` runs it, and what it does.
+# For each command: the module whose `main` runs it, and a description for the help.
 COMMANDS = {
     "train": ("steer_trl.cli.train", "train a model on problems with checkable answers"),
     "eval": ("steer_trl.cli.evaluate", "measure a saved model on the papers' benchmarks"),
@@ -31,7 +31,7 @@ steer-trl help COMMAND lists the fields of a command; steer-trl --version prints
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a sub-command. Names are checked before its modules are imported, which takes seconds."""
+    """Run a sub-command. Its names are checked first, because importing its modules takes seconds."""
     command, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
     with report_errors(f"steer-trl {command}" if command in COMMANDS else "steer-trl"):
         # Reject undecodable bytes before they reach a run's files.

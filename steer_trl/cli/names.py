@@ -1,6 +1,7 @@
 """Checks of the names in a command before torch and TRL are imported: recipes, engines, files, models and folders.
 
-A wrong one costs a second. The parser checks the names of settings, and the configuration those of methods.
+So a wrong name is reported after a second. The parser checks the names of settings, and the configuration checks the
+names of methods.
 """
 
 import os
@@ -32,7 +33,7 @@ NEEDED = {
 
 @dataclass(frozen=True)
 class Command:
-    """The settings of a command line: what is typed, and below it what its recipe sets."""
+    """The settings of a command line: the typed ones, and those of its recipe, which the typed ones override."""
 
     typed: Mapping[str, list[str]]
     recipe: Mapping[str, Any]
@@ -51,7 +52,7 @@ class Command:
 
 
 def check_names(command: str, arguments: Sequence[str]) -> None:
-    """Refuse a command with names that cannot be right, all of them in one error."""
+    """Refuse a command with missing or wrong names, with all complaints in one error."""
     is_first_process = os.environ.get("RANK", "0") == "0"
     if command not in NEEDED or {*HELP, "--list"} & {*arguments} or not is_first_process:
         return
@@ -88,14 +89,14 @@ def read_command(arguments: Sequence[str]) -> Command:
 
 
 def describe_unexpected(word: str) -> str:
-    """Complain about a word before the first flag, perhaps the name of a recipe."""
+    """Return a complaint about a word before the first flag, which may be the name of a recipe."""
     if Path(word).name.removesuffix(".yaml") in list_files(RECIPES) or Path(word).suffix == ".yaml":
         return f"unexpected argument {word!r}. Did you mean --config {word}?"
     return f"unexpected argument {word!r}. Use --setting value."
 
 
 def missing_complaints(command: str, line: Command) -> list[str]:
-    """Complain about what a command cannot do without."""
+    """Return complaints about settings that the command needs and that are missing or empty."""
     return [
         f"{name} is missing. Give {what}."
         for name, what in NEEDED[command].items()
@@ -104,7 +105,7 @@ def missing_complaints(command: str, line: Command) -> list[str]:
 
 
 def benchmark_complaints(specification: str) -> list[str]:
-    """Complain about `NAME=FILE@SAMPLES` whose file or short name does not exist."""
+    """Return complaints about a benchmark whose file or short name does not exist."""
     source = re.sub(r"@\d+$", "", specification.partition("=")[2] or specification)
     if "/" in source or source in SOURCES or Path(source).suffix or Path(source).exists():
         return file_complaints(source)
@@ -115,7 +116,7 @@ def benchmark_complaints(specification: str) -> list[str]:
 
 
 def model_complaints(name: str, revision: str | None = None) -> list[str]:
-    """Complain about a model that is neither in a folder here nor on the Hub."""
+    """Return a complaint about a model that is neither in a folder here nor on the Hub."""
     path = Path(name).expanduser()
     if not name:
         return []
@@ -155,7 +156,7 @@ def find_checkpoints(folder: Path) -> list[Path]:
 
 
 def folder_complaints(output_dir: str, resume: str) -> list[str]:
-    """Complain about an `output_dir` that holds a run which is not resumed, and about a checkpoint that is not one."""
+    """Return a complaint if `output_dir` holds a run that is not resumed, or if the checkpoint is not complete."""
     folder = Path(output_dir)
     left = [folder / name for name in (*MODELS, LOGS)] if output_dir else []
     found = find_checkpoints(folder) or [path for path in left if path.exists()]

@@ -39,9 +39,9 @@ ALIASES = {
     "train_batch_size": ("per_device_train_batch_size",),
     "vllm": ("use_vllm",),
 }
-"""Names by which other trainers call a setting. Of several, the first that the command has is suggested."""
+"""Names that other trainers use for a setting. The first of the settings that the command has is suggested."""
 ONE_OR_SEVERAL = ("report_to", "advantage_shaping")
-"""Settings that take a string or a list. Transformers' parser knows the string only."""
+"""Settings that take a string or a list. Transformers' parser accepts only the string."""
 RESUME = (
     "true for the last complete checkpoint in output_dir, auto for the same if there is one and step 0 otherwise, or "
     "the folder of a checkpoint"
@@ -49,16 +49,16 @@ RESUME = (
 
 
 def print_help(parser: ArgumentParser) -> None:
-    """Print the whole help on every setting, each under one spelling."""
+    """Print the full help of every setting, with one spelling of each flag."""
     for action in parser._actions:
         action.option_strings = action.option_strings[:1]
     parser.print_help()
 
 
 def print_summary(parser: ArgumentParser, groups: Mapping[str, Iterable[str]]) -> None:
-    """Print one sentence on each setting in the `groups`, below the title of its group."""
+    """Print one sentence about each setting in the `groups`, below the title of its group."""
     width = min(get_terminal_size().columns, 119)
-    # The first action of a switch has its name, the second is `--no_NAME`.
+    # A switch has two actions. The order is reversed to keep the first one, `--NAME`, and not `--no_NAME`.
     actions = {action.dest: action for action in reversed(parser._actions)}
     lines = [f"usage: {parser.usage}"]
     for title, names in groups.items():
@@ -83,14 +83,14 @@ def parse_resume(value: str | None) -> str | bool | None:
 
 
 class RecipeParser(OneLineParser, TrlParser):
-    """TRL's parser, with recipes that extend each other behind `--config`."""
+    """TRL's parser, with a recipe for `--config` that can extend other recipes."""
 
     def __init__(self, dataclass_types: Iterable[Any], **named: Any) -> None:
         super().__init__(dataclass_types, allow_abbrev=False, **named)
         for action in self._actions:
             if action.dest in ONE_OR_SEVERAL:
                 action.nargs = "+"
-            # Transformers leaves this setting to scripts, and so its help.
+            # Transformers leaves this setting to training scripts, so its own help does not describe it.
             if action.dest == "resume_from_checkpoint":
                 action.help = RESUME
 
@@ -115,7 +115,7 @@ class RecipeParser(OneLineParser, TrlParser):
         return load_recipe(path)
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
-        """Refuse settings that do not exist, and suggest others."""
+        """Parse the arguments. Refuse settings that do not exist, and suggest similar ones."""
         known, unknown = super().parse_known_args(*args, **named)
         refuse([self._describe_unknown(word) for word in unknown if word.startswith("--")], self.prog)
         refuse([f"unexpected argument {word!r}. Use --setting value." for word in unknown], self.prog)
@@ -129,7 +129,11 @@ class RecipeParser(OneLineParser, TrlParser):
         return f"unknown setting {name!r}.{hint} --help-all lists the settings."
 
     def _to_words(self, name: str, value: Any) -> list[str]:
-        """Return a recipe's setting as words of a command line; `null` stands for the default."""
+        """Return a recipe's setting as words of a command line.
+
+        There are no words for `null`, which stands for the default, nor for a value that words cannot express, such as
+        a mapping. That value becomes the default of its flag.
+        """
         action = self._option_string_actions.get(f"--{name}")
         if value is None:
             return []

@@ -1,6 +1,6 @@
 """Recipes: YAML files of settings. A recipe can extend another one and then contains only what it changes.
 
-Recipes of this package are called by name, `steer_qwen2.5_math_7b`, and so are its engine configurations, `zero3`.
+Recipes and engine configurations of this package are given by name, such as `steer_qwen2.5_math_7b` and `zero3`.
 """
 
 import re
@@ -22,7 +22,7 @@ SENTENCE = re.compile(r".*?(?<!\bEq)\.(?=\s|$)")
 
 
 def split_recipe(arguments: list[str]) -> tuple[str | None, list[str]]:
-    """Return the value of `--config`, `None` without it, and the other arguments."""
+    """Return the value of `--config` and the other arguments. Without `--config`, the value is `None`."""
     parser = OneLineParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--config")
     known, others = parser.parse_known_args(arguments)
@@ -52,7 +52,7 @@ def find_file(name: str | Path, folder: Path, kind: str) -> Path:
 
 
 def find_engine_file(name: str) -> Path:
-    """Return a configuration of `accelerate`: a file, or one of this package or of TRL by name."""
+    """Return the file of an `accelerate` configuration, given its path or its name in this package or in TRL."""
     try:
         return find_file(name, ENGINES, "engine configuration")
     except NotThereError:

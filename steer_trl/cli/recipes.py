@@ -1,4 +1,4 @@
-"""`steer-trl recipes`: lists the recipes and the engine configurations, or prints one, merged with what it extends."""
+"""`steer-trl recipes`: lists the recipes and engine configurations, or prints one, merged with those it extends."""
 
 import textwrap
 from pathlib import Path
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> None:
 
 
 def list_recipes() -> str:
-    """Return the names by groups, each with a sentence about it."""
+    """Return the names of recipes by group and of engine configurations, each with a sentence about it."""
     groups = {heading: [*find_recipes(patterns)] for heading, patterns in GROUPS.items()}
     width = max(len(path.stem) for paths in groups.values() for path in paths) + 4
     lines = ["Recipes, for --config:"]
@@ -73,7 +73,7 @@ def read_first_sentence(path: Path) -> str:
 
 
 def show_recipe(name: str) -> str:
-    """Return the comment of a recipe and all its settings; of an engine configuration, its file."""
+    """Return the first comment of a recipe and all its settings, or the text of an engine configuration."""
     if name in list_files(ENGINES) and name not in list_files(RECIPES):
         return find_file(name, ENGINES, "engine configuration").read_text()
     path = find_file(name, RECIPES, "recipe")

@@ -16,7 +16,7 @@ MATH = "math"
 
 
 def load_rewards(names: Sequence[str], math: dict[str, Any], field: str = "reward_funcs") -> list[Any]:
-    """Return the reward functions of these names.
+    """Return the reward functions with these names.
 
     `math` has the arguments of [`~steer_trl.rewards.MathReward`], and `field` is the setting that an error names.
     Modules in the current folder are found, as by `python -m`.
@@ -26,7 +26,7 @@ def load_rewards(names: Sequence[str], math: dict[str, Any], field: str = "rewar
 
 
 def load_tools(names: Sequence[str]) -> list[Any]:
-    """Return the functions of these import paths. Their types and docstrings describe them to the model."""
+    """Return the functions with these import paths. Their types and docstrings describe them to the model."""
     tools = [_import_function(name, "tools", "an import path such as my_sandbox.run_python") for name in names]
     for name, tool in zip(names, tools, strict=True):
         try:

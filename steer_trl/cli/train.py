@@ -54,7 +54,7 @@ TYPES = (MathArguments, SteerGRPOConfig, ModelConfig)
 
 
 class TrainParser(RecipeParser):
-    """The settings of a training run. A recipe may have settings of methods that the command line replaces."""
+    """The parser of a run's settings. It drops a recipe's settings of methods that the command line replaces."""
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
         """Return a recipe's settings, without those of methods that a typed `--advantage_shaping` replaces."""
@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> None:
 
 
 def show_help(shows_all: bool) -> None:
-    """Print a sentence on each setting of this package and the usual ones of TRL, or the whole help on all."""
+    """Print a sentence about each setting of this package and the usual ones of TRL, or the full help of all."""
     parser = TrainParser(TYPES, usage=USAGE)
     if shows_all:
         print_help(parser)
