@@ -1,4 +1,4 @@
-"""Math benchmarks as TRL's evaluation: they run where TRL evaluates, by its engine, and their metrics are its own."""
+"""Runs math benchmarks when TRL evaluates, with its generation engine, and adds the results to TRL's metrics."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from steer_trl.trainer.trl import GRPOTrainer, draw, tokenizer_of
 
 
 class BenchmarkRuns:
-    """The benchmarks of a `trainer`, in an evaluation on its own `eval_dataset` (the first of several) or instead."""
+    """Runs the benchmarks of a `trainer` after its evaluation on the `eval_dataset`, or instead if it has none."""
 
     def __init__(self, trainer: GRPOTrainer, evaluation: BenchmarkEvaluation | None, beside_rewards: bool) -> None:
         self._trainer = trainer
@@ -25,17 +25,22 @@ class BenchmarkRuns:
         self._beside_rewards = beside_rewards
 
     def evaluated(self, dataloader: Any, prefix: str, loop: Callable[[], EvalLoopOutput]) -> EvalLoopOutput:
-        """Return what TRL's `loop` over the `dataloader` does, and the metrics of benchmarks that are due as well."""
+        """Return the output of TRL's `loop` over the `dataloader`, with the benchmarks' metrics if they are due.
+
+        They are due once per evaluation: with the trainer's own `eval_dataset`, or the first of several.
+        """
         trainer = self._trainer
         own = trainer.eval_dataset
         name, first = next(iter(own.items())) if isinstance(own, dict) else ("", own)
-        data = getattr(dataloader.dataset, "dataset", dataloader.dataset)  # a stream is sharded
+        # If the data set is streamed, the data loader has a shard that wraps it.
+        data = getattr(dataloader.dataset, "dataset", dataloader.dataset)
         if self._evaluation is None or data is not first or not prefix.endswith(name):
             return loop()
         if self._beside_rewards:
             output = loop()
         else:
-            trainer.model.eval()  # TRL's log asks the model which metrics are meant
+            # By the model's mode, TRL decides whether metrics belong to training or to evaluation.
+            trainer.model.eval()
             output = EvalLoopOutput(np.empty(0), None, {}, self._evaluation.num_samples)
         measured = self._evaluation(
             TrainerGenerator(trainer),
@@ -51,20 +56,21 @@ class BenchmarkRuns:
 
 
 class TrainerGenerator:
-    """Draws with the trainer's own engine, vLLM or Transformers, under the evaluation's sampling."""
+    """Generates with the trainer's own engine, vLLM or Transformers, under the evaluation's sampling settings."""
 
-    is_collective = True  # sharded weights are gathered, and vLLM's ranks wait for each other
+    # Sharded weights are gathered, and the ranks of vLLM wait for each other.
+    is_collective = True
 
     def __init__(self, trainer: GRPOTrainer) -> None:
         self.trainer = trainer
 
     @property
     def needs_equal_batches(self) -> bool:
-        """With vLLM TRL deals the completions of several ranks out, each as many."""
+        """Whether all ranks must give equally many prompts, because TRL splits vLLM's completions evenly."""
         return self.trainer.use_vllm and self.trainer.accelerator.num_processes > 1
 
     def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
-        """Draw one completion for each prompt. vLLM draws from the stream of its engine, not from `seed`."""
+        """Generate one completion for each prompt. `seed` has no effect with vLLM, whose engine has its own seed."""
         trainer = self.trainer
         was_training = trainer.model.training
         trainer.model.eval()
@@ -76,7 +82,7 @@ class TrainerGenerator:
 
     @contextmanager
     def _engine_samples(self, sampling: Sampling) -> Iterator[None]:
-        """Put the evaluation's sampling, all of it, in the place of the training's, where TRL's engines read it."""
+        """Replace all sampling settings that TRL's engines read by those of the evaluation, in the `with` block."""
         trainer = self.trainer
         if trainer.use_vllm:
             settings: dict[str, Any] = {"min_p": None, "repetition_penalty": 1.0, "structured_outputs_regex": None}
@@ -88,7 +94,7 @@ class TrainerGenerator:
             settings = generation_settings(sampling) | tokens
             config = GenerationConfig(**settings, disable_compile=True)
             model = trainer.accelerator.unwrap_model(trainer.model)
-            # `generate` fills what the configuration leaves open from the model's own.
+            # `generate` takes values that this configuration leaves unset from the model's own, so both are replaced.
             changes = [
                 (trainer, {"generation_config": config, "generation_kwargs": settings}),
                 (model, {"generation_config": GenerationConfig(**tokens)}),

@@ -1,12 +1,12 @@
-"""Orders the completions of each optimizer step, so that little padding is left and every rank computes as much.
+"""Orders the completions of each optimizer step, so that little padding is left and all ranks compute equally much.
 
 TRL shuffles a rollout and splits it evenly. Here `assignment.py` chooses the rank and the micro-batch of each
-completion of a step, longest first: a step that does not fit into memory fails at once. The update stays TRL's but
-for rounding, since groups, statistics and denominators span the whole step; a loss that is a mean over the rows of a
-micro-batch is multiplied by how many it has.
+completion of a step. The longest come first, so a step that does not fit into memory fails at once. Except for
+rounding, the update is the same as TRL's, since groups, statistics and denominators span the whole step. A loss that
+is a mean over the rows of a micro-batch is multiplied by its number of rows over TRL's.
 
-A micro-batch of completions without an advantage has the loss 0, so only its shortest one is given a gradient: every
-engine needs a backward pass. The others are scored without one (`forward.py`).
+The loss of a micro-batch of completions without an advantage is 0. But every engine needs a backward pass, so the
+shortest completion gets a gradient. The others are scored without one (`forward.py`).
 
 Completions stay in TRL's order if the loss depends on how a step is split: with the loss `"bnpo"`,
 `top_entropy_quantile`, an entropy bonus, a router's auxiliary loss, or a method whose `shaping_scope` is
@@ -39,7 +39,7 @@ from steer_trl.trainer.trl import (
 
 MicroBatch = dict[str, Any]
 LEAVES_ZERO = {*ROLLOUT_HOOKS, "weights"}
-"""The hooks of methods after which an advantage of 0 is still 0 in the loss."""
+"""The hooks of methods that leave an advantage of 0 at 0 in the loss."""
 
 
 class Ordering:
@@ -70,31 +70,35 @@ class Ordering:
 
     @property
     def is_on(self) -> bool:
-        """Whether rollouts are ordered: the same on every rank."""
+        """Whether rollouts are ordered. This is the same on every rank."""
         return self._padding.is_skipped and not self._depends_on_split
 
     @property
     def skips_idle(self) -> bool:
-        """Whether a completion without an advantage adds nothing to the loss."""
+        """Whether completions without an advantage add nothing to the loss, so that most need no gradient."""
         hooks = {hook for shaper in self._shapers.values() for hook in HOOKS if shaper.overrides(hook)}
         return self.is_on and self._trainer.beta == 0 and hooks <= LEAVES_ZERO
 
     def order(self, inputs: MicroBatch) -> MicroBatch:
-        """Order a rollout that TRL has just split; return the micro-batch to train on. Collective for a new one."""
+        """Order a rollout that TRL has just split, and return the micro-batch to train on next.
+
+        Collective for a new rollout.
+        """
         trainer = self._trainer
         if not (trainer.model.training and self.is_on):
             return inputs
         rollout = micro_batches_of_rollout(trainer)
-        # A rollout from a checkpoint is in order already.
+        # A rollout from a checkpoint was ordered before it was saved.
         if not any(TOKEN_SHARE in one for one in rollout):
             rollout = self._order_rollout(rollout)
             continue_rollout(trainer, micro_batches_done(trainer), rollout)
         return rollout[micro_batches_done(trainer) % len(rollout)]
 
     def scale_loss(self, loss: Tensor, inputs: MicroBatch) -> Tensor:
-        """Weigh the loss of an ordered micro-batch if it is a mean over completions, and what TRL has logged of it.
+        """Return the loss of an ordered micro-batch, weighed by its size if it is a mean over completions.
 
-        TRL averages both over the micro-batches of a step, as if all had equally many tokens and completions.
+        The means that TRL has just logged are weighed, too. TRL averages both over the micro-batches of a step, as if
+        all had equally many tokens and completions.
         """
         if TOKEN_SHARE not in inputs:
             return loss
@@ -119,7 +123,7 @@ class Ordering:
         return ordered
 
     def _gather(self, name: str, step: list[MicroBatch], width: int) -> Tensor:
-        """Return a column of a step for the completions of all ranks, padded with zeros to one width."""
+        """Return a column of a step for the completions of all ranks, padded with zeros to `width`. Collective."""
         parts = []
         for one in step:
             missing = width - one[name].size(1) if width else 0
@@ -127,7 +131,7 @@ class Ordering:
         return self._trainer.accelerator.gather(torch.cat(parts))
 
     def _order_step(self, columns: MicroBatch, count: int) -> list[MicroBatch]:
-        """Return this rank's micro-batches of the completions of all ranks. Waits for the device once."""
+        """Assign the completions of all ranks and return this rank's micro-batches. This waits for the device once."""
         accelerator = self._trainer.accelerator
         lengths = columns["prompt_mask"].sum(1) + columns["completion_mask"].sum(1)
         has_advantage = (columns["advantages"].view(len(lengths), -1) != 0).any(1)
@@ -149,9 +153,9 @@ class Ordering:
 
 
 def _find_columns(rollout: list[MicroBatch]) -> dict[str, int]:
-    """Return the width of each column of a rollout, 0 of one with a number for each completion.
+    """Return the width of each column of a rollout; 0 for a column with one number per completion.
 
-    Empty if something in the rollout cannot be moved with its completion.
+    Returns an empty dictionary if the rollout has anything that cannot be moved with its completion.
     """
     widths: dict[str, int] = {}
     for one in rollout:

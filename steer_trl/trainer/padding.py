@@ -1,11 +1,11 @@
-"""Passes the model without padding. TRL pads each row to the longest prompt and completion of its whole rollout.
+"""Runs the model without padding. TRL pads each row to the longest prompt and completion of its whole rollout.
 
-Each row's tokens are moved to column 0, its completion right after its prompt, so a pass is as wide as its longest
-row. Under causal attention a row never sees what stands to its right, so no mask is needed. The outputs are moved
-back to where TRL expects them. This holds for rotary positions, which only depend on distances. With other positions
-the columns on the left stay, and those on the right without any token go.
+Each row's tokens are moved to the left, so that the prompt begins in column 0 and the completion follows directly. So
+a pass is only as wide as its longest row. In causal attention no token sees the columns to its right, so no mask is
+needed. The outputs are moved back to where TRL expects them. This is correct for rotary positions, which depend only
+on distances. With other positions, only the columns on the right that have no token are removed.
 
-The first pass of a training is compared with TRL's own. If the log-probabilities differ by more than rounding,
+The first pass of a training run is compared with TRL's own. If the log-probabilities differ by more than rounding,
 padding stays.
 """
 
@@ -26,15 +26,17 @@ from steer_trl.trainer.trl import GRPOTrainer
 logger = logging.getLogger(__name__)
 
 PER_TOKEN = {"input_ids", "attention_mask", "token_type_ids"}
-"""The inputs of a pass that have a number for each token of prompts and completions, and move with them."""
+"""The inputs of a pass that have a number for each token of prompts and completions, and are moved with the tokens."""
 OTHERS = {"logits_to_keep", "batch_size", "compute_entropy", "compute_aux_loss"}
 COMPILED_MULTIPLE = 64
-"""Widths of a compiled model are a multiple of this, so that few shapes are compiled."""
+"""The widths of a compiled model's passes are a multiple of this, so that few shapes are compiled."""
 
 PassInputs = dict[str, Any]
-"""The arguments of a forward pass beside the model, by TRL's names."""
+"""The arguments of a forward pass except the model, by TRL's names."""
 ForwardPass = Callable[..., tuple[Any, ...]]
-"""TRL's forward pass: takes a model and [`PassInputs`]; returns log-probabilities, entropies `[B, T]`, and others."""
+"""TRL's forward pass, which takes a model and [`PassInputs`]. It returns log-probabilities and entropies `[B, T]`, and
+further outputs.
+"""
 
 
 class Padding:
@@ -46,11 +48,11 @@ class Padding:
         self.is_compiled = is_compiled
         self._is_checked = self._is_wrong = self._has_warned = False
 
-    # For which models and inputs.
+    # The models and inputs for which padding can be skipped.
 
     @property
     def is_skipped(self) -> bool:
-        """Whether passes are made without padding: the same on every rank, whatever its completions are."""
+        """Whether passes are made without padding. This is the same on every rank, whatever its completions are."""
         return self._is_wanted and self._is_known and not self._is_wrong
 
     @cached_property
@@ -66,13 +68,13 @@ class Padding:
 
     @cached_property
     def _rotations(self) -> list[dict[str, Any]]:
-        """The parameters of the model's rotary positions, and of each kind of layer; empty if it has none."""
+        """The parameters of the model's rotary positions and those of each kind of layer; empty if it has none."""
         rope = getattr(self._trainer.model.config.get_text_config(), "rope_parameters", None)
         return [one for one in (rope, *rope.values()) if isinstance(one, dict)] if rope else []
 
     @cached_property
     def _joins(self) -> bool:
-        """Whether rows may move to column 0: only if the model sees nothing but distances of tokens."""
+        """Whether rows may be moved to column 0, because the model depends only on distances between tokens."""
         text = self._trainer.model.config.get_text_config()
         # Ministral 3 scales its queries by absolute position.
         scales_by_position = any(rope.get("llama_4_scaling_beta") for rope in self._rotations)
@@ -82,7 +84,7 @@ class Padding:
         return bool(self._rotations) and not (scales_by_position or reads_padding or has_chunks)
 
     def _can_move(self, inputs: PassInputs) -> bool:
-        """Whether it is known how to move all `inputs`; the first ones that are unknown are logged."""
+        """Return whether all `inputs` can be moved. Log the first ones for which it is not known how."""
         given = {name for name, value in inputs.items() if value is not None}
         unknown = sorted(given - PER_TOKEN - OTHERS)
         if unknown and not self._has_warned:
@@ -93,7 +95,7 @@ class Padding:
     # A pass.
 
     def forward(self, forward_pass: ForwardPass, model: Any, inputs: PassInputs) -> tuple[Any, ...]:
-        """Return the outputs of `forward_pass`. Those of two dimensions are per token `[B, T]`, and 0 at padding."""
+        """Return the outputs of `forward_pass`. If padding is skipped, the outputs `[B, T]` are 0 at padding."""
         can_move = self.is_skipped and self._can_move(inputs)
         if can_move and not self._is_checked:
             self._check(forward_pass, inputs)
@@ -128,7 +130,7 @@ class Padding:
 
     def _find_tokens(self, mask: Tensor, prompt_width: int) -> tuple[Tensor, Tensor]:
         """Return the column at which each row begins and how many columns it has, both `[B]`."""
-        # The column before a completion gives its first token's log-probability, also if the prompt is empty.
+        # The column before a completion is kept even if the prompt is empty: it predicts the first token.
         first = mask.argmax(1).clamp(max=prompt_width - 1)
         begin = first if self._joins else torch.zeros_like(first)
         end = torch.where(mask.any(1), mask.size(1) - mask.flip(1).argmax(1), 0)
@@ -136,9 +138,9 @@ class Padding:
         return begin, (end - begin).clamp(min=2)
 
     def _plan(self, length: Tensor, of_prompt: Tensor, batch_size: int | None) -> list[tuple[Tensor, int, int]]:
-        """Return the rows of each pass, its width, and how many of its columns the head is for.
+        """Return for each pass its rows, its width, and the number of columns on which the head runs.
 
-        Rows are sorted by length if they make several passes. Waits for the device once.
+        The rows are sorted by length if there are several passes. This waits for the device once.
         """
         size = len(length)
         batch_size = min(batch_size or size, size)
@@ -158,33 +160,33 @@ class Padding:
         return passes
 
     def _sizes(self, lengths: list[int], batch_size: int) -> list[int]:
-        """Return how many rows each pass has, as many passes as there would be of `batch_size`."""
+        """Return the number of rows of each pass. There are as many passes as with `batch_size` rows in each."""
         count = -(-len(lengths) // batch_size)
         if self.is_compiled:
             return [batch_size] * (count - 1) + [len(lengths) - batch_size * (count - 1)]
         return cut(lengths, count, batch_size * lengths[0])
 
     def _round(self, width: int) -> int:
-        """Round up to the multiple that TRL pads to, or that is kept for a compiled model."""
+        """Round `width` up to the multiple that TRL pads to, or to [`COMPILED_MULTIPLE`] for a compiled model."""
         multiple = self._trainer.pad_to_multiple_of or (COMPILED_MULTIPLE if self.is_compiled else 1)
         return -(-width // multiple) * multiple
 
     @torch.no_grad()
     def _check(self, forward_pass: ForwardPass, inputs: PassInputs) -> None:
-        """Compare a micro-batch's log-probabilities with those of TRL's pass. Collective, once a training.
+        """Compare a micro-batch's log-probabilities with those of TRL's pass, once per trainer. Collective.
 
-        Rounding is taken to be at most the square root of the precision, as a mean over tokens.
+        A mean difference per token up to the square root of the precision counts as rounding.
         """
         trainer = self._trainer
         model = trainer.model
         accelerator = trainer.accelerator
-        # rows whose tokens begin at different columns
+        # The chosen rows have prompts of different lengths, so their tokens begin at different columns.
         order = inputs["attention_mask"].argmax(1).argsort()
         size = min(trainer.args.per_device_train_batch_size, len(order))
         chosen = order[torch.linspace(0, len(order) - 1, size, device=order.device).long()]
         some = take_rows(inputs, chosen) | {"batch_size": None}
         was_training = model.training
-        # without dropout, which would differ between the two passes
+        # Dropout is off, because it would differ between the two passes.
         model.eval()
         with keep_random_state(accelerator.device):
             padded = forward_pass(model, **some)[0]
@@ -199,7 +201,7 @@ class Padding:
         self._is_checked = True
         of_mixed = {"bf16": torch.bfloat16, "fp16": torch.float16}
         precision = torch.finfo(of_mixed.get(accelerator.mixed_precision, model.dtype)).eps
-        # NaN is no difference that could be told from an error
+        # The comparison is negated, so that NaN counts as wrong.
         self._is_wrong = not total / tokens <= math.sqrt(precision)
         if self._is_wrong:
             logger.warning(
@@ -210,19 +212,19 @@ class Padding:
 
 
 def take_rows(inputs: PassInputs, rows: Tensor | slice) -> PassInputs:
-    """Return the inputs of some rows of a pass, all of whose tensors are per token."""
+    """Return the inputs of a pass for some of its `rows`. All tensors must have one row per sequence."""
     return {name: x[rows] if isinstance(x, Tensor) else x for name, x in inputs.items()}
 
 
 def _move_back(output: Tensor | None, sources: Tensor, is_written: Tensor) -> Tensor | None:
-    """Move an output of each token from its column in a pass to that in the completion."""
+    """Move the outputs for each token from its column in the pass to its column in the completion."""
     if output is None or output.dim() != 2:
         return output
     return torch.where(is_written, output.gather(1, sources), 0.0)
 
 
 def _join(parts: list[Tensor | None], places: Tensor) -> Tensor | None:
-    """Join an output of several passes: the rows in their own order, or TRL's mean of a scalar."""
+    """Join the same output of several passes: restore the order of rows, or take the mean of scalars as TRL does."""
     found = [part for part in parts if part is not None]
     if not found:
         return None

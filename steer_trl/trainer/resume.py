@@ -58,7 +58,7 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
 
 
 def _is_in(checkpoint: Path, folder: Path) -> bool:
-    """Return whether `folder` holds the checkpoint, or holds a link to it, or is where such a link leads."""
+    """Return whether the checkpoint is in `folder`, or if it is a link, the real folder behind it."""
     parents = {checkpoint.absolute().parent.resolve(), checkpoint.resolve().parent}
     return folder.resolve() in parents
 

@@ -1,4 +1,4 @@
-"""Construction-time checks for problems that TRL would miss, or report only hours later."""
+"""Checks for problems when a trainer is constructed, which TRL would miss or report only hours later."""
 
 import logging
 import math
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def check_trainer_arguments(**arguments: Any) -> None:
-    """Refuse the arguments of a [`~trl.GRPOTrainer`] that cannot work; see [`~steer_trl.SteerGRPOTrainer`]."""
+    """Raise if arguments of a [`~steer_trl.SteerGRPOTrainer`] have the wrong type or cannot work together."""
     args = arguments.get("args")
     if args is not None and not isinstance(args, SteerGRPOConfig):
         raise InvalidTypeError(
@@ -47,7 +47,7 @@ def check_trainer_arguments(**arguments: Any) -> None:
             _remark_short(dataset, args)
         if args.dynamic_sampling != "none":
             complaints += _sampling_complaints(arguments, args, rewards)
-        # Environments and a rollout_func may bring prompts of their own.
+        # Environments and a rollout_func may use other prompts than the data set's.
         if arguments.get("environment_factory") is None and arguments.get("rollout_func") is None:
             complaints += _size_complaints(dataset, args)
     refuse(complaints, "SteerGRPOTrainer")
@@ -73,7 +73,7 @@ def check_benchmarks(benchmarks: Any, args: SteerGRPOConfig | None, eval_dataset
 
 
 def check_processing_class(trainer: GRPOTrainer) -> None:
-    """Refuse a tokenizer without a vocabulary, and conversations for one without a chat template."""
+    """Raise if the tokenizer has no vocabulary, or has no chat template although the prompts are conversations."""
     dataset = trainer.train_dataset
     reader = trainer.processing_class
     if not isinstance(dataset, Dataset) or "prompt" not in dataset.column_names or trainer.rollout_func is not None:
@@ -90,10 +90,10 @@ def check_processing_class(trainer: GRPOTrainer) -> None:
 def check_compiled(args: SteerGRPOConfig, shapers: Mapping[str, Shaper], model: Any) -> bool:
     """Return whether the configuration, the launcher or the user's own call compiles the `model`.
 
-    The exact sensitivities are read by hooks (`head_pass.py`), which a compiled model passes by: the token log
-    estimates instead, and a method that asks for them is refused.
+    Hooks compute the exact sensitivities (`head_pass.py`), and a compiled model skips hooks. So the token log has
+    estimates instead, and a method that needs exact sensitivities is refused.
     """
-    # Set by `accelerate launch --dynamo_backend`.
+    # `accelerate launch --dynamo_backend` sets this variable.
     backend = os.environ.get("ACCELERATE_DYNAMO_BACKEND", "no")
     if args.torch_compile:
         cause = "torch_compile=True"
@@ -142,7 +142,7 @@ def _sampling_complaints(arguments: dict[str, Any], args: SteerGRPOConfig, rewar
 
 
 def _size_complaints(dataset: Any, args: SteerGRPOConfig) -> list[str]:
-    """Return a complaint if no rollout can be filled: TRL would drop it and end without a step or an error."""
+    """Return a complaint if the data set is too small for a rollout: TRL would end without a step or an error."""
     prompts = args.groups_per_rollout
     if not isinstance(dataset, Dataset) or len(dataset) >= prompts:
         return []
@@ -154,7 +154,7 @@ def _size_complaints(dataset: Any, args: SteerGRPOConfig) -> list[str]:
 
 
 def _remark_short(dataset: Any, args: SteerGRPOConfig) -> None:
-    """Warn if the run will end before its target is known."""
+    """Warn if the run will end before the target of `hold_entropy` is known."""
     if args.max_steps > 0:
         micro_batches = args.max_steps * args.gradient_accumulation_steps
         rollouts = -(-micro_batches // (args.steps_per_generation * args.num_iterations))
@@ -171,7 +171,7 @@ def _remark_short(dataset: Any, args: SteerGRPOConfig) -> None:
 
 
 def _gold_complaints(dataset: Any, rewards: list[Any]) -> list[str]:
-    """Return a complaint about gold answers that cannot be scored."""
+    """Return a complaint if the data set has no gold answers for `MathReward`, or some that it cannot read."""
     math_reward = next((function for function in rewards if isinstance(function, MathReward)), None)
     if math_reward is None or not isinstance(dataset, Dataset):
         return []
@@ -180,7 +180,7 @@ def _gold_complaints(dataset: Any, rewards: list[Any]) -> list[str]:
             f"train_dataset has no column 'solution', which MathReward compares answers with; its columns are "
             f"{sorted(dataset.column_names)}. Rename the column of gold answers, or use load_math_dataset."
         ]
-    # A row of a different task has no gold answer.
+    # Rows of other tasks may have no gold answer.
     bad = math_reward.unreadable(gold for gold in dataset["solution"] if gold is not None)
     if not bad:
         return []

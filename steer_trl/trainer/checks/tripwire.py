@@ -2,7 +2,7 @@
 
 A newer or patched TRL could read the advantages too early, or compute its log-probabilities by a function other than
 the one that this package overrides. It would then train plain GRPO, and nobody would notice. So the first loss is
-given inputs that record when their advantages are read. Later losses get a plain dictionary. A subclass or a patch
+given inputs that record whether their advantages are read. Later losses get a plain dictionary. A subclass or a patch
 could also bypass the hooks in which methods act, so the first optimizer step must have passed through them.
 """
 
@@ -27,16 +27,16 @@ class Tripwire(TrainerCallback):
 
     def __init__(self, shapers: Mapping[str, Shaper]) -> None:
         hooks = {hook for shaper in shapers.values() for hook in HOOKS if shaper.overrides(hook)}
-        # until the first loss has read the shaped advantages
+        # This is true until the first loss has read the shaped advantages.
         self._awaits_loss = not hooks <= set(ROLLOUT_HOOKS)
-        # until a gradient has reached a loss that `compute_loss` returned: its caller could discard it
+        # This is true until a gradient has reached a loss that `compute_loss` returned: its caller could discard it.
         self._awaits_gradient = self._awaits_loss
-        # until methods have acted on a rollout
+        # This is true until methods have acted on a rollout.
         self._awaits_rollout = not hooks.isdisjoint(ROLLOUT_HOOKS)
 
     @contextmanager
     def watch(self, inputs: dict[str, Any], is_training: bool) -> Iterator[dict[str, Any]]:
-        """Yield a copy of `inputs`. The first one in training records whether its advantages are read."""
+        """Yield a copy of `inputs`. The first copy in training records whether its advantages are read."""
         if not (self._awaits_loss and is_training):
             yield dict(inputs)
             return
@@ -50,7 +50,7 @@ class Tripwire(TrainerCallback):
         self._awaits_rollout = False
 
     def on_shaped(self, inputs: dict[str, Any]) -> None:
-        """Record reads of the advantages from now on: the shaped ones are in `inputs`."""
+        """Record reads of the advantages from now on, because `inputs` has the shaped ones."""
         if isinstance(inputs, WatchedInputs):
             inputs.start()
 
@@ -81,15 +81,16 @@ class WatchedInputs(dict[str, Any]):
         self._is_read = self._is_read or (name == "advantages" and self._is_watching)
         return super().__getitem__(name)
 
-    def __iter__(self) -> Iterator[str]:  # without this, `dict(inputs)` would bypass `__getitem__`
+    # Without this method, `dict(inputs)` would bypass `__getitem__`.
+    def __iter__(self) -> Iterator[str]:
         return super().__iter__()
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Read as by `[name]`."""
+        """Return the value of `name`, or `default`. A read of the advantages is recorded."""
         return self[name] if name in self.keys() else default
 
     def copy(self) -> dict[str, Any]:
-        """Read everything."""
+        """Return a plain copy. This counts as reading the advantages."""
         return {name: self[name] for name in self}
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""Checks that training changes the model: an error without trainable parameters, an alarm if none of them moves."""
+"""Checks that training changes the model: no trainable parameter is an error, and none that changes is an alarm."""
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from steer_trl.validation import refuse
 PATIENCE = 20
 """Optimizer steps after which a model that has not changed is reported."""
 SAMPLED = 64
-"""Values of each parameter that are compared. A copy of all of them would take too much memory."""
+"""About how many values of each parameter are compared. A copy of all of them would take too much memory."""
 TEXT = (
     "none of {count} sampled values of the model's parameters has changed in {steps} optimizer steps. Is the learning "
     "rate 0, or too small for the precision of the weights (load them in float32)? Does an optimizer that you gave "
@@ -46,7 +46,7 @@ class UpdateWatch(TrainerCallback):
             self._first_step = state.global_step
 
     def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Compare the samples, and raise the alarm once. Equal rewards have a different alarm."""
+        """Compare the samples, and raise the alarm once. If all rewards are equal, a different alarm reports that."""
         first = self._first
         steps = state.global_step - self._first_step
         if first is None:
@@ -63,7 +63,7 @@ class UpdateWatch(TrainerCallback):
 
 
 def _sample(model: nn.Module) -> Tensor:
-    """Return some values of every trainable parameter, of this rank's part if it is sharded."""
+    """Return some values of every trainable parameter. If it is sharded, they are from this rank's part."""
     parts = []
     for parameter in model.parameters():
         if parameter.requires_grad:

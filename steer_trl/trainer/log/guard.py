@@ -1,4 +1,4 @@
-"""Keeps a failing diagnostic from stopping a training run; it is reported once, and its numbers are missing."""
+"""Keeps a failing diagnostic from stopping a training run. It is reported once, and its numbers are not logged."""
 
 import logging
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ def guard(trainer: GRPOTrainer, lost: str) -> Iterator[None]:
         yield
     except Exception as error:
         reported = _reported.setdefault(trainer, set())
-        # Not by the error's text, which differs each time, for example in a number of bytes.
+        # Errors are not told apart by their texts, which may differ each time, for example in a number of bytes.
         if lost not in reported:
             reported.add(lost)
             logger.warning("%s, and is not in the log: %r", lost, error)

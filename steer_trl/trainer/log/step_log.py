@@ -1,4 +1,4 @@
-"""Logs an optimizer step: the statistics of its micro-batches, gathered from all ranks once."""
+"""Logs an optimizer step: the statistics of its micro-batches, gathered once from all ranks."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from steer_trl.trainer.trl import GRPOTrainer, append_to_log
 
 
 class StepLog:
-    """The log of the current optimizer step, and of an evaluation batch that may come before it ends."""
+    """The log of the current optimizer step, and of an evaluation that may run before the step ends."""
 
     def __init__(self, trainer: GRPOTrainer, shapers: Mapping[str, Shaper], hold: HoldEntropy | None) -> None:
         self._trainer = trainer
@@ -49,7 +49,7 @@ class StepLog:
         self._take(change_statistics, batch, advantages)
 
     def _take(self, measure: Callable[..., Mapping[str, Statistic]], *given: Any) -> None:
-        """Add what a diagnostic measures. One that fails adds nothing on this rank."""
+        """Add the statistics that the diagnostic `measure` returns. If it fails, nothing is added on this rank."""
         with guard(self._trainer, f"The diagnostic {measure.__name__} has failed"):
             self._summary.add(measure(*given))
 

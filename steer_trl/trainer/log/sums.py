@@ -1,7 +1,7 @@
-"""Sums over the trained tokens of all ranks: of one optimizer step, or of one batch in evaluation.
+"""Sums statistics over the trained tokens of all ranks, for one optimizer step or for one batch of an evaluation.
 
 Every key, its unit and its estimator are in the registry, `diagnostics/keys/`, and in `docs/report.md`. TRL averages
-what falls between two log lines and puts `eval_` before the keys of evaluation.
+the values between two log lines, and puts `eval_` before the keys of an evaluation.
 """
 
 import math
@@ -21,13 +21,14 @@ from steer_trl.functional.order_statistics import extremes
 class StepSummary:
     """Sums the statistics of an optimizer step's micro-batches, and gathers the sums of all ranks once.
 
-    Its keys are fixed before anything is measured, so every rank gathers equally many sums whatever failed on one.
+    The keys are fixed before anything is measured, so all ranks gather equally many sums even if one of them fails to
+    measure something.
     """
 
     def __init__(self) -> None:
         self._estimators = dict(SUMMED)
         self._sums: dict[str, Tensor] = {}
-        # The negative smallest weight, and the largest one, so that a maximum reduces both.
+        # The smallest weight is stored with its sign changed, so that a maximum reduces both it and the largest one.
         self._ends: Tensor | None = None
 
     def expect(self, marks: Iterable[str]) -> None:
@@ -64,7 +65,7 @@ class StepSummary:
         return {key: value for key, value in metrics.items() if not math.isnan(value)}
 
     def _own(self, device: torch.device) -> Tensor:
-        """Return this rank's ends and sums in float32; sums of keys without statistics are 0."""
+        """Return this rank's two extreme weights and its sums in float32. The sums of unmeasured keys are 0."""
         ends = torch.full((2,), -math.inf, device=device) if self._ends is None else self._ends.float()
         absent = {key: torch.zeros(one.sums, device=device) for key, one in self._estimators.items()}
         return torch.cat([ends, *(absent | self._sums).values()])

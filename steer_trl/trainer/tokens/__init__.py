@@ -1,1 +1,1 @@
-"""The token log: every few optimizer steps, some groups of a rollout token by token."""
+"""The token log: an export of some groups of a rollout, token by token, every few optimizer steps."""

@@ -1,9 +1,9 @@
 """Converts a completion to one line of JSON: fields about it, and columns with a number for each token.
 
-Columns that prime-rl exports as well have its names and its schema version, so its readers can read these files:
+Columns that prime-rl also exports have its names and its schema version, so its tools can read these files:
 `token_ids`, `position_ids`, `loss_mask`, `advantages`, `inference_logprobs`, `trainer_logprobs`, `entropy`,
-`mismatch_kl`, `importance_ratio`. The other columns are specific to this package. Numbers of tokens that the loss does
-not see are `null`.
+`mismatch_kl`, `importance_ratio`. The other columns are specific to this package. A number is `null` if the loss
+leaves its token out.
 """
 
 from typing import Any
@@ -20,9 +20,9 @@ from steer_trl.trainer.trl import GRPOTrainer, tokenizer_of
 SCHEMA = 1
 """Version of the schema of prime-rl's token export."""
 LONGEST_PROMPT = 4000
-"""The most characters of a prompt."""
+"""The largest number of characters exported of a prompt."""
 LONGEST_COMPLETION = 1024
-"""The most tokens of a completion."""
+"""The largest number of tokens exported of a completion."""
 
 
 def line_of(
@@ -33,7 +33,7 @@ def line_of(
     row: int,
     known: dict[str, Any],
 ) -> dict[str, Any]:
-    """Return the line of completion `row` of a micro-batch: the fields in `known`, and its [`token_numbers`]."""
+    """Return the line for completion `row` of a micro-batch, with the fields in `known` and the columns `numbers`."""
     tokenizer = tokenizer_of(trainer)
     ids = inputs["completion_ids"][row]
     written = (inputs["completion_mask"][row] != 0) | (ids != tokenizer.pad_token_id)
@@ -44,7 +44,7 @@ def line_of(
     mask = batch.mask[row, :kept].bool()
     columns = {name: _rounded(values[row, :kept], mask) for name, values in numbers.items()}
     if "tool_mask" in inputs:
-        # Both masks are 0 in a truncated completion that is masked.
+        # Both masks are 0 in a truncated completion that TRL masks, so `tool_mask` alone would mark all its tokens.
         tool = inputs["completion_mask"][row].bool() & ~inputs["tool_mask"][row].bool()
         columns["is_tool"] = tool[:kept].tolist()
     return {
@@ -65,7 +65,7 @@ def line_of(
 
 
 def token_numbers(inputs: dict[str, Any], batch: TokenBatch, result: Shaped | None) -> dict[str, Tensor]:
-    """Return the numeric columns `[B, T]` of a micro-batch; `result` is the output of the methods."""
+    """Return the numeric columns `[B, T]` of a micro-batch, by name. `result` is the output of the methods."""
     logps = batch.logps.float()
     sampled = inputs.get("sampling_per_token_logps")
     sampled = (batch.old_logps if sampled is None else sampled).float()
@@ -89,22 +89,23 @@ def token_numbers(inputs: dict[str, Any], batch: TokenBatch, result: Shaped | No
 def predicted_change(batch: TokenBatch, advantages: Tensor) -> Tensor:
     """Return the first-order change of the entropy at each token that its update causes `[B, T]`.
 
-    Nats per unit of step, with the learning rate dropped, on the `advantages` `[B, T]` that the loss sees:
-    -I_clip r A Phi with the exact Phi where the batch has it, otherwise STEER's estimate of it (2510.10150, Eq. 9).
+    The unit is nats per unit of step, without the learning rate. `advantages` `[B, T]` are those that the loss reads.
+    The change is -I_clip r A Phi, with the exact Phi if the batch has it, otherwise with STEER's estimate of it
+    (2510.10150, Eq. 9).
     """
     estimated, predicted = changes(batch, advantages)
     return predicted if predicted is not None and is_exact(batch) else estimated
 
 
 def is_exact(batch: TokenBatch) -> bool:
-    """Whether the batch has its exact Phi, which is NaN if the pass for it failed."""
+    """Return whether the batch has the exact Phi of its tokens, which is NaN if the pass that computes it failed."""
     return batch.sensitivities is not None and not batch.sensitivities.isnan().all().item()
 
 
 def texts_of(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[str]:
-    """Return the text of each token. A character made of several tokens stands at the last one."""
+    """Return the text of each token. A character that spans several tokens is the text of the last of them."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    # A tokenizer written in Python has no backend.
+    # A tokenizer that is written in Python has no backend.
     if backend is None:
         return [str(tokenizer.decode([one])) for one in ids]
     stream = DecodeStream(skip_special_tokens=False)

@@ -1,8 +1,8 @@
-"""Every few optimizer steps, some whole groups of a rollout token by token, in `<output_dir>/_logs/tokens`.
+"""Exports some whole groups token by token, every few optimizer steps, to `<output_dir>/_logs/tokens`.
 
-A rollout is marked when it is built: its completions then carry their place in it, however TRL shuffles and splits
-them. During the first pass over the rollout, each rank collects the lines of the chosen groups, and the main process
-writes those of all ranks at the end of an optimizer step.
+A rollout is marked when it is built: each completion then has its place in the rollout as a column, however TRL
+shuffles and splits the rollout. During the first pass over it, each rank collects the lines of the chosen groups. The
+main process writes the lines of all ranks at the end of each optimizer step.
 """
 
 from math import ceil
@@ -22,11 +22,11 @@ from steer_trl.trainer.trl import GRPOTrainer, steps_per_rollout
 from steer_trl.validation import read_from_state
 
 GROUPS = 2
-"""Number of groups that are exported each time."""
+"""The number of groups in each export."""
 
 
 class TokenLog:
-    """Exports token records of a few groups every `log_tokens` steps.
+    """Exports the tokens of a few groups every `log_tokens` steps.
 
     `is_looking` states whether the next micro-batches belong to a marked rollout; it is the same on all ranks.
     """
@@ -43,11 +43,11 @@ class TokenLog:
         self._lines: list[dict[str, Any]] = []
 
     def state_dict(self) -> dict[str, int]:
-        """Return the position of an export in its rollout; empty without one."""
+        """Return the position of the current export in its rollout; empty if there is none."""
         return {"step": self._step, "micro_batches": self._seen} if self.is_looking else {}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue an export in the middle of its rollout; an empty `state` has none."""
+        """Continue an export in the middle of its rollout. An empty `state` means that there is none."""
         if not state:
             self.begin_training()
             return
@@ -61,7 +61,7 @@ class TokenLog:
             self._seen = seen
 
     def mark(self, rollout: dict[str, Any]) -> dict[str, Any]:
-        """Add the places and rewards of its completions to a training rollout that is to be exported."""
+        """If the rollout is to be exported, add the places and rewards of its completions. Return it."""
         step = self._trainer.state.global_step + 1
         self.is_looking = self._is_due(step)
         if self.is_looking:
@@ -109,7 +109,7 @@ class TokenLog:
         return lines
 
     def _is_due(self, step: int) -> bool:
-        """Whether the rollout that begins now covers the first step or a multiple of the interval."""
+        """Return whether the rollout that begins at `step` covers the first step or a multiple of `log_tokens`."""
         interval = self._trainer.args.log_tokens
         # If one step has several rollouts, only the first is exported.
         if not interval or step == self._step:
@@ -125,7 +125,7 @@ class TokenLog:
         if not self._trainer.is_world_process_zero():
             return
         with guard(self._trainer, "The file of single tokens cannot be written"):
-            # The first lines of this rollout replace those of an earlier run.
+            # Before the first lines of a rollout, a file that an earlier run left is removed.
             if self._seen <= self._trainer.args.gradient_accumulation_steps:
                 path.unlink(missing_ok=True)
             for line in sorted(lines, key=lambda line: line["export_sequence_idx"]):
