@@ -1,4 +1,4 @@
-"""`python -m steer_trl.cli`, which launchers start."""
+"""The entry point of `python -m steer_trl.cli`, which launchers start."""
 
 from steer_trl.cli.main import main
 

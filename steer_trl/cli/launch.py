@@ -21,7 +21,10 @@ from steer_trl.validation import check_interval, refuse
 
 
 def read_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]:
-    """Return an `accelerate` configuration, given its path or name, and the number of processes on all machines."""
+    """Return the path of an `accelerate` configuration and the number of processes on all machines.
+
+    `name` is a path or the name of a configuration.
+    """
     path = find_engine_file(name)
     settings = read_yaml(path)
     count = int(settings.get("num_processes") or 1) if num_processes is None else num_processes

@@ -40,14 +40,14 @@ class Command:
     unexpected: Sequence[str]
 
     def values(self, name: str) -> list[str]:
-        """Return the values of a setting; empty if it is not set."""
+        """Return the values of a setting; an empty list if it is not set."""
         value = self.typed.get(name, self.recipe.get(name))
         return (
             [] if value is None else [str(one) for one in as_tuple(value if isinstance(value, list) else str(value))]
         )
 
     def value(self, name: str) -> str:
-        """Return the value of a setting that takes one; empty if it is not set."""
+        """Return the value of a setting that takes one value; an empty string if it is not set."""
         return next(iter(self.values(name)), "").strip()
 
 
@@ -156,7 +156,7 @@ def find_checkpoints(folder: Path) -> list[Path]:
 
 
 def folder_complaints(output_dir: str, resume: str) -> list[str]:
-    """Return a complaint if `output_dir` holds a run that is not resumed, or if the checkpoint is not complete."""
+    """Return a complaint if `output_dir` holds a run that is not resumed, or `resume` names no complete checkpoint."""
     folder = Path(output_dir)
     left = [folder / name for name in (*MODELS, LOGS)] if output_dir else []
     found = find_checkpoints(folder) or [path for path in left if path.exists()]

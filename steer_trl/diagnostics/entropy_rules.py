@@ -22,12 +22,15 @@ def compare_entropy(log: Numbers, level: float) -> Reading:
 
 
 def compare_with_start(log: Numbers) -> Reading:
-    """Read the entropy as a multiple of its initial value, or of a lower target."""
+    """Read the entropy as a multiple of its initial value, or of a method's target if that is lower."""
     return compare_entropy(log, min([log[names.START_ENTROPY], *find_targets(log)]))
 
 
 def compare_with_lowest_start(log: Numbers) -> Reading:
-    """Read the entropy as a multiple of its lowest initial value, or of a higher target within three times that."""
+    """Read the entropy as a multiple of its lowest initial value, or of a method's target if that is higher.
+
+    Targets above three times the initial value are ignored.
+    """
     start = log[LOWEST_START]
     targets = [target for target in find_targets(log) if target <= 3 * start]
     return compare_entropy(log, max([start, *targets]))

@@ -23,7 +23,8 @@ UNSCORED = "unscored "
 def remember_unscored(before: Numbers, line: Mapping[str, Any]) -> dict[str, float]:
     """Update the remembered numbers of the reward functions that a new `line` of the log names.
 
-    A number is 1 if the function has scored nothing so far, also according to the numbers `before`.
+    A number is 1 if the function has scored no completion, neither in this `line` nor according to the numbers
+    `before`. Otherwise it is 0.
     """
     memory = {}
     for key, value in line.items():

@@ -9,7 +9,7 @@ from steer_trl.shaping import Shaped, TokenBatch
 
 
 def shaping_statistics(batch: TokenBatch, result: Shaped) -> dict[str, Statistic]:
-    """Return the mean weight, the share and size of the changes, and the share of tokens with each method's marks."""
+    """Return the mean weight, the share and size of the changes, and the share of tokens that carry each mark."""
     trained = batch.mask.bool()
     weights = result.weights
     count = trained.sum(dtype=torch.float32)

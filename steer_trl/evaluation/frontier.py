@@ -73,7 +73,7 @@ class Sides:
     paired: bool = False
 
     def difference(self, a: Array, b: Array) -> Difference:
-        """Compare values `[R_a, P]` and `[R_b, P]`."""
+        """Compare the values `[R_a, P]` of side A with the values `[R_b, P]` of side B."""
         return compare_values(a.tolist(), b.tolist(), paired=self.paired)
 
 

@@ -65,11 +65,11 @@ class BenchmarkEvaluation:
     def complaints(self, metric_for_best_model: str | None, has_other_metrics: bool) -> list[str]:
         """Return a complaint if `metric_for_best_model` is not one of the metrics.
 
-        With `has_other_metrics`, any name without `@` is accepted.
+        With `has_other_metrics`, any name without `@` is accepted, because TRL may log it.
         """
         names: list[str] = []
         for sampling, benchmarks in self.by_sampling.items():
-            # A summary of placeholders has the same names of metrics as one of drawn samples.
+            # A summary of placeholders has the same metric names as a summary of drawn samples.
             judged = [
                 Judged(0, benchmark.name, "", sample, None, False, False, None, False, 0, "")
                 for benchmark in benchmarks

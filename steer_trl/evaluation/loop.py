@@ -64,7 +64,7 @@ def evaluate(
             own = turn[state.process_index : state.process_index + 1]
             judged = [one for number in own for one in _draw_batch(batches, number, generate, decide, sampling)]
             if not own and generate.is_collective:
-                # The other ranks cannot draw without this one. Its result is discarded.
+                # The other ranks cannot draw without this one, so it draws a batch that is discarded.
                 _draw_batch(batches, 0, generate, decide, sampling)
             judged = gather_object(judged) if state.num_processes > 1 else judged
             if records:
@@ -84,7 +84,7 @@ def _list_requests(benchmark: Benchmark) -> list[Request]:
 
 
 def _seed_of_batch(sampling: Sampling, number: int) -> int:
-    """Return the seed of a batch. Other batches and other seeds of the sampling give different ones."""
+    """Return the seed of a batch. It differs between batches and between seeds of the sampling."""
     return random.Random(f"{sampling.seed}/{number}").getrandbits(31)
 
 

@@ -103,14 +103,14 @@ class Generator(Protocol):
     """A back end that draws completions.
 
     Attributes:
-        is_collective (`bool`): whether all ranks have to call it together.
+        is_collective (`bool`): whether all ranks have to call the back end together.
     """
 
     is_collective: bool
 
     @property
     def needs_equal_batches(self) -> bool:
-        """Whether all ranks have to call it with the same number of prompts."""
+        """Whether all ranks have to call the back end with the same number of prompts."""
         ...
 
     def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:

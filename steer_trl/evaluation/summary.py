@@ -4,7 +4,7 @@
 |---|---|
 | `avg@k` | the share of correct samples among k |
 | `pass@j` | the probability that one of j samples is correct, j = 2, 4, 8, ... up to k |
-| `cover@t` | whether at least the share t of the k samples is correct, t = 0.25, 0.5, 0.75 |
+| `cover@t` | 1 if at least the share t of the k samples is correct, otherwise 0, t = 0.25, 0.5, 0.75 |
 | `maj@k` | the probability that the most frequent answer of k is correct |
 | `distinct@k` | the number of different correct completions among k |
 | `unanswered`, `truncated`, `timed_out` | the share of samples without an answer, cut off, not judged in time |
@@ -24,7 +24,7 @@ from steer_trl.evaluation.metrics import majority_vote, mean_and_interval, value
 from steer_trl.evaluation.records import Judged
 
 COUNTS = ("distinct@", "num_tokens")
-"""Prefixes of the metrics that are numbers and not shares."""
+"""Prefixes of the metrics whose values are counts and not shares."""
 OF_THEIR_OWN = ("avg@", "maj@", "distinct@")
 """Prefixes of the metrics whose names end with the benchmark's number of samples."""
 Pairs = dict[str, tuple[float, float]]

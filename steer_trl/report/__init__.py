@@ -1,4 +1,4 @@
-"""Writes one page about a run, from the run's folder alone: `steer-trl report RUN [RUN ...]`.
+"""Writes one page about one run or several, from their folders alone: `steer-trl report RUN [RUN ...]`.
 
 from steer_trl import report
 
