@@ -95,8 +95,8 @@ def _numbers(column: str | list[int]) -> NDArray[np.int64]:
 def best(run: Run, k: int, samplings: tuple[str, ...] = (), judge: str = JUDGE) -> Best:
     """pass@k at the sampling that is best on the validation problems, of some samplings or of all."""
     allowed = [name for name in samplings or run.samplings if run.counts[CHOOSE][name].samples >= k]
-    chosen = max(allowed, key=lambda name: run.pass_at(CHOOSE, name, k).mean())
-    return Best(float(run.pass_at(judge, chosen, k).mean()), chosen)
+    chosen = max(allowed, key=lambda name: run.solved(CHOOSE, name, k).mean())
+    return Best(float(run.solved(judge, chosen, k).mean()), chosen)
 
 
 def frontier(run: Run, samplings: tuple[str, ...] = ()) -> float:
@@ -132,13 +132,13 @@ def _failures(run: Run, k: int) -> dict[str, dict[str, Array]]:
         sizes = {split: len(next(iter(one.values())).correct) for split, one in run.counts.items()}
         return {split: {"": np.ones(size)} for split, size in sizes.items()}
     allowed = [name for name in run.samplings if run.counts[CHOOSE][name].samples >= k]
-    return {split: {name: 1 - run.pass_at(split, name, k) for name in allowed} for split in (CHOOSE, JUDGE)}
+    return {split: {name: 1 - run.solved(split, name, k) for name in allowed} for split in (CHOOSE, JUDGE)}
 
 
 def at_temperature_one(run: Run) -> tuple[float, float, float]:
     """One try, 16 tries, and different correct answers of 16, at temperature 1."""
     distinct = run.counts[JUDGE]["t1"].distinct.mean()
-    return float(run.pass_at(JUDGE, "t1", 1).mean()), float(run.pass_at(JUDGE, "t1", 16).mean()), float(distinct)
+    return float(run.solved(JUDGE, "t1", 1).mean()), float(run.solved(JUDGE, "t1", 16).mean()), float(distinct)
 
 
 def tries_needed(run: Run, solved: float) -> float:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from huggingface_hub import ModelCard
 from support import ENVIRONMENT, ROOT
 from support.hub_server import TOKEN, HubServer, complaints
 from transformers import AutoModelForCausalLM
@@ -47,7 +46,7 @@ def fixture_of(name, **environment):
 
 
 whole = fixture_of("whole", token="hf_wrong", GIVEN_TOKEN=TOKEN)
-adapter, failing = fixture_of("adapter"), fixture_of("failing")
+failing = fixture_of("failing")
 secrets = fixture_of("secrets", WANDB_API_KEY=SECRET)
 
 
@@ -105,38 +104,8 @@ class TestWhole:
         _, server, *_ = whole
         pushed = server.files("tester/whole")["README.md"].decode()
         assert complaints(pushed) == []
-        data = ModelCard(pushed).data
-        assert (data.library_name, data.pipeline_tag) == ("transformers", "text-generation")
-        assert data.tags == ["generated_from_trainer", "trl", "grpo", "stare"]
-        assert "base_model" not in data.to_dict() and "datasets" not in data.to_dict()  # neither is on the Hub
         for text in ("2606.19236", "2402.03300", "vonwerra2020trl", "`count_reward`", 'model="tester/whole"'):
             assert text in pushed
-
-
-class TestAdapter:
-    def test_every_file_arrives_and_loads_with_peft(self, adapter):
-        from peft import AutoPeftModelForCausalLM
-
-        folder, server, *_ = adapter
-        pushed = server.files("tester/adapter")
-        assert pushed == local(folder / "adapter")
-        assert server.commits == ["Training in progress, step 3", "End of training"]
-        where = folder / "arrived"
-        for name, data in pushed.items():
-            (where / name).parent.mkdir(parents=True, exist_ok=True)
-            (where / name).write_bytes(data)
-        model = AutoPeftModelForCausalLM.from_pretrained(where)
-        assert any(parameter.any() for name, parameter in model.named_parameters() if "lora_B" in name)
-
-    def test_the_card(self, adapter):
-        _, server, *_ = adapter
-        card = server.files("tester/adapter")["README.md"].decode()
-        assert complaints(card) == []
-        data = ModelCard(card).data
-        assert (data.license, data.library_name) == ("mit", "peft")
-        assert data.datasets == ["trl-lib/DeepMath-103K"]
-        assert {"steer", "sums", "trl", "grpo"} <= set(data.tags)
-        assert "steer_lambda_min: 0.8" in card
 
 
 class TestFailing:
@@ -151,11 +120,11 @@ class TestFailing:
         assert not [name for name in files if name.endswith(".partial")]
         AutoModelForCausalLM.from_pretrained(folder / "run")
 
-    @pytest.mark.parametrize("how", ["cut", "refused", "gone"])
-    def test_a_failed_push_names_folder_and_command(self, failing, how):
+    def test_a_failed_push_names_folder_and_command(self, failing):
         folder, _, said, _ = failing
-        assert "tester/run on http://127.0.0.1" in said[how] and str(folder / "run") in said[how]
-        assert f"hf upload tester/run {folder / 'run'} . --exclude '_*' --exclude 'checkpoint-*'" in said[how]
+        assert "tester/run on http://127.0.0.1" in said["refused"] and str(folder / "run") in said["refused"]
+        command = f"hf upload tester/run {folder / 'run'} . --exclude '_*' --exclude 'checkpoint-*'"
+        assert command in said["refused"]
 
     def test_the_model_is_saved_without_a_repository(self, failing):
         folder, _, said, _ = failing

@@ -80,16 +80,6 @@ def whole(folder):
     return {"steps": [entry["step"] for entry in resumed.state.log_history if "entropy" in entry]}
 
 
-def adapter(folder):
-    """Train an adapter with pushes at every save, then push the end by hand, as TRL's scripts do."""
-    arguments = {"peft_config": LORA}
-    pushing = {"push_to_hub": True, "hub_strategy": "every_save", "model_license": "mit"}
-    trainer = make(folder, arguments, advantage_shaping="steer", output_dir=str(folder / "adapter"), **pushing)
-    trainer.train()
-    trainer.push_to_hub(dataset_name="trl-lib/DeepMath-103K", tags="sums")
-    return {}
-
-
 def failing(folder):
     """Pushes that cannot arrive, and the same again when they can."""
     said = {}
@@ -102,19 +92,15 @@ def failing(folder):
             said[name] = str(error)
 
     trainer = make(folder, push_to_hub=True, hub_strategy="all_checkpoints", save_steps=1)
-    fault("cut")
+    fault("refuse")
     trainer.train()
     said["steps"] = trainer.state.global_step
-    attempt("cut", trainer.push_to_hub)
-    fault("refuse")
     attempt("refused", trainer.save_model)
     late = make(folder, output_dir=str(folder / "late"), save_strategy="no")
     late.train()
     attempt("no repository", late.push_to_hub)
     fault(None)
     attempt("fine", trainer.push_to_hub)
-    fault("gone")
-    attempt("gone", trainer.push_to_hub)
     return said
 
 
@@ -149,5 +135,5 @@ if __name__ == "__main__":
     warnings.filterwarnings("error", module="steer_trl")
     logging.basicConfig(level=logging.WARNING)
     folder = Path(sys.argv[2])
-    result = {"whole": whole, "adapter": adapter, "failing": failing, "secrets": secrets}[sys.argv[1]](folder)
+    result = {"whole": whole, "failing": failing, "secrets": secrets}[sys.argv[1]](folder)
     (folder / "result.json").write_text(json.dumps(result))

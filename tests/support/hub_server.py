@@ -1,7 +1,6 @@
 """A Hub on this machine: the endpoints that `huggingface_hub` uses to make and fill a model repository.
 
-Files lie in `root/<owner>/<name>/<branch>/`. A fault is set with `POST /fault`: `refuse` (403 to every write), `cut`
-(the connection drops instead of an answer) or `gone` (nobody listens any more).
+Files lie in `root/<owner>/<name>/<branch>/`. A fault is set with `POST /fault`: `refuse` (403 to every write).
 """
 
 import base64
@@ -72,9 +71,6 @@ class Handler(BaseHTTPRequestHandler):
         match = OF_REPOSITORY.fullmatch(path)
         if path == "/fault":
             self.server.fault = json.loads(body)
-            if self.server.fault == "gone":
-                self.server.shutdown()
-                self.server.server_close()
             self.answer(200, {})
         elif path == "/api/validate-yaml":
             errors = [{"message": text} for text in complaints(json.loads(body)["content"])]
@@ -83,8 +79,6 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(401, {"error": "Invalid username or password."})
         elif self.server.fault == "refuse":
             self.answer(403, {"error": "You don't have the rights."})
-        elif self.server.fault == "cut":
-            self.connection.close()
         elif path == "/api/repos/create":
             wanted = json.loads(body)
             name = f"{wanted.get('organization') or USER}/{wanted['name']}"
