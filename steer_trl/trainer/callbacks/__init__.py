@@ -1,1 +1,1 @@
-"""Callbacks of a trainer of ours alone: lines on the terminal, and the cards of saved folders."""
+"""Callbacks that work only with `SteerGRPOTrainer`: lines on the terminal, and model cards of saved folders."""

@@ -1,4 +1,4 @@
-"""Writes a model card to every folder that is saved, from the facts that the trainer has; see `hub/card.py`."""
+"""Writes a model card to every saved folder from the facts that the trainer knows. `hub/card.py` makes the card."""
 
 import logging
 import os
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 class ModelCards:
     """Writes the model cards of a run.
 
-    Values given to `create_model_card` are kept for later cards. `recipe` holds the settings of the command line.
+    Values given to `create_model_card` are kept for later cards. `recipe` has the settings of `steer-trl train`.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ModelCards:
         self.recipe: dict[str, Any] = {}
 
     def keep(self, **given: Any) -> None:
-        """Keep the arguments of [`~trl.GRPOTrainer.create_model_card`]."""
+        """Keep arguments of [`~trl.GRPOTrainer.create_model_card`] for all later cards."""
         self._given |= {name: value for name, value in given.items() if value}
 
     def describe(self, args: Any, state: TrainerState, model: Any = None) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class ModelCards:
     def write(self, folder: Path) -> None:
         """Write the card to `folder`, unless a push is reading that folder."""
         trainer = self._trainer
-        # Transformers sets this if it pushes checkpoints.
+        # Transformers sets this attribute if it pushes checkpoints.
         push = getattr(trainer, "push_in_progress", None)
         is_read = folder == Path(trainer.args.output_dir) and push is not None and not push.is_done()
         if not trainer.is_world_process_zero() or (is_read and not trainer.args.hub_always_push):
@@ -68,7 +68,7 @@ class ModelCards:
         try:
             has_report = (folder / "report.html").exists()
             write_whole(folder / CARD, make_card(self._collect_facts(), has_report).save)
-        # A missing card is better than a missing checkpoint.
+        # An error here would stop the checkpoint, which matters more than its card.
         except Exception:
             logger.warning("The model card of %s could not be written.", folder, exc_info=True)
 
@@ -99,7 +99,7 @@ class ModelCards:
 
     @cached_property
     def base_model(self) -> tuple[str | None, bool]:
-        """The model the run began from, and whether it is on the Hub. Its name may also be that of a folder."""
+        """The name or folder of the model that the run started from, and whether it is on the Hub."""
         name = get_config_model_id(self._trainer.model.config) or None
         return name, name is not None and _is_on_hub(name)
 
@@ -110,7 +110,7 @@ class ModelCards:
 
 
 def _is_on_hub(model: str) -> bool:
-    """Whether `model` names a model on the Hub, and not a folder that exists or existed on this machine."""
+    """Return whether `model` names a model on the Hub, and not a folder that exists or existed on this machine."""
     try:
         validate_repo_id(model)
     except HFValidationError:

@@ -46,7 +46,7 @@ class LogFormatter:
         self.first_tokens = 0.0
 
     def begin(self, args: SteerGRPOConfig, state: TrainerState) -> list[str]:
-        """Start a run. Return its header lines: the settings that act, and the step of a resumed run."""
+        """Start a run and return its header lines: the methods in use and, if the run is resumed, its step."""
         self.began = time.monotonic()
         self.first_step = state.global_step
         self.token_budget = args.max_generated_tokens
@@ -61,7 +61,7 @@ class LogFormatter:
         return [acting(args), end]
 
     def line(self, logs: Logs, state: TrainerState) -> str:
-        """Return the line for a log entry of training, of an evaluation, or of the end."""
+        """Return the line for a log entry of training, of an evaluation, or of the end of the run."""
         if "train_runtime" in logs:
             trained = state.global_step - self.first_step
             return f"trained {trained} step{'s' * (trained != 1)} in {tqdm.format_interval(logs['train_runtime'])}"
@@ -86,12 +86,13 @@ class LogFormatter:
         if strength is not None:
             about.append(f"strength {strength:+.2f}" if strength else "strength 0")
         gate = logs.get(names.GATE)
-        if gate is not None:  # over several steps it can be in between
+        # The mean over several steps can be between open and closed.
+        if gate is not None:
             about.append({1.0: "gate open", 0.0: "gate closed"}.get(float(gate), f"gate {gate:.2f}"))
         return f"entropy {entropy:.3g} ({', '.join(about)})"
 
     def _times(self, logs: Logs, state: TrainerState) -> str:
-        """Return the seconds of a step and the time left, at the mean pace since this process began to train."""
+        """Return the seconds per step and the time left, estimated from the pace since this process began to train."""
         parts = [f"{logs['step_time']:.1f} s"] if logs.get("step_time") is not None else []
         done = self._share_done(logs, state)
         if 0 < done < 1:
@@ -100,7 +101,7 @@ class LogFormatter:
         return ", ".join(parts)
 
     def _share_done(self, logs: Logs, state: TrainerState) -> float:
-        """Return the share that is done since the start, by steps or by tokens, whichever ends the run first."""
+        """Return the share done since the run began or resumed, by steps or tokens, whichever ends the run first."""
         of_steps = _share(state.global_step, self.first_step, state.max_steps)
         tokens = logs.get(names.GENERATED_TOKENS)
         if self.token_budget is None or tokens is None:
@@ -109,7 +110,7 @@ class LogFormatter:
 
 
 class StepLines(PrinterCallback):
-    """Prints the lines, without a progress bar."""
+    """Prints a line per log entry, without a progress bar."""
 
     def __init__(self) -> None:
         self.formatter = LogFormatter()
@@ -126,7 +127,7 @@ class StepLines(PrinterCallback):
 
 
 class StepProgress(ProgressCallback):
-    """Writes the lines above the progress bar, which shows the last entropy and reward."""
+    """Writes a line per log entry above the progress bar, which shows the last entropy and reward."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,7 +150,7 @@ class StepProgress(ProgressCallback):
 
 
 def show_lines(trainer: Trainer) -> None:
-    """Replace Transformers' own display by the lines; other callbacks stay as they are."""
+    """Replace Transformers' own terminal callbacks by those of this module. Other callbacks stay as they are."""
     kinds = [type(callback) for callback in trainer.callback_handler.callbacks]
     for theirs, ours in ((PrinterCallback, StepLines), (ProgressCallback, StepProgress)):
         if theirs in kinds:
@@ -162,7 +163,7 @@ def _share(now: float, first: float, last: float) -> float:
 
 
 def _last_number(history: Sequence[Logs], key: str) -> float:
-    """Return the last value of `key` in a log, 0 if it is in no entry."""
+    """Return the last value of `key` in a log; 0 if no entry has the key."""
     return next((entry[key] for entry in reversed(history) if entry.get(key) is not None), 0.0)
 
 
@@ -186,7 +187,7 @@ def _losses_of_data(logs: Logs) -> Sequence[str]:
 
 
 def _measured(logs: Logs) -> Sequence[str]:
-    """Return the benchmarks' numbers, the reward on an evaluation set, and the share of missing answers above half."""
+    """Return the benchmarks' metrics, the reward on an evaluation set, and shares of missing answers above half."""
     wanted = [key for key in logs if "@" in key or key == "eval_reward" or key.startswith("eval_average")]
     wanted += [key for key in logs if key.endswith("_unanswered") and key not in wanted and logs[key] > 0.5]
     return [f"{key.removeprefix('eval_')} {logs[key]:.3g}" for key in wanted if isinstance(logs[key], (int, float))]

@@ -1,4 +1,4 @@
-"""Completions as plain values: stored from TRL's `_generate`, sent to other ranks, saved, and returned to TRL.
+"""Stores completions that TRL's `_generate` returned as plain values, exchanges them, and returns them to TRL later.
 
 A stored completion is a dictionary: the number of its prompt's row in the data set, what `_generate` returned for it,
 its rewards, and the columns that reward functions add to TRL's table. Plain values are Python's own numbers, strings,
@@ -23,7 +23,7 @@ PLAIN = {bool, int, float, str, type(None)}
 def store_completions(
     trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], rewards: Tensor
 ) -> list[StoredCompletion]:
-    """Return this rank's completions of the prompts in the rows `numbers`, and empty TRL's pending extra columns."""
+    """Return this rank's completions of the prompts in rows `numbers` as plain values; clear TRL's extra columns."""
     prompt_ids, completion_ids, tool_masks, texts, logprobs, _, _, tool_images = generated
     if any(tool_images):
         raise InvalidValueError("dynamic_sampling='resample' cannot be combined with tools that return images.")
@@ -49,7 +49,7 @@ def store_completions(
 
 
 def to_plain(value: Any, name: str) -> Any:
-    """Return `value` as plain values. Raise an error that gives its `name` if it holds anything else."""
+    """Convert `value` to plain values. Raises `ValueError` with its `name` if it holds anything else."""
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         value = value.tolist()
     if type(value) in PLAIN:
@@ -65,7 +65,11 @@ def to_plain(value: Any, name: str) -> Any:
 
 
 def exchange_groups(own: list[StoredCompletion], first: int, groups: list[int], size: int) -> list[Group]:
-    """Return the chosen `groups` of `size` on every rank; `own` are those from place `first` on. Collective."""
+    """Return the completions of the chosen `groups` on every rank. Collective.
+
+    `own` are this rank's completions, of which the first has the place `first` among those of all ranks. Each group
+    has `size` completions.
+    """
     wanted = set(groups)
     sent = [(first + i, completion) for i, completion in enumerate(own) if (first + i) // size in wanted]
     by_place = dict(gather_object(sent))
@@ -73,7 +77,7 @@ def exchange_groups(own: list[StoredCompletion], first: int, groups: list[int], 
 
 
 def count_tokens(completion: StoredCompletion) -> int:
-    """Return the number of tokens that the policy wrote."""
+    """Return the number of tokens of a completion that the policy wrote."""
     mask = completion["tool_mask"]
     return len(completion["completion_ids"]) if mask is None else sum(mask)
 
@@ -83,7 +87,7 @@ def to_generated(
 ) -> tuple[Any, ...]:
     """Return what TRL's `_generate` would return for `own` completions of `prompts`.
 
-    `has_tool_masks` states whether a completion of any rank has one; then all need one.
+    `has_tool_masks` states whether a completion of any rank has a tool mask. If so, all need one.
     """
     names = dict.fromkeys(name for completion in own for name in completion["extra"])
     extra_columns(trainer).update({name: [one["extra"].get(name) for one in own] for name in names})
@@ -91,7 +95,7 @@ def to_generated(
         [one[name] for one in own] for name in ("prompt_ids", "completion_ids", "tool_mask", "text", "logprobs")
     )
     tool_masks = [mask or [1] * len(row) for row, mask in zip(ids, masks, strict=True)] if has_tool_masks else None
-    # TRL reads no images from the prompts of a `rollout_func` either.
+    # With a `rollout_func`, TRL does not read images from the prompts either.
     images = images_in(prompts) if trainer.rollout_func is None else None
     return prompt_ids, ids, tool_masks, texts, None if logprobs[0] is None else logprobs, {}, images, []
 

@@ -1,4 +1,4 @@
-"""Scores completions and judges their groups: a group is informative if not all of it is equally correct."""
+"""Scores completions and judges groups: a group is informative unless all its completions are equally correct."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -19,11 +19,11 @@ ScoreRewards = Callable[..., Tensor]
 
 @dataclass(frozen=True)
 class Verdict:
-    """Completions of all ranks and which of their groups are informative; those of a prompt are adjacent.
+    """The rewards and lengths of all ranks' completions, in the order of their groups, and the informative groups.
 
-    `rewards` `[N, functions]` are NaN where a function could not score. `correctness` `[N]` holds the rewards that
-    decide what is correct. `lengths` `[N]` count the tokens the policy wrote. `chosen` `[groups]` marks the
-    informative groups.
+    `rewards` `[N, functions]` are NaN if a function could not score a completion. `correctness` `[N]` has the rewards
+    that decide whether a completion is correct. `lengths` `[N]` count the tokens that the policy wrote. `chosen`
+    `[groups]` marks the informative groups.
     """
 
     rewards: Tensor
@@ -38,16 +38,16 @@ class Verdict:
 
     @classmethod
     def merge(cls, parts: list["Verdict"]) -> "Verdict":
-        """Concatenate several verdicts."""
+        """Concatenate the verdicts on several attempts."""
         return cls(**{one.name: torch.cat([getattr(part, one.name) for part in parts]) for one in fields(cls)})
 
 
 def judge_groups(
     trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], generated: tuple[Any, ...], score: ScoreRewards
 ) -> Verdict:
-    """Score what TRL has `generated` for this rank's `inputs`, and judge the groups of all ranks. Collective."""
+    """Score the completions that TRL has `generated` for `inputs`, and judge the groups of all ranks. Collective."""
     _, completion_ids, _, completions, _, extra_fields, *_ = generated
-    # A `rollout_func` may return further fields for the reward functions. TRL adds them to the rows in this way.
+    # A `rollout_func` may return extra fields for the reward functions. They are added to the rows as TRL does it.
     for i, row in enumerate(inputs):
         row |= {name: values[i] if isinstance(values, list) else values for name, values in extra_fields.items()}
     rewards = score(inputs, prompts, completions, completion_ids)

@@ -1,6 +1,7 @@
-"""Logs dynamic sampling: everything generated, trained on and dropped, so that no curve flatters.
+"""Logs dynamic sampling: the completions generated, trained on and dropped.
 
-TRL sees only the chosen groups. The rewards it logs are replaced here by those of everything that was generated.
+TRL gets only the chosen groups, so the rewards that it logs would mislead. They are replaced here by the rewards of
+all generated completions.
 """
 
 import math
@@ -31,7 +32,7 @@ def log_sampling(trainer: GRPOTrainer, generated: Verdict | None, trained: Verdi
 
 
 def _reward_metrics(trainer: GRPOTrainer, generated: Verdict | None) -> dict[str, float]:
-    """Return TRL's reward keys over all completions generated; NaN, which TRL does not log, if there are none."""
+    """Return the values of TRL's reward keys over all generated completions; NaN, which is not logged, without any."""
     names = ["reward", "reward_std", "frac_reward_zero_std"]
     names += [f"rewards/{name}/{kind}" for name in trainer.reward_func_names for kind in ("mean", "std")]
     if generated is None:
@@ -64,7 +65,7 @@ def _selection_metrics(trainer: GRPOTrainer, generated: Verdict, trained: Verdic
 
 
 def _is_correct(trainer: GRPOTrainer, verdict: Verdict) -> Tensor:
-    """Return 1 or 0 for each completion `[N]`, NaN if it was not scored."""
+    """Return 1 for each correct completion `[N]`, 0 for each other one, and NaN if it could not be scored."""
     correct = (verdict.correctness > trainer.args.correct_threshold).float()
     return correct.masked_fill(verdict.correctness.isnan(), torch.nan)
 
@@ -75,6 +76,6 @@ def _mean(values: Tensor, among: Tensor | None = None) -> Tensor:
 
 
 def _to_numbers(values: dict[str, Tensor]) -> dict[str, float]:
-    """Read all values from the device at once."""
+    """Convert all `values` to Python numbers with one transfer from the device."""
     numbers = torch.stack([value.float() for value in values.values()]).tolist()
     return dict(zip(values, numbers, strict=True))

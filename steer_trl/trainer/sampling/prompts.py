@@ -1,8 +1,8 @@
 """Supplies dynamic sampling with prompts, in the order of TRL's own sampler.
 
-TRL gives a rollout one batch of prompts. Dynamic sampling needs more of them, and how many is not known beforehand. So
-it reads the same order itself, pass after pass over the data set, each shuffled as by TRL's sampler. Its position is
-two numbers in the checkpoint. No prompt comes twice in a pass, whether it was trained on or dropped.
+TRL gives a rollout one batch of prompts. Dynamic sampling needs more prompts, and it is not known beforehand how many.
+So it reads the prompts itself, in pass after pass over the data set, each in the order of TRL's sampler. Its position
+is two numbers in the checkpoint. No prompt comes twice in a pass, whether it was trained on or dropped.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from steer_trl.exceptions import InvalidValueError
 
 
 class PromptStream:
-    """The prompts of all ranks. `passes` are finished; `position` is that in the current one."""
+    """Yields the prompts of all ranks. `passes` counts finished passes; `position` is the place in the current one."""
 
     def __init__(self, sampler: RepeatSampler) -> None:
         self._sampler = sampler
@@ -22,7 +22,7 @@ class PromptStream:
 
     @property
     def epochs(self) -> float:
-        """Number of passes over the data set, counting every prompt that was read."""
+        """The number of passes over the data set, as a fraction that counts every prompt read."""
         return self.passes + self.position / self._sampler.num_samples
 
     def draw(self, count: int) -> list[int]:
@@ -39,15 +39,15 @@ class PromptStream:
         return drawn
 
     def rows_of(self, numbers: list[int]) -> list[dict[str, Any]]:
-        """Return the rows with these numbers, each as a new dictionary, fetched as torch's data loader does."""
-        # TRL annotates it as a container with a length only.
+        """Return the rows with these `numbers`, each as a new dictionary, fetched as torch's data loader does."""
+        # TRL's annotation of the data source has a length, but no items.
         source: Any = self._sampler.data_source
         if hasattr(source, "__getitems__"):
             return source.__getitems__(numbers)
         return [dict(source[number]) for number in numbers]
 
     def state_dict(self) -> dict[str, int]:
-        """Return the position, and the number of rows."""
+        """Return the position in the data set, and its number of rows."""
         return {"passes": self.passes, "position": self.position, "rows": self._sampler.num_samples}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
@@ -63,7 +63,7 @@ class PromptStream:
         self._begin()
 
     def _begin(self) -> None:
-        """Read the orders of all passes up to the current one."""
+        """Read the order of prompts in each pass up to the current one, and keep the last."""
         sampler = self._sampler
         # TRL's sampler shuffles again each time it is iterated, from one stream of random numbers.
         self._passes = RepeatSampler(sampler.data_source, 1, 1, shuffle=sampler.shuffle, seed=sampler.seed)

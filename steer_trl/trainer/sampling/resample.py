@@ -1,9 +1,9 @@
 """`"resample"`: groups without a learning signal are replaced by groups of other prompts until the rollout is full.
 
-An attempt generates the groups of the next prompts: TRL's rollout method runs on them until the completions exist,
-and is left. Once enough groups are informative, the ranks divide them evenly, and TRL's method runs again, to its end,
-with the stored completions in place of generated ones. Groups left over wait for the next rollout. They and the place
-in the data are in every checkpoint, in `dynamic_sampling.pt`.
+An attempt generates groups for the next prompts: it runs TRL's rollout method on them, and leaves the method as soon
+as the completions exist. Once enough groups are informative, they are divided evenly over the ranks. Then TRL's method
+runs again, this time to its end, with the stored completions in place of generated ones. Groups left over wait for the
+next rollout. They and the position in the data set are in every checkpoint, in `dynamic_sampling.pt`.
 """
 
 import logging
@@ -33,7 +33,7 @@ from steer_trl.trainer.trl import GRPOTrainer, append_to_log, micro_batches_done
 logger = logging.getLogger(__name__)
 
 BuildRollout = Callable[[Rows], dict[str, Any]]
-"""TRL's rollout method: takes rows of the data set, generates and scores their completions, returns the rollout."""
+"""TRL's rollout method: it generates and scores completions for rows of the data set, and returns the rollout."""
 
 SHORT = (
     "dynamic_sampling='resample' found %d of the %d groups of a rollout in %d attempts (%d prompts). The rest carry "
@@ -51,7 +51,10 @@ MEMORY = 0.8
 
 
 class GenerationDone(Exception):
-    """Leaves TRL's rollout method once the completions of an attempt exist; carries this rank's and their verdict."""
+    """Raised to leave TRL's rollout method once an attempt's completions exist.
+
+    It carries this rank's completions, and the verdict on those of all ranks.
+    """
 
     def __init__(self, completions: list[StoredCompletion], verdict: Verdict) -> None:
         super().__init__()
@@ -61,7 +64,7 @@ class GenerationDone(Exception):
 
 @dataclass(frozen=True)
 class Collected:
-    """The groups a rollout is built from: this rank's completions, and the verdict on those of all ranks."""
+    """The groups that a rollout is built from: this rank's completions, and the verdict on those of all ranks."""
 
     own: list[StoredCompletion]
     verdict: Verdict
@@ -71,7 +74,7 @@ class Collected:
 class Resampling:
     """Generates groups until a rollout has enough informative ones, then lets TRL build the rollout from them.
 
-    `collected` is what TRL builds a rollout from; `None` while an attempt generates.
+    `collected` are the groups from which TRL builds the rollout; `None` while an attempt generates completions.
     """
 
     def __init__(self, trainer: GRPOTrainer) -> None:
@@ -81,14 +84,14 @@ class Resampling:
         # The share of groups that were informative in the latest attempts.
         self._share: float | None = None
         self.collected: Collected | None = None
-        # The rows of the present attempt and their numbers in the data set, one for each of this rank's completions.
+        # The rows of the current attempt and their numbers in the data set, one for each of this rank's completions.
         self._inputs: Rows = []
         self._numbers: list[int] = []
 
     # One rollout.
 
     def build_rollout(self, build: BuildRollout) -> dict[str, Any]:
-        """Collect the groups of a rollout, let TRL `build` it from them, and log how they were chosen. Collective."""
+        """Collect groups for a rollout, have TRL `build` it from them, and log how they were chosen. Collective."""
         groups, num_informative, verdicts = self._collect_groups(build)
         completions = [completion for group in groups for completion in group]
         has_tool_masks = any(completion["tool_mask"] for completion in completions)
@@ -110,18 +113,18 @@ class Resampling:
         return rollout
 
     def give_back(self, prompts: list[Any]) -> tuple[Any, ...]:
-        """Return what was collected, as TRL's `_generate` returns completions of `prompts`."""
+        """Return the collected completions in the form in which TRL's `_generate` returns completions of `prompts`."""
         assert self.collected is not None
         return to_generated(self._trainer, prompts, self.collected.own, self.collected.has_tool_masks)
 
     def end_attempt(self, prompts: list[Any], generated: tuple[Any, ...], score: ScoreRewards) -> NoReturn:
-        """Judge what TRL has `generated` for `prompts`, and leave TRL's rollout method with it."""
+        """Judge the completions that TRL has `generated` for `prompts`, and raise [`GenerationDone`] with them."""
         verdict = judge_groups(self._trainer, self._inputs, prompts, generated, score)
         own_rewards = self._own_part(verdict.rewards)
         raise GenerationDone(store_completions(self._trainer, self._numbers, generated, own_rewards), verdict)
 
     def _collect_groups(self, build: BuildRollout) -> tuple[list[Group], int, list[Verdict]]:
-        """Return the groups of a rollout, informative ones first; how many are informative; the attempts' verdicts."""
+        """Return a rollout's groups, informative ones first, the number of these, and the verdict of each attempt."""
         args = self._trainer.args
         size = self._trainer.num_generations
         wanted = args.groups_per_rollout
@@ -173,7 +176,7 @@ class Resampling:
         return -(-count // ranks) * ranks
 
     def _attempt(self, build: BuildRollout, count: int) -> GenerationDone:
-        """Generate the groups of the next prompts; return this rank's completions and the verdict on all ranks'."""
+        """Generate groups for the next prompts; return this rank's completions and the verdict on all groups."""
         numbers = self._stream.draw(count)
         self._numbers = self._own_part([number for number in numbers for _ in range(self._trainer.num_generations)])
         self._inputs = self._stream.rows_of(self._numbers)
@@ -184,7 +187,7 @@ class Resampling:
         raise AssertionError("TRL built a rollout without calling _generate")
 
     def _own_part(self, of_all_ranks: Any) -> Any:
-        """Return this rank's equal part of a sequence."""
+        """Return this rank's part of a sequence that is divided evenly over the ranks."""
         count = len(of_all_ranks) // self._trainer.accelerator.num_processes
         first = self._trainer.accelerator.process_index * count
         return of_all_ranks[first : first + count]
@@ -201,7 +204,7 @@ class Resampling:
 
     @property
     def _made_with(self) -> dict[str, Any]:
-        """The settings that must match for a resumed run to train on the groups that wait."""
+        """The settings that must be the same in a resumed run for the waiting groups to be used."""
         trainer = self._trainer
         return {
             "reward_funcs": trainer.reward_func_names,
@@ -211,20 +214,20 @@ class Resampling:
         }
 
     def begin_training(self, sampler: Any) -> None:
-        """Begin a training run at the start of the order of TRL's `sampler`."""
+        """Begin a training run with the first prompt of TRL's `sampler`."""
         self._stream = PromptStream(sampler)
         self._waiting = []
         self._share = None
 
     def save(self, folder: Path) -> None:
-        """Write the place in the data and the groups that wait into a checkpoint."""
+        """Save the position in the data set and the waiting groups to a checkpoint."""
         if self._trainer.args.should_save:
             state = {"prompts": self._stream.state_dict(), "waiting": self._waiting, "made_with": self._made_with}
             state["share"] = self._share
             write_whole(folder / SAMPLING_FILE, lambda path: torch.save(state, path))
 
     def load(self, folder: Path) -> None:
-        """Restore what [`save`] has written. Without it, assume that every rollout used one batch of prompts."""
+        """Restore the state that [`save`] wrote. If its file is missing, assume one batch of prompts per rollout."""
         path = folder / SAMPLING_FILE
         if path.exists():
             state = read_tensors(path)
