@@ -1,4 +1,4 @@
-"""Rewards: `MathReward` scores final answers with math-verify, safely."""
+"""The reward `MathReward`, which scores final answers in worker processes, so that no completion can stop training."""
 
 from steer_trl.rewards.math_reward import MathReward, Verdict
 

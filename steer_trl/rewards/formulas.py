@@ -1,8 +1,9 @@
-r"""Formulas: math-verify's parser reads them, and their values are compared here.
+r"""Reads formulas with math-verify's parser, and compares their values.
 
-math-verify compares rounded values: $1/2^{98}$ equals $1/2^{99}$ for it, and a letter before a bracket is a function,
-so that $c(\gamma-3)$ equals $c(\gamma-1)$. Here a letter is a factor, and two expressions are equal if they have
-the same value at several points, to 12 digits; two equations, if their sides differ by a constant factor.
+math-verify's own comparison rounds values, so that $1/2^{98}$ equals $1/2^{99}$. It reads a letter before a bracket as
+a function, so that $c(\gamma-3)$ equals $c(\gamma-1)$. Here such a letter is a factor. Two expressions are equal if
+their values agree to 12 digits at several points. Two equations are equal if the differences of their sides have a
+constant ratio.
 """
 
 import random
@@ -54,7 +55,7 @@ _arguments = re.compile(r"([\^_]) ?(\d)")
 
 
 def to_latex(text: str) -> str | None:
-    """Return the LaTeX of a normalized formula, with brackets as factors; `None` if words or lone digits are in it."""
+    """Return LaTeX for the parser, with brackets as factors; `None` if it has words or a gap between digits."""
     text = re.sub(r"_\{?(?:«(\w+)»|\\(\w+) ?)\}?", r"_{\1\2}", text)
     text = re.sub(r"~*«([A-Za-z])»~*", r"\1 ", text)
     text = _arguments.sub(r"\1{\2}", text)
@@ -79,7 +80,7 @@ def _write_factor(match: re.Match[str]) -> str:
 
 
 def _separate(command: str) -> str:
-    r"""Write `\pic` as `\pi c` and `\cotx` as `\cot x`: data sets lose such blanks."""
+    r"""Write `\pic` as `\pi c` and `\cotx` as `\cot x`, because data sets lose such blanks."""
     if (
         command in OTHERS
         or command in COMMANDS
@@ -89,9 +90,9 @@ def _separate(command: str) -> str:
     return f"\\{start} {command[len(start) :]}"
 
 
-@lru_cache(maxsize=64)  # not evaluated, so that `2^{400000003}` is small here
+@lru_cache(maxsize=64)  # formulas are not evaluated, so that `2^{400000003}` stays small
 def parse(text: str) -> Any:
-    """Return the SymPy object of a normalized formula, `None` if the parser does not read it."""
+    """Return the SymPy object of a normalized formula, `None` if the parser cannot read it."""
     latex = to_latex(text) if len(text) <= LONGEST else None
     if not latex:
         return None
@@ -99,27 +100,30 @@ def parse(text: str) -> Any:
     try:
         latex = normalize_latex(latex, NORMALIZATION)
         parsed = latex2sympy(latex, is_real=not is_complex, normalization_config=None, conversion_config=CONVERSION)
-    except Exception:  # the parser raises plain exceptions, whatever it meets
+    except Exception:  # the parser raises plain exceptions for whatever it cannot read
         return None
     imaginary = [symbol for symbol in getattr(parsed, "free_symbols", ()) if symbol.name == "i"]
     return parsed.subs(dict.fromkeys(imaginary, I)) if imaginary and is_complex else parsed
 
 
 def number(text: str) -> Any:
-    """Return the value of a normalized formula without letters, `None` if it has none."""
+    """Return the value of a normalized formula, `None` if it has letters or no finite value."""
     parsed = parse(text)
     return _value(parsed, {}) if isinstance(parsed, Expr) and not parsed.free_symbols else None
 
 
 def are_equal(one: Any, other: Any, step: Fraction = Fraction(0)) -> bool:
-    """Compare two parsed formulas; `step` is the last place of a decimal that may stand for the other number."""
+    """Return whether two parsed formulas are equal.
+
+    `step` is the unit of the last digit of a decimal. It may be rounded, so the numbers may differ by half of `step`.
+    """
     if any(side.has(nan, zoo) for side in (one, other) if isinstance(side, Basic)):
         return False
     one, other = (side.doit() if isinstance(side, MatrixExpr) else side for side in (one, other))
     if one == other:
         return True
     if any(isinstance(side, Basic) and side.has(Derivative) for side in (one, other)):
-        return False  # of a letter, the value is 0
+        return False  # the derivative of a letter has the value 0, whatever it stands for
     if isinstance(one, Expr) and isinstance(other, Expr):
         if step and not one.free_symbols | other.free_symbols:
             return bool(abs(N(one - other, DIGITS)) <= Rational(step.numerator, 2 * step.denominator))
@@ -152,7 +156,7 @@ def _is_one(ratio: Any) -> bool:
 
 
 def _ratio(one: Expr, other: Expr) -> Any:
-    """Return the constant by which `one` is a multiple of `other` at random points, `None` if it is no multiple."""
+    """Return the ratio of `one` to `other` if it is the same at all random points, otherwise `None`."""
     if one.has(Abs) != other.has(Abs):
         return None
     symbols = sorted(one.free_symbols | other.free_symbols, key=str)
@@ -174,7 +178,7 @@ def _ratio(one: Expr, other: Expr) -> Any:
 
 
 def _points(symbols: list[Any], of_integers: bool) -> list[dict[Any, Rational]]:
-    """Return values for the symbols: positive, and small, so that no term of a sum is lost beside another."""
+    """Return random points: positive and small values of the symbols, so that rounding loses no term of a sum."""
     if not symbols:
         return [{}]
     dice = random.Random(0)
@@ -184,7 +188,7 @@ def _points(symbols: list[Any], of_integers: bool) -> list[dict[Any, Rational]]:
 
 
 def _value(expression: Expr, point: dict[Any, Rational]) -> Any:
-    """Return an exact rational, or 30 digits of any other number; `None` if there is no such number."""
+    """Return the value at a point, an exact rational or 30 digits; `None` if it is not a finite number."""
     value = expression.subs(point).doit() if point else expression.doit()
     if value.has(nan, zoo, oo, -oo) or value.free_symbols:
         return None

@@ -1,6 +1,6 @@
-r"""Can a gold answer be scored? It can if an answer that a model would write, in another notation, scores it.
+r"""Checks whether a gold answer can be scored: it must equal an answer that a model would write in another notation.
 
-That a gold answer equals itself proves nothing: so does `proof`, and so do the tests of a program.
+It is not enough that a gold answer equals itself, because `proof` and the tests of a program do so as well.
 """
 
 import json
@@ -30,11 +30,11 @@ BARE_PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\s+[A-Za-z]{2,}")
 
 
 def find_fault(gold: str) -> str | None:
-    """Return why a gold answer, without its box, cannot be scored; `None` if it can. May take for ever."""
+    """Return why a gold answer, given without its box, cannot be scored; `None` if it can. May run forever."""
     text = " ".join(TEXT_COMMAND.sub(lambda match: match[0][match[0].index("{") + 1 : -1], gold).lower().split())
     if (fault := _kind_of_no_answer(re.sub(r"[^a-z0-9/ ]", "", text).strip(), gold)) is not None:
         return fault
-    judge("1", gold)  # a tower of powers equals itself at once, and takes for ever to compare with anything else
+    judge("1", gold)  # misses the deadline here if it takes forever to compare, as a tower of powers does
     reading = read_gold(gold)
     if not isinstance(reading, (Number, Measure, Measures, Choice)) and BARE_PROSE.search(TEXT_COMMAND.sub("", gold)):
         return ONLY_ITSELF
@@ -63,7 +63,7 @@ def _is_json(gold: str) -> bool:
 
 
 def write(reading: Reading) -> str | None:
-    """Return an answer in another notation, as a model would write it; `None` if there is none."""
+    """Return an answer in another notation, as a model would write it; `None` if there is no other."""
     match reading:
         case Number():
             return _write_number(reading)

@@ -1,6 +1,6 @@
-r"""Is an answer equal to the gold answer? Both are read, then compared as what they are; inside the worker processes.
+r"""Compares an answer with the gold answer, inside the worker processes: reads both, then compares them by their kind.
 
-`docs/math.md` has the table of what is accepted.
+`docs/math.md` has a table of the answers that are accepted.
 """
 
 import logging
@@ -41,25 +41,26 @@ UNKNOWN = re.compile(
     r"(?:(?:\^\{[^{}]*\})?\((?![^()]*(?P=name))[^()]*\))?"
 )
 CONSTANTS = {"e", "i", r"\pi"}
-COINCIDENCE = 1e-9  # relative, between amounts in different units
+COINCIDENCE = 1e-9  # relative tolerance between amounts in different units
 
 
 class Judgement(NamedTuple):
-    """`correct`: whether the answer equals the gold one; `vote`: the answer itself, for a majority vote."""
+    """The result for one answer: whether it equals the gold answer, and its name in a majority vote."""
 
     correct: bool
     vote: str
 
 
 def judge(answer: str, gold: str) -> Judgement:
-    """Compare an answer with the gold answer, both without their box. May take for ever, or all memory."""
-    logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that it has no deadline: the process has one
+    """Compare an answer with the gold answer, both without their box. May run forever, or use up all memory."""
+    # math-verify warns that it runs without a deadline. The worker process has one.
+    logging.getLogger("math_verify").setLevel(logging.ERROR)
     try:
         given, wanted = read(answer), read_gold(gold)
         if isinstance(given, Number) and isinstance(wanted, Group):
-            given = read(answer.replace(",", ", "))  # `1,234` is a list where a list is asked for
+            given = read(answer.replace(",", ", "))  # `1,234` is a list if the gold answer is one
         return Judgement(is_equal(given, wanted), name(given))
-    except Exception:  # whatever is in it (nested too deep, too large, no LaTeX at all), it is not the gold answer
+    except Exception:  # an unreadable answer (nested too deep, too large, no LaTeX) is not the gold answer
         return Judgement(False, answer)
 
 
@@ -94,7 +95,7 @@ def _is_equal_number(answer: Number, gold: Number) -> bool:
     if answer.base and not gold.base and answer.numeral == str(gold.value):
         return True
     values = {answer.value}
-    if answer.is_percent != gold.is_percent:  # 50 % is 50, and 0.5
+    if answer.is_percent != gold.is_percent:  # 50 % equals both 50 and 0.5
         values.add(answer.value / 100 if answer.is_percent else answer.value * 100)
     tolerance = max(answer.step, gold.step) / 2 if answer.step != gold.step else 0
     return any(abs(value - gold.value) <= tolerance for value in values)
@@ -116,7 +117,7 @@ def _is_equal_approximation(answer: Reading, gold: Reading) -> bool:
 
 
 def _last_place(value: Any) -> Any:
-    """Return the unit of the last digit of a number that is not zero."""
+    """Return the unit of the last digit that is not zero."""
     place = Rational(1)
     while value and value % place and place > Rational(1, 10**15):
         place /= 10
@@ -142,7 +143,7 @@ def _is_equal_choice(answer: Reading, gold: Reading) -> bool:
 
 
 def _member(reading: Reading) -> Reading:
-    """Return the member of a set of one."""
+    """Return the member of a set with one member; any other reading as it is."""
     is_set_of_one = isinstance(reading, Group) and reading.kind == "{}" and len(reading.parts) == 1
     return reading.parts[0] if is_set_of_one and reading.parts[0] != Formula(r"\emptyset") else reading
 
@@ -205,12 +206,12 @@ def _is_equal_equation(answer: Reading, gold: Reading) -> bool:
 
 
 def _is_name(side: str) -> bool:
-    """Return whether a side of an equation is a name, as `f(3)` or `AB`: not a number, and no operation is in it."""
+    """Return whether a side of an equation is a name, such as `f(3)` or `AB`, and not a number or an operation."""
     return bool(_unknowns(side)) and not re.search(r"[\d+/^!-]", UNKNOWN.sub("", _operations(side)))
 
 
 def _is_unsolved(side: str) -> bool:
-    """Return whether a side is computed from one unknown, as `x^2`: what the unknown is, is then still to be found."""
+    """Return whether a side is computed from one unknown, as `x^2` is: its equation still has to be solved."""
     return len(_unknowns(side) - CONSTANTS) == 1 and not _is_name(side)
 
 
@@ -219,12 +220,12 @@ def _unknowns(side: str) -> set[str]:
 
 
 def _operations(side: str) -> str:
-    """Return a side with a `/` for each operation that has a command, and without the names of functions."""
+    """Return a side with `/` in place of each command for an operation, and without function names."""
     return FUNCTION.sub("", COMPUTED.sub("/", side))
 
 
 def _is_true(equation: Equation) -> bool:
-    """Return whether the sides that are written without letters are numbers, and all of them the same one."""
+    """Return whether all sides without letters are numbers, and the same number."""
     sides = [
         side for side in equation.sides if not re.search(r"(?<![\\A-Za-z])[A-Za-z]|«[A-Za-z]»", _without_units(side))
     ]
@@ -262,14 +263,14 @@ def _is_equal_group(answer: Reading, gold: Reading) -> bool:
     if len(answer.parts) != len(gold.parts):
         return False
     if named[1] and not named[0] and answer.kind == "," and all(map(is_equal, answer.parts, wanted.parts)):
-        return True  # `-5, 14/3` for `x=-5, p=14/3`, in the order in which they are written
+        return True  # `-5, 14/3` for `x=-5, p=14/3`, in the order of the gold answer
     if all(map(is_equal, answer.parts, gold.parts)):
         return True
     return not is_ordered and _match(list(answer.parts), gold.parts)
 
 
 def _match(answers: list[Reading], golds: Sequence[Reading]) -> bool:
-    """Pair each gold answer with an answer of its own, in whatever order."""
+    """Return whether each gold answer can be paired with a different answer that equals it, in any order."""
     for gold in golds:
         found = next((index for index, answer in enumerate(answers) if is_equal(answer, gold)), None)
         if found is None:
@@ -318,7 +319,7 @@ def _text(reading: Reading) -> str:
 
 
 def _value(reading: Reading) -> Any:
-    """Return the number that a reading is, as SymPy's, or `None`."""
+    """Return the value of a reading as a SymPy number, `None` if it is not a number."""
     if isinstance(reading, Number):
         value = reading.value / 100 if reading.is_percent else reading.value
         return Rational(value.numerator, value.denominator)
@@ -330,7 +331,7 @@ def _value(reading: Reading) -> Any:
 
 
 def name(reading: Reading) -> str:
-    """Name an answer for a majority vote: a number by its value, be it `x=0.5` or `1/2`."""
+    """Return an answer's name in a majority vote: for a number its value, so that `x=0.5` and `1/2` are the same."""
     match reading:
         case Number():
             return f"{reading.value}{'%' if reading.is_percent else ''}"

@@ -1,7 +1,7 @@
-r"""One spelling for everything in an answer that is layout: signs, spaces, fonts, delimiters, words in `\text`.
+r"""Brings the layout of answers into one spelling: signs, spaces, fonts, delimiters, words in `\text`.
 
 Afterwards a gap that LaTeX prints is `~`, a space that it drops is a blank, and each word is in «»: `4~«million»`.
-The rules are in `notation.yaml`. They delete only what says nothing: weight, size, colour, alignment.
+The rules are in `notation.yaml`. They delete only layout without meaning: weight, size, colour, alignment.
 """
 
 import re
@@ -14,7 +14,7 @@ import yaml
 TABLE: dict[str, Any] = yaml.safe_load(files("steer_trl.rewards").joinpath("notation.yaml").read_text("utf-8"))
 NUMBER_WORDS = {*TABLE["numbers"], *TABLE["scales"], *TABLE["parts"]}
 SEPARATORS = {"and", "or"}
-LONGEST = 4_000  # characters; a longer answer is compared sign by sign only
+LONGEST = 4_000  # characters; a longer answer is compared as plain text only
 
 _layout = [(re.compile(pattern), replacement) for pattern, replacement in TABLE["layout"]]
 _words = [(re.compile(pattern), replacement) for pattern, replacement in TABLE["words"]]
@@ -27,7 +27,7 @@ _bare_word = re.compile(r"(?<![\\A-Za-z«_^{'])[A-Za-z]{2,}(?:-[A-Za-z]{2,})*(?!
 
 
 def normalize_layout(answer: str) -> str:
-    """Return an answer, without its box, in the one spelling that the readers of this folder expect."""
+    """Return an answer, given without its box, in the spelling that the functions of this folder read."""
     text = answer.strip()
     if len(text) > LONGEST:
         return text
@@ -36,7 +36,7 @@ def normalize_layout(answer: str) -> str:
     if text.isalnum():
         return _mark_word(text) if text.isalpha() else text
     if r"\begin" not in text:
-        text = re.sub(r"\\\\(?=[A-Za-z])", r"\\", text)  # a data set has doubled them
+        text = re.sub(r"\\\\(?=[A-Za-z])", r"\\", text)  # a data set has doubled its backslashes
     for pattern, replacement in _layout:
         text = pattern.sub(replacement, text)
     text = _text.sub(lambda match: _mark_text(match[1]), text)
@@ -88,7 +88,7 @@ def _spell_sign(sign: str) -> str:
 
 
 def _mark_text(text: str) -> str:
-    """Mark the words of a `\\text{}`: its numbers and signs are what they are outside."""
+    """Mark the words of a `\\text{}`; its numbers and signs are read as those outside."""
     text = re.sub(r"(?<![A-Za-z])((?:[A-Za-z]\.){2,})", lambda match: match[0].replace(".", ""), text.strip(" ") + "")
     marked = _word.sub(lambda match: match[0] if match[0][0] == "\\" and len(match[0]) < 4 else _mark(match[0]), text)
     return "~" + re.sub(r"\s+", "~", marked) + "~"
@@ -99,7 +99,7 @@ def _mark(word: str) -> str:
 
 
 def _mark_word(word: str) -> str:
-    """Mark a word outside a `\\text{}` where it cannot be a product of letters."""
+    """Mark a word outside a `\\text{}` if it cannot be a product of letters."""
     lower = word.lower()
     is_known = lower in SEPARATORS or set(lower.split("-")) <= NUMBER_WORDS
     looks_like_one = len(word) > 3 and re.search("[aeiouy]", lower) and list(lower) != sorted(lower)

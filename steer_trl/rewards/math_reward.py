@@ -1,4 +1,4 @@
-"""`MathReward`: is the last boxed answer of a completion the gold answer?"""
+"""`MathReward`, which scores whether the answer of a completion equals the gold answer."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ METRIC_KEYS = ("math_reward/timed_out", "math_reward/unanswered")
 
 
 class Verdict(NamedTuple):
-    """The verdict on one completion: its answer (`None`: it has none), and whether that is correct."""
+    """The verdict on one completion: its answer, `None` if it has none, and whether that is correct."""
 
     answer: str | None
     correct: bool
@@ -27,16 +27,17 @@ class MathReward:
     Reward for the correct answer, a plain reward function for TRL: `reward(completions=..., solution=...)`.
 
     Only the last `\boxed{}` of a completion counts. math-verify compares it with the gold answer inside worker
-    processes that are killed at a deadline of CPU time (`workers.py`), so no completion can stop training, from
-    whatever thread it is called. An answer that misses the deadline or crashes its worker, twice, is incorrect, and so
-    is a false equation such as `33=34`.
+    processes that are killed at a deadline of CPU time (`workers.py`), so no completion can stop training,
+    whichever thread calls the reward. An answer that misses the deadline or crashes its worker twice is incorrect, and
+    so is a false equation such as `33=34`.
 
     Args:
         correct, incorrect (`float`): the two rewards; 1 and -1 in the STEER paper (section 5.1).
         timeout (`float`): seconds of CPU time that one answer may take; on Windows, of wall-clock time.
-        answer_format (`str`): `"boxed"`; `"answer_line"` where the prompt asks for a last line `Answer: ...`; or
-            `"either"`, a box or else such a line, where prompts differ.
-        num_workers (`int`, *optional*): processes; all cores of this machine by default, shared among its ranks.
+        answer_format (`str`): `"boxed"`; `"answer_line"` if the prompts ask for a last line `Answer: ...`; or
+            `"either"` for a box or, without one, such a line, if prompts differ.
+        num_workers (`int`, *optional*): number of worker processes; by default all cores of this machine, shared among
+            its ranks.
 
     Logged by TRL: `math_reward/timed_out` and `math_reward/unanswered`, shares (0 to 1) of a rollout.
 
@@ -83,7 +84,7 @@ class MathReward:
 
         Args:
             completions: texts or lists of messages.
-            solution: the gold answers, boxed or bare; of a worked solution, its last box counts.
+            solution: the gold answers, boxed or bare; in a worked solution the last box counts.
             log_extra, log_metric: given by TRL.
         """
         verdicts = self.judge(completions, solution)
@@ -111,7 +112,7 @@ class MathReward:
         return [_verdict(answer, results.get((judge, answer, gold))) for answer, gold in pairs]
 
     def unreadable(self, solution: Iterable[Any]) -> dict[str | None, str]:
-        """Return each gold answer, as a text, that no answer can score, with the reason, as *no answer* or *proof*."""
+        """Return the gold answers that no answer can match, as texts, each with its reason, such as *proof*."""
         golds = {None if gold is None else str(gold) for gold in solution}
         jobs = {gold: (find_fault, bare(gold)) for gold in golds if gold is not None}
         results = zip(jobs, self._workers.map(jobs.values()), strict=True)
@@ -128,7 +129,7 @@ def _verdict(answer: str | None, result: Any) -> Verdict:
     return Verdict(answer, False, timed_out=result is not None, vote=answer)
 
 
-# In the workers.
+# The functions below run in the workers.
 
 
 def _work(function: Callable[..., Any], *job: str) -> Any:
@@ -136,7 +137,10 @@ def _work(function: Callable[..., Any], *job: str) -> Any:
 
 
 def _check_judge() -> None:
-    """Load what judging needs, and raise if it cannot work: every answer would silently be incorrect."""
+    """Load the judge's libraries, and raise if it misjudges known answers.
+
+    Without this check, every answer would silently be incorrect.
+    """
     known = {
         ("34", r"\sqrt{1156}"): True,
         ("33", r"\sqrt{1156}"): False,

@@ -1,7 +1,8 @@
-r"""Units of measure, read as units: pint knows what they are and how they are converted.
+r"""Reads and converts units of measure with pint.
 
-A text behind a number is a unit that pint knows (`\text{ cm}^2`, `km/h`, `^\circ C`), or a label that counts things
-(`\text{ apples}`), or neither, and then it stays part of the answer: `\mathrm{i}`, `\text{ million}`, `\text{ or 33}`.
+The text after a number is a unit that pint knows (`\text{ cm}^2`, `km/h`, `^\circ C`), a label of counted things
+(`\text{ apples}`), or neither. In the last case it stays part of the answer: `\mathrm{i}`, `\text{ million}`,
+`\text{ or 33}`.
 """
 
 import re
@@ -27,7 +28,7 @@ _quotient = re.compile(r"\\frac\{([^{}]*)\}\{([^{}]*)\}")
 
 @cache
 def registry() -> pint.UnitRegistry:
-    """Return pint's units and those of `notation.yaml`; takes a third of a second."""
+    """Return the units of pint and of `notation.yaml`. The first call takes a third of a second."""
     units: pint.UnitRegistry = pint.UnitRegistry()
     for definition in UNITS["definitions"]:
         units.define(definition)
@@ -36,7 +37,7 @@ def registry() -> pint.UnitRegistry:
 
 @lru_cache(maxsize=4096)
 def read_unit(text: str) -> str | None:
-    """Return what pint calls the unit that a text names, `""` for a label, `None` if it is neither."""
+    """Return pint's name for the unit in a text, `""` for a label, `None` if the text is neither."""
     text = _quotient.sub(r"(\1)/(\2)", text.strip(" ~"))
     if text.startswith("(") and text.endswith(")") and "/" not in text:
         text = text[1:-1]
@@ -83,7 +84,7 @@ def read_unit(text: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def find_unit(word: str) -> str | None:
-    """Return the name that pint has for a word or symbol, `None` if it is no unit."""
+    """Return the spelling with which pint reads a word or symbol as a unit, `None` if it does not."""
     if word.lower() in LABELS or word.lower() in MATHEMATICAL:
         return None
     word = UNITS["spellings"].get(word, word)
@@ -98,12 +99,12 @@ def find_unit(word: str) -> str | None:
 def _checked(unit: str) -> str | None:
     try:
         return str(registry().parse_units(unit)) if unit else None
-    except Exception:  # pint raises whatever its tokenizer, Python's parser and its own grammar raise
+    except Exception:  # pint lets through every error of its tokenizer, its grammar and Python's parser
         return None
 
 
 def convert(value: float, unit: str, other: str) -> float | None:
-    """Return how many of the `other` unit a `value` is, `None` if the two do not measure the same."""
+    """Return `value` converted from `unit` to the `other` unit, `None` if they measure different quantities."""
     if unit == other:
         return value
     try:
