@@ -1,10 +1,10 @@
-// The curves: one uPlot per panel, all with one cursor. A change of theme redraws them, because colours are the style
-// sheet's.
+// The curves: one uPlot per panel, with one cursor for all. A change of theme redraws them, because their colours come
+// from the style sheet.
 "use strict";
 
 const charts = [];
 
-// The vertical range. An axis begins at 0 if the curves come near it; otherwise a small change could not be seen.
+// The vertical range. An axis begins at `low`, often 0, only if the curves come near it, so that small changes show.
 function ranged([low, high], lines) {
   return (u, min, max) => {
     if (min === null) return [low ?? 0, high ?? 1];
@@ -20,7 +20,7 @@ function ranged([low, high], lines) {
   };
 }
 
-// Marks of an axis, with as many decimals as tell them apart.
+// The labels of an axis's ticks, with enough decimals to tell neighbours apart.
 function markTexts(values, increment) {
   if (increment < 1e-4) {
     const digits = Math.ceil(Math.log10(Math.max(...values.map(Math.abs)) / increment));
@@ -31,7 +31,7 @@ function markTexts(values, increment) {
   return values.map((value) => value.toLocaleString("en", options).replace("-", "−"));
 }
 
-// The 95 % intervals of a line's evaluations: place, lower end, upper end. No metric of an evaluation is below 0.
+// The 95 % intervals of a line's evaluations: place, lower end (at least 0, as for every metric), upper end.
 function barsOf({ interval, run }) {
   return (interval ?? []).map(([step, middle, half]) => [
     placeOf(run, step),
@@ -119,8 +119,8 @@ function nearestLine(plot, lines, columns, x, y) {
   return best[1];
 }
 
-// The point of a curve that is nearest to a place: curves are thinned, and have points at places of their own. Before a
-// curve begins and after it ends there is none.
+// The curve's point nearest to a place, because thinned curves have their points at different places. There is none
+// before the curve begins or after it ends.
 function nearestPoint(u, column, closest, place) {
   const places = u.data[0];
   const values = u.data[column];
@@ -135,8 +135,8 @@ function nearestPoint(u, column, closest, place) {
   return places[after] - place < place - places[before] ? after : before;
 }
 
-// Alarms as lines with a flag, intervals of evaluations as bars, steps with tokens as ticks on the ground, and the words
-// of dashed and dotted lines.
+// Draws alarms as lines with a flag, intervals of evaluations as bars, steps with tokens as ticks at the bottom, and
+// the labels of dashed and dotted lines.
 function drawMarks(u, lines) {
   const { ctx, bbox } = u;
   const ratio = devicePixelRatio || 1;
@@ -189,11 +189,11 @@ function drawMarks(u, lines) {
   ctx.restore();
 }
 
-// How the entropy of a run went, with a real minus.
+// The phrase about a run's entropy, with a real minus sign.
 const phraseOf = (run) => run.entropy?.phrase.replace("-", "−");
 
-// A panel: its title, what its lines are, the plot, and how to read it. The first one is larger, and its legend says how
-// each run went.
+// A panel: its title, its legend, the plot, and how to read it. The first panel is larger, and its legend has the
+// phrase about each run's entropy.
 function panelCard(panel, onStep, isFirst = false) {
   const having = (one) => RUNS.filter((run) => run.curves[one.key]).length;
   const present = panel.keys.filter(having);

@@ -1,4 +1,4 @@
-// Evaluations of two runs compared: every number and verdict is that of steer-trl compare.
+// Compares the evaluations of two runs. Every number and verdict is that of steer-trl compare.
 "use strict";
 
 const NOT_DECIDED = "no difference seen";

@@ -1,4 +1,4 @@
-// A completion as a card: its tokens in colour, and the numbers of the token that is pointed at.
+// A completion as a card: its coloured tokens, and the numbers of the token under the pointer.
 "use strict";
 
 const COLOURS = {
@@ -39,11 +39,11 @@ const COLOURS = {
   },
 };
 
-// The distance of a value from the value without colour. Weights are compared by their ratio to 1.
+// The distance of a value from the value that has no colour. For a weight, it is the logarithm of its ratio to 1.
 const distance = (value, by) =>
   by === "weight" ? Math.log(Math.max(value, 0.001)) : value - (COLOURS[by].middle ?? 0);
 
-// The distance at which the colours are full: the largest one for weights, otherwise the 98th percentile, so that one
+// The distance at which colours are strongest: the largest one for weights, otherwise the 98th percentile, so that one
 // odd token does not make all others pale.
 function fullColour(completions, by) {
   const values = completions.flatMap((one) => one[by] ?? []).filter((x) => x !== null);

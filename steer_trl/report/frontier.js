@@ -1,4 +1,5 @@
-// Sweeps over temperatures: one try against pass@k, a curve for each run, a point for each temperature.
+// Sweeps over temperatures: accuracy of one try against pass@k, with a curve for each run and a point for each
+// temperature.
 "use strict";
 
 function drawn(tag, attributes, ...children) {
@@ -8,7 +9,7 @@ function drawn(tag, attributes, ...children) {
   return made;
 }
 
-// From values to places on the axis, with marks at round numbers.
+// Maps values to places on the axis, with marks at round numbers.
 function scaleOf(values, from, to, count) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const margin = (high - low || 10) * 0.08;
@@ -36,7 +37,7 @@ function frontierPicture(curves, width) {
   const taken = points.map((one) => [x.place(shareAt(one, 1)) - 5, y.place(shareAt(one, most)) - 5, 10, 10]);
   const isFree = ([left_, top_, wide, high]) =>
     taken.every(([l, t, w, h]) => left_ + wide <= l || l + w <= left_ || top_ + high <= t || t + h <= top_);
-  // A temperature stands beside its point, at the first of eight places that is free.
+  // A temperature stands beside its point, at the first free one of eight places, or is left out.
   const labelOf = (point) => {
     const words = String(point.temperature);
     const [px, py] = [x.place(shareAt(point, 1)), y.place(shareAt(point, most))];
@@ -66,7 +67,7 @@ function frontierPicture(curves, width) {
   );
 }
 
-// The temperature that solves most, and what it solves there: a row for each number of tries, a column for each run.
+// The best temperature and the share solved at it, with a row for each number of tries and a column for each run.
 function bestTable(curves) {
   const heads = ["", ...curves.map(({ run }) => nameOf(RUNS[run]))];
   const rows = triesOf(curves).map((k) => {

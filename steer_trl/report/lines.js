@@ -2,7 +2,7 @@
 "use strict";
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
-// The number of generated tokens at each step if all runs have counted them, otherwise what TRL counts.
+// The tokens of each step: those generated if all runs have logged them, otherwise those that TRL counts.
 const TOKENS = {
   [DATA.names.GENERATED_TOKENS]: "tokens generated so far, with the groups that dynamic sampling drops; without prompts",
   [DATA.names.NUM_TOKENS]: "tokens as TRL counts them: prompts and completions so far",
@@ -29,12 +29,12 @@ function element(tag, attributes = {}, ...children) {
 
 const notes = (texts) => texts.filter(Boolean).map((text) => element("p", { class: "note" }, text));
 
-// A name that may be broken between its words only: after an underscore, a hyphen, a dot or a slash.
+// A name that may break across lines only between its words: after an underscore, a hyphen, a dot or a slash.
 const breakable = (name) => name.split(/(?<=[_\-./])/).flatMap((part, i) => (i ? [element("wbr"), part] : [part]));
 const dotOf = (run) => element("i", { class: "dot", style: `--own: ${styleOf(run.index)}` });
 const nameOf = (run) => element("span", { class: "name" }, dotOf(run), breakable(run.name));
 
-// Buttons of which one is pressed. Their ids stay the same when they are made again, so that the focus is found again.
+// Buttons, one of which is pressed. They keep their ids when they are rebuilt, so that the focus can be restored.
 function segments(label, id, names, pressed, choose) {
   const button = (name) => {
     const attributes = { type: "button", id: `${id}-${name.replaceAll(" ", "-")}`, onclick: () => choose(name) };
@@ -43,7 +43,7 @@ function segments(label, id, names, pressed, choose) {
   return element("div", { class: `segments ${id}`, role: "group", "aria-label": label }, names.map(button));
 }
 
-// A number is a run's colour; a text is written as in CSS. The canvas needs the values of the names in it.
+// A number stands for the colour of a run, a string is CSS. The canvas needs the values of the CSS variables.
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const styleOf = (own) => (typeof own === "string" ? own : `var(--c${own % 8})`);
 const color = (own) => styleOf(own).replace(/var\((--[\w-]+)\)/g, (_, name) => css(name));
@@ -59,7 +59,7 @@ function number(value, digits = 3) {
 
 const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
 
-// The start and the end of a curve: means of a tenth of its points, at most ten.
+// The start and the end of a curve, each the mean of a tenth of its points, at most ten of them.
 function endsOf(curve) {
   if (!curve?.[1].length) return null;
   const count = Math.max(1, Math.min(10, Math.floor(curve[1].length / 10)));
@@ -71,7 +71,7 @@ function endsOf(curve) {
 const placeOf = (run, step) => (state.over === "steps" ? step : interpolate(...run.tokens, step));
 const stepAt = (run, place) => (state.over === "steps" ? place : interpolate(run.tokens[1], run.tokens[0], place));
 
-// Steps and tokens so far. A count stays the same until the next rollout, so that its last step is used.
+// Steps and tokens so far. A count stays the same until the next rollout, so only the last step of each count is kept.
 function tokenAxis(curve) {
   if (!curve) return null;
   const lastSteps = new Map([[0, 0]]);
@@ -79,7 +79,7 @@ function tokenAxis(curve) {
   return [[...lastSteps.values()], [...lastSteps.keys()]];
 }
 
-// On the straight line between two neighbours; beyond the ends, on the line through the last two. `from` never falls.
+// Interpolates linearly between two neighbours, and extrapolates beyond the ends. `from` must not decrease.
 function interpolate(from, to, value) {
   let [low, high] = [0, from.length - 1];
   while (high - low > 1) {
@@ -96,7 +96,7 @@ const tickText = (place) => (state.over === "steps" ? stepText(place) : compact.
 const placeText = (place) =>
   state.over === "steps" ? `step ${Math.round(place).toLocaleString("en")}` : `${compact.format(place)} tokens`;
 
-// All panels have one range, so that points above each other happened at the same time.
+// All panels share one horizontal range, so that points above each other belong to the same time.
 function axisRange() {
   const places = shownRuns().flatMap((run) => {
     const steps = Object.values(run.curves).flatMap(([own]) => (own.length ? [own[0], own.at(-1)] : []));
@@ -106,8 +106,8 @@ function axisRange() {
   return to > from ? [from, to] : [from - 1, from + 1];
 }
 
-// The lines of a panel, with their points where they lie on the axis. Of several runs a panel draws one key; so does a
-// panel whose keys are different measures of one quantity.
+// The lines of a panel, with their points placed on the axis. A panel draws only one key if there are several runs, or
+// if its keys are different measures of one quantity.
 function linesOf(panel, key) {
   const lines = panel.is_stacked ? stackOf(panel, key) : [...curvesOf(panel, key), ...referencesOf(panel)];
   return lines.map((line) => {
@@ -134,7 +134,7 @@ function curvesOf(panel, key) {
   );
 }
 
-// The dashed target of each run, and the dotted level at which it began: one for all runs that began at the same level.
+// The dashed target of each run, and the dotted level at which it began. Runs with the same initial level share a line.
 function referencesOf(panel) {
   if (!panel.has_start) return [];
   const [from, to] = axisRange();
@@ -155,7 +155,7 @@ function referencesOf(panel) {
   return lines;
 }
 
-// The parts of a whole, of one run: each line is the sum of the parts below it.
+// The parts of a whole, for one run, stacked: each line is the sum of its own part and the parts below it.
 function stackOf(panel, index) {
   const run = RUNS[index];
   const keys = panel.keys.filter((one) => run?.curves[one.key]);
@@ -170,7 +170,7 @@ function stackOf(panel, index) {
     .reverse();
 }
 
-// A tone from cold over neutral to warm.
+// The colour of part `k`, on a scale from cold through neutral to warm.
 function toneOf(k, count) {
   const place = count > 1 ? (2 * k) / (count - 1) - 1 : 0;
   if (place === 0) return "var(--line)";
@@ -178,7 +178,7 @@ function toneOf(k, count) {
   return `color-mix(in srgb, var(${place < 0 ? "--cold" : "--warm"}) ${share}%, var(--card))`;
 }
 
-// The mean of the points up to each, over a share of the curve. A coarse curve has whole numbers as its values, and
+// The running mean of a curve, over a share of its points. A coarse curve has whole numbers as values, so its mean
 // needs more points.
 function smoothed(curve, isCoarse = false) {
   const share = isCoarse ? 0.2 : [0, 0.04, 0.15][state.smooth];
@@ -187,7 +187,7 @@ function smoothed(curve, isCoarse = false) {
   return [curve[0], curve[1].map((_, i) => mean(curve[1].slice(Math.max(0, i - width + 1), i + 1)))];
 }
 
-// uPlot needs one list of places for all lines of a plot. Returns the column of each line as well.
+// Joins the lines of a plot, because uPlot needs one list of places for all of them. Also returns each line's column.
 function tableOfLines(lines) {
   const tables = lines.map((line) => (line.raw ? [...line.curve, line.raw[1]] : line.curve));
   const columns = [];

@@ -1,4 +1,4 @@
-// The page as a whole: its sections in order. All texts of a run go in as text.
+// The page as a whole: its sections in order. Strings of a run are inserted as text, never as HTML.
 "use strict";
 
 function alarmsSection() {
@@ -15,7 +15,7 @@ function alarmsSection() {
   return element("section", { id: "alarms", "data-nav": "Alarms" }, element("h2", {}, "Alarms"), list);
 }
 
-// A panel is drawn if a run has logged one of its keys, and if it moves where it must.
+// A panel is drawn if a run has logged one of its keys. With `must_move`, a curve must also change.
 function isDrawn(panel) {
   const curves = RUNS.flatMap((run) => panel.keys.flatMap(({ key }) => (run.curves[key] ? [run.curves[key][1]] : [])));
   return curves.length > 0 && (!panel.must_move || curves.some((values) => values.some((one) => one !== values[0])));
@@ -32,7 +32,7 @@ function panelSections(panels) {
   });
 }
 
-// Any key of the log that no panel shows.
+// A section that shows any key of the log that has no panel.
 function otherSection() {
   const used = new Set(DATA.panels.flatMap((panel) => [...panel.keys.map((one) => one.key), ...panel.targets]));
   const rest = DATA.keys.filter((key) => !used.has(key));
@@ -59,7 +59,7 @@ function settingsOf({ settings, methods }) {
   return methods ? { ...known, advantage_shaping: methods.join(" + ") || "none" } : known;
 }
 
-// The value of a setting in a run; "default" alone if the value of the default is unknown.
+// The value of a setting in a run; only "default" if the default is used and its value is unknown.
 function settingText(run, name) {
   const own = settingsOf(run);
   const isDefault = !Object.hasOwn(own, name);

@@ -8,14 +8,14 @@ function duration(seconds) {
   return `${+(seconds / size).toPrecision(2)} ${unit}`;
 }
 
-// How much of the budget that ends the run is used.
+// The used part of the budget that ends the run.
 function budgetText({ unit, used, size }) {
   if (unit !== "tokens") return `${number(used)} of ${number(size)} ${unit}`;
   const [divisor, letter] = size >= 1e6 ? [1e6, "M"] : [1e3, "K"];
   return `${(used / divisor).toFixed(2)} of ${(size / divisor).toFixed(2)} ${letter} tokens`;
 }
 
-// The two evaluations that say most: one try, and pass@k with the most tries.
+// The two most informative metrics: the accuracy of one try, and pass@k with the most tries.
 function evaluationKeys(run) {
   const keys = Object.keys(run.curves).filter((key) => key.startsWith("eval_"));
   const tries = (key) => Number(key.split("@").at(-1));
@@ -70,7 +70,8 @@ function runCard(run) {
   );
 }
 
-// Which runs the curves show, over what, and how smooth. It is made again at each choice, with the focus where it was.
+// The controls that choose the shown runs, the horizontal axis and the smoothing. They are rebuilt after each choice,
+// and the focus stays where it was.
 function showControls() {
   const holder = document.getElementById("controls");
   const apply = (changes) => (Object.assign(state, changes), showControls(), redrawAll());

@@ -5,8 +5,8 @@ const chosen = { run: null, step: null, group: 0, by: null };
 
 const acts = (one) => Boolean(one.weight?.some((x) => x !== null && Math.abs(x - 1) > 0.005));
 
-// Ranks a group by what it shows: first whether weights act, then whether it has a learning signal, then the number of
-// its different completions.
+// Ranks a group first by whether weights act and whether it has a learning signal, and then by the number of its
+// different completions.
 function worth(group) {
   const teaches = group.completions.some((one) => one.advantage?.some((x) => x));
   const different = new Set(group.completions.map((one) => one.texts.join("\u0000"))).size;
