@@ -42,7 +42,7 @@ def select_public(settings: Mapping[str, Any], texts: Collection[str] = _TEXTS) 
 
 def _select_value(value: Any, may_be_text: bool) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
-    # An Enum is a closed set.
+    # The values of an Enum are a closed set, so they cannot hold a secret.
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, torch.dtype):

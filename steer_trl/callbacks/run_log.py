@@ -21,7 +21,7 @@ class RunLog(TrainerCallback):
     """Writes each log entry as a line, on the main process. A failure never stops the run."""
 
     def __init__(self, describe: Callable[..., dict[str, Any]]) -> None:
-        """`describe` returns the contents of `run.json` from the arguments, the state and the model."""
+        """Keep `describe`, which returns the contents of `run.json` from the arguments, the state and the model."""
         self._describe = describe
         self._is_finished = self._failed = False
         # The state of the training run whose log is open.
@@ -37,7 +37,7 @@ class RunLog(TrainerCallback):
             self._open = state
         if state.is_world_process_zero and not self._is_finished:
             self._attempt(self._begin, args.output_dir, args, state, model)
-            # The log of a resumed run has its early entries already.
+            # The log of a resumed run already has the entries from before training.
             for entry in self._early if state.global_step == 0 else []:
                 self._attempt(runlog.append, args.output_dir, entry)
             self._early = []
@@ -60,7 +60,7 @@ class RunLog(TrainerCallback):
     def _attempt(self, write: Callable[..., None], *given: Any) -> None:
         try:
             write(*given)
-        # For example a full disk, or a value of an unexpected type.
+        # The cause may be a full disk, or a value of an unexpected type.
         except Exception:
             if not self._failed:
                 text = "The run log in %s cannot be written; the training continues."

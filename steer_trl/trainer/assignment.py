@@ -64,7 +64,7 @@ def _cut_alike(
 def cut(lengths: Sequence[int], parts: int, most: float) -> list[int]:
     """Return the sizes of `parts` consecutive parts of the `lengths`, longest first, with the least rows x longest.
 
-    The sum of rows x longest over the parts is minimised. In no part it exceeds `most`, which must allow equal parts.
+    The sum of rows x longest over the parts is minimised. No part exceeds `most`, which must allow equal parts.
     This is dynamic programming: the best cuts into n + 1 parts follow from the best cuts into n parts.
     """
     rows = len(lengths)

@@ -82,7 +82,7 @@ class TrainerGenerator:
 
     @contextmanager
     def _engine_samples(self, sampling: Sampling) -> Iterator[None]:
-        """Replace all sampling settings that TRL's engines read by those of the evaluation, in the `with` block."""
+        """Let TRL's engines use all sampling settings of the evaluation, not of training, inside the `with` block."""
         trainer = self.trainer
         if trainer.use_vllm:
             settings: dict[str, Any] = {"min_p": None, "repetition_penalty": 1.0, "structured_outputs_regex": None}

@@ -65,7 +65,7 @@ def check_trl(installed: str | None = None) -> None:
 
 
 def broken_pieces() -> list[str]:
-    """Return the names this package needs from TRL and does not find."""
+    """Return the names and arguments that this package needs and the installed TRL does not have."""
     broken = [f"GRPOTrainer.{name}" for name in ("_tag_names", *METHODS) if not hasattr(GRPOTrainer, name)]
     for name in [name for name in METHODS if hasattr(GRPOTrainer, name)]:
         found = inspect.signature(getattr(GRPOTrainer, name)).parameters

@@ -75,7 +75,7 @@ class GeneratedTokens(TrainerCallback):
             )
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """End the run if its budget is spent. As at a last step, log it, and evaluate and save it if the run does."""
+        """End the run if its budget is spent. Log the step, and evaluate and save if the run does either."""
         if self._is_spent(micro_batches_done(self._trainer)):
             # With this number of steps, a resume recognises that the run has ended.
             state.max_steps = state.global_step

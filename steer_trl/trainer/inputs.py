@@ -26,7 +26,7 @@ IS_IDLE = "is_idle"
 
 
 class Score(NamedTuple):
-    """The numbers of each token from a forward pass of the policy: see [`~steer_trl.shaping.TokenBatch`]."""
+    """The numbers `[B, T]` of each token from a forward pass of the policy; see [`~steer_trl.shaping.TokenBatch`]."""
 
     logps: Tensor
     entropies: Tensor

@@ -3,7 +3,7 @@
 TRL shuffles a rollout and splits it evenly. Here `assignment.py` chooses the rank and the micro-batch of each
 completion of a step. The longest come first, so a step that does not fit into memory fails at once. Except for
 rounding, the update is the same as TRL's, since groups, statistics and denominators span the whole step. A loss that
-is a mean over the rows of a micro-batch is multiplied by its number of rows over TRL's.
+is a mean over the rows of a micro-batch is multiplied by its number of rows divided by TRL's.
 
 The loss of a micro-batch of completions without an advantage is 0. But every engine needs a backward pass, so the
 shortest completion gets a gradient. The others are scored without one (`forward.py`).
@@ -95,10 +95,10 @@ class Ordering:
         return rollout[micro_batches_done(trainer) % len(rollout)]
 
     def scale_loss(self, loss: Tensor, inputs: MicroBatch) -> Tensor:
-        """Return the loss of an ordered micro-batch, weighed by its size if it is a mean over completions.
+        """Return the loss of an ordered micro-batch, weighted by its size if it is a mean over completions.
 
-        The means that TRL has just logged are weighed, too. TRL averages both over the micro-batches of a step, as if
-        all had equally many tokens and completions.
+        The means that TRL has just logged are weighted, too. TRL averages both over the micro-batches of a step, as
+        if all had equally many tokens and completions.
         """
         if TOKEN_SHARE not in inputs:
             return loss

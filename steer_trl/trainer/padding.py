@@ -1,9 +1,9 @@
 """Runs the model without padding. TRL pads each row to the longest prompt and completion of its whole rollout.
 
-Each row's tokens are moved to the left, so that the prompt begins in column 0 and the completion follows directly. So
-a pass is only as wide as its longest row. In causal attention no token sees the columns to its right, so no mask is
-needed. The outputs are moved back to where TRL expects them. This is correct for rotary positions, which depend only
-on distances. With other positions, only the columns on the right that have no token are removed.
+Each row's tokens are moved to the left: the prompt begins in column 0, and the completion follows directly. A pass is
+then only as wide as its longest row. In causal attention no token sees the columns to its right, so no mask is needed.
+The outputs are moved back to where TRL expects them. This is correct for rotary positions, which depend only on
+distances. With other positions, only the columns on the right that have no token are removed.
 
 The first pass of a training run is compared with TRL's own. If the log-probabilities differ by more than rounding,
 padding stays.
@@ -84,7 +84,7 @@ class Padding:
         return bool(self._rotations) and not (scales_by_position or reads_padding or has_chunks)
 
     def _can_move(self, inputs: PassInputs) -> bool:
-        """Return whether all `inputs` can be moved. Log the first ones for which it is not known how."""
+        """Return whether it is known how to move all `inputs`. The first unknown ones are logged."""
         given = {name for name, value in inputs.items() if value is not None}
         unknown = sorted(given - PER_TOKEN - OTHERS)
         if unknown and not self._has_warned:
@@ -92,7 +92,7 @@ class Padding:
             logger.warning("skip_padding: padding stays, since it is not known how to move %s.", " and ".join(unknown))
         return not unknown
 
-    # A pass.
+    # One forward pass.
 
     def forward(self, forward_pass: ForwardPass, model: Any, inputs: PassInputs) -> tuple[Any, ...]:
         """Return the outputs of `forward_pass`. If padding is skipped, the outputs `[B, T]` are 0 at padding."""

@@ -1,6 +1,7 @@
 """Scores a rollout before it is shuffled and split, and applies the methods that compare completions of a prompt.
 
-If TRL needs old log-probabilities, it scores the rollout itself under the policy that generated it. That score is
+A score is the log-probability and the entropy of each token under the policy, and the sensitivity if it is needed. If
+TRL needs old log-probabilities, it scores the rollout itself under the policy that generated it. That score is
 kept. Otherwise the rollout is scored here if a method compares completions, which must happen while groups are whole
 (`groups.py`), or if a controller needs the rollout's entropy. For all other methods, the forward pass of the loss is
 early enough (`step.py`).
@@ -29,7 +30,7 @@ from steer_trl.trainer.trl import FORWARD_ARGUMENTS, GRPOTrainer, append_to_log,
 
 
 class RolloutShaping:
-    """Scores the current rollout and applies the rollout-level methods.
+    """Scores the current rollout, and applies the methods that compare the completions of a prompt.
 
     Attributes:
         rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks; NaN if a function could not score

@@ -1,6 +1,6 @@
-"""`SteerGRPOTrainer` overrides the methods of TRL's trainer below, in the order in which TRL calls them.
+"""Defines `SteerGRPOTrainer`, which overrides methods of TRL's trainer, here in the order in which TRL calls them.
 
-These hooks call the parts in `self.shaping` (`parts.py`):
+These methods call the parts in `self.shaping` (`parts.py`):
 
     1  a rollout is generated        sampling/       replaces groups without a learning signal by other prompts' groups
                                      rollout.py      scores it and applies methods that compare a prompt's completions

@@ -116,7 +116,7 @@ def set_entropy_bonus(trainer: GRPOTrainer, coefficient: float) -> None:
 
 
 def append_to_log(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
-    """Append each of the `metrics` to the log of training, or during an evaluation to that of the evaluation."""
+    """Append each of the `metrics` to the training log, or to the evaluation log during an evaluation."""
     mode = "train" if trainer.model.training else "eval"
     for key, value in metrics.items():
         trainer._metrics[mode][key].append(value)
@@ -130,7 +130,8 @@ def log_total(trainer: GRPOTrainer, totals: "Mapping[str, float]") -> None:
 
 def replace_last(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
     """Replace the last values that TRL logged under the keys of `metrics`."""
-    log = dict(trainer._metrics["train"])  # a plain dict, so that a missing key raises
+    # TRL's log adds missing keys by itself. In a plain dictionary they raise an error.
+    log = dict(trainer._metrics["train"])
     for key, value in metrics.items():
         log[key][-1] = value
 

@@ -1,4 +1,4 @@
-"""Fails the first step of a training if the shaped advantages do not reach TRL's loss and its gradient.
+"""Stops a training run at its first step if the shaped advantages do not reach TRL's loss and its gradient.
 
 A newer or patched TRL could read the advantages too early, or compute its log-probabilities by a function other than
 the one that this package overrides. It would then train plain GRPO, and nobody would notice. So the first loss is

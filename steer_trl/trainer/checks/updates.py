@@ -31,7 +31,7 @@ def check_trainable(model: nn.Module) -> None:
 
 
 class UpdateWatch(TrainerCallback):
-    """Compares a sample of the parameters with what they were when the training began, until one has changed."""
+    """Compares a sample of the parameters with their values at the start of the run, until one has changed."""
 
     def __init__(self, trainer: GRPOTrainer, alarms: Alarms) -> None:
         self._trainer = trainer
@@ -40,7 +40,7 @@ class UpdateWatch(TrainerCallback):
         self._first_step = 0
 
     def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Sample the parameters."""
+        """Keep a sample of the parameters at the start of the run."""
         with guard(self._trainer, "Whether the parameters change cannot be seen"):
             self._first = _sample(self._trainer.model)
             self._first_step = state.global_step

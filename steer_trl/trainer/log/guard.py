@@ -13,7 +13,7 @@ _reported: WeakKeyDictionary[GRPOTrainer, set[str]] = WeakKeyDictionary()
 
 @contextmanager
 def guard(trainer: GRPOTrainer, lost: str) -> Iterator[None]:
-    """Suppress any error, and warn once per run about what is `lost`."""
+    """Suppress any error inside the `with` block, and warn once per trainer. `lost` is the text of the warning."""
     try:
         yield
     except Exception as error:

@@ -72,7 +72,7 @@ class StepSummary:
 
 
 def masked_mean_over_ranks(accelerator: Accelerator, values: Tensor, mask: Tensor) -> float:
-    """Return the mean of the finite `values` on the `mask` over all ranks; NaN if there is none. Collective."""
+    """Return the mean over all ranks of the finite `values` inside the `mask`; NaN if there is none. Collective."""
     valid = mask.bool() & values.isfinite()
     total = torch.stack([torch.where(valid, values.float(), 0.0).sum(), valid.sum().float()])
     total, count = accelerator.reduce(total, reduction="sum").tolist()

@@ -1,8 +1,8 @@
-"""Stores completions that TRL's `_generate` returned as plain values, exchanges them, and returns them to TRL later.
+"""Stores completions from TRL's `_generate` as plain values, exchanges them between ranks, and gives them back to TRL.
 
-A stored completion is a dictionary: the number of its prompt's row in the data set, what `_generate` returned for it,
-its rewards, and the columns that reward functions add to TRL's table. Plain values are Python's own numbers, strings,
-lists and dictionaries, so that a checkpoint can be loaded without running code from the file.
+A stored completion is a dictionary: the number of its prompt's row in the data set, the values that `_generate`
+returned for it, its rewards, and the columns that reward functions add to TRL's table. Plain values are Python's own
+numbers, strings, lists and dictionaries, so that a checkpoint can be loaded without running code from the file.
 """
 
 from typing import Any
@@ -85,7 +85,7 @@ def count_tokens(completion: StoredCompletion) -> int:
 def to_generated(
     trainer: GRPOTrainer, prompts: list[Any], own: list[StoredCompletion], has_tool_masks: bool
 ) -> tuple[Any, ...]:
-    """Return what TRL's `_generate` would return for `own` completions of `prompts`.
+    """Return this rank's completions (`own`) of `prompts` in the form in which TRL's `_generate` returns them.
 
     `has_tool_masks` states whether a completion of any rank has a tool mask. If so, all need one.
     """

@@ -47,7 +47,7 @@ def judge_groups(
 ) -> Verdict:
     """Score the completions that TRL has `generated` for `inputs`, and judge the groups of all ranks. Collective."""
     _, completion_ids, _, completions, _, extra_fields, *_ = generated
-    # A `rollout_func` may return extra fields for the reward functions. They are added to the rows as TRL does it.
+    # A `rollout_func` may return extra fields for the reward functions. TRL adds them to the rows in the same way.
     for i, row in enumerate(inputs):
         row |= {name: values[i] if isinstance(values, list) else values for name, values in extra_fields.items()}
     rewards = score(inputs, prompts, completions, completion_ids)

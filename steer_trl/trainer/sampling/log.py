@@ -32,7 +32,10 @@ def log_sampling(trainer: GRPOTrainer, generated: Verdict | None, trained: Verdi
 
 
 def _reward_metrics(trainer: GRPOTrainer, generated: Verdict | None) -> dict[str, float]:
-    """Return the values of TRL's reward keys over all generated completions; NaN, which is not logged, without any."""
+    """Return the values of TRL's reward keys over all generated completions.
+
+    If there are none, the values are NaN, which TRL does not log.
+    """
     names = ["reward", "reward_std", "frac_reward_zero_std"]
     names += [f"rewards/{name}/{kind}" for name in trainer.reward_func_names for kind in ("mean", "std")]
     if generated is None:
@@ -65,7 +68,7 @@ def _selection_metrics(trainer: GRPOTrainer, generated: Verdict, trained: Verdic
 
 
 def _is_correct(trainer: GRPOTrainer, verdict: Verdict) -> Tensor:
-    """Return 1 for each correct completion `[N]`, 0 for each other one, and NaN if it could not be scored."""
+    """Return for each completion `[N]` 1 if it is correct, 0 if it is not, and NaN if it could not be scored."""
     correct = (verdict.correctness > trainer.args.correct_threshold).float()
     return correct.masked_fill(verdict.correctness.isnan(), torch.nan)
 

@@ -13,7 +13,7 @@ from steer_trl.exceptions import InvalidValueError
 
 
 class PromptStream:
-    """Yields the prompts of all ranks. `passes` counts finished passes; `position` is the place in the current one."""
+    """Draws the prompts of all ranks. `passes` counts finished passes; `position` is the place in the current one."""
 
     def __init__(self, sampler: RepeatSampler) -> None:
         self._sampler = sampler
@@ -26,7 +26,10 @@ class PromptStream:
         return self.passes + self.position / self._sampler.num_samples
 
     def draw(self, count: int) -> list[int]:
-        """Return the row numbers of the next prompts. A pass ends when less than a batch of TRL's sampler is left."""
+        """Return the row numbers of the next `count` prompts, drawn in batches of at most the size of TRL's.
+
+        A pass over the data set ends when fewer prompts are left than the next batch needs.
+        """
         drawn: list[int] = []
         while len(drawn) < count:
             size = min(self._sampler.batch_size, count - len(drawn))
@@ -40,7 +43,7 @@ class PromptStream:
 
     def rows_of(self, numbers: list[int]) -> list[dict[str, Any]]:
         """Return the rows with these `numbers`, each as a new dictionary, fetched as torch's data loader does."""
-        # TRL's annotation of the data source has a length, but no items.
+        # TRL annotates the data source as a container that has only a length.
         source: Any = self._sampler.data_source
         if hasattr(source, "__getitems__"):
             return source.__getitems__(numbers)

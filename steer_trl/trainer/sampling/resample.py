@@ -43,11 +43,11 @@ SHORT = (
 
 
 MARGIN = 1.28
-"""With so many standard deviations nine of ten attempts fill a rollout."""
+"""The standard deviations that an attempt allows for, so that nine of ten attempts fill the rollout."""
 MOST_ROLLOUTS = 3
-"""An attempt has at most the prompts of so many rollouts."""
+"""The largest number of prompts of an attempt, as a multiple of the prompts of a rollout."""
 MEMORY = 0.8
-"""Weight of earlier attempts in the share that is informative."""
+"""The weight of earlier attempts in the running mean of the share of informative groups."""
 
 
 class GenerationDone(Exception):
@@ -81,7 +81,7 @@ class Resampling:
         self._trainer = trainer
         self._waiting: list[Group] = []
         self._was_short = False
-        # The share of groups that were informative in the latest attempts.
+        # This is the running mean of the share of informative groups in an attempt; `None` before the first one.
         self._share: float | None = None
         self.collected: Collected | None = None
         # The rows of the current attempt and their numbers in the data set, one for each of this rank's completions.
@@ -162,13 +162,13 @@ class Resampling:
         self._was_short = is_short
 
     def _count_prompts(self, missing: int) -> int:
-        """Return the prompts of the next attempt, which every rank generates as many completions of."""
+        """Return the number of prompts of the next attempt, a multiple of the number of ranks."""
         factor, wanted = self._trainer.args.dynamic_sampling_factor, self._trainer.args.groups_per_rollout
         if factor:
             return factor * wanted
         if self._share is None:
             return wanted
-        # So many that the informative ones among them, less MARGIN standard deviations, are those that are missing.
+        # With this count, the expected number of informative groups less MARGIN standard deviations is `missing`.
         spread = MARGIN * math.sqrt(self._share * (1 - self._share))
         root = (spread + math.sqrt(spread**2 + 4 * self._share * missing)) / (2 * self._share)
         count = min(math.ceil(root**2), MOST_ROLLOUTS * wanted)

@@ -61,7 +61,7 @@ class TokenLog:
             self._seen = seen
 
     def mark(self, rollout: dict[str, Any]) -> dict[str, Any]:
-        """If the rollout is to be exported, add the places and rewards of its completions. Return it."""
+        """Return the rollout. If it is to be exported, add the places and rewards of its completions."""
         step = self._trainer.state.global_step + 1
         self.is_looking = self._is_due(step)
         if self.is_looking:
