@@ -19,7 +19,7 @@ BATCH_SIZE = 64
 
 @dataclass
 class StartArguments:
-    """The arguments of the supervised training that makes the start."""
+    """The arguments of the supervised training that makes the start model."""
 
     output_dir: str = field(metadata={"help": "Folder that the model is saved in."})
     steps: int = field(default=START_STEPS, metadata={"help": f"Optimizer steps of {BATCH_SIZE} solved examples."})

@@ -1,8 +1,8 @@
 """Problems such as `3 5 7>26:`, solved by steps such as `3*7=21;21+5=26`.
 
-Three numbers from 1 to 20, each used once; `+`, `-` and `*`; every value between 0 and 99; at least four different
-correct solutions, so that there is diversity to lose. No three numbers are in two splits, so that a test
-problem cannot be solved by recalling the same numbers with another target.
+A problem has three numbers from 1 to 20, each to be used once, and the operations `+`, `-` and `*`. Every value is
+between 0 and 99. There are at least four different correct solutions, so that there is diversity to lose. No three
+numbers are in two splits, so that a test problem cannot be solved by recalling the same numbers with another target.
 """
 
 import operator
@@ -21,7 +21,7 @@ OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 CHARACTERS = "0123456789+-*=;>: "
 MAX_COMPLETION_TOKENS = 18
 START_STEPS = 825
-"""Steps of supervised learning that make the start, a model that solves a fifth of the problems."""
+"""Steps of supervised learning that make the start model, which solves a fifth of the problems."""
 SPLITS = {"validation": 800, "test": 2000, "train": None}
 """The number of problems in each split; `"train"` has all that are left."""
 _STEP = re.compile(r"(\d{1,2})([+*-])(\d{1,2})=(\d{1,2})", re.ASCII)

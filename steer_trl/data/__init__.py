@@ -10,4 +10,4 @@ if TYPE_CHECKING:
 
 __all__ = ["SOURCES", "Source", "load_math_dataset"]
 
-__getattr__ = import_lazily(__name__, loader=("load_math_dataset",))  # `SOURCES` needs no `datasets`
+__getattr__ = import_lazily(__name__, loader=("load_math_dataset",))  # `SOURCES` needs no import of `datasets`

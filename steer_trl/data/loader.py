@@ -1,6 +1,6 @@
 r"""Loads all math data, by short name, by name on the Hub or from local files, into the same columns.
 
-They are `prompt` (messages, ending with the problem under one instruction), `solution` (the gold answer in
+The columns are `prompt` (messages, ending with the problem under one instruction), `solution` (the gold answer in
 `\boxed{}`), `source` and `id`. Of copies of a problem only the first is kept, and none if their answers disagree.
 Problems whose answer cannot be used for scoring are removed. A line reports how many rows were removed, and why.
 """
@@ -162,7 +162,7 @@ def _select(rows: Dataset, name: str) -> Dataset:
 
 
 def _check_share(name: str, num_rows: int, faults: list[str | None], golds: list[Any], removed: list[str]) -> None:
-    """Raise `InvalidValueError` if no row is usable, or if so many answers are unreadable that they are no answers."""
+    """Raise `InvalidValueError` if no row is usable, or so many answers are unreadable that the column is wrong."""
     subject = f"data set {name!r}"
     listed = f"Removed: {', '.join(removed)}."
     if None not in faults:

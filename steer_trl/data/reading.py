@@ -24,7 +24,7 @@ def read_rows(
     limit: int | None = None,
     keeps_digits: bool = False,
 ) -> Dataset:
-    """Load the rows of a data set, with all columns; arguments as in [`~steer_trl.data.load_math_dataset`].
+    """Load the rows of a data set with all columns; arguments are those of [`~steer_trl.data.load_math_dataset`].
 
     With `keeps_digits`, all numbers of a JSON file are loaded as text if one of them is too long for a float.
     """

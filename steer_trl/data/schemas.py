@@ -128,7 +128,7 @@ def read_answer(answer: Any) -> str | None:
     if integer := re.fullmatch(r"(-?)0*(\d+?)(\.0+)?", answer):
         answer = integer[1] + integer[2]
     if measure := re.fullmatch(r"(-?[\d.,/]+)((?: +[A-Za-z]{3,})+)", answer):
-        answer = rf"{measure[1]}\text{{{measure[2]}}}"  # words, not products of letters
+        answer = rf"{measure[1]}\text{{{measure[2]}}}"  # in `\text`, the words are not read as products
     return boxed(answer)
 
 

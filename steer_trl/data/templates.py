@@ -19,7 +19,7 @@ ENDS = re.compile(
 def read_template(text: str) -> str | list[dict[str, str]]:
     """Return the messages of a text in one of the usual chat templates; any other text comes back as it is.
 
-    An empty assistant's turn at the end, which the model is to fill, is left out.
+    An empty turn of the assistant at the end, which the model is to fill, is left out.
     """
     for header in HEADERS:
         marks = list(re.finditer(header, text))

@@ -111,7 +111,7 @@ def in_words(found: Difference) -> str:
 
 
 def cells(row: str, found: Difference) -> tuple[str, str, str]:
-    """Return the values of GRPO and held, and their difference ± half of its interval; shares are in per cent."""
+    """Return both models' values, and their difference ± half of its interval, as text; shares are in per cent."""
     scale, digits = (100, 1) if row.startswith("solved") else (1, 2)
     half = (found.high - found.low) / 2
     grpo, held, difference, half = (scale * value for value in (found.a, found.b, found.difference, half))

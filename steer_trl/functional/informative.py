@@ -1,4 +1,4 @@
-"""The groups that carry a learning signal: dynamic sampling's constraint (DAPO, arXiv 2503.14476, equation 11).
+"""Finds the groups that carry a learning signal: dynamic sampling's constraint (DAPO, arXiv 2503.14476, equation 11).
 
 A group whose completions are all correct or all incorrect has advantages of 0. The constraint is therefore
 0 < number of correct completions < G.
@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 TOLERANCE = 1e-6
-"""Scores whose range is at most this are equal but for rounding."""
+"""The range up to which the scores of a group count as equal."""
 
 
 def is_informative(correctness: Float[Tensor, "N"], num_generations: int) -> Bool[Tensor, "groups"]:

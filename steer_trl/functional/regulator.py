@@ -24,7 +24,7 @@ from steer_trl.validation import is_within, read_from_state
 
 PROPORTIONAL = 3.0
 INTEGRAL = 0.3
-"""The gains of e and of I, the second per rollout. They were tuned on synthetic policies, which missed no target."""
+"""The gains of e and of I, the second per rollout. They were tuned until no synthetic policy missed its level."""
 DEADBAND = 0.02
 """The relative error that is ignored, because rollouts of an unchanged model differ by as much."""
 APPROACH = 20

@@ -46,7 +46,7 @@ def entropy_sensitivity_without_logits(
         Phi(a) = pi_a (ln pi_a + H) - S [(ln pi_a + H) - (ln rho_a + H_rho) / 2],   S = pi_a^2 / rho_a
 
     Half the temperature squares the probabilities: rho_v = pi_v^2 / S with S = sum_v pi_v^2, so that
-    `sum_v pi_v^2 ln pi_v = S (ln S - H_rho) / 2`. The terms are arranged by `ln pi_a + H`, in which normalisations and
+    `sum_v pi_v^2 ln pi_v = S (ln S - H_rho) / 2`. The terms are grouped by `ln pi_a + H`, in which normalisations and
     their rounding cancel. Phi is 0 if all four inputs are 0, which TRL's head returns for a position without a score.
 
     Args:

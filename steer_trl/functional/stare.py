@@ -51,7 +51,7 @@ def stare_statistic(
     top_fraction: float = 0.1,
     reduce: Reduce = this_process,
 ) -> SurprisalLimits:
-    """Return the limits of L+ and L- of [`stare_weights`]; `reduce` brings in the tokens of the other ranks."""
+    """Return the limits of [`stare_weights`]'s L+ and L-; `reduce` brings in the tokens of the other ranks."""
     surprisal, *sides = _split_sides(logps, advantages, mask)
     return SurprisalLimits(*(order_statistics.top_threshold(surprisal, x, top_fraction, reduce) for x in sides))
 

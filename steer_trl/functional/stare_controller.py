@@ -68,7 +68,7 @@ class TargetEntropyController:
         Raises `ValueError` if a value is missing or invalid.
         """
         gate = read_from_state(state, "gate", lambda x: isinstance(x, bool), "true or false")
-        # A state without W and M is of a run in which they did not move. They start from their settings.
+        # A state without W and M comes from a run in which they did not move. They start from their settings.
         if self.adaptive and {"amplify", "attenuate"} & state.keys():
             amplify, attenuate = (
                 read_from_state(state, name, partial(is_within, interval=within), f"a number in {within}")

@@ -115,7 +115,7 @@ def number(text: str) -> Any:
 def are_equal(one: Any, other: Any, step: Fraction = Fraction(0)) -> bool:
     """Return whether two parsed formulas are equal.
 
-    `step` is the unit of the last digit of a decimal. It may be rounded, so the numbers may differ by half of `step`.
+    `step` is the unit of the last digit of a decimal that may be rounded, so the numbers may differ by half of it.
     """
     if any(side.has(nan, zoo) for side in (one, other) if isinstance(side, Basic)):
         return False

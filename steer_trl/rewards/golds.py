@@ -63,7 +63,7 @@ def _is_json(gold: str) -> bool:
 
 
 def write(reading: Reading) -> str | None:
-    """Return an answer in another notation, as a model would write it; `None` if there is no other."""
+    """Return an answer in another notation, as a model would write it; `None` if there is no other notation."""
     match reading:
         case Number():
             return _write_number(reading)

@@ -24,7 +24,7 @@ class Verdict(NamedTuple):
 
 class MathReward:
     r"""
-    Reward for the correct answer, a plain reward function for TRL: `reward(completions=..., solution=...)`.
+    The reward for a correct answer, as a plain reward function for TRL: `reward(completions=..., solution=...)`.
 
     Only the last `\boxed{}` of a completion counts. math-verify compares it with the gold answer inside worker
     processes that are killed at a deadline of CPU time (`workers.py`), so no completion can stop training,
@@ -80,7 +80,7 @@ class MathReward:
         log_metric: Callable[[str, float], None] | None = None,
         **kwargs: Any,
     ) -> list[float | None]:
-        """Return `correct` or `incorrect` for each completion, `None` where its solution is `None`.
+        """Return the reward `correct` or `incorrect` for each completion; `None` if its solution is `None`.
 
         Args:
             completions: texts or lists of messages.

@@ -58,7 +58,7 @@ class Paper:
 
     @property
     def citation(self) -> str:
-        """The BibTeX entry."""
+        """The BibTeX entry of the paper."""
         key = self.authors.split(" and ")[0].split()[-1].lower() + str(self.year)
         return (
             f"@article{{{key}-{self.arxiv},\n    title  = {{{{{self.title}}}}},\n    author = {{{self.authors}}},\n"

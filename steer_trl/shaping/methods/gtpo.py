@@ -6,7 +6,7 @@ r"""GTPO and GRPO-S, arXiv 2508.04349 (Tan and Pan): entropy shapes rewards of t
              incorrect  r_j = -1  - a m (1 / Hm_j) / sum_incorrect 1 / Hm
 
 H is the entropy under the policy that generated the rollout. A_hat = (r - mean) / (std + eps) over all tokens, or
-completions, of the group. Among correct answers the uncertain ones get more credit; among incorrect answers the
+completions, of the group. Of correct answers, uncertain tokens (or completions) get more credit; of incorrect answers,
 certain ones get more blame. Two replications standardise the tokens of correct and of incorrect answers separately;
 which way the authors do it is not confirmed. The weight of R is 1, because only its ratio to a matters. The authors'
 code was not found; a = 0.1 is from the replications. Choose these methods if whole groups are often correct.

@@ -237,7 +237,7 @@ class Stare(Shaper[StareOptions]):
             self.controller.target_entropy = self.args.stare_target_entropy * self.start.value
 
     def metrics(self) -> dict[str, float]:
-        """Return the batch's gate, W, M, the target (nats, NaN if unknown), and whether a schedule is saturated."""
+        """Return the batch's gate, W, M, the target (nats, NaN if unknown), and if W and M are at their bounds."""
         controller = self.controller
         waits = self.args.stare_target_entropy_unit == "initial" and self.start.value is None
         is_idle = self.args.stare_gate == "none"

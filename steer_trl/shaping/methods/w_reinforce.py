@@ -5,7 +5,7 @@
     nsr           A_hat_i = -1 if incorrect, and correct answers are dropped
 
 There is no group baseline, so a group that is all correct or all incorrect carries a learning signal too. If answers
-are dropped, the loss is to be the mean over the kept ones, so the advantages are multiplied by all / kept. Both are
+are dropped, the loss must be a mean over the kept ones, so the advantages are multiplied by all / kept. Both are
 counted over the whole rollout in the unit that the loss averages over, tokens or completions. NSR keeps the entropy
 up, PSR lets it fall; W-REINFORCE is the compromise the authors recommend.
 """
