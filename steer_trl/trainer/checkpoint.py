@@ -92,7 +92,7 @@ class Checkpoints(TrainerCallback):
         train_dataloader: DataLoader | None = None,
         **_: Any,
     ) -> None:
-        """Begin dynamic sampling. If the run is resumed, restore the parts and the place in the data. Collective."""
+        """Begin dynamic sampling if it is on. In a resumed run, restore the parts and the data's order. Collective."""
         # The sampler is read once, here, because a callback may make a new data loader at any time.
         is_streamed = isinstance(self._trainer.train_dataset, IterableDataset)
         sampler = None if is_streamed or train_dataloader is None else _sampler(train_dataloader)

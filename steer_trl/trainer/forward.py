@@ -32,10 +32,10 @@ class Forward:
     ) -> tuple[tuple[Any, ...], Score]:
         """Return the outputs of TRL's `forward_pass`, and the score `[B, T]` that they contain.
 
-        With `wants_sensitivities` each pass of the policy is followed by one of its head. This is collective if the
-        head's weights are sharded, so `wants_sensitivities` must be the same on every rank. If the pass of the head
-        fails and only a diagnostic needs it, the sensitivities are NaN: the diagnostic then has the same keys on
-        every rank and counts no token on this one.
+        With `wants_sensitivities`, each pass of the policy is followed by an extra pass of its head. It is collective
+        if the head's weights are sharded, so `wants_sensitivities` must be the same on every rank. If the extra pass
+        fails and only a diagnostic needs it, the sensitivities are NaN. The diagnostic then has the same keys on every
+        rank, and counts no token on this one.
 
         `idle` is the micro-batch of a loss if none of its completions has an advantage.
         """
@@ -51,7 +51,7 @@ class Forward:
         return outputs, Score(outputs[0], outputs[1])
 
     def _known_outputs(self, idle: dict[str, Any]) -> tuple[Any, ...] | None:
-        """Return the rollout's score of all rows but the last; `None` if an update has changed the policy since."""
+        """Return the rollout's score of all rows but the last; `None` without one or after an update of the policy."""
         if OLD_LOGPS not in idle or not is_first_step_of_rollout(self._trainer):
             return None
         return idle[OLD_LOGPS][:-1], idle[OLD_ENTROPIES][:-1], None

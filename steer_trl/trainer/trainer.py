@@ -118,7 +118,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.shaping = Shaping(self, args, model, eval_dataset, benchmarks)
         self._tag_names = self.shaping.tags
         if benchmarks is not None and eval_dataset is None:
-            # TRL needs an `eval_dataset` even for an evaluation on benchmarks alone.
+            # The trainer needs an `eval_dataset` even for an evaluation on benchmarks alone.
             eval_dataset = benchmarks.benchmarks[0].dataset
         super().__init__(
             model=model,
