@@ -6,46 +6,24 @@ python -m experiments.dial.page
 import math
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 
 from experiments.dial import analysis
 from experiments.dial.analysis import TRIES, Interval, Run, best, best_mixture, frontier, mixture_frontier, over_starts
 from experiments.dial.picture import draw
-from experiments.dial.plan import file_name, jobs_of, read_plan
+from experiments.dial.plan import jobs_of, read_plan
+from experiments.dial.regime import START, Regime
 from experiments.lab.runs import ROOT
 from steer_trl.evaluation.summary import markdown_table
 
 FOLDER = ROOT / "experiments/results/dial"
 PAGE, PICTURE = ROOT / "experiments/results/results3.md", ROOT / "experiments/results/dial.png"
 TEXT = Path(__file__).with_name("results3.md.in")
-BASELINE, DIAL, START = "baseline", "dial 0.65", "start"
+BASELINE = "baseline"
+DIAL = "dial 0.65"
 LEVELS = {"long": (0.5, 0.65, 0.8), "short": (0.5, 0.65, 0.8, 0.95)}
 TABLE = ("greedy", "t0.25", "t0.5", "t0.75", "t1")
 """The samplings of the one table's arms, which both sides of its comparisons use."""
-
-
-class Regime:
-    """The published runs of a regime, by arm and start."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.name = name
-        self._folder = folder / name
-
-    @cache  # noqa: B019  # a page reads each file once
-    def run(self, arm: str, start: int) -> Run | None:
-        """Return a run, or `None` where it is not there yet."""
-        path = self._folder / file_name(arm, start)
-        return analysis.read_run(path) if path.exists() else None
-
-    def starts(self, *arms: str) -> list[int]:
-        """Return the starts that all of these arms have a run of."""
-        return [n for n in range(41, 51) if all(self.run(arm, n) is not None for arm in (START, *arms))]
-
-    def of(self, arm: str, starts: Sequence[int]) -> list[Run]:
-        """Return the runs of an arm from these starts, which must be there."""
-        return [run for n in starts if (run := self.run(arm, n)) is not None]
-
 
 Measure = Callable[[Run, Run], float]
 """Of a run and its start."""

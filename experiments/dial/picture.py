@@ -1,21 +1,19 @@
 """The picture of the results: what each level of the dial solves, with start, baseline and their mixture as lines."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from experiments.dial import analysis
 from experiments.dial.analysis import Interval, best, best_mixture, over_starts
-
-if TYPE_CHECKING:
-    from experiments.dial.page import Regime
+from experiments.dial.regime import Regime
 
 LEVELS = (0.5, 0.65, 0.8)
 PANELS = ("solved in one try, %", "solved in 16 tries, %", "different correct answers of 16, T = 1")
 
 
-def draw(regime: "Regime", path: Path) -> None:
+def draw(regime: Regime, path: Path) -> None:
     """Draw one panel for each quantity, over the starts that the baseline and all levels have."""
     arms = {level: f"dial {level:g}" for level in LEVELS}
     starts = regime.starts("baseline", *arms.values())
