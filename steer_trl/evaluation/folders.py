@@ -1,10 +1,9 @@
 """Reads finished evaluations from their folders, and compares them problem by problem."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,12 @@ from steer_trl.validation import refuse
 
 Values = dict[str, dict[str, dict[str, float]]]
 """Benchmark -> metric -> id of a problem -> value."""
-OF_THE_QUESTION = ("sampling", "benchmarks", "answer_format", "judge", "timeout", "step")
+QUESTION = {"sampling", "benchmarks", "answer_format", "judge"}
 """Settings that comparable evaluations must share, except for `MAY_DIFFER`.
 
 All other settings describe the model or its engine.
 """
-MAY_DIFFER = ("sampling.seed", "step", "timeout")
+MAY_DIFFER = ("sampling.seed",)
 
 
 @dataclass(frozen=True)
@@ -36,10 +35,6 @@ class Evaluation:
 
     folder: Path
     settings: dict[str, Any]
-
-    def is_same(self, other: "Evaluation") -> bool:
-        """Return whether `other` has the same folder and the same settings."""
-        return self.folder.resolve() == other.folder.resolve() and self.settings == other.settings
 
     @cached_property
     def values(self) -> Values:
@@ -110,15 +105,8 @@ def compare_samplings(
                 f"both sides must have the same samplings, got {names} and {list(one)} in "
                 f"{next(iter(one.values())).folder}. Evaluate the one that is missing."
             )
-    found = {}
-    for name in names:
-        sides = [one[name] for one in a], [one[name] for one in b]
-        if different := find_different_settings(*sides):
-            raise InvalidValueError(
-                f"the two sides were evaluated in other ways ({'; '.join(different)}). Evaluate them alike."
-            )
-        found[name] = compare_evaluations(*sides, paired)
-    return found
+    sides = {name: ([one[name] for one in a], [one[name] for one in b]) for name in names}
+    return {name: compare_evaluations(*both, paired) for name, both in sides.items()}
 
 
 def compare_evaluations(
@@ -130,9 +118,10 @@ def compare_evaluations(
         benchmark -> metric -> [`Difference`] of B from A.
     """
     first, *others = [*a, *b]
-    repeated = [one for one, other in combinations([first, *others], 2) if one.is_same(other)][:1]
-    refuse([f"{one.folder} is given twice, and would count as two. Give it once." for one in repeated], "comparison")
-    refuse([complaint for other in others for complaint in complain_about_problems(first, other)], "comparison")
+    folders = [one.folder.resolve() for one in [first, *others]]
+    repeated = [one.folder for one in others if folders.count(one.folder.resolve()) > 1][:1]
+    refuse([f"{folder} is given twice, and would count as two. Give it once." for folder in repeated], "comparison")
+    refuse(comparison_complaints(first, others), "comparison")
     found: dict[str, dict[str, Difference]] = {}
     for name, metrics in first.values.items():
         found[name] = {}
@@ -143,26 +132,27 @@ def compare_evaluations(
     return found
 
 
-def find_different_settings(a: Sequence[Evaluation], b: Sequence[Evaluation]) -> list[str]:
-    """Return the settings that should match but differ between evaluations, each with both values."""
-    first, *others = [*a, *b]
+def comparison_complaints(
+    first: Evaluation, others: Sequence[Evaluation], varying: Collection[str] = MAY_DIFFER
+) -> list[str]:
+    """Complain about evaluations that differ in a setting of the question, but for the `varying`, or in problems."""
+    different = []
     here = _question(first.settings)
-    found = [
-        f"{name}: {here.get(name)!r} in {first.folder}, {there.get(name)!r} in {other.folder}"
-        for other in others
-        for there in [_question(other.settings)]
-        for name in sorted(here.keys() | there.keys())
-        if here.get(name) != there.get(name) and name not in MAY_DIFFER
-    ]
-    return list(dict.fromkeys(found))
+    for other in others:
+        there = _question(other.settings)
+        for name in sorted(here.keys() | there.keys()):
+            if here.get(name) != there.get(name) and name not in varying:
+                pair = f"{here.get(name)!r} in {first.folder}, {there.get(name)!r} in {other.folder}"
+                different.append(f"{name}: {pair}")
+    if different:
+        return [f"they were evaluated in other ways ({'; '.join(different)}). Evaluate them alike."]
+    return [complaint for other in others for complaint in complain_about_problems(first, other)]
 
 
 def _question(settings: Mapping[str, Any]) -> dict[str, Any]:
-    # Only the check of the boxed answer reads `answer_format`.
+    # Only the check of the boxed answer reads its format.
     idle = {"answer_format"} if "judge" in settings else set()
-    return flatten_settings(
-        {name: settings[name] for name in OF_THE_QUESTION if name in settings and name not in idle}
-    )
+    return flatten_settings({name: value for name, value in settings.items() if name in QUESTION - idle})
 
 
 def complain_about_problems(one: Evaluation, other: Evaluation) -> list[str]:

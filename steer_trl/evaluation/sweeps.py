@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from steer_trl.evaluation.folders import Evaluation, complain_about_problems, find_different_settings, read_evaluations
+from steer_trl.evaluation.folders import Evaluation, comparison_complaints, read_evaluations
 from steer_trl.evaluation.frontier import Sides, Sweep
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import is_within, refuse
@@ -41,7 +41,8 @@ def read_sides(a: Sequence[str], b: Sequence[str], paired: bool = False) -> dict
     theirs = [run.get(way, {}) for run in runs_b]
     refuse(_complain_about_temperatures([*ours, *theirs]), "frontier")
     first, *others = (one for run in [*ours, *theirs] for one in run.values())
-    refuse(_complain_about_questions(first, others), "frontier")
+    varying = [f"sampling.{name}" for name in VARIES]
+    refuse(comparison_complaints(first, others, varying), "frontier")
     of_a = {one.folder.resolve() for run in ours for one in run.values()}
     twice = [one.folder for run in theirs for one in run.values() if one.folder.resolve() in of_a]
     refuse([f"{one} is on both sides. Give two models." for one in twice[:1]], "frontier")
@@ -111,11 +112,3 @@ def _complain_about_temperatures(runs: Sequence[ByTemperature]) -> list[str]:
         "steer-trl eval --temperatures .25 .5 .75 1 1.25 draws them."
         for found in wrong[:1]
     ]
-
-
-def _complain_about_questions(first: Evaluation, others: Sequence[Evaluation]) -> list[str]:
-    different = find_different_settings([first], others)
-    different = [one for one in different if not one.startswith("sampling.temperature:")]
-    if different:
-        return [f"they were evaluated in other ways ({'; '.join(different)}). Evaluate them alike."]
-    return [complaint for one in others for complaint in complain_about_problems(first, one)]
