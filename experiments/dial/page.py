@@ -14,7 +14,7 @@ from experiments.dial.picture import draw
 from experiments.dial.plan import jobs_of, read_plan
 from experiments.dial.regime import START, Regime
 from experiments.lab.runs import ROOT
-from steer_trl.evaluation.summary import markdown_table
+from experiments.lab.tables import markdown_table
 
 FOLDER = ROOT / "experiments/results/dial"
 PAGE, PICTURE = ROOT / "experiments/results/results3.md", ROOT / "experiments/results/dial.png"

@@ -15,10 +15,10 @@ from experiments.evidence.frontier import at, points, starts_alone
 from experiments.evidence.page import fill, holm
 from experiments.evidence.pairs import BASELINE, Arms, entropy_at_end, load, pairs_of, swept
 from experiments.evidence.several import Pairs, compare_at_equal_accuracy, compare_with_fallback
-from steer_trl.cli.frontier import draw_picture
+from experiments.lab.picture import draw_picture
+from experiments.lab.tables import markdown_table
 from steer_trl.evaluation.comparison import Difference
 from steer_trl.evaluation.frontier import Row, compare_best, pick_best_temperature
-from steer_trl.evaluation.summary import markdown_table
 from steer_trl.evaluation.sweeps import count_sweeps
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from experiments.evidence.pairs import (
     entropy_at_end,
     mean_of,
 )
-from steer_trl.evaluation.summary import markdown_table
+from experiments.lab.tables import markdown_table
 
 HELD = JUDGED[0]
 MEASURES = list(PRIMARY.items())[1:]

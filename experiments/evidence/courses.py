@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from experiments.evidence.pairs import BASELINE, Arms, pairs_of
-from steer_trl.evaluation.summary import markdown_table
+from experiments.lab.tables import markdown_table
 
 
 def last_quarter(arms: Arms, measures: Mapping[str, str]) -> str:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from experiments.evidence.pairs import BASELINE, JUDGED, Arms, pairs_of, swept
 from experiments.evidence.several import OverStarts, Pairs, compare_at_equal_accuracy, compare_with_fallback
+from experiments.lab.picture import draw_picture
 from experiments.lab.published import read_published
-from steer_trl.cli.frontier import draw_picture
+from experiments.lab.tables import markdown_table
 from steer_trl.evaluation.comparison import Difference
 from steer_trl.evaluation.frontier import Sweep, compare_best
-from steer_trl.evaluation.summary import markdown_table
 from steer_trl.evaluation.sweeps import count_sweeps
 
 FOLDER = "temperatures"

@@ -27,7 +27,7 @@ from experiments.evidence.pairs import (
     pairs_of,
 )
 from experiments.evidence.picture import picture
-from steer_trl.evaluation.summary import markdown_table
+from experiments.lab.tables import markdown_table
 
 ROOT = Path(__file__).parents[2]
 EVIDENCE = ROOT / "experiments/results"

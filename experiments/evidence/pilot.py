@@ -11,8 +11,8 @@ import numpy as np
 
 from experiments.evidence.pairs import swept
 from experiments.lab.published import read_published
+from experiments.lab.tables import markdown_table
 from steer_trl.evaluation.frontier import Sweep
-from steer_trl.evaluation.summary import markdown_table
 from steer_trl.evaluation.sweeps import count_sweeps
 
 FOLDER = Path(__file__).parents[2] / "experiments/results/countdown20/pilot"

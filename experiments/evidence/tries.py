@@ -18,9 +18,9 @@ from scipy.special import stdtrit
 
 from experiments.evidence.pairs import BASELINE
 from experiments.lab.published import read_counts
+from experiments.lab.tables import markdown_table
 from steer_trl import runlog
 from steer_trl.evaluation.metrics import pass_at_k
-from steer_trl.evaluation.summary import markdown_table
 
 FOLDER = Path(__file__).parents[1] / "results/countdown20"
 START = "start"

@@ -7,6 +7,7 @@ Each argument is a folder that steer-trl eval has written, or the folder of a ru
 compared with side A.
 """
 
+import json
 from argparse import RawDescriptionHelpFormatter
 from dataclasses import asdict
 from pathlib import Path
@@ -14,14 +15,12 @@ from typing import Any
 
 from pandas import DataFrame
 
-from steer_trl.cli import frontier
-from steer_trl.cli.comparison_file import write_comparisons
 from steer_trl.cli.errors import OneLineParser, say
+from steer_trl.cli.frontier import compare_frontiers
 from steer_trl.evaluation.comparison import Difference, explain_interval
 from steer_trl.evaluation.folders import compare_samplings, read_evaluations
 from steer_trl.evaluation.records import COMPLETIONS
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import refuse
 
 IN_TRAINING = "benchmarks"
 MEASURES = {
@@ -52,20 +51,26 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--b", nargs="+", default=[], metavar="FOLDER", help="side B, a folder for each seed")
     parser.add_argument("--paired", action="store_true", help="the n-th of A and the n-th of B belong together")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all differences to this file")
-    frontier.add_arguments(parser)
+    about = "compare sweeps (steer-trl eval --temperatures): pass@k at the best temperature"
+    parser.add_argument("--frontier", action="store_true", help=about)
+    parser.add_argument("--validation", metavar="BENCHMARK", help="its problems choose the temperatures")
     given = parser.parse_args(arguments)
+    if given.validation is not None and not given.frontier:
+        parser.error("validation needs --frontier.")
     sides = split_sides(given.folders, given.a, given.b)
-    refuse(frontier.complaints(given), "steer-trl compare")
-    sides = [find_evaluation(one) for one in sides[0]], [find_evaluation(one) for one in sides[1]]
+    a, b = ([find_evaluation(folder) for folder in side] for side in sides)
     if given.frontier:
-        frontier.compare(given, sides)
-        return
-    a, b = ([read_evaluations(folder) for folder in side] for side in sides)
-    results = compare_samplings(a, b, given.paired)
-    for name, differences in results.items():
-        print(to_text(name, differences, given.paired))  # noqa: T201
+        entries = compare_frontiers(a, b, given.paired, given.validation)
+    else:
+        evaluations_a, evaluations_b = ([read_evaluations(folder) for folder in side] for side in (a, b))
+        results = compare_samplings(evaluations_a, evaluations_b, given.paired)
+        for name, differences in results.items():
+            print(to_text(name, differences, given.paired))  # noqa: T201
+        entries = to_entries(results)
     if given.json is not None:
-        write_comparisons(given.json, sides, to_entries(results))
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        given.json.write_text(json.dumps({"a": a, "b": b, "comparisons": entries}, indent=1) + "\n")
+        print(f"Wrote {given.json}")  # noqa: T201
 
 
 def split_sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[str], list[str]]:

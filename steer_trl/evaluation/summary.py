@@ -15,7 +15,7 @@ have the same weight.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from statistics import fmean
 from typing import Any
@@ -38,14 +38,21 @@ def summarize(judged: Sequence[Judged]) -> dict[str, Any]:
     metric is a pair: mean, and half width of the interval. The half width is `None` for a single
     problem.
     """
-    benchmarks: dict[str, dict[str, Any]] = {}
+    benchmarks = {}
+    rows = []
     for name, problems in _group_by_problem(judged).items():
         metrics = {key: mean_and_interval(values) for key, values in _measure(problems).items()}
-        benchmarks[name] = {"problems": len(problems), "samples": len(problems[0]), "metrics": metrics}
-    average = _average([row["metrics"] | _rename_common(row["metrics"]) for row in benchmarks.values()])
-    for pairs in [*(row["metrics"] for row in benchmarks.values()), average]:
-        pairs.update({key: (mean, None if math.isnan(half) else half) for key, (mean, half) in pairs.items()})
-    return {"benchmarks": benchmarks, "average": average}
+        rows.append(metrics | _rename_common(metrics))
+        benchmarks[name] = {
+            "problems": len(problems),
+            "samples": len(problems[0]),
+            "metrics": _without_nan(metrics),
+        }
+    return {"benchmarks": benchmarks, "average": _without_nan(_average(rows))}
+
+
+def _without_nan(pairs: Pairs) -> dict[str, tuple[float, float | None]]:
+    return {key: (mean, None if math.isnan(half) else half) for key, (mean, half) in pairs.items()}
 
 
 def measure_problems(judged: Sequence[Judged]) -> dict[str, dict[str, dict[str, float]]]:
@@ -110,12 +117,12 @@ def _average(rows: list[Pairs]) -> Pairs:
 
     The benchmarks are independent, so the squares of their half widths add up.
     """
-    shared = [key for key in rows[0] if all(key in row for row in rows) and not key.startswith(OF_THEIR_OWN)]
     found = {}
-    for key in shared:
-        means = [row[key][0] for row in rows]
-        halves = [row[key][1] for row in rows]
-        found[key] = fmean(means), math.hypot(*halves) / len(rows)
+    for key in rows[0]:
+        pairs = [row[key] for row in rows if key in row]
+        if len(pairs) == len(rows) and not key.startswith(OF_THEIR_OWN):
+            means, halves = zip(*pairs, strict=True)
+            found[key] = fmean(means), math.hypot(*halves) / len(rows)
     return found
 
 
@@ -143,10 +150,3 @@ def _cells(row: Mapping[str, Any]) -> dict[str, str]:
         else:
             cells[key] = f"{100 * mean:.1f} ±{100 * half:.1f}" if half else f"{100 * mean:.1f}"
     return cells
-
-
-def markdown_table(head: Sequence[Any], rows: Iterable[Iterable[Any]]) -> str:
-    """Return a Markdown table without a final line break."""
-    lines = ["| " + " | ".join(map(str, row)) + " |" for row in (head, *rows)]
-    lines.insert(1, "|---" * len(head) + "|")
-    return "\n".join(lines)
