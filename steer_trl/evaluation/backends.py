@@ -28,9 +28,9 @@ from steer_trl.randomness import keep_random_state
 class TransformersGenerator:
     """A back end that draws completions with `model.generate`.
 
-    Under `accelerate launch` each process draws its share. `commit` is the commit of the model on
-    the Hub, or of the base model for a LoRA adapter. It is `None` for a folder and for a model in
-    memory.
+    Under `accelerate launch` each process draws a share of the completions. `commit` is the model's
+    commit on the Hub; for a LoRA adapter, it is the base model's commit. It is `None` for a model
+    from a local folder and for a model in memory.
     """
 
     is_collective = needs_equal_batches = False
@@ -72,7 +72,7 @@ class TransformersGenerator:
 
 
 def find_commit(name: str | None, revision: str | None = None) -> str | None:
-    """Return the Hub commit of a model that was just loaded; `None` for a folder."""
+    """Return the Hub commit of a model that was just loaded, or `None` if it is a local folder."""
     if not name or Path(name).is_dir():
         return None
     file = try_to_load_from_cache(name, CONFIG_NAME, revision=revision)
@@ -80,7 +80,7 @@ def find_commit(name: str | None, revision: str | None = None) -> str | None:
 
 
 class VLLMGenerator:
-    """A back end that draws completions with a vLLM engine. Every completion has its own seed."""
+    """A back end that draws completions with a vLLM engine, each completion with a different seed."""
 
     is_collective = needs_equal_batches = False
 
@@ -105,7 +105,8 @@ class VLLMGenerator:
             tensor_parallel_size=tensor_parallel_size,
             gpu_memory_utilization=gpu_memory_utilization,
             max_model_len=max_model_length,
-            # On CPU, vLLM 0.31 cannot undo a seeded draw that it made in the middle of a chunked prompt.
+            # Chunked prefill is off on CPU: vLLM 0.31 draws a token after each chunk of a prompt there, and
+            # cannot undo the seeded draw.
             enable_chunked_prefill=None if torch.accelerator.is_available() else False,
         )
         self.tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
@@ -142,7 +143,7 @@ def has_vllm() -> bool:
 def prompt_token_ids(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[Prompt], **chat_template_kwargs: Any
 ) -> list[list[int]]:
-    """Return the token ids of each prompt. Conversations are put into the chat template."""
+    """Return the token ids of each prompt. Conversations are formatted with the chat template."""
     if prompts and isinstance(prompts[0], str):
         return cast(BatchEncoding, tokenizer(list(prompts)))["input_ids"]
     if tokenizer.chat_template is None:
@@ -158,7 +159,7 @@ def prompt_token_ids(
 
 
 def generation_settings(sampling: Sampling) -> dict[str, Any]:
-    """Return the fields of [`~transformers.GenerationConfig`] for a sampling."""
+    """Return the [`~transformers.GenerationConfig`] fields that correspond to the sampling settings."""
     if sampling.temperature == 0:
         return {"max_new_tokens": sampling.max_tokens, "do_sample": False}
     drawn = {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k}
@@ -166,7 +167,7 @@ def generation_settings(sampling: Sampling) -> dict[str, Any]:
 
 
 def cut_at_eos(ids: list[int], eos_token_ids: Sequence[int], tokenizer: PreTrainedTokenizerBase) -> Completion:
-    """Return a completion up to its first end-of-sequence token. Without one, it counts as truncated."""
+    """Cut a completion after its first end-of-sequence token. If it has none, it counts as truncated."""
     end = next((i + 1 for i, token in enumerate(ids) if token in eos_token_ids), None)
     ids = ids[:end]
     return Completion(tokenizer.batch_decode([ids], skip_special_tokens=True)[0], len(ids), end is None)

@@ -1,6 +1,6 @@
-"""Reads benchmarks. A benchmark is a set of problems and the number of samples to draw of each.
+"""Reads benchmarks. A benchmark is a set of problems and a number of samples to draw for each problem.
 
-Users write it as `NAME`, `NAME@SAMPLES`, `NAME=FILE` or `NAME=FILE@SAMPLES`.
+Users write a benchmark as `NAME`, `NAME@SAMPLES`, `NAME=FILE` or `NAME=FILE@SAMPLES`.
 """
 
 import logging
@@ -24,19 +24,19 @@ from steer_trl.validation import refuse
 
 logger = logging.getLogger(__name__)
 
-# avg@32 for the small benchmarks, avg@1 for the others (arXiv 2510.10150, Table 1).
+# The STEER paper reports avg@32 on the small benchmarks and avg@1 on the others (arXiv 2510.10150, Table 1).
 PAPER_SAMPLES = {"aime24": 32, "aime25": 32, "amc23": 32, "math500": 1, "minerva": 1, "olympiadbench": 1}
-# Samples of a problem. A larger number is probably a typo and would exhaust the memory.
+# Largest number of samples per problem. A larger number is probably a typo and would exhaust the memory.
 MOST_SAMPLES = 100_000
 SPECIFICATION = re.compile(r"(?:(?P<name>[\w.-]+)=)?(?P<source>.+?)(?:@(?P<samples>\d+))?")
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A set of problems, and the number of samples to draw of each.
+    """A set of problems, and the number of samples to draw for each problem.
 
     `dataset` has a column `prompt` (a string or messages), the columns that the judge reads
-    (`solution` for math, which [`~steer_trl.data.load_math_dataset`] writes), and perhaps `id`.
+    (`solution` for math, which [`~steer_trl.data.load_math_dataset`] writes), and optionally `id`.
     """
 
     name: str
@@ -57,18 +57,21 @@ def load_benchmarks(
     limit: int | None = None,
     as_they_are: bool = False,
 ) -> list[Benchmark]:
-    """Load benchmarks. By default each has the STEER paper's number of samples, or 1 if it has none.
+    """Load benchmarks, each with the number of samples from its specification.
+
+    If a specification has no number of samples, the number is that of the STEER paper. It is 1 for
+    a benchmark that the paper does not use.
 
     Args:
-        specifications: each a short name, a name on the Hub or a file, optionally with a custom name
+        specifications: each is a short name, a name on the Hub or a file. A custom name may stand
             before it and a number of samples after it: `"aime24"`, `"math500@4"`,
             `"mine=problems.jsonl@8"`.
         answer_format, limit: as in [`~steer_trl.data.load_math_dataset`].
         instruction: the wording around each problem, as in `load_math_dataset`; or `"papers"` for
-            the wordings of the papers' test files (with `answer_format="either"`, since these
-            files ask for different formats).
+            the wordings of the papers' test files. Use `"papers"` with `answer_format="either"`,
+            since the test files ask for different formats.
         as_they_are (`bool`): keep every column unchanged, including `prompt`, for a judge that
-            reads other columns.
+            reads columns other than `solution`.
 
     Raises:
         `ValueError`: a name is given twice, a number of samples is out of range, or
@@ -77,7 +80,7 @@ def load_benchmarks(
     refuse(benchmark_complaints(specifications), "benchmarks")
     loaded = []
     for name, source, samples in map(_parse, specifications):
-        # For an unknown data set on the Hub, the default is the test split, never the training split.
+        # An unknown data set on the Hub is read from its test split, never from its training split.
         is_known = source in SOURCES or Path(source).suffix in FILE_BUILDERS
         split = None if is_known else "test"
         wording = OF_THE_PAPERS.get(name) if instruction == PAPERS_WORDING else instruction
@@ -102,7 +105,7 @@ def _read_unchanged(source: str, split: str | None, limit: int | None) -> Datase
 
 
 def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
-    """Return complaints about invalid specifications, before any benchmark is loaded."""
+    """Check the specifications without loading any benchmark, and return complaints."""
     if not specifications:
         return [f"benchmarks must not be empty. Name some of {', '.join(PAPER_SAMPLES)}, or a file."]
     malformed = [
@@ -125,7 +128,7 @@ def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
 
 
 def ids_as_texts(ids: Iterable[Any]) -> list[str]:
-    """Return the ids of problems as strings; an empty list if one is repeated or missing."""
+    """Return the ids of problems as strings, or an empty list if an id is repeated or missing."""
     found = list(ids)
     texts = list(map(str, found))
     return texts if None not in found and len(set(texts)) == len(texts) else []

@@ -2,26 +2,30 @@
 
     one model on each side      d_p = b_p - a_p         mean(d) ± t s(d) / sqrt(P)
 
-Both models have answered the same P problems, so the interval is that of the paired differences
-(Student's t; Miller 2024, arXiv 2411.00640, section 4). The difficulty that a problem has for both
-models cancels out.
+Here a_p and b_p are the values of a metric for side A and side B on problem p of P, s is the
+standard deviation and t the 0.975 quantile of Student's t. Both models have answered the same
+problems, so the interval is that of the paired differences (Miller 2024, arXiv 2411.00640,
+section 4). The difficulty that a problem has for both models cancels out.
 
     several models on each side V = V_problems + V_models - V_interaction
 
-Problems and models both vary, and are crossed: every model answers every problem. V is the moment
-estimator of the two-way random-effects analysis of variance, with Satterthwaite's degrees of
-freedom (Searle, Casella and McCulloch, Variance Components, 1992, chapters 4 and 5). Without its
-last term, V would be the variance that resampling both gives (Owen 2007, arXiv 0712.1111), which
-counts the interaction twice.
+V is the variance of the difference between the sides' means. Problems and models both vary, and are
+crossed: every model answers every problem. V is the moment estimator of the two-way random-effects
+analysis of variance, with Satterthwaite's degrees of freedom (Searle, Casella and McCulloch,
+Variance Components, 1992, chapters 4 and 5). Without V_interaction, V would be the variance that
+resampling both problems and models gives (Owen 2007, arXiv 0712.1111), which counts the interaction
+twice.
 
     paired models               d_sp = b_sp - a_sp      V of the table d
 
-If the n-th models of both sides share a start or a seed, its effect cancels out.
+Here s is the number of a model on its side. If the s-th models of both sides share a start or a
+seed, the effect of the start or seed cancels out.
 
     n equal differences d       p = 2 / 2^n,  d ± |d| q / n
 
-Student's t would take a variance of 0 for certainty. So p is that of the exact sign test, and q is
-the 0.975 quantile of a sum of n random signs. Five equal differences decide nothing; six do.
+If all differences are equal, their variance is 0, and Student's t would give an interval of width 0.
+So p is that of the exact sign test, and q is the 0.975 quantile of a sum of n random signs. Five
+equal differences are too few for a verdict; six are enough.
 """
 
 import math
@@ -35,7 +39,7 @@ from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 from steer_trl.validation import refuse
 
 LEVEL = 0.95
-# A standard error at or below this share of the difference is rounding error.
+# A standard error that is at most this share of the difference counts as a rounding error.
 ROUNDING = 1e-9
 Array = NDArray[np.float64]
 
@@ -64,7 +68,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """`"higher"` or `"lower"` for side B, or `"not decided"` if the interval contains 0."""
+        """The verdict on side B: `"higher"`, `"lower"`, or `"not decided"` if the interval contains 0."""
         if self.low > 0:
             return "higher"
         return "lower" if self.high < 0 else "not decided"
@@ -74,10 +78,9 @@ def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *
     """Compare the values of a metric, with a row for each model and a column for each problem.
 
     Args:
-        a, b: values `[S_a, P]` and `[S_b, P]`, with the same problems in the same order. Both sides
-            have one row, or both have at least two.
-        paired (`bool`): whether the n-th rows of both sides belong together, because they share a
-            start or a seed.
+        a, b: values of side A and side B. The columns are the same problems in the same order. Both
+            sides have one row, or both have at least two.
+        paired (`bool`): whether the n-th rows of both sides are models that share a start or a seed.
 
     Raises:
         `ValueError`: the shapes do not match.
@@ -96,7 +99,7 @@ def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *
     tables = [values_b - values_a] if paired else [values_a, values_b]
     of_models = [(float(table.mean(1).var(ddof=1)) / len(table), len(table) - 1) for table in tables]
     all_models = sum(variance for variance, _ in of_models)
-    # The estimate may fall below one of its parts, but the true variance cannot.
+    # The estimate may fall below the variance over problems or over models, but the true variance cannot.
     variance = max(of_problems + all_models - sum(map(_interaction, tables)), of_problems, all_models)
     degrees = satterthwaite(variance, [(of_problems, problems - 1), *of_models])
     interval = decide(difference, variance, degrees, min(problems, *seeds))
@@ -106,7 +109,8 @@ def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *
 def explain_interval(several: bool, paired: bool = False) -> str:
     """Return a sentence that explains the intervals of a table.
 
-    `several` is whether each side has several models.
+    `several` means that each side has several models, and `paired` that each model of side A is
+    paired with one of side B.
     """
     how = "the problems that both sides have answered (paired)"
     if several:
@@ -130,7 +134,11 @@ def _complain_about_shapes(a: Array, b: Array, paired: bool) -> list[str]:
 
 
 def decide(difference: float, variance: float, degrees: float, count: int) -> tuple[float, float, float]:
-    """Return the 95 % interval of a mean of `count` differences, and the p-value for a mean of 0."""
+    """Return the lower and upper end of the 95 % interval of a difference, and its p-value.
+
+    `variance` is the squared standard error of `difference`, with `degrees` degrees of freedom. If
+    it is 0, the exact sign test for `count` equal differences is used.
+    """
     deviation = math.sqrt(variance)
     if deviation <= ROUNDING * abs(difference):
         from scipy.stats import binom  # rarely needed, and slow to import
@@ -143,16 +151,20 @@ def decide(difference: float, variance: float, degrees: float, count: int) -> tu
 
 
 def satterthwaite(variance: float, parts: Sequence[tuple[float, int]]) -> float:
-    """Return Satterthwaite's degrees of freedom of a `variance`.
+    """Return Satterthwaite's degrees of freedom for a variance that has several components.
 
-    Each of its `parts` is a variance with its degrees of freedom.
+    `variance` is the whole variance. `parts` has a variance and its degrees of freedom for each
+    component.
     """
     spread = sum(part**2 / degrees for part, degrees in parts)
     return variance**2 / spread if spread else 1.0
 
 
 def _interaction(values: Array) -> float:
-    """Return the variance of the mean of `values` `[S, P]` that neither problems nor models explain."""
+    """Return the share of the interaction of models and problems in the variance of the mean of `values`.
+
+    `values` has a row for each model and a column for each problem.
+    """
     models, problems = values.shape
     rest = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()
     return float((rest**2).sum() / ((models - 1) * (problems - 1)) / (models * problems))

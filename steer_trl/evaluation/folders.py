@@ -15,11 +15,11 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
 
 Values = dict[str, dict[str, dict[str, float]]]
-"""Benchmark -> metric -> id of a problem -> value."""
+"""Values of an evaluation: benchmark -> metric -> id of a problem -> value."""
 QUESTION = {"sampling", "benchmarks", "answer_format", "judge"}
-"""Settings that comparable evaluations must share, except for `MAY_DIFFER`.
+"""Settings that must be equal in comparable evaluations, apart from those listed in `MAY_DIFFER`.
 
-All other settings describe the model or its engine.
+Settings that are not listed here may differ.
 """
 MAY_DIFFER = ("sampling.seed",)
 
@@ -29,8 +29,8 @@ class Evaluation:
     """A finished evaluation in a folder, written by `steer-trl eval` or during training.
 
     Attributes:
-        folder (`Path`): the folder that holds its files.
-        settings (`dict`): the settings that its completions depend on, from `settings.json`.
+        folder (`Path`): the folder that holds the files of the evaluation.
+        settings (`dict`): the settings that the completions depend on, from `settings.json`.
     """
 
     folder: Path
@@ -38,7 +38,10 @@ class Evaluation:
 
     @cached_property
     def values(self) -> Values:
-        """Benchmark -> metric -> id of a problem -> value. Raises `ValueError` for an incomplete file."""
+        """Values of the evaluation: benchmark -> metric -> id of a problem -> value.
+
+        Raises `ValueError` if the file of completions is incomplete.
+        """
         return _read_values(self.folder)
 
 
@@ -69,9 +72,9 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
-    """Return the evaluations in a folder by the name of their sampling.
+    """Read the evaluations in a folder, and return a mapping from sampling names to evaluations.
 
-    The name is `""` for an evaluation that lies in `folder` itself.
+    The sampling name is `""` for an evaluation that lies in `folder` itself.
     """
     folder = Path(folder)
     inside = sorted(folder.iterdir()) if folder.is_dir() else []
@@ -90,10 +93,12 @@ def read_evaluations(folder: str | Path) -> dict[str, Evaluation]:
 def compare_samplings(
     a: Sequence[Mapping[str, Evaluation]], b: Sequence[Mapping[str, Evaluation]], paired: bool = False
 ) -> dict[str, dict[str, dict[str, Difference]]]:
-    """Compare two sides, sampling by sampling. A side has one [`read_evaluations`] result per seed.
+    """Compare two sides for each sampling.
+
+    A side is a list with the result of [`read_evaluations`] for each seed.
 
     Returns:
-        sampling -> benchmark -> metric -> [`Difference`].
+        sampling -> benchmark -> metric -> [`Difference`] of side B from side A.
 
     Raises:
         `ValueError`: the sides have different samplings, settings or problems.
@@ -112,10 +117,10 @@ def compare_samplings(
 def compare_evaluations(
     a: Sequence[Evaluation], b: Sequence[Evaluation], paired: bool = False
 ) -> dict[str, dict[str, Difference]]:
-    """Compare two sides with one evaluation per seed.
+    """Compare two sides. A side is a list with an evaluation for each seed.
 
     Returns:
-        benchmark -> metric -> [`Difference`] of B from A.
+        benchmark -> metric -> [`Difference`] of side B from side A.
     """
     first, *others = [*a, *b]
     folders = [one.folder.resolve() for one in [first, *others]]
@@ -135,7 +140,10 @@ def compare_evaluations(
 def comparison_complaints(
     first: Evaluation, others: Sequence[Evaluation], varying: Collection[str] = MAY_DIFFER
 ) -> list[str]:
-    """Complain about evaluations that differ in a setting of the question, but for the `varying`, or in problems."""
+    """Return complaints about evaluations that differ in their problems or in a setting of `QUESTION`.
+
+    The settings in `varying` may differ.
+    """
     different = []
     here = _question(first.settings)
     for other in others:
@@ -150,7 +158,7 @@ def comparison_complaints(
 
 
 def _question(settings: Mapping[str, Any]) -> dict[str, Any]:
-    # Only the check of the boxed answer reads its format.
+    # With another judge, `answer_format` has no effect: only the built-in check of the answer reads it.
     idle = {"answer_format"} if "judge" in settings else set()
     return flatten_settings({name: value for name, value in settings.items() if name in QUESTION - idle})
 

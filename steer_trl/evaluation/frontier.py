@@ -1,12 +1,13 @@
 """Compares the pass@k of two models, each at the temperature that is best for k tries.
 
 A higher temperature makes a model less accurate and its completions more varied. A method that
-keeps the entropy high has the same effect, so a difference at one temperature may be a mere
-difference of temperatures. Every model is therefore sampled at several temperatures:
+keeps the entropy high has the same effect. So if two models are compared at one temperature only,
+another temperature might give the same difference. Every model is therefore sampled at several
+temperatures:
 
-    best pass@k     pass@k at the temperature with the largest mean over the side's runs on other
-                    problems. These are the problems of a validation set. Without one, each half of
-                    the problems chooses for the other half, in 20 random splits.
+    best pass@k     pass@k at the temperature where a side's runs have the largest mean pass@k on
+                    other problems. The other problems are a validation set. If there is none, each
+                    half of the problems chooses for the other half, in 20 random splits.
     F               the mean of the best pass@k over k = 1, 2, 4, 8, 16, up to the number of samples
 
 Intervals are those of `comparison.py`, over problems and runs.
@@ -30,10 +31,10 @@ class Sweep:
     """The runs of one side at several temperatures.
 
     Attributes:
-        temperatures (`tuple[float, ...]`): `[T]`, coldest first.
-        correct (`NDArray`): `[T, R, P]`, the number of correct samples by temperature, run and
-            problem.
-        samples (`int`): n, the number of samples of each problem.
+        temperatures (`tuple[float, ...]`): the T temperatures, lowest first.
+        correct (`NDArray`): the number of correct samples at each temperature, in each of R runs and
+            for each of P problems, `[T, R, P]`.
+        samples (`int`): the number of samples of each problem.
     """
 
     temperatures: tuple[float, ...]
@@ -42,18 +43,23 @@ class Sweep:
 
     @property
     def tries(self) -> list[int]:
-        """The numbers of tries in `TRIES` that do not exceed `samples`."""
+        """The values of k for pass@k: those in `TRIES` that do not exceed the number of samples."""
         return [k for k in TRIES if k <= self.samples]
 
     def pass_at(self, k: int) -> Array:
-        """Return unbiased estimates of pass@k, `[T, R, P]`."""
+        """Return an unbiased estimate of pass@k for each temperature, run and problem, `[T, R, P]`."""
         table = [pass_at_k(self.samples, correct, k) for correct in range(self.samples + 1)]
         return np.array(table)[self.correct]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: its labels by column, and the difference."""
+    """A row of a table of differences.
+
+    Attributes:
+        about (`dict`): maps the name of a column to a value that describes the row, such as k.
+        difference (`Difference`): the difference of side B from side A.
+    """
 
     about: dict[str, Any]
     difference: Difference
@@ -65,7 +71,7 @@ class Sides:
 
     Attributes:
         a, b (`Sweep`): the runs of each side, with the same number of samples.
-        paired (`bool`): whether the n-th runs of both sides belong together.
+        paired (`bool`): whether the n-th runs of both sides share a start or a seed.
     """
 
     a: Sweep
@@ -73,18 +79,24 @@ class Sides:
     paired: bool = False
 
     def difference(self, a: Array, b: Array) -> Difference:
-        """Compare the values `[R_a, P]` of side A with the values `[R_b, P]` of side B."""
+        """Compare the values of side A with the values of side B.
+
+        Both arrays have a row for each run of their side and a column for each problem.
+        """
         return compare_values(a.tolist(), b.tolist(), paired=self.paired)
 
 
 def pick_best_temperature(values: Array, choosing: Array | None = None) -> Array:
-    """Return the values `[R, P]` at the temperature that is best on other problems.
+    """Return the values of each run and problem at the temperature that is best on other problems.
 
     Args:
-        values: `[T, R, P]`.
-        choosing (*optional*): values `[T, R', P']` of the problems that choose the temperature.
-            Without them, each half of the problems chooses for the other half, and the result is the
-            mean over random splits.
+        values: values of a metric at T temperatures, for R runs and P problems, `[T, R, P]`.
+        choosing (*optional*): values on the problems that choose the temperature, `[T, R', P']`. If
+            it is missing, each half of the P problems chooses for the other half, and the result is
+            the mean over random splits.
+
+    Returns:
+        values `[R, P]`.
     """
     if choosing is not None:
         return values[choosing.mean((1, 2)).argmax()]
@@ -104,9 +116,9 @@ def pick_best_temperature(values: Array, choosing: Array | None = None) -> Array
 def compare_best(sides: Sides, validation: Sides | None = None) -> list[Row]:
     """Compare the two sides by pass@k, each at its best temperature.
 
-    The result has a row for each k, and a row for F with `"mean"` as its k. The problems of
-    `validation` choose the temperatures, which are the labels `temperature_a` and `temperature_b`.
-    Without `validation`, the labels are the temperatures that all problems together would choose.
+    The result has a row for each k, and a row with `"mean"` as its k for the mean over k. In a row,
+    `temperature_a` and `temperature_b` are the temperatures that the problems of `validation`
+    choose. Without `validation`, they are the temperatures that all problems together would choose.
     """
     rows: list[Row] = []
     of_a, of_b = [], []

@@ -17,17 +17,17 @@ class BenchmarkEvaluation:
 
     The metrics go into TRL's log as `eval_aime24_avg@32`, `eval_aime24_pass@32`,
     `eval_aime24_maj@32`, ..., and `eval_average_avg` for the mean over benchmarks.
-    `metric_for_best_model="aime24_avg@32"` chooses the best checkpoint by one of them.
+    `metric_for_best_model="aime24_avg@32"` chooses the best checkpoint by one of these metrics.
 
     Every completion is written to `output_dir/benchmarks/step-N/`. Each rank draws
     `per_device_eval_batch_size` completions at once. With several samplings, the name of the
-    sampling follows that of the benchmark, as in `eval_aime24_greedy_avg@1`, and its completions are
-    in a folder of that name.
+    sampling follows that of the benchmark in a metric's name, as in `eval_aime24_greedy_avg@1`. The
+    completions of each sampling are then in a subfolder with the sampling's name.
 
     Args:
         benchmarks (`Sequence[Benchmark]`): from [`~steer_trl.evaluation.load_benchmarks`].
-        sampling ([`Sampling`], or several by name): how completions are drawn; see
-            [`~steer_trl.evaluation.load_samplings`].
+        sampling ([`Sampling`] or a mapping): how completions are drawn. A mapping has a name for
+            each of several samplings, as [`~steer_trl.evaluation.load_samplings`] returns it.
         judge ([`MathReward`] or a reward function, *optional*): decides which completions are
             correct. It may differ from the training reward. With a reward function, a completion is
             correct if its reward is above 0.
@@ -50,7 +50,7 @@ class BenchmarkEvaluation:
 
     @property
     def columns(self) -> dict[str, tuple[Benchmark, Sampling]]:
-        """Benchmark and sampling, by the name that follows `eval_` in the log."""
+        """Maps the name that follows `eval_` in the log to a benchmark and a sampling."""
         return {
             join_names(benchmark.name, name): (benchmark, self.samplings[name])
             for name, benchmarks in self.by_sampling.items()
@@ -65,7 +65,8 @@ class BenchmarkEvaluation:
     def complaints(self, metric_for_best_model: str | None, has_other_metrics: bool) -> list[str]:
         """Return a complaint if `metric_for_best_model` is not one of the metrics.
 
-        With `has_other_metrics`, any name without `@` is accepted, because TRL may log it.
+        If `has_other_metrics` is true, any name without `@` is accepted, because TRL may log a
+        metric with that name.
         """
         names: list[str] = []
         for sampling, benchmarks in self.by_sampling.items():
@@ -88,13 +89,13 @@ class BenchmarkEvaluation:
     def __call__(
         self, generate: Generator, output_dir: str, step: int, batch_size: int, writes: bool = True
     ) -> dict[str, float]:
-        """Evaluate the model behind `generate`. Collective; each rank gets the metrics.
+        """Evaluate the model from which `generate` draws. Collective; each rank gets the metrics.
 
         Args:
-            generate ([`Generator`]): the back end.
-            output_dir (`str`): completions are written below it, in `benchmarks/step-N`.
-            step (`int`): the optimizer step.
-            batch_size (`int`): completions that each rank draws at once.
+            generate ([`Generator`]): the back end that draws the completions.
+            output_dir (`str`): the folder in which completions are written to `benchmarks/step-N`.
+            step (`int`): the current optimizer step, N.
+            batch_size (`int`): the number of completions that each rank draws at once.
             writes (`bool`): whether this process writes the completions.
         """
         metrics: dict[str, float] = {}

@@ -1,8 +1,8 @@
 """Draws samples, judges them and records them, for the command line and for the trainer.
 
 Samples are drawn in batches of fixed content, each with its own seed. So a resumed evaluation draws
-the same samples as an uninterrupted one. Ranks take batches in turn, and the first rank writes them
-to the folder.
+the same samples as an uninterrupted one. Ranks take batches in turn, and the first rank writes the
+judged samples to the folder of the evaluation.
 """
 
 import random
@@ -21,7 +21,7 @@ from steer_trl.rewards import MathReward
 
 
 class Request(NamedTuple):
-    """A sample that is to be drawn, with its problem's row of the data set."""
+    """A sample that is to be drawn: its benchmark, problem id and number, and the problem's data-set row."""
 
     benchmark: str
     id: str
@@ -38,14 +38,19 @@ def evaluate(
     records: Records | None = None,
     desc: str = "Evaluating",
 ) -> list[Judged]:
-    """Draw and judge each sample of each problem, and return them in order. Collective.
+    """Draw and judge the samples of all problems. Collective.
 
     Args:
         judge: decides which completions are correct: `MathReward`, or a reward function, which gives
             correct completions more than 0. It may differ from the training reward.
         sampling: how completions are drawn. A greedy sampling draws one for each problem.
-        batch_size (`int`): completions that each rank draws at once.
-        records (*optional*): the folder to resume from and to write to; on the first rank only.
+        batch_size (`int`): the number of completions that each rank draws at once.
+        records (*optional*): the folder to resume from and to write to. It is given on the first
+            rank only.
+        desc (`str`): the label of the progress bar.
+
+    Returns:
+        the judged samples of all ranks, in the order of benchmarks and problems.
     """
     benchmarks = limit_greedy_samples(benchmarks, sampling)
     decide = make_judge(judge)
@@ -84,7 +89,7 @@ def _list_requests(benchmark: Benchmark) -> list[Request]:
 
 
 def _seed_of_batch(sampling: Sampling, number: int) -> int:
-    """Return the seed of a batch. It differs between batches and between seeds of the sampling."""
+    """Return the seed of batch `number`, which also depends on the seed of the sampling."""
     return random.Random(f"{sampling.seed}/{number}").getrandbits(31)
 
 

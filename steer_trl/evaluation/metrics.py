@@ -14,11 +14,11 @@ def values_of_counts(num_samples: int, num_correct: Sequence[int]) -> dict[str, 
     """Return the metrics that depend only on the number of correct samples of each problem.
 
     The metrics are `avg@k`, the share of correct samples, and for several samples also `pass@j` for
-    j = 2, 4, 8, ... up to k, and `cover@tau`. The latter is 1 for a problem if at least the share
+    j = 2, 4, 8, ... up to k, and `cover@tau`. A problem's `cover@tau` is 1 if at least the share
     tau of its samples is correct, and 0 otherwise (Cover@tau, arXiv 2510.08325).
 
     Returns:
-        metric -> value of each problem.
+        metric -> values, one for each problem.
     """
     values = {f"avg@{num_samples}": [count / num_samples for count in num_correct]}
     for j in (2**i for i in range(1, num_samples.bit_length())):
@@ -29,10 +29,10 @@ def values_of_counts(num_samples: int, num_correct: Sequence[int]) -> dict[str, 
 
 
 def pass_at_k(num_samples: int, num_correct: int, k: int) -> float:
-    """Estimate without bias the probability that at least one of `k` samples is correct.
+    """Return an unbiased estimate of the probability that at least one of `k` samples is correct.
 
-    `1 - C(n - c, k) / C(n, k)`, Chen et al. 2021 (arXiv 2107.03374), Eq. 1, with n = `num_samples`,
-    of which c = `num_correct` are correct. Raises `ValueError` unless `k` is in [1, n] and c in
+    The estimate is `1 - C(n - c, k) / C(n, k)` (Chen et al. 2021, arXiv 2107.03374, Eq. 1), with
+    n = `num_samples` and c = `num_correct`. Raises `ValueError` unless `k` is in [1, n] and c in
     [0, n].
     """
     if not (1 <= k <= num_samples and 0 <= num_correct <= num_samples):

@@ -18,12 +18,12 @@ SETTINGS, COMPLETIONS, SUMMARY = "settings.json", "completions.jsonl", "summary.
 
 
 class Judged(NamedTuple):
-    """One sample of a problem and the verdict on it: a line of the file.
+    """One sample of a problem with its verdict, which is one line of `completions.jsonl`.
 
     Attributes:
-        batch (`int`): number of the batch that it was drawn in.
-        benchmark (`str`), id (`str`), sample (`int`): its problem, and its number among the
-            problem's samples.
+        batch (`int`): the number of the batch in which the sample was drawn.
+        benchmark (`str`), id (`str`), sample (`int`): the benchmark, the problem's id, and the
+            number of the sample among the problem's samples.
         answer (`str`, *optional*), correct (`bool`), timed_out (`bool`), vote (`str`, *optional*):
             the verdict, as in [`~steer_trl.rewards.Verdict`].
         truncated (`bool`), num_tokens (`int`), completion (`str`): the drawn completion.
@@ -46,7 +46,7 @@ class Records:
     """The folder of one evaluation.
 
     Args:
-        folder (`str` or `Path`): it is created if it does not exist.
+        folder (`str` or `Path`): the folder, which is created if it does not exist.
         settings (`dict`): everything that the completions depend on.
         overwrite (`bool`): delete an evaluation that the folder holds, and start over.
 

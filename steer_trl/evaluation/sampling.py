@@ -21,12 +21,12 @@ class Sampling:
     The defaults are those of STEER's paper (arXiv 2510.10150, section 5.1).
 
     Args:
-        temperature (`float`): 0 is greedy: one sample per problem is drawn, whatever the benchmark
-            asks for.
+        temperature (`float`): the temperature. 0 means greedy sampling, which draws one sample per
+            problem even if the benchmark asks for more.
         top_p (`float`): share of the probability mass that is drawn from, in (0, 1].
         top_k (`int`): number of most probable tokens that are drawn from; 0 for all tokens.
         max_tokens (`int`): length at which a completion is cut off; 3072 in the paper's training.
-        seed (`int`): the seed of each batch is derived from it.
+        seed (`int`): number from which the seeds of all batches are derived.
     """
 
     temperature: float = 1.0
@@ -58,7 +58,10 @@ NAMED: dict[str, dict[str, float]] = {
     "papers": {"temperature": 1.0, "top_p": 0.7},
     "greedy": {"temperature": 0.0, "top_p": 1.0},
 }
-"""Samplings by name. `load_samplings` also takes names such as `"t1"`, temperature 1 without top-p."""
+"""Settings of the samplings that have a name of their own.
+
+`load_samplings` also accepts names such as `"t1"`, which means temperature 1 without top-p.
+"""
 AT_TEMPERATURE = re.compile(r"t(\d+(?:\.\d+)?)")
 
 

@@ -5,12 +5,12 @@
 | `avg@k` | the share of correct samples among k |
 | `pass@j` | the probability that one of j samples is correct, j = 2, 4, 8, ... up to k |
 | `cover@t` | 1 if at least the share t of the k samples is correct, otherwise 0, t = 0.25, 0.5, 0.75 |
-| `maj@k` | the probability that the most frequent answer of k is correct |
-| `distinct@k` | the number of different correct completions among k |
+| `maj@k` | the probability that the most frequent answer among k samples is correct |
+| `distinct@k` | the number of different correct completions among k samples |
 | `unanswered`, `truncated`, `timed_out` | the share of samples without an answer, cut off, not judged in time |
 | `num_tokens` | the number of tokens of a sample |
 
-Each comes with the half width of its 95 % interval over problems. In the average, all benchmarks
+Each metric comes with the half width of its 95 % interval over problems. In the average, all benchmarks
 have the same weight.
 """
 
@@ -28,15 +28,15 @@ COUNTS = ("distinct@", "num_tokens")
 OF_THEIR_OWN = ("avg@", "maj@", "distinct@")
 """Prefixes of the metrics whose names end with the benchmark's number of samples."""
 Pairs = dict[str, tuple[float, float]]
-"""Mean and half width of the interval, by metric."""
+"""Maps each metric to its mean and the half width of its interval."""
 
 
 def summarize(judged: Sequence[Judged]) -> dict[str, Any]:
     """Return the summary of judged samples.
 
-    The summary has `benchmarks` (name -> `problems`, `samples`, `metrics`) and their `average`. A
-    metric is a pair: mean, and half width of the interval. The half width is `None` for a single
-    problem.
+    The summary has `benchmarks` (name -> `problems`, `samples`, `metrics`) and their `average`. The
+    value of a metric is a pair of its mean and the half width of its interval. The half width is
+    `None` for a single problem.
     """
     benchmarks = {}
     rows = []
@@ -65,7 +65,10 @@ def measure_problems(judged: Sequence[Judged]) -> dict[str, dict[str, dict[str, 
 
 
 def flatten(summary: Mapping[str, Any], sampling: str = "") -> dict[str, tuple[float, float | None]]:
-    """Return all pairs of a summary in one flat mapping: `aime24_avg@32`, ..., `average_avg`."""
+    """Return the metrics of a summary in one flat mapping with the keys `aime24_avg@32`, ..., `average_avg`.
+
+    A value is a pair of the mean and the half width of its interval.
+    """
     rows = {name: row["metrics"] for name, row in summary["benchmarks"].items()}
     if len(rows) > 1:
         rows["average"] = summary["average"]
@@ -78,7 +81,7 @@ def join_names(benchmark: str, sampling: str) -> str:
 
 
 def _group_by_problem(judged: Sequence[Judged]) -> dict[str, list[list[Judged]]]:
-    """Return the samples of each problem of each benchmark."""
+    """Group judged samples by benchmark, and those of a benchmark by problem."""
     found = {}
     for name, samples in groupby(judged, key=lambda one: one.benchmark):
         found[name] = [list(group) for _, group in groupby(samples, key=lambda one: one.id)]
@@ -86,7 +89,7 @@ def _group_by_problem(judged: Sequence[Judged]) -> dict[str, list[list[Judged]]]
 
 
 def _measure(problems: list[list[Judged]]) -> dict[str, list[float]]:
-    """Return the value of each problem, by metric."""
+    """Return the values of each metric, one for each problem."""
     k = len(problems[0])
     values = values_of_counts(k, [sum(one.correct for one in samples) for samples in problems])
     if k > 1:
@@ -108,7 +111,10 @@ def _correct_texts(samples: Sequence[Judged]) -> set[str]:
 
 
 def _rename_common(metrics: Pairs) -> Pairs:
-    """Return `avg@k` and `maj@k` as `avg` and `maj`: the papers average them over different k."""
+    """Return `avg@k` and `maj@k` under the names `avg` and `maj`.
+
+    The papers average both over benchmarks with different k.
+    """
     return {key.split("@")[0]: pair for key, pair in metrics.items() if key.startswith(("avg@", "maj@"))}
 
 

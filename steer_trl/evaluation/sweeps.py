@@ -19,17 +19,21 @@ OF_THE_MODEL = ("model_name_or_path", "model_revision", "model_files", "step")
 VARIES = ("temperature", "seed")
 """Settings of a sampling that may differ between the points of a sweep."""
 ByTemperature = Mapping[float, Evaluation]
-"""The evaluations of one run, coldest first."""
+"""Maps each temperature, the lowest first, to an evaluation. All are of the same run."""
 Way = tuple[tuple[str, str], ...]
-"""The settings of a sampling without those in `VARIES`: names and values."""
+"""Names and values of a sampling's settings, without those listed in `VARIES`."""
 
 
 def read_sides(a: Sequence[str], b: Sequence[str], paired: bool = False) -> dict[str, Sides]:
-    """Read the evaluations of both sides and return the sides by benchmark.
+    """Read the evaluations of both sides of a comparison.
 
     Args:
-        a, b: the folders of each side that `steer-trl eval` has written, for one run or several.
-        paired: whether the n-th runs of both sides belong together.
+        a, b: the folders of side A and side B, written by `steer-trl eval`. A side may have several
+            runs, and a run several folders.
+        paired: whether the n-th runs of both sides share a start or a seed.
+
+    Returns:
+        benchmark -> the two sides.
 
     Raises:
         `ValueError`: the two sides cannot be compared.
@@ -75,7 +79,10 @@ def group_sweeps(evaluations: Iterable[Evaluation]) -> dict[Way, ByTemperature]:
 
 
 def count_sweeps(runs: Sequence[ByTemperature]) -> dict[str, Sweep]:
-    """Count the correct samples of each benchmark in runs with the same problems and temperatures."""
+    """Count the correct samples of several runs, and return a mapping from benchmarks to sweeps.
+
+    The runs must have the same problems and temperatures.
+    """
     temperatures = tuple(runs[0])
     found = {}
     for name, metrics in runs[0][temperatures[0]].values.items():
@@ -95,7 +102,10 @@ def _count_correct(shares: Mapping[str, float], samples: int) -> list[int]:
 
 
 def _read_runs(paths: Sequence[str]) -> list[dict[Way, ByTemperature]]:
-    """Return the runs of a side, each from one or several folders, in the given order."""
+    """Read the evaluations of one side and group them by run, in the order of `paths`.
+
+    Evaluations of the same model belong to the same run, even if they lie in several folders.
+    """
     by_model: dict[str, list[Evaluation]] = {}
     for path in paths:
         for one in read_evaluations(path).values():
