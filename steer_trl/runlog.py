@@ -13,7 +13,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from steer_trl.system import write_whole
 
 LOGS, RUN, METRICS, ALARMS, TOKENS = "_logs", "run.json", "metrics.jsonl", "alarms.jsonl", "tokens"
 SCHEMA = 1
+CHECKPOINT = "checkpoint-"
 TOKEN_FILE = re.compile(r"step-(\d{1,15})\.jsonl")
 
 
@@ -103,6 +104,18 @@ def read_description(folder: Path) -> dict[str, Any]:
     """Return the contents of `run.json` in a `_logs` folder; empty if the file is missing or unreadable."""
     path = folder / RUN
     return (path.is_file() and loads(path.read_bytes())) or {}
+
+
+def find_checkpoints(folder: Path) -> list[Path]:
+    """Return the checkpoints in the folder of a run, latest first."""
+    steps = {path: path.name.removeprefix(CHECKPOINT) for path in folder.glob(f"{CHECKPOINT}*")}
+    numbered = [path for path, step in steps.items() if step.isdecimal()]
+    return sorted(numbered, key=lambda path: int(steps[path]), reverse=True)
+
+
+def find_run_files(folder: Path, names: Sequence[str] = (LOGS,)) -> list[Path]:
+    """Return the checkpoints in `folder`, latest first. If there are none, return the existing files of `names`."""
+    return find_checkpoints(folder) or [folder / name for name in names if (folder / name).exists()]
 
 
 def token_files(folder: Path) -> list[tuple[int, Path]]:

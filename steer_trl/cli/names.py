@@ -13,7 +13,7 @@ from typing import Any
 
 from steer_trl.cli.recipe_files import RECIPES, find_engine_file, list_files, load_recipe
 from steer_trl.data.sources import BENCHMARKS, SOURCES, file_complaints
-from steer_trl.runlog import LOGS
+from steer_trl.runlog import LOGS, find_checkpoints, find_run_files
 from steer_trl.validation import as_tuple, did_you_mean, refuse
 
 HELP = ("-h", "--help", "--help-all")
@@ -148,18 +148,10 @@ def _hub_complaints(name: str, revision: str | None) -> list[str]:
     return [f"model_name_or_path={name!r} is neither a folder here nor a model on the Hub. Check the name."]
 
 
-def find_checkpoints(folder: Path) -> list[Path]:
-    """Return the checkpoints in `folder`, the latest first."""
-    steps = {path: path.name.removeprefix("checkpoint-") for path in folder.glob("checkpoint-*")}
-    numbered = [path for path, step in steps.items() if step.isdecimal()]
-    return sorted(numbered, key=lambda path: int(steps[path]), reverse=True)
-
-
 def folder_complaints(output_dir: str, resume: str) -> list[str]:
     """Return a complaint if `output_dir` holds a run that is not resumed, or `resume` names no complete checkpoint."""
     folder = Path(output_dir)
-    left = [folder / name for name in (*MODELS, LOGS)] if output_dir else []
-    found = find_checkpoints(folder) or [path for path in left if path.exists()]
+    found = find_run_files(folder, (*MODELS, LOGS)) if output_dir else []
     names = ", ".join(path.name for path in found[:3])
     resumes = resume.lower() not in ("", "false", "none", "null")
     searches = resume.lower() in ("true", "auto")

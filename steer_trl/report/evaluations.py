@@ -19,7 +19,7 @@ from steer_trl.evaluation.records import COMPLETIONS, SUMMARY
 from steer_trl.evaluation.summary import flatten
 from steer_trl.evaluation.sweeps import group_sweeps
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.report.read import CHECKPOINT, Run, is_finite_number, shorten
+from steer_trl.report.read import Run, is_finite_number, shorten
 
 IN_TRAINING = "benchmarks"
 MEASURE = re.compile(r"(pass|avg|distinct|maj)@(\d+)")
@@ -47,7 +47,7 @@ class Evaluations:
 def find_evaluations(run: Run) -> Evaluations:
     """Find the evaluations of a run. For each one that cannot be read, a note is added to the run."""
     evaluations = Evaluations()
-    folders = {path.name: path for path in _list_folders(run.folder) if not path.name.startswith(CHECKPOINT)}
+    folders = {path.name: path for path in _list_folders(run.folder) if not path.name.startswith(runlog.CHECKPOINT)}
     in_training = folders.pop(IN_TRAINING, run.folder / IN_TRAINING)
     for step, path in sorted(_find_steps(in_training)):
         for key, mean, half_width in _read_summaries(path):

@@ -15,7 +15,6 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import is_number
 
 STATE = "trainer_state.json"
-CHECKPOINT = "checkpoint-"
 
 
 class NoRun(InvalidValueError):
@@ -117,13 +116,7 @@ def _has_log(folder: Path) -> bool:
 
 def _find_states(folder: Path) -> list[Path]:
     """Return the trainer states of a folder and of its checkpoints, the latest first."""
-    steps = {}
-    for path in folder.glob(f"{CHECKPOINT}*/{STATE}"):
-        number = path.parent.name.removeprefix(CHECKPOINT)
-        if number.isdecimal():
-            steps[path] = int(number)
-    ordered = sorted(steps, key=steps.__getitem__, reverse=True)
-    return [path for path in (folder / STATE, *ordered) if path.is_file()]
+    return [path for one in [folder, *runlog.find_checkpoints(folder)] if (path := one / STATE).is_file()]
 
 
 def _read_state(folder: Path, run: Run) -> tuple[dict[str, Any], str]:

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from accelerate.utils import broadcast_object_list
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_utils import sort_checkpoints
 
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.runlog import LOGS
+from steer_trl.runlog import find_checkpoints, find_run_files
 from steer_trl.trainer.saved import are_whole
 
 logger = logging.getLogger(__name__)
@@ -39,7 +38,7 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
         )
     if checkpoint is not None and _is_in(Path(checkpoint), Path(output_dir)):
         return checkpoint
-    (holds,) = broadcast_object_list([find_left_files(Path(output_dir))])
+    (holds,) = broadcast_object_list([find_run_files(Path(output_dir))])
     if holds and checkpoint is not None:
         raise InvalidValueError(
             f"output_dir={output_dir!r} holds a run ({list_few(holds)}), and resume_from_checkpoint={checkpoint!r} is "
@@ -63,14 +62,6 @@ def _is_in(checkpoint: Path, folder: Path) -> bool:
     return folder.resolve() in parents
 
 
-def find_left_files(folder: Path, names: Sequence[str] = (LOGS,)) -> list[Path]:
-    """Return the checkpoints in `folder`, latest first. If there are none, return the existing files of `names`."""
-    if not folder.is_dir():
-        return []
-    checkpoints = [Path(path) for path in sort_checkpoints(str(folder))]
-    return checkpoints[::-1] or [folder / name for name in names if (folder / name).exists()]
-
-
 def list_few(paths: Sequence[Path], most: int = 3) -> str:
     """Return the names of the first `most` paths, separated by commas."""
     return ", ".join(path.name for path in paths[:most])
@@ -79,9 +70,9 @@ def list_few(paths: Sequence[Path], most: int = 3) -> str:
 def last_complete_checkpoint(output_dir: str) -> str | None:
     """Return the last complete checkpoint in `output_dir`, and warn about incomplete later ones. Collective."""
     last = None
-    for checkpoint in reversed(sort_checkpoints(output_dir) if Path(output_dir).is_dir() else []):
-        if is_complete(Path(checkpoint)):
-            last = checkpoint
+    for checkpoint in find_checkpoints(Path(output_dir)):
+        if is_complete(checkpoint):
+            last = str(checkpoint)
             break
         logger.warning("%s is skipped: it was not written to its end.", checkpoint)
     (last,) = broadcast_object_list([last])
