@@ -5,8 +5,8 @@
     alarms.jsonl                 one line per alarm
     tokens/step-00000050.jsonl   one line per completion, with the numbers of each token (`log_tokens`)
 
-Each line is written at once, so that at most the last line of a killed run is torn. A resumed run first removes the
-lines after its checkpoint. Transformers leaves files whose names begin with `_` out of every push.
+Each line is written at once, so that at most the last line of a killed run is incomplete. A resumed run first removes
+the lines after its checkpoint. Transformers leaves files whose names begin with `_` out of every push.
 """
 
 import json
@@ -79,7 +79,7 @@ def begin(output_dir: str | Path, step: int, description: Mapping[str, Any]) -> 
 
 
 def lines(path: Path) -> Iterator[dict[str, Any] | None]:
-    """Yield the mapping in each line of a file, or `None` for a line that is torn or not a mapping."""
+    """Yield the mapping in each line of a file, or `None` for a line that is incomplete or not a mapping."""
     if path.is_file():
         with path.open("rb") as file:
             yield from (loads(line) for line in file if line.strip())
@@ -139,7 +139,7 @@ def _put_aside(folder: Path) -> None:
 
 
 def _cut(path: Path, step: int) -> None:
-    """Remove the lines of later steps than `step`, and torn lines."""
+    """Remove the lines of optimizer steps after `step`, and incomplete lines."""
     if path.exists():
         kept = [entry for entry in lines(path) if entry is not None and step_of(entry) <= step]
         text = "".join(json.dumps(entry, separators=(",", ":")) + "\n" for entry in kept)

@@ -17,16 +17,16 @@ from steer_trl.exceptions import CannotContinueError
 NOT_PUSHED = ("_*", f"{PREFIX_CHECKPOINT_DIR}-*")
 """Patterns of files that the suggested upload command excludes, because Transformers does not push them either."""
 HUB_PACKAGES = {"huggingface_hub", "httpx", "httpx2"}
-"""Packages whose errors a push raises. huggingface_hub 1 uses httpx, version 2 its successor."""
+"""Packages whose errors a push may raise. huggingface_hub 1 uses httpx, and huggingface_hub 2 uses httpx2."""
 
 
 class PushError(CannotContinueError):
-    """A push to the Hub that failed. Its text states where the files are, and how to push them."""
+    """The error for a failed push to the Hub. Its text states where the files are, and how to push them."""
 
 
 @contextmanager
 def catch_push_errors(trainer: Trainer) -> Iterator[None]:
-    """Raise a [`PushError`] if a push inside the `with` block fails, once everything is saved."""
+    """Raise a [`PushError`] if a push inside the `with` block fails, after all files have been saved."""
     # A push in the background may still read the card that is about to be written.
     trainer._finish_current_push()
     try:
@@ -35,8 +35,8 @@ def catch_push_errors(trainer: Trainer) -> Iterator[None]:
         if not _is_from_hub(error):
             raise
         if trainer.hub_model_id is None:
-            # The repository could not be created. The other processes are saving the model now, and wait for this one
-            # if it is sharded.
+            # The repository could not be created. The other processes are already saving the model. If its weights are
+            # sharded, they wait until this process joins in.
             trainer.save_model(_internal_call=True)
         raise PushError(_describe_failure(trainer, error)) from error
 

@@ -17,7 +17,7 @@ from steer_trl.trainer.trl import GRPOTrainer, draw, tokenizer_of
 
 
 class BenchmarkRuns:
-    """Runs the benchmarks of a `trainer` after its evaluation on the `eval_dataset`, or instead if it has none."""
+    """Runs the benchmarks of a `trainer` after its evaluation on the `eval_dataset`, or alone if there is none."""
 
     def __init__(self, trainer: GRPOTrainer, evaluation: BenchmarkEvaluation | None, beside_rewards: bool) -> None:
         self._trainer = trainer
@@ -25,9 +25,10 @@ class BenchmarkRuns:
         self._beside_rewards = beside_rewards
 
     def evaluated(self, dataloader: Any, prefix: str, loop: Callable[[], EvalLoopOutput]) -> EvalLoopOutput:
-        """Return the output of TRL's `loop` over the `dataloader`, with the benchmarks' metrics if they are due.
+        """Return the output of TRL's evaluation `loop` over the `dataloader`, with benchmark metrics added if due.
 
-        They are due once per evaluation: with the trainer's own `eval_dataset`, or the first of several.
+        The benchmarks run once per evaluation, together with the trainer's own `eval_dataset`. If the trainer has
+        several evaluation sets, the benchmarks run together with the first.
         """
         trainer = self._trainer
         own = trainer.eval_dataset
@@ -39,7 +40,7 @@ class BenchmarkRuns:
         if self._beside_rewards:
             output = loop()
         else:
-            # By the model's mode, TRL decides whether metrics belong to training or to evaluation.
+            # TRL logs metrics under training or under evaluation according to the model's mode.
             trainer.model.eval()
             output = EvalLoopOutput(np.empty(0), None, {}, self._evaluation.num_samples)
         measured = self._evaluation(
@@ -58,7 +59,7 @@ class BenchmarkRuns:
 class TrainerGenerator:
     """Generates with the trainer's own engine, vLLM or Transformers, under the evaluation's sampling settings."""
 
-    # Sharded weights are gathered, and the ranks of vLLM wait for each other.
+    # Every rank must generate, because sharded weights are gathered, and with vLLM the ranks wait for each other.
     is_collective = True
 
     def __init__(self, trainer: GRPOTrainer) -> None:
@@ -66,7 +67,7 @@ class TrainerGenerator:
 
     @property
     def needs_equal_batches(self) -> bool:
-        """Whether all ranks must give equally many prompts, because TRL splits vLLM's completions evenly."""
+        """Whether every rank must pass the same number of prompts, because TRL splits vLLM's completions evenly."""
         return self.trainer.use_vllm and self.trainer.accelerator.num_processes > 1
 
     def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
@@ -82,7 +83,7 @@ class TrainerGenerator:
 
     @contextmanager
     def _engine_samples(self, sampling: Sampling) -> Iterator[None]:
-        """Let TRL's engines use all sampling settings of the evaluation, not of training, inside the `with` block."""
+        """Use the sampling settings of the evaluation instead of those of training inside the `with` block."""
         trainer = self.trainer
         if trainer.use_vllm:
             settings: dict[str, Any] = {"min_p": None, "repetition_penalty": 1.0, "structured_outputs_regex": None}
@@ -94,7 +95,8 @@ class TrainerGenerator:
             settings = generation_settings(sampling) | tokens
             config = GenerationConfig(**settings, disable_compile=True)
             model = trainer.accelerator.unwrap_model(trainer.model)
-            # `generate` takes values that this configuration leaves unset from the model's own, so both are replaced.
+            # If this configuration leaves a value unset, `generate` takes it from the model's own configuration. So
+            # both configurations are replaced.
             changes = [
                 (trainer, {"generation_config": config, "generation_kwargs": settings}),
                 (model, {"generation_config": GenerationConfig(**tokens)}),

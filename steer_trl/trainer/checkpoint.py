@@ -1,7 +1,8 @@
 """Saves and restores the state of methods and alarms and, in the middle of a rollout, the rollout itself.
 
 `shaping_state.json` is in every checkpoint that can be resumed, and `rollout_<rank>_of_<ranks>.pt` in those that were
-saved in the middle of a rollout. Both are written first: any checkpoint that TRL considers complete contains them.
+saved in the middle of a rollout. Both are written before TRL's own files, so that any checkpoint that TRL considers
+complete contains them.
 """
 
 import json
@@ -36,7 +37,10 @@ logger = logging.getLogger(__name__)
 SETTINGS = "settings"
 """Key in `shaping_state.json` of the settings that should be the same when the run is resumed."""
 PROGRESS = "progress"
-"""Key of the number of micro-batches trained on, and of those per rollout. Optimizer steps may differ in length."""
+"""Key of the number of micro-batches trained on so far, and the number of micro-batches per rollout.
+
+Optimizer steps are not counted, because they may differ in length.
+"""
 GEOMETRY = ("per_device_train_batch_size", "steps_per_generation", "num_generations", "num_iterations")
 """The settings that decide how a rollout is split into micro-batches."""
 OF_A_RUN = (
@@ -49,9 +53,9 @@ OF_A_RUN = (
 class Checkpoints(TrainerCallback):
     """Saves and loads the state that TRL's own files lack, so that a `trainer` can be resumed at any optimizer step.
 
-    `parts` are all objects whose state changes, by name. Each has a `state_dict` of plain numbers, and a
-    `load_state_dict`, which also accepts the part's first state. `continued` is the checkpoint from which the current
-    training run was resumed.
+    `parts` maps a name to each object whose state changes. Each object has a `state_dict` of plain numbers, and a
+    `load_state_dict`, which also accepts the state that the object had before training. `continued` is the checkpoint
+    from which the current training run was resumed, or `None`.
     """
 
     def __init__(self, trainer: GRPOTrainer, parts: Mapping[str, Any], resampling: Resampling | None) -> None:
@@ -62,7 +66,7 @@ class Checkpoints(TrainerCallback):
         self.continued: str | None = None
 
     def begin_training(self, checkpoint: str | None) -> None:
-        """Reset every part to its first state, so that an earlier training run does not affect this one."""
+        """Reset every part to its state before training, so that an earlier call of `train` has no effect."""
         self.continued = checkpoint
         for name, part in self._parts.items():
             if part.state_dict() != self._first_states[name]:
@@ -92,7 +96,10 @@ class Checkpoints(TrainerCallback):
         train_dataloader: DataLoader | None = None,
         **_: Any,
     ) -> None:
-        """Begin dynamic sampling if it is on. In a resumed run, restore the parts and the data's order. Collective."""
+        """Begin dynamic sampling if it is on. In a resumed run, restore all parts and the order of the training data.
+
+        Collective.
+        """
         # The sampler is read once, here, because a callback may make a new data loader at any time.
         is_streamed = isinstance(self._trainer.train_dataset, IterableDataset)
         sampler = None if is_streamed or train_dataloader is None else _sampler(train_dataloader)
@@ -106,8 +113,8 @@ class Checkpoints(TrainerCallback):
         if is_streamed and epoch > 1:
             text = "%s is of a later pass over a streamed train_dataset, which the run reads from its beginning."
             logger.warning(text, folder)
-        # TRL's sampler has a generator only if it shuffles. A resumed run would repeat the order of the first epoch in
-        # a later one, so the orders of the finished epochs are drawn again.
+        # TRL's sampler has a random generator only if it shuffles. Without the draws below, a resumed run would repeat
+        # the order of the first epoch. They skip the orders of all finished epochs.
         generator = getattr(sampler, "generator", None)
         if sampler is not None and generator is not None:
             for _passed in range(int(epoch)):
@@ -135,7 +142,7 @@ class Checkpoints(TrainerCallback):
             recut = [f"{name} must be {before[name]}, got {now[name]}" for name in changed if name in GEOMETRY]
             _load_rollout(self._trainer, folder, recut, **state[PROGRESS])
         else:
-            # TRL's own trainer saved the checkpoint, or it has only the weights.
+            # The checkpoint was saved by TRL's own trainer, or contains only the weights.
             logger.warning(
                 "%s does not record where in a rollout it was saved: the run continues with a new one, as TRL's does.",
                 folder,
@@ -162,7 +169,7 @@ def naming_full_disk(folder: Path) -> Iterator[None]:
 
 
 def _sampler(dataloader: DataLoader) -> Any:
-    """Return TRL's sampler, also from a data loader that was split over several processes."""
+    """Return TRL's sampler from a data loader, including one that was split over several processes."""
     batches: Any = dataloader.batch_sampler
     return getattr(batches, "batch_sampler", batches).sampler
 

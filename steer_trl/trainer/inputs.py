@@ -11,22 +11,25 @@ from steer_trl.shaping import TokenBatch
 from steer_trl.shaping.batch import mean_of_tokens
 from steer_trl.trainer.trl import GRPOTrainer
 
-# Columns that `rollout.py` adds to the dictionary. TRL shuffles and splits them with the rest.
+# Columns that `rollout.py` adds to the dictionary. TRL shuffles and splits them together with its own columns.
 OLD_LOGPS = "scored_per_token_logps"
 OLD_ENTROPIES = "scored_per_token_entropies"
 OLD_SENSITIVITIES = "scored_per_token_sensitivities"
 ROWS = "rollout_rows"
 REWARDS = "rollout_rewards"
 
-# Keys that `ordering.py` adds to each of its micro-batches, with plain values, so that a checkpoint can hold them.
+# Keys that `ordering.py` adds to each micro-batch. Their values are plain numbers, so that a checkpoint can hold them.
 TOKEN_SHARE = "share_of_tokens"
-"""Key of the micro-batch's number of tokens on all ranks, divided by its mean over the micro-batches of the step."""
+"""Key of the micro-batch's number of tokens on all ranks, relative to the mean over the step's micro-batches."""
 IS_IDLE = "is_idle"
 """Key of a boolean, which is true if no completion of the micro-batch, on any rank, has an advantage."""
 
 
 class Score(NamedTuple):
-    """The numbers `[B, T]` of each token from a forward pass of the policy; see [`~steer_trl.shaping.TokenBatch`]."""
+    """The log-probability, entropy and, if computed, sensitivity of each token from a forward pass of the policy.
+
+    The tensors have the shape `[B, T]` of those in [`~steer_trl.shaping.TokenBatch`].
+    """
 
     logps: Tensor
     entropies: Tensor
@@ -51,7 +54,7 @@ def loss_mask(inputs: dict[str, Any]) -> Tensor:
 
 
 def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draws: bool) -> TokenBatch:
-    """Return the micro-batch `inputs` as a `TokenBatch` with its `score` `[B, T]`, and random numbers if `draws`."""
+    """Return the micro-batch `inputs` and its `score` as a `TokenBatch`. With `draws`, it also has random numbers."""
     logps, entropies, sensitivities = score
     mask = loss_mask(inputs)
     advantages = inputs["advantages"]
@@ -61,7 +64,7 @@ def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draw
         # As in TRL's loss, this is the mean log-ratio of the sequence's finite tokens.
         log_ratio = mean_of_tokens(logps - old_logps, mask).nan_to_num(0.0).unsqueeze(1)
     clips = trainer.loss_type in CLIPPED_LOSSES
-    # In an evaluation there is no rollout in which the rows would have a place.
+    # In an evaluation the rows do not belong to a rollout, so they are numbered from 0.
     rows = inputs.get(ROWS, torch.arange(len(logps), device=logps.device))
     return TokenBatch(
         logps=logps,

@@ -26,13 +26,13 @@ from steer_trl.trainer.trl import GRPOTrainer
 logger = logging.getLogger(__name__)
 
 PER_TOKEN = {"input_ids", "attention_mask", "token_type_ids"}
-"""The inputs of a pass that have a number for each token of prompts and completions, and are moved with the tokens."""
+"""The inputs of a forward pass that have a value for every token. They are moved together with the tokens."""
 OTHERS = {"logits_to_keep", "batch_size", "compute_entropy", "compute_aux_loss"}
 COMPILED_MULTIPLE = 64
 """The widths of a compiled model's passes are a multiple of this, so that few shapes are compiled."""
 
 PassInputs = dict[str, Any]
-"""The arguments of a forward pass except the model, by TRL's names."""
+"""The arguments of a forward pass except the model, under the names that TRL gives them."""
 ForwardPass = Callable[..., tuple[Any, ...]]
 """TRL's forward pass, which takes a model and [`PassInputs`]. It returns log-probabilities and entropies `[B, T]`, and
 further outputs.
@@ -52,7 +52,7 @@ class Padding:
 
     @property
     def is_skipped(self) -> bool:
-        """Whether passes are made without padding. This is the same on every rank, whatever its completions are."""
+        """Whether forward passes run without padding. The value is the same on every rank."""
         return self._is_wanted and self._is_known and not self._is_wrong
 
     @cached_property
@@ -68,7 +68,7 @@ class Padding:
 
     @cached_property
     def _rotations(self) -> list[dict[str, Any]]:
-        """The parameters of the model's rotary positions and those of each kind of layer; empty if it has none."""
+        """The parameters of the rotary positions, for the model and each kind of layer; empty if there are none."""
         rope = getattr(self._trainer.model.config.get_text_config(), "rope_parameters", None)
         return [one for one in (rope, *rope.values()) if isinstance(one, dict)] if rope else []
 
@@ -84,7 +84,7 @@ class Padding:
         return bool(self._rotations) and not (scales_by_position or reads_padding or has_chunks)
 
     def _can_move(self, inputs: PassInputs) -> bool:
-        """Return whether it is known how to move all `inputs`. The first unknown ones are logged."""
+        """Return whether every one of the `inputs` can be moved. The first time one cannot, a warning is logged."""
         given = {name for name, value in inputs.items() if value is not None}
         unknown = sorted(given - PER_TOKEN - OTHERS)
         if unknown and not self._has_warned:
@@ -129,7 +129,7 @@ class Padding:
         return tuple(_join(list(of_parts), places_of_rows) for of_parts in zip(*parts, strict=True))
 
     def _find_tokens(self, mask: Tensor, prompt_width: int) -> tuple[Tensor, Tensor]:
-        """Return the column at which each row begins and how many columns it has, both `[B]`."""
+        """Return, for each of B rows, the first column to keep and the number of columns to keep, both `[B]`."""
         # The column before a completion is kept even if the prompt is empty: it predicts the first token.
         first = mask.argmax(1).clamp(max=prompt_width - 1)
         begin = first if self._joins else torch.zeros_like(first)
@@ -140,7 +140,7 @@ class Padding:
     def _plan(self, length: Tensor, of_prompt: Tensor, batch_size: int | None) -> list[tuple[Tensor, int, int]]:
         """Return for each pass its rows, its width, and the number of columns on which the head runs.
 
-        The rows are sorted by length if there are several passes. This waits for the device once.
+        The rows are sorted by length if there are several passes. The host waits for the device once.
         """
         size = len(length)
         batch_size = min(batch_size or size, size)
@@ -173,9 +173,10 @@ class Padding:
 
     @torch.no_grad()
     def _check(self, forward_pass: ForwardPass, inputs: PassInputs) -> None:
-        """Compare a micro-batch's log-probabilities with those of TRL's pass, once per trainer. Collective.
+        """Compare log-probabilities computed without padding with those of TRL's padded pass. Collective.
 
-        A mean difference per token up to the square root of the precision counts as rounding.
+        This is done for one micro-batch per trainer. A mean difference per token up to the square root of the machine
+        precision counts as rounding.
         """
         trainer = self._trainer
         model = trainer.model
@@ -212,7 +213,7 @@ class Padding:
 
 
 def take_rows(inputs: PassInputs, rows: Tensor | slice) -> PassInputs:
-    """Return the inputs of a pass for some of its `rows`. All tensors must have one row per sequence."""
+    """Return the inputs of a forward pass for the sequences `rows` only. Tensors must have one row per sequence."""
     return {name: x[rows] if isinstance(x, Tensor) else x for name, x in inputs.items()}
 
 

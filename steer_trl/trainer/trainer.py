@@ -196,7 +196,8 @@ class SteerGRPOTrainer(GRPOTrainer):
         forward_pass = super()._get_per_token_logps_and_entropies
         inputs = dict(zip(FORWARD_ARGUMENTS, args, strict=False)) | kwargs
         if model is self.model and rollouts.wants_passes and not step.is_in_loss:
-            # The policy's head computes entropies anyway. A reference model's head cannot.
+            # TRL's head for the policy always computes entropies, so requesting them here adds no work. Its head for a
+            # reference model does not compute any.
             inputs["compute_entropy"] = True
             outputs, score = self.shaping.forward.run(forward_pass, rollouts.wants_sensitivities, model, inputs)
             rollouts.on_forward(score)

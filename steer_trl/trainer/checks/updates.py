@@ -1,4 +1,7 @@
-"""Checks that training changes the model: no trainable parameter is an error, and none that changes is an alarm."""
+"""Checks that training changes the model.
+
+A model without trainable parameters is an error. If its parameters do not change during training, an alarm is raised.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +16,9 @@ from steer_trl.trainer.trl import GRPOTrainer
 from steer_trl.validation import refuse
 
 PATIENCE = 20
-"""Optimizer steps after which a model that has not changed is reported."""
+"""Number of optimizer steps without any change to the model before the alarm is raised."""
 SAMPLED = 64
-"""About how many values of each parameter are compared. A copy of all of them would take too much memory."""
+"""Approximate number of values compared per parameter. A copy of all values would take too much memory."""
 TEXT = (
     "none of {count} sampled values of the model's parameters has changed in {steps} optimizer steps. Is the learning "
     "rate 0, or too small for the precision of the weights (load them in float32)? Does an optimizer that you gave "
@@ -24,7 +27,7 @@ TEXT = (
 
 
 def check_trainable(model: nn.Module) -> None:
-    """Refuse to train a model whose parameters are all frozen: with a KL penalty its curves would look healthy."""
+    """Raise if all parameters of the model are frozen. With a KL penalty, the curves of such a run look healthy."""
     if not any(parameter.requires_grad for parameter in model.parameters()):
         complaint = "model has no trainable parameter. Load a LoRA adapter with PeftModel.from_pretrained(..., "
         refuse([f"{complaint}is_trainable=True), or give peft_config for a new one."], "SteerGRPOTrainer")
@@ -46,7 +49,10 @@ class UpdateWatch(TrainerCallback):
             self._first_step = state.global_step
 
     def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Compare the samples, and raise the alarm once. If all rewards are equal, a different alarm reports that."""
+        """Compare the parameters with the sample, and raise the alarm at most once.
+
+        The alarm is not raised while all rewards are equal, because a different alarm reports that.
+        """
         first = self._first
         steps = state.global_step - self._first_step
         if first is None:
@@ -63,7 +69,7 @@ class UpdateWatch(TrainerCallback):
 
 
 def _sample(model: nn.Module) -> Tensor:
-    """Return some values of every trainable parameter. If it is sharded, they are from this rank's part."""
+    """Return a sample of the values of every trainable parameter. A sharded one is sampled from this rank's shard."""
     parts = []
     for parameter in model.parameters():
         if parameter.requires_grad:

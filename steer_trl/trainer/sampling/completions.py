@@ -23,7 +23,10 @@ PLAIN = {bool, int, float, str, type(None)}
 def store_completions(
     trainer: GRPOTrainer, numbers: list[int], generated: tuple[Any, ...], rewards: Tensor
 ) -> list[StoredCompletion]:
-    """Return this rank's completions of the prompts in rows `numbers` as plain values; clear TRL's extra columns."""
+    """Return this rank's completions as plain values, and clear TRL's extra columns.
+
+    `numbers` has, for each completion, the number of its prompt's row in the data set.
+    """
     prompt_ids, completion_ids, tool_masks, texts, logprobs, _, _, tool_images = generated
     if any(tool_images):
         raise InvalidValueError("dynamic_sampling='resample' cannot be combined with tools that return images.")
@@ -67,8 +70,8 @@ def to_plain(value: Any, name: str) -> Any:
 def exchange_groups(own: list[StoredCompletion], first: int, groups: list[int], size: int) -> list[Group]:
     """Return the completions of the chosen `groups` on every rank. Collective.
 
-    `own` are this rank's completions, of which the first has the place `first` among those of all ranks. Each group
-    has `size` completions.
+    `own` are this rank's completions. `first` is the index of this rank's first completion among the completions of
+    all ranks. Each group has `size` completions.
     """
     wanted = set(groups)
     sent = [(first + i, completion) for i, completion in enumerate(own) if (first + i) // size in wanted]
@@ -87,7 +90,7 @@ def to_generated(
 ) -> tuple[Any, ...]:
     """Return this rank's completions (`own`) of `prompts` in the form in which TRL's `_generate` returns them.
 
-    `has_tool_masks` states whether a completion of any rank has a tool mask. If so, all need one.
+    `has_tool_masks` states whether a completion of any rank has a tool mask. If so, every completion needs one.
     """
     names = dict.fromkeys(name for completion in own for name in completion["extra"])
     extra_columns(trainer).update({name: [one["extra"].get(name) for one in own] for name in names})

@@ -1,8 +1,9 @@
 """Supplies dynamic sampling with prompts, in the order of TRL's own sampler.
 
 TRL gives a rollout one batch of prompts. Dynamic sampling needs more prompts, and it is not known beforehand how many.
-So it reads the prompts itself, in pass after pass over the data set, each in the order of TRL's sampler. Its position
-is two numbers in the checkpoint. No prompt comes twice in a pass, whether it was trained on or dropped.
+So it reads the prompts itself, in pass after pass over the data set, each in the order of TRL's sampler. A checkpoint
+stores the number of finished passes and the position in the current pass. No prompt comes twice in a pass, whether it
+was trained on or dropped.
 """
 
 from typing import Any
@@ -13,7 +14,10 @@ from steer_trl.exceptions import InvalidValueError
 
 
 class PromptStream:
-    """Draws the prompts of all ranks. `passes` counts finished passes; `position` is the place in the current one."""
+    """Draws prompts for all ranks.
+
+    `passes` counts finished passes over the data set. `position` counts the prompts drawn in the current pass.
+    """
 
     def __init__(self, sampler: RepeatSampler) -> None:
         self._sampler = sampler
@@ -26,9 +30,10 @@ class PromptStream:
         return self.passes + self.position / self._sampler.num_samples
 
     def draw(self, count: int) -> list[int]:
-        """Return the row numbers of the next `count` prompts, drawn in batches of at most the size of TRL's.
+        """Return the row numbers of the next `count` prompts.
 
-        A pass over the data set ends when fewer prompts are left than the next batch needs.
+        They are drawn in batches no larger than TRL's. A pass over the data set ends when fewer prompts are left than
+        the next batch needs.
         """
         drawn: list[int] = []
         while len(drawn) < count:
@@ -42,8 +47,9 @@ class PromptStream:
         return drawn
 
     def rows_of(self, numbers: list[int]) -> list[dict[str, Any]]:
-        """Return the rows with these `numbers`, each as a new dictionary, fetched as torch's data loader does."""
-        # TRL annotates the data source as a container that has only a length.
+        """Return the rows with these `numbers`, each as a new dictionary."""
+        # Like torch's data loader, this calls `__getitems__` if the data set has it. `Any` is needed because TRL's
+        # annotation of the data source allows only `len`.
         source: Any = self._sampler.data_source
         if hasattr(source, "__getitems__"):
             return source.__getitems__(numbers)
@@ -66,9 +72,9 @@ class PromptStream:
         self._begin()
 
     def _begin(self) -> None:
-        """Read the order of prompts in each pass up to the current one, and keep the last."""
+        """Replay the sampler's shuffles up to the current pass, and store the order of prompts in this pass."""
         sampler = self._sampler
-        # TRL's sampler shuffles again each time it is iterated, from one stream of random numbers.
+        # TRL's sampler shuffles anew each time it is iterated, with a generator that is seeded only once.
         self._passes = RepeatSampler(sampler.data_source, 1, 1, shuffle=sampler.shuffle, seed=sampler.seed)
         for _ in range(self.passes + 1):
             self._order = list(self._passes)
