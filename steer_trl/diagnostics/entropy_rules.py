@@ -6,17 +6,20 @@ from steer_trl.diagnostics.keys import names
 from steer_trl.diagnostics.rules import Numbers, Reading, Rule, read_key
 
 LOWEST_START = f"lowest {names.START_ENTROPY}"
-"""The lowest initial entropy that was logged. An early explosion raises the running mean, so the lowest is kept."""
+"""The name under which the lowest initial entropy so far is remembered.
+
+The logged initial entropy is a running mean over the first rollouts, which an early explosion would raise.
+"""
 
 
 def find_targets(log: Numbers) -> list[float]:
-    """Return the target entropies of the methods, nats per token."""
+    """Return the methods' target entropies that were logged, nats per token."""
     keys = (names.STARE_TARGET, names.HELD_TARGET)
     return [log[key] for key in keys if key in log]
 
 
 def compare_entropy(log: Numbers, level: float) -> Reading:
-    """Read the entropy as a multiple of `level`, nats."""
+    """Read the entropy as a multiple of `level`. Both are in nats per token."""
     entropy = log[names.ENTROPY]
     return {"value": entropy / level if level > 0 else math.nan, "entropy": entropy, "level": level}
 
@@ -37,7 +40,7 @@ def compare_with_lowest_start(log: Numbers) -> Reading:
 
 
 def read_change(log: Numbers) -> Reading:
-    """Read how much the methods change the advantages; NaN while a gate is closed or the entropy is held."""
+    """Read the relative change of the advantages by the methods; NaN while a gate is closed or the entropy is held."""
     keys = (names.RELATIVE_CHANGE, names.ROLLOUT_ADVANTAGE_CHANGE)
     known = [log[key] for key in keys if key in log]
     may_rest = log.get(names.GATE, 1.0) < 1 or names.STRENGTH in log
@@ -45,7 +48,7 @@ def read_change(log: Numbers) -> Reading:
 
 
 def find_remedy_of_idle(log: Numbers) -> dict[str, str]:
-    """Return the remedy for a method that changes next to nothing."""
+    """Return the remedy for a method that hardly changes the advantages."""
     if log.get("clip_cov/dropped") == 0:
         none = "Clip-Cov drops no token: none has a covariance between clip_cov_lower and clip_cov_upper."
         return {"remedy": f"{none} Lower clip_cov_lower."}

@@ -3,9 +3,10 @@
     MEAN                sum x / n                                   a boolean x gives a share
     MEAN_WEIGHT         1 + sum (w - 1) / n                         distinguishes .99999 from 1 in float32
     RATIO               sum x / sum y
-    EFFECTIVE_SHARE     (sum w)^2 / (n sum w^2), of sum (w - 1), sum (w - 1)^2, n
+    EFFECTIVE_SHARE     (sum w)^2 / (n sum w^2)                     computed from sum (w - 1), sum (w - 1)^2 and n
 
-Without any token, the number is NaN.
+Here n is the number of tokens, x and y are quantities of a token, and w is its weight. If there are no tokens, the
+number is NaN.
 """
 
 import math
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 
 class Estimator(NamedTuple):
-    """The number of sums of an estimator, and the function that computes its result from their totals."""
+    """The number of sums that an estimator needs, and the function that computes its result from the totals."""
 
     sums: int
     finish: Callable[..., float]

@@ -1,7 +1,7 @@
 """The alarms about a run that learns nothing. They work with any trainer that logs GRPO's keys.
 
-If one cause explains another, only the first is reported: if every reward is 0 because every completion is truncated,
-the length is at fault, not the reward.
+If the cause of one alarm explains another alarm, only the first is raised. For example, if every reward is 0 because
+every completion is truncated, the alarm is about the truncation and not about the reward.
 """
 
 import math
@@ -14,17 +14,20 @@ from steer_trl.diagnostics.rules import Numbers, Reading, Rule, read_key
 from steer_trl.validation import is_number
 
 ALIKE = 1e-6
-"""A standard deviation of rewards at or below this is rounding between equal numbers."""
+"""Largest standard deviation at which rewards count as equal. Rounding can make it differ from 0."""
 FUNCTION_MEAN = re.compile(r"rewards/(.+)/mean")
 UNSCORED = "unscored "
-"""The prefix of a reward function's remembered number: 1 until the function scores a completion, and 0 afterwards."""
+"""Prefix of the name under which a number is remembered for each reward function.
+
+The number is 1 until the function scores a completion, and 0 afterwards.
+"""
 
 
 def remember_unscored(before: Numbers, line: Mapping[str, Any]) -> dict[str, float]:
-    """Update the remembered numbers of the reward functions that a new `line` of the log names.
+    """Return the new remembered number of each reward function that appears in a `line` of the log.
 
-    A number is 1 if the function has scored no completion, neither in this `line` nor according to the numbers
-    `before`. Otherwise it is 0.
+    The number is 1 if the function has not scored any completion so far, and 0 otherwise. `before` has the numbers
+    that were remembered before this line.
     """
     memory = {}
     for key, value in line.items():
@@ -43,12 +46,12 @@ def find_unscored(log: Numbers) -> list[str]:
 
 
 def count_unscored(log: Numbers) -> Reading:
-    """Read the number of reward functions that have scored nothing."""
+    """Read the number of reward functions that have not scored any completion."""
     return {"value": float(len(find_unscored(log)))}
 
 
 def name_unscored(log: Numbers) -> dict[str, str]:
-    """Return the names of the reward functions that have scored nothing."""
+    """Return the names of the reward functions that have not scored any completion."""
     return {"functions": " and ".join(map(repr, find_unscored(log)))}
 
 
@@ -73,7 +76,7 @@ def read_dead_groups(log: Numbers) -> Reading:
 
 
 def read_some_dead_groups(log: Numbers) -> Reading:
-    """Read the share of groups whose rewards are equal; NaN if it is every group."""
+    """Read the share of groups whose rewards are equal; NaN if they are equal in every group."""
     share = read_dead_groups(log)["value"]
     return {"value": math.nan if share >= 1 else share}
 

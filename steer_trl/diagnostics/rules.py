@@ -1,20 +1,24 @@
 """The rule of an alarm: the number that it reads from the log, when it fires, and its advice to the user.
 
 `entropy_rules.py` and `learning_rules.py` hold the rules, each beside the function that reads its number. `watch.py`
-decides when an alarm is raised. A text must be true under any TRL trainer, or name a setting as one of this package.
+decides when an alarm is raised. The text of an alarm must be true for any TRL trainer. If it advises a setting that
+only this package has, it says so.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Numbers = Mapping[str, float]
-"""The last number of each key of the log, and the numbers that `watch.py` remembers besides."""
+"""Maps each key of the log to its last number, and a few other names to numbers that `watch.py` remembers."""
 Reading = dict[str, float]
-"""The compared number under `"value"`, NaN if it is unknown, and the other numbers that the text names."""
+"""Maps `"value"` to the number that decides about an alarm, and other names to the numbers in the alarm's text.
+
+The deciding number is NaN if it is unknown.
+"""
 
 
 def find_no_words(log: Numbers) -> dict[str, str]:
-    """Return no words, for a text whose placeholders are all numbers."""
+    """Return an empty dictionary, for a text whose placeholders are all numbers."""
     return {}
 
 
@@ -22,14 +26,14 @@ def find_no_words(log: Numbers) -> dict[str, str]:
 class Rule:
     """An alarm. It fires after its value has been at or beyond `fires` for `steps` optimizer steps.
 
-    The value is on the bad side above `fires` if `fires` exceeds `clears`, and below it otherwise. The alarm can fire
-    again once the value is back at `clears`.
+    If `fires` exceeds `clears`, high values are bad; otherwise low values are bad. After it has fired, the alarm can
+    fire again once the value is back at `clears`.
 
     Attributes:
         read (`callable`): computes a [`Reading`] from [`Numbers`]. Raises `KeyError` if the log has never had a key
             that it needs.
         text (`str`): what has happened and what to change, with placeholders for numbers and words.
-        compared (`str`): the compared number in words, for the documentation.
+        compared (`str`): a description of the compared number, for the documentation.
         find_words (`callable`): returns the words for the placeholders of the text, given [`Numbers`].
     """
 

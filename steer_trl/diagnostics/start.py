@@ -1,4 +1,4 @@
-"""Reads the entropy at both ends of a run from its log, for alarms, terminal, report and model card."""
+"""Reads the initial and the final entropy of a run from its log, for alarms, terminal, report and model card."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -8,13 +8,15 @@ from steer_trl.diagnostics.keys import names
 from steer_trl.validation import is_number
 
 WINDOW = 10
-"""Number of log entries whose mean is the final entropy, because a single entry is noisy."""
+"""Number of log entries at the end of a run whose mean is the final entropy. A single entry is noisy."""
 
 
 def start_entropy(entries: Iterable[Mapping[str, Any]], before: float | None = None) -> float | None:
-    """Return the initial entropy of a run, nats per token; `None` if neither the log nor `before` has one.
+    """Return the initial entropy of a run, nats per token, or `None` if it is unknown.
 
-    It is the last value of `rollout_entropy/start` (`shaping/start_entropy.py`), or else the first entropy of the log.
+    The initial entropy is the last value of `rollout_entropy/start` (`shaping/start_entropy.py`) in the log `entries`.
+    If they have none, it is `before`, the initial entropy from earlier entries. If that is `None`, it is the first
+    entropy in `entries`.
     """
     truncated: float | None = None
     for entry in entries:
@@ -28,7 +30,8 @@ def start_entropy(entries: Iterable[Mapping[str, Any]], before: float | None = N
 def drop_empty_entropy(entry: Mapping[str, Any], truncated: float | None = None) -> Mapping[str, Any]:
     """Drop the entropy that TRL logs as 0 when every completion is truncated and masked.
 
-    TRL logs the truncated share only at the first step of a rollout. `truncated` is the last share before this entry.
+    TRL logs the share of truncated completions only at the first step of a rollout. `truncated` is the last share that
+    was logged before this entry.
     """
     is_of_no_token = entry.get(names.ENTROPY) == 0 and find_truncated(entry, truncated) == 1
     return {key: value for key, value in entry.items() if key != names.ENTROPY} if is_of_no_token else entry
@@ -41,7 +44,10 @@ def find_truncated(entry: Mapping[str, Any], before: float | None) -> float | No
 
 
 def entropy_ends(log_history: Iterable[Mapping[str, Any]]) -> tuple[float, float] | None:
-    """Return the initial entropy and the mean of the last `WINDOW`, nats per token; `None` if none was logged."""
+    """Return the initial and the final entropy of a run, nats per token, or `None` if no entropy was logged.
+
+    The final entropy is the mean over the last `WINDOW` log entries that have an entropy.
+    """
     entries = list(log_history)
     last = [entry[names.ENTROPY] for entry in entries if entry.get(names.ENTROPY) is not None][-WINDOW:]
     start = start_entropy(entries)

@@ -1,4 +1,4 @@
-"""Represents numbers of the log as sums over tokens. `estimators.py` computes the numbers from their totals."""
+"""Represents numbers of the log as sums over tokens. `estimators.py` computes the numbers from the sums' totals."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,27 +11,34 @@ from steer_trl.diagnostics.estimators import MEAN, RATIO, Estimator
 
 
 class Statistic(NamedTuple):
-    """A number of the log before the reduction: its `sums` (each `[]`) add up over micro-batches and ranks."""
+    """A number of the log, represented by sums over the tokens of one micro-batch.
+
+    The `sums` are scalars (`[]`) that add up over micro-batches and ranks. The `estimator` computes the number from
+    their totals.
+    """
 
     sums: tuple[Tensor, ...]
     estimator: Estimator
 
     @property
     def finish(self) -> Callable[..., float]:
-        """The function that computes the number from the totals of `sums`; NaN without any token."""
+        """The function that computes the number from the totals of `sums`. It returns NaN if there are no tokens."""
         return self.estimator.finish
 
 
 def total(values: Shaped[Tensor, "B T"], where: Bool[Tensor, "B T"]) -> Float32[Tensor, ""]:
-    """Sum the `values` over the tokens `where`, in float32. Values of other tokens are ignored, even NaN."""
+    """Sum `values` over the tokens for which `where` is true, in float32. Values of other tokens may be NaN."""
     return torch.where(where, values, 0).sum(dtype=torch.float32)
 
 
 def mean(values: Shaped[Tensor, "B T"], where: Bool[Tensor, "B T"], count: Tensor | None = None) -> Statistic:
-    """Average the `values` over the `count` tokens `where`; the mean of a boolean tensor is a share."""
+    """Average `values` over the tokens for which `where` is true. The mean of a boolean tensor is a share.
+
+    `count` is the number of these tokens, if the caller has already computed it.
+    """
     return Statistic((total(values, where), where.sum(dtype=torch.float32) if count is None else count), MEAN)
 
 
 def ratio(values: Shaped[Tensor, "B T"], divisors: Shaped[Tensor, "B T"], where: Bool[Tensor, "B T"]) -> Statistic:
-    """Divide the sum of the `values` by that of the `divisors`, both over the tokens `where`."""
+    """Divide the sum of `values` by the sum of `divisors`, both over the tokens for which `where` is true."""
     return Statistic((total(values, where), total(divisors, where)), RATIO)

@@ -1,7 +1,8 @@
 """Statistics of an optimizer step's tokens: quadrant, position, clipping, and effect on the entropy.
 
-The quadrants are those of STEER, arXiv 2510.10150, section 3.2, and of STARE, arXiv 2606.19236, section 3. A token
-whose surprisal is above the entropy of its distribution is surprising. All other tokens are expected.
+The quadrants are those of STEER, arXiv 2510.10150, section 3.2, and of STARE, arXiv 2606.19236, section 3. They depend
+on the sign of the advantage A and on the surprisal of the token. A token whose surprisal is above the entropy of its
+distribution is surprising. All other tokens are expected.
 
     A > 0, expected     exploitation        entropy falls       A > 0, surprising   exploration     entropy rises
     A < 0, expected     error correction    entropy rises       A < 0, surprising   suppression     entropy falls
@@ -11,7 +12,9 @@ The change of the entropy by the step, with the advantage A_hat that enters the 
     predicted   -I_clip r A_hat Phi                        exact to first order (docs/theory.md), if Phi is known
     estimated   -I_clip r A_hat (1 - pi)^2 (ln pi + H)     STEER's Omega, Eq. 9: always available
 
-Both leave out the learning rate and interactions of tokens, so only their signs are meaningful, not their sizes.
+Here I_clip is 0 for a token that the loss clips and 1 for any other token. r is the ratio of the token's probability
+pi to its probability at rollout time, H is the entropy, and Phi is the sensitivity of H to an update on the token. Both
+changes leave out the learning rate and interactions of tokens, so only their signs are meaningful, not their sizes.
 """
 
 import math
@@ -26,7 +29,7 @@ from steer_trl.functional.clipping import find_clipped
 from steer_trl.shaping.batch import TokenBatch
 
 UNLIKELY = 0.2
-"""A token is unlikely if its probability at rollout time is below this bound of STEER's, section 3.2."""
+"""Probability at rollout time below which a token counts as unlikely (STEER, section 3.2)."""
 ROUNDING = 1e-3
 """The tolerance of the sanity check, nats. Kernels sum in float32, with errors near 1e-5."""
 
@@ -37,9 +40,9 @@ def find_measurable(batch: TokenBatch) -> Bool[Tensor, "B T"]:
 
 
 def quadrants(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
-    """Return the tokens in each quadrant, by the key of its share in the log.
+    """Return a mask of the tokens in each quadrant. The mapping's keys are those of the quadrants' shares in the log.
 
-    Tokens with A = 0 are in no quadrant.
+    Tokens with an advantage of 0 are in no quadrant.
     """
     surprising = batch.logps.float() + batch.entropies.float() < 0
     positive = batch.advantages > 0
@@ -59,9 +62,10 @@ def quarters(mask: Tensor) -> Int[Tensor, "B T"]:
 
 
 def clips(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
-    """Return the tokens that the loss clips, by bound and by probability at rollout time.
+    """Return masks of the tokens that the loss clips, for each bound and for unlikely and likely tokens.
 
-    The result is empty for a loss without clipping, and in the first step of a rollout that TRL has not scored.
+    The result is empty for a loss without clipping. It is also empty if TRL has not computed the log-probabilities at
+    rollout time, because all ratios are 1 then.
     """
     if batch.epsilon_high == torch.inf or batch.old_logps is batch.logps:
         return {}
@@ -99,7 +103,7 @@ def changes(
 ) -> tuple[Float32[Tensor, "B T"], Float32[Tensor, "B T"] | None]:
     """Return each token's estimated and predicted change of the entropy, nats per unit of step size.
 
-    The predicted change is `None` without Phi.
+    The predicted change is `None` if the batch has no sensitivities Phi.
     """
     seen = replace(batch, advantages=advantages)
     return seen.entropy_change(), None if batch.sensitivities is None else seen.entropy_change(exact=True)
@@ -110,7 +114,7 @@ def change_statistics(
 ) -> dict[str, Statistic]:
     """Return the mean estimated change of the entropy.
 
-    With Phi, also return the mean predicted change and the contribution of each quadrant to it.
+    If the batch has sensitivities Phi, also return the mean predicted change and each quadrant's contribution to it.
     """
     estimated, predicted = changes(batch, advantages)
     seen = find_measurable(batch)
@@ -124,7 +128,7 @@ def change_statistics(
     return found
 
 
-# In the order of the keys that `quadrants` returns.
+# The order must be that of the keys that `quadrants` returns.
 CONTRIBUTIONS = (
     "quadrants/positive_expected_change",
     "quadrants/positive_surprising_change",
@@ -136,7 +140,8 @@ CONTRIBUTIONS = (
 def sanity_statistics(batch: TokenBatch, vocabulary_size: int) -> dict[str, Statistic]:
     """Return the share of trained tokens with impossible values, which faulty kernels produce.
 
-    These are a log-probability above 0, H < 0, H > ln V, NaN and infinity.
+    Impossible values are a log-probability above 0, an entropy below 0 or above the logarithm of the vocabulary size,
+    NaN and infinity.
     """
     entropies = batch.entropies
     is_possible = batch.logps.isfinite() & (batch.logps <= ROUNDING)

@@ -1,4 +1,4 @@
-"""Raises an alarm once its rule has held for `steps` optimizer steps, and again only after a recovery."""
+"""Raises an alarm once its rule has held for `steps` optimizer steps, and again only after the value has recovered."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,15 +13,15 @@ from steer_trl.diagnostics.start import drop_empty_entropy, start_entropy
 from steer_trl.validation import is_number, read_from_state
 
 RULES = (*ENTROPY_RULES, *LEARNING_RULES)
-"""Every alarm."""
+"""The rules of all alarms."""
 
 OF_TRAINING = {names.LOSS, names.ENTROPY}
-"""Every log entry of training has one of these keys. Transformers logs the first and TRL the second."""
+"""Every log entry of training has at least one of these keys. Transformers logs the loss, and TRL the entropy."""
 
 
 @dataclass(frozen=True)
 class Alarm:
-    """An alarm that was raised: its step, its rule, and the numbers that its text names."""
+    """An alarm that was raised: the optimizer step, the name and text of the rule, and the numbers in the text."""
 
     step: int
     alarm: str
@@ -34,7 +34,7 @@ class Alarm:
 class Watch:
     """Reads the log entries of a training run and raises alarms.
 
-    Its state is saved with every checkpoint.
+    The state of the watch is saved with every checkpoint.
     """
 
     def __init__(self, rules: Sequence[Rule] = RULES) -> None:
@@ -46,7 +46,7 @@ class Watch:
     def take(self, step: int, line: Mapping[str, Any]) -> list[Alarm]:
         """Process a log entry and return the alarms that it raises.
 
-        Missing numbers keep their last value.
+        A number that the entry lacks keeps its last value.
         """
         if not line.keys() & OF_TRAINING:
             return []
@@ -81,13 +81,13 @@ class Watch:
         return Alarm(step, rule.name, rule.title, text[0].upper() + text[1:], rule.level, reading)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the last numbers, the step since which each rule has held, and the raised alarms."""
+        """Return the last numbers, the step since which each rule has held, and the alarms that were raised."""
         if not self._numbers:
             return {}
         return {"numbers": self._numbers, "since": self._since, "raised": sorted(self._raised)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a [`state_dict`]. An empty one resets the watch to its initial state.
+        """Restore the result of [`state_dict`]. An empty `state` resets the watch to its initial state.
 
         Raises `ValueError` if a value is missing or invalid.
         """

@@ -9,7 +9,10 @@ from steer_trl.shaping import Shaped, TokenBatch
 
 
 def shaping_statistics(batch: TokenBatch, result: Shaped) -> dict[str, Statistic]:
-    """Return the mean weight, the share and size of the changes, and the share of tokens that carry each mark."""
+    """Return the mean weight and the share and size of the changes of the advantages.
+
+    For each set of tokens that a method marks, the share of tokens in the set is also returned.
+    """
     trained = batch.mask.bool()
     weights = result.weights
     count = trained.sum(dtype=torch.float32)
@@ -24,7 +27,10 @@ def shaping_statistics(batch: TokenBatch, result: Shaped) -> dict[str, Statistic
 
 
 def weight_statistics(weights: Tensor, mask: Tensor) -> dict[str, Statistic]:
-    """Return the shares of tokens by weight, which add up to 1, and the effective share (sum w)^2 / (n sum w^2)."""
+    """Return the share of tokens whose weight lies in each of seven ranges, and the effective share of tokens.
+
+    The shares of the ranges add up to 1. The effective share is (sum w)^2 / (n sum w^2) for n tokens with weights w.
+    """
     trained = mask.bool()
     count = trained.sum(dtype=torch.float32)
     bins = {

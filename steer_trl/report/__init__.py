@@ -1,4 +1,4 @@
-"""Writes one page about one run or several, from their folders alone: `steer-trl report RUN [RUN ...]`.
+"""Writes a page about one or several runs, from the files in their folders: `steer-trl report RUN [RUN ...]`.
 
 from steer_trl import report
 

@@ -16,7 +16,7 @@ from steer_trl.report.weights import describe_weights
 POINTS = 400
 """Approximate maximum number of points of a curve."""
 RUNNING = 15 * 60
-"""Seconds after its last log entry during which a run counts as running."""
+"""Number of seconds since its last log entry up to which a run counts as running."""
 
 
 def page_data(runs: Sequence[Run]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def _describe_run(run: Run, evaluations: Evaluations, num_runs: int) -> dict[str
 
 
 def _find_status(run: Run) -> str:
-    """Return the status that the log implies; an empty string if its entries have no times."""
+    """Return `"finished"`, `"running"` or `"stopped"`, or an empty string if the log does not tell."""
     if run.last_step in run.curves.get("train_runtime", {}):
         return "finished"
     if not run.times:
@@ -70,7 +70,10 @@ def _find_status(run: Run) -> str:
 
 
 def find_budget(run: Run) -> dict[str, Any] | None:
-    """Return the unit, the used part and the size of the budget that is closest to its end; `None` without one."""
+    """Return the budget of which the largest share is used: its unit, the used amount and its size.
+
+    The result is `None` if no budget is known.
+    """
     settings = run.settings
     tokens = max(run.curves.get(names.GENERATED_TOKENS, {}).values(), default=0.0)
     budgets: list[dict[str, Any]] = [{"unit": "tokens", "used": tokens, "size": settings.get("max_generated_tokens")}]
@@ -83,7 +86,7 @@ def find_budget(run: Run) -> dict[str, Any] | None:
 
 
 def _describe_panel(panel: Panel, keys: Sequence[str]) -> dict[str, Any]:
-    """Return a panel of the registry, with a line for each of the `keys` that it draws."""
+    """Return a panel of the registry, with a line for each of the `keys` that the panel draws."""
     lines = [line for row in panel.keys if not row.is_target for line in _find_lines(row, keys)]
     targets = [row.name for row in panel.keys if row.is_target]
     return vars(panel) | {"keys": lines, "targets": targets}
@@ -98,16 +101,16 @@ def _find_lines(row: Key, keys: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _thin_curves(run: Run) -> dict[str, list[list[Any]]]:
-    """Return the thinned curves. Stacked curves must share their steps, so their extremes are not kept."""
+    """Return the thinned curves. Curves that are stacked need the same steps, so their extremes are not kept."""
     stacked = {key.name for panel in PANELS if panel.is_stacked for key in panel.keys}
     return {key: thin_curve(values, keeps_extremes=key not in stacked) for key, values in run.curves.items()}
 
 
 def thin_curve(curve: Mapping[int, float], points: int = POINTS, keeps_extremes: bool = True) -> list[list[Any]]:
-    """Return the steps and values of a curve in order, thinned to about `points` entries at most.
+    """Return the steps and values of a curve, ordered by step and thinned to at most about `points` entries.
 
-    The first and the last entry are kept, and from each part of the curve the lowest and the highest entry. Without
-    `keeps_extremes`, only the first entry of each part is kept.
+    A longer curve is cut into parts with equal numbers of entries. Each part keeps its lowest and highest entry, or
+    only its first entry if `keeps_extremes` is false. The first and last entry of the curve are always kept.
     """
     steps = sorted(curve)
     if len(steps) > points:

@@ -2,8 +2,8 @@
 
     held    |m / target - 1| <= 0.1 and |e / target - 1| <= 0.1
 
-m is the mean over the last quarter of the log, e the mean over its last entries. The direction compares the second
-half of the last quarter with the first half. A change of at most 3 % counts as noise.
+m is the mean entropy over the last quarter of the log, and e over the last tenth, at most ten entries. The direction
+compares the second half of the last quarter with its first half. A change of at most 3 % counts as noise.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,10 @@ NOISE = 0.03
 
 
 def describe_entropy(run: Run) -> dict[str, Any] | None:
-    """Return the entropy's key, start, target, whether it is held, and a phrase; `None` if no entropy was logged.
+    """Return a description of the entropy's course, or `None` if no entropy was logged.
 
-    The start is the initial entropy. Start and target are in nats per token.
+    The description has the `key` of the entropy in the log, its initial value `start` and its `target`, both in nats
+    per token, the boolean `is_held`, and a `phrase` for the page.
     """
     key = next((name for name in names.ENTROPIES if name in run.curves), None)
     if key is None:

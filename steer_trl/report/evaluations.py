@@ -1,4 +1,4 @@
-"""Reads the evaluations in a run's folder, compares those of several runs, and collects temperature sweeps.
+"""Reads the evaluations in the folders of runs, compares the runs by them, and collects temperature sweeps.
 
 Evaluations during training lie in `benchmarks/step-N`, those of `steer-trl eval` in any other folder directly inside
 the run's folder. An evaluation during training counts only if the run's log has its step, because the folder may still
@@ -34,9 +34,9 @@ class Evaluations:
 
     Attributes:
         found (`dict[str, dict]`): folder name -> sampling -> evaluation, for the last evaluation during training and
-            those of `steer-trl eval`.
+            all evaluations by `steer-trl eval`.
         step (`int`, *optional*): the optimizer step of the last evaluation during training.
-        intervals (`dict[str, list]`): step, mean and half width of each 95 % interval, by key of the log.
+        intervals (`dict[str, list]`): maps a key of the log to its 95 % intervals: step, mean and half width.
     """
 
     found: dict[str, Samplings] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Evaluations:
 
 
 def find_evaluations(run: Run) -> Evaluations:
-    """Find the evaluations of a run. For each one that cannot be read, a note is added to the run."""
+    """Find the evaluations of a run. For each evaluation that cannot be read, a note is added to the run."""
     evaluations = Evaluations()
     folders = {path.name: path for path in _list_folders(run.folder) if not path.name.startswith(runlog.CHECKPOINT)}
     in_training = folders.pop(IN_TRAINING, run.folder / IN_TRAINING)
@@ -93,7 +93,10 @@ def _one_line(error: Exception) -> str:
 
 
 def compare_runs(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
-    """Compare each run with the first run that has evaluations in a folder of the same name, folder by folder."""
+    """Compare the runs that have evaluations in a folder of the same name, for each such name.
+
+    The first of these runs is compared with each of the others.
+    """
     comparisons = []
     for name in _list_names(evaluations):
         first, *others = [i for i, one in enumerate(evaluations) if name in one.found]
@@ -112,7 +115,8 @@ def _list_names(evaluations: Sequence[Evaluations]) -> list[str]:
 def _compare_pair(a: Samplings, b: Samplings) -> dict[str, Any]:
     """Return the rows that compare two runs, or the reason why they cannot be compared.
 
-    The `carrying` rows are those of the first benchmark at the sampling closest to temperature 1, without maj@k.
+    Under `carrying`, the result has the rows of the first benchmark at the sampling closest to temperature 1, without
+    maj@k. Under `others`, it has all other rows.
     """
     try:
         compared = compare_samplings([a], [b])
@@ -129,13 +133,13 @@ def _compare_pair(a: Samplings, b: Samplings) -> dict[str, Any]:
 
 
 def _distance_from_training(evaluation: Evaluation) -> float:
-    """Return how far a sampling is from temperature 1, at which models are usually trained."""
+    """Return the distance of a sampling's temperature from 1, at which models are usually trained."""
     temperature = evaluation.settings["sampling"].get("temperature")
     return abs(temperature - 1) if is_finite_number(temperature) else 1.0
 
 
 def _select_metrics(metrics: Mapping[str, Difference]) -> list[tuple[str, Difference]]:
-    """Return pass@k, avg@k, distinct@k and maj@k in this order, each for the most tries. Missing ones are skipped."""
+    """Return pass@k, avg@k, distinct@k and maj@k in this order, each for its largest k, if they were measured."""
     last = {match[1]: metric for metric in metrics if (match := MEASURE.fullmatch(metric))}
     return [(last[kind], metrics[last[kind]]) for kind in ORDER if kind in last]
 
@@ -144,7 +148,10 @@ def _select_metrics(metrics: Mapping[str, Difference]) -> list[tuple[str, Differ
 
 
 def draw_frontiers(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
-    """Return the points of each run that was sampled at several temperatures, by folder name and benchmark."""
+    """Return a picture for each folder name and benchmark, with a curve for each run.
+
+    The curve has a point for each temperature. Runs that were sampled at one temperature only are skipped.
+    """
     pictures: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for name in _list_names(evaluations):
         for i, one in enumerate(evaluations):
@@ -154,9 +161,9 @@ def draw_frontiers(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
 
 
 def _read_sweep(samplings: Samplings) -> dict[str, list[dict[str, Any]]]:
-    """Return the points of each benchmark: temperatures, and the shares of problems solved at them.
+    """Return the points of each benchmark. A point is a temperature and the shares of problems solved at it.
 
-    They come from the largest set of samplings that differ only in temperature and seed.
+    The points come from the largest set of samplings that differ only in temperature and seed.
     """
     points: dict[str, list[dict[str, Any]]] = {}
     try:
@@ -171,7 +178,10 @@ def _read_sweep(samplings: Samplings) -> dict[str, list[dict[str, Any]]]:
 
 
 def _find_solved(metrics: Mapping[str, Mapping[str, float]]) -> dict[int, float]:
-    """Return the share of problems solved in k tries, by k. For one try, it is the share of correct samples."""
+    """Return a mapping from k to the share of problems solved in k tries.
+
+    For k = 1, this is the share of correct samples.
+    """
     found = {}
     for metric, by_problem in metrics.items():
         kind, _, tries = metric.partition("@")

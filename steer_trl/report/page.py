@@ -1,7 +1,8 @@
 """Writes the page as one file: its skeleton with style, scripts and data filled in. The page makes no requests.
 
-The contents of a run's folder are treated as data, never as code. They stand in one block of JSON without a `<`, the
-scripts insert them as text only, and a policy in the page's head forbids every other script and every request.
+The contents of a run's folder are treated as data, never as code. They are in one block of JSON that has no `<`, and
+the scripts insert them as text only. A content security policy in the page's head forbids any other script and all
+requests.
 """
 
 import base64
@@ -35,7 +36,10 @@ SCRIPTS = (
 
 
 def html(runs: Sequence[str | Path]) -> str:
-    """Return the page about `runs`, given as for [`write`]. A notebook or a tracker can show it."""
+    """Return the HTML of the page about `runs`, which a notebook or a tracker can show.
+
+    `runs` are folders, as in [`write`].
+    """
     data = json.dumps(page_data(find_runs(runs)), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     data = data.encode(errors="replace").decode()  # UTF-8 cannot encode a lone surrogate, which JSON can hold
     for letter in "<>&":
@@ -48,15 +52,15 @@ def html(runs: Sequence[str | Path]) -> str:
 
 
 def write(runs: Sequence[str | Path], path: str | Path = "report.html") -> Path:
-    """Write the page about `runs` to `path` and return the path. Missing folders are made.
+    """Write the page about `runs` to `path` and return the path. Missing folders are created.
 
     Args:
         runs (`Sequence[str | Path]`): the `output_dir` of each run, or folders that hold such folders.
-        path (`str` or `Path`): a new file, or an older page, which is replaced.
+        path (`str` or `Path`): the file to write. If it is an older page, it is replaced.
 
     Raises:
         `NoRun`: a folder has no log.
-        `ValueError`: `path` is a folder, or a file that is not a page. Nothing is written then.
+        `ValueError`: `path` is a folder, or a file that is not such a page.
     """
     refuse(_find_path_complaints(path), "steer_trl.report.write")
     page = html(runs)
@@ -67,7 +71,7 @@ def write(runs: Sequence[str | Path], path: str | Path = "report.html") -> Path:
 
 
 def _find_path_complaints(path: str | Path) -> list[str]:
-    """Return a complaint if `path` is a folder, or a file that is not a page and might belong to the run."""
+    """Return a complaint if `path` is a folder, or a file that is not a page and would be lost."""
     if str(path).endswith(("/", os.sep)) or Path(path).is_dir():
         return [f"{path} is a folder. Give a file, such as {Path(path) / 'report.html'}."]
     is_page = Path(path).is_file() and Path(path).read_bytes().startswith(DOCTYPE)

@@ -1,7 +1,7 @@
 """Reads the folder of a run, which may be unfinished, killed, resumed, or trained by TRL alone.
 
-The log is `_logs/metrics.jsonl`. If it begins late or is missing, the rest comes from `log_history` in
-`trainer_state.json`, in the folder itself or its last checkpoint. Lines that cannot be read are skipped and counted.
+The log is `_logs/metrics.jsonl`. If it is missing or lacks the first steps, they are read from `log_history` in
+`trainer_state.json`, in the folder itself or in its last checkpoint. Unreadable lines are skipped and counted.
 """
 
 import math
@@ -18,7 +18,7 @@ STATE = "trainer_state.json"
 
 
 class NoRun(InvalidValueError):
-    """Raised for a folder without a log. Its text is one line for the user."""
+    """Raised for a folder without a log. The message is one line for the user."""
 
 
 @dataclass
@@ -27,10 +27,11 @@ class Run:
 
     Attributes:
         description (`dict`): the contents of `_logs/run.json`.
-        curves (`dict[str, dict[int, float]]`): the value of each key of the log by optimizer step.
-        times (`dict[int, float]`): when each step was logged, in seconds since 1970.
-        looks (`list[tuple[int, Path]]`): steps, and their files with the tokens of single completions.
-        epoch (`float`): passes over the data so far.
+        curves (`dict[str, dict[int, float]]`): maps each key of the log to its value at each optimizer step.
+        times (`dict[int, float]`): maps a step to the time at which it was logged, in seconds since 1970.
+        looks (`list[tuple[int, Path]]`): each step for which tokens of completions were recorded, and the file that
+            holds them.
+        epoch (`float`): the number of passes over the data so far.
         notes (`list[str]`): remarks about the folder for the reader of the page.
     """
 
@@ -53,7 +54,7 @@ class Run:
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[Run]:
-    """Read the runs in `paths`. A folder without a log stands for the runs directly inside it."""
+    """Read the runs in `paths`. If a folder has no log, the runs directly inside it are read."""
     folders: list[Path] = []
     for path in map(Path, paths):
         folders += _find_folders(path)
@@ -81,7 +82,7 @@ def _find_folders(path: Path) -> list[Path]:
 
 
 def read_run(folder: Path, name: str) -> Run:
-    """Read the run in one folder. Raises [`NoRun`] if its log has no number."""
+    """Read the run in one folder. Raises [`NoRun`] if the log contains no numbers."""
     logs = folder / runlog.LOGS
     run = Run(name, folder, runlog.read_description(logs))
     entries = _read_lines(logs / runlog.METRICS, run)
@@ -106,7 +107,7 @@ def is_finite_number(value: Any) -> TypeGuard[float]:
 
 
 def shorten(text: str, longest: int = 300) -> str:
-    """Return `text` with at most `longest` characters, and a mark if some were left out."""
+    """Return `text`, cut after `longest` characters. If it was longer, ` [...]` is appended."""
     return text if len(text) <= longest else f"{text[:longest]} [...]"
 
 
@@ -115,7 +116,7 @@ def _has_log(folder: Path) -> bool:
 
 
 def _find_states(folder: Path) -> list[Path]:
-    """Return the trainer states of a folder and of its checkpoints, the latest first."""
+    """Return the paths of the trainer states in a folder and in its checkpoints, the latest first."""
     return [path for one in [folder, *runlog.find_checkpoints(folder)] if (path := one / STATE).is_file()]
 
 

@@ -1,7 +1,7 @@
-"""Selects the token records that a page shows: steps spread over the run, each limited in size.
+"""Selects the token records that a page shows. The steps are spread over the run, and each is limited in size.
 
-A completion is reduced to the texts of its tokens and, for each of `COLUMNS`, a list of numbers with three digits. The
-page states what is left out.
+Of a completion, the page holds the texts of its tokens and, for each quantity in `COLUMNS`, a list of numbers with
+three digits. The page states what is left out.
 """
 
 from pathlib import Path
@@ -13,17 +13,17 @@ from steer_trl import runlog
 from steer_trl.report.read import Run, is_finite_number
 
 LOOKS = 20
-"""Maximum number of steps whose tokens a page shows, shared by its runs."""
+"""Maximum number of steps whose tokens a page shows, for all its runs together."""
 FEWEST_LOOKS = 2
-"""Number of steps that each run may show even if many runs share the page."""
+"""Number of steps that are shown for each run even if the page has many runs."""
 ROOM = 8_000
-"""Maximum number of tokens of a step. A token takes some 40 bytes."""
+"""Maximum number of tokens that are shown for a step. A token takes about 40 bytes of the page."""
 LONGEST = 800
-"""Maximum number of tokens of a completion."""
+"""Maximum number of tokens that are shown for a completion."""
 LONGEST_TEXT = 100
-"""Maximum number of characters of a token, because a file of another program may hold megabytes in one token."""
+"""Maximum number of characters that are shown for a token. Another program's file may have megabytes in one token."""
 LONGEST_PROMPT = 8_000
-"""Maximum number of characters of a prompt."""
+"""Maximum number of characters that are shown for a prompt."""
 COLUMNS = {
     "weight": "weights",
     "surprisal": "surprisals",
@@ -31,7 +31,7 @@ COLUMNS = {
     "advantage": "shaped_advantages",
     "change": "entropy_changes",
 }
-"""The quantities by which the page colours tokens, and their columns in the file."""
+"""Maps the quantities by which the page colours tokens to their fields in a token record."""
 
 
 def select_looks(run: Run, num_runs: int) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Describes the token weights of a run from its settings: for STARE its sets, W, M, gate and level."""
+"""Describes how the methods of a run weight tokens, in phrases for the page that are made from the run's settings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 PLAIN = "plain GRPO: every token of a completion has the same weight"
 AMPLIFYING = {"O1", "O3", "C1", "C2", "C3"}
 ATTENUATING = {"O2", "O4", "C2", "C3", "C4"}
-"""Variants of STARE: `AMPLIFYING` ones use W, `ATTENUATING` ones use M."""
+"""Variants of STARE. Those in `AMPLIFYING` use the weight W, and those in `ATTENUATING` the weight M."""
 
 
 def describe_weights(methods: Sequence[str], settings: Mapping[str, Any]) -> list[str]:
-    """Return a phrase for each method, followed by phrases for a held entropy and for dynamic sampling if they are on.
+    """Return a phrase for each method. Further phrases describe a held entropy and dynamic sampling if they are on.
 
     `settings` are all settings of the configuration, including those left at their default.
     """
@@ -24,7 +24,7 @@ def describe_weights(methods: Sequence[str], settings: Mapping[str, Any]) -> lis
 
 
 def _describe_method(name: str, settings: Mapping[str, Any]) -> str:
-    """Return the name of a method and its own settings, whose names begin with that of the method."""
+    """Return the name of a method, followed by the settings whose names begin with the name of the method."""
     own = [
         f"{key.removeprefix(name).strip('_')} {value}".strip()
         for key, value in settings.items()

@@ -2,7 +2,7 @@
 
 The rows are in `table.yaml`. A key is named there and in the code that computes it, and
 `tests/diagnostics/test_keys.py` compares the two. The registry determines `docs/report.md` (`make metrics`), the
-panels of the report with their texts, and the sums of an optimizer step. This module does not import torch.
+panels of the report with their texts, and the token sums of an optimizer step. This module does not import torch.
 """
 
 from collections.abc import Sequence
@@ -62,10 +62,10 @@ _TABLE = yaml.safe_load(files(__name__).joinpath("table.yaml").read_text("utf-8"
 _UNDRAWN = _TABLE.pop("undrawn")
 
 PANELS: tuple[Panel, ...] = tuple(_panel(section, row) for section, rows in _TABLE.items() for row in rows)
-"""The panels of the report page, in its order."""
+"""All panels of the report, from the top of the page to the bottom."""
 
 KEYS: tuple[Key, ...] = (*(key for panel in PANELS for key in panel.keys), *map(_key, _UNDRAWN))
-"""Every key: first those that a panel draws, then the others."""
+"""All keys of the log: first the keys that a panel draws, then those that no panel draws."""
 
 SUMMED = {key.name: key.estimator for key in KEYS if key.estimator is not None}
 """The estimator of each key that is computed from sums over tokens.

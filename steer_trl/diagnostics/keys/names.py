@@ -1,6 +1,6 @@
 """The names of the log's keys that alarms, terminal, report, model card and experiments read.
 
-Code that computes a number writes its key in full. Code that reads one uses the constant.
+Code that computes a number writes its key in full. Code that reads a number uses the constant in this module.
 """
 
 LOSS = "loss"
@@ -12,11 +12,14 @@ ENTROPY = "entropy"
 CLIPPED_RATIO = "completions/clipped_ratio"
 FRAC_REWARD_ZERO_STD = "frac_reward_zero_std"
 NUM_TOKENS = "num_tokens"
-"""The keys that TRL and Transformers write."""
+"""The keys from `LOSS` to `NUM_TOKENS` are written by TRL and Transformers."""
 
 ROLLOUT_ENTROPY = "rollout_entropy"
 ENTROPIES = (ROLLOUT_ENTROPY, ENTROPY)
-"""The keys of the policy's entropy: of whole rollouts before any update with them, and of the tokens in the loss."""
+"""The two keys of the policy's entropy.
+
+The first is the entropy over whole rollouts before any update with them, and the second over the tokens in the loss.
+"""
 START_ENTROPY = "rollout_entropy/start"
 
 WEIGHT_MEAN = "shaping/weight_mean"
