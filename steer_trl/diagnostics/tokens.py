@@ -13,8 +13,10 @@ The change of the entropy by the step, with the advantage A_hat that enters the 
     estimated   -I_clip r A_hat (1 - pi)^2 (ln pi + H)     STEER's Omega, Eq. 9: always available
 
 Here I_clip is 0 for a token that the loss clips and 1 for any other token. r is the ratio of the token's probability
-pi to its probability at rollout time, H is the entropy, and Phi is the sensitivity of H to an update on the token. Both
-changes leave out the learning rate and interactions of tokens, so only their signs are meaningful, not their sizes.
+pi to its probability at rollout time, H is the entropy, and Phi is the sensitivity of H to an update on the token.
+
+Both changes leave out the learning rate and interactions of tokens, so only their signs are meaningful, not their
+sizes.
 """
 
 import math
