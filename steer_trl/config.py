@@ -76,13 +76,13 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     # Trackers, and files that Transformers writes, receive only the settings on an allow-list.
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings for trackers: values that `redact.py` allows, and `<NAME>` in place of any other."""
+        """Return the settings for trackers: values that `redact.py` allows, and `<NAME>` instead of other values."""
         settings = super().to_dict()
         kept = select_public(settings)
         return {name: kept.get(name, value and f"<{name.upper()}>") for name, value in settings.items()}
 
     def seal(self) -> None:
-        """Leave settings that must stay on this machine out of pickles: every push includes `training_args.bin`."""
+        """Leave private settings out of pickles from now on, because every push uploads `training_args.bin`."""
         vars(self)["_sealed"] = True
 
     def __getstate__(self) -> dict[str, Any]:

@@ -15,8 +15,8 @@ def keep_random_state(device: torch.device) -> AbstractContextManager[None]:
 def draw_uniform(seed: int, step: int, rows: Tensor, width: int) -> Tensor:
     """Return numbers in [0, 1) of shape `[len(rows), width]`, float32, on the device of `rows`.
 
-    Each number is a function of seed, step, row (a place in the rollout) and position. A wider batch starts with the
-    same numbers, so padding does not change them, and a resumed run needs no saved state.
+    Each number depends only on the seed, the optimizer step, the row number in the rollout and the token's position.
+    A wider batch starts with the same numbers, so padding does not change them. A resumed run needs no saved state.
     """
     draws = [np.random.default_rng([seed, step, row]).random(width, dtype=np.float32) for row in rows.tolist()]
     return torch.from_numpy(np.stack(draws)).to(rows.device)

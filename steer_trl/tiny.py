@@ -2,9 +2,9 @@
 
     python -m steer_trl.tiny OUT_DIR
 
-saves a model to OUT_DIR, and additions: `problems.jsonl` with answers, and `prompts.jsonl` for the recipe `first_run`.
-The recipe rewards every answer that contains a digit. Half of an untrained model's answers do, so there is something
-to learn.
+saves the model to OUT_DIR, together with addition problems. `problems.jsonl` has their answers, and `prompts.jsonl` is
+the data set of the recipe `first_run`. The recipe rewards every answer that contains a digit. Half of an untrained
+model's answers do, so there is something to learn.
 """
 
 import argparse

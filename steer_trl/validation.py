@@ -105,5 +105,5 @@ def read_from_state(state: object, name: str, is_valid: Callable[[Any], bool], m
 
 
 def as_tuple(one_or_several: str | Collection[str]) -> tuple[str, ...]:
-    """Return a field that holds one string or several as a tuple."""
+    """Return a single string, or a collection of strings, as a tuple."""
     return (one_or_several,) if isinstance(one_or_several, str) else tuple(one_or_several)

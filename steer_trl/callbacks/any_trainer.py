@@ -12,16 +12,16 @@ from steer_trl.diagnostics.watch import Watch
 from steer_trl.exceptions import InvalidValueError
 
 ACTING = "_acting_alarms_callback"
-"""Attribute of a training state that holds the acting callback: if a trainer has several, only the first one acts."""
+"""Attribute of a training state that holds the active callback. If a trainer has several, only the first is active."""
 
 
 class AlarmsCallback(TrainerCallback):
     """
-    States in one sentence why a GRPO run learns nothing, and what to change: with [`~trl.GRPOTrainer`],
-    [`~trl.RLOOTrainer`], the asynchronous trainer, or a patched one.
+    Reports in one sentence why a GRPO run learns nothing, and what to change. It works with [`~trl.GRPOTrainer`],
+    [`~trl.RLOOTrainer`], the asynchronous trainer, or a patched trainer.
 
     It only reads the log. Each alarm is a warning on the terminal, a line of `_logs/alarms.jsonl` in `output_dir`, and
-    an alert of trackio or Weights & Biases if `report_to` names one. The log itself is written to
+    an alert of trackio or Weights & Biases if `report_to` names that tracker. The log itself is written to
     `_logs/metrics.jsonl`, which `steer-trl report` reads. It never stops or changes a training run.
     [`SteerGRPOTrainer`] has all of it built in.
 
@@ -52,7 +52,10 @@ class AlarmsCallback(TrainerCallback):
     def on_train_begin(
         self, args: Any, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
     ) -> None:
-        """Begin, unless a different `AlarmsCallback` acts. A resumed run reads its log up to its checkpoint."""
+        """Start the log and the alarms, unless a different `AlarmsCallback` is active in this run.
+
+        In a resumed run, the alarms first read the log entries up to the checkpoint.
+        """
         # A callback that was added with `add_callback` has not been checked yet.
         self.on_init_end(args, state, control)
         if vars(state).setdefault(ACTING, self) is not self:

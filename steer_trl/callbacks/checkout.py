@@ -1,10 +1,10 @@
-"""Finds the git commit a run was started with; `run.json` records it."""
+"""Finds the git commit of the code that a run was started with. `run.json` records the commit."""
 
 import subprocess
 from typing import Any
 
 PATIENCE = 10
-"""Seconds that git may take."""
+"""Number of seconds after which a git command is stopped."""
 
 
 def find_commit() -> dict[str, Any]:
@@ -17,7 +17,7 @@ def find_commit() -> dict[str, Any]:
 
 
 def _run_git(*arguments: str) -> str | None:
-    """Return what git prints; `None` if it fails or takes too long."""
+    """Return the output of a git command; `None` if the command fails or takes too long."""
     command = ["git", "--no-optional-locks", "-c", "core.fsmonitor=false", *arguments]
     try:
         done = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)

@@ -41,12 +41,12 @@ class CardFacts:
     """The facts about a training run that its card states.
 
     Attributes:
-        base_model (`str`, *optional*): a name on the Hub, or a folder.
-        datasets (`Sequence[str]`): names on the Hub.
+        base_model (`str`, *optional*): the name of the base model on the Hub, or its folder.
+        datasets (`Sequence[str]`): the names of the training data sets on the Hub.
         step (`int`): the optimizer step of the weights. If the best weights were loaded at the end, it is earlier than
             the last step of the log.
         benchmarks (`BenchmarkEvaluation`, *optional*): the benchmarks behind the metrics in the log.
-        recipe (`dict`): settings of `steer-trl train` that are not in `args`, without those that may not be published.
+        recipe (`dict`): settings of `steer-trl train` that are not in `args` and may be published.
     """
 
     args: SteerGRPOConfig
@@ -105,7 +105,7 @@ def make_card(facts: CardFacts, has_report: bool = False) -> ModelCard:
 
 
 def select_settings(args: SteerGRPOConfig) -> dict[str, Any]:
-    """Return the settings for a recipe: all those of the methods in use, and any other that is not at its default."""
+    """Return the settings for a recipe: all settings of the methods in use, and any other that was changed."""
     given = select_public(vars(args))
     of_methods = {"advantage_shaping", "shaping_scope"}
     for method in args.shaping_names:

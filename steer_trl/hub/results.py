@@ -20,7 +20,7 @@ HUB_DATASET = re.compile(rf"{re.escape(HUB_PAGE)}([\w.-]+(?:/[\w.-]+)?)")
 
 
 def read_results(log: Iterable[dict[str, Any]], step: int, benchmarks: BenchmarkEvaluation | None) -> list[EvalResult]:
-    """Return the last benchmark metrics that a training log has up to optimizer step `step`."""
+    """Return the latest benchmark metrics in a training log, up to optimizer step `step`."""
     measured = [entry for entry in log if entry["step"] <= step and any(map(METRIC_KEY.fullmatch, entry))]
     if not measured or benchmarks is None:
         return []

@@ -1,4 +1,4 @@
-"""Describes settings by text, range and needs, and defines the settings that every method has."""
+"""Describes a setting (text, range, other settings it needs), and defines the settings that every method has."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
@@ -21,9 +21,9 @@ class Setting:
         about (`str`): the text for the command line and the documentation.
         within (`str`, *optional*): the interval of a number, `"(0, 1]"`.
         choices (`tuple[str, ...]`): the strings that the field may hold; any string if empty.
-        needs (`Mapping[str, Any]`): values that other settings must have, because this one would otherwise be ignored
-            and is refused: a value, a tuple of several, or an interval (`options/needs.py`).
-        off (`float`, *optional*): the value that switches its method off: the run is then GRPO, bit for bit.
+        needs (`Mapping[str, Any]`): maps each setting that this setting needs to a value, a tuple of allowed values,
+            or an interval (`options/needs.py`). If it is not met, this setting has no effect and is refused.
+        off (`float`, *optional*): the value that switches off the method: the run is then GRPO, bit for bit.
     """
 
     about: str
@@ -106,7 +106,10 @@ def _value_complaints(name: str, value: Any, setting: Setting, kind: Any) -> lis
 
 
 def idle_complaints(args: "ShapingConfig", unread: Collection[str] = ()) -> list[str]:
-    """Return a complaint about each changed setting that others leave without effect, except the `unread` ones."""
+    """Return a complaint about each changed setting that has no effect with the values of other settings.
+
+    Settings in `unread` are left out.
+    """
     complaints = []
     needs_of = {name: setting.needs for name, setting in settings_of(type(args)).items()}
     for name, value in find_changes(args).items():

@@ -1,6 +1,7 @@
 """Declares the values of other settings that a setting or a method needs.
 
-A setting of this package names those without which it is ignored: `Setting(..., needs={"stare_adaptive": True})`.
+A setting of this package names the settings that it has no effect without:
+`Setting(..., needs={"stare_adaptive": True})`.
 A method names the values of TRL's settings that it cannot work without: `needs = TOKEN_RATIOS`.
 """
 
@@ -15,7 +16,7 @@ UNCLIPPED = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None}
 
 
 class Need(NamedTuple):
-    """The `values` of a setting that a method needs and why. With `refused`, the values that it cannot work with."""
+    """The `values` of a setting that a method needs, and the reason `why`. With `refused`, the values are forbidden."""
 
     values: tuple[Any, ...]
     why: str
@@ -48,7 +49,10 @@ OWN_BONUS = {
 
 
 def is_met(wanted: Any, value: Any) -> bool:
-    """Return whether `value`, or any item of a list, is `wanted`: equal to it, in its tuple, or in its interval."""
+    """Return whether `value` is `wanted`, which is a value, a tuple of allowed values, or an interval.
+
+    If `value` is a list, one allowed item is enough.
+    """
     if isinstance(wanted, str) and wanted[0] in "[(":
         return is_within(value, wanted)
     allowed = wanted if isinstance(wanted, tuple) else (wanted,)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Loss(NamedTuple):
-    """A loss of TRL. `clips` states whether a clipped token has no gradient; the loss `averages_over` these units."""
+    """A loss of TRL. `clips` states whether a clipped token has no gradient; `averages_over` names the averaged units."""
 
     clips: bool
     averages_over: str
@@ -36,7 +36,7 @@ INTERVALS = {
     "top_k": "[-1, inf)",
     "min_p": "[0, 1]",
 }
-"""Ranges of numbers that TRL does not check: a wrong one ends in a late traceback, or is never noticed."""
+"""Ranges of settings that TRL does not check. A wrong value causes a late traceback, or is never noticed."""
 
 
 def entropy_target_complaints(args: Any) -> list[str]:

@@ -2,9 +2,9 @@
 
 ranks           The ranks get the completions in turn, longest first, and every second turn in reverse order. So all
                 ranks compute about equally much.
-micro-batches   All ranks cut their completions at the same places, because they run the model together. The cuts
-                make the sum of rows x longest over the micro-batches as small as possible.
-idle            Completions without an advantage come last, in micro-batches of their own if possible.
+micro-batches   All ranks cut their completions at the same places, because they run the model together. The cost of a
+                micro-batch is its number of rows x its longest row. The cuts minimise the sum of these costs.
+idle            Completions with an advantage of 0 come last, in micro-batches of their own if possible.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ Places = list[int]
 def assign(
     lengths: Sequence[int], is_idle: Sequence[bool], ranks: int, micro_batches: int, is_even: bool = False
 ) -> list[list[Places]]:
-    """Return the places of the completions for each rank and each of its `micro_batches`.
+    """Assign the completions to ranks and micro-batches. Return their indices for each rank and micro-batch.
 
     Args:
-        lengths: the tokens of each completion with its prompt.
-        is_idle: whether each completion adds nothing to the gradient. A micro-batch of only such ones costs little.
+        lengths: the number of tokens of each completion and its prompt together.
+        is_idle: whether each completion adds nothing to the gradient. A micro-batch of idle completions costs little.
         ranks: the number of processes; each gets equally many completions.
-        micro_batches: the number of micro-batches on every rank. Rows x longest is never above that of TRL's largest
-            one, except in micro-batches of idle completions.
+        micro_batches: the number of micro-batches on every rank. None costs more (rows x longest row) than TRL's
+            largest micro-batch, except those of idle completions.
         is_even: whether each micro-batch must have equally many completions.
     """
     of_ranks = _take_turns(lengths, is_idle, ranks)
@@ -41,7 +41,7 @@ def assign(
 
 
 def _take_turns(lengths: Sequence[int], is_idle: Sequence[bool], ranks: int) -> list[Places]:
-    """Give the completions to the ranks in turn: those with an advantage first, and of these the longest first."""
+    """Give the completions to the ranks in turn. Idle ones come last, and otherwise longer ones come first."""
     order = sorted(range(len(lengths)), key=lambda place: (is_idle[place], -lengths[place]))
     laps = [order[begin : begin + ranks] for begin in range(0, len(order), ranks)]
     laps[1::2] = [lap[::-1] for lap in laps[1::2]]
@@ -62,10 +62,11 @@ def _cut_alike(
 
 
 def cut(lengths: Sequence[int], parts: int, most: float) -> list[int]:
-    """Return the sizes of `parts` consecutive parts of the `lengths`, longest first, with the least rows x longest.
+    """Cut the `lengths`, sorted from the longest, into consecutive parts. Return the number of rows in each part.
 
-    The sum of rows x longest over the parts is minimised. No part exceeds `most`, which must allow equal parts.
-    This is dynamic programming: the best cuts into n + 1 parts follow from the best cuts into n parts.
+    The cost of a part is rows x longest row. The sum of the costs is minimised. No part costs more than `most`, which
+    must be large enough for equal parts. This is dynamic programming: the best cuts into n + 1 parts follow from the
+    best cuts into n parts.
     """
     rows = len(lengths)
     begins = np.arange(rows)[:, None]

@@ -1,8 +1,8 @@
 """Checks on import, in milliseconds, that TRL has the names and signatures that this package needs.
 
-For the versions in `TESTED`, tests check that they also behave as needed (`tests/trainer/test_contract.py`). With any
-other version, a missing name is reported here instead of by a traceback hours later, and a warning is logged: a name
-may exist but behave differently, which only the first step of a training run may reveal (`checks/tripwire.py`).
+For the versions in `TESTED`, tests check that TRL also behaves as needed (`tests/trainer/test_contract.py`). With any
+other version, a missing name is reported here instead of by a traceback hours later. If no name is missing, a warning
+is logged, because TRL may behave differently. The first step of a training run checks for that (`checks/tripwire.py`).
 """
 
 import inspect
@@ -47,7 +47,7 @@ ATTRIBUTES = (
 
 
 def check_trl(installed: str | None = None) -> None:
-    """Check the `installed` version of TRL unless it was tested. Raises `ImportError` with the names it lacks."""
+    """Check the `installed` version of TRL unless it was tested. Raises `ImportError` with the missing names."""
     installed = version("trl") if installed is None else installed
     if installed.startswith(tuple(f"{tested}." for tested in TESTED)):
         return
@@ -78,11 +78,11 @@ def broken_pieces() -> list[str]:
 
 
 def mentioned_by(trainer_class: type) -> set[str]:
-    """Return every name in the code of a trainer's class and its parents, down to Transformers' trainer."""
+    """Return every name that the code of a trainer's class and its parents uses, excluding Transformers' `Trainer`."""
     parents = [parent for parent in trainer_class.__mro__ if parent not in Trainer.__mro__]
     functions = [one for parent in parents for one in vars(parent).values() if inspect.isfunction(one)]
     codes: list[CodeType] = [inspect.unwrap(one).__code__ for one in functions]
-    # The loop also reaches the functions that it appends: those defined inside of others.
+    # The list grows during the loop, so that functions defined inside other functions are visited, too.
     for code in codes:
         codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
     return {name for code in codes for name in code.co_names}

@@ -30,14 +30,14 @@ class Forward:
         inputs: PassInputs,
         idle: dict[str, Any] | None = None,
     ) -> tuple[tuple[Any, ...], Score]:
-        """Return the outputs of TRL's `forward_pass`, and the score `[B, T]` that they contain.
+        """Return the outputs of TRL's `forward_pass`, and the score they contain: log-probabilities and entropies.
 
-        With `wants_sensitivities`, each pass of the policy is followed by an extra pass of its head. It is collective
-        if the head's weights are sharded, so `wants_sensitivities` must be the same on every rank. If the extra pass
+        With `wants_sensitivities`, each pass of the policy is followed by an extra pass of its head. The extra pass is
+        collective if the head's weights are sharded, so `wants_sensitivities` must be the same on every rank. If it
         fails and only a diagnostic needs it, the sensitivities are NaN. The diagnostic then has the same keys on every
-        rank, and counts no token on this one.
+        rank, and counts no token on the rank that failed.
 
-        `idle` is the micro-batch of a loss if none of its completions has an advantage.
+        `idle` is the micro-batch if all its completions have an advantage of 0, and otherwise `None`.
         """
         if wants_sensitivities:
             forward_pass = add_sensitivities(self._trainer, forward_pass, self._must_have_sensitivities)
@@ -51,7 +51,7 @@ class Forward:
         return outputs, Score(outputs[0], outputs[1])
 
     def _known_outputs(self, idle: dict[str, Any]) -> tuple[Any, ...] | None:
-        """Return the rollout's score of all rows but the last; `None` without one or after an update of the policy."""
+        """Return the stored score of all rows but the last; `None` without one or if the policy has changed since."""
         if OLD_LOGPS not in idle or not is_first_step_of_rollout(self._trainer):
             return None
         return idle[OLD_LOGPS][:-1], idle[OLD_ENTROPIES][:-1], None
@@ -59,10 +59,10 @@ class Forward:
     def _run_idle(
         self, forward_pass: ForwardPass, model: Any, inputs: PassInputs, known: tuple[Any, ...] | None
     ) -> tuple[Any, ...]:
-        """Return the outputs for completions without an advantage; only the last and shortest one gets a gradient.
+        """Return the outputs for completions with an advantage of 0. Only the last one, the shortest, gets a gradient.
 
         The loss of these completions and its gradient are 0. But every engine needs a backward pass, and TRL logs
-        their entropy. The outputs of all but the last may be `known`.
+        their entropy. `known` are the outputs of all completions but the last, if they were computed before.
         """
         trainer = self._trainer
         args = trainer.args

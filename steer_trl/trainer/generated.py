@@ -21,7 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 class GeneratedTokens(TrainerCallback):
-    """Keeps the count `total`, which is in the log and every checkpoint, and ends a run that has spent its budget."""
+    """Counts the tokens that the policy has generated in `total`, and ends a run that has spent its budget.
+
+    The count is in the log and in every checkpoint.
+    """
 
     def __init__(self, trainer: GRPOTrainer, hold: HoldEntropy | None) -> None:
         self._trainer = trainer
@@ -32,7 +35,7 @@ class GeneratedTokens(TrainerCallback):
         self._share = 0.0
 
     def count(self, generated: tuple[Any, ...]) -> None:
-        """Count what TRL has `generated` for training. Collective."""
+        """Add the tokens in the output of TRL's `_generate` to the count, except in an evaluation. Collective."""
         if not self._trainer.model.training:
             return
         accelerator = self._trainer.accelerator
@@ -41,13 +44,13 @@ class GeneratedTokens(TrainerCallback):
         log_total(self._trainer, {"generated_tokens": self.total})
 
     def begin(self, checkpoint: str | None) -> None:
-        """Begin counting at 0, or at the count of a `checkpoint`."""
+        """Begin counting at 0, or at the count saved in a `checkpoint`."""
         state = {} if checkpoint is None else read_state(Path(checkpoint))
         self.load_state_dict(state.get("generated", {}))
         self.was_spent = self._is_spent(state.get(PROGRESS, {}).get("micro_batches", 0))
 
     def progress(self) -> float:
-        """Return the share of the run that is done, 0 to 1, by its steps or its budget, whichever ends it first."""
+        """Return the share of the run that is done, 0 to 1. It is the larger of the shares of steps and of budget."""
         state = self._trainer.state
         budget = self._trainer.args.max_generated_tokens
         # The number of steps is 0 until training begins.
@@ -60,7 +63,7 @@ class GeneratedTokens(TrainerCallback):
         return budget is not None and self.total >= budget and micro_batches % steps_per_rollout(self._trainer) == 0
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Warn if resuming with a different run length makes a falling target jump."""
+        """Warn if the falling level of `hold_entropy` jumps because the resumed run has a different length."""
         hold = self._hold
         share = self.progress()
         if hold is None or not self._share or share == 1:
@@ -75,7 +78,7 @@ class GeneratedTokens(TrainerCallback):
             )
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """End the run if its budget is spent. Log the step, and evaluate and save if the run does either."""
+        """End the run if its budget is spent. The last step is logged, and evaluated and saved if the run does so."""
         if self._is_spent(micro_batches_done(self._trainer)):
             # With this number of steps, a resume recognises that the run has ended.
             state.max_steps = state.global_step

@@ -21,10 +21,10 @@ def whole_groups(
     compared: dict[str, Any],
     rewards_per_function: Tensor,
 ) -> tuple[Rollout, slice]:
-    """Return the groups that `shapers` compare, and the rows in them that are this rank's own. Collective.
+    """Return the groups that `shapers` compare, and the slice of their rows that belongs to this rank. Collective.
 
-    `rollout` has this rank's completions as TRL trains on them, and `compared` also has the truncated ones that the
-    loss leaves out.
+    `rollout` has this rank's completions with the masks of the loss. The masks in `compared` also include truncated
+    completions, which the loss may leave out.
     """
     reads = {name for shaper in shapers for name in shaper.reads}
     count = len(rollout["advantages"])
@@ -38,7 +38,7 @@ def whole_groups(
         seen = slice(start // size * size, -(-own.stop // size) * size)
 
     def fetched(tensor: Tensor) -> Tensor:
-        # This holds on all ranks or on none, as the collective calls below require.
+        # Either all ranks return here or none does, as the collective calls below require.
         if seen == own:
             return tensor
         of_all_ranks = trainer.accelerator.gather(trainer.accelerator.pad_across_processes(tensor, dim=1))
@@ -62,14 +62,14 @@ def whole_groups(
 
 
 def own_rows(trainer: GRPOTrainer, rollout: dict[str, Any]) -> Tensor:
-    """Return the places `[B]` of this rank's completions in the rollout of all ranks."""
+    """Return the row numbers `[B]` of this rank's B completions in the rollout of all ranks."""
     count = len(rollout["completion_ids"])
     device = rollout["completion_ids"].device
     return torch.arange(count, device=device) + trainer.accelerator.process_index * count
 
 
 def total_reward(trainer: GRPOTrainer, rewards_per_function: Tensor) -> Tensor:
-    """Return TRL's weighted sum `[N]` of the rewards; NaN if no function could score a completion."""
+    """Return TRL's weighted sum of rewards for each of N completions; NaN if no function could score a completion."""
     weights = trainer.reward_weights.to(rewards_per_function.device)
     total = (rewards_per_function * weights).nansum(dim=1)
     return torch.where(rewards_per_function.isnan().all(dim=1), torch.nan, total)

@@ -25,7 +25,7 @@ from steer_trl.trainer.trl import GRPOTrainer
 
 
 class HeadOnly:
-    """A stand-in for the model that TRL's fused head expects. Given hidden states take the place of its backbone."""
+    """A stand-in for the model that TRL's fused head expects. It is given hidden states and runs no backbone."""
 
     def __init__(self, model: Any, temperature: float, cast_lm_head_to_fp32: bool) -> None:
         self.config = model.config
@@ -44,7 +44,8 @@ class HeadOnly:
 def add_sensitivities(trainer: GRPOTrainer, forward_pass: ForwardPass, is_needed: bool) -> ForwardPass:
     """Return `forward_pass` with the sensitivities `[B, T]` as one more output.
 
-    If the head cannot be run again, they are NaN and a warning is logged; with `is_needed` that is an error.
+    If the head cannot be run again, the sensitivities are NaN and a warning is logged. With `is_needed`, an error is
+    raised instead.
     """
 
     def guard_head() -> AbstractContextManager[None]:
@@ -81,7 +82,10 @@ def _join(found: list[Tensor], logps: Tensor) -> Tensor:
 def _add_hooks(
     trainer: GRPOTrainer, found: list[Tensor], guard_head: Callable[[], AbstractContextManager[None]]
 ) -> list[RemovableHandle]:
-    """Add hooks that append to `found` the sensitivities `[b, S - 1]` of each pass of the policy's fused head."""
+    """Add hooks that append to `found` the sensitivities from each pass of the policy's fused head.
+
+    For b sequences of S tokens, their shape is `[b, S - 1]`.
+    """
     policy = trainer.accelerator.unwrap_model(trainer.model, keep_torch_compile=False)
     policy = policy.get_base_model() if is_peft_model(policy) else policy
     head = HeadOnly(policy, trainer.temperature / 2, trainer.args.cast_lm_head_to_fp32)
@@ -100,6 +104,6 @@ def _add_hooks(
                 entropy_sensitivity_without_logits(output.log_probs, output.entropy, half.log_probs, half.entropy)
             )
 
-    # This hook must run before those of FSDP and DeepSpeed, which shard the weights again.
+    # This hook must run before the hooks of FSDP and DeepSpeed, which shard the weights again.
     again = policy.register_forward_hook(score_again, with_kwargs=True, prepend=True)
     return [policy.base_model.register_forward_hook(catch), again]

@@ -2,15 +2,15 @@
 
 TRL shuffles a rollout and splits it evenly. Here `assignment.py` chooses the rank and the micro-batch of each
 completion of a step. The longest come first, so a step that does not fit into memory fails at once. Except for
-rounding, the update is the same as TRL's, since groups, statistics and denominators span the whole step. A loss that
-is a mean over the rows of a micro-batch is multiplied by its number of rows divided by TRL's.
+rounding, the update is the same as TRL's, since groups, statistics and denominators span the whole step. If the loss
+averages over the rows of a micro-batch, it is multiplied by the number of rows, relative to TRL's equal micro-batches.
 
-The loss of a micro-batch of completions without an advantage is 0. But every engine needs a backward pass, so the
-shortest completion gets a gradient. The others are scored without one (`forward.py`).
+If all completions of a micro-batch have an advantage of 0, its loss is 0. But every engine needs a backward pass, so
+the shortest completion gets a gradient. The other completions are scored without a gradient (`forward.py`).
 
 Completions stay in TRL's order if the loss depends on how a step is split: with the loss `"bnpo"`,
 `top_entropy_quantile`, an entropy bonus, a router's auxiliary loss, or a method whose `shaping_scope` is
-`"micro_batch"`. They also stay with images.
+`"micro_batch"`. They also stay in TRL's order if the prompts may have images.
 """
 
 from collections.abc import Mapping
@@ -39,11 +39,11 @@ from steer_trl.trainer.trl import (
 
 MicroBatch = dict[str, Any]
 LEAVES_ZERO = {*ROLLOUT_HOOKS, "weights"}
-"""The hooks of methods that leave an advantage of 0 at 0 in the loss."""
+"""If methods use only these hooks, an advantage of 0 in a micro-batch stays 0 in its loss."""
 
 
 class Ordering:
-    """Orders the rollouts of a trainer whose padding is skipped."""
+    """Orders the rollouts of a trainer that runs its model without padding."""
 
     def __init__(self, trainer: GRPOTrainer, padding: Padding, shapers: Mapping[str, Shaper]) -> None:
         self._trainer = trainer
@@ -75,14 +75,14 @@ class Ordering:
 
     @property
     def skips_idle(self) -> bool:
-        """Whether completions without an advantage add nothing to the loss, so that most need no gradient."""
+        """Whether completions with an advantage of 0 add nothing to the loss, so that most need no gradient."""
         hooks = {hook for shaper in self._shapers.values() for hook in HOOKS if shaper.overrides(hook)}
         return self.is_on and self._trainer.beta == 0 and hooks <= LEAVES_ZERO
 
     def order(self, inputs: MicroBatch) -> MicroBatch:
         """Order a rollout that TRL has just split, and return the micro-batch to train on next.
 
-        Collective for a new rollout.
+        The call is collective if the rollout is new.
         """
         trainer = self._trainer
         if not (trainer.model.training and self.is_on):
@@ -97,8 +97,8 @@ class Ordering:
     def scale_loss(self, loss: Tensor, inputs: MicroBatch) -> Tensor:
         """Return the loss of an ordered micro-batch, weighted by its size if it is a mean over completions.
 
-        The means that TRL has just logged are weighted, too. TRL averages both over the micro-batches of a step, as
-        if all had equally many tokens and completions.
+        The means that TRL has just logged are weighted, too. TRL averages losses and logged means over the
+        micro-batches of a step as if all had equally many tokens and completions.
         """
         if TOKEN_SHARE not in inputs:
             return loss
@@ -123,7 +123,7 @@ class Ordering:
         return ordered
 
     def _gather(self, name: str, step: list[MicroBatch], width: int) -> Tensor:
-        """Return a column of a step for the completions of all ranks, padded with zeros to `width`. Collective."""
+        """Gather the column `name` of a step from all ranks, padded with zeros to `width`. Collective."""
         parts = []
         for one in step:
             missing = width - one[name].size(1) if width else 0
@@ -131,7 +131,10 @@ class Ordering:
         return self._trainer.accelerator.gather(torch.cat(parts))
 
     def _order_step(self, columns: MicroBatch, count: int) -> list[MicroBatch]:
-        """Assign the completions of all ranks and return this rank's micro-batches. This waits for the device once."""
+        """Assign the completions of all ranks, and return this rank's micro-batches.
+
+        The host waits for the device once.
+        """
         accelerator = self._trainer.accelerator
         lengths = columns["prompt_mask"].sum(1) + columns["completion_mask"].sum(1)
         has_advantage = (columns["advantages"].view(len(lengths), -1) != 0).any(1)

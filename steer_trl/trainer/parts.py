@@ -32,8 +32,9 @@ from steer_trl.trainer.trl import TAGS, EvalDataset, GRPOTrainer, forget_rollout
 class Shaping:
     """The parts of a trainer. They are made before TRL's constructor runs, which calls hooks that need them.
 
-    `shapers` are the methods, by the names in `advantage_shaping`. `hold` controls the strength of one of them.
-    `was_finished` states whether the run was already finished when `train` was last called.
+    `shapers` maps the names in `advantage_shaping` to the methods. `hold` is the controller of `hold_entropy`, which
+    sets the strength of one method, or `None`. `was_finished` states whether the run was already finished when `train`
+    was last called.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Shaping:
         self.benchmarks = BenchmarkRuns(trainer, benchmarks, beside_rewards=eval_dataset is not None)
         stateful: dict[str, Any] = {"start_entropy": self.start, **self.shapers}
         if self.hold is not None:
-            # It is loaded after `start_entropy`, on which its level depends.
+            # The controller is loaded after `start_entropy`, because its level may be relative to the start entropy.
             stateful[self.hold.name] = self.hold
         stateful |= {"alarms": self.alarms.watch, "generated": self.generated, "tokens": self.tokens}
         self.checkpoints = Checkpoints(trainer, stateful, self.resampling)

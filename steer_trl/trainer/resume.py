@@ -1,6 +1,6 @@
 """Finds where a training run begins: at step 0, or at a checkpoint.
 
-It warns or raises if `output_dir` already holds a different run.
+If `output_dir` already holds a different run, this module warns or raises.
 """
 
 import json
@@ -23,9 +23,9 @@ AUTO = "auto"
 def starting_point(given: str | bool | None, output_dir: str) -> str | None:
     """Return the checkpoint from which a training run resumes; `None` if it begins at step 0. Collective.
 
-    `given` is `True` for the last complete checkpoint in `output_dir`, `"auto"` for the same, or step 0 if there is
-    none, or the folder of a checkpoint. Raises `ValueError` if `True` finds no checkpoint, or if `output_dir` holds a
-    different run than that of the given checkpoint.
+    `given` is the folder of a checkpoint, or `True` for the last complete checkpoint in `output_dir`. `"auto"` means
+    the same as `True`, except that the run begins at step 0 if there is no checkpoint. Raises `ValueError` if `True`
+    finds no checkpoint, or if `output_dir` holds a different run than that of the given checkpoint.
     """
     if given is True or given == AUTO:
         checkpoint = last_complete_checkpoint(output_dir)
@@ -57,7 +57,7 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
 
 
 def _is_in(checkpoint: Path, folder: Path) -> bool:
-    """Return whether the checkpoint is in `folder`, or if it is a link, the real folder behind it."""
+    """Return whether the checkpoint is in `folder`. If it is a link, the folder it points to may be there instead."""
     parents = {checkpoint.absolute().parent.resolve(), checkpoint.resolve().parent}
     return folder.resolve() in parents
 

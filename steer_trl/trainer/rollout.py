@@ -33,8 +33,8 @@ class RolloutShaping:
     """Scores the current rollout, and applies the methods that compare the completions of a prompt.
 
     Attributes:
-        rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of all ranks; NaN if a function could not score
-            a completion.
+        rewards_per_function (`torch.Tensor`): rewards `[N, functions]` of the N completions of all ranks; NaN if a
+            function could not score a completion.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class RolloutShaping:
 
     @property
     def wants_sensitivities(self) -> bool:
-        """Whether the rollout's score needs exact sensitivities: a method compares them beyond a micro-batch."""
+        """Whether the rollout's score needs exact sensitivities: a method compares them across micro-batches."""
         return self._trainer.args.shaping_scope != "micro_batch" and reads_sensitivities(self._shapers)
 
     # While TRL generates a rollout.
@@ -106,7 +106,7 @@ class RolloutShaping:
         compared = self._as_compared(rollout)
         score = recorded
         reads_tokens = any({"logps", "entropies"} & set(shaper.reads) for shaper in acting)
-        # TRL's own pass hides the tokens of truncated completions that the loss leaves out.
+        # In TRL's own pass, truncated completions that the loss leaves out are masked.
         hides_tokens = compared is not rollout
         if (reads_tokens and hides_tokens) or (recorded is None and (reads_tokens or self.wants_entropy)):
             scored = self.score(compared)
@@ -166,7 +166,7 @@ class RolloutShaping:
         return score
 
     def _as_compared(self, rollout: dict[str, Any]) -> dict[str, Any]:
-        """Return the rollout with masks that include truncated completions, because only the loss leaves them out."""
+        """Return the rollout with masks that include truncated completions. Only the loss leaves these out."""
         if not self._trainer.mask_truncated_completions:
             return rollout
         device = rollout["completion_ids"].device

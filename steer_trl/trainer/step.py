@@ -1,7 +1,7 @@
 """Shapes the advantages of one optimizer step and logs token statistics.
 
-A statistic over all micro-batches of a step must be known before the loss of the first one. The forward pass of that
-loss scores the first micro-batch. The others are scored right after it, unless the rollout was scored before.
+A statistic over all micro-batches of a step must be known before the loss of the first micro-batch. The forward pass
+of that loss scores the first micro-batch. The others are scored right after it, unless the rollout was scored before.
 """
 
 from collections.abc import Iterator, Mapping
@@ -82,7 +82,7 @@ class OptimizerStep:
 
     @property
     def idle_inputs(self) -> dict[str, Any] | None:
-        """The inputs of the pending loss if none of its completions has an advantage; otherwise `None`."""
+        """The inputs of the pending loss if all its completions have an advantage of 0; otherwise `None`."""
         inputs = self._inputs
         return inputs if inputs is not None and inputs.get(IS_IDLE) else None
 
@@ -95,7 +95,8 @@ class OptimizerStep:
     def on_forward(self, score: Score) -> None:
         """Shape the advantages of the pending loss. Later passes of the same loss are ignored.
 
-        A pass without entropies, for example of a patched TRL, is an error if methods are in use, otherwise ignored.
+        A pass without entropies, for example of a patched TRL, is an error if methods are in use. Otherwise it is
+        ignored.
         """
         inputs = self._inputs
         self._inputs = None
@@ -142,7 +143,7 @@ class OptimizerStep:
         return self.micro_batches * args.per_device_train_batch_size * self._trainer.accelerator.num_processes
 
     def _of_step(self, inputs: dict[str, Any], first: TokenBatch) -> dict[str, Any] | None:
-        """Compute the statistics over the whole step; `None` if each micro-batch is compared within itself."""
+        """Compute the statistics over the whole step; `None` if no method compares tokens across micro-batches."""
         trainer = self._trainer
         args = trainer.args
         is_scored = OLD_LOGPS in inputs
@@ -151,14 +152,15 @@ class OptimizerStep:
         done = micro_batches_done(trainer)
         start = done % args.steps_per_generation
         others = micro_batches_of_rollout(trainer)[start + 1 : start + micro_batches_of_step(trainer)]
-        # After a resume with a different method, the stored rollout may lack the scores that this one needs.
+        # After a resume with a different method, the stored rollout may lack the sensitivities that this method needs.
         is_known = is_scored and (OLD_SENSITIVITIES in inputs or not self._rollouts.wants_sensitivities)
         if is_known and (done % steps_per_rollout(trainer) == 0 or args.shaping_scope == "step"):
             batches = [token_batch(trainer, i, read_score(i), self._draws) for i in (inputs, *others)]
         else:
             batches = [first, *(token_batch(trainer, i, self._rollouts.score(i), self._draws) for i in others)]
         batch = TokenBatch.merge(batches)
-        # A rollout without a score lasts one step, so these micro-batches are all of it, before any update with it.
+        # A rollout without a stored score is trained on in one step only. So these micro-batches are the whole
+        # rollout, and the policy has not been updated with any of them.
         if not is_scored:
             self._rollouts.log_entropy(batch.entropies, batch.mask)
         return measure_all(self._shapers, batch, all_ranks)

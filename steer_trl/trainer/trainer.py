@@ -1,6 +1,6 @@
-"""Defines `SteerGRPOTrainer`, which overrides methods of TRL's trainer, here in the order in which TRL calls them.
+"""Defines `SteerGRPOTrainer`, which overrides methods of TRL's trainer.
 
-These methods call the parts in `self.shaping` (`parts.py`):
+The methods are in the order in which TRL calls them. They call the parts in `self.shaping` (`parts.py`):
 
     1  a rollout is generated        sampling/       replaces groups without a learning signal by other prompts' groups
                                      rollout.py      scores it and applies methods that compare a prompt's completions
@@ -13,11 +13,11 @@ These methods call the parts in `self.shaping` (`parts.py`):
     4  an evaluation                 benchmarks.py
     5  the Hub                       ../hub/
 
-The main idea is in 2. TRL's loss first runs the model's forward pass. Then it reads `inputs["advantages"]`, which may
-have one value for each token. So the loss is given a copy of its inputs, and as soon as the forward pass has returned
-log-probabilities and entropies, the shaped advantages are written into that copy. This needs no second forward pass
-and no copied line of TRL's loss. The inputs themselves stay unchanged, because TRL passes the same dictionary again
-when it trains on a rollout more than once.
+The main idea is in stage 2. TRL's loss first runs the model's forward pass. Then it reads `inputs["advantages"]`,
+which may have one value for each token. So the loss is given a copy of its inputs. As soon as the forward pass has
+returned log-probabilities and entropies, the shaped advantages are written into that copy. This needs no second
+forward pass and no copied line of TRL's loss. The original inputs stay unchanged, because TRL passes the same
+dictionary again when it trains on a rollout more than once.
 """
 
 from collections.abc import Callable
@@ -212,9 +212,9 @@ class SteerGRPOTrainer(GRPOTrainer):
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """Train as TRL does. A finished run is loaded but not trained further, and none of its files changes.
 
-        `resume_from_checkpoint` is the folder of a checkpoint, `True` for the last complete one in `output_dir`, or
-        `"auto"` for the same, or step 0 if there is none. Raises `ValueError` if the checkpoint does not exist, or if
-        `output_dir` holds a different run.
+        `resume_from_checkpoint` is the folder of a checkpoint, or `True` for the last complete checkpoint in
+        `output_dir`. `"auto"` means the same as `True`, except that the run begins at step 0 if there is no
+        checkpoint. Raises `ValueError` if the checkpoint does not exist, or if `output_dir` holds a different run.
         """
         checkpoint = starting_point(resume_from_checkpoint, self.args.output_dir)
         self.shaping.begin_training(checkpoint)
@@ -231,7 +231,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         if _internal_call and output_dir is not None and not self.args.save_only_model:
             self.shaping.checkpoints.save(Path(output_dir))
         super().save_model(output_dir, _internal_call)
-        # Otherwise TRL has pushed the folder, and the push has already written the card.
+        # In the remaining case TRL has just pushed the folder, and the push has already written the card.
         if _internal_call or not self.args.push_to_hub or folder != self.args.output_dir:
             self.shaping.cards.write(Path(folder))
 
@@ -240,7 +240,10 @@ class SteerGRPOTrainer(GRPOTrainer):
     def evaluation_loop(
         self, dataloader: Any, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
     ) -> EvalLoopOutput:
-        """Run TRL's loop on an `eval_dataset`. With the trainer's own, or the first of several, run benchmarks too."""
+        """Run TRL's evaluation loop on an `eval_dataset`, and run the benchmarks once per evaluation.
+
+        They run together with the trainer's own `eval_dataset`, or with the first if it has several.
+        """
         kwargs["metric_key_prefix"] = metric_key_prefix
         loop = partial(super().evaluation_loop, dataloader, *args, **kwargs)
         return self.shaping.benchmarks.evaluated(dataloader, metric_key_prefix, loop)

@@ -54,7 +54,7 @@ MEANS = {
 
 
 def steps_per_rollout(trainer: GRPOTrainer) -> int:
-    """Return how many micro-batches are trained on one rollout, in all its iterations."""
+    """Return how many micro-batches are trained on per rollout, over all its iterations."""
     return trainer.args.steps_per_generation * trainer.num_iterations
 
 
@@ -79,7 +79,7 @@ def is_first_step_of_rollout(trainer: GRPOTrainer) -> bool:
 
 
 def continue_rollout(trainer: GRPOTrainer, micro_batches: int, of_rollout: list[dict[str, Any]] | None = None) -> None:
-    """Set TRL's position, and mid-rollout also its buffered micro-batches."""
+    """Let TRL continue after `micro_batches` micro-batches of the run. `of_rollout` replaces its current rollout."""
     trainer._step = micro_batches
     if of_rollout is not None:
         trainer._buffered_inputs = of_rollout
@@ -130,7 +130,7 @@ def log_total(trainer: GRPOTrainer, totals: "Mapping[str, float]") -> None:
 
 def replace_last(trainer: GRPOTrainer, metrics: "Mapping[str, float]") -> None:
     """Replace the last values that TRL logged under the keys of `metrics`."""
-    # TRL's log adds missing keys by itself. In a plain dictionary they raise an error.
+    # TRL's log adds missing keys by itself. In a plain dictionary, a missing key raises an error.
     log = dict(trainer._metrics["train"])
     for key, value in metrics.items():
         log[key][-1] = value
@@ -168,7 +168,7 @@ def tokenizer_of(trainer: GRPOTrainer) -> PreTrainedTokenizerBase:
 
 
 def forward(trainer: GRPOTrainer, *args: Any, **inputs: Any) -> tuple[Tensor, Tensor, Any]:
-    """Return log-probabilities and entropies `[B, T]` and the auxiliary loss, by TRL's own forward pass."""
+    """Run TRL's own forward pass. Return log-probabilities and entropies `[B, T]`, and the auxiliary loss."""
     return GRPOTrainer._get_per_token_logps_and_entropies(trainer, *args, **inputs)
 
 

@@ -29,7 +29,8 @@ logger = logging.getLogger(__name__)
 class ModelCards:
     """Writes the model cards of a run.
 
-    Values given to `create_model_card` are kept for later cards. `recipe` has the settings of `steer-trl train`.
+    Values given to `create_model_card` are kept for later cards. `recipe` has the settings of `steer-trl train` that
+    the trainer's `args` lack.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class ModelCards:
         self._given |= {name: value for name, value in given.items() if value}
 
     def describe(self, args: Any, state: TrainerState, model: Any = None) -> dict[str, Any]:
-        """Return the contents of `run.json`: those of [`describe_run`], with methods, base model and recipe."""
+        """Return the contents of `run.json`: the fields of [`describe_run`], and methods, base model and recipe."""
         usual = describe_run(args, state, model)
         of_run = {"methods": list(args.shaping_names), "model": self.base_model[0]}
         return usual | of_run | {"settings": self.recipe | usual["settings"]}

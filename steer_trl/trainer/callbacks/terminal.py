@@ -3,7 +3,7 @@
     step 12/2400  reward 0.31  entropy 0.42 (start 0.55, target 0.44, strength +0.12)  weights 0.80..1.00, mean 0.993,
     31 % changed  truncated 4 %  same reward 22 %  14.2 s, 9:12:00 left
 
-Trackers and `trainer_state.json` still receive every number. Notebooks keep their table.
+Trackers and `trainer_state.json` still receive every number. In a notebook, Transformers' table is shown as usual.
 """
 
 import time
@@ -22,7 +22,7 @@ Logs = Mapping[str, Any]
 
 
 def acting(args: SteerGRPOConfig) -> str:
-    """Return one line with the methods, the held entropy, dynamic sampling, and the size of a rollout."""
+    """Return one line with the methods, the target of `hold_entropy`, dynamic sampling, and the size of a rollout."""
     parts = [f"advantage_shaping {', '.join(map(str, args.shaping_names)) or 'none'}"]
     if args.hold_entropy is not None:
         unit = " of the initial one" if args.hold_entropy_unit == "initial" else " nats"
@@ -35,7 +35,7 @@ def acting(args: SteerGRPOConfig) -> str:
 
 
 class LogFormatter:
-    """Formats log entries as terminal lines, relative to the start of the run."""
+    """Formats log entries as terminal lines, with the entropy at the start of the run and the time left."""
 
     def __init__(self) -> None:
         self.start_entropy: float | None = None
@@ -86,7 +86,7 @@ class LogFormatter:
         if strength is not None:
             about.append(f"strength {strength:+.2f}" if strength else "strength 0")
         gate = logs.get(names.GATE)
-        # The mean over several steps can be between open and closed.
+        # The log has the mean of the gate over several steps, which may be between 0 (closed) and 1 (open).
         if gate is not None:
             about.append({1.0: "gate open", 0.0: "gate closed"}.get(float(gate), f"gate {gate:.2f}"))
         return f"entropy {entropy:.3g} ({', '.join(about)})"
@@ -101,7 +101,10 @@ class LogFormatter:
         return ", ".join(parts)
 
     def _share_done(self, logs: Logs, state: TrainerState) -> float:
-        """Return the share done since the run began or resumed, by steps or tokens, whichever ends the run first."""
+        """Return how much of the work between the run's start or resume and its end is done, 0 to 1.
+
+        It is the larger of the shares of optimizer steps and of the token budget.
+        """
         of_steps = _share(state.global_step, self.first_step, state.max_steps)
         tokens = logs.get(names.GENERATED_TOKENS)
         if self.token_budget is None or tokens is None:
@@ -150,7 +153,7 @@ class StepProgress(ProgressCallback):
 
 
 def show_lines(trainer: Trainer) -> None:
-    """Replace Transformers' own terminal callbacks by those of this module. Other callbacks stay as they are."""
+    """Replace Transformers' terminal callbacks by `StepLines` and `StepProgress`. Other callbacks stay as they are."""
     kinds = [type(callback) for callback in trainer.callback_handler.callbacks]
     for theirs, ours in ((PrinterCallback, StepLines), (ProgressCallback, StepProgress)):
         if theirs in kinds:
@@ -181,13 +184,13 @@ def _weights(logs: Logs) -> str:
 
 
 def _losses_of_data(logs: Logs) -> Sequence[str]:
-    """Return the share of truncated completions, and that of prompts whose completions have equal rewards."""
+    """Format the share of truncated completions, and the share of prompts whose completions have equal rewards."""
     found = {"truncated": names.CLIPPED_RATIO, "same reward": names.FRAC_REWARD_ZERO_STD}
     return [f"{name} {100 * logs[key]:.0f} %" for name, key in found.items() if logs.get(key) is not None]
 
 
 def _measured(logs: Logs) -> Sequence[str]:
-    """Return the benchmarks' metrics, the reward on an evaluation set, and shares of missing answers above half."""
+    """Format benchmark metrics, the evaluation's reward, and every share of unanswered problems that exceeds half."""
     wanted = [key for key in logs if "@" in key or key == "eval_reward" or key.startswith("eval_average")]
     wanted += [key for key in logs if key.endswith("_unanswered") and key not in wanted and logs[key] > 0.5]
     return [f"{key.removeprefix('eval_')} {logs[key]:.3g}" for key in wanted if isinstance(logs[key], (int, float))]

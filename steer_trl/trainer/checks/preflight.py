@@ -47,7 +47,7 @@ def check_trainer_arguments(**arguments: Any) -> None:
             _remark_short(dataset, args)
         if args.dynamic_sampling != "none":
             complaints += _sampling_complaints(arguments, args, rewards)
-        # Environments and a rollout_func may use other prompts than the data set's.
+        # Environments and a rollout_func may use prompts that are not in the data set.
         if arguments.get("environment_factory") is None and arguments.get("rollout_func") is None:
             complaints += _size_complaints(dataset, args)
     refuse(complaints, "SteerGRPOTrainer")
@@ -171,7 +171,7 @@ def _remark_short(dataset: Any, args: SteerGRPOConfig) -> None:
 
 
 def _gold_complaints(dataset: Any, rewards: list[Any]) -> list[str]:
-    """Return a complaint if the data set has no gold answers for `MathReward`, or some that it cannot read."""
+    """Return a complaint if the data set has no gold answers, or has some that `MathReward` cannot read."""
     math_reward = next((function for function in rewards if isinstance(function, MathReward)), None)
     if math_reward is None or not isinstance(dataset, Dataset):
         return []

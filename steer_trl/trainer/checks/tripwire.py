@@ -29,7 +29,8 @@ class Tripwire(TrainerCallback):
         hooks = {hook for shaper in shapers.values() for hook in HOOKS if shaper.overrides(hook)}
         # This is true until the first loss has read the shaped advantages.
         self._awaits_loss = not hooks <= set(ROLLOUT_HOOKS)
-        # This is true until a gradient has reached a loss that `compute_loss` returned: its caller could discard it.
+        # This is true until a gradient has reached a loss that `compute_loss` returned. A subclass that overrides it
+        # could discard that loss.
         self._awaits_gradient = self._awaits_loss
         # This is true until methods have acted on a rollout.
         self._awaits_rollout = not hooks.isdisjoint(ROLLOUT_HOOKS)
@@ -94,7 +95,7 @@ class WatchedInputs(dict[str, Any]):
         return {name: self[name] for name in self}
 
     def start(self) -> None:
-        """Record reads from now on."""
+        """Record reads of the advantages from now on."""
         self._is_watching = True
 
     def check(self) -> None:
@@ -112,7 +113,7 @@ def check_score(entropies: Any) -> None:
 
 
 def _refuse_bypass(hook: str) -> NoReturn:
-    """Raise because the first optimizer step bypassed `hook`, in which methods act."""
+    """Raise, because the first optimizer step bypassed the method `hook` of `SteerGRPOTrainer`."""
     _refuse(f"its first step did not use SteerGRPOTrainer.{hook} (a subclass that overrides it must return super's)")
 
 

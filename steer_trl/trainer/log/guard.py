@@ -1,4 +1,7 @@
-"""Keeps a failing diagnostic from stopping a training run. It is reported once, and its numbers are not logged."""
+"""Keeps a failing diagnostic from stopping a training run.
+
+The failure is reported once, and the log lacks the numbers of that diagnostic.
+"""
 
 import logging
 from collections.abc import Iterator
@@ -13,12 +16,16 @@ _reported: WeakKeyDictionary[GRPOTrainer, set[str]] = WeakKeyDictionary()
 
 @contextmanager
 def guard(trainer: GRPOTrainer, lost: str) -> Iterator[None]:
-    """Suppress any error inside the `with` block, and warn once per trainer. `lost` is the text of the warning."""
+    """Suppress any error inside the `with` block, and warn once per trainer and text `lost`.
+
+    `lost` begins the warning and states what could not be computed.
+    """
     try:
         yield
     except Exception as error:
         reported = _reported.setdefault(trainer, set())
-        # Errors are not told apart by their texts, which may differ each time, for example in a number of bytes.
+        # Repeated warnings are recognised by `lost`, because the error's text may differ each time, for example in a
+        # number of bytes.
         if lost not in reported:
             reported.add(lost)
             logger.warning("%s, and is not in the log: %r", lost, error)

@@ -32,7 +32,7 @@ class StepSummary:
         self._ends: Tensor | None = None
 
     def expect(self, marks: Iterable[str]) -> None:
-        """Register keys as shares of tokens. Every rank must register the same ones in the same order."""
+        """Register the keys in `marks` as shares of tokens. Every rank must pass the same keys in the same order."""
         for key in marks:
             self._estimators.setdefault(key, MEAN)
 

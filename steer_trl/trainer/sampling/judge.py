@@ -21,9 +21,9 @@ ScoreRewards = Callable[..., Tensor]
 class Verdict:
     """The rewards and lengths of all ranks' completions, in the order of their groups, and the informative groups.
 
-    `rewards` `[N, functions]` are NaN if a function could not score a completion. `correctness` `[N]` has the rewards
-    that decide whether a completion is correct. `lengths` `[N]` count the tokens that the policy wrote. `chosen`
-    `[groups]` marks the informative groups.
+    For N completions, `rewards` `[N, functions]` are NaN if a function could not score a completion. `correctness`
+    `[N]` has the rewards that decide whether a completion is correct. `lengths` `[N]` count the tokens that the policy
+    wrote. `chosen` `[groups]` marks the informative groups.
     """
 
     rewards: Tensor
@@ -33,7 +33,7 @@ class Verdict:
 
     @property
     def dropped(self) -> Tensor:
-        """Mask `[N]` of the completions in groups that are not informative."""
+        """A mask over all completions, which is true in groups that are not informative."""
         return ~self.chosen.repeat_interleave(len(self.rewards) // len(self.chosen))
 
     @classmethod

@@ -34,7 +34,7 @@ def log_sampling(trainer: GRPOTrainer, generated: Verdict | None, trained: Verdi
 def _reward_metrics(trainer: GRPOTrainer, generated: Verdict | None) -> dict[str, float]:
     """Return the values of TRL's reward keys over all generated completions.
 
-    If there are none, the values are NaN, which TRL does not log.
+    If no completion was generated, the values are NaN, which TRL does not log.
     """
     names = ["reward", "reward_std", "frac_reward_zero_std"]
     names += [f"rewards/{name}/{kind}" for name in trainer.reward_func_names for kind in ("mean", "std")]

@@ -1,4 +1,4 @@
-"""`"resample"`: groups without a learning signal are replaced by groups of other prompts until the rollout is full.
+"""Implements `dynamic_sampling="resample"`: groups without a learning signal are replaced by other prompts' groups.
 
 An attempt generates groups for the next prompts: it runs TRL's rollout method on them, and leaves the method as soon
 as the completions exist. Once enough groups are informative, they are divided evenly over the ranks. Then TRL's method
@@ -43,7 +43,7 @@ SHORT = (
 
 
 MARGIN = 1.28
-"""The standard deviations that an attempt allows for, so that nine of ten attempts fill the rollout."""
+"""Safety margin for the size of an attempt, in standard deviations. With it, nine of ten attempts fill the rollout."""
 MOST_ROLLOUTS = 3
 """The largest number of prompts of an attempt, as a multiple of the prompts of a rollout."""
 MEMORY = 0.8
@@ -53,7 +53,7 @@ MEMORY = 0.8
 class GenerationDone(Exception):
     """Raised to leave TRL's rollout method once an attempt's completions exist.
 
-    It carries this rank's completions, and the verdict on those of all ranks.
+    The exception carries this rank's completions, and the verdict on the completions of all ranks.
     """
 
     def __init__(self, completions: list[StoredCompletion], verdict: Verdict) -> None:
@@ -64,7 +64,7 @@ class GenerationDone(Exception):
 
 @dataclass(frozen=True)
 class Collected:
-    """The groups that a rollout is built from: this rank's completions, and the verdict on those of all ranks."""
+    """The groups that a rollout is built from: this rank's completions, and the verdict on all ranks' completions."""
 
     own: list[StoredCompletion]
     verdict: Verdict
@@ -124,7 +124,10 @@ class Resampling:
         raise GenerationDone(store_completions(self._trainer, self._numbers, generated, own_rewards), verdict)
 
     def _collect_groups(self, build: BuildRollout) -> tuple[list[Group], int, list[Verdict]]:
-        """Return a rollout's groups, informative ones first, the number of these, and the verdict of each attempt."""
+        """Return the groups of a rollout, the number of informative groups, and the verdict on each attempt.
+
+        The informative groups come first.
+        """
         args = self._trainer.args
         size = self._trainer.num_generations
         wanted = args.groups_per_rollout
@@ -193,7 +196,7 @@ class Resampling:
         return of_all_ranks[first : first + count]
 
     def _verdict_on(self, completions: list[StoredCompletion], num_informative: int) -> Verdict:
-        """Return the verdict on the completions of a rollout, whose first groups are informative."""
+        """Return the verdict on the completions of a rollout, whose first `num_informative` groups are informative."""
         device = self._trainer.accelerator.device
         rewards = torch.tensor([completion["rewards"] for completion in completions], device=device)
         lengths = torch.tensor([count_tokens(completion) for completion in completions], device=device)
@@ -227,7 +230,7 @@ class Resampling:
             write_whole(folder / SAMPLING_FILE, lambda path: torch.save(state, path))
 
     def load(self, folder: Path) -> None:
-        """Restore the state that [`save`] wrote. If its file is missing, assume one batch of prompts per rollout."""
+        """Restore the state that [`save`] wrote. If its file is missing, assume that no group was ever replaced."""
         path = folder / SAMPLING_FILE
         if path.exists():
             state = read_tensors(path)

@@ -65,7 +65,10 @@ def line_of(
 
 
 def token_numbers(inputs: dict[str, Any], batch: TokenBatch, result: Shaped | None) -> dict[str, Tensor]:
-    """Return the numeric columns `[B, T]` of a micro-batch, by name. `result` is the output of the methods."""
+    """Return a dictionary of the numeric columns of a micro-batch, one tensor `[B, T]` per column.
+
+    `result` is the output of the methods.
+    """
     logps = batch.logps.float()
     sampled = inputs.get("sampling_per_token_logps")
     sampled = (batch.old_logps if sampled is None else sampled).float()
@@ -87,18 +90,18 @@ def token_numbers(inputs: dict[str, Any], batch: TokenBatch, result: Shaped | No
 
 
 def predicted_change(batch: TokenBatch, advantages: Tensor) -> Tensor:
-    """Return the first-order change of the entropy at each token that its update causes `[B, T]`.
+    """Return the first-order change `[B, T]` of each token's entropy that the update on this token causes.
 
     The unit is nats per unit of step, without the learning rate. `advantages` `[B, T]` are those that the loss reads.
-    The change is -I_clip r A Phi, with the exact Phi if the batch has it, otherwise with STEER's estimate of it
-    (2510.10150, Eq. 9).
+    The change is -I_clip r A Phi: I_clip is 0 for a clipped token and otherwise 1, r is the importance ratio, A the
+    advantage and Phi the sensitivity. Phi is exact if the batch has it; if not, STEER's estimate (2510.10150, Eq. 9).
     """
     estimated, predicted = changes(batch, advantages)
     return predicted if predicted is not None and is_exact(batch) else estimated
 
 
 def is_exact(batch: TokenBatch) -> bool:
-    """Return whether the batch has the exact Phi of its tokens, which is NaN if the pass that computes it failed."""
+    """Return whether the batch has exact sensitivities. They are NaN if the pass that computes them failed."""
     return batch.sensitivities is not None and not batch.sensitivities.isnan().all().item()
 
 

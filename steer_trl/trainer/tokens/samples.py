@@ -1,8 +1,8 @@
 """Exports some whole groups token by token, every few optimizer steps, to `<output_dir>/_logs/tokens`.
 
-A rollout is marked when it is built: each completion then has its place in the rollout as a column, however TRL
-shuffles and splits the rollout. During the first pass over it, each rank collects the lines of the chosen groups. The
-main process writes the lines of all ranks at the end of each optimizer step.
+When a rollout is built, the row number of each completion is added as a column, which TRL shuffles and splits with the
+rest. While the rollout is trained on for the first time, each rank collects the lines of the chosen groups. The main
+process writes the lines of all ranks at the end of each optimizer step.
 """
 
 from math import ceil
@@ -28,7 +28,8 @@ GROUPS = 2
 class TokenLog:
     """Exports the tokens of a few groups every `log_tokens` steps.
 
-    `is_looking` states whether the next micro-batches belong to a marked rollout; it is the same on all ranks.
+    `is_looking` states whether the next micro-batches belong to a rollout that is exported. It is the same on all
+    ranks.
     """
 
     def __init__(self, trainer: GRPOTrainer, rollouts: RolloutShaping) -> None:
@@ -43,11 +44,11 @@ class TokenLog:
         self._lines: list[dict[str, Any]] = []
 
     def state_dict(self) -> dict[str, int]:
-        """Return the position of the current export in its rollout; empty if there is none."""
+        """Return the position of the current export in its rollout; empty if no export is in progress."""
         return {"step": self._step, "micro_batches": self._seen} if self.is_looking else {}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue an export in the middle of its rollout. An empty `state` means that there is none."""
+        """Continue an export in the middle of its rollout. If `state` is empty, no export was in progress."""
         if not state:
             self.begin_training()
             return
@@ -61,7 +62,7 @@ class TokenLog:
             self._seen = seen
 
     def mark(self, rollout: dict[str, Any]) -> dict[str, Any]:
-        """Return the rollout. If it is to be exported, add the places and rewards of its completions."""
+        """Return the rollout. If it is to be exported, add the row numbers and rewards of its completions."""
         step = self._trainer.state.global_step + 1
         self.is_looking = self._is_due(step)
         if self.is_looking:
@@ -125,7 +126,7 @@ class TokenLog:
         if not self._trainer.is_world_process_zero():
             return
         with guard(self._trainer, "The file of single tokens cannot be written"):
-            # Before the first lines of a rollout, a file that an earlier run left is removed.
+            # Before the first lines of a rollout are written, the file that an earlier run may have left is removed.
             if self._seen <= self._trainer.args.gradient_accumulation_steps:
                 path.unlink(missing_ok=True)
             for line in sorted(lines, key=lambda line: line["export_sequence_idx"]):
