@@ -16,7 +16,7 @@ UNCLIPPED = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None}
 
 
 class Need(NamedTuple):
-    """The `values` of a setting that a method needs, and the reason `why`. With `refused`, the values are forbidden."""
+    """The `values` of a setting that a method needs, and the reason `why`. With `refused`, it must not have them."""
 
     values: tuple[Any, ...]
     why: str

@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 
 
 class Loss(NamedTuple):
-    """A loss of TRL. `clips` states whether a clipped token has no gradient; `averages_over` names the averaged units."""
+    """A loss of TRL. `clips` states whether a clipped token has no gradient.
+
+    `averages_over` names the units over which the loss is averaged.
+    """
 
     clips: bool
     averages_over: str
