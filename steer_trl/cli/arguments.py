@@ -7,7 +7,7 @@ from datasets import Dataset, concatenate_datasets
 
 from steer_trl.cli.rewards import MATH, load_rewards
 from steer_trl.data import load_math_dataset
-from steer_trl.data.instructions import INSTRUCTIONS, PAPERS_WORDING, with_instruction
+from steer_trl.data.instructions import INSTRUCTIONS, PAPERS_WORDING, add_instruction
 from steer_trl.data.reading import read_rows
 from steer_trl.data.schemas import check_prompts
 from steer_trl.evaluation import BenchmarkEvaluation, Sampling, load_benchmarks, load_samplings
@@ -149,4 +149,4 @@ class MathArguments:
 
 
 def _write_prompt(row: dict[str, Any], instruction: str) -> dict[str, Any]:
-    return {"prompt": [{"role": "user", "content": with_instruction(str(row["prompt"]), instruction)}]}
+    return {"prompt": [{"role": "user", "content": add_instruction(str(row["prompt"]), instruction)}]}

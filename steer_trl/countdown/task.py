@@ -88,7 +88,7 @@ def _splits() -> dict[str, list[dict[str, str]]]:
         while groups and (count is None or len(prompts) < count):
             prompts += groups.pop()
         rng.shuffle(prompts)
-        found[split] = [{"id": f"{split}-{i}", "prompt": _reordered(p, rng)} for i, p in enumerate(prompts[:count])]
+        found[split] = [{"id": f"{split}-{i}", "prompt": _reorder(p, rng)} for i, p in enumerate(prompts[:count])]
     return found
 
 
@@ -106,7 +106,7 @@ def solved_examples(count: int, seed: int = 1) -> list[dict[str, str]]:
     """Draw `count` random correct solutions of the training problems, reordered, as `{"prompt", "completion"}`."""
     rng = random.Random(seed)
     drawn = rng.choices([row["prompt"] for row in problems("train")], k=count)
-    return [{"prompt": _reordered(prompt, rng), "completion": rng.choice(solutions(prompt))} for prompt in drawn]
+    return [{"prompt": _reorder(prompt, rng), "completion": rng.choice(solutions(prompt))} for prompt in drawn]
 
 
 def solutions(prompt: str) -> list[str]:
@@ -115,6 +115,6 @@ def solutions(prompt: str) -> list[str]:
     return all_problems()[f"{' '.join(sorted(numbers.split(), key=int))}>{target}"]
 
 
-def _reordered(prompt: str, rng: random.Random) -> str:
+def _reorder(prompt: str, rng: random.Random) -> str:
     numbers, target = prompt.split(">")
     return f"{' '.join(rng.sample(numbers.split(), 3))}>{target}"

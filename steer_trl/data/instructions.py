@@ -39,12 +39,12 @@ WORDINGS_AFTER = re.compile(
 )
 
 
-def without_instruction(prompt: str) -> str:
+def strip_instruction(prompt: str) -> str:
     """Return a prompt without its instruction, if that is a known one; any other prompt comes back as it is."""
     before = WORDINGS_BEFORE.match(prompt)
     return WORDINGS_AFTER.sub("", prompt[before.end() if before else 0 :]).strip()
 
 
-def with_instruction(problem: str, instruction: str) -> str:
+def add_instruction(problem: str, instruction: str) -> str:
     """Replace `{problem}` in an instruction with the problem; other braces have no special meaning."""
     return instruction.replace("{problem}", problem)

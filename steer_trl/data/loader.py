@@ -18,7 +18,7 @@ from typing import Any
 from datasets import Dataset, Features, List, Value, concatenate_datasets
 from tqdm import tqdm
 
-from steer_trl.data.instructions import INSTRUCTIONS, with_instruction
+from steer_trl.data.instructions import INSTRUCTIONS, add_instruction
 from steer_trl.data.reading import read_rows
 from steer_trl.data.schemas import QUESTIONS, answer_columns, read_row
 from steer_trl.data.sources import SOURCES
@@ -73,7 +73,7 @@ def load_math_dataset(
     read = []
     for name in names:
         raw = read_rows(name, split, config, revision, limit, keeps_digits=True)
-        raw, answers = _named_columns(raw, prompt_column, answer_column, name)
+        raw, answers = _rename_columns(raw, prompt_column, answer_column, name)
         read.append(
             raw.map(
                 read_row,
@@ -111,7 +111,7 @@ def argument_complaints(answer_format: str, instruction: str | None, limit: int 
     return complaints
 
 
-def _named_columns(raw: Dataset, prompt: str | None, answer: str | None, name: str) -> tuple[Dataset, list[str]]:
+def _rename_columns(raw: Dataset, prompt: str | None, answer: str | None, name: str) -> tuple[Dataset, list[str]]:
     """Rename the question column `prompt` to a usual name; return the rows and the columns of the answers."""
     complaints = [
         f"{field}={column!r} is no column of data set {name!r}.{did_you_mean(column, raw.column_names)} Its columns "
@@ -228,7 +228,7 @@ def _agreeing(copies: dict[str, list[int]], solutions: list[str | None]) -> list
 
 
 def _finish(row: dict[str, Any], index: int, instruction: str, ids: list[str] | None) -> dict[str, Any]:
-    prompt = {"role": "user", "content": with_instruction(row["problem"], instruction)}
+    prompt = {"role": "user", "content": add_instruction(row["problem"], instruction)}
     return {
         "prompt": [*row["messages"], prompt],
         "solution": row["solution"],

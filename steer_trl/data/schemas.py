@@ -24,7 +24,7 @@ from typing import Any
 
 from datasets import Dataset
 
-from steer_trl.data.instructions import without_instruction
+from steer_trl.data.instructions import strip_instruction
 from steer_trl.data.templates import read_template
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.rewards.answers import BOX, bare, boxed, text_of
@@ -96,7 +96,7 @@ def _read_question(row: dict[str, Any]) -> tuple[list[dict[str, str]], str, str 
     if not texts or texts[-1]["role"] != "user":
         return [], "", NOT_ASKED if texts else None
     *before, last = texts
-    problem = without_instruction(last["content"])
+    problem = strip_instruction(last["content"])
     context = row.get("context")
     if problem and isinstance(context, str) and context.strip():
         problem = f"{context}\n\n{problem}"

@@ -40,7 +40,7 @@ class TransformersGenerator:
         self.tokenizer = tokenizer
         self.commit = commit
         self.chat_template_kwargs: Mapping[str, Any] = {}
-        self.eos_token_ids = _as_list(model.generation_config.eos_token_id) + _as_list(tokenizer.eos_token_id)
+        self.eos_token_ids = _to_list(model.generation_config.eos_token_id) + _to_list(tokenizer.eos_token_id)
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
         self._tokens = {"eos_token_id": self.eos_token_ids, "pad_token_id": tokenizer.pad_token_id}
@@ -113,7 +113,7 @@ class VLLMGenerator:
         self.chat_template_kwargs: Mapping[str, Any] = {}
         check_tokenizer(self.tokenizer, name)
         self.commit = find_commit(name, revision)
-        self.eos_token_ids = read_eos_token_ids(name, revision) + _as_list(self.tokenizer.eos_token_id)
+        self.eos_token_ids = read_eos_token_ids(name, revision) + _to_list(self.tokenizer.eos_token_id)
 
     def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
         """Draw one completion for each prompt."""
@@ -179,8 +179,8 @@ def read_eos_token_ids(name: str, revision: str | None = None) -> list[int]:
         generation_config = GenerationConfig.from_pretrained(name, revision=revision or "main")
     except OSError:  # the model has no generation_config.json
         generation_config = GenerationConfig.from_model_config(AutoConfig.from_pretrained(name, revision=revision))
-    return _as_list(generation_config.eos_token_id)
+    return _to_list(generation_config.eos_token_id)
 
 
-def _as_list(ids: int | list[int] | None) -> list[int]:
+def _to_list(ids: int | list[int] | None) -> list[int]:
     return [] if ids is None else ids if isinstance(ids, list) else [ids]

@@ -88,7 +88,7 @@ def _list_requests(benchmark: Benchmark) -> list[Request]:
     ]
 
 
-def _seed_of_batch(sampling: Sampling, number: int) -> int:
+def _derive_seed(sampling: Sampling, number: int) -> int:
     """Return the seed of batch `number`, which also depends on the seed of the sampling."""
     return random.Random(f"{sampling.seed}/{number}").getrandbits(31)
 
@@ -101,7 +101,7 @@ def _draw_batch(
     prompts = [row["prompt"] for row in rows]
     if generate.needs_equal_batches:
         prompts += prompts[:1] * (len(batches[0]) - len(batch))
-    drawn = generate(prompts, sampling, _seed_of_batch(sampling, number))[: len(batch)]
+    drawn = generate(prompts, sampling, _derive_seed(sampling, number))[: len(batch)]
     verdicts = judge([one.text for one in drawn], rows)
     return [
         Judged(

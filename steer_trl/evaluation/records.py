@@ -78,13 +78,13 @@ class Records:
                 batches.setdefault(one.batch, []).append(one)
         whole = {number: batch for number, batch in batches.items() if len(batch) == batch_sizes[number]}
         if sum(map(len, whole.values())) != len(lines):
-            self._write(COMPLETIONS, "".join(map(_as_lines, whole.values())))
+            self._write(COMPLETIONS, "".join(map(_format_lines, whole.values())))
         return whole
 
     def append(self, judged: Sequence[Judged]) -> None:
         """Append judged completions to the file, and flush it to the disk."""
         with open(self._path, "a") as file:
-            file.write(_as_lines(judged))
+            file.write(_format_lines(judged))
             file.flush()
             os.fsync(file.fileno())
 
@@ -118,7 +118,7 @@ class Records:
         return path
 
 
-def _as_lines(judged: Sequence[Judged]) -> str:
+def _format_lines(judged: Sequence[Judged]) -> str:
     return "".join(json.dumps(one._asdict()) + "\n" for one in judged)
 
 

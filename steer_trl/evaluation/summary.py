@@ -46,12 +46,12 @@ def summarize(judged: Sequence[Judged]) -> dict[str, Any]:
         benchmarks[name] = {
             "problems": len(problems),
             "samples": len(problems[0]),
-            "metrics": _without_nan(metrics),
+            "metrics": _drop_nan(metrics),
         }
-    return {"benchmarks": benchmarks, "average": _without_nan(_average(rows))}
+    return {"benchmarks": benchmarks, "average": _drop_nan(_average(rows))}
 
 
-def _without_nan(pairs: Pairs) -> dict[str, tuple[float, float | None]]:
+def _drop_nan(pairs: Pairs) -> dict[str, tuple[float, float | None]]:
     return {key: (mean, None if math.isnan(half) else half) for key, (mean, half) in pairs.items()}
 
 

@@ -46,7 +46,7 @@ def quantile(
     tokens either way. `torch.quantile` fails above 2^24 elements and sees the values of one rank only.
     """
     count = reduce(valid.sum(), "sum")
-    below = (q * (_as_double(count) - 1)).floor().long().to(count.device)
+    below = (q * (_to_double(count) - 1)).floor().long().to(count.device)
     return kth_largest(values, valid, (count - below).clamp(max=count), reduce)
 
 
@@ -62,7 +62,7 @@ def top_threshold(
     if fraction <= 0:
         return kth_largest(values, valid, torch.zeros_like(count), reduce)
     # 1e-6 is the released code's guard: it keeps 0.07 * 100 = 7.000000000000001 from counting as 8.
-    top = (fraction * _as_double(count) - 1e-6).ceil().long().to(count.device)
+    top = (fraction * _to_double(count) - 1e-6).ceil().long().to(count.device)
     return kth_largest(values, valid, top.clamp(min=1).minimum(count), reduce)
 
 
@@ -98,6 +98,6 @@ def kth_largest(
     return torch.where(wanted > 0, threshold, torch.inf)
 
 
-def _as_double(count: Tensor) -> Tensor:
+def _to_double(count: Tensor) -> Tensor:
     """Return a count as float64, on the host for Apple's devices, which have no float64."""
     return (count.cpu() if count.device.type == "mps" else count).double()

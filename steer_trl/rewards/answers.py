@@ -30,12 +30,12 @@ def last_boxed(text: str) -> str | None:
         while opening < len(text) and text[opening].isspace():
             opening += 1
         if text[opening : opening + 1] == "{":
-            return _until_closed(text, opening + 1)
+            return _read_until_closed(text, opening + 1)
         start = text.rfind(BOX, 0, start)
     return None
 
 
-def _until_closed(text: str, start: int) -> str | None:
+def _read_until_closed(text: str, start: int) -> str | None:
     depth = 1
     for match in re.compile(r"\\.|[{}]", re.DOTALL).finditer(text, start):
         depth += {"{": 1, "}": -1}.get(match[0], 0)  # an escaped brace does not count

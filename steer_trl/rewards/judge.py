@@ -178,12 +178,12 @@ def _parts(reading: Reading) -> tuple[Measure, ...]:
 
 
 def _sum(reading: Reading, unit: str) -> float | None:
-    values = [_converted(part, unit) for part in _parts(reading)]
+    values = [_convert(part, unit) for part in _parts(reading)]
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None
 
 
-def _converted(part: Measure, unit: str) -> float | None:
+def _convert(part: Measure, unit: str) -> float | None:
     value = _value(part.amount)
     return convert(float(value), part.unit, unit) if value is not None and part.unit and unit else None
 
@@ -227,19 +227,19 @@ def _operations(side: str) -> str:
 def _is_true(equation: Equation) -> bool:
     """Return whether all sides without letters are numbers, and the same number."""
     sides = [
-        side for side in equation.sides if not re.search(r"(?<![\\A-Za-z])[A-Za-z]|«[A-Za-z]»", _without_units(side))
+        side for side in equation.sides if not re.search(r"(?<![\\A-Za-z])[A-Za-z]|«[A-Za-z]»", _drop_units(side))
     ]
     readings = [read_normalized(side) for side in sides]
     values = [_value(reading) for reading in readings if not isinstance(reading, Group)]
-    return None not in values and len(set(map(_rounded, values))) < 2
+    return None not in values and len(set(map(_round_value, values))) < 2
 
 
-def _without_units(side: str) -> str:
+def _drop_units(side: str) -> str:
     reading = read_normalized(side)
     return "" if isinstance(reading, (Number, Measure)) else side
 
 
-def _rounded(value: Any) -> Any:
+def _round_value(value: Any) -> Any:
     return value if value.is_Rational else value.round(12)
 
 

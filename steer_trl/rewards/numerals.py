@@ -92,14 +92,14 @@ def _fraction(match: re.Match[str]) -> Number | None:
     return Number(above.value / below.value)
 
 
-def _mixed(match: re.Match[str]) -> Number | None:
+def _read_mixed(match: re.Match[str]) -> Number | None:
     whole, part = read_number(match[1]), read_number(match[2])
     if whole is None or part is None or not 0 < part.value < 1:
         return None
     return Number(whole.value + part.value)
 
 
-def _based(match: re.Match[str]) -> Number | None:
+def _read_based(match: re.Match[str]) -> Number | None:
     name = match[2].strip("{}«»()")
     base = int(name) if name.isdigit() else TABLE["numbers"].get(name.lower(), 0)
     digits = re.sub("[~ ]", "", match[1])
@@ -110,7 +110,7 @@ def _based(match: re.Match[str]) -> Number | None:
     return value if value is None else Number(value, base=base, numeral=digits)
 
 
-def _in_words(match: re.Match[str]) -> Number | None:
+def _read_words(match: re.Match[str]) -> Number | None:
     words = re.findall(r"[A-Za-z]+|[^\s~«»-]+", match[0].lower())
     value = _sum_of_words([word for word in words if word not in ("and", "a", "an")])
     return None if value is None else Number(value)
@@ -165,7 +165,7 @@ NOTATIONS: dict[re.Pattern[str], Callable[[re.Match[str]], Number | None]] = {
     re.compile(r"(\d*)\.(\d*?)(\d\d+?)\3+[~ ]*\\ldots ?"): _repeating,
     re.compile(FRACTION): _fraction,
     re.compile(r"([^/]+)/([^/]+)"): _fraction,
-    re.compile(rf"({WHOLE})[~ ]*(?:«and»[~ ]*)?({FRACTION.replace('(', '(?:')}|(?<=[~ ])\d+ ?/ ?\d+)"): _mixed,
-    re.compile(r"(?:\\overline\{|\()?([0-9A-Za-z](?:[~ ]?[0-9A-Za-z])*)[)}]?_ ?(\w|\{[^{}]+\})"): _based,
-    re.compile(rf"(?:{PLAIN})?(?:[~ ]*(?:{WORD}|(?<=[~ ])an?(?=[~ ])))+"): _in_words,
+    re.compile(rf"({WHOLE})[~ ]*(?:«and»[~ ]*)?({FRACTION.replace('(', '(?:')}|(?<=[~ ])\d+ ?/ ?\d+)"): _read_mixed,
+    re.compile(r"(?:\\overline\{|\()?([0-9A-Za-z](?:[~ ]?[0-9A-Za-z])*)[)}]?_ ?(\w|\{[^{}]+\})"): _read_based,
+    re.compile(rf"(?:{PLAIN})?(?:[~ ]*(?:{WORD}|(?<=[~ ])an?(?=[~ ])))+"): _read_words,
 }

@@ -237,7 +237,7 @@ def _read_list(text: str, depth: int) -> Reading | None:
         and names != {""}
         and all(isinstance(reading, Group) and reading.name for reading in readings)
     ):
-        return Group("union", tuple(part for reading in readings for part in _united(reading)), names.pop())
+        return Group("union", tuple(part for reading in readings for part in _unite(reading)), names.pop())
     flat: list[Reading] = []
     for reading in readings:
         flat += reading.parts if isinstance(reading, Group) and reading.kind == "," else [reading]
@@ -257,7 +257,7 @@ def _read_all_but(text: str, depth: int) -> Group | None:
     return Group("union", tuple(_interval("()", *pair) for pair in ends), match["name"] or "")
 
 
-def _united(reading: Reading) -> tuple[Reading, ...]:
+def _unite(reading: Reading) -> tuple[Reading, ...]:
     return reading.parts if isinstance(reading, Group) and reading.kind == "union" else (reading,)
 
 

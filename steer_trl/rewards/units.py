@@ -79,7 +79,7 @@ def read_unit(text: str) -> str | None:
             return None
     if is_label or power:
         return ""
-    return _checked("".join(parts).replace("micro*", "micro").replace("micro(", "(micro").rstrip("*"))
+    return _check("".join(parts).replace("micro*", "micro").replace("micro(", "(micro").rstrip("*"))
 
 
 @lru_cache(maxsize=4096)
@@ -91,12 +91,12 @@ def find_unit(word: str) -> str | None:
     if len(word) == 1 and word not in LETTERS:
         return None
     for spelling in (word, word.lower()) if len(word) > 2 else (word,):
-        if _checked(spelling):
+        if _check(spelling):
             return spelling
     return None
 
 
-def _checked(unit: str) -> str | None:
+def _check(unit: str) -> str | None:
     try:
         return str(registry().parse_units(unit)) if unit else None
     except Exception:  # pint lets through every error of its tokenizer, its grammar and Python's parser

@@ -24,7 +24,7 @@ class BenchmarkRuns:
         self._evaluation = evaluation
         self._beside_rewards = beside_rewards
 
-    def evaluated(self, dataloader: Any, prefix: str, loop: Callable[[], EvalLoopOutput]) -> EvalLoopOutput:
+    def run_beside(self, dataloader: Any, prefix: str, loop: Callable[[], EvalLoopOutput]) -> EvalLoopOutput:
         """Return the output of TRL's evaluation `loop` over the `dataloader`, with benchmark metrics added if due.
 
         The benchmarks run once per evaluation, together with the trainer's own `eval_dataset`. If the trainer has

@@ -150,7 +150,7 @@ class Checkpoints(TrainerCallback):
 
 
 @contextmanager
-def naming_full_disk(folder: Path) -> Iterator[None]:
+def name_full_disk(folder: Path) -> Iterator[None]:
     """Raise one clear error if a checkpoint cannot be saved because the disk is full."""
     try:
         yield

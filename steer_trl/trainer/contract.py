@@ -72,12 +72,12 @@ def broken_pieces() -> list[str]:
         if all(one.kind is not inspect.Parameter.VAR_KEYWORD for one in found.values()):
             missing = [argument for argument in METHODS[name].split() if argument not in found]
             broken += [f"argument {argument!r} of GRPOTrainer.{name}" for argument in missing]
-    mentioned = mentioned_by(GRPOTrainer)
+    mentioned = find_mentioned(GRPOTrainer)
     broken += [f"attribute GRPOTrainer().{name}" for name in ATTRIBUTES if name not in mentioned]
     return broken
 
 
-def mentioned_by(trainer_class: type) -> set[str]:
+def find_mentioned(trainer_class: type) -> set[str]:
     """Return every name that the code of a trainer's class and its parents uses, excluding Transformers' `Trainer`."""
     parents = [parent for parent in trainer_class.__mro__ if parent not in Trainer.__mro__]
     functions = [one for parent in parents for one in vars(parent).values() if inspect.isfunction(one)]

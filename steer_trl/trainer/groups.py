@@ -37,7 +37,7 @@ def whole_groups(
     elif count % size:
         seen = slice(start // size * size, -(-own.stop // size) * size)
 
-    def fetched(tensor: Tensor) -> Tensor:
+    def fetch(tensor: Tensor) -> Tensor:
         # Either all ranks return here or none does, as the collective calls below require.
         if seen == own:
             return tensor
@@ -45,18 +45,18 @@ def whole_groups(
         # The copy lets the rows that only other ranks need be freed.
         return of_all_ranks[seen].clone()
 
-    def fetched_mask(inputs: dict[str, Any]) -> Tensor:
+    def fetch_mask(inputs: dict[str, Any]) -> Tensor:
         # The mask is gathered with one byte per token.
-        return fetched(loss_mask(inputs).to(torch.uint8)).bool()
+        return fetch(loss_mask(inputs).to(torch.uint8)).bool()
 
     groups = Rollout(
         num_generations=size,
-        mask=fetched_mask(rollout),
-        advantages=fetched(rollout["advantages"].unsqueeze(1)),
+        mask=fetch_mask(rollout),
+        advantages=fetch(rollout["advantages"].unsqueeze(1)),
         rewards=total_reward(trainer, rewards_per_function)[seen] if "rewards" in reads else None,
-        logps=fetched(compared[OLD_LOGPS]) if "logps" in reads else None,
-        entropies=fetched(compared[OLD_ENTROPIES]) if "entropies" in reads else None,
-        response_mask=fetched_mask(compared) if compared is not rollout else None,
+        logps=fetch(compared[OLD_LOGPS]) if "logps" in reads else None,
+        entropies=fetch(compared[OLD_ENTROPIES]) if "entropies" in reads else None,
+        response_mask=fetch_mask(compared) if compared is not rollout else None,
     )
     return groups, slice(start - seen.start, start - seen.start + count)
 

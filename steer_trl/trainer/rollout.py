@@ -103,7 +103,7 @@ class RolloutShaping:
                 keep_score(rollout, recorded)
             return rollout
         acting = act_on_rollouts(self._shapers)
-        compared = self._as_compared(rollout)
+        compared = self._restore_truncated(rollout)
         score = recorded
         reads_tokens = any({"logps", "entropies"} & set(shaper.reads) for shaper in acting)
         # In TRL's own pass, truncated completions that the loss leaves out are masked.
@@ -165,7 +165,7 @@ class RolloutShaping:
         check_score(score.entropies)
         return score
 
-    def _as_compared(self, rollout: dict[str, Any]) -> dict[str, Any]:
+    def _restore_truncated(self, rollout: dict[str, Any]) -> dict[str, Any]:
         """Return the rollout with masks that include truncated completions. Only the loss leaves these out."""
         if not self._trainer.mask_truncated_completions:
             return rollout

@@ -120,7 +120,7 @@ class OptimizerStep:
         is_training = trainer.model.training
         batch = token_batch(trainer, inputs, score, self._draws)
         if is_training and self.micro_batches == 0:
-            self._measures = self._of_step(inputs, batch)
+            self._measures = self._measure_step(inputs, batch)
         of_step = self._measures if is_training else None
         result = shape_batch(self._shapers, batch, of_step or measure_all(self._shapers, batch, this_process))
         if result.advantages is not None:
@@ -142,7 +142,7 @@ class OptimizerStep:
         args = self._trainer.args
         return self.micro_batches * args.per_device_train_batch_size * self._trainer.accelerator.num_processes
 
-    def _of_step(self, inputs: dict[str, Any], first: TokenBatch) -> dict[str, Any] | None:
+    def _measure_step(self, inputs: dict[str, Any], first: TokenBatch) -> dict[str, Any] | None:
         """Compute the statistics over the whole step; `None` if no method compares tokens across micro-batches."""
         trainer = self._trainer
         args = trainer.args

@@ -37,7 +37,7 @@ from trl.trainer.utils import get_config_model_id
 from steer_trl.config import SteerGRPOConfig
 from steer_trl.evaluation import BenchmarkEvaluation
 from steer_trl.hub.push import catch_push_errors
-from steer_trl.trainer.checkpoint import naming_full_disk
+from steer_trl.trainer.checkpoint import name_full_disk
 from steer_trl.trainer.checks.preflight import check_benchmarks, check_trainer_arguments
 from steer_trl.trainer.parts import Shaping
 from steer_trl.trainer.resume import starting_point
@@ -218,7 +218,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         """
         checkpoint = starting_point(resume_from_checkpoint, self.args.output_dir)
         self.shaping.begin_training(checkpoint)
-        with naming_full_disk(Path(self.args.output_dir)):
+        with name_full_disk(Path(self.args.output_dir)):
             return super().train(checkpoint, *args, **kwargs)
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
@@ -246,7 +246,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         """
         kwargs["metric_key_prefix"] = metric_key_prefix
         loop = partial(super().evaluation_loop, dataloader, *args, **kwargs)
-        return self.shaping.benchmarks.evaluated(dataloader, metric_key_prefix, loop)
+        return self.shaping.benchmarks.run_beside(dataloader, metric_key_prefix, loop)
 
     # 5  The Hub.
 

@@ -10,13 +10,13 @@ from support.runs import save_tiny_model
 from transformers import AutoTokenizer
 
 from steer_trl.data import SOURCES, load_math_dataset
-from steer_trl.data.instructions import INSTRUCTIONS, with_instruction, without_instruction
+from steer_trl.data.instructions import INSTRUCTIONS, add_instruction, strip_instruction
 from steer_trl.data.lengths import drop_long_prompts
 from steer_trl.data.schemas import ANSWERS, QUESTIONS
 
 QUESTION = "What is 2+2?"
 MESSAGES = [{"role": "user", "content": QUESTION}]
-ASKED = [{"role": "user", "content": with_instruction(QUESTION, INSTRUCTIONS["boxed"])}]
+ASKED = [{"role": "user", "content": add_instruction(QUESTION, INSTRUCTIONS["boxed"])}]
 QWENS = "{problem}\nPlease reason step by step, and put your final answer within \\boxed{}."
 DAPO = INSTRUCTIONS["answer_line"].replace("{problem}", QUESTION)
 HASHES = 'Let\'s think step by step and output the final answer after "####".'
@@ -59,7 +59,7 @@ SCHEMAS = {
     "Llama's template": {"prompt": LLAMA, "target": "4"},
     "messages as JSON": {"prompt": json.dumps(MESSAGES), "answer": "4"},
     "verl's gsm8k.py": {"prompt": [{"role": "user", "content": f"{QUESTION} {HASHES}"}]} | GRADED,
-    "Qwen's wording": {"prompt": with_instruction(QUESTION, QWENS), "solution": "4"},
+    "Qwen's wording": {"prompt": add_instruction(QUESTION, QWENS), "solution": "4"},
 }
 
 
@@ -134,8 +134,8 @@ def test_one_instruction(save):
 
 @pytest.mark.parametrize("wording", INSTRUCTIONS.values(), ids=INSTRUCTIONS)
 def test_instructions_come_off_again(wording):
-    assert without_instruction(with_instruction(QUESTION, wording)) == QUESTION
-    assert without_instruction(QUESTION) == QUESTION
+    assert strip_instruction(add_instruction(QUESTION, wording)) == QUESTION
+    assert strip_instruction(QUESTION) == QUESTION
 
 
 def test_copies_go_and_are_counted(save, capsys):

@@ -14,7 +14,7 @@ from steer_trl.cli.compare import main as compare
 from steer_trl.cli.eval_arguments import EvalArguments
 from steer_trl.cli.evaluate import run
 from steer_trl.cli.parser import RecipeParser
-from steer_trl.data.instructions import INSTRUCTIONS, OF_THE_PAPERS, with_instruction
+from steer_trl.data.instructions import INSTRUCTIONS, OF_THE_PAPERS, add_instruction
 from steer_trl.evaluation import load_benchmarks, load_samplings
 
 
@@ -151,8 +151,8 @@ def test_the_papers_wording_differs_between_benchmarks(tiny_folder, tmp_path):
     of_each = [f"{name}={path}" for name, path in names.items()]
     asked = {b.name: b.dataset[0]["prompt"][-1]["content"] for b in load_benchmarks(of_each, "either", "papers")}
     assert {asked.pop(name) for name in ("math500", "minerva", "olympiadbench")} == {"1+1="}
-    assert asked.pop("mine") == with_instruction("1+1=", INSTRUCTIONS["boxed"])  # no file of the papers'
-    assert asked == dict.fromkeys(("aime24", "aime25", "amc23"), with_instruction("1+1=", INSTRUCTIONS["answer_line"]))
+    assert asked.pop("mine") == add_instruction("1+1=", INSTRUCTIONS["boxed"])  # no file of the papers'
+    assert asked == dict.fromkeys(("aime24", "aime25", "amc23"), add_instruction("1+1=", INSTRUCTIONS["answer_line"]))
     with pytest.raises(ValueError, match="answer_format must be 'either' with instruction='papers'"):
         arguments(tiny_folder, tmp_path / "x", of_each[0], instruction="papers")
     args = MathArguments(eval_benchmarks=of_each[:1], eval_instruction="papers")

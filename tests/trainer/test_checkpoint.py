@@ -11,7 +11,7 @@ from support.runs import same_parameters, sums
 from trl import GRPOTrainer
 
 from steer_trl import SteerGRPOTrainer
-from steer_trl.trainer.checkpoint import naming_full_disk
+from steer_trl.trainer.checkpoint import name_full_disk
 
 
 class TestCheckpoint:
@@ -163,7 +163,7 @@ class TestCheckpoint:
     @pytest.mark.parametrize("error", [MemoryError("of the user's reward"), OSError(28, "No space left on device")])
     def test_an_error_keeps_its_type_without_the_folder(self, tmp_path, error):
         """Another node may not have the output folder."""
-        with pytest.raises(type(error)), naming_full_disk(tmp_path / "elsewhere/run"):
+        with pytest.raises(type(error)), name_full_disk(tmp_path / "elsewhere/run"):
             raise error
 
     def test_another_failure_keeps_its_own_error(self, make_trainer, tmp_path):

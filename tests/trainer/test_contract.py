@@ -23,7 +23,7 @@ from trl.trainer.utils import RepeatSampler, add_fused_lm_head
 from steer_trl import SteerGRPOTrainer
 from steer_trl.options.trl import LOSSES
 from steer_trl.trainer import contract
-from steer_trl.trainer.contract import ATTRIBUTES, METHODS, TESTED, broken_pieces, check_trl, mentioned_by
+from steer_trl.trainer.contract import ATTRIBUTES, METHODS, TESTED, broken_pieces, check_trl, find_mentioned
 from steer_trl.trainer.trl import MEANS
 
 source = inspect.getsource
@@ -80,7 +80,7 @@ class TestTheCheckAtImport:
         """Take away every method of TRL's that mentions a name."""
         for kind in GRPOTrainer.__mro__:
             for method, function in list(vars(kind).items()) if kind not in Trainer.__mro__ else []:
-                if inspect.isfunction(function) and name in mentioned_by(type("Alone", (), {method: function})):
+                if inspect.isfunction(function) and name in find_mentioned(type("Alone", (), {method: function})):
                     monkeypatch.delattr(kind, method)
 
     def test_moved_methods_are_found(self, monkeypatch):

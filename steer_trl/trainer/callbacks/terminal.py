@@ -66,7 +66,7 @@ class LogFormatter:
             trained = state.global_step - self.first_step
             return f"trained {trained} step{'s' * (trained != 1)} in {tqdm.format_interval(logs['train_runtime'])}"
         if any(key.startswith("eval_") for key in logs):
-            return "  ".join([f"step {state.global_step}/{state.max_steps}  evaluation", *_measured(logs)])
+            return "  ".join([f"step {state.global_step}/{state.max_steps}  evaluation", *_describe_measured(logs)])
         logs = drop_empty_entropy(logs, self._truncated)
         self._truncated = find_truncated(logs, self._truncated)
         self.start_entropy = start_entropy([logs], self.start_entropy)
@@ -189,7 +189,7 @@ def _losses_of_data(logs: Logs) -> Sequence[str]:
     return [f"{name} {100 * logs[key]:.0f} %" for name, key in found.items() if logs.get(key) is not None]
 
 
-def _measured(logs: Logs) -> Sequence[str]:
+def _describe_measured(logs: Logs) -> Sequence[str]:
     """Format benchmark metrics, the evaluation's reward, and every share of unanswered problems that exceeds half."""
     wanted = [key for key in logs if "@" in key or key == "eval_reward" or key.startswith("eval_average")]
     wanted += [key for key in logs if key.endswith("_unanswered") and key not in wanted and logs[key] > 0.5]

@@ -42,7 +42,7 @@ def line_of(
     prompt = inputs["prompt_ids"][row][inputs["prompt_mask"][row].bool()]
     text = tokenizer.decode(prompt, skip_special_tokens=False)
     mask = batch.mask[row, :kept].bool()
-    columns = {name: _rounded(values[row, :kept], mask) for name, values in numbers.items()}
+    columns = {name: _round(values[row, :kept], mask) for name, values in numbers.items()}
     if "tool_mask" in inputs:
         # Both masks are 0 in a truncated completion that TRL masks, so `tool_mask` alone would mark all its tokens.
         tool = inputs["completion_mask"][row].bool() & ~inputs["tool_mask"][row].bool()
@@ -115,7 +115,7 @@ def texts_of(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> list[str]:
     return [stream.step(backend, one) or "" for one in ids]
 
 
-def _rounded(values: Tensor, mask: Tensor) -> list[float | None]:
+def _round(values: Tensor, mask: Tensor) -> list[float | None]:
     return [
         float(f"{value:.5g}") if counts else None
         for value, counts in zip(values.float().tolist(), mask.tolist(), strict=True)
