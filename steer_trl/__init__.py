@@ -15,7 +15,7 @@ __all__ = ["AlarmsCallback", "SteerGRPOConfig", "SteerGRPOTrainer", "TargetEntro
 
 __version__ = version("steer_trl")
 
-# Imported on first use, because the processes that score answers need neither torch nor TRL.
+# These names are imported on first use, because the processes that score answers need neither torch nor TRL.
 __getattr__ = import_lazily(
     __name__,
     **{"callbacks.any_trainer": ("AlarmsCallback",), "functional.stare_controller": ("TargetEntropyController",)},

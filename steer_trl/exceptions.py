@@ -1,7 +1,7 @@
 """The errors that this package raises on purpose. Their text states what is wrong and what to do about it.
 
-The command line prints these in one line. Every other error is a bug of ours or of a library, and keeps its traceback
-(`cli/errors.py`). Each class is also a standard exception: `except ValueError` catches an `InvalidValueError`.
+The command line prints such an error in one line (`cli/errors.py`). Any other error is a bug of ours or of a library,
+and keeps its traceback. Each class is also a standard exception: `except ValueError` catches an `InvalidValueError`.
 """
 
 

@@ -49,7 +49,7 @@ def import_lazily(package: str, **homes: Iterable[str]) -> Callable[[str], Any]:
 
 
 def leave_group() -> None:
-    """Leave the process group. Call it last in a process, after its trainer is no longer needed.
+    """Leave torch's process group. Call it at the end of a process, when its trainer is no longer needed.
 
     Torch's group has threads that may still hold tensors. A thread that releases its last tensor while the interpreter
     exits aborts the process, about once in thirty runs on a busy machine (pytorch issue 190489). So this function

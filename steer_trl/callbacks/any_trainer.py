@@ -56,7 +56,7 @@ class AlarmsCallback(TrainerCallback):
 
         In a resumed run, the alarms first read the log entries up to the checkpoint.
         """
-        # A callback that was added with `add_callback` has not been checked yet.
+        # If this callback was added with `add_callback`, `on_init_end` has not been called before.
         self.on_init_end(args, state, control)
         if vars(state).setdefault(ACTING, self) is not self:
             return

@@ -227,7 +227,7 @@ class ShapingConfig(GRPOConfig):
 
 @dataclass
 class CorrectnessOptions(ShapingConfig):
-    """The setting of methods that ask whether a completion is correct, and of dynamic sampling."""
+    """The threshold for correct completions, used by some methods and by dynamic sampling."""
 
     correct_threshold: Annotated[
         float,

@@ -16,7 +16,10 @@ UNCLIPPED = {"epsilon": 1.0, "epsilon_high": 1e9, "delta": None}
 
 
 class Need(NamedTuple):
-    """The `values` of a setting that a method needs, and the reason `why`. With `refused`, it must not have them."""
+    """The `values` of a setting that a method needs, and the reason `why`.
+
+    With `refused`, these are instead the values that the method cannot work with.
+    """
 
     values: tuple[Any, ...]
     why: str

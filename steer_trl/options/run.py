@@ -1,4 +1,4 @@
-"""The settings of every run, whatever its method: its logs, its end, and the groups that it trains on.
+"""The settings of every run, whatever its method: its logs, when it ends, and the groups that it trains on.
 
 Dynamic sampling comes from DAPO (arXiv 2503.14476, section 3.2). STARE's released scripts use it with 3 times as many
 prompts as are trained on and at most 10 attempts, and drop the surplus.
@@ -14,7 +14,7 @@ RESAMPLE = {"dynamic_sampling": "resample"}
 
 @dataclass
 class RunOptions(ShapingConfig):
-    """The logs of a run, its model card, and its end."""
+    """The logs of a run, its alarms and model card, and when it ends."""
 
     model_license: Annotated[str | None, Setting("Licence that the model card states, e.g. apache-2.0.")] = None
     terminal_log: Annotated[

@@ -1,7 +1,7 @@
 """Assigns the completions of an optimizer step to ranks and micro-batches by length.
 
 ranks           The ranks get the completions in turn, longest first, and every second turn in reverse order. So all
-                ranks compute about equally much.
+                ranks have about the same amount of work.
 micro-batches   All ranks cut their completions at the same places, because they run the model together. The cost of a
                 micro-batch is its number of rows x its longest row. The cuts minimise the sum of these costs.
 idle            Completions with an advantage of 0 come last, in micro-batches of their own if possible.

@@ -1,4 +1,4 @@
-"""Runs math benchmarks when TRL evaluates, with its generation engine, and adds the results to TRL's metrics."""
+"""Runs math benchmarks with TRL's generation engine whenever TRL evaluates, and adds the results to TRL's metrics."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

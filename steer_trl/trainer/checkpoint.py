@@ -66,7 +66,7 @@ class Checkpoints(TrainerCallback):
         self.continued: str | None = None
 
     def begin_training(self, checkpoint: str | None) -> None:
-        """Reset every part to its state before training, so that an earlier call of `train` has no effect."""
+        """Reset every part to its state before training, so that no earlier call of `train` affects this run."""
         self.continued = checkpoint
         for name, part in self._parts.items():
             if part.state_dict() != self._first_states[name]:
@@ -98,7 +98,7 @@ class Checkpoints(TrainerCallback):
     ) -> None:
         """Begin dynamic sampling if it is on. In a resumed run, restore all parts and the order of the training data.
 
-        Collective.
+        All ranks must call this method together.
         """
         # The sampler is read once, here, because a callback may make a new data loader at any time.
         is_streamed = isinstance(self._trainer.train_dataset, IterableDataset)
@@ -114,7 +114,7 @@ class Checkpoints(TrainerCallback):
             text = "%s is of a later pass over a streamed train_dataset, which the run reads from its beginning."
             logger.warning(text, folder)
         # TRL's sampler has a random generator only if it shuffles. Without the draws below, a resumed run would repeat
-        # the order of the first epoch. They skip the orders of all finished epochs.
+        # the order of the first epoch. These draws skip the orders of all finished epochs.
         generator = getattr(sampler, "generator", None)
         if sampler is not None and generator is not None:
             for _passed in range(int(epoch)):

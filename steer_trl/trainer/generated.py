@@ -50,7 +50,10 @@ class GeneratedTokens(TrainerCallback):
         self.was_spent = self._is_spent(state.get(PROGRESS, {}).get("micro_batches", 0))
 
     def progress(self) -> float:
-        """Return the share of the run that is done, 0 to 1. It is the larger of the shares of steps and of budget."""
+        """Return the share of the run that is done, from 0 to 1.
+
+        This is the share of its steps or the share of its token budget, whichever is larger.
+        """
         state = self._trainer.state
         budget = self._trainer.args.max_generated_tokens
         # The number of steps is 0 until training begins.
@@ -78,7 +81,10 @@ class GeneratedTokens(TrainerCallback):
             )
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """End the run if its budget is spent. The last step is logged, and evaluated and saved if the run does so."""
+        """End the run if its budget is spent.
+
+        The last step is logged. It is also evaluated and saved, unless evaluations or checkpoints are switched off.
+        """
         if self._is_spent(micro_batches_done(self._trainer)):
             # With this number of steps, a resume recognises that the run has ended.
             state.max_steps = state.global_step

@@ -42,7 +42,7 @@ def whole_groups(
         if seen == own:
             return tensor
         of_all_ranks = trainer.accelerator.gather(trainer.accelerator.pad_across_processes(tensor, dim=1))
-        # The copy lets the rows that only other ranks need be freed.
+        # The rows are copied, so that the memory of all other rows can be freed.
         return of_all_ranks[seen].clone()
 
     def fetch_mask(inputs: dict[str, Any]) -> Tensor:

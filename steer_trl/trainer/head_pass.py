@@ -1,9 +1,9 @@
 """Computes the exact sensitivity of each token's entropy, by one more pass of the LM head at half the temperature.
 
-`entropy_sensitivity_without_logits` needs log-probabilities and entropies at the temperature, which TRL's head
-returns, and at half the temperature. So a hook keeps the backbone's hidden states, and TRL's head runs on them once
-more, without gradient. This handles soft caps, scales, precision and sharded weights as TRL does. The hooks are
-removed after each forward pass.
+`entropy_sensitivity_without_logits` needs log-probabilities and entropies at two temperatures: the configured one, for
+which TRL's head returns them, and half of it. So a hook keeps the backbone's hidden states, and TRL's head runs on
+them once more, without gradient. This handles soft caps, scales, precision and sharded weights as TRL does. The hooks
+are removed after each forward pass.
 """
 
 import math

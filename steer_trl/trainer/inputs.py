@@ -22,13 +22,13 @@ REWARDS = "rollout_rewards"
 TOKEN_SHARE = "share_of_tokens"
 """Key of the micro-batch's number of tokens on all ranks, relative to the mean over the step's micro-batches."""
 IS_IDLE = "is_idle"
-"""Key of a boolean, which is true if no completion of the micro-batch, on any rank, has an advantage."""
+"""Key of a boolean, which is true if all completions of the micro-batch, on all ranks, have an advantage of 0."""
 
 
 class Score(NamedTuple):
     """The log-probability, entropy and, if computed, sensitivity of each token from a forward pass of the policy.
 
-    The tensors have the shape `[B, T]` of those in [`~steer_trl.shaping.TokenBatch`].
+    All tensors have the shape `[B, T]`, for B completions of T tokens.
     """
 
     logps: Tensor
@@ -37,7 +37,7 @@ class Score(NamedTuple):
 
 
 def keep_score(rollout: dict[str, Any], score: Score) -> None:
-    """Store in `rollout` its score under the policy that generated it."""
+    """Store the `score` of a rollout, computed under the policy that generated it, in the `rollout` itself."""
     names = (OLD_LOGPS, OLD_ENTROPIES, OLD_SENSITIVITIES)
     rollout.update({name: x for name, x in zip(names, score, strict=True) if x is not None})
 

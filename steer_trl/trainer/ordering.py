@@ -1,4 +1,4 @@
-"""Orders the completions of each optimizer step, so that little padding is left and all ranks compute equally much.
+"""Orders the completions of each optimizer step, so that little padding is left and all ranks have equal work.
 
 TRL shuffles a rollout and splits it evenly. Here `assignment.py` chooses the rank and the micro-batch of each
 completion of a step. The longest come first, so a step that does not fit into memory fails at once. Except for
@@ -95,7 +95,7 @@ class Ordering:
         return rollout[micro_batches_done(trainer) % len(rollout)]
 
     def scale_loss(self, loss: Tensor, inputs: MicroBatch) -> Tensor:
-        """Return the loss of an ordered micro-batch, weighted by its size if it is a mean over completions.
+        """Return the loss of an ordered micro-batch. A mean over completions is weighted by their number.
 
         The means that TRL has just logged are weighted, too. TRL averages losses and logged means over the
         micro-batches of a step as if all had equally many tokens and completions.

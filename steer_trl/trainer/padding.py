@@ -5,8 +5,8 @@ then only as wide as its longest row. In causal attention no token sees the colu
 The outputs are moved back to where TRL expects them. This is correct for rotary positions, which depend only on
 distances. With other positions, only the columns on the right that have no token are removed.
 
-The first pass of a training run is compared with TRL's own. If the log-probabilities differ by more than rounding,
-padding stays.
+The first pass of a training run is compared with TRL's padded pass. If the log-probabilities differ by more than
+rounding, padding stays.
 """
 
 import logging

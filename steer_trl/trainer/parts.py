@@ -92,7 +92,7 @@ class Shaping:
         args.seal()
 
     def begin_training(self, checkpoint: str | None) -> None:
-        """Begin a training run at a `checkpoint` or at step 0, and discard the rest of an interrupted one."""
+        """Begin a training run at a `checkpoint` or at step 0, and discard the rest of an interrupted run."""
         check_trainable(self._trainer.model)
         # Without methods and dynamic sampling, an interrupted rollout is handled as TRL handles it.
         if self.shapers or self._trainer.args.dynamic_sampling != "none":
@@ -102,7 +102,7 @@ class Shaping:
         self.generated.begin(checkpoint)
 
     def place(self, epoch: int, batch: int) -> tuple[int, int]:
-        """Return the epoch and batch to start from; past the end if the run is finished."""
+        """Return the epoch and batch to start from. If the run is finished, they are past its end."""
         state = self._trainer.state
         if self.generated.was_spent:
             state.max_steps = state.global_step

@@ -68,7 +68,7 @@ def list_few(paths: Sequence[Path], most: int = 3) -> str:
 
 
 def last_complete_checkpoint(output_dir: str) -> str | None:
-    """Return the last complete checkpoint in `output_dir`, and warn about incomplete later ones. Collective."""
+    """Return the last complete checkpoint in `output_dir`. Warn about later incomplete checkpoints. Collective."""
     last = None
     for checkpoint in find_checkpoints(Path(output_dir)):
         if is_complete(checkpoint):

@@ -60,7 +60,7 @@ class RolloutShaping:
 
     @property
     def wants_entropy(self) -> bool:
-        """Whether any controller needs the rollout's mean entropy."""
+        """Whether `hold_entropy` or a method needs the mean entropy of the rollout."""
         return self._hold is not None or any("mean_entropy" in shaper.reads for shaper in self._shapers.values())
 
     @property
@@ -98,7 +98,7 @@ class RolloutShaping:
         recorded = next((score for score in self._passes if score.logps is old_logps), None)
         self._passes = []
         if not self._shapers:
-            # With this score, completions without an advantage need no forward pass (`forward.py`).
+            # With this score, most completions with an advantage of 0 need no further forward pass (`forward.py`).
             if recorded is not None and recorded.entropies is not None:
                 keep_score(rollout, recorded)
             return rollout
@@ -145,7 +145,7 @@ class RolloutShaping:
 
     @torch.no_grad()
     def score(self, rollout: dict[str, Any]) -> Score:
-        """Return the score `[B, T]` of `rollout` under the current policy. The random state stays as it was."""
+        """Return the score of `rollout` under the current policy. The random state is restored afterwards."""
         trainer = self._trainer
         args = trainer.args
         # A rollout stores images and token types by the names of the forward pass's arguments.

@@ -37,7 +37,7 @@ from steer_trl.trainer.trl import (
 
 
 class OptimizerStep:
-    """The current optimizer step. `micro_batches` counts those already trained on."""
+    """The current optimizer step. `micro_batches` counts the micro-batches of this step already trained on."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class OptimizerStep:
         self.begin_training()
 
     def begin_training(self) -> None:
-        """Reset to the start of a step, discarding an interrupted one."""
+        """Reset to the start of a step. An interrupted step is discarded."""
         self.micro_batches = 0
         self._measures: dict[str, Any] | None = None
         self._log = StepLog(self._trainer, self._shapers, self._hold)

@@ -242,7 +242,8 @@ class SteerGRPOTrainer(GRPOTrainer):
     ) -> EvalLoopOutput:
         """Run TRL's evaluation loop on an `eval_dataset`, and run the benchmarks once per evaluation.
 
-        They run together with the trainer's own `eval_dataset`, or with the first if it has several.
+        They run together with the trainer's own `eval_dataset`. If it has several evaluation sets, they run with the
+        first.
         """
         kwargs["metric_key_prefix"] = metric_key_prefix
         loop = partial(super().evaluation_loop, dataloader, *args, **kwargs)

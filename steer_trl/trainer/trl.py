@@ -38,7 +38,7 @@ else:
     from trl import GRPOTrainer
 
 TAGS: tuple[str, ...] = tuple(GRPOTrainer._tag_names)
-"""The tags of TRL's models on the Hub."""
+"""The tags that TRL gives to models on the Hub."""
 
 FORWARD_ARGUMENTS = list(inspect.signature(GRPOTrainer._get_per_token_logps_and_entropies).parameters)[2:]
 """The arguments of the forward pass after the model. A rollout stores images and token types by these names."""

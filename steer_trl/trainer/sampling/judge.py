@@ -14,7 +14,7 @@ Rows = list[dict[str, Any]]
 """Rows of the data set, one for each completion."""
 
 ScoreRewards = Callable[..., Tensor]
-"""TRL's `_calculate_rewards`: returns rewards `[N, functions]` of all ranks."""
+"""TRL's `_calculate_rewards`, which returns the rewards `[N, functions]` of the N completions of all ranks."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def judge_groups(
 ) -> Verdict:
     """Score the completions that TRL has `generated` for `inputs`, and judge the groups of all ranks. Collective."""
     _, completion_ids, _, completions, _, extra_fields, *_ = generated
-    # A `rollout_func` may return extra fields for the reward functions. TRL adds them to the rows in the same way.
+    # A `rollout_func` may return extra fields for the reward functions. As TRL does, they are added to the rows.
     for i, row in enumerate(inputs):
         row |= {name: values[i] if isinstance(values, list) else values for name, values in extra_fields.items()}
     rewards = score(inputs, prompts, completions, completion_ids)

@@ -68,7 +68,7 @@ def _selection_metrics(trainer: GRPOTrainer, generated: Verdict, trained: Verdic
 
 
 def _is_correct(trainer: GRPOTrainer, verdict: Verdict) -> Tensor:
-    """Return for each completion `[N]` 1 if it is correct, 0 if it is not, and NaN if it could not be scored."""
+    """Return 1 for each correct completion, 0 for each incorrect one, and NaN if a completion could not be scored."""
     correct = (verdict.correctness > trainer.args.correct_threshold).float()
     return correct.masked_fill(verdict.correctness.isnan(), torch.nan)
 

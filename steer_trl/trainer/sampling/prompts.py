@@ -26,7 +26,7 @@ class PromptStream:
 
     @property
     def epochs(self) -> float:
-        """The number of passes over the data set, as a fraction that counts every prompt read."""
+        """The number of passes over the data set so far, including the finished fraction of the current pass."""
         return self.passes + self.position / self._sampler.num_samples
 
     def draw(self, count: int) -> list[int]:

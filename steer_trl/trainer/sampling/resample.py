@@ -81,7 +81,7 @@ class Resampling:
         self._trainer = trainer
         self._waiting: list[Group] = []
         self._was_short = False
-        # This is the running mean of the share of informative groups in an attempt; `None` before the first one.
+        # This is the running mean of the share of informative groups in an attempt; `None` before the first attempt.
         self._share: float | None = None
         self.collected: Collected | None = None
         # The rows of the current attempt and their numbers in the data set, one for each of this rank's completions.
@@ -207,7 +207,7 @@ class Resampling:
 
     @property
     def _made_with(self) -> dict[str, Any]:
-        """The settings that must be the same in a resumed run for the waiting groups to be used."""
+        """The settings that the waiting groups depend on. If a resumed run has others, these groups are dropped."""
         trainer = self._trainer
         return {
             "reward_funcs": trainer.reward_func_names,
