@@ -1,4 +1,4 @@
-"""Settings of `steer-trl train` besides those of the trainer: the data set, the reward and the benchmarks."""
+"""The settings of `steer-trl train` for data set, reward and benchmarks, in addition to those of the trainer."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -79,7 +79,7 @@ class MathArguments:
 
     @property
     def asks_for_math(self) -> bool:
-        """Whether the boxed answer is checked, which needs a data set with problems and answers."""
+        """Whether `math` is one of the rewards, which needs a data set with problems and answers."""
         return MATH in self.reward_funcs
 
     @property
@@ -97,9 +97,9 @@ class MathArguments:
         return load_rewards(self.reward_funcs, math)
 
     def load_evaluation(self, max_tokens: int) -> BenchmarkEvaluation | None:
-        """Return the evaluation that the trainer runs; `None` if it has no benchmarks.
+        """Return the evaluation that the trainer runs, or `None` if no benchmarks are set.
 
-        Its completions have at most `max_tokens` tokens.
+        Completions are cut off after `max_tokens` tokens.
         """
         if not self.eval_benchmarks:
             return None
@@ -132,7 +132,10 @@ class MathArguments:
         return read[0] if len(read) == 1 else concatenate_datasets(read)
 
     def _read_unchanged(self, name: str, rows: Dataset) -> Dataset:
-        """Return the rows with every column. Only the prompt changes: it is renamed and put into the instruction."""
+        """Return `rows` with all columns, unchanged except for the prompt.
+
+        The column of the prompt is renamed to `prompt`. If an instruction is set, the prompt is inserted into it.
+        """
         column = self.prompt_column or "prompt"
         if column not in rows.column_names:
             raise InvalidValueError(

@@ -1,4 +1,4 @@
-"""Checks of a training run before its data set and its model are loaded: settings without effect, missing packages."""
+"""Checks a training run for settings without effect and missing packages, before data set and model are loaded."""
 
 from collections.abc import Collection
 from importlib.util import find_spec
@@ -24,7 +24,11 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
 
 
 def check_ignored(args: Any, names: Collection[str], other: str) -> list[str]:
-    """Return complaints about the settings `names` that were changed but have no effect with `other`."""
+    """Return complaints about settings that were changed but have no effect because of another setting.
+
+    Of the settings in `args`, only those in `names` are checked. `other` is the text of the other setting, such as
+    `"backend='transformers'"`.
+    """
     return [
         f"{name}={value!r} has no effect with {other}. Leave it unset."
         for name, value in find_changes(args).items()

@@ -34,11 +34,11 @@ MEASURES = {
     "timed_out": "timed_out: share of tries whose judgement ran out of time, better lower",
     "num_tokens": "num_tokens: tokens of a try, neither is better",
 }
-"""The measures in the order of the table, each with its explanation."""
+"""Explanations of the measures, in the order in which the table lists them."""
 
 
 def main(arguments: list[str]) -> None:
-    """Read both sides, print a table for each sampling, and write all differences to a file if asked to."""
+    """Read both sides and print their differences. With `--json`, also write the differences to a file."""
     description = __doc__.replace("`", "")
     parser = OneLineParser(
         "steer-trl compare",
@@ -85,9 +85,10 @@ def split_sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[st
 
 
 def find_evaluation(folder: str) -> str:
-    """Return `folder` if it is an evaluation, or the only evaluation in it if it is the folder of a run.
+    """Return `folder` if it is an evaluation. If it is the folder of a run, return the evaluation in it.
 
-    If there is no other, the last evaluation during training is returned. Raises `ValueError` if there are several.
+    If the folder of a run has no evaluation by `steer-trl eval`, the last evaluation during training is returned.
+    Raises `ValueError` if it has several by `steer-trl eval`.
     """
     place = Path(folder)
     if not place.is_dir() or _is_evaluation(place):
@@ -106,13 +107,16 @@ def find_evaluation(folder: str) -> str:
 
 
 def _is_evaluation(folder: Path) -> bool:
-    """Return whether a folder holds the completions of one sampling, or folders with one sampling each."""
+    """Return whether a folder holds the completions of a sampling, itself or in a folder directly inside it."""
     places = [folder, *folder.iterdir()] if folder.is_dir() else []
     return any((place / COMPLETIONS).is_file() for place in places)
 
 
 def to_text(name: str, results: dict[str, dict[str, Difference]], paired: bool) -> str:
-    """Return the table of a sampling: a row for each benchmark and measure, and an explanation of the measures."""
+    """Return the text of a table for one sampling, with a row for each benchmark and measure.
+
+    Explanations of the interval and of the measures stand below the table. `name` is the name of the sampling.
+    """
     rows: dict[tuple[str, str], dict[str, str]] = {}
     several = False
     kinds = set()
@@ -134,14 +138,14 @@ def to_text(name: str, results: dict[str, dict[str, Difference]], paired: bool) 
 
 
 def _place_in_table(metric: str) -> tuple[int, float]:
-    """Return a sort key: measures in the order of `MEASURES`, and the same measure with the most tries first."""
+    """Return a sort key that orders measures as `MEASURES` does, and the same measure by falling k."""
     kind, _, tries = metric.partition("@")
     known = [*MEASURES]
     return known.index(kind) if kind in known else len(known), -float(tries or 0)
 
 
 def to_entries(results: dict[str, dict[str, dict[str, Difference]]]) -> list[dict[str, Any]]:
-    """Return one entry for each sampling, benchmark and metric."""
+    """Return the differences as a flat list for JSON, with an entry for each sampling, benchmark and metric."""
     entries = []
     for name, benchmarks in results.items():
         for benchmark, metrics in benchmarks.items():

@@ -1,8 +1,8 @@
 """Prints a user's mistake as one line on stderr, `steer-trl train: error: ...`, and exits with code 2.
 
-Each mistake has a line of its own. Errors that this package raises on purpose (`exceptions.py`) are always printed
-this way, errors of libraries only until training begins. Any other error is a crash and keeps its traceback. With
-`STEER_TRL_TRACEBACK=1`, every error keeps its traceback.
+If there are several mistakes, each is printed on a line of its own. Errors that this package raises on purpose
+(`exceptions.py`) are always printed this way, and errors of libraries until training begins. Any other error is a
+crash and keeps its traceback. With `STEER_TRL_TRACEBACK=1`, every error keeps its traceback.
 """
 
 import os
@@ -25,11 +25,11 @@ HINT = f"({TRACEBACK}=1 shows where)"
 OF_LIBRARIES = (ValueError, TypeError, OSError, ImportError, RuntimeError, NotImplementedError, SafetensorError)
 MISUSE, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
 PATIENCE = 30
-"""Seconds that a process other than the first waits before it prints an error."""
+"""Number of seconds that every process except the first waits before it prints an error."""
 
 
 class OneLineParser(ArgumentParser):
-    """A parser whose errors are one line, without the usage of its flags."""
+    """A parser that reports an error on one line and does not print its usage."""
 
     def parse_args(self, *args: Any, **named: Any) -> Any:
         """Parse the arguments. Refuse a flag that does not exist, and suggest a similar one."""
@@ -66,7 +66,8 @@ def report_errors(program: str) -> Iterator[None]:
         rank = os.environ.get("RANK", "0")
         process = ""
         if rank != "0":
-            # Process 0 nearly always has the same error. Once it has printed it, the launcher ends this process.
+            # Process 0 nearly always has the same error. It prints the error and exits, and then the launcher ends
+            # this process, so that the error is printed once.
             time.sleep(PATIENCE)
             process = f" [process {rank}]"
         for line in getattr(error, "complaints", [str(error) or type(error).__name__]):
@@ -79,7 +80,7 @@ def report_errors(program: str) -> Iterator[None]:
 def mark_crashes() -> Iterator[None]:
     """Mark errors inside the `with` block as crashes unless this package raises them on purpose.
 
-    Models and reward functions run here, so a `ValueError` is no longer a mistake in a setting.
+    Models and reward functions run inside the block, so a `ValueError` there need not come from a wrong setting.
     """
     try:
         yield
@@ -89,7 +90,7 @@ def mark_crashes() -> Iterator[None]:
 
 
 def is_of_users(error: Exception) -> bool:
-    """Return whether the user can correct the `error`, so that its text is enough."""
+    """Return whether `error` is a mistake that the user can correct. A traceback is not needed then."""
     if isinstance(error, SteerError):
         return True
     is_ours_to_mend = isinstance(error, ImportError) and str(error.name).startswith("steer_trl")

@@ -1,4 +1,4 @@
-"""Settings of `steer-trl eval`, with their ranges and the combinations that are refused."""
+"""The settings of `steer-trl eval`, with checks of their ranges and of combinations that have no effect."""
 
 import json
 from dataclasses import dataclass, field
@@ -115,7 +115,7 @@ class EvalArguments:
 
     @cached_property
     def ways_to_draw(self) -> dict[str, Sampling]:
-        """The samplings by name. A single sampling has an empty name."""
+        """Maps the name of each sampling to its settings. A single sampling has an empty name."""
         if self.samplings:
             return load_samplings(self.samplings, max_tokens=self.max_tokens, seed=self.seed)
         return {"": Sampling(self.temperature, self.top_p, self.top_k, self.max_tokens, self.seed)}

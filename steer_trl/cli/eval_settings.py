@@ -1,4 +1,4 @@
-"""The content of `settings.json`: everything that completions and verdicts depend on, except the machine."""
+"""Collects the content of `settings.json`: everything that completions and verdicts depend on, except the machine."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ GIVEN = (
     *("model_name_or_path", "model_revision", "dtype", "backend", "batch_size", "answer_format", "timeout"),
     "max_model_length",
 )
-"""Arguments that are written unchanged."""
+"""Arguments that are written to `settings.json` unchanged."""
 
 
 def eval_settings(
@@ -22,10 +22,10 @@ def eval_settings(
     benchmarks: Mapping[str, Sequence[Benchmark]],
     generator: TransformersGenerator | VLLMGenerator,
 ) -> dict[str, dict[str, Any]]:
-    """Return the content of `settings.json` for each sampling, by the name of the sampling.
+    """Return a mapping from the name of each sampling to the content of its `settings.json`.
 
-    `benchmarks` has the benchmarks of each sampling, also by name. In the result, `prompt_token_ids` is a digest of
-    the prompts' tokens, which depends on the chat template and the tokenizer.
+    `benchmarks` maps the name of each sampling to its benchmarks. In the result, `prompt_token_ids` is a digest of the
+    prompts' tokens, which depends on the chat template and the tokenizer.
     """
     loaded = next(iter(benchmarks.values()))
     prompts = [prompt for benchmark in loaded for prompt in benchmark.dataset["prompt"]]
@@ -48,7 +48,10 @@ def eval_settings(
 
 
 def _weights(name: str) -> list[tuple[str, int, int]]:
-    """Return names, sizes and times of a folder's weight files, so that a retrained model counts as a new one."""
+    """Return the names, sizes and modification times of the weight files in a folder.
+
+    They change if the model in the folder is trained again, so it counts as a different model.
+    """
     files = sorted(Path(name).glob("*.safetensors")) + sorted(Path(name).glob("*.bin"))
     return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
 

@@ -2,9 +2,9 @@
 
     steer-trl eval --model_name_or_path runs/model --output_dir runs/eval --benchmarks aime24 math500@4
 
-writes `summary.json` and `completions.jsonl`, and prints a table. The same command resumes an interrupted evaluation.
-On several GPUs, use `--tensor_parallel_size` with vLLM, or `accelerate launch -m steer_trl.cli eval ...` with
-Transformers, where each process draws its share.
+This command writes `summary.json` and `completions.jsonl`, and prints a table. Run again, it resumes an interrupted
+evaluation. On several GPUs, use `--tensor_parallel_size` with vLLM, or `accelerate launch -m steer_trl.cli eval ...`
+with Transformers. Each process then draws a share of the completions.
 """
 
 from pathlib import Path
@@ -48,13 +48,16 @@ def main(arguments: list[str]) -> None:
 
 
 def list_benchmarks() -> str:
-    """Return the list of benchmarks: name, the papers' number of samples, and source."""
+    """Return a list of the benchmarks, with the papers' number of samples and the source of each."""
     rows = [f"  {f'{name}@{PAPER_SAMPLES.get(name, 1)}':<18}{source.path}" for name, source in BENCHMARKS.items()]
     return "\n".join(["Names for --benchmarks, with the papers' numbers of samples, and files of any name:", *rows])
 
 
 def run(args: EvalArguments) -> dict[str, Any]:
-    """Run the evaluation. Return its summary, or with `samplings` the summary of each by name."""
+    """Run the evaluation and return its summary.
+
+    With several samplings, return a mapping from the name of each sampling to its summary.
+    """
     judge = args.load_judge()
     state = PartialState(cpu=not torch.accelerator.is_available())
     if args.backend == "vllm" and state.num_processes > 1:
@@ -62,7 +65,7 @@ def run(args: EvalArguments) -> dict[str, Any]:
             f"backend='vllm' cannot be combined with {state.num_processes} processes: vLLM starts its own. Run "
             "steer-trl eval without accelerate launch."
         )
-    # The first process of a machine prepares the data, the others find them in the cache.
+    # The first process of each machine prepares the data. The others read it from the cache.
     with state.local_main_process_first():
         as_they_are = args.judge != MATH
         loaded = load_benchmarks(args.benchmarks, args.answer_format, args.instruction, args.limit, as_they_are)

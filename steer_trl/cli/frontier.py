@@ -1,4 +1,4 @@
-"""`steer-trl compare --frontier`: compares two models, each at its best temperatures."""
+"""`steer-trl compare --frontier`: compares the pass@k of two models, each at its best temperature for each k."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,9 +19,10 @@ HEAD = "pass@k, each k at its best temperature, chosen on {chosen}; the mean ove
 def compare_frontiers(
     a: Sequence[str], b: Sequence[str], is_paired: bool, validation: str | None
 ) -> list[dict[str, Any]]:
-    """Read both sides, print a table for each benchmark, and return its rows.
+    """Read both sides, print a table for each benchmark, and return the rows of all tables.
 
-    The problems of the benchmark `validation` choose the temperatures of the others.
+    `a` and `b` are the folders of the two sides. With `validation`, the name of a benchmark, the temperatures for the
+    other benchmarks are chosen on the problems of this benchmark.
     """
     benchmarks = read_sides(a, b, is_paired)
     if validation is not None and (validation not in benchmarks or len(benchmarks) < 2):

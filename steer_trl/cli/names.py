@@ -1,7 +1,7 @@
-"""Checks of the names in a command before torch and TRL are imported: recipes, engines, files, models and folders.
+"""Checks the names of recipes, engines, files, models and folders in a command, before torch and TRL are imported.
 
-So a wrong name is reported after a second. The parser checks the names of settings, and the configuration checks the
-names of methods.
+A wrong name is therefore reported after a second. The names of settings are checked by the parser, and the names of
+methods by the configuration.
 """
 
 import os
@@ -33,7 +33,10 @@ NEEDED = {
 
 @dataclass(frozen=True)
 class Command:
-    """The settings of a command line: the typed ones, and those of its recipe, which the typed ones override."""
+    """The settings of a command line. Settings that were typed override those of the recipe.
+
+    `unexpected` has the words before the first flag, which belong to no setting.
+    """
 
     typed: Mapping[str, list[str]]
     recipe: Mapping[str, Any]
@@ -52,7 +55,7 @@ class Command:
 
 
 def check_names(command: str, arguments: Sequence[str]) -> None:
-    """Refuse a command with missing or wrong names, with all complaints in one error."""
+    """Raise one error with all complaints if names in a command are missing or wrong."""
     is_first_process = os.environ.get("RANK", "0") == "0"
     if command not in NEEDED or {*HELP, "--list"} & {*arguments} or not is_first_process:
         return
@@ -96,7 +99,7 @@ def describe_unexpected(word: str) -> str:
 
 
 def missing_complaints(command: str, line: Command) -> list[str]:
-    """Return complaints about settings that the command needs and that are missing or empty."""
+    """Return complaints about required settings of the command that are missing or empty."""
     return [
         f"{name} is missing. Give {what}."
         for name, what in NEEDED[command].items()

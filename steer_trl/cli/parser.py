@@ -39,9 +39,12 @@ ALIASES = {
     "train_batch_size": ("per_device_train_batch_size",),
     "vllm": ("use_vllm",),
 }
-"""Names that other trainers use for a setting. The first of the settings that the command has is suggested."""
+"""Maps names that other trainers use to the settings that may be meant.
+
+If a user gives such a name, the first of the settings that the command has is suggested.
+"""
 ONE_OR_SEVERAL = ("report_to", "advantage_shaping")
-"""Settings that take a string or a list. Transformers' parser accepts only the string."""
+"""Settings whose value is a string or a list. The parser of Transformers accepts only a string for them."""
 RESUME = (
     "true for the last complete checkpoint in output_dir, auto for the same if there is one and step 0 otherwise, or "
     "the folder of a checkpoint"
@@ -56,9 +59,10 @@ def print_help(parser: ArgumentParser) -> None:
 
 
 def print_summary(parser: ArgumentParser, groups: Mapping[str, Iterable[str]]) -> None:
-    """Print one sentence about each setting in the `groups`, below the title of its group."""
+    """Print one sentence about each setting. `groups` maps the title of a group to the names of its settings."""
     width = min(get_terminal_size().columns, 119)
-    # A switch has two actions. The order is reversed to keep the first one, `--NAME`, and not `--no_NAME`.
+    # A boolean setting has two actions with the same `dest`, first `--NAME` and then `--no_NAME`. The dictionary keeps
+    # the last one that it is given, so the order is reversed to keep `--NAME`.
     actions = {action.dest: action for action in reversed(parser._actions)}
     lines = [f"usage: {parser.usage}"]
     for title, names in groups.items():
@@ -78,12 +82,12 @@ def _summarize(action: Action) -> str:
 
 
 def parse_resume(value: str | None) -> str | bool | None:
-    """Convert the setting `resume_from_checkpoint` to the value that the trainer takes."""
+    """Convert the text of the setting `resume_from_checkpoint` to the value that the trainer expects."""
     return {"true": True, "false": None, "auto": "auto"}.get(str(value).lower(), value)
 
 
 class RecipeParser(OneLineParser, TrlParser):
-    """TRL's parser, with a recipe for `--config` that can extend other recipes."""
+    """TRL's parser, but the file of `--config` is a recipe, which can extend other recipes."""
 
     def __init__(self, dataclass_types: Iterable[Any], **named: Any) -> None:
         super().__init__(dataclass_types, allow_abbrev=False, **named)
@@ -111,7 +115,7 @@ class RecipeParser(OneLineParser, TrlParser):
         return super().parse_args_and_config(args, *others, **named)
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
-        """Return the settings of a recipe. Subclasses may drop some because of the command line `args`."""
+        """Return the settings of a recipe. A subclass may drop settings that the command line `args` replaces."""
         return load_recipe(path)
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
@@ -131,8 +135,8 @@ class RecipeParser(OneLineParser, TrlParser):
     def _to_words(self, name: str, value: Any) -> list[str]:
         """Return a recipe's setting as words of a command line.
 
-        There are no words for `null`, which stands for the default, nor for a value that words cannot express, such as
-        a mapping. That value becomes the default of its flag.
+        For `null`, which stands for the default, there are no words. If words cannot express the value, such as a
+        mapping, it becomes the default of the flag, and there are no words either.
         """
         action = self._option_string_actions.get(f"--{name}")
         if value is None:
@@ -143,7 +147,7 @@ class RecipeParser(OneLineParser, TrlParser):
             return []
         if isinstance(value, list):
             return [f"--{name}", *map(str, value)]
-        # YAML reads `no` as a boolean.
+        # YAML reads the word `no` as false, but it is one of the choices here.
         if value is False and action is not None and action.choices:
             return [f"--{name}", "no"]
         return [f"--{name}={value if isinstance(value, str) else json.dumps(value)}"]

@@ -17,7 +17,7 @@ from steer_trl.validation import did_you_mean
 CONFIGS = Path(__file__).parents[1] / "configs"
 RECIPES = CONFIGS / "recipes"
 ENGINES = CONFIGS / "accelerate"
-# The first sentence of a text. "Eq. 10" does not end one.
+# Matches the first sentence of a text. The full stop in "Eq. 10" does not end a sentence.
 SENTENCE = re.compile(r".*?(?<!\bEq)\.(?=\s|$)")
 
 
@@ -30,12 +30,18 @@ def split_recipe(arguments: list[str]) -> tuple[str | None, list[str]]:
 
 
 def list_files(folder: Path) -> dict[str, Path]:
-    """Return the YAML files in `folder` and its sub-folders by name, in alphabetical order within a folder."""
+    """Return a mapping from names to the YAML files in `folder` and its sub-folders.
+
+    Files in `folder` come first, in alphabetical order, followed by those in sub-folders.
+    """
     return {path.stem: path for path in (*sorted(folder.glob("*.yaml")), *sorted(folder.glob("*/*.yaml")))}
 
 
 def find_file(name: str | Path, folder: Path, kind: str) -> Path:
-    """Return the file `name`, or the file of that name in `folder`, with or without `.yaml`."""
+    """Return the path `name` if it is a file. Otherwise return the file in `folder` that has this name.
+
+    The ending `.yaml` of the name may be left out. `kind` describes the file in error messages.
+    """
     path = Path(name)
     if path.is_file():
         return path
@@ -64,7 +70,10 @@ def find_engine_file(name: str) -> Path:
 
 
 def load_recipe(name: str | Path) -> dict[str, Any]:
-    """Return the settings of a recipe, given as a file or a name, merged over those of the recipe it extends."""
+    """Return the settings of a recipe, including those of the recipes that it extends.
+
+    `name` is a file or the name of a recipe. A recipe's own settings override those of a recipe that it extends.
+    """
     settings: dict[str, Any] = {}
     for _, own in reversed(read_layers(name)):
         settings |= own
@@ -72,7 +81,7 @@ def load_recipe(name: str | Path) -> dict[str, Any]:
 
 
 def read_layers(name: str | Path) -> list[tuple[Path, dict[str, Any]]]:
-    """Return the file and the settings of a recipe, then those of the recipe it extends, and so on."""
+    """Return a list with the file and the own settings of a recipe, of the recipe that it extends, and so on."""
     found: list[tuple[Path, dict[str, Any]]] = []
     following: Path | None = find_file(name, RECIPES, "recipe")
     while following is not None:
@@ -94,7 +103,7 @@ def _find_base(path: Path, base: Any) -> Path:
 
 
 class _Loader(yaml.SafeLoader):
-    """A YAML loader that refuses repeated keys; the usual one takes the last value silently."""
+    """A YAML loader that refuses repeated keys. PyYAML's own loaders silently take the last value."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [key.value for key, _ in node.value]

@@ -1,4 +1,7 @@
-"""`steer-trl recipes`: lists the recipes and engine configurations, or prints one, merged with those it extends."""
+"""`steer-trl recipes`: lists the recipes and engine configurations, or prints one of them.
+
+A recipe is printed with the settings of the recipes that it extends.
+"""
 
 import textwrap
 from pathlib import Path
@@ -20,12 +23,12 @@ GROUPS = {
     "To extend in a recipe of your own": ("base_*.yaml",),
     "For steer-trl eval": ("evaluation/*.yaml",),
 }
-"""Headings of the list, and the files below each."""
+"""Maps each heading of the list to patterns for the recipe files that are listed below it."""
 WIDTH = 119
 
 
 def main(arguments: list[str]) -> None:
-    """List the recipes, or print one."""
+    """Print the list of recipes, or the recipe that `arguments` name."""
     if arguments in (["-h"], ["--help"]):
         print(HELP)  # noqa: T201
     elif len(arguments) > 1:
@@ -37,7 +40,7 @@ def main(arguments: list[str]) -> None:
 
 
 def list_recipes() -> str:
-    """Return the names of recipes by group and of engine configurations, each with a sentence about it."""
+    """Return a list of the recipes, in groups, and of the engine configurations, each with a sentence about it."""
     groups = {heading: [*find_recipes(patterns)] for heading, patterns in GROUPS.items()}
     width = max(len(path.stem) for paths in groups.values() for path in paths) + 4
     lines = ["Recipes, for --config:"]
@@ -49,7 +52,7 @@ def list_recipes() -> str:
 
 
 def find_recipes(patterns: tuple[str, ...]) -> list[Path]:
-    """Return the recipes of this package that match the patterns, those of each pattern sorted by name."""
+    """Return the recipes of this package that match one of the patterns, by pattern and then by name."""
     return [path for pattern in patterns for path in sorted(RECIPES.glob(pattern))]
 
 
@@ -60,7 +63,7 @@ def _describe(path: Path, width: int) -> str:
 
 
 def read_first_sentence(path: Path) -> str:
-    """Return the first sentence of the comment that a file begins with."""
+    """Return the first sentence of the comment at the beginning of a file."""
     lines = []
     for line in path.read_text().splitlines():
         text = line.removeprefix("#").strip()
@@ -73,12 +76,12 @@ def read_first_sentence(path: Path) -> str:
 
 
 def show_recipe(name: str) -> str:
-    """Return the first comment of a recipe and all its settings, or the text of an engine configuration."""
+    """Return a recipe's first comment and all its settings, or the text of an engine configuration."""
     if name in list_files(ENGINES) and name not in list_files(RECIPES):
         return find_file(name, ENGINES, "engine configuration").read_text()
     path = find_file(name, RECIPES, "recipe")
     lines = path.read_text().splitlines(keepends=True)
     comment = "".join(lines[: next(i for i, line in enumerate(lines) if not line.startswith("#"))])
-    # A null stands for the default.
+    # A null in a recipe stands for the default, so the setting is left out.
     settings = {name: value for name, value in load_recipe(path).items() if value is not None}
     return comment + yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=1000)

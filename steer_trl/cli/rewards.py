@@ -1,4 +1,4 @@
-"""Loads reward functions, by the name `math` or an import path, and tools by their import paths."""
+"""Loads reward functions and tools from import paths. The name `math` stands for the reward `MathReward`."""
 
 import pkgutil
 import sys
@@ -18,8 +18,8 @@ MATH = "math"
 def load_rewards(names: Sequence[str], math: dict[str, Any], field: str = "reward_funcs") -> list[Any]:
     """Return the reward functions with these names.
 
-    `math` has the arguments of [`~steer_trl.rewards.MathReward`], and `field` is the setting that an error names.
-    Modules in the current folder are found, as by `python -m`.
+    `math` has the arguments of [`~steer_trl.rewards.MathReward`], and `field` is the name of the setting in errors.
+    Modules in the current folder are found, as with `python -m`.
     """
     must_be = f"{MATH!r} or an import path such as my.module.my_reward"
     return [MathReward(**math) if name == MATH else _import_function(name, field, must_be) for name in names]

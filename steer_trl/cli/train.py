@@ -2,9 +2,9 @@
 
     steer-trl train --accelerate_config zero3 --config steer_qwen2.5_math_7b
 
-is the same as `accelerate launch --config_file configs/accelerate/zero3.yaml -m steer_trl.cli train --config ...`;
-without `--accelerate_config` it runs in this process. A recipe has fields of `SteerGRPOConfig`, of TRL's `ModelConfig`
-and of `MathArguments` (`arguments.py`). The command line overrides them.
+This does the same as `accelerate launch --config_file configs/accelerate/zero3.yaml -m steer_trl.cli train ...`.
+Without `--accelerate_config`, the training runs in this process. A recipe has fields of `SteerGRPOConfig`, of TRL's
+`ModelConfig` and of `MathArguments` (`arguments.py`). The command line overrides the recipe.
 """
 
 from dataclasses import fields
@@ -54,10 +54,13 @@ TYPES = (MathArguments, SteerGRPOConfig, ModelConfig)
 
 
 class TrainParser(RecipeParser):
-    """The parser of a run's settings. It drops a recipe's settings of methods that the command line replaces."""
+    """Parses the settings of a training run from its recipe and its command line.
+
+    If the command line replaces the recipe's methods, the recipe's settings for the replaced methods are dropped.
+    """
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
-        """Return a recipe's settings, without those of methods that a typed `--advantage_shaping` replaces."""
+        """Return the settings of a recipe, without those for methods that `--advantage_shaping` in `args` replaces."""
         settings = super().settings_of(path, args)
         typed = read_command(args).typed.get("advantage_shaping", [])
         idle = find_unread(settings, [name for name in typed if name != "none"]) if typed else []
@@ -65,7 +68,7 @@ class TrainParser(RecipeParser):
 
 
 def main(arguments: list[str]) -> None:
-    """Train in this process, or launch the processes that `--accelerate_config` describes, each of which trains."""
+    """Train in this process, or start the processes that `--accelerate_config` describes and train in them."""
     if {"-h", "--help", "--help-all"} & set(arguments):
         show_help("--help-all" in arguments)
         return
@@ -81,7 +84,10 @@ def main(arguments: list[str]) -> None:
 
 
 def show_help(shows_all: bool) -> None:
-    """Print a sentence about each setting of this package and the usual ones of TRL, or the full help of all."""
+    """Print a sentence about each setting of this package and about the most used settings of TRL.
+
+    If `shows_all` is true, print the full help of every setting instead.
+    """
     parser = TrainParser(TYPES, usage=USAGE)
     if shows_all:
         print_help(parser)
@@ -109,7 +115,7 @@ def parse(arguments: list[str]) -> tuple[MathArguments, SteerGRPOConfig, ModelCo
 def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
     """Check the settings, load data and model, train, and save the model."""
     state = PartialState()
-    # The first process of a machine prepares the data, the others find them in the cache.
+    # The first process of each machine prepares the data. The others read it from the cache.
     with state.local_main_process_first():
         if state.is_local_main_process:
             check(math_args, training_args, model_args)
@@ -129,7 +135,7 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     loading = {name: getattr(model_args, name) for name in ("attn_implementation", "dtype")}
     loading["revision"] = model_args.model_revision
     training_args.model_init_kwargs = loading | (training_args.model_init_kwargs or {})
-    # `names.py` has checked that it is given.
+    # `names.py` has checked that the model is given.
     assert model_args.model_name_or_path is not None
     trainer = SteerGRPOTrainer(
         model=model_args.model_name_or_path,
@@ -145,7 +151,7 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
     trainer.shaping.cards.recipe = select_public(
         find_changes(math_args) | wording | find_changes(model_args), PUBLIC_TEXTS
     )
-    # An alarm is printed on a line of its own, above the progress bar.
+    # Log messages, such as alarms, are printed above the progress bar and do not break it.
     with mark_crashes(), logging_redirect_tqdm():
         trainer.train(resume_from_checkpoint=parse_resume(training_args.resume_from_checkpoint))
     if trainer.shaping.was_finished and is_model_saved(Path(training_args.output_dir)):
