@@ -104,7 +104,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether this configuration was read from the pickle of a sealed one, so that some settings are missing."""
+        """Whether this configuration was read from a pickle made after [`seal`], so that some settings are missing."""
         return "_is_incomplete" in vars(self)
 
     def _remarks(self, methods: dict[str, type[Shaper]]) -> list[str]:
@@ -195,7 +195,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     def _switch_off_clipping(self, methods: dict[str, type[Shaper]]) -> None:
         """Switch off TRL's clipping for a method that has its own loss."""
         for name, method in methods.items():
-            # A default that a user typed cannot be told from one left unset, so every change is reported.
+            # A user may have set a value that equals the default. This cannot be seen here, so changes are reported.
             changed = {field: value for field, value in method.surrogate.items() if getattr(self, field) != value}
             if changed:
                 changes = [f"{field} from {getattr(self, field)!r} to {value!r}" for field, value in changed.items()]

@@ -60,7 +60,7 @@ def leave_group() -> None:
 
     gc.collect()
     if (vllm := sys.modules.get("vllm.distributed.parallel_state")) is not None:
-        # Otherwise vLLM would look for its groups when the interpreter exits, and they no longer exist then.
+        # Without these calls, vLLM would look for its groups when the interpreter exits, after they were destroyed.
         vllm.destroy_model_parallel()
         vllm.destroy_distributed_environment()
     if distributed.is_initialized():

@@ -15,7 +15,8 @@ from steer_trl.exceptions import InvalidValueError
 class Refusal(InvalidValueError):
     """The error that lists all `complaints` about one subject, for example about a configuration.
 
-    One complaint gives one line, `subject: complaint`. Several are listed below `subject: 2 problems found.`
+    One complaint gives one line, `subject: complaint`. Several complaints are listed below a line such as
+    `subject: 2 problems found.`
     """
 
     def __init__(self, complaints: list[str], subject: str) -> None:
@@ -92,8 +93,8 @@ def check_interval(name: str, value: object, interval: str, why: str = "") -> li
 def read_from_state(state: object, name: str, is_valid: Callable[[Any], bool], must_be: str) -> Any:
     """Return the field `name` of a state that was read from a file.
 
-    Raises `ValueError` if it is missing or invalid. The error's text says what the field must be; the caller adds the
-    name of the file in front of it.
+    Raises `ValueError` if the field is missing or invalid. The error's text says what the field must be. The caller
+    puts the name of the file in front of this text.
     """
     if not isinstance(state, Mapping):
         raise InvalidValueError(f"the state must be a mapping with the key {name!r}, got {state!r}")

@@ -1,7 +1,7 @@
 """Reports alarms on the terminal, in a file of the run, and to trackers. They never stop a training run.
 
-The file is `_logs/alarms.jsonl` in `output_dir` (`steer_trl/runlog.py`): a line per alarm, with the fields of
-[`~steer_trl.diagnostics.Alarm`] and `time`, seconds since 1970.
+The file is `_logs/alarms.jsonl` in `output_dir` (`steer_trl/runlog.py`). It has one line per alarm, with the fields of
+[`~steer_trl.diagnostics.Alarm`] and `time` in seconds since 1970.
 """
 
 import logging

@@ -30,7 +30,7 @@ LOCAL = {
     *("output_dir", "run_name", "logging_dir", "disable_tqdm", "report_to", "project", "resume_from_checkpoint"),
     *("model_license", "push_to_hub", "hub_model_id", "hub_strategy", "hub_private_repo", "hub_always_push"),
     *("terminal_log", "hub_revision", "use_cpu", "debug", "accelerator_config", "dataloader_pin_memory"),
-    # TRL computes this setting, and refuses a recipe that has both it and steps_per_generation.
+    # TRL computes generation_batch_size, and refuses a recipe that has both this setting and steps_per_generation.
     "generation_batch_size",
 }
 """Settings that matter only on one machine or for one run, so the card leaves them out."""

@@ -1,6 +1,6 @@
 """Puts measured results into the metadata of a model card, where the Hub reads them.
 
-The card also shows them as a table.
+The card also shows these results as a table.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Properties of TRL's losses, ranges of its numeric settings, and a complaint about its `entropy_target`.
+"""Properties of TRL's losses, ranges of TRL's numeric settings, and a complaint about TRL's `entropy_target`.
 
 A loss that is missing here, because a later TRL added it, is never refused.
 """

@@ -41,7 +41,7 @@ def assign(
 
 
 def _take_turns(lengths: Sequence[int], is_idle: Sequence[bool], ranks: int) -> list[Places]:
-    """Give the completions to the ranks in turn. Idle ones come last, and otherwise longer ones come first."""
+    """Give the completions to the ranks in turn, the longest first and idle completions after all others."""
     order = sorted(range(len(lengths)), key=lambda place: (is_idle[place], -lengths[place]))
     laps = [order[begin : begin + ranks] for begin in range(0, len(order), ranks)]
     laps[1::2] = [lap[::-1] for lap in laps[1::2]]

@@ -33,7 +33,7 @@ class BenchmarkRuns:
         trainer = self._trainer
         own = trainer.eval_dataset
         name, first = next(iter(own.items())) if isinstance(own, dict) else ("", own)
-        # If the data set is streamed, the data loader has a shard that wraps it.
+        # For a streamed data set, the data loader holds a shard. The data set is the attribute `dataset` of the shard.
         data = getattr(dataloader.dataset, "dataset", dataloader.dataset)
         if self._evaluation is None or data is not first or not prefix.endswith(name):
             return loop()

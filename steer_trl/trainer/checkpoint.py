@@ -156,7 +156,8 @@ def name_full_disk(folder: Path) -> Iterator[None]:
         yield
     except Exception as error:
         text = "".join(traceback.format_exception(error))
-        # Another node may not have the folder. Reading its free space would then hide the error of the training run.
+        # On another node, the folder may not exist. Reading its free space would then raise an error that hides the
+        # error of the training run.
         free = shutil.disk_usage(folder).free if folder.is_dir() else None
         is_full = (free is not None and free < 2**20) or "No space left" in text or "quota exceeded" in text
         if not is_full or "in _save_checkpoint" not in text:
@@ -188,7 +189,7 @@ def _load_rollout(trainer: GRPOTrainer, folder: Path, recut: list[str], micro_ba
         continue_rollout(trainer, micro_batches if per_rollout == steps_per_rollout(trainer) else 0)
         return
     path = folder / _rollout_name(trainer)
-    # If the file of one rank is missing, every rank must raise.
+    # If the file of one rank is missing, every rank must raise, so that no rank waits for another.
     if not all(gather_object([path.exists()])):
         raise InvalidValueError(
             f"{folder} was saved in the middle of a rollout, and the rollout of every process must be in it, but "

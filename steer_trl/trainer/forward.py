@@ -51,7 +51,10 @@ class Forward:
         return outputs, Score(outputs[0], outputs[1])
 
     def _known_outputs(self, idle: dict[str, Any]) -> tuple[Any, ...] | None:
-        """Return the stored score of all rows but the last; `None` without one or if the policy has changed since."""
+        """Return the stored score of all rows but the last.
+
+        Returns `None` if no score is stored, or if the policy has been updated since.
+        """
         if OLD_LOGPS not in idle or not is_first_step_of_rollout(self._trainer):
             return None
         return idle[OLD_LOGPS][:-1], idle[OLD_ENTROPIES][:-1], None

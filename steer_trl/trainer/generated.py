@@ -31,7 +31,7 @@ class GeneratedTokens(TrainerCallback):
         self._hold = hold
         self.total = 0
         self.was_spent = False
-        # The share of the run that was done when its checkpoint was saved.
+        # In a resumed run, this is the share of the run that was done when its checkpoint was saved.
         self._share = 0.0
 
     def count(self, generated: tuple[Any, ...]) -> None:

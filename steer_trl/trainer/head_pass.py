@@ -42,7 +42,7 @@ class HeadOnly:
 
 
 def add_sensitivities(trainer: GRPOTrainer, forward_pass: ForwardPass, is_needed: bool) -> ForwardPass:
-    """Return `forward_pass` with the sensitivities `[B, T]` as one more output.
+    """Return a version of `forward_pass` that also returns the sensitivities `[B, T]`, as its last output.
 
     If the head cannot be run again, the sensitivities are NaN and a warning is logged. With `is_needed`, an error is
     raised instead.

@@ -48,7 +48,7 @@ class Padding:
         self.is_compiled = is_compiled
         self._is_checked = self._is_wrong = self._has_warned = False
 
-    # The models and inputs for which padding can be skipped.
+    # Decides for which models and inputs padding can be skipped.
 
     @property
     def is_skipped(self) -> bool:
@@ -57,7 +57,7 @@ class Padding:
 
     @cached_property
     def _is_known(self) -> bool:
-        """Whether padding can be skipped for this model and its inputs; if not, the reason is logged once."""
+        """Whether padding can be skipped for this model and its inputs. If not, the reason is logged once."""
         kinds = {"dynamic", "longrope"} & {rope.get("rope_type") for rope in self._rotations}
         reasons = [f"this model's positions ({kind}) depend on it" for kind in sorted(kinds)]
         if isinstance(self._trainer.processing_class, ProcessorMixin):
@@ -160,7 +160,7 @@ class Padding:
         return passes
 
     def _sizes(self, lengths: list[int], batch_size: int) -> list[int]:
-        """Return the number of rows of each pass. There are as many passes as with `batch_size` rows in each."""
+        """Return the number of rows of each pass. The number of passes is as with `batch_size` rows in each pass."""
         count = -(-len(lengths) // batch_size)
         if self.is_compiled:
             return [batch_size] * (count - 1) + [len(lengths) - batch_size * (count - 1)]

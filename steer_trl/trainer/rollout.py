@@ -90,9 +90,9 @@ class RolloutShaping:
     # After TRL has generated a rollout.
 
     def finish(self, rollout: dict[str, Any], completions_before: int) -> dict[str, Any]:
-        """Add the score to `rollout` if there is one or a method needs it, and shape the advantages.
+        """Add the score to `rollout` if TRL computed one or a method needs it, and shape the advantages.
 
-        `completions_before` counts completions of earlier rollouts in the same optimizer step.
+        `completions_before` is the number of completions of earlier rollouts in the same optimizer step.
         """
         old_logps = rollout.get("old_per_token_logps")
         recorded = next((score for score in self._passes if score.logps is old_logps), None)

@@ -225,7 +225,7 @@ class SteerGRPOTrainer(GRPOTrainer):
         return self.shaping.place(*super()._init_training_state(*args, **kwargs))
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Save the model and its card; push them as well if `push_to_hub` is set, as TRL does."""
+        """Save the model and its card. If `push_to_hub` is set, push them as well, as TRL does."""
         folder = output_dir or self.args.output_dir
         # Transformers saves the model of a checkpoint first, so this call begins the checkpoint.
         if _internal_call and output_dir is not None and not self.args.save_only_model:
@@ -266,7 +266,9 @@ class SteerGRPOTrainer(GRPOTrainer):
         self.shaping.cards.write(Path(self.args.output_dir))
 
     def push_to_hub(self, *args: Any, **kwargs: Any) -> Any:
-        """Save the model and its card to `output_dir`, and upload them; arguments as in [`~transformers.Trainer`].
+        """Save the model and its card to `output_dir`, and upload them.
+
+        The arguments are the same as in [`~transformers.Trainer.push_to_hub`].
 
         Raises `PushError` if the upload fails. All files are then in `output_dir`, and the error's text has the
         command that uploads them.

@@ -1,8 +1,8 @@
 """The only access to TRL's private names: each is wrapped in a function of this module.
 
 `GRPOTrainer` is TRL's class at run time. For a type checker, it is a subclass with more exact annotations. Apart from
-this module, this package depends only on the methods that `trainer.py` overrides. `tests/trainer/test_contract.py`
-mirrors this file: read it when TRL changes.
+this module, this package depends only on the methods that `trainer.py` overrides. The tests in
+`tests/trainer/test_contract.py` mirror this file. Read them when TRL changes.
 """
 
 import inspect
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from steer_trl.config import SteerGRPOConfig
 
     class GRPOTrainer(trl.GRPOTrainer):
-        """TRL's trainer with the types that its attributes have after its construction, when "auto" is resolved."""
+        """TRL's trainer with the types of its attributes after construction, when "auto" has become a value."""
 
         args: SteerGRPOConfig
         model: PreTrainedModel

@@ -111,7 +111,7 @@ class ModelCards:
 
 
 def _is_on_hub(model: str) -> bool:
-    """Return whether `model` names a model on the Hub, and not a folder that exists or existed on this machine."""
+    """Return whether `model` is the name of a model on the Hub, not a present or former folder on this machine."""
     try:
         validate_repo_id(model)
     except HFValidationError:

@@ -35,7 +35,7 @@ def acting(args: SteerGRPOConfig) -> str:
 
 
 class LogFormatter:
-    """Formats log entries as terminal lines, with the entropy at the start of the run and the time left."""
+    """Formats log entries as terminal lines, which include the run's initial entropy and the time left."""
 
     def __init__(self) -> None:
         self.start_entropy: float | None = None

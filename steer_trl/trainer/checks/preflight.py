@@ -1,4 +1,4 @@
-"""Checks for problems when a trainer is constructed, which TRL would miss or report only hours later."""
+"""Checks, when a trainer is constructed, for problems that TRL would miss or report only hours later."""
 
 import logging
 import math

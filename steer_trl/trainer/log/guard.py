@@ -16,9 +16,9 @@ _reported: WeakKeyDictionary[GRPOTrainer, set[str]] = WeakKeyDictionary()
 
 @contextmanager
 def guard(trainer: GRPOTrainer, lost: str) -> Iterator[None]:
-    """Suppress any error inside the `with` block, and warn once per trainer and text `lost`.
+    """Suppress any error inside the `with` block, and log a warning that begins with the text `lost`.
 
-    `lost` begins the warning and states what could not be computed.
+    `lost` states what could not be computed. A warning with the same text is logged only once per trainer.
     """
     try:
         yield

@@ -51,7 +51,7 @@ class StepSummary:
         self._ends = ends if self._ends is None else torch.maximum(self._ends, ends)
 
     def pop(self, accelerator: Accelerator) -> dict[str, float]:
-        """Return the statistics of all ranks since the last call, without NaN. Collective."""
+        """Return the statistics of all ranks since the last call. Statistics that are NaN are left out. Collective."""
         own = self._own(accelerator.device)
         of_ranks = np.asarray(accelerator.gather(own).view(-1, len(own)).tolist())
         totals = iter(of_ranks[:, 2:].sum(0).tolist())

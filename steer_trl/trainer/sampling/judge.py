@@ -1,4 +1,4 @@
-"""Scores completions and judges groups: a group is informative unless all its completions are equally correct."""
+"""Scores completions and judges groups: a group is informative if its completions differ in correctness."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -19,11 +19,11 @@ ScoreRewards = Callable[..., Tensor]
 
 @dataclass(frozen=True)
 class Verdict:
-    """The rewards and lengths of all ranks' completions, in the order of their groups, and the informative groups.
+    """The rewards and lengths of all ranks' completions, and which of their groups are informative.
 
-    For N completions, `rewards` `[N, functions]` are NaN if a function could not score a completion. `correctness`
-    `[N]` has the rewards that decide whether a completion is correct. `lengths` `[N]` count the tokens that the policy
-    wrote. `chosen` `[groups]` marks the informative groups.
+    The N completions are in the order of their groups. `rewards` `[N, functions]` are NaN if a function could not
+    score a completion. `correctness` `[N]` has the rewards that decide whether a completion is correct. `lengths`
+    `[N]` count the tokens that the policy wrote. `chosen` `[groups]` marks the informative groups.
     """
 
     rewards: Tensor
@@ -47,7 +47,7 @@ def judge_groups(
 ) -> Verdict:
     """Score the completions that TRL has `generated` for `inputs`, and judge the groups of all ranks. Collective."""
     _, completion_ids, _, completions, _, extra_fields, *_ = generated
-    # A `rollout_func` may return extra fields for the reward functions. As TRL does, they are added to the rows.
+    # A `rollout_func` may return extra fields for the reward functions. As in TRL, they are added to the rows.
     for i, row in enumerate(inputs):
         row |= {name: values[i] if isinstance(values, list) else values for name, values in extra_fields.items()}
     rewards = score(inputs, prompts, completions, completion_ids)

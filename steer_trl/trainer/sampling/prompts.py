@@ -48,8 +48,8 @@ class PromptStream:
 
     def rows_of(self, numbers: list[int]) -> list[dict[str, Any]]:
         """Return the rows with these `numbers`, each as a new dictionary."""
-        # Like torch's data loader, this calls `__getitems__` if the data set has it. `Any` is needed because TRL's
-        # annotation of the data source allows only `len`.
+        # Like torch's data loader, this calls `__getitems__` if the data set has it. TRL's annotation of the data
+        # source has no such method, so the type here is `Any`.
         source: Any = self._sampler.data_source
         if hasattr(source, "__getitems__"):
             return source.__getitems__(numbers)

@@ -171,7 +171,7 @@ class Resampling:
             return factor * wanted
         if self._share is None:
             return wanted
-        # With this count, the expected number of informative groups less MARGIN standard deviations is `missing`.
+        # With this count, `missing` is MARGIN standard deviations below the expected number of informative groups.
         spread = MARGIN * math.sqrt(self._share * (1 - self._share))
         root = (spread + math.sqrt(spread**2 + 4 * self._share * missing)) / (2 * self._share)
         count = min(math.ceil(root**2), MOST_ROLLOUTS * wanted)
@@ -179,7 +179,7 @@ class Resampling:
         return -(-count // ranks) * ranks
 
     def _attempt(self, build: BuildRollout, count: int) -> GenerationDone:
-        """Generate groups for the next prompts; return this rank's completions and the verdict on all groups."""
+        """Generate groups for the next `count` prompts. Return this rank's completions, and the verdict on all."""
         numbers = self._stream.draw(count)
         self._numbers = self._own_part([number for number in numbers for _ in range(self._trainer.num_generations)])
         self._inputs = self._stream.rows_of(self._numbers)
@@ -217,7 +217,7 @@ class Resampling:
         }
 
     def begin_training(self, sampler: Any) -> None:
-        """Begin a training run with the first prompt of TRL's `sampler`."""
+        """Begin a training run with the first prompt of TRL's `sampler` and without waiting groups."""
         self._stream = PromptStream(sampler)
         self._waiting = []
         self._share = None
