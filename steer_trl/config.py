@@ -37,7 +37,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     r"""
     Configuration of [`SteerGRPOTrainer`].
 
-    It adds general fields and those of each method (`SteerOptions` in `shaping/methods/steer.py` and so on) to
+    It adds general settings and the settings of each method (`SteerOptions` in `shaping/methods/steer.py` etc.) to
     [`~trl.GRPOConfig`], whose fields keep their meaning and defaults. `docs/settings.md` lists the added fields with
     their ranges. Every method uses its authors' values unless others are set.
 

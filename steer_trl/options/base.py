@@ -106,7 +106,7 @@ def _value_complaints(name: str, value: Any, setting: Setting, kind: Any) -> lis
 
 
 def idle_complaints(args: "ShapingConfig", unread: Collection[str] = ()) -> list[str]:
-    """Return a complaint about each changed setting that has no effect with the values of other settings.
+    """Return a complaint about each changed setting that has no effect because of another setting.
 
     Settings in `unread` are left out.
     """

@@ -23,8 +23,8 @@ def assign(
         lengths: the number of tokens of each completion and its prompt together.
         is_idle: whether each completion adds nothing to the gradient. A micro-batch of idle completions costs little.
         ranks: the number of processes; each gets equally many completions.
-        micro_batches: the number of micro-batches on every rank. None costs more (rows x longest row) than TRL's
-            largest micro-batch, except those of idle completions.
+        micro_batches: the number of micro-batches on every rank. No micro-batch costs more (rows x longest row) than
+            TRL's largest one, except micro-batches of idle completions.
         is_even: whether each micro-batch must have equally many completions.
     """
     of_ranks = _take_turns(lengths, is_idle, ranks)

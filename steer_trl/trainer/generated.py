@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 
 
 class GeneratedTokens(TrainerCallback):
-    """Counts the tokens that the policy has generated in `total`, and ends a run that has spent its budget.
+    """Counts the tokens that the policy has generated, and ends a run that has spent its token budget.
 
-    The count is in the log and in every checkpoint.
+    The count `total` is in the log and in every checkpoint.
     """
 
     def __init__(self, trainer: GRPOTrainer, hold: HoldEntropy | None) -> None:

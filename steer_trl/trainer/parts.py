@@ -76,7 +76,7 @@ class Shaping:
         self.checkpoints = Checkpoints(trainer, stateful, self.resampling)
 
     def attach(self) -> None:
-        """Check the constructed trainer and register the callbacks, the one that loads checkpoints first."""
+        """Check the constructed trainer and register the callbacks, beginning with the one that loads checkpoints."""
         trainer = self._trainer
         args = trainer.args
         check_processing_class(trainer)

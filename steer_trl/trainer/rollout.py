@@ -175,7 +175,7 @@ class RolloutShaping:
         return rollout | {name: pad(mask, pad_to_multiple_of=multiple) for name, mask in rows.items()}
 
     def _log(self, before: Tensor, after: Tensor, trained: Tensor, written: Tensor) -> None:
-        """Log how much the advantages changed, and replace them in TRL's table of completions."""
+        """Log how much the methods changed the advantages, and put the new ones into TRL's table of completions."""
         trainer = self._trainer
         change = (after.view(len(before), -1) - before.unsqueeze(1)).abs()
         mean = masked_mean_over_ranks(trainer.accelerator, *torch.broadcast_tensors(change, trained))

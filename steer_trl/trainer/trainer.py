@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 class SteerGRPOTrainer(GRPOTrainer):
     """
     [`~trl.GRPOTrainer`] with the token weights of STEER (https://huggingface.co/papers/2510.10150), of STARE
-    (https://huggingface.co/papers/2606.19236) and of the methods they compare themselves with.
+    (https://huggingface.co/papers/2606.19236) and of the methods that these papers compare theirs with.
 
     Example:
 

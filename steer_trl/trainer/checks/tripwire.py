@@ -29,8 +29,8 @@ class Tripwire(TrainerCallback):
         hooks = {hook for shaper in shapers.values() for hook in HOOKS if shaper.overrides(hook)}
         # This is true until the first loss has read the shaped advantages.
         self._awaits_loss = not hooks <= set(ROLLOUT_HOOKS)
-        # This is true until a gradient has reached a loss that `compute_loss` returned. A subclass that overrides it
-        # could discard that loss.
+        # This is true until a gradient has reached a loss that `compute_loss` returned. A subclass that overrides
+        # `compute_loss` could discard that loss.
         self._awaits_gradient = self._awaits_loss
         # This is true until methods have acted on a rollout.
         self._awaits_rollout = not hooks.isdisjoint(ROLLOUT_HOOKS)

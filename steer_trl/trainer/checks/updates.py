@@ -69,7 +69,7 @@ class UpdateWatch(TrainerCallback):
 
 
 def _sample(model: nn.Module) -> Tensor:
-    """Return a sample of the values of every trainable parameter. A sharded one is sampled from this rank's shard."""
+    """Return a sample of every trainable parameter's values. A sharded parameter is sampled from this rank's shard."""
     parts = []
     for parameter in model.parameters():
         if parameter.requires_grad:

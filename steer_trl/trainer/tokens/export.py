@@ -1,6 +1,6 @@
 """Converts a completion to one line of JSON: fields about it, and columns with a number for each token.
 
-Columns that prime-rl also exports have its names and its schema version, so its tools can read these files:
+Columns that prime-rl also exports have prime-rl's names and schema version, so that its tools can read these files:
 `token_ids`, `position_ids`, `loss_mask`, `advantages`, `inference_logprobs`, `trainer_logprobs`, `entropy`,
 `mismatch_kl`, `importance_ratio`. The other columns are specific to this package. A number is `null` if the loss
 leaves its token out.
