@@ -19,7 +19,7 @@ from steer_trl.validation import did_you_mean
 # Text settings that a model card may print; see `redact.py`.
 PUBLIC_TEXTS = {
     *("dataset_name", "dataset_config", "dataset_split", "prompt_column", "answer_column", "answer_format"),
-    # Users of the model have to word a problem as in training.
+    # Users of the model need the wording that the problems had in training.
     *("instruction", "eval_instruction"),
     *("reward_funcs", "tools", "eval_benchmarks", "eval_samplings", "eval_judge"),
     *("model_name_or_path", "model_revision"),

@@ -138,7 +138,7 @@ def to_text(name: str, results: dict[str, dict[str, Difference]], paired: bool) 
 
 
 def _place_in_table(metric: str) -> tuple[int, float]:
-    """Return a sort key that orders measures as `MEASURES` does, and the same measure by falling k."""
+    """Return a sort key. Metrics are ordered by their place in `MEASURES`, and then by k, the largest first."""
     kind, _, tries = metric.partition("@")
     known = [*MEASURES]
     return known.index(kind) if kind in known else len(known), -float(tries or 0)

@@ -21,7 +21,7 @@ from steer_trl.validation import did_you_mean
 
 TRACEBACK = "STEER_TRL_TRACEBACK"
 HINT = f"({TRACEBACK}=1 shows where)"
-# Libraries raise these for a wrong input. Any other error, such as an AttributeError, is a crash.
+# Libraries raise these errors for wrong input. Any other error, such as an AttributeError, is a crash.
 OF_LIBRARIES = (ValueError, TypeError, OSError, ImportError, RuntimeError, NotImplementedError, SafetensorError)
 MISUSE, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
 PATIENCE = 30

@@ -1,6 +1,6 @@
 """Starts the processes of a distributed run, which print their own errors.
 
-`steer-trl train --accelerate_config zero3` is `accelerate launch --config_file zero3.yaml -m steer_trl.cli train`.
+`steer-trl train --accelerate_config zero3` runs `accelerate launch --config_file zero3.yaml -m steer_trl.cli train`.
 """
 
 import logging
@@ -40,12 +40,12 @@ def read_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]
 
 
 def launch(engine: Path, num_processes: int, arguments: list[str]) -> None:
-    """Run `steer-trl` with `arguments` in every process. After a failure, exit with the code of the first one."""
-    # The launcher's log would repeat the errors, which the processes print themselves.
+    """Run `steer-trl` with `arguments` in every process. If any fail, exit with the code of the first failure."""
+    # The processes print their errors themselves. The launcher's log would repeat the errors.
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     command = ["--config_file", str(engine), "--num_processes", str(num_processes)]
     if read_yaml(engine).get("use_cpu"):
-        # A small model is slower with several threads, because they wait for each other.
+        # A small model is slower with several threads, because the threads wait for each other.
         command += ["--num_cpu_threads_per_process", os.environ.get("OMP_NUM_THREADS", "1")]
     command += ["--module", "steer_trl.cli", *arguments]
     rank = 0

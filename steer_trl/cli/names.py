@@ -19,7 +19,7 @@ from steer_trl.validation import as_tuple, did_you_mean, refuse
 HELP = ("-h", "--help", "--help-all")
 MODELS = ("config.json", "adapter_config.json")
 CHECKPOINT_STATE = "trainer_state.json"
-"""The file of a checkpoint that Transformers writes last."""
+"""The file that Transformers writes last, so that a checkpoint without it is incomplete."""
 MODEL = "the folder of a saved model, or its name on the Hub"
 NEEDED = {
     "train": {
@@ -143,7 +143,7 @@ def _hub_complaints(name: str, revision: str | None) -> list[str]:
             return []
         if any(file_exists(name, file, revision=revision) for file in MODELS):
             return []
-    except GatedRepoError:  # it exists, and Transformers explains how to get access
+    except GatedRepoError:  # the model exists, and Transformers explains how to get access
         return []
     except (OSError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split()).partition(". ")[0]

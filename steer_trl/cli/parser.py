@@ -87,14 +87,15 @@ def parse_resume(value: str | None) -> str | bool | None:
 
 
 class RecipeParser(OneLineParser, TrlParser):
-    """TRL's parser, but the file of `--config` is a recipe, which can extend other recipes."""
+    """TRL's parser, except that `--config` takes a recipe, which can extend other recipes."""
 
     def __init__(self, dataclass_types: Iterable[Any], **named: Any) -> None:
         super().__init__(dataclass_types, allow_abbrev=False, **named)
         for action in self._actions:
             if action.dest in ONE_OR_SEVERAL:
                 action.nargs = "+"
-            # Transformers leaves this setting to training scripts, so its own help does not describe it.
+            # The help text of Transformers does not describe the values of `resume_from_checkpoint`, because
+            # Transformers leaves it to training scripts to use them.
             if action.dest == "resume_from_checkpoint":
                 action.help = RESUME
 
@@ -109,7 +110,7 @@ class RecipeParser(OneLineParser, TrlParser):
             try:
                 os.environ |= {str(name): str(value) for name, value in environment.items()}
             except ValueError as error:
-                # A value has a NUL byte or half of a surrogate pair.
+                # The value of a variable has a NUL byte or half of a surrogate pair.
                 raise InvalidValueError(f"recipe {path}: env cannot be set: {error}.") from error
             args = [word for name, value in settings.items() for word in self._to_words(name, value)] + args
         return super().parse_args_and_config(args, *others, **named)

@@ -81,7 +81,7 @@ def load_recipe(name: str | Path) -> dict[str, Any]:
 
 
 def read_layers(name: str | Path) -> list[tuple[Path, dict[str, Any]]]:
-    """Return a list with the file and the own settings of a recipe, of the recipe that it extends, and so on."""
+    """Return a list of files and their own settings: first the recipe, then the recipe that it extends, and so on."""
     found: list[tuple[Path, dict[str, Any]]] = []
     following: Path | None = find_file(name, RECIPES, "recipe")
     while following is not None:

@@ -52,7 +52,7 @@ def list_recipes() -> str:
 
 
 def find_recipes(patterns: tuple[str, ...]) -> list[Path]:
-    """Return the recipes of this package that match one of the patterns, by pattern and then by name."""
+    """Return the recipes that match the patterns, in the order of the patterns and then of the names."""
     return [path for pattern in patterns for path in sorted(RECIPES.glob(pattern))]
 
 

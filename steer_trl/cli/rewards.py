@@ -16,7 +16,7 @@ MATH = "math"
 
 
 def load_rewards(names: Sequence[str], math: dict[str, Any], field: str = "reward_funcs") -> list[Any]:
-    """Return the reward functions with these names.
+    """Return the reward functions that `names` stand for.
 
     `math` has the arguments of [`~steer_trl.rewards.MathReward`], and `field` is the name of the setting in errors.
     Modules in the current folder are found, as with `python -m`.
@@ -26,11 +26,11 @@ def load_rewards(names: Sequence[str], math: dict[str, Any], field: str = "rewar
 
 
 def load_tools(names: Sequence[str]) -> list[Any]:
-    """Return the functions with these import paths. Their types and docstrings describe them to the model."""
+    """Import the functions that the model may call. Their types and docstrings describe them to the model."""
     tools = [_import_function(name, "tools", "an import path such as my_sandbox.run_python") for name in names]
     for name, tool in zip(names, tools, strict=True):
         try:
-            # The model reads this schema in its prompt.
+            # The prompt of the model contains this schema, so a tool without one is refused.
             get_json_schema(tool)
         except (DocstringParsingException, TypeHintParsingException) as error:
             raise InvalidValueError(f"tools={name!r} cannot be used: {error}") from error

@@ -63,7 +63,7 @@ def compare_with_stare_target(log: Numbers) -> Reading:
 
 
 def compare_with_held_target(log: Numbers) -> Reading:
-    """Read the last rollout's entropy as a share of the level that `hold_entropy` compares it with."""
+    """Read the last rollout's entropy as a share of `hold_entropy/reference`, the current target."""
     entropy = log[names.ROLLOUT_ENTROPY]
     target = log[names.HELD_REFERENCE]
     return {

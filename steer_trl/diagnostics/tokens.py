@@ -7,7 +7,7 @@ distribution is surprising. All other tokens are expected.
     A > 0, expected     exploitation        entropy falls       A > 0, surprising   exploration     entropy rises
     A < 0, expected     error correction    entropy rises       A < 0, surprising   suppression     entropy falls
 
-The change of the entropy by the step, with the advantage A_hat that enters the loss:
+The change of the entropy due to the step is computed in two ways from the advantage A_hat that enters the loss:
 
     predicted   -I_clip r A_hat Phi                        exact to first order (docs/theory.md), if Phi is known
     estimated   -I_clip r A_hat (1 - pi)^2 (ln pi + H)     STEER's Omega, Eq. 9: always available
@@ -33,11 +33,11 @@ from steer_trl.shaping.batch import TokenBatch
 UNLIKELY = 0.2
 """Probability at rollout time below which a token counts as unlikely (STEER, section 3.2)."""
 ROUNDING = 1e-3
-"""The tolerance of the sanity check, nats. Kernels sum in float32, with errors near 1e-5."""
+"""Tolerance of the sanity check, in nats. Kernels sum in float32, which causes errors near 1e-5."""
 
 
 def find_measurable(batch: TokenBatch) -> Bool[Tensor, "B T"]:
-    """Return the trained tokens whose log-probability and entropy are finite."""
+    """Return a mask of the trained tokens whose log-probability and entropy are finite."""
     return batch.mask.bool() & batch.logps.isfinite() & batch.entropies.isfinite()
 
 
@@ -58,7 +58,7 @@ def quadrants(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
 
 
 def quarters(mask: Tensor) -> Int[Tensor, "B T"]:
-    """Return the quarter of its completion in which each token of the mask lies, 0 to 3."""
+    """Return for each token of `mask` the quarter of the completion in which it lies, 0 to 3."""
     place = mask.long().cumsum(1)
     return (place - 1) * 4 // place[:, -1:].clamp(min=1)
 

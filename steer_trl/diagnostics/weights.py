@@ -9,7 +9,7 @@ from steer_trl.shaping import Shaped, TokenBatch
 
 
 def shaping_statistics(batch: TokenBatch, result: Shaped) -> dict[str, Statistic]:
-    """Return the mean weight and the share and size of the changes of the advantages.
+    """Return the mean weight of a token, and the share and the size of changes to the advantages.
 
     For each set of tokens that a method marks, the share of tokens in the set is also returned.
     """

@@ -35,7 +35,7 @@ __all__ = [
     "table",
 ]
 
-# Imported on first use, so that reading and comparing evaluations does not load torch.
+# Each name is imported on first use, so that reading and comparing evaluations does not load torch.
 __getattr__ = import_lazily(
     __name__,
     benchmarks=("PAPER_SAMPLES", "Benchmark", "load_benchmarks"),

@@ -45,7 +45,7 @@ class Benchmark:
 
     @property
     def ids(self) -> list[str]:
-        """The id of each problem: its `id` column, or its row number if ids are missing or repeated."""
+        """The ids of the problems: the column `id`, or the row numbers if an id is missing or repeated."""
         given = self.dataset["id"] if "id" in self.dataset.column_names else ()
         return ids_as_texts(given) or [str(row) for row in range(len(self.dataset))]
 
@@ -145,7 +145,7 @@ def limit_greedy_samples(benchmarks: Sequence[Benchmark], sampling: Sampling) ->
 
 def _parse(specification: str) -> tuple[str, str, int]:
     match = SPECIFICATION.fullmatch(specification)
-    assert match is not None  # `benchmark_complaints` has checked it
+    assert match is not None  # `benchmark_complaints` has refused malformed specifications
     source = match["source"]
     name = match["name"] or (source if source in SOURCES else Path(source).stem)
     samples = int(match["samples"]) if match["samples"] else PAPER_SAMPLES.get(name, 1)

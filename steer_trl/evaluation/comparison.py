@@ -141,7 +141,7 @@ def decide(difference: float, variance: float, degrees: float, count: int) -> tu
     """
     deviation = math.sqrt(variance)
     if deviation <= ROUNDING * abs(difference):
-        from scipy.stats import binom  # rarely needed, and slow to import
+        from scipy.stats import binom  # scipy.stats is slow to import and rarely needed
 
         half = abs(difference) * (2 * float(binom.ppf((1 + LEVEL) / 2, count, 0.5)) / count - 1)
         return difference - half, difference + half, 2.0 ** (1 - count) if difference else 1.0
@@ -161,9 +161,10 @@ def satterthwaite(variance: float, parts: Sequence[tuple[float, int]]) -> float:
 
 
 def _interaction(values: Array) -> float:
-    """Return the share of the interaction of models and problems in the variance of the mean of `values`.
+    """Return V_interaction, the part of the variance of the mean of `values` due to the interaction.
 
-    `values` has a row for each model and a column for each problem.
+    `values` has a row for each model and a column for each problem. The interaction is the deviation of
+    a value from the sum of the effects of its model and its problem.
     """
     models, problems = values.shape
     rest = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()

@@ -2,8 +2,8 @@
 
 A higher temperature makes a model less accurate and its completions more varied. A method that
 keeps the entropy high has the same effect. So if two models are compared at one temperature only,
-another temperature might give the same difference. Every model is therefore sampled at several
-temperatures:
+their difference may be no more than that of one model at two temperatures. Every model is therefore
+sampled at several temperatures:
 
     best pass@k     pass@k at the temperature where a side's runs have the largest mean pass@k on
                     other problems. The other problems are a validation set. If there is none, each
@@ -134,7 +134,7 @@ def compare_best(sides: Sides, validation: Sides | None = None) -> list[Row]:
 
 
 def _pick_best(side: Sweep, validation: Sweep | None, k: int) -> tuple[Array, float]:
-    """Return pass@k at the best temperature, and that temperature."""
+    """Return pass@k at the best temperature for k, `[R, P]`, and the temperature."""
     values = side.pass_at(k)
     choosing = validation.pass_at(k) if validation else None
     chosen = (values if choosing is None else choosing).mean((1, 2)).argmax()

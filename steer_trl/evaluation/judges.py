@@ -19,7 +19,7 @@ def make_judge(reward: MathReward | Callable[..., Any]) -> Judge:
     (strings, or messages if the prompt is a conversation) and every column of the data set. A
     completion is correct if its reward is above 0. It is incorrect if the reward is `None`. In a
     majority vote, completions with different texts count as different answers. The judge raises
-    `ValueError` unless every reward is a number or `None`, one for each completion.
+    `ValueError` unless the function returns a number or `None` for each completion.
     """
     if isinstance(reward, MathReward):
         return lambda completions, rows: reward.judge(list(completions), [row["solution"] for row in rows])

@@ -69,7 +69,7 @@ def evaluate(
             own = turn[state.process_index : state.process_index + 1]
             judged = [one for number in own for one in _draw_batch(batches, number, generate, decide, sampling)]
             if not own and generate.is_collective:
-                # The other ranks cannot draw without this one, so it draws a batch that is discarded.
+                # All ranks must draw together. A rank without a batch of its own draws one that is discarded.
                 _draw_batch(batches, 0, generate, decide, sampling)
             judged = gather_object(judged) if state.num_processes > 1 else judged
             if records:

@@ -1,4 +1,4 @@
-"""Metrics of a policy on problems with several samples each, with an interval over the problems."""
+"""Metrics of a policy from several samples of each problem, with an interval over the problems."""
 
 import math
 from collections import Counter

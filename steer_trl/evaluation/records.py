@@ -48,10 +48,10 @@ class Records:
     Args:
         folder (`str` or `Path`): the folder, which is created if it does not exist.
         settings (`dict`): everything that the completions depend on.
-        overwrite (`bool`): delete an evaluation that the folder holds, and start over.
+        overwrite (`bool`): whether to delete an evaluation that is in the folder and start over.
 
     Raises:
-        `ValueError`: `overwrite` is off, and the folder holds an evaluation with other settings, or
+        `ValueError`: `overwrite` is false, and the folder holds an evaluation with other settings, or
             completions without `settings.json`.
     """
 

@@ -69,11 +69,11 @@ def load_samplings(names: Sequence[str], **common: Any) -> dict[str, Sampling]:
     """Return the samplings with these names, in the given order.
 
     Args:
-        names: each `"papers"`, `"greedy"`, `"t1"`, or another temperature such as `"t0.5"`.
+        names: each is `"papers"`, `"greedy"`, or a temperature such as `"t1"` or `"t0.5"`.
         common: settings that all samplings share, such as `max_tokens`.
 
     Raises:
-        `ValueError`: an unknown name, or one that is given twice.
+        `ValueError`: a name is unknown or given twice.
     """
     found: dict[str, Sampling] = {}
     for name in names:
@@ -91,7 +91,7 @@ def load_samplings(names: Sequence[str], **common: Any) -> dict[str, Sampling]:
 
 
 class Completion(NamedTuple):
-    """A drawn completion: text, length in tokens, and whether it was cut off at the limit."""
+    """A drawn completion: its text, its length in tokens, and whether it was cut off at the length limit."""
 
     text: str
     num_tokens: int

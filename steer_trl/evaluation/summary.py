@@ -7,7 +7,7 @@
 | `cover@t` | 1 if at least the share t of the k samples is correct, otherwise 0, t = 0.25, 0.5, 0.75 |
 | `maj@k` | the probability that the most frequent answer among k samples is correct |
 | `distinct@k` | the number of different correct completions among k samples |
-| `unanswered`, `truncated`, `timed_out` | the share of samples without an answer, cut off, not judged in time |
+| `unanswered`, `truncated`, `timed_out` | the share of samples without an answer, cut off, or not judged in time |
 | `num_tokens` | the number of tokens of a sample |
 
 Each metric comes with the half width of its 95 % interval over problems. In the average, all benchmarks

@@ -16,7 +16,7 @@ from steer_trl.report.weights import describe_weights
 POINTS = 400
 """Approximate maximum number of points of a curve."""
 RUNNING = 15 * 60
-"""Number of seconds since its last log entry up to which a run counts as running."""
+"""A run counts as running until its last log entry is this many seconds old."""
 
 
 def page_data(runs: Sequence[Run]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def _describe_run(run: Run, evaluations: Evaluations, num_runs: int) -> dict[str
 
 
 def _find_status(run: Run) -> str:
-    """Return `"finished"`, `"running"` or `"stopped"`, or an empty string if the log does not tell."""
+    """Return `"finished"`, `"running"` or `"stopped"`, or an empty string if the log has no times."""
     if run.last_step in run.curves.get("train_runtime", {}):
         return "finished"
     if not run.times:
@@ -86,7 +86,7 @@ def find_budget(run: Run) -> dict[str, Any] | None:
 
 
 def _describe_panel(panel: Panel, keys: Sequence[str]) -> dict[str, Any]:
-    """Return a panel of the registry, with a line for each of the `keys` that the panel draws."""
+    """Return a panel of the registry, with a curve for each of the `keys` that the panel draws."""
     lines = [line for row in panel.keys if not row.is_target for line in _find_lines(row, keys)]
     targets = [row.name for row in panel.keys if row.is_target]
     return vars(panel) | {"keys": lines, "targets": targets}

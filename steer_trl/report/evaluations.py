@@ -1,8 +1,9 @@
 """Reads the evaluations in the folders of runs, compares the runs by them, and collects temperature sweeps.
 
-Evaluations during training lie in `benchmarks/step-N`, those of `steer-trl eval` in any other folder directly inside
-the run's folder. An evaluation during training counts only if the run's log has its step, because the folder may still
-hold evaluations of an earlier run. Differences and intervals are those of `steer-trl compare`.
+Evaluations during training lie in `benchmarks/step-N`, and evaluations by `steer-trl eval` in any other folder
+directly inside the run's folder. An evaluation in `step-N` counts only if the run's log has its metrics at step N,
+because the folder may still hold evaluations of an earlier run. Differences and intervals are the same as in `steer-
+trl compare`.
 """
 
 import re
@@ -108,7 +109,7 @@ def compare_runs(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
 
 
 def _list_names(evaluations: Sequence[Evaluations]) -> list[str]:
-    """Return the names of all folders, with the evaluations during training last."""
+    """Return the names of all folders with evaluations. The folder of evaluations during training comes last."""
     return sorted({name for one in evaluations for name in one.found}, key=lambda name: (name == IN_TRAINING, name))
 
 

@@ -49,7 +49,7 @@ class Run:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Every setting that is known, including those left at their default."""
+        """All settings of the run that are known, including those left at their default."""
         return self.description.get("defaults", {}) | self.description.get("settings", {})
 
 

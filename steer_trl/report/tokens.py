@@ -74,7 +74,7 @@ def _read_groups(path: Path) -> tuple[list[dict[str, Any]], bool, int]:
 
 def _read_completion(line: dict[str, Any]) -> dict[str, Any]:
     """Return the parts of a token record that the page shows. Raises an error if it has no tokens or is malformed."""
-    texts = line["texts"] if "texts" in line else line["token_ids"]  # prime-rl's records have no texts
+    texts = line["texts"] if "texts" in line else line["token_ids"]  # records of prime-rl have no texts
     shown = texts[:LONGEST]
     numbers = {name: [_round(value) for value in line[key][:LONGEST]] for name, key in COLUMNS.items() if key in line}
     raw = [_round(value) for value in line.get("advantages", ())]
