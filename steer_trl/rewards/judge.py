@@ -144,8 +144,10 @@ def _is_equal_choice(answer: Reading, gold: Reading) -> bool:
 
 def _member(reading: Reading) -> Reading:
     """Return the member of a set with one member; any other reading as it is."""
-    is_set_of_one = isinstance(reading, Group) and reading.kind == "{}" and len(reading.parts) == 1
-    return reading.parts[0] if is_set_of_one and reading.parts[0] != Formula(r"\emptyset") else reading
+    if not isinstance(reading, Group) or reading.kind != "{}" or len(reading.parts) != 1:
+        return reading
+    (member,) = reading.parts
+    return reading if member == Formula(r"\emptyset") else member
 
 
 def _is_equal_measure(answer: Reading, gold: Reading) -> bool:

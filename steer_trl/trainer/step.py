@@ -107,7 +107,8 @@ class OptimizerStep:
         if score.entropies is None:
             return
         if self._log.is_wanted or self._tokens.is_looking:
-            self.shape(inputs, Score(*(x if x is None else x.detach() for x in score)))
+            sensitivities = None if score.sensitivities is None else score.sensitivities.detach()
+            self.shape(inputs, Score(score.logps.detach(), score.entropies.detach(), sensitivities))
         self._tripwire.on_shaped(inputs)
 
     @torch.no_grad()

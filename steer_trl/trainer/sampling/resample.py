@@ -225,8 +225,12 @@ class Resampling:
     def save(self, folder: Path) -> None:
         """Save the position in the data set and the waiting groups to a checkpoint."""
         if self._trainer.args.should_save:
-            state = {"prompts": self._stream.state_dict(), "waiting": self._waiting, "made_with": self._made_with}
-            state["share"] = self._share
+            state = {
+                "prompts": self._stream.state_dict(),
+                "waiting": self._waiting,
+                "made_with": self._made_with,
+                "share": self._share,
+            }
             write_whole(folder / SAMPLING_FILE, lambda path: torch.save(state, path))
 
     def load(self, folder: Path) -> None:
