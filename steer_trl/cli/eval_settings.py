@@ -50,7 +50,7 @@ def eval_settings(
 def _weights(name: str) -> list[tuple[str, int, int]]:
     """Return the names, sizes and modification times of the weight files in a folder.
 
-    They change if the model in the folder is trained again, so it counts as a different model.
+    They change if the model is trained again, so that the new model is not taken for the old one.
     """
     files = sorted(Path(name).glob("*.safetensors")) + sorted(Path(name).glob("*.bin"))
     return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]

@@ -56,7 +56,7 @@ def list_benchmarks() -> str:
 def run(args: EvalArguments) -> dict[str, Any]:
     """Run the evaluation and return its summary.
 
-    With several samplings, return a mapping from the name of each sampling to its summary.
+    If `args.samplings` is set, return a mapping from the name of each sampling to its summary.
     """
     judge = args.load_judge()
     state = PartialState(cpu=not torch.accelerator.is_available())

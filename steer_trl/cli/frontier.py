@@ -21,8 +21,8 @@ def compare_frontiers(
 ) -> list[dict[str, Any]]:
     """Read both sides, print a table for each benchmark, and return the rows of all tables.
 
-    `a` and `b` are the folders of the two sides. With `validation`, the name of a benchmark, the temperatures for the
-    other benchmarks are chosen on the problems of this benchmark.
+    `a` and `b` are the folders of the two sides. If `validation` names a benchmark, the temperatures for the other
+    benchmarks are chosen on the problems of that benchmark.
     """
     benchmarks = read_sides(a, b, is_paired)
     if validation is not None and (validation not in benchmarks or len(benchmarks) < 2):

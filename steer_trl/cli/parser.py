@@ -136,8 +136,8 @@ class RecipeParser(OneLineParser, TrlParser):
     def _to_words(self, name: str, value: Any) -> list[str]:
         """Return a recipe's setting as words of a command line.
 
-        For `null`, which stands for the default, there are no words. If words cannot express the value, such as a
-        mapping, it becomes the default of the flag, and there are no words either.
+        The result is empty for `null`, which stands for the default. It is also empty for a value that words cannot
+        express, such as a mapping. The value is then made the default of the flag.
         """
         action = self._option_string_actions.get(f"--{name}")
         if value is None:

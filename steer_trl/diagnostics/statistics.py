@@ -11,7 +11,7 @@ from steer_trl.diagnostics.estimators import MEAN, RATIO, Estimator
 
 
 class Statistic(NamedTuple):
-    """A number of the log, represented by sums over the tokens of one micro-batch.
+    """A number of the log, represented by sums over tokens.
 
     The `sums` are scalars (`[]`) that add up over micro-batches and ranks. The `estimator` computes the number from
     their totals.

@@ -105,8 +105,8 @@ class VLLMGenerator:
             tensor_parallel_size=tensor_parallel_size,
             gpu_memory_utilization=gpu_memory_utilization,
             max_model_len=max_model_length,
-            # Chunked prefill is off on CPU: vLLM 0.31 draws a token after each chunk of a prompt there, and
-            # cannot undo the seeded draw.
+            # Chunked prefill is off on CPU: vLLM 0.31 draws a token in the middle of a chunked prompt there, and
+            # cannot undo the draw if it is seeded.
             enable_chunked_prefill=None if torch.accelerator.is_available() else False,
         )
         self.tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)

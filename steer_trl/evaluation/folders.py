@@ -15,7 +15,7 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
 
 Values = dict[str, dict[str, dict[str, float]]]
-"""Values of an evaluation: benchmark -> metric -> id of a problem -> value."""
+"""The value of each problem, nested by benchmark, metric and problem id."""
 QUESTION = {"sampling", "benchmarks", "answer_format", "judge"}
 """Settings that must be equal in comparable evaluations, apart from those listed in `MAY_DIFFER`.
 
@@ -38,7 +38,7 @@ class Evaluation:
 
     @cached_property
     def values(self) -> Values:
-        """Values of the evaluation: benchmark -> metric -> id of a problem -> value.
+        """The value of each problem, nested by benchmark, metric and problem id.
 
         Raises `ValueError` if the file of completions is incomplete.
         """
@@ -98,7 +98,7 @@ def compare_samplings(
     A side is a list with the result of [`read_evaluations`] for each seed.
 
     Returns:
-        sampling -> benchmark -> metric -> [`Difference`] of side B from side A.
+        the [`Difference`] of side B from side A, nested by sampling, benchmark and metric.
 
     Raises:
         `ValueError`: the sides have different samplings, settings or problems.
@@ -120,7 +120,7 @@ def compare_evaluations(
     """Compare two sides. A side is a list with an evaluation for each seed.
 
     Returns:
-        benchmark -> metric -> [`Difference`] of side B from side A.
+        the [`Difference`] of side B from side A, nested by benchmark and metric.
     """
     first, *others = [*a, *b]
     folders = [one.folder.resolve() for one in [first, *others]]

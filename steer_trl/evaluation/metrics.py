@@ -18,7 +18,7 @@ def values_of_counts(num_samples: int, num_correct: Sequence[int]) -> dict[str, 
     tau of its samples is correct, and 0 otherwise (Cover@tau, arXiv 2510.08325).
 
     Returns:
-        metric -> values, one for each problem.
+        for each metric, a list with the value of each problem.
     """
     values = {f"avg@{num_samples}": [count / num_samples for count in num_correct]}
     for j in (2**i for i in range(1, num_samples.bit_length())):

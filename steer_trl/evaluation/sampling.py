@@ -21,8 +21,8 @@ class Sampling:
     The defaults are those of STEER's paper (arXiv 2510.10150, section 5.1).
 
     Args:
-        temperature (`float`): the temperature. 0 means greedy sampling, which draws one sample per
-            problem even if the benchmark asks for more.
+        temperature (`float`): the sampling temperature. 0 means greedy sampling, which draws one
+            sample per problem even if the benchmark asks for more.
         top_p (`float`): share of the probability mass that is drawn from, in (0, 1].
         top_k (`int`): number of most probable tokens that are drawn from; 0 for all tokens.
         max_tokens (`int`): length at which a completion is cut off; 3072 in the paper's training.

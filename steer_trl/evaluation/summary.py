@@ -56,7 +56,7 @@ def _drop_nan(pairs: Pairs) -> dict[str, tuple[float, float | None]]:
 
 
 def measure_problems(judged: Sequence[Judged]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return the value of each problem: benchmark -> metric -> id of a problem -> value."""
+    """Return the value of each problem, nested by benchmark, metric and problem id."""
     found = {}
     for name, problems in _group_by_problem(judged).items():
         ids = [samples[0].id for samples in problems]
@@ -81,7 +81,7 @@ def join_names(benchmark: str, sampling: str) -> str:
 
 
 def _group_by_problem(judged: Sequence[Judged]) -> dict[str, list[list[Judged]]]:
-    """Group judged samples by benchmark, and those of a benchmark by problem."""
+    """Group judged samples by benchmark and then by problem."""
     found = {}
     for name, samples in groupby(judged, key=lambda one: one.benchmark):
         found[name] = [list(group) for _, group in groupby(samples, key=lambda one: one.id)]

@@ -19,7 +19,7 @@ OF_THE_MODEL = ("model_name_or_path", "model_revision", "model_files", "step")
 VARIES = ("temperature", "seed")
 """Settings of a sampling that may differ between the points of a sweep."""
 ByTemperature = Mapping[float, Evaluation]
-"""Maps each temperature, the lowest first, to an evaluation. All are of the same run."""
+"""Maps each temperature to the evaluation of a run at this temperature, the lowest first."""
 Way = tuple[tuple[str, str], ...]
 """Names and values of a sampling's settings, without those listed in `VARIES`."""
 
@@ -33,7 +33,7 @@ def read_sides(a: Sequence[str], b: Sequence[str], paired: bool = False) -> dict
         paired: whether the n-th runs of both sides share a start or a seed.
 
     Returns:
-        benchmark -> the two sides.
+        the two sides for each benchmark.
 
     Raises:
         `ValueError`: the two sides cannot be compared.

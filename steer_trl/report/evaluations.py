@@ -2,8 +2,8 @@
 
 Evaluations during training lie in `benchmarks/step-N`, and evaluations by `steer-trl eval` in any other folder
 directly inside the run's folder. An evaluation in `step-N` counts only if the run's log has its metrics at step N,
-because the folder may still hold evaluations of an earlier run. Differences and intervals are the same as in `steer-
-trl compare`.
+because the folder may still hold evaluations of an earlier run. Differences and intervals are the same as in
+`steer-trl compare`.
 """
 
 import re
@@ -34,8 +34,8 @@ class Evaluations:
     """The evaluations in a run's folder.
 
     Attributes:
-        found (`dict[str, dict]`): folder name -> sampling -> evaluation, for the last evaluation during training and
-            all evaluations by `steer-trl eval`.
+        found (`dict[str, dict]`): the last evaluation during training and all evaluations by `steer-trl eval`, nested
+            by the name of the folder and the name of the sampling.
         step (`int`, *optional*): the optimizer step of the last evaluation during training.
         intervals (`dict[str, list]`): maps a key of the log to its 95 % intervals: step, mean and half width.
     """

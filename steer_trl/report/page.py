@@ -60,7 +60,7 @@ def write(runs: Sequence[str | Path], path: str | Path = "report.html") -> Path:
 
     Raises:
         `NoRun`: a folder has no log.
-        `ValueError`: `path` is a folder, or a file that is not such a page.
+        `ValueError`: `path` is a folder, or a file that is not such a page. The file is left unchanged.
     """
     refuse(_find_path_complaints(path), "steer_trl.report.write")
     page = html(runs)
