@@ -3,7 +3,7 @@
 import math
 
 from steer_trl.diagnostics.keys import names
-from steer_trl.diagnostics.rules import Numbers, Reading, Rule, read_key
+from steer_trl.diagnostics.rules import Numbers, Rule, RuleReading, read_key
 
 LOWEST_START = f"lowest {names.START_ENTROPY}"
 """The name under which the lowest initial entropy so far is remembered.
@@ -18,18 +18,18 @@ def find_targets(log: Numbers) -> list[float]:
     return [log[key] for key in keys if key in log]
 
 
-def compare_entropy(log: Numbers, level: float) -> Reading:
+def compare_entropy(log: Numbers, level: float) -> RuleReading:
     """Read the entropy as a multiple of `level`. Both are in nats per token."""
     entropy = log[names.ENTROPY]
     return {"value": entropy / level if level > 0 else math.nan, "entropy": entropy, "level": level}
 
 
-def compare_with_start(log: Numbers) -> Reading:
+def compare_with_start(log: Numbers) -> RuleReading:
     """Read the entropy as a multiple of its initial value, or of a method's target if that is lower."""
     return compare_entropy(log, min([log[names.START_ENTROPY], *find_targets(log)]))
 
 
-def compare_with_lowest_start(log: Numbers) -> Reading:
+def compare_with_lowest_start(log: Numbers) -> RuleReading:
     """Read the entropy as a multiple of its lowest initial value, or of a method's target if that is higher.
 
     Targets above three times the initial value are ignored.
@@ -39,7 +39,7 @@ def compare_with_lowest_start(log: Numbers) -> Reading:
     return compare_entropy(log, max([start, *targets]))
 
 
-def read_change(log: Numbers) -> Reading:
+def read_change(log: Numbers) -> RuleReading:
     """Read the relative change of the advantages by the methods; NaN while a gate is closed or the entropy is held."""
     keys = (names.RELATIVE_CHANGE, names.ROLLOUT_ADVANTAGE_CHANGE)
     known = [log[key] for key in keys if key in log]
@@ -56,13 +56,13 @@ def find_remedy_of_idle(log: Numbers) -> dict[str, str]:
     return {"remedy": f"STEER: lower steer_lambda_min. {stare}"}
 
 
-def compare_with_stare_target(log: Numbers) -> Reading:
+def compare_with_stare_target(log: Numbers) -> RuleReading:
     """Read the entropy as a share of STARE's target while the gate is open; 1 while it is closed."""
     reading = compare_entropy(log, log[names.STARE_TARGET])
     return reading if log[names.GATE] == 1 else reading | {"value": 1.0}
 
 
-def compare_with_held_target(log: Numbers) -> Reading:
+def compare_with_held_target(log: Numbers) -> RuleReading:
     """Read the last rollout's entropy as a share of `hold_entropy/reference`, the current target."""
     entropy = log[names.ROLLOUT_ENTROPY]
     target = log[names.HELD_REFERENCE]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from steer_trl.diagnostics.keys import names
-from steer_trl.diagnostics.rules import Numbers, Reading, Rule, read_key
+from steer_trl.diagnostics.rules import Numbers, Rule, RuleReading, read_key
 from steer_trl.validation import is_number
 
 ALIKE = 1e-6
@@ -45,7 +45,7 @@ def find_unscored(log: Numbers) -> list[str]:
     return [key.removeprefix(UNSCORED) for key, value in log.items() if key.startswith(UNSCORED) and value == 1]
 
 
-def count_unscored(log: Numbers) -> Reading:
+def count_unscored(log: Numbers) -> RuleReading:
     """Read the number of reward functions that have not scored any completion."""
     return {"value": float(len(find_unscored(log)))}
 
@@ -60,7 +60,7 @@ def are_all_truncated(log: Numbers) -> bool:
     return log.get(names.CLIPPED_RATIO, 0.0) >= 1
 
 
-def read_reward_spread(log: Numbers) -> Reading:
+def read_reward_spread(log: Numbers) -> RuleReading:
     """Read the standard deviation of a step's rewards; NaN if another rule explains equal rewards."""
     is_explained = are_all_truncated(log) or find_unscored(log) or log.get(names.UNANSWERED, 0.0) >= 0.95
     return {
@@ -69,24 +69,24 @@ def read_reward_spread(log: Numbers) -> Reading:
     }
 
 
-def read_dead_groups(log: Numbers) -> Reading:
+def read_dead_groups(log: Numbers) -> RuleReading:
     """Read the share of groups whose rewards are equal; NaN if the rewards of the whole step are equal."""
     are_alike = log.get(names.REWARD_STD, 1.0) <= ALIKE
     return {"value": math.nan if are_alike else log[names.FRAC_REWARD_ZERO_STD]}
 
 
-def read_some_dead_groups(log: Numbers) -> Reading:
+def read_some_dead_groups(log: Numbers) -> RuleReading:
     """Read the share of groups whose rewards are equal; NaN if they are equal in every group."""
     share = read_dead_groups(log)["value"]
     return {"value": math.nan if share >= 1 else share}
 
 
-def read_truncation(log: Numbers) -> Reading:
+def read_truncation(log: Numbers) -> RuleReading:
     """Read the share of truncated completions; NaN if every completion is truncated."""
     return {"value": math.nan if are_all_truncated(log) else log[names.CLIPPED_RATIO]}
 
 
-def read_gradient(log: Numbers) -> Reading:
+def read_gradient(log: Numbers) -> RuleReading:
     """Read the norm of the gradient; NaN if nearly equal rewards or truncation explain a norm of 0."""
     some_differ = log[names.REWARD_STD] > ALIKE and log.get(names.FRAC_REWARD_ZERO_STD, 0.0) < 0.9
     return {"value": log[names.GRAD_NORM] if some_differ and not are_all_truncated(log) else math.nan}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 Numbers = Mapping[str, float]
 """Maps each key of the log to its last number, and a few other names to numbers that `watch.py` remembers."""
-Reading = dict[str, float]
+RuleReading = dict[str, float]
 """Maps `"value"` to the number that decides about an alarm, and other names to the numbers in the alarm's text.
 
 The deciding number is NaN if it is unknown.
@@ -30,8 +30,8 @@ class Rule:
     fire again once the value is back at `clears`.
 
     Attributes:
-        read (`callable`): computes a [`Reading`] from [`Numbers`]. Raises `KeyError` if the log has never had a key
-            that it needs.
+        read (`callable`): computes a [`RuleReading`] from [`Numbers`]. Raises `KeyError` if the log has never had a
+            key that it needs.
         text (`str`): what has happened and what to change, with placeholders for numbers and words.
         compared (`str`): a description of the compared number, for the documentation.
         find_words (`callable`): returns the words for the placeholders of the text, given [`Numbers`].
@@ -42,7 +42,7 @@ class Rule:
     fires: float
     clears: float
     steps: int
-    read: Callable[[Numbers], Reading]
+    read: Callable[[Numbers], RuleReading]
     text: str
     compared: str
     level: str = "warning"
@@ -57,6 +57,6 @@ class Rule:
         return value <= self.clears if self.fires > self.clears else value >= self.clears
 
 
-def read_key(key: str) -> Callable[[Numbers], Reading]:
+def read_key(key: str) -> Callable[[Numbers], RuleReading]:
     """Return a function that reads one key of the log."""
     return lambda log: {"value": log[key]}

@@ -31,7 +31,7 @@ from steer_trl.shaping.base import PAPERS, Options, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
 
-class Measure(NamedTuple):
+class CovarianceMeasure(NamedTuple):
     """Statistics of an optimizer step's tokens, float64: two means, and the threshold of the chosen tokens."""
 
     mean_advantage: Tensor
@@ -50,7 +50,7 @@ class ByCovariance(Shaper[Options]):
         """Return the number by which each token is ranked, and the mask of the candidates, both `[B, T]`."""
         raise NotImplementedError
 
-    def measure(self, batch: TokenBatch, reduce: Reduce) -> Measure:
+    def measure(self, batch: TokenBatch, reduce: Reduce) -> CovarianceMeasure:
         """Return the means, and the threshold that chooses as many tokens as the authors' code, at least one."""
         valid = _find_valid(batch)
         # float64: the sums run over millions of tokens, and must not depend on how they are split.
@@ -60,7 +60,7 @@ class ByCovariance(Shaper[Options]):
         numbers, among = self.rank(batch, advantage, logp)
         count = max(math.floor(getattr(self.args, self.share) * tokens.item() + 1e-6), 1)
         threshold = kth_largest(numbers, among, min(count, int(reduce(among.sum(), "sum"))), reduce)
-        return Measure(advantage, logp, threshold.double())
+        return CovarianceMeasure(advantage, logp, threshold.double())
 
 
 @dataclass
@@ -100,15 +100,15 @@ class ClipCov(ByCovariance[ClipCovOptions]):
         low, high = find_clipped(batch.ratio, batch.advantages, 1 - batch.epsilon_low, 1 + batch.epsilon_high)
         return batch.draws, (cov > self.args.clip_cov_lower) & (cov < self.args.clip_cov_upper) & ~low & ~high
 
-    def weights(self, batch: TokenBatch, measure: Measure) -> Float[Tensor, "B T"]:
+    def weights(self, batch: TokenBatch, measure: CovarianceMeasure) -> Float[Tensor, "B T"]:
         """Return 0 on the dropped tokens, 1 elsewhere."""
         return (~self._find_dropped(batch, measure)).float()
 
-    def marks(self, batch: TokenBatch, measure: Measure) -> dict[str, Bool[Tensor, "B T"]]:
+    def marks(self, batch: TokenBatch, measure: CovarianceMeasure) -> dict[str, Bool[Tensor, "B T"]]:
         """Return the mask of the dropped tokens."""
         return {"clip_cov/dropped": self._find_dropped(batch, measure)}
 
-    def _find_dropped(self, batch: TokenBatch, measure: Measure) -> Tensor:
+    def _find_dropped(self, batch: TokenBatch, measure: CovarianceMeasure) -> Tensor:
         draws, pool = self.rank(batch, measure.mean_advantage, measure.mean_logp)
         return pool & (draws >= measure.threshold)
 
@@ -138,16 +138,16 @@ class KlCov(ByCovariance[KlCovOptions]):
         cov = covariance(batch, mean_advantage, mean_logp)
         return cov, cov > -torch.inf
 
-    def bonus(self, batch: TokenBatch, measure: Measure) -> Float[Tensor, "B T"]:
+    def bonus(self, batch: TokenBatch, measure: CovarianceMeasure) -> Float[Tensor, "B T"]:
         """Return - coef sign(lp - lq) / r on the held tokens, 0 elsewhere."""
         pull = (batch.logps.float() - batch.old_logps.float()).sign() / batch.ratio
         return torch.where(self._find_held(batch, measure), -self.args.kl_cov_coef * pull, 0.0)
 
-    def marks(self, batch: TokenBatch, measure: Measure) -> dict[str, Bool[Tensor, "B T"]]:
+    def marks(self, batch: TokenBatch, measure: CovarianceMeasure) -> dict[str, Bool[Tensor, "B T"]]:
         """Return the mask of the held tokens."""
         return {"kl_cov/held": self._find_held(batch, measure)}
 
-    def _find_held(self, batch: TokenBatch, measure: Measure) -> Tensor:
+    def _find_held(self, batch: TokenBatch, measure: CovarianceMeasure) -> Tensor:
         cov = covariance(batch, measure.mean_advantage, measure.mean_logp)
         threshold = measure.threshold
         # The tolerance is relative, because a token's numbers differ in their last bits from batch to batch.

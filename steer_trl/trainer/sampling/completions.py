@@ -16,7 +16,7 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.trainer.trl import GRPOTrainer, extra_columns
 
 StoredCompletion = dict[str, Any]
-Group = list[StoredCompletion]
+PromptGroup = list[StoredCompletion]
 PLAIN = {bool, int, float, str, type(None)}
 
 
@@ -67,7 +67,7 @@ def to_plain(value: Any, name: str) -> Any:
     )
 
 
-def exchange_groups(own: list[StoredCompletion], first: int, groups: list[int], size: int) -> list[Group]:
+def exchange_groups(own: list[StoredCompletion], first: int, groups: list[int], size: int) -> list[PromptGroup]:
     """Return the completions of the chosen `groups` on every rank. Collective.
 
     `own` are this rank's completions. `first` is the index of this rank's first completion among the completions of

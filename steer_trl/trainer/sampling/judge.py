@@ -18,7 +18,7 @@ ScoreRewards = Callable[..., Tensor]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GroupVerdict:
     """The rewards and lengths of all ranks' completions, and which of their groups are informative.
 
     The N completions are in the order of their groups. `rewards` `[N, functions]` are NaN if a function could not
@@ -37,14 +37,14 @@ class Verdict:
         return ~self.chosen.repeat_interleave(len(self.rewards) // len(self.chosen))
 
     @classmethod
-    def merge(cls, parts: list["Verdict"]) -> "Verdict":
+    def merge(cls, parts: list["GroupVerdict"]) -> "GroupVerdict":
         """Concatenate the verdicts on several attempts."""
         return cls(**{one.name: torch.cat([getattr(part, one.name) for part in parts]) for one in fields(cls)})
 
 
 def judge_groups(
     trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], generated: tuple[Any, ...], score: ScoreRewards
-) -> Verdict:
+) -> GroupVerdict:
     """Score the completions that TRL has `generated` for `inputs`, and judge the groups of all ranks. Collective."""
     _, completion_ids, _, completions, _, extra_fields, *_ = generated
     # A `rollout_func` may return extra fields for the reward functions. As in TRL, they are added to the rows.
@@ -53,7 +53,7 @@ def judge_groups(
     rewards = score(inputs, prompts, completions, completion_ids)
     lengths = trainer.accelerator.gather(torch.tensor(count_written(generated), device=rewards.device))
     correctness = rewards[:, correctness_column(trainer)]
-    return Verdict(rewards, correctness, lengths, is_informative(correctness, trainer.num_generations))
+    return GroupVerdict(rewards, correctness, lengths, is_informative(correctness, trainer.num_generations))
 
 
 def correctness_column(trainer: GRPOTrainer) -> int:

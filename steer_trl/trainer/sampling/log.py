@@ -11,11 +11,11 @@ from torch import Tensor
 from trl.trainer.utils import nanstd
 
 from steer_trl.trainer.groups import total_reward
-from steer_trl.trainer.sampling.judge import Verdict
+from steer_trl.trainer.sampling.judge import GroupVerdict
 from steer_trl.trainer.trl import GRPOTrainer, append_to_log, replace_last
 
 
-def log_sampling(trainer: GRPOTrainer, generated: Verdict | None, trained: Verdict) -> None:
+def log_sampling(trainer: GRPOTrainer, generated: GroupVerdict | None, trained: GroupVerdict) -> None:
     """Log how the groups in `trained` were chosen from all groups in `generated`. Call it after TRL has logged.
 
     `generated` is `None` if the rollout consists of groups that were left over from earlier ones.
@@ -31,7 +31,7 @@ def log_sampling(trainer: GRPOTrainer, generated: Verdict | None, trained: Verdi
     append_to_log(trainer, {key: value for key, value in _to_numbers(metrics).items() if not math.isnan(value)})
 
 
-def _reward_metrics(trainer: GRPOTrainer, generated: Verdict | None) -> dict[str, float]:
+def _reward_metrics(trainer: GRPOTrainer, generated: GroupVerdict | None) -> dict[str, float]:
     """Return the values of TRL's reward keys over all generated completions.
 
     If no completion was generated, the values are NaN, which TRL does not log.
@@ -49,7 +49,7 @@ def _reward_metrics(trainer: GRPOTrainer, generated: Verdict | None) -> dict[str
     return _to_numbers(dict(zip(names, values, strict=True)))
 
 
-def _selection_metrics(trainer: GRPOTrainer, generated: Verdict, trained: Verdict) -> dict[str, Tensor]:
+def _selection_metrics(trainer: GRPOTrainer, generated: GroupVerdict, trained: GroupVerdict) -> dict[str, Tensor]:
     correct = _is_correct(trainer, generated)
     accuracy = correct.view(-1, trainer.num_generations).nanmean(1)
     tokens = generated.lengths.sum()
@@ -67,7 +67,7 @@ def _selection_metrics(trainer: GRPOTrainer, generated: Verdict, trained: Verdic
     }
 
 
-def _is_correct(trainer: GRPOTrainer, verdict: Verdict) -> Tensor:
+def _is_correct(trainer: GRPOTrainer, verdict: GroupVerdict) -> Tensor:
     """Return 1 for each correct completion, 0 for each incorrect one, and NaN if a completion could not be scored."""
     correct = (verdict.correctness > trainer.args.correct_threshold).float()
     return correct.masked_fill(verdict.correctness.isnan(), torch.nan)

@@ -17,14 +17,14 @@ import torch
 
 from steer_trl.system import write_whole
 from steer_trl.trainer.sampling.completions import (
-    Group,
+    PromptGroup,
     StoredCompletion,
     count_tokens,
     exchange_groups,
     store_completions,
     to_generated,
 )
-from steer_trl.trainer.sampling.judge import Rows, ScoreRewards, Verdict, correctness_column, judge_groups
+from steer_trl.trainer.sampling.judge import GroupVerdict, Rows, ScoreRewards, correctness_column, judge_groups
 from steer_trl.trainer.sampling.log import log_sampling
 from steer_trl.trainer.sampling.prompts import PromptStream
 from steer_trl.trainer.saved import SAMPLING_FILE, read_tensors
@@ -56,7 +56,7 @@ class GenerationDone(Exception):
     The exception carries this rank's completions, and the verdict on the completions of all ranks.
     """
 
-    def __init__(self, completions: list[StoredCompletion], verdict: Verdict) -> None:
+    def __init__(self, completions: list[StoredCompletion], verdict: GroupVerdict) -> None:
         super().__init__()
         self.completions = completions
         self.verdict = verdict
@@ -67,7 +67,7 @@ class Collected:
     """The groups that a rollout is built from: this rank's completions, and the verdict on all ranks' completions."""
 
     own: list[StoredCompletion]
-    verdict: Verdict
+    verdict: GroupVerdict
     has_tool_masks: bool
 
 
@@ -79,7 +79,7 @@ class Resampling:
 
     def __init__(self, trainer: GRPOTrainer) -> None:
         self._trainer = trainer
-        self._waiting: list[Group] = []
+        self._waiting: list[PromptGroup] = []
         self._was_short = False
         # This is the running mean of the share of informative groups in an attempt; `None` before the first attempt.
         self._share: float | None = None
@@ -103,7 +103,7 @@ class Resampling:
             rollout = build(self._stream.rows_of([completion["number"] for completion in collected.own]))
         finally:
             self.collected = None
-        log_sampling(self._trainer, Verdict.merge(verdicts) if verdicts else None, collected.verdict)
+        log_sampling(self._trainer, GroupVerdict.merge(verdicts) if verdicts else None, collected.verdict)
         counts = {
             "dynamic_sampling/attempts": float(len(verdicts)),
             "dynamic_sampling/waiting": float(len(self._waiting)),
@@ -123,7 +123,7 @@ class Resampling:
         own_rewards = self._own_part(verdict.rewards)
         raise GenerationDone(store_completions(self._trainer, self._numbers, generated, own_rewards), verdict)
 
-    def _collect_groups(self, build: BuildRollout) -> tuple[list[Group], int, list[Verdict]]:
+    def _collect_groups(self, build: BuildRollout) -> tuple[list[PromptGroup], int, list[GroupVerdict]]:
         """Return the groups of a rollout, the number of informative groups, and the verdict on each attempt.
 
         The informative groups come first.
@@ -133,8 +133,8 @@ class Resampling:
         wanted = args.groups_per_rollout
         groups = self._waiting
         self._waiting = []
-        verdicts: list[Verdict] = []
-        rejects: list[Group] = []
+        verdicts: list[GroupVerdict] = []
+        rejects: list[PromptGroup] = []
         while len(groups) < wanted and len(verdicts) < args.dynamic_sampling_max_attempts:
             attempt = self._attempt(build, self._count_prompts(missing=wanted - len(groups)))
             verdict = attempt.verdict
@@ -157,7 +157,7 @@ class Resampling:
             self._waiting = groups[wanted:]
         return groups[:wanted] + rejects, num_informative, verdicts
 
-    def _warn_if_short(self, num_informative: int, wanted: int, verdicts: list[Verdict]) -> None:
+    def _warn_if_short(self, num_informative: int, wanted: int, verdicts: list[GroupVerdict]) -> None:
         is_short = num_informative < wanted
         if is_short and not self._was_short and self._trainer.accelerator.is_main_process:
             num_prompts = sum(len(verdict.chosen) for verdict in verdicts)
@@ -195,13 +195,13 @@ class Resampling:
         first = self._trainer.accelerator.process_index * count
         return of_all_ranks[first : first + count]
 
-    def _verdict_on(self, completions: list[StoredCompletion], num_informative: int) -> Verdict:
+    def _verdict_on(self, completions: list[StoredCompletion], num_informative: int) -> GroupVerdict:
         """Return the verdict on the completions of a rollout, whose first `num_informative` groups are informative."""
         device = self._trainer.accelerator.device
         rewards = torch.tensor([completion["rewards"] for completion in completions], device=device)
         lengths = torch.tensor([count_tokens(completion) for completion in completions], device=device)
         groups = torch.arange(len(completions) // self._trainer.num_generations, device=device)
-        return Verdict(rewards, rewards[:, correctness_column(self._trainer)], lengths, groups < num_informative)
+        return GroupVerdict(rewards, rewards[:, correctness_column(self._trainer)], lengths, groups < num_informative)
 
     # A training run, and its checkpoints.
 
