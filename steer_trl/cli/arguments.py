@@ -1,4 +1,4 @@
-"""The settings of `steer-trl train` for data set, reward and benchmarks, in addition to those of the trainer."""
+"""The settings of `steer-trl train` for data set, reward and benchmarks. The trainer has further settings."""
 
 from dataclasses import dataclass
 from typing import Any

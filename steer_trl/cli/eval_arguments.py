@@ -22,7 +22,7 @@ OF_VLLM = ("tensor_parallel_size", "max_model_length", "gpu_memory_utilization")
 
 @dataclass
 class EvalArguments:
-    """Settings of the model, the benchmarks and the sampling. The defaults are those of the STEER paper."""
+    """Settings of the model, the benchmarks and the sampling. The defaults follow the STEER paper."""
 
     model_name_or_path: str = field(metadata={"help": "Folder of a saved model, or its name on the Hub."})
     output_dir: str = field(metadata={"help": "Folder for the results; an evaluation that it contains is resumed."})

@@ -32,7 +32,7 @@ def split_recipe(arguments: list[str]) -> tuple[str | None, list[str]]:
 def list_files(folder: Path) -> dict[str, Path]:
     """Return a mapping from names to the YAML files in `folder` and its sub-folders.
 
-    Files in `folder` come first, in alphabetical order, followed by those in sub-folders.
+    Files in `folder` come first, in alphabetical order, followed by files in sub-folders.
     """
     return {path.stem: path for path in (*sorted(folder.glob("*.yaml")), *sorted(folder.glob("*/*.yaml")))}
 
@@ -70,9 +70,9 @@ def find_engine_file(name: str) -> Path:
 
 
 def load_recipe(name: str | Path) -> dict[str, Any]:
-    """Return the settings of a recipe, including those of the recipes that it extends.
+    """Return the settings of a recipe, including settings from the recipes that it extends.
 
-    `name` is a file or the name of a recipe. A recipe's own settings override those of a recipe that it extends.
+    `name` is a file or the name of a recipe. A setting in a recipe overrides the same setting in a recipe it extends.
     """
     settings: dict[str, Any] = {}
     for _, own in reversed(read_layers(name)):

@@ -60,7 +60,10 @@ class TrainParser(RecipeParser):
     """
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
-        """Return the settings of a recipe, without those for methods that `--advantage_shaping` in `args` replaces."""
+        """Return the settings of a recipe, except for settings that the methods in `args` leave unused.
+
+        The methods in `args` are the values of `--advantage_shaping`. Without this flag, all settings are returned.
+        """
         settings = super().settings_of(path, args)
         typed = read_command(args).typed.get("advantage_shaping", [])
         idle = find_unread(settings, [name for name in typed if name != "none"]) if typed else []

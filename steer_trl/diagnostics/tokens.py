@@ -1,8 +1,8 @@
 """Statistics of an optimizer step's tokens: quadrant, position, clipping, and effect on the entropy.
 
-The quadrants are those of STEER, arXiv 2510.10150, section 3.2, and of STARE, arXiv 2606.19236, section 3. They depend
-on the sign of the advantage A and on the surprisal of the token. A token whose surprisal is above the entropy of its
-distribution is surprising. All other tokens are expected.
+The quadrants are defined in STEER, arXiv 2510.10150, section 3.2, and in STARE, arXiv 2606.19236, section 3. They
+depend on the sign of the advantage A and on the surprisal of the token. A token whose surprisal is above the entropy
+of its distribution is surprising. All other tokens are expected.
 
     A > 0, expected     exploitation        entropy falls       A > 0, surprising   exploration     entropy rises
     A < 0, expected     error correction    entropy rises       A < 0, surprising   suppression     entropy falls
@@ -42,7 +42,7 @@ def find_measurable(batch: TokenBatch) -> Bool[Tensor, "B T"]:
 
 
 def quadrants(batch: TokenBatch) -> dict[str, Bool[Tensor, "B T"]]:
-    """Return a mask of the tokens in each quadrant. The mapping's keys are those of the quadrants' shares in the log.
+    """Return a mask of the tokens in each quadrant, under the key by which the quadrant's share is logged.
 
     Tokens with an advantage of 0 are in no quadrant.
     """

@@ -2,7 +2,7 @@
 
 During training, the metrics must come from the current policy, on all ranks, with the engine that
 generates the rollouts. They must also equal the metrics that `steer-trl eval` gives for the
-checkpoint. No existing harness does both, so this package has its own.
+checkpoint. No existing evaluation harness does both, so this package has an evaluation of its own.
 """
 
 from typing import TYPE_CHECKING

@@ -10,7 +10,7 @@ sampled at several temperatures:
                     half of the problems chooses for the other half, in 20 random splits.
     F               the mean of the best pass@k over k = 1, 2, 4, 8, 16, up to the number of samples
 
-Intervals are those of `comparison.py`, over problems and runs.
+Intervals are computed as in `comparison.py`, over problems and runs.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Sweep:
 
     @property
     def tries(self) -> list[int]:
-        """The values of k for pass@k: those in `TRIES` that do not exceed the number of samples."""
+        """The values of k in `TRIES` that do not exceed the number of samples."""
         return [k for k in TRIES if k <= self.samples]
 
     def pass_at(self, k: int) -> Array:

@@ -18,7 +18,7 @@ WHOLE = ("top_k", "max_tokens", "seed")
 class Sampling:
     """The settings with which completions are drawn.
 
-    The defaults are those of STEER's paper (arXiv 2510.10150, section 5.1).
+    The defaults are the settings of STEER's paper (arXiv 2510.10150, section 5.1).
 
     Args:
         temperature (`float`): the sampling temperature. 0 means greedy sampling, which draws one

@@ -1,8 +1,8 @@
 """Collects evaluations of runs at several temperatures into the two sides of a comparison.
 
 The evaluations of a run may lie in several folders. A sweep is a set of a run's samplings that
-differ only in the temperature and the seed. If there are several such sets, the largest one of side
-A's first run decides which settings are compared.
+differ only in the temperature and the seed. If a run has several sweeps, the largest sweep of side
+A's first run decides which sampling settings are compared.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ VARIES = ("temperature", "seed")
 ByTemperature = Mapping[float, Evaluation]
 """Maps each temperature to the evaluation of a run at this temperature, the lowest first."""
 Way = tuple[tuple[str, str], ...]
-"""Names and values of a sampling's settings, without those listed in `VARIES`."""
+"""Names and values of a sampling's settings, except for the settings in `VARIES`."""
 
 
 def read_sides(a: Sequence[str], b: Sequence[str], paired: bool = False) -> dict[str, Sides]:

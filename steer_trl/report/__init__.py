@@ -1,5 +1,7 @@
 """Writes a page about one or several runs, from the files in their folders: `steer-trl report RUN [RUN ...]`.
 
+In Python:
+
 from steer_trl import report
 
 report.write(["runs/grpo", "runs/stare"], "report.html")

@@ -57,7 +57,7 @@ def describe_entropy(run: Run) -> dict[str, Any] | None:
 
 
 def mean_of_end(values: Sequence[float]) -> float:
-    """Return the mean of the last tenth of `values`, at most ten of them."""
+    """Return the mean of the last tenth of `values`, or of the last ten values if the tenth is longer."""
     count = max(1, min(10, len(values) // 10))
     return fmean(values[-count:])
 

@@ -6,7 +6,7 @@ from typing import Any
 PLAIN = "plain GRPO: every token of a completion has the same weight"
 AMPLIFYING = {"O1", "O3", "C1", "C2", "C3"}
 ATTENUATING = {"O2", "O4", "C2", "C3", "C4"}
-"""Variants of STARE. Those in `AMPLIFYING` use the weight W, and those in `ATTENUATING` the weight M."""
+"""Variants of STARE. The variants in `AMPLIFYING` use the weight W, the variants in `ATTENUATING` the weight M."""
 
 
 def describe_weights(methods: Sequence[str], settings: Mapping[str, Any]) -> list[str]:

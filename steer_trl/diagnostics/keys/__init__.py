@@ -65,7 +65,7 @@ PANELS: tuple[Panel, ...] = tuple(_panel(section, row) for section, rows in _TAB
 """All panels of the report, from the top of the page to the bottom."""
 
 KEYS: tuple[Key, ...] = (*(key for panel in PANELS for key in panel.keys), *map(_key, _UNDRAWN))
-"""All keys of the log: first the keys that a panel draws, then those that no panel draws."""
+"""All keys of the log: first the keys that a panel draws, then the keys that no panel draws."""
 
 SUMMED = {key.name: key.estimator for key in KEYS if key.estimator is not None}
 """The estimator of each key that is computed from sums over tokens.
