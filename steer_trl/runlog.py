@@ -114,7 +114,10 @@ def find_checkpoints(folder: Path) -> list[Path]:
 
 
 def find_run_files(folder: Path, names: Sequence[str] = (LOGS,)) -> list[Path]:
-    """Return the checkpoints in `folder`, latest first. If there are none, return the existing files of `names`."""
+    """Return the checkpoints in `folder`, latest first.
+
+    If there are none, return the existing files of `names`.
+    """
     return find_checkpoints(folder) or [folder / name for name in names if (folder / name).exists()]
 
 

@@ -69,7 +69,10 @@ def tiny_qwen2(tokenizer: PreTrainedTokenizerFast, seed: int = 0, **config: Any)
 
 
 def digit_reward(completions: list[Any], **_: Any) -> list[float]:
-    """Return 1 for each completion that contains a digit, otherwise 0. The recipe `first_run` uses this reward."""
+    """Return 1 for each completion that contains a digit, otherwise 0.
+
+    The recipe `first_run` uses this reward.
+    """
     return [float(any(letter in "0123456789" for letter in str(completion))) for completion in completions]
 
 

@@ -31,7 +31,10 @@ class RunLog(TrainerCallback):
     def on_train_begin(
         self, args: Any, state: TrainerState, control: TrainerControl, model: Any = None, **_: Any
     ) -> None:
-        """Begin the log, or continue it after the checkpoint's step. The log of a finished run stays as it is."""
+        """Begin the log, or continue it after the checkpoint's step.
+
+        The log of a finished run stays as it is.
+        """
         self._is_finished = is_at_its_end(state)
         if state.is_world_process_zero:
             self._open = state
@@ -69,7 +72,10 @@ class RunLog(TrainerCallback):
 
 
 def is_at_its_end(state: TrainerState) -> bool:
-    """Return whether a run in this state has no step left. Transformers would train one more step, and save it."""
+    """Return whether a run in this state has no step left.
+
+    Transformers would train one more step, and save it.
+    """
     return 0 < state.max_steps <= state.global_step
 
 

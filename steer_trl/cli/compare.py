@@ -138,7 +138,10 @@ def to_text(name: str, results: dict[str, dict[str, Difference]], paired: bool) 
 
 
 def _place_in_table(metric: str) -> tuple[int, float]:
-    """Return a sort key. Metrics are ordered by their place in `MEASURES`, and then by k, the largest first."""
+    """Return a sort key.
+
+    Metrics are ordered by their place in `MEASURES`, and then by k, the largest first.
+    """
     kind, _, tries = metric.partition("@")
     known = [*MEASURES]
     return known.index(kind) if kind in known else len(known), -float(tries or 0)

@@ -40,7 +40,10 @@ def read_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]
 
 
 def launch(engine: Path, num_processes: int, arguments: list[str]) -> None:
-    """Run `steer-trl` with `arguments` in every process. If any fail, exit with the code of the first failure."""
+    """Run `steer-trl` with `arguments` in every process.
+
+    If any fail, exit with the code of the first failure.
+    """
     # The processes print their errors themselves. The launcher's log would repeat the errors.
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     command = ["--config_file", str(engine), "--num_processes", str(num_processes)]

@@ -31,7 +31,10 @@ steer-trl help COMMAND lists the fields of a command; steer-trl --version prints
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a sub-command. The names in its arguments are checked first, because importing its modules takes seconds."""
+    """Run a sub-command.
+
+    The names in its arguments are checked first, because importing its modules takes seconds.
+    """
     command, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
     with report_errors(f"steer-trl {command}" if command in COMMANDS else "steer-trl"):
         # Reject undecodable bytes before they reach a run's files.

@@ -59,7 +59,10 @@ def print_help(parser: ArgumentParser) -> None:
 
 
 def print_summary(parser: ArgumentParser, groups: Mapping[str, Iterable[str]]) -> None:
-    """Print one sentence about each setting. `groups` maps the title of a group to the names of its settings."""
+    """Print one sentence about each setting.
+
+    `groups` maps the title of a group to the names of its settings.
+    """
     width = min(get_terminal_size().columns, 119)
     # A boolean setting has two actions with the same `dest`, first `--NAME` and then `--no_NAME`. The dictionary keeps
     # the last one that it is given, so the order is reversed to keep `--NAME`.
@@ -116,7 +119,10 @@ class RecipeParser(OneLineParser, TrlParser):
         return super().parse_args_and_config(args, *others, **named)
 
     def settings_of(self, path: str, args: list[str]) -> dict[str, Any]:
-        """Return the settings of a recipe. A subclass may drop settings that the command line `args` replaces."""
+        """Return the settings of a recipe.
+
+        A subclass may drop settings that the command line `args` replaces.
+        """
         return load_recipe(path)
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:

@@ -102,7 +102,10 @@ def work(folder: Path, names: list[str], flags: list[str], counted: str, total: 
 
 
 def show(bar: Any, folder: Path, counted: str) -> None:
-    """Update a progress bar from the log of a run, and show the entropy. Its clock starts at the first logged step."""
+    """Update a progress bar from the log of a run, and show the entropy.
+
+    Its clock starts at the first logged step.
+    """
     log = folder / runlog.LOGS / runlog.METRICS
     lines = log.read_bytes().splitlines() if log.exists() else []
     entries = (runlog.loads(line) or {} for line in reversed(lines))

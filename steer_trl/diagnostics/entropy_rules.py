@@ -76,7 +76,10 @@ def compare_with_held_target(log: Numbers) -> RuleReading:
 
 
 def find_remedy(log: Numbers) -> dict[str, str]:
-    """Return the remedy for a collapse. If the entropy is already held, explain why it can fall nevertheless."""
+    """Return the remedy for a collapse.
+
+    If the entropy is already held, explain why it can fall nevertheless.
+    """
     if names.STRENGTH not in log:
         ours = "Set hold_entropy=0.65 in SteerGRPOConfig, which holds it at 65% of its initial value"
         return {"remedy": f"{ours}; or lower learning_rate, or raise epsilon_high."}

@@ -1,4 +1,7 @@
-"""Represents numbers of the log as sums over tokens. `estimators.py` computes the numbers from the sums' totals."""
+"""Represents numbers of the log as sums over tokens.
+
+`estimators.py` computes the numbers from the sums' totals.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -22,12 +25,18 @@ class Statistic(NamedTuple):
 
     @property
     def finish(self) -> Callable[..., float]:
-        """The function that computes the number from the totals of `sums`. It returns NaN if there are no tokens."""
+        """The function that computes the number from the totals of `sums`.
+
+        It returns NaN if there are no tokens.
+        """
         return self.estimator.finish
 
 
 def total(values: Shaped[Tensor, "B T"], where: Bool[Tensor, "B T"]) -> Float32[Tensor, ""]:
-    """Sum `values` over the tokens for which `where` is true, in float32. Values of other tokens may be NaN."""
+    """Sum `values` over the tokens for which `where` is true, in float32.
+
+    Values of other tokens may be NaN.
+    """
     return torch.where(where, values, 0).sum(dtype=torch.float32)
 
 

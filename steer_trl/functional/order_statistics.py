@@ -69,7 +69,9 @@ def top_threshold(
 def kth_largest(
     values: Float[Tensor, "*tokens"], valid: Bool[Tensor, "*tokens"], k: int | Tensor, reduce: Reduce = this_process
 ) -> Float32[Tensor, ""]:
-    """Return the `k`-th largest of the valid values, as a 0-d tensor; `inf` for `k = 0`. `k` is the same on all ranks.
+    """Return the `k`-th largest of the valid values, as a 0-d tensor; `inf` for `k = 0`.
+
+    `k` is the same on all ranks.
 
     The value is selected exactly, by counting. Each of four rounds fixes 8 of its 32 bits and reduces 256 counts. The
     bits of a float32, suitably flipped, sort as the numbers do. The host never waits for the device: it reads no

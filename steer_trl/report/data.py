@@ -101,7 +101,10 @@ def _find_lines(row: Key, keys: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _thin_curves(run: Run) -> dict[str, list[list[Any]]]:
-    """Return the thinned curves. Curves that are stacked need the same steps, so their extremes are not kept."""
+    """Return the thinned curves.
+
+    Curves that are stacked need the same steps, so their extremes are not kept.
+    """
     stacked = {key.name for panel in PANELS if panel.is_stacked for key in panel.keys}
     return {key: thin_curve(values, keeps_extremes=key not in stacked) for key, values in run.curves.items()}
 

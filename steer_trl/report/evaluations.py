@@ -76,7 +76,10 @@ def _find_steps(folder: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _read_summaries(folder: Path) -> Iterator[tuple[str, float, float]]:
-    """Yield the log key, mean and half width of each metric in a step's folder. Unreadable files are skipped."""
+    """Yield the log key, mean and half width of each metric in a step's folder.
+
+    Unreadable files are skipped.
+    """
     for path in [folder, *_list_folders(folder)]:
         try:
             summary = runlog.loads((path / SUMMARY).read_bytes()) or {}
@@ -109,7 +112,10 @@ def compare_runs(evaluations: Sequence[Evaluations]) -> list[dict[str, Any]]:
 
 
 def _list_names(evaluations: Sequence[Evaluations]) -> list[str]:
-    """Return the names of all folders with evaluations. The folder of evaluations during training comes last."""
+    """Return the names of all folders with evaluations.
+
+    The folder of evaluations during training comes last.
+    """
     return sorted({name for one in evaluations for name in one.found}, key=lambda name: (name == IN_TRAINING, name))
 
 

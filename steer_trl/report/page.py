@@ -1,4 +1,6 @@
-"""Writes the page as one file: its skeleton with style, scripts and data filled in. The page makes no requests.
+"""Writes the page as one file: its skeleton with style, scripts and data filled in.
+
+The page makes no requests.
 
 The contents of a run's folder are treated as data, never as code. They are in one block of JSON that has no `<`, and
 the scripts insert them as text only. A content security policy in the page's head forbids any other script and all

@@ -102,7 +102,10 @@ def read_run(folder: Path, name: str) -> Run:
 
 
 def is_finite_number(value: Any) -> TypeGuard[float]:
-    """Return whether a value from JSON can be a point of a curve. NaN and integers of a thousand digits cannot."""
+    """Return whether a value from JSON can be a point of a curve.
+
+    NaN and integers of a thousand digits cannot.
+    """
     return is_number(value) and abs(value) < 1e300
 
 

@@ -73,7 +73,10 @@ def _read_groups(path: Path) -> tuple[list[dict[str, Any]], bool, int]:
 
 
 def _read_completion(line: dict[str, Any]) -> dict[str, Any]:
-    """Return the parts of a token record that the page shows. Raises an error if it has no tokens or is malformed."""
+    """Return the parts of a token record that the page shows.
+
+    Raises an error if it has no tokens or is malformed.
+    """
     texts = line["texts"] if "texts" in line else line["token_ids"]  # records of prime-rl have no texts
     shown = texts[:LONGEST]
     numbers = {name: [_round(value) for value in line[key][:LONGEST]] for name, key in COLUMNS.items() if key in line}

@@ -10,7 +10,9 @@ ATTENUATING = {"O2", "O4", "C2", "C3", "C4"}
 
 
 def describe_weights(methods: Sequence[str], settings: Mapping[str, Any]) -> list[str]:
-    """Return a phrase for each method. Further phrases describe a held entropy and dynamic sampling if they are on.
+    """Return a phrase for each method.
+
+    Further phrases describe a held entropy and dynamic sampling if they are on.
 
     `settings` are all settings of the configuration, including those left at their default.
     """

@@ -52,7 +52,10 @@ class Judgement(NamedTuple):
 
 
 def judge(answer: str, gold: str) -> Judgement:
-    """Compare an answer with the gold answer, both without their box. May run forever, or use up all memory."""
+    """Compare an answer with the gold answer, both without their box.
+
+    May run forever, or use up all memory.
+    """
     # math-verify warns that it runs without a deadline. The worker process has one.
     logging.getLogger("math_verify").setLevel(logging.ERROR)
     try:

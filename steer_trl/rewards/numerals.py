@@ -16,7 +16,9 @@ LARGEST_EXPONENT = 5_000
 
 
 class Number(NamedTuple):
-    """A number. `step` is the unit of the last digit of a decimal with enough digits to be a rounded number, else 0.
+    """A number.
+
+    `step` is the unit of the last digit of a decimal with enough digits to be a rounded number, else 0.
 
     `numeral` has the digits of a number in a `base`: `101` for `101_2`, whose value is 5.
     """

@@ -39,7 +39,9 @@ HAS_CPU_TIMER = hasattr(signal, "setitimer")  # not on Windows, where the deadli
 
 
 class Workers:
-    """A pool of processes that run `function`. It starts with the first jobs, and again in a forked or unpickled copy.
+    """A pool of processes that run `function`.
+
+    It starts with the first jobs, and again in a forked or unpickled copy.
 
     Args:
         function (`Callable`): called with the arguments of each job.

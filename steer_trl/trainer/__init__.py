@@ -1,4 +1,7 @@
-"""The trainer: the only package that uses TRL's internals. `trl.py` wraps them, and `contract.py` checks for them."""
+"""The trainer: the only package that uses TRL's internals.
+
+`trl.py` wraps them, and `contract.py` checks for them.
+"""
 
 from steer_trl.trainer.contract import check_trl
 

@@ -62,7 +62,9 @@ def _cut_alike(
 
 
 def cut(lengths: Sequence[int], parts: int, most: float) -> list[int]:
-    """Cut the `lengths`, sorted from the longest, into consecutive parts. Return the number of rows in each part.
+    """Cut the `lengths`, sorted from the longest, into consecutive parts.
+
+    Return the number of rows in each part.
 
     The cost of a part is rows x longest row. The sum of the costs is minimised. No part costs more than `most`, which
     must be large enough for equal parts. This is dynamic programming: the best cuts into n + 1 parts follow from the

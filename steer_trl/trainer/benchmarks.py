@@ -71,7 +71,10 @@ class TrainerGenerator:
         return self.trainer.use_vllm and self.trainer.accelerator.num_processes > 1
 
     def __call__(self, prompts: Sequence[Prompt], sampling: Sampling, seed: int) -> list[Completion]:
-        """Generate one completion for each prompt. `seed` has no effect with vLLM, whose engine has its own seed."""
+        """Generate one completion for each prompt.
+
+        `seed` has no effect with vLLM, whose engine has its own seed.
+        """
         trainer = self.trainer
         was_training = trainer.model.training
         trainer.model.eval()

@@ -96,7 +96,9 @@ class Checkpoints(TrainerCallback):
         train_dataloader: DataLoader | None = None,
         **_: Any,
     ) -> None:
-        """Begin dynamic sampling if it is on. In a resumed run, restore all parts and the order of the training data.
+        """Begin dynamic sampling if it is on.
+
+        In a resumed run, restore all parts and the order of the training data.
 
         All ranks must call this method together.
         """

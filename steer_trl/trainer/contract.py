@@ -47,7 +47,10 @@ ATTRIBUTES = (
 
 
 def check_trl(installed: str | None = None) -> None:
-    """Check the `installed` version of TRL unless it was tested. Raises `ImportError` with the missing names."""
+    """Check the `installed` version of TRL unless it was tested.
+
+    Raises `ImportError` with the missing names.
+    """
     installed = version("trl") if installed is None else installed
     if installed.startswith(tuple(f"{tested}." for tested in TESTED)):
         return

@@ -62,7 +62,9 @@ class Forward:
     def _run_idle(
         self, forward_pass: ForwardPass, model: Any, inputs: PassInputs, known: tuple[Any, ...] | None
     ) -> tuple[Any, ...]:
-        """Return the outputs for completions with an advantage of 0. Only the last one, the shortest, gets a gradient.
+        """Return the outputs for completions with an advantage of 0.
+
+        Only the last one, the shortest, gets a gradient.
 
         The loss of these completions and its gradient are 0. But every engine needs a backward pass, and TRL logs
         their entropy. `known` are the outputs of all completions but the last, if they were computed before.

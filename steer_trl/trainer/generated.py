@@ -35,7 +35,10 @@ class GeneratedTokens(TrainerCallback):
         self._share = 0.0
 
     def count(self, generated: tuple[Any, ...]) -> None:
-        """Add the tokens in the output of TRL's `_generate` to the count, except in an evaluation. Collective."""
+        """Add the tokens in the output of TRL's `_generate` to the count, except in an evaluation.
+
+        Collective.
+        """
         if not self._trainer.model.training:
             return
         accelerator = self._trainer.accelerator

@@ -21,7 +21,9 @@ def whole_groups(
     compared: dict[str, Any],
     rewards_per_function: Tensor,
 ) -> tuple[Rollout, slice]:
-    """Return the groups that `shapers` compare, and the slice of their rows that belongs to this rank. Collective.
+    """Return the groups that `shapers` compare, and the slice of their rows that belongs to this rank.
+
+    Collective.
 
     `rollout` has this rank's completions with the masks of the loss. The masks in `compared` also include truncated
     completions, which the loss may leave out.

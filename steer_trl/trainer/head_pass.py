@@ -25,7 +25,10 @@ from steer_trl.trainer.trl import GRPOTrainer
 
 
 class HeadOnly:
-    """A stand-in for the model that TRL's fused head expects. It is given hidden states and runs no backbone."""
+    """A stand-in for the model that TRL's fused head expects.
+
+    It is given hidden states and runs no backbone.
+    """
 
     def __init__(self, model: Any, temperature: float, cast_lm_head_to_fp32: bool) -> None:
         self.config = model.config
@@ -37,7 +40,10 @@ class HeadOnly:
         return BaseModelOutput(last_hidden_state=hidden_states)
 
     def forward(self, hidden_states: Tensor, **labels: Any) -> Any:
-        """Return TRL's `FusedCausalLMOutput` with `fused_lm_head=True`. `add_fused_lm_head` replaces this method."""
+        """Return TRL's `FusedCausalLMOutput` with `fused_lm_head=True`.
+
+        `add_fused_lm_head` replaces this method.
+        """
         raise NotImplementedError
 
 

@@ -54,7 +54,10 @@ def loss_mask(inputs: dict[str, Any]) -> Tensor:
 
 
 def token_batch(trainer: GRPOTrainer, inputs: dict[str, Any], score: Score, draws: bool) -> TokenBatch:
-    """Return the micro-batch `inputs` and its `score` as a `TokenBatch`. With `draws`, it also has random numbers."""
+    """Return the micro-batch `inputs` and its `score` as a `TokenBatch`.
+
+    With `draws`, it also has random numbers.
+    """
     logps, entropies, sensitivities = score
     mask = loss_mask(inputs)
     advantages = inputs["advantages"]

@@ -84,7 +84,10 @@ class Padding:
         return bool(self._rotations) and not (scales_by_position or reads_padding or has_chunks)
 
     def _can_move(self, inputs: PassInputs) -> bool:
-        """Return whether every one of the `inputs` can be moved. The first time one cannot, a warning is logged."""
+        """Return whether every one of the `inputs` can be moved.
+
+        The first time one cannot, a warning is logged.
+        """
         given = {name for name, value in inputs.items() if value is not None}
         unknown = sorted(given - PER_TOKEN - OTHERS)
         if unknown and not self._has_warned:
@@ -95,7 +98,10 @@ class Padding:
     # One forward pass.
 
     def forward(self, forward_pass: ForwardPass, model: Any, inputs: PassInputs) -> tuple[Any, ...]:
-        """Return the outputs of `forward_pass`. If padding is skipped, the outputs `[B, T]` are 0 at padding."""
+        """Return the outputs of `forward_pass`.
+
+        If padding is skipped, the outputs `[B, T]` are 0 at padding.
+        """
         can_move = self.is_skipped and self._can_move(inputs)
         if can_move and not self._is_checked:
             self._check(forward_pass, inputs)
@@ -160,7 +166,10 @@ class Padding:
         return passes
 
     def _sizes(self, lengths: list[int], batch_size: int) -> list[int]:
-        """Return the number of rows of each pass. The number of passes is as with `batch_size` rows in each pass."""
+        """Return the number of rows of each pass.
+
+        The number of passes is as with `batch_size` rows in each pass.
+        """
         count = -(-len(lengths) // batch_size)
         if self.is_compiled:
             return [batch_size] * (count - 1) + [len(lengths) - batch_size * (count - 1)]
@@ -213,7 +222,10 @@ class Padding:
 
 
 def take_rows(inputs: PassInputs, rows: Tensor | slice) -> PassInputs:
-    """Return the inputs of a forward pass for the sequences `rows` only. Tensors must have one row per sequence."""
+    """Return the inputs of a forward pass for the sequences `rows` only.
+
+    Tensors must have one row per sequence.
+    """
     return {name: x[rows] if isinstance(x, Tensor) else x for name, x in inputs.items()}
 
 

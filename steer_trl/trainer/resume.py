@@ -57,7 +57,10 @@ def starting_point(given: str | bool | None, output_dir: str) -> str | None:
 
 
 def _is_in(checkpoint: Path, folder: Path) -> bool:
-    """Return whether the checkpoint is in `folder`. If it is a link, the folder it points to may be there instead."""
+    """Return whether the checkpoint is in `folder`.
+
+    If it is a link, the folder it points to may be there instead.
+    """
     parents = {checkpoint.absolute().parent.resolve(), checkpoint.resolve().parent}
     return folder.resolve() in parents
 
@@ -68,7 +71,10 @@ def list_few(paths: Sequence[Path], most: int = 3) -> str:
 
 
 def last_complete_checkpoint(output_dir: str) -> str | None:
-    """Return the last complete checkpoint in `output_dir`. Warn about later incomplete checkpoints. Collective."""
+    """Return the last complete checkpoint in `output_dir`.
+
+    Warn about later incomplete checkpoints. Collective.
+    """
     last = None
     for checkpoint in find_checkpoints(Path(output_dir)):
         if is_complete(checkpoint):

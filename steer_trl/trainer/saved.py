@@ -1,4 +1,7 @@
-"""Names and reads the files that this package adds to a checkpoint. If a file is damaged, the error names it."""
+"""Names and reads the files that this package adds to a checkpoint.
+
+If a file is damaged, the error names it.
+"""
 
 import json
 import zipfile

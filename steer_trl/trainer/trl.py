@@ -79,7 +79,10 @@ def is_first_step_of_rollout(trainer: GRPOTrainer) -> bool:
 
 
 def continue_rollout(trainer: GRPOTrainer, micro_batches: int, of_rollout: list[dict[str, Any]] | None = None) -> None:
-    """Let TRL continue after `micro_batches` micro-batches of the run. `of_rollout` replaces its current rollout."""
+    """Let TRL continue after `micro_batches` micro-batches of the run.
+
+    `of_rollout` replaces its current rollout.
+    """
     trainer._step = micro_batches
     if of_rollout is not None:
         trainer._buffered_inputs = of_rollout

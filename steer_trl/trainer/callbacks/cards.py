@@ -1,4 +1,7 @@
-"""Writes a model card to every saved folder from the facts that the trainer knows. `hub/card.py` makes the card."""
+"""Writes a model card to every saved folder from the facts that the trainer knows.
+
+`hub/card.py` makes the card.
+"""
 
 import logging
 import os

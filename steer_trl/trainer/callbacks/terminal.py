@@ -153,7 +153,10 @@ class StepProgress(ProgressCallback):
 
 
 def show_lines(trainer: Trainer) -> None:
-    """Replace Transformers' terminal callbacks by `StepLines` and `StepProgress`. Other callbacks stay as they are."""
+    """Replace Transformers' terminal callbacks by `StepLines` and `StepProgress`.
+
+    Other callbacks stay as they are.
+    """
     kinds = [type(callback) for callback in trainer.callback_handler.callbacks]
     for theirs, ours in ((PrinterCallback, StepLines), (ProgressCallback, StepProgress)):
         if theirs in kinds:

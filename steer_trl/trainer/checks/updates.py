@@ -27,7 +27,10 @@ TEXT = (
 
 
 def check_trainable(model: nn.Module) -> None:
-    """Raise if all parameters of the model are frozen. With a KL penalty, the curves of such a run look healthy."""
+    """Raise if all parameters of the model are frozen.
+
+    With a KL penalty, the curves of such a run look healthy.
+    """
     if not any(parameter.requires_grad for parameter in model.parameters()):
         complaint = "model has no trainable parameter. Load a LoRA adapter with PeftModel.from_pretrained(..., "
         refuse([f"{complaint}is_trainable=True), or give peft_config for a new one."], "SteerGRPOTrainer")
@@ -69,7 +72,10 @@ class UpdateWatch(TrainerCallback):
 
 
 def _sample(model: nn.Module) -> Tensor:
-    """Return a sample of every trainable parameter's values. A sharded parameter is sampled from this rank's shard."""
+    """Return a sample of every trainable parameter's values.
+
+    A sharded parameter is sampled from this rank's shard.
+    """
     parts = []
     for parameter in model.parameters():
         if parameter.requires_grad:

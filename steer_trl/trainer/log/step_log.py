@@ -49,7 +49,10 @@ class StepLog:
         self._take(change_statistics, batch, advantages)
 
     def _take(self, measure: Callable[..., Mapping[str, Statistic]], *given: Any) -> None:
-        """Add the statistics that the diagnostic `measure` returns. If it fails, nothing is added on this rank."""
+        """Add the statistics that the diagnostic `measure` returns.
+
+        If it fails, nothing is added on this rank.
+        """
         with guard(self._trainer, f"The diagnostic {measure.__name__} has failed"):
             self._summary.add(measure(*given))
 

@@ -32,7 +32,10 @@ class StepSummary:
         self._ends: Tensor | None = None
 
     def expect(self, marks: Iterable[str]) -> None:
-        """Register the keys in `marks` as shares of tokens. Every rank must pass the same keys in the same order."""
+        """Register the keys in `marks` as shares of tokens.
+
+        Every rank must pass the same keys in the same order.
+        """
         for key in marks:
             self._estimators.setdefault(key, MEAN)
 
@@ -51,7 +54,10 @@ class StepSummary:
         self._ends = ends if self._ends is None else torch.maximum(self._ends, ends)
 
     def pop(self, accelerator: Accelerator) -> dict[str, float]:
-        """Return the statistics of all ranks since the last call. Statistics that are NaN are left out. Collective."""
+        """Return the statistics of all ranks since the last call.
+
+        Statistics that are NaN are left out. Collective.
+        """
         own = self._own(accelerator.device)
         of_ranks = np.asarray(accelerator.gather(own).view(-1, len(own)).tolist())
         totals = iter(of_ranks[:, 2:].sum(0).tolist())
@@ -65,14 +71,20 @@ class StepSummary:
         return {key: value for key, value in metrics.items() if not math.isnan(value)}
 
     def _own(self, device: torch.device) -> Tensor:
-        """Return this rank's two extreme weights and its sums in float32. The sums of unmeasured keys are 0."""
+        """Return this rank's two extreme weights and its sums in float32.
+
+        The sums of unmeasured keys are 0.
+        """
         ends = torch.full((2,), -math.inf, device=device) if self._ends is None else self._ends.float()
         absent = {key: torch.zeros(one.sums, device=device) for key, one in self._estimators.items()}
         return torch.cat([ends, *(absent | self._sums).values()])
 
 
 def masked_mean_over_ranks(accelerator: Accelerator, values: Tensor, mask: Tensor) -> float:
-    """Return the mean over all ranks of the finite `values` inside the `mask`; NaN if there is none. Collective."""
+    """Return the mean over all ranks of the finite `values` inside the `mask`; NaN if there is none.
+
+    Collective.
+    """
     valid = mask.bool() & values.isfinite()
     total = torch.stack([torch.where(valid, values.float(), 0.0).sum(), valid.sum().float()])
     total, count = accelerator.reduce(total, reduction="sum").tolist()

@@ -52,7 +52,10 @@ def store_completions(
 
 
 def to_plain(value: Any, name: str) -> Any:
-    """Convert `value` to plain values. Raises `ValueError` if it cannot be converted; `name` is for the error text."""
+    """Convert `value` to plain values.
+
+    Raises `ValueError` if it cannot be converted; `name` is for the error text.
+    """
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         value = value.tolist()
     if type(value) in PLAIN:

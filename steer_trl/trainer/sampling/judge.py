@@ -45,7 +45,10 @@ class GroupVerdict:
 def judge_groups(
     trainer: GRPOTrainer, inputs: Rows, prompts: list[Any], generated: tuple[Any, ...], score: ScoreRewards
 ) -> GroupVerdict:
-    """Score the completions that TRL has `generated` for `inputs`, and judge the groups of all ranks. Collective."""
+    """Score the completions that TRL has `generated` for `inputs`, and judge the groups of all ranks.
+
+    Collective.
+    """
     _, completion_ids, _, completions, _, extra_fields, *_ = generated
     # A `rollout_func` may return extra fields for the reward functions. As in TRL, they are added to the rows.
     for i, row in enumerate(inputs):

@@ -16,7 +16,9 @@ from steer_trl.trainer.trl import GRPOTrainer, append_to_log, replace_last
 
 
 def log_sampling(trainer: GRPOTrainer, generated: GroupVerdict | None, trained: GroupVerdict) -> None:
-    """Log how the groups in `trained` were chosen from all groups in `generated`. Call it after TRL has logged.
+    """Log how the groups in `trained` were chosen from all groups in `generated`.
+
+    Call it after TRL has logged.
 
     `generated` is `None` if the rollout consists of groups that were left over from earlier ones.
     """

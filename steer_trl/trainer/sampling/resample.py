@@ -91,7 +91,10 @@ class Resampling:
     # One rollout.
 
     def build_rollout(self, build: BuildRollout) -> dict[str, Any]:
-        """Collect groups for a rollout, have TRL `build` it from them, and log how they were chosen. Collective."""
+        """Collect groups for a rollout, have TRL `build` it from them, and log how they were chosen.
+
+        Collective.
+        """
         groups, num_informative, verdicts = self._collect_groups(build)
         completions = [completion for group in groups for completion in group]
         has_tool_masks = any(completion["tool_mask"] for completion in completions)
@@ -179,7 +182,10 @@ class Resampling:
         return -(-count // ranks) * ranks
 
     def _attempt(self, build: BuildRollout, count: int) -> GenerationDone:
-        """Generate groups for the next `count` prompts. Return this rank's completions, and the verdict on all."""
+        """Generate groups for the next `count` prompts.
+
+        Return this rank's completions, and the verdict on all.
+        """
         numbers = self._stream.draw(count)
         self._numbers = self._own_part([number for number in numbers for _ in range(self._trainer.num_generations)])
         self._inputs = self._stream.rows_of(self._numbers)
@@ -207,7 +213,10 @@ class Resampling:
 
     @property
     def _made_with(self) -> dict[str, Any]:
-        """The settings that the waiting groups depend on. If a resumed run has others, these groups are dropped."""
+        """The settings that the waiting groups depend on.
+
+        If a resumed run has others, these groups are dropped.
+        """
         trainer = self._trainer
         return {
             "reward_funcs": trainer.reward_func_names,
@@ -234,7 +243,10 @@ class Resampling:
             write_whole(folder / SAMPLING_FILE, lambda path: torch.save(state, path))
 
     def load(self, folder: Path) -> None:
-        """Restore the state that [`save`] wrote. If its file is missing, assume that no group was ever replaced."""
+        """Restore the state that [`save`] wrote.
+
+        If its file is missing, assume that no group was ever replaced.
+        """
         path = folder / SAMPLING_FILE
         if path.exists():
             state = read_tensors(path)

@@ -75,7 +75,10 @@ class TokenLog:
 
     @torch.no_grad()
     def look(self, inputs: dict[str, Any], batch: TokenBatch, result: Shaped | None = None) -> None:
-        """Collect the lines of the micro-batch `inputs`; write them at the end of an optimizer step. Collective."""
+        """Collect the lines of the micro-batch `inputs`; write them at the end of an optimizer step.
+
+        Collective.
+        """
         if not self.is_looking or not self._trainer.model.training:
             return
         with guard(self._trainer, "The export of single tokens has failed"):
