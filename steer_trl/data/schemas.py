@@ -3,8 +3,8 @@ r"""The columns in which data sets keep question, answer and id, and how each da
 | data set | question | answer |
 |---|---|---|
 | verl's files, raw DAPO-Math-17k, Eurus-2-RL-Data | `prompt`, messages | `reward_model.ground_truth` |
-| Skywork-OR1 | `prompt`, messages | the same, a JSON list of texts, of which the first counts |
-| Search-R1 | `prompt`, messages | the same, `{"target": [...]}` |
+| Skywork-OR1 | `prompt`, messages | `reward_model.ground_truth`, a JSON list of texts; the first counts |
+| Search-R1 | `prompt`, messages | `reward_model.ground_truth`, `{"target": [...]}` |
 | SYNTHETIC-1, INTELLECT-2 | `prompt` | `verification_info`, JSON with `ground_truth` |
 | OlympiadBench | `question`, after its `context` | `final_answer`, a list |
 | DeepScaleR, Polaris, MATH-500, AIME, AMC23, Minerva | `problem` or `question` | `answer`, LaTeX; `033`, `27.0` |
@@ -59,10 +59,10 @@ def answer_columns(features: dict[str, Any]) -> list[str]:
 
 
 def read_row(row: dict[str, Any], index: int, answers: list[str], source: str) -> dict[str, Any]:
-    """Return a row as `messages` before the problem, `problem`, `solution`, `source`, `id` and `fault`.
+    """Return the columns `messages`, `problem`, `solution`, `source`, `id` and `fault` of a row.
 
-    `problem` is without its instruction. `solution` is boxed, or `None` if the row has no answer. `fault` is the
-    reason why the problem cannot be asked, or `None`.
+    `messages` are those before the problem. `problem` is without its instruction. `solution` is boxed, or `None` if
+    the row has no answer. `fault` is the reason why the problem cannot be asked, or `None`.
     """
     messages, problem, fault = _read_question(row)
     if any(row.get(name) for name in IMAGES):
@@ -115,7 +115,10 @@ def check_prompts(name: str, rows: Dataset) -> None:
 
 
 def read_answer(answer: Any) -> str | None:
-    r"""Return an answer in `\boxed{}`, an integer in digits only; `None` if there is no answer."""
+    r"""Return an answer in `\boxed{}`; `None` if there is no answer.
+
+    Integers lose leading zeros, commas and zero decimals: `033`, `27.0` and `1,234` become `33`, `27` and `1234`.
+    """
     answer = _unwrap(answer)
     if isinstance(answer, list):
         answer = ", ".join(bare(str(part)) for part in answer)
@@ -146,7 +149,10 @@ def _unwrap(answer: Any) -> Any:
 
 
 def _parse_json(text: str, beginning: str, default: Any = None) -> Any:
-    """Parse JSON that begins with a sign of `beginning`: an object, or a list of texts or objects; else `default`."""
+    """Parse a JSON object, or a JSON list of texts or objects. Return `default` for any other text.
+
+    The text must begin with one of the characters in `beginning`.
+    """
     if not text.lstrip().startswith(tuple(beginning)):
         return default
     try:

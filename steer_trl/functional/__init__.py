@@ -1,4 +1,4 @@
-r"""The papers' equations: tensors in, tensors out.
+r"""The equations of the papers, as functions from tensors to tensors.
 
 Notation. B sequences on this process, T response tokens, V vocabulary. For token t of sequence i:
 

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 TOLERANCE = 1e-6
-"""The range up to which the scores of a group count as equal."""
+"""Scores of a group count as equal if their range is at most this."""
 
 
 def is_informative(correctness: Float[Tensor, "N"], num_generations: int) -> Bool[Tensor, "groups"]:

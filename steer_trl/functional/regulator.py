@@ -5,8 +5,9 @@
     I <- I + 0.3 e                       unless u is at a bound that e pushes against (anti-windup)
     u = gain (3 e + I)                   within [0, high]
 
-R is the level H*. While the entropy is above it, u is 0 and the method has no effect. If the first entropy is below
-the level, R rises from that entropy to the level, so that the first step is not at full strength:
+H_k is the entropy of rollout k, and R_k is the level H*. While the entropy is above it, u is 0 and the method has no
+effect. If the first entropy is below the level, R rises from that entropy to the level, so that the first step is not
+at full strength:
 
     ln R_k = ln H* + (ln H_0 - ln H*) exp(-k / 20)
 
@@ -24,9 +25,9 @@ from steer_trl.validation import is_within, read_from_state
 
 PROPORTIONAL = 3.0
 INTEGRAL = 0.3
-"""The gains of e and of I, the second per rollout. They were tuned until no synthetic policy missed its level."""
+"""The gain of the error e, and the gain per rollout of its sum I. Tuned until no synthetic policy missed its level."""
 DEADBAND = 0.02
-"""The relative error that is ignored, because rollouts of an unchanged model differ by as much."""
+"""The relative error that is ignored, because two rollouts of an unchanged model differ by as much."""
 APPROACH = 20
 """The number of rollouts in which the distance of the reference from the level falls by a factor e."""
 REACH = 0.1
@@ -123,8 +124,8 @@ class EntropyRegulator:
     def load_state_dict(self, state: Any) -> None:
         """Restore a [`state_dict`], or raise `ValueError` and change nothing if a value is missing or invalid.
 
-        A strength beyond a bound that was lowered since then is set to the bound. From a state with a different
-        [`schedule`] only strength and integral are kept, and the path to this level starts at the next entropy.
+        A strength above the present bound is set to the bound. If the state has a different [`schedule`], only its
+        strength and integral are restored, and the path to the present level starts at the next entropy.
         """
         found = {name: read_from_state(state, name, is_finite, "a number") for name in MOVING}
         is_the_same = read_from_state(state, "schedule", _are_three_numbers, "three numbers") == self.schedule

@@ -31,7 +31,7 @@ NAMES = (*STARE_VARIANTS, *STARE_OPERATIONS)
 
 
 class SurprisalLimits(NamedTuple):
-    """The smallest surprisal in L+ and in L-, nats, 0-d; `inf` if the set is empty."""
+    """The smallest surprisals (nats, 0-d) in the sets L+ and L- of [`stare_weights`]; `inf` for an empty set."""
 
     positive: Tensor
     negative: Tensor
@@ -51,13 +51,16 @@ def stare_statistic(
     top_fraction: float = 0.1,
     reduce: Reduce = this_process,
 ) -> SurprisalLimits:
-    """Return the limits of [`stare_weights`]'s L+ and L-; `reduce` brings in the tokens of the other ranks."""
+    """Return the smallest surprisals in the sets L+ and L- of [`stare_weights`].
+
+    `reduce` brings in the tokens of the other ranks.
+    """
     surprisal, *sides = _split_sides(logps, advantages, mask)
     return SurprisalLimits(*(order_statistics.top_threshold(surprisal, x, top_fraction, reduce) for x in sides))
 
 
 def _split_sides(logps: Tensor, advantages: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the surprisal, T+ and T-, all `[B, T]`."""
+    """Return the surprisals and the masks of tokens with positive and negative advantages, all `[B, T]`."""
     surprisal = -logps.detach().float()
     advantage = advantages.detach()
     advantage = advantage.unsqueeze(1) if advantage.dim() == 1 else advantage
@@ -81,7 +84,7 @@ def stare_weights(
 
     T+ and T- are the tokens with A > 0 and A < 0. L+ and L- are the `top_fraction` of each with the largest surprisal
     -ln pi; U+ and U- are the others, which is our reading: the paper's choice is not public. Four operations keep
-    entropy. Each has a name in the paper:
+    entropy: they multiply the advantages in a set by W (`amplify`) or M (`attenuate`). Each has a name in the paper:
 
         amplify_high_positive     L+ by W    O1        attenuate_low_positive     U+ by M    O2
         amplify_low_negative      U- by W    O3        attenuate_high_negative    L- by M    O4

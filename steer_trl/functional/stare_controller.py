@@ -1,4 +1,4 @@
-"""STARE's closed loop: a gate on the policy entropy, and a schedule that moves W and M."""
+"""STARE's closed loop: opens a gate while the entropy is low, and adapts the amplifying and the attenuating factor."""
 
 import math
 from functools import partial
@@ -8,10 +8,10 @@ from steer_trl.validation import is_within, read_from_state
 
 
 class TargetEntropyController:
-    """A controller that opens STARE's gate while the entropy is below a target, and can adapt W and M.
+    """A controller that opens STARE's gate while the entropy is below a target.
 
-    Once per rollout, before any update, with the token mean H of the rollout's entropies (arXiv 2606.19236, as in the
-    released controller):
+    It can also adapt the amplifying factor W and the attenuating factor M. H is the mean of the rollout's token
+    entropies. Once per rollout, before any update (arXiv 2606.19236, as in the released controller):
 
         gate = H < target                                                  (strict: equality closes)
         if adaptive:  W <- clip(W + step * sign(target - H), 1, amplify_max)
@@ -24,7 +24,7 @@ class TargetEntropyController:
         target_entropy (`float`): nats per token, positive.
         amplify (`float`), attenuate (`float`): W, at least 1, and M, in (0, 1]; initial and current.
         adaptive (`bool`): whether W and M move.
-        step (`float`): how much they move at each update, at least 0.
+        step (`float`): how much W and M move at each update, at least 0.
         amplify_max (`float`), attenuate_min (`float`): upper bound of W; lower bound of M, in (0, `attenuate`].
     """
 

@@ -11,7 +11,10 @@ from steer_trl.functional.order_statistics import Reduce, this_process
 
 
 class Range(NamedTuple):
-    """The smallest and the largest x of [`steer_weights`], 0-d; in the binary mapping, the quantile of x twice."""
+    """The smallest and the largest entropy change x of [`steer_weights`], 0-d.
+
+    In the binary mapping, both fields are the quantile of x.
+    """
 
     low: Tensor
     high: Tensor
@@ -35,7 +38,7 @@ def steer_statistic(
 
 
 def _select_compared(omega: Tensor, mask: Tensor, signed: bool) -> tuple[Tensor, Tensor]:
-    """Return the numbers x of [`steer_weights`] and the mask of those that count, both `[B, T]`."""
+    """Return the entropy changes x of [`steer_weights`] and the mask of the tokens that count, both `[B, T]`."""
     omega = omega.detach().float()
     return omega if signed else omega.abs(), mask.bool() & omega.isfinite()
 

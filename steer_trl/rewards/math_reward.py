@@ -14,7 +14,10 @@ METRIC_KEYS = ("math_reward/timed_out", "math_reward/unanswered")
 
 
 class Verdict(NamedTuple):
-    """The verdict on one completion: its answer, `None` if it has none, and whether that is correct."""
+    """The verdict on one completion.
+
+    `answer` is `None` if the completion has no answer. `vote` is the name of the answer in a majority vote.
+    """
 
     answer: str | None
     correct: bool
@@ -42,10 +45,10 @@ class MathReward:
     Logged by TRL: `math_reward/timed_out` and `math_reward/unanswered`, shares (0 to 1) of a rollout.
 
     Raises:
-        `ValueError`: an argument outside its range.
+        `ValueError`: an argument is outside its range.
     """
 
-    __name__ = "math_reward"  # TRL logs under this name
+    __name__ = "math_reward"  # TRL logs the reward under this name
 
     def __init__(
         self,
@@ -85,7 +88,7 @@ class MathReward:
         Args:
             completions: texts or lists of messages.
             solution: the gold answers, boxed or bare; in a worked solution the last box counts.
-            log_extra, log_metric: given by TRL.
+            log_extra, log_metric: functions of TRL that log a column and a number.
         """
         verdicts = self.judge(completions, solution)
         if log_extra is not None:
@@ -101,7 +104,10 @@ class MathReward:
         ]
 
     def judge(self, completions: Sequence[str | list[dict[str, Any]]], solution: Sequence[Any]) -> list[Verdict]:
-        """Return a [`Verdict`] for each completion. The same answer to the same solution is scored once."""
+        """Return a [`Verdict`] for each completion.
+
+        Each distinct pair of an answer and a gold answer is compared only once.
+        """
         answers = [
             ANSWER_FORMATS[self.answer_format](after_thought(text_of(completion))) for completion in completions
         ]
@@ -112,7 +118,7 @@ class MathReward:
         return [_verdict(answer, results.get((judge, answer, gold))) for answer, gold in pairs]
 
     def unreadable(self, solution: Iterable[Any]) -> dict[str | None, str]:
-        """Return the gold answers that no answer can match, as texts, each with its reason, such as *proof*."""
+        """Return a dict that maps each gold answer that cannot be scored to the reason, such as *proof*."""
         golds = {None if gold is None else str(gold) for gold in solution}
         jobs = {gold: (find_fault, bare(gold)) for gold in golds if gold is not None}
         results = zip(jobs, self._workers.map(jobs.values()), strict=True)

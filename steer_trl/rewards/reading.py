@@ -14,7 +14,7 @@ from steer_trl.rewards.units import AFTERWARDS, TIGHT, read_unit
 
 
 class Measure(NamedTuple):
-    """An amount and its unit; the unit is `""` for a label of counted things, as in *34 apples*."""
+    """An amount and its unit. The unit is `""` if the text only names the counted objects, as in *34 apples*."""
 
     amount: "Reading"
     unit: str
@@ -34,7 +34,10 @@ class Choice(NamedTuple):
 
 
 class Word(NamedTuple):
-    """Words. `is_marked` is true if LaTeX sets them as text, so that they cannot be a product of letters."""
+    """An answer in words.
+
+    `is_marked` is true if LaTeX sets the words as text, so that they cannot be a product of letters.
+    """
 
     text: str
     is_marked: bool = True
@@ -53,7 +56,7 @@ class Group(NamedTuple):
 
 
 class Equation(NamedTuple):
-    """The sides of `a=b=c` as texts, and the reading of the last one."""
+    """The sides of `a=b=c` as texts, and the reading of the last side."""
 
     sides: tuple[str, ...]
     value: "Reading"

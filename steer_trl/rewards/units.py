@@ -1,8 +1,8 @@
 r"""Reads and converts units of measure with pint.
 
-The text after a number is a unit that pint knows (`\text{ cm}^2`, `km/h`, `^\circ C`), a label of counted things
-(`\text{ apples}`), or neither. In the last case it stays part of the answer: `\mathrm{i}`, `\text{ million}`,
-`\text{ or 33}`.
+The text after a number is a unit that pint knows (`\text{ cm}^2`, `km/h`, `^\circ C`), a label that names
+the counted objects (`\text{ apples}`), or neither. If it is neither, it stays part of the answer: `\mathrm{i}`,
+`\text{ million}`, `\text{ or 33}`.
 """
 
 import re
@@ -37,7 +37,7 @@ def registry() -> pint.UnitRegistry:
 
 @lru_cache(maxsize=4096)
 def read_unit(text: str) -> str | None:
-    """Return pint's name for the unit in a text, `""` for a label, `None` if the text is neither."""
+    """Return pint's name for the unit in a text, `""` for a label such as *apples*, `None` if the text is neither."""
     text = _quotient.sub(r"(\1)/(\2)", text.strip(" ~"))
     if text.startswith("(") and text.endswith(")") and "/" not in text:
         text = text[1:-1]
@@ -84,7 +84,7 @@ def read_unit(text: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def find_unit(word: str) -> str | None:
-    """Return the spelling with which pint reads a word or symbol as a unit, `None` if it does not."""
+    """Return the spelling with which pint reads a word or symbol as a unit, `None` if pint knows no such unit."""
     if word.lower() in LABELS or word.lower() in MATHEMATICAL:
         return None
     word = UNITS["spellings"].get(word, word)

@@ -99,13 +99,13 @@ class Shaper(Generic[Options]):
     """Whether tokens of one completion can get different advantages."""
 
     needs: ClassVar[Mapping[str, Need]] = {}
-    """The values of `GRPOConfig`'s fields that the method needs, such as `TOKEN_RATIOS` of `options/needs.py`."""
+    """Maps a field of `GRPOConfig` to the condition that its value must meet. `TOKEN_RATIOS` is an example."""
 
     surrogate: ClassVar[dict[str, Any]] = {}
-    """Values of `GRPOConfig`'s fields that switch TRL's clipping off, for a method with a loss of its own."""
+    """Values of `GRPOConfig`'s fields that switch TRL's clipping off. Only a method with its own loss has any."""
 
     control: ClassVar[Control | None] = None
-    """How far and how fast `hold_entropy` moves [`strength`]; `None` for a method that cannot hold an entropy."""
+    """The bound and the gain with which `hold_entropy` moves [`strength`]; `None` if it cannot move the method."""
 
     strength: float = 0.0
     """The number that `hold_entropy` moves between rollouts. A larger one keeps more entropy, 0 changes nothing, and a
@@ -113,8 +113,8 @@ class Shaper(Generic[Options]):
 
     def __init__(self, args: Options) -> None:
         self.args = args
-        # A token's numbers differ in their last bits from batch to batch, so thresholds need a margin. It is in nats
-        # for surprisals and entropies, and relative for |Omega| and covariances.
+        # The log-probability of a token differs in its last bits from batch to batch, so thresholds need a margin.
+        # The margin is in nats for surprisals and entropies, and relative for |Omega| and covariances.
         self.tolerance = 0.0 if args.shaping_scope == "micro_batch" else 1e-5
         settings = settings_of(self.options)
         self._off = {name: setting.off for name, setting in settings.items() if setting.off is not None}
@@ -123,7 +123,7 @@ class Shaper(Generic[Options]):
 
     @classmethod
     def settings(cls) -> tuple[str, ...]:
-        """Return the names of the method's settings, without those that every method has."""
+        """Return the names of the method's settings, without the settings that all methods share."""
         general = {field.name for field in fields(ShapingConfig)}
         return tuple(field.name for field in fields(cls.options) if field.name not in general)
 
@@ -159,8 +159,8 @@ class Shaper(Generic[Options]):
             return False
         return all(getattr(self.args, name) != value for name, value in self._off.items())
 
-    # Hooks on a rollout, which has the data that `reads` names. They run on every rank and never in evaluation, so
-    # they may change the method's state.
+    # The next three hooks receive a rollout. An optional field of it is set only if `reads` names the field. The hooks
+    # run on every rank and never in evaluation, so they may change the method's state.
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"] | Float[Tensor, "N T"]:
         """Return new advantages `[N]`, `[N, 1]` or `[N, T]`."""
@@ -183,32 +183,35 @@ class Shaper(Generic[Options]):
         return None
 
     def bonus(self, batch: TokenBatch, measure: Any) -> Float[Tensor, "B T"] | None:
-        """Return a bonus `[B, T]` that is added to the advantages, or `None`.
+        """Return a bonus `[B, T]` that is added to the advantages, or `None` for no bonus.
 
         Must not change the method's state.
         """
         return None
 
     def weights(self, batch: TokenBatch, measure: Any) -> Float[Tensor, "B T"] | None:
-        """Return token weights `[B, T]` of at least 0, or `None`.
+        """Return token weights `[B, T]` of at least 0, or `None` for no change.
 
         Must not change the method's state.
         """
         return None
 
     def entropy_coef(self) -> float:
-        """Return the coefficient of TRL's entropy bonus in the current loss; 0 leaves the loss bit for bit."""
+        """Return the coefficient of TRL's entropy bonus in the current loss. 0 changes no bit of the loss."""
         return 0.0
 
     def marks(self, batch: TokenBatch, measure: Any) -> dict[str, Bool[Tensor, "B T"]]:
-        """Return boolean masks `[B, T]` by log key.
+        """Return a dict that maps a log key to a boolean mask `[B, T]`.
 
-        The share of trained tokens that a mask selects is logged under its key.
+        The log has under each key the share of trained tokens that the mask selects.
         """
         return {}
 
     def on_rollout(self, entropy: float) -> None:
-        """Process a new training rollout's mean entropy per token (nats, all ranks), before any update on it."""
+        """Process the mean entropy per token (nats, over all ranks) of a new training rollout.
+
+        Called before any update on that rollout.
+        """
 
     def metrics(self) -> dict[str, float]:
         """Return the method's own numbers for the log, one entry per optimizer step."""
@@ -224,5 +227,5 @@ class Shaper(Generic[Options]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a [`state_dict`].
 
-        A second training with the same trainer begins by restoring the first state.
+        If the same trainer trains a second time, the state from before the first training is restored.
         """

@@ -27,8 +27,8 @@ class TokenBatch:
         old_logps (`torch.Tensor` of shape `[B, T]`): log-probabilities at rollout time, nats.
         entropies (`torch.Tensor` of shape `[B, T]`): current next-token entropies, nats.
         old_entropies (`torch.Tensor` of shape `[B, T]`): next-token entropies at rollout time, nats.
-        advantages (`torch.Tensor` of shape `[B, 1]` or `[B, T]`): after the methods that act on rollouts. `weights`
-            receives them with the bonuses.
+        advantages (`torch.Tensor` of shape `[B, 1]` or `[B, T]`): the advantages after all hooks on rollouts.
+            The hook `weights` receives them with the bonuses added.
         mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that are trained on; 0 for padding, tool output and
             masked truncated completions.
         epsilon_low (`float`), epsilon_high (`float`): clip range of the loss; `inf` if it does not clip.
@@ -36,7 +36,7 @@ class TokenBatch:
             `reads` names them. They depend on the seed, the optimizer step and the token's place in the rollout, not
             on how the rollout is split.
         log_ratio (`torch.Tensor` of shape `[B, 1]` or `[B, T]`, *optional*): log of the completion's ratio, for a
-            loss with one ratio per completion. By default each token has its own, `logps - old_logps`.
+            loss with one ratio per completion. By default it is `logps - old_logps` for each token.
         sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): the exact Phi of each token
             ([`~steer_trl.functional.entropy_sensitivity`]), for a method whose `reads` names them.
     """
@@ -59,9 +59,9 @@ class TokenBatch:
         return torch.exp(self.logps.float() - self.old_logps.float() if self.log_ratio is None else self.log_ratio)
 
     def entropy_change(self, exact: bool = False) -> Float32[Tensor, "B T"]:
-        """Return Omega of each token; NaN if an input is not finite.
+        """Return Omega, the entropy change by a gradient step on each token; NaN if an input is not finite.
 
-        `exact` computes it from the `sensitivities`. Otherwise it is STEER's estimate.
+        With `exact`, Omega is computed from the `sensitivities`. Otherwise it is STEER's estimate.
         """
         return entropy_change(
             *(self.logps, self.old_logps, self.entropies, self.advantages),
@@ -75,7 +75,7 @@ class TokenBatch:
     def merge(cls, batches: Sequence["TokenBatch"]) -> "TokenBatch":
         """Stack the completions of several micro-batches, padded to the widest.
 
-        A field that one of them lacks is `None`.
+        A field that is `None` in one of the micro-batches is `None` in the result.
         """
         width = max(batch.logps.size(1) for batch in batches)
         rows: dict[str, Any] = {}
@@ -96,8 +96,8 @@ class Rollout:
         advantages (`torch.Tensor` of shape `[N, 1]` or `[N, T]`): TRL's advantages, or those of the previous method.
         rewards (`torch.Tensor` of shape `[N]`, *optional*): the weighted sum of the reward functions; NaN if none
             scored the completion. Like `logps` and `entropies`, it is set only if a method's `reads` names it.
-        logps, entropies (`torch.Tensor` of shape `[N, T]`, *optional*): nats, under the policy that
-            generated the rollout.
+        logps, entropies (`torch.Tensor` of shape `[N, T]`, *optional*): log-probabilities and next-token
+            entropies, nats, under the policy that generated the rollout.
         response_mask (`torch.Tensor` of shape `[N, T]`, *optional*): 1 for every token that the policy generated. It
             includes completions that `mask_truncated_completions` keeps out of the loss; `None` if it equals `mask`.
     """
@@ -112,7 +112,7 @@ class Rollout:
 
     @property
     def responses(self) -> Shaped[Tensor, "N T"]:
-        """The mask of the generated tokens `[N, T]`, by which completions are compared."""
+        """The mask `[N, T]` of all generated tokens, including those that the loss leaves out."""
         return self.mask if self.response_mask is None else self.response_mask
 
     @property

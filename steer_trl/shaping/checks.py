@@ -1,4 +1,4 @@
-"""Checks of combinations: settings that no method reads, methods with TRL's settings, methods with each other."""
+"""Checks for settings that no method reads, and for methods that conflict with TRL's settings or with each other."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -40,7 +40,7 @@ def setting_complaints(methods: Methods, args: ShapingConfig, read_elsewhere: Co
 def need_complaints(name: str, method: type[Shaper], args: ShapingConfig) -> list[str]:
     """Return complaints about TRL's settings that a method cannot work with.
 
-    Settings that the method's own loss replaces may have that value or their default.
+    A setting that the method's own loss replaces may have the value that the loss needs, or its default.
     """
     usual = find_defaults(args)
     needs = dict(method.needs)

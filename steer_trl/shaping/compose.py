@@ -29,7 +29,7 @@ class Shaped:
         advantages (`torch.Tensor` of shape `[B, T]`, *optional*): `None` if no method changes
             them, so that the loss stays bit for bit as it is.
         weights (`torch.Tensor` of shape `[B, T]`): the product of all methods' weights, 1 off the mask.
-        marks (`dict[str, torch.Tensor]`): see [`Shaper.marks`].
+        marks (`dict[str, torch.Tensor]`): the masks for the log that [`Shaper.marks`] returns.
     """
 
     advantages: Tensor | None
@@ -74,9 +74,9 @@ def reads_sensitivities(shapers: Shapers) -> bool:
 
 
 def measure_all(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, Any]:
-    """Return the statistics of each active method that acts in the loss, by its name.
+    """Return a dict that maps the name of each active method that acts in the loss to its statistics.
 
-    Collective if `reduce` is: the same methods are active on every rank.
+    The call is collective if `reduce` is, because the same methods are active on every rank.
     """
     acting = [(name, shaper) for name, shaper in shapers.items() if shaper.active and shaper.overrides(*BATCH_HOOKS)]
     measures = {}
@@ -88,7 +88,10 @@ def measure_all(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str
 
 
 def shape_batch(shapers: Shapers, batch: TokenBatch, measures: Mapping[str, Any]) -> Shaped:
-    """Apply each method in `measures` to a micro-batch, whose tokens are among those that were measured."""
+    """Apply each method in `measures` to a micro-batch.
+
+    The statistics in `measures` must be over tokens that include those of this micro-batch.
+    """
     weights = torch.ones_like(batch.logps, dtype=torch.float32)
     marks: dict[str, Tensor] = {}
     changed = False

@@ -1,8 +1,8 @@
 """`hold_entropy`: moves the strength of a method so that the policy's entropy does not fall below a level.
 
-It receives the entropy of each new rollout after the methods have, before any update on that rollout, and moves the
-strength of one method (`functional/regulator.py`). The method sets the bound of its strength and the gain of the
-controller (`Shaper.control`).
+It receives the entropy of each new rollout after the methods have received it, and before any update on that rollout.
+It then moves the strength of one method (`functional/regulator.py`). The method sets the bound of its strength and the
+gain of the controller (`Shaper.control`).
 
 While the entropy is above the level, the strength is 0 and the run is GRPO. A relative level is a multiple of the
 run's initial entropy (`start_entropy.py`), and until that is known the strength is 0 as well. If all completions of
@@ -23,15 +23,15 @@ from steer_trl.validation import check_interval
 logger = logging.getLogger(__name__)
 
 HELD_BY = ("f_grpo", "stare")
-"""The default methods of a run with `hold_entropy`: F-GRPO weights hard problems, and STARE weights tokens with the
-strength that is moved."""
+"""The default methods of a run with `hold_entropy`: F-GRPO gives hard problems more weight. STARE weights
+tokens, and `hold_entropy` moves its strength."""
 
 
 class HoldEntropy:
     """The controller of `hold_entropy`, which moves the strength of one method."""
 
     name = "hold_entropy"
-    """The key of its state in the checkpoint."""
+    """The key under which a checkpoint saves the state of the controller."""
 
     def __init__(self, args: ShapingConfig, shapers: Mapping[str, Shaper], start: StartEntropy) -> None:
         self.args = args
@@ -66,9 +66,9 @@ class HoldEntropy:
         return None if self.regulator is None else self.regulator.level(progress)
 
     def metrics(self) -> dict[str, float]:
-        """Return the level and its reference path (nats), the relative error, the strength, and rollouts out of reach.
+        """Return the numbers for the log: level and reference (nats), relative error, strength, rollouts out of reach.
 
-        Until the level is known, there is only the strength, which is 0.
+        Until the level is known, only the strength is returned, which is 0.
         """
         if self.regulator is None:
             return {"hold_entropy/strength": 0.0}
@@ -111,7 +111,7 @@ def _describe(schedule: Sequence[float]) -> str:
 
 
 def hold_conflicts(methods: Mapping[str, type[Shaper]], args: ShapingConfig) -> list[str]:
-    """Return complaints about a `hold_entropy` that cannot work with these methods or settings."""
+    """Return complaints if `hold_entropy` is set and cannot work with the `methods` or with the other settings."""
     if args.hold_entropy is None:
         return []
     complaints = []

@@ -9,7 +9,7 @@ from steer_trl.shaping.batch import Rollout
 
 
 def is_right(rollout: Rollout, args: CorrectnessOptions) -> Bool[Tensor, "N"]:
-    """Return whether each completion's reward is above `correct_threshold` `[N]`; false without a reward."""
+    """Return a mask `[N]`: true if the reward is above `correct_threshold`, false if it is not or is missing."""
     return rollout.rewards > args.correct_threshold
 
 

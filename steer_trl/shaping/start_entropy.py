@@ -1,7 +1,7 @@
 """The initial entropy of a run: the mean over its first rollouts, each under the policy that generated it.
 
 One rollout's entropy varies by 5 % between seeds. The mean is therefore over at least four rollouts and
-at least 32 groups. Until all of these are in, it is over the rollouts so far.
+at least 32 groups. Until all of these exist, it is over the rollouts so far.
 """
 
 import math
@@ -13,7 +13,7 @@ from steer_trl.validation import is_within, read_from_state
 
 FIRST_ROLLOUTS = 4
 ENOUGH_GROUPS = 32
-"""The least number of groups that the first rollouts have together."""
+"""The minimum number of groups in the first rollouts together."""
 
 
 def first_rollouts(args: ShapingConfig) -> int:
@@ -39,11 +39,11 @@ class StartEntropy:
 
     @property
     def settled(self) -> float | None:
-        """The initial entropy once all its rollouts are in; `None` before."""
+        """The initial entropy after all `rollouts` rollouts; `None` before."""
         return self.value if len(self._entropies) >= self.rollouts else None
 
     def take(self, entropy: float, is_late: bool = False) -> None:
-        """Add the mean entropy of a new rollout, nats per token, unless all `rollouts` are in.
+        """Add the mean entropy of a new rollout, nats per token, unless `rollouts` have already been added.
 
         `is_late` means that the policy was updated before this rollout.
         """

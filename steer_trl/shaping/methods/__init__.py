@@ -79,7 +79,7 @@ class MethodOptions(
 
 
 READERS: dict[str, list[str]] = {}
-"""The methods that read each setting, for settings that only some methods read."""
+"""Maps each setting that only some methods read to the names of these methods."""
 for _name, _method in SHAPERS.items():
     for _setting in _method.settings():
         READERS.setdefault(_setting, []).append(_name)

@@ -6,13 +6,15 @@ r"""Clip-Cov and KL-Cov, arXiv 2505.22617: the few tokens that would lower the e
                pool = tokens with lower < cov < upper that the loss does not clip already; A elsewhere
     kl_cov     loss_it = -r_it A_it + coef |lp_it - lq_it| on the top `fraction` by cov; no clipping at all
 
-A policy-gradient step lowers the entropy in proportion to cov, which is large for tokens that are likely and good, or
-unlikely and bad. The authors' code compares within one micro-batch on one GPU. For Clip-Cov they clip at 0 and 2
-(`epsilon: 1, epsilon_high: 1`). For KL-Cov TRL's clipping is switched off, and A_hat = A - coef sign(lp - lq) / r on
-those tokens gives the gradient of the loss above. A_hat can have the opposite sign of A, if the penalty outweighs the
-advantage. sign(0) = 0, so the first step of a rollout is unchanged. The logged loss leaves the penalty out.
+lp and lq are the log-probabilities of a token under the current and the old policy, and r = exp(lp - lq). A
+policy-gradient step lowers the entropy in proportion to cov, which is large for tokens that are likely and good, or
+unlikely and bad. The authors' code computes the means over one micro-batch on one GPU. For Clip-Cov the authors clip
+the ratio at 0 and 2 (`epsilon: 1, epsilon_high: 1`). For KL-Cov TRL's clipping is switched off, and
+A_hat = A - coef sign(lp - lq) / r on the top tokens gives the gradient of the loss above. A_hat can have the opposite
+sign of A, if the penalty outweighs the advantage. sign(0) = 0, so the first step of a rollout is unchanged. The logged
+loss leaves the penalty out.
 
-Choose Clip-Cov for the lightest touch. KL-Cov pulls such tokens back instead of dropping them.
+Choose Clip-Cov for the lightest touch. KL-Cov penalises the tokens with the largest cov instead of dropping tokens.
 """
 
 import math
@@ -139,26 +141,27 @@ class KlCov(ByCovariance[KlCovOptions]):
         return cov, cov > -torch.inf
 
     def bonus(self, batch: TokenBatch, measure: CovarianceMeasure) -> Float[Tensor, "B T"]:
-        """Return - coef sign(lp - lq) / r on the held tokens, 0 elsewhere."""
+        """Return the gradient of the penalty, - coef sign(lp - lq) / r, on the penalised tokens; 0 elsewhere."""
         pull = (batch.logps.float() - batch.old_logps.float()).sign() / batch.ratio
         return torch.where(self._find_held(batch, measure), -self.args.kl_cov_coef * pull, 0.0)
 
     def marks(self, batch: TokenBatch, measure: CovarianceMeasure) -> dict[str, Bool[Tensor, "B T"]]:
-        """Return the mask of the held tokens."""
+        """Return the mask of the penalised tokens."""
         return {"kl_cov/held": self._find_held(batch, measure)}
 
     def _find_held(self, batch: TokenBatch, measure: CovarianceMeasure) -> Tensor:
         cov = covariance(batch, measure.mean_advantage, measure.mean_logp)
         threshold = measure.threshold
-        # The tolerance is relative, because a token's numbers differ in their last bits from batch to batch.
+        # The threshold has a margin, because log-probabilities differ in their last bits from batch to batch.
         # If all advantages are equal, every covariance is 0 and no token is chosen.
         top = (cov >= threshold - self.tolerance * threshold.abs()) & (cov != 0)
-        # A token that has not moved gets no penalty. A ratio without a finite inverse in float32 cannot be used.
+        # A token whose log-probability has not changed gets no penalty. A ratio without a finite inverse in float32
+        # cannot be used.
         return top & (batch.logps != batch.old_logps) & batch.ratio.isfinite() & batch.ratio.reciprocal().isfinite()
 
 
 def covariance(batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> Tensor:
-    """Return cov `[B, T]`, float32; `-inf` off the mask and where the log-probability is not finite."""
+    """Return the covariances `[B, T]`, float32; `-inf` off the mask and where the log-probability is not finite."""
     product = (batch.advantages.float() - mean_advantage) * (batch.logps.float() - mean_logp)
     return torch.where(_find_valid(batch), product, -torch.inf)
 

@@ -52,7 +52,7 @@ class Dcpo(Shaper[DcpoOptions]):
         return {"dcpo/clipped_low": low, "dcpo/clipped_high": high}
 
     def bounds(self, old_probabilities: Tensor) -> tuple[Tensor, Tensor]:
-        """Return low and high for old probabilities in [0, 1]."""
+        """Return the lower and the upper bound of the ratio for old probabilities in [0, 1]."""
         inverse = 4 / old_probabilities.clamp(min=TINY)
         low = 0.5 + 0.5 * (1 - self.args.dcpo_epsilon_low * inverse).clamp(min=0).sqrt()
         high = 0.5 + 0.5 * (1 + self.args.dcpo_epsilon_high * inverse).sqrt()

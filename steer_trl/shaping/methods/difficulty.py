@@ -4,7 +4,7 @@
     f_grpo      A_hat_i = (1 - p)^gamma A_i                          F-GRPO, arXiv 2602.06717
     pass_at_k   A_hat_i = (r_i - p) C(n - c - 1, k - 1) / C(n - 1, k - 1) / std       arXiv 2508.10751, 2505.15201
 
-over the n scored completions of a group, c of them correct, p = c / n, r = 1 if correct and 0 if not
+A group has n scored completions, c of them correct, and p = c / n. r is 1 for a correct completion and 0 otherwise
 (`functional/difficulty.py`). std is that of pass@k over the subsets of k, and 1 with `scale_rewards="none"`.
 
 Choose one where pass@k matters and prompts differ in difficulty. `maxrl` and `pass_at_k` replace the advantages, and
@@ -86,7 +86,7 @@ class FGrpo(ByDifficulty[FGrpoOptions]):
     paper = PAPERS["2602.06717"]
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return (1 - p)^gamma."""
+        """Return the factor (1 - p)^gamma, with p the share of correct completions in the group."""
         return focal_factors(self.find_correct(rollout), rollout.num_generations, self.args.f_grpo_gamma)
 
 

@@ -24,7 +24,10 @@ class EdgeGrpo(Shaper[ShapingConfig]):
     per_token = False
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return 1 / Hr; 1 if Hr is 0 or undefined, as without a reward."""
+        """Return 1 / Hr, with Hr the entropy of a completion relative to its group.
+
+        The factor is 1 if Hr is 0 or undefined. A completion without a reward has no Hr.
+        """
         entropy = rollout.mean_of_scored(rollout.entropies).view(-1, rollout.num_generations)
         relative = (entropy / entropy.nanmean(1, keepdim=True)).flatten()
         relative = torch.where(relative > 0, relative, 1.0)

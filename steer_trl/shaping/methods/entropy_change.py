@@ -6,7 +6,8 @@ dH is the effect of the token's own update on the entropy of its distribution, e
 learning rate. A positive strength keeps entropy, a negative one spends it; weights stay in [0, 2]. The scale is the
 0.9-quantile of |dH| over those tokens of the optimizer step that change the entropy at all, so that no single token
 determines it. The method costs a pass of the LM head after every forward pass. Choose it to hold or to lower the
-entropy, and `steer` to damp changes of both signs. It is not from a paper.
+entropy, and `steer` to damp changes of both signs. It is not from a paper. `functional/sensitivity.py` defines I_clip,
+r and Phi.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from steer_trl.shaping.base import Control, Shaper
 from steer_trl.shaping.batch import TokenBatch
 
 QUANTILE = 0.9
-"""The quantile of |dH| that is the scale. There a weight differs from 1 by three quarters of the strength."""
+"""The scale is this quantile of |dH|. At this |dH|, a weight differs from 1 by three quarters of the strength."""
 
 
 @dataclass
@@ -48,7 +49,7 @@ class EntropyChange(Shaper[EntropyChangeOptions]):
     control = Control(max_strength=1.0, setting="entropy_change_strength")
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Tensor:
-        """Return the quantile of |dH|; `inf` if no token changes the entropy."""
+        """Return the scale, a quantile of |dH|; `inf` if no token changes the entropy."""
         size = self._change(batch).abs()
         return order_statistics.quantile(size, batch.mask.bool() & (size > 0), QUANTILE, reduce)
 

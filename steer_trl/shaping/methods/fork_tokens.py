@@ -34,7 +34,7 @@ class ForkTokensOptions(ShapingConfig):
 
 
 class ForkMeasure(NamedTuple):
-    """The smallest entropy of S, nats, and N / |S|; float32."""
+    """The smallest entropy of the chosen tokens (nats), and the ratio of trained to chosen tokens; float32."""
 
     threshold: Tensor
     factor: Tensor
@@ -55,7 +55,7 @@ class ForkTokens(Shaper[ForkTokensOptions]):
     }
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> ForkMeasure:
-        """Return the smallest entropy of S, and N / |S|."""
+        """Return the smallest entropy of the chosen tokens, and the ratio of trained to chosen tokens."""
         valid = self._valid(batch)
         entropies = batch.entropies.float()
         threshold = order_statistics.top_threshold(entropies, valid, self.args.fork_tokens_fraction, reduce)
@@ -64,7 +64,10 @@ class ForkTokens(Shaper[ForkTokensOptions]):
         return ForkMeasure(threshold, total / chosen.clamp(min=1))
 
     def weights(self, batch: TokenBatch, measure: ForkMeasure) -> Float[Tensor, "B T"]:
-        """Return N / |S| on S, 0 elsewhere; 1 where the entropy is not finite."""
+        """Return the ratio of trained to chosen tokens on the chosen ones, 0 on the others.
+
+        The weight is 1 off the mask and where the entropy is not finite.
+        """
         chosen = batch.entropies.float() >= measure.threshold - self.tolerance
         weights = torch.where(chosen, measure.factor, 0.0)
         return torch.where(self._valid(batch), weights, 1.0)

@@ -1,15 +1,17 @@
 r"""GTPO and GRPO-S, arXiv 2508.04349 (Tan and Pan): entropy shapes rewards of tokens (GTPO) or completions (GRPO-S).
 
-    gtpo     correct    r_it = R_i + a d_t H_it / sum_{k correct, alive at t} H_kt       d_t of them are alive at t
+    gtpo     correct    r_it = R_i + a d_t H_it / sum_{k correct, alive at t} H_kt
              incorrect  r_jt = -1  - a h_t (1 / H_jt) / sum_{k incorrect, alive at t} 1 / H_kt
     grpo_s   correct    r_i = R_i + a n Hm_i / sum_correct Hm                            Hm_i = mean_t H_it
              incorrect  r_j = -1  - a m (1 / Hm_j) / sum_incorrect 1 / Hm
 
-H is the entropy under the policy that generated the rollout. A_hat = (r - mean) / (std + eps) over all tokens, or
-completions, of the group. Of correct answers, uncertain tokens (or completions) get more credit; of incorrect answers,
-certain ones get more blame. Two replications standardise the tokens of correct and of incorrect answers separately;
-which way the authors do it is not confirmed. The weight of R is 1, because only its ratio to a matters. The authors'
-code was not found; a = 0.1 is from the replications. Choose these methods if whole groups are often correct.
+H is the entropy under the policy that generated the rollout. A completion is alive at t if it has a token there. n
+correct and m incorrect completions are in the group, and d_t and h_t of them are alive at t. A_hat = (r - mean) / (std
++ eps) over all tokens, or completions, of the group. Of correct answers, uncertain tokens (or completions) get more
+credit; of incorrect answers, certain ones get more blame. Two replications standardise the tokens of correct and of
+incorrect answers separately; which way the authors do it is not confirmed. The weight of R is 1, because only its
+ratio to a matters. The authors' code was not found; a = 0.1 is from the replications. Choose these methods if whole
+groups are often correct.
 
 GRPO-S clips the ratio of a completion, s_i = mean_t r_it (TRL's is the geometric mean), at 0.8 and 1.28, and averages
 over completions. The gradient of clip(s_i) A_i is that of unclipped token ratios with A_hat_it = A_i where s_i lies
@@ -66,7 +68,7 @@ class Gtpo(ByEntropy):
     def shaped_rewards(self, rollout: Rollout) -> Tensor:
         """Return the shaped rewards r `[N, T]`; values outside the responses are arbitrary.
 
-        A token without a finite entropy is not counted, and gets the reward of a token at the mean.
+        A token without a finite entropy is not counted, and gets the reward of a token with the mean entropy.
         """
         known = rollout.entropies.isfinite()
         entropies = torch.where(known, rollout.entropies.float(), 1.0)

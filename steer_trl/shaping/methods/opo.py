@@ -44,7 +44,7 @@ class Opo(Shaper[SamplingOptions]):
         return remarks
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return R - b, 0 where the reward is missing."""
+        """Return the reward minus the baseline; 0 where the reward is missing."""
         rewards = rollout.rewards.view(-1, rollout.num_generations)
         lengths = torch.where(rewards.isnan(), 0.0, rollout.lengths.view_as(rewards))
         baseline = (lengths * rewards.nan_to_num(0.0)).sum(1, keepdim=True) / lengths.sum(1, keepdim=True).clamp(min=1)

@@ -4,9 +4,9 @@
     position   A_hat_it = A_i + sign(A_i) gamma sigmoid(rho_it),   rho_it = t / L_i in (0, 1],  t = 1, 2, ...
 
 Mean and std are over the group, and |w| is at most 3, so the sign of an advantage never turns for alpha < 1/3. t and
-L_i count generated tokens. The sigmoid runs from 0.5 to 0.73 only. Not confirmed from the paper: that mean and std are
-over the group, alpha, gamma = 0.1, and that rho has no factor. Choose `position` if the decisive tokens of an answer
-are near its end.
+L_i count generated tokens, and lq is a token's log-probability under the policy that generated it. The sigmoid runs
+from 0.5 to 0.73 only. Not confirmed from the paper: that mean and std are over the group, alpha, gamma = 0.1, and that
+rho has no factor. Choose `position` if the decisive tokens of an answer are near its end.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Ppl(Shaper[PplOptions]):
     per_token = False
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return 1 - alpha w."""
+        """Return the factor 1 - alpha w, with w the standardised log-perplexity."""
         log_ppl = -rollout.mean_of_scored(rollout.logps)
         w = standardize(log_ppl, rollout.num_generations, eps=0.0).clamp(-LARGEST_SCORE, LARGEST_SCORE)
         return 1 - self.args.ppl_alpha * w

@@ -43,7 +43,7 @@ class RepoR(Shaper[RepoROptions]):
     control = Control(max_strength=1.0, setting="repo_r_zeta")
 
     def weights(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
-        """Return w, 1 where the log-probability is not finite."""
+        """Return the token weights w; 1 where the log-probability is not finite."""
         surprisals = -batch.logps.float()
         surprisals = torch.where(surprisals.isfinite(), surprisals, 0.0)
         return (1 + self.strength * surprisals * batch.advantages.sign()).clamp(0.0, MAX_WEIGHT)

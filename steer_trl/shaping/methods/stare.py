@@ -2,10 +2,10 @@
 
     A_hat = omega * A,   omega = W or M on the sets of `functional/stare.py` while the gate is open, else 1
 
-The gate compares an entropy with the target: the rollout's mean, each completion's mean, or each token's entropy. It
-can also stay open. Choose STARE to hold the entropy at a level; choose STEER if you know no good level. The usual
-entropy of a model is known only after its first rollouts, so the target may be a multiple of the first rollout's
-entropy.
+W is the amplifying and M the attenuating factor. The gate compares an entropy with the target: the rollout's mean,
+each completion's mean, or each token's entropy. It can also stay open. Choose STARE to hold the entropy at a level;
+choose STEER if you know no good level. The usual entropy of a model is known only after its first rollouts, so the
+target may be a multiple of the first rollout's entropy.
 """
 
 import logging
@@ -121,12 +121,12 @@ class StareOptions(ShapingConfig):
 
 
 class Stare(Shaper[StareOptions]):
-    """STARE's token weights and its closed loop."""
+    """STARE's token weights, and the controller of its gate and factors."""
 
     options = StareOptions
     paper = PAPERS["2606.19236"]
 
-    # W moves from 1 to 4.
+    # `hold_entropy` moves W between 1 and 4.
     control = Control(max_strength=3.0, gain=3.0)
 
     def __init__(self, args: StareOptions) -> None:
@@ -135,7 +135,7 @@ class Stare(Shaper[StareOptions]):
         self.controller = TargetEntropyController(
             args.stare_target_entropy, args.stare_amplify, args.stare_attenuate, *schedule
         )
-        # One rollout, because the gate must open or close before the first update.
+        # The initial entropy is that of one rollout, because the gate must be set before the first update.
         self.start = StartEntropy(1)
         self.operations = stare_operations(args.stare_variant)
         if {"O2", "O3"} & set(as_tuple(args.stare_variant)):
@@ -150,7 +150,7 @@ class Stare(Shaper[StareOptions]):
 
     @classmethod
     def fill_unset(cls, args: StareOptions) -> None:
-        """Use the paper's O1 with its gate, or C2 without a gate if an entropy is held."""
+        """Set the paper's variant O1 with its gate or, if `hold_entropy` is set, variant C2 without a gate."""
         is_held = args.hold_entropy is not None
         if args.stare_variant is None:
             args.stare_variant = "C2" if is_held else "O1"
@@ -177,7 +177,7 @@ class Stare(Shaper[StareOptions]):
 
     @property
     def strength(self) -> float:
-        """W - 1. Setting it also sets M to 1 / W."""
+        """The amplifying factor W minus 1. Setting the strength also sets the attenuating factor M to 1 / W."""
         return self.controller.amplify - 1
 
     @strength.setter
@@ -187,7 +187,7 @@ class Stare(Shaper[StareOptions]):
 
     @property
     def active(self) -> bool:
-        """False while the batch's gate is closed, if no token is selected, or if every operation has a weight of 1."""
+        """False while the rollout's gate is closed, if no token is selected, or if all weights of operations are 1."""
         return (self.args.stare_gate != "batch" or self.controller.gate) and self._selects() and self._reweights()
 
     def _selects(self) -> bool:
@@ -198,7 +198,7 @@ class Stare(Shaper[StareOptions]):
         return any(moved[operation.split("_")[0]] for operation in self.operations)
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> SurprisalLimits:
-        """Return the smallest surprisal of L+ and of L-, which delimits the sets."""
+        """Return the smallest surprisal among the surprising tokens with a positive and with a negative advantage."""
         return stare_statistic(
             batch.logps,
             batch.advantages,
@@ -208,7 +208,7 @@ class Stare(Shaper[StareOptions]):
         )
 
     def weights(self, batch: TokenBatch, measure: SurprisalLimits) -> Float[Tensor, "B T"]:
-        """Return omega `[B, T]`, assuming that the batch's gate is open."""
+        """Return the token weights omega `[B, T]`. With `stare_gate="batch"`, the gate is assumed to be open."""
         weights = stare_weights(
             batch.logps,
             batch.advantages,
@@ -227,7 +227,7 @@ class Stare(Shaper[StareOptions]):
         return torch.where(entropies < self.controller.target_entropy, weights, 1.0)
 
     def on_rollout(self, entropy: float) -> None:
-        """Set a relative target at the first rollout, then update the gate and the schedule."""
+        """Set a relative target at the first rollout, then update the gate and the factors W and M."""
         self.start.take(entropy)
         self._set_target()
         self.controller.update(entropy)
@@ -237,13 +237,16 @@ class Stare(Shaper[StareOptions]):
             self.controller.target_entropy = self.args.stare_target_entropy * self.start.value
 
     def metrics(self) -> dict[str, float]:
-        """Return the batch's gate, W, M, the target (nats, NaN if unknown), and if W and M are at their bounds."""
+        """Return the gate, the factors W and M, the target (nats), and whether adaptive factors are at their bounds.
+
+        A gate that is not the rollout's and an unknown target are NaN.
+        """
         controller = self.controller
         waits = self.args.stare_target_entropy_unit == "initial" and self.start.value is None
         is_idle = self.args.stare_gate == "none"
         schedule = {"stare/saturated": float(self._is_saturated())} if self.args.stare_adaptive else {}
         return schedule | {
-            # With the other gates, each completion or token has its own.
+            # Other gates differ between completions or tokens, so no single number can be logged.
             "stare/gate": float(controller.gate) if self.args.stare_gate == "batch" else math.nan,
             "stare/amplify": controller.amplify,
             "stare/attenuate": controller.attenuate,
@@ -259,7 +262,7 @@ class Stare(Shaper[StareOptions]):
         return all(bounds[operation.split("_")[0]] for operation in self.operations)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the gate, W and M if they move, and the first rollout's entropy."""
+        """Return the gate, the first rollout's entropy, and the factors W and M if they move."""
         return self.controller.state_dict() | {"start": self.start.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

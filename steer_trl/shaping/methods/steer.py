@@ -5,7 +5,7 @@
 
 lambda can also be linear or binary (the paper's ablation). The method slows collapse and explosion alike, and needs no
 target. `steer_form="exact"` replaces the estimate by Omega = - I_clip r A Phi, which costs a second pass of the LM
-head. Choose STARE instead to hold the entropy at a level you name. The equations are in `functional/`.
+head. Choose STARE instead to hold the entropy at a level you name. `functional/` defines the symbols.
 """
 
 from dataclasses import dataclass
@@ -117,7 +117,7 @@ class Steer(Shaper[SteerOptions]):
         )
 
     def weights(self, batch: TokenBatch, measure: Range) -> Float[Tensor, "B T"]:
-        """Return lambda of shape `[B, T]`."""
+        """Return the token weights lambda `[B, T]`."""
         args = self.args
         return steer_weights(
             self._omega(batch),

@@ -42,7 +42,7 @@ class Unlikelihood(Shaper[UnlikelihoodOptions]):
     needs = OWN_ADVANTAGES
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return the advantages of R', 0 where the reward is missing."""
+        """Return the advantages of the shaped rewards R'; 0 where the reward is missing."""
         group_size = rollout.num_generations
         likelihood = rollout.mean_of_tokens(rollout.logps)
         # A completion without tokens or reward ranks last, so that it does not shift the ranks of the others.
