@@ -42,6 +42,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
+import steer_trl
 from steer_trl import SteerGRPOConfig, SteerGRPOTrainer
 from steer_trl.tiny import tiny_qwen2, tiny_tokenizer
 
@@ -241,13 +242,20 @@ def in_a_process(*training: Any) -> Training:
 def in_a_folder(folder: Path, case: tuple[Any, ...]) -> Training:
     """Run [`train`] with the package in a `folder`, in a process of its own."""
     code = "import sys, torch, padding; torch.set_num_threads(1); case = torch.load(sys.argv[1])\n"
+    code += f"assert padding.is_package_in({str(folder)!r})\n"
     code += "torch.save(tuple(padding.in_a_process(padding.SteerGRPOTrainer, *case)), sys.argv[1])"
     paths = os.pathsep.join([str(folder), str(Path(__file__).parent)])
     with tempfile.NamedTemporaryFile() as file:
         torch.save(case, file.name)
         words = [sys.executable, "-c", code, file.name]
-        subprocess.run(words, env=os.environ | {"PYTHONPATH": paths}, check=True, stdout=subprocess.DEVNULL)
+        environment = os.environ | {"PYTHONPATH": paths}
+        subprocess.run(words, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
         return Training(*torch.load(file.name))
+
+
+def is_package_in(folder: str) -> bool:
+    """Return whether the package that was imported is the one in a `folder`."""
+    return Path(steer_trl.__file__).parents[1] == Path(folder).resolve()
 
 
 def print_before(given: argparse.Namespace) -> None:
