@@ -171,8 +171,9 @@ def train(
     loss: str,
     prompts: str = "short",
     counts: bool = False,
+    steps: int = STEPS,
 ) -> Training:
-    """Train one rollout or two; with `counts` operations are counted, which makes it slower."""
+    """Train `steps`; with `counts` operations are counted, which makes it slower."""
     before = peak()
     ours = {"advantage_shaping": "none", "skip_padding": True, "alarms": False, "diagnostics": False, "run_log": False}
     accumulation = COMPLETIONS // batch // (2 if is_scored else 1)
@@ -189,7 +190,7 @@ def train(
                 bf16=torch.cuda.is_available(),
                 optim="sgd",
                 learning_rate=1e-2,
-                max_steps=STEPS,
+                max_steps=steps,
                 num_generations=GROUP,
                 per_device_train_batch_size=batch,
                 gradient_accumulation_steps=accumulation,
@@ -216,8 +217,9 @@ def train(
         operations = FlopCounterMode(display=False) if counts else None
         with operations or torch.enable_grad():
             trainer.train()
-    rollouts = [draw_lengths(COMPLETIONS, share, prompts, seed) for seed in range(1 if is_scored else STEPS)]
-    tokens = (2 if is_scored else 1) * sum(sum(map(sum, lengths)) for lengths in rollouts)
+    passes = 2 if is_scored else 1
+    rollouts = [draw_lengths(COMPLETIONS, share, prompts, seed) for seed in range(0, steps, passes)]
+    tokens = passes * sum(sum(map(sum, lengths)) for lengths in rollouts)
     parameters = parameters_to_vector(trainer.model.parameters()).detach().double().cpu()
     total = operations.get_total_flops() if operations else 0
     return Training(clock.seconds, peak() - before, parameters, total, tokens, seen[0])
@@ -260,15 +262,23 @@ def is_package_in(folder: str) -> bool:
 
 def print_before(given: argparse.Namespace) -> None:
     """Print a table of trainings against those of the package in another folder."""
-    print("| loss | prompts | longest / mean | micro-batch | before, s | now, s | times as fast | MiB before | now |")
-    print("|---|---|--:|--:|--:|--:|--:|--:|--:|")
+    print(
+        "| loss | prompts | longest / mean | micro-batch | before, s | now, s | times as fast | of operations ", end=""
+    )
+    print("| MiB before | now |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for loss, prompts, share, batch in product(given.losses, given.prompts, given.means, given.batches):
         case = (share, batch, True, loss, prompts)
-        turns = [(in_a_folder(given.before, case), in_a_process(SteerGRPOTrainer, *case)) for _ in range(given.turns)]
+        turns = []
+        for _ in range(given.turns):
+            before = in_a_folder(given.before, (*case, False, given.steps))
+            turns.append((before, in_a_process(SteerGRPOTrainer, *case, False, given.steps)))
         ratios = [before.seconds / now.seconds for before, now in turns]
+        counted = in_a_folder(given.before, (*case, True, given.steps))
+        operations = counted.operations / in_a_process(SteerGRPOTrainer, *case, True, given.steps).operations
         cells = [*(loss, prompts, str(share), str(batch))]
         cells += [f"{median(turn[one].seconds for turn in turns):.2f}" for one in (0, 1)]
-        cells += [f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"]
+        cells += [f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", f"{operations:.2f}"]
         cells += [f"{median(turn[one].mebibytes for turn in turns):.0f}" for one in (0, 1)]
         print(f"| {' | '.join(cells)} |", flush=True)
 
@@ -311,6 +321,9 @@ def main() -> None:
     parser.add_argument("--scored", nargs="+", choices=("yes", "no"), default=["yes"], help="by TRL, or not")
     parser.add_argument("--losses", nargs="+", default=["dapo"])
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument(
+        "--steps", type=int, default=STEPS, help="of a training against another version, an even number"
+    )
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.before is not None:
