@@ -1,8 +1,9 @@
 """Problems such as `3 5 7>26:`, solved by steps such as `3*7=21;21+5=26`.
 
 A problem has three numbers from 1 to 20, each to be used once, and the operations `+`, `-` and `*`. Every value is
-between 0 and 99. There are at least four different correct solutions, so that there is diversity to lose. No three
-numbers are in two splits, so that a test problem cannot be solved by recalling the same numbers with another target.
+between 0 and 99. There are at least four different correct solutions, so that there is diversity to lose. No set of
+three numbers is in two splits, so that a test problem cannot be solved by recalling the same numbers with another
+target.
 """
 
 import operator
@@ -23,7 +24,7 @@ MAX_COMPLETION_TOKENS = 18
 START_STEPS = 825
 """Steps of supervised learning that make the start model, which solves a fifth of the problems."""
 SPLITS = {"validation": 800, "test": 2000, "train": None}
-"""The number of problems in each split; `"train"` has all that are left."""
+"""The number of problems in each split; `"train"` has all remaining problems."""
 _STEP = re.compile(r"(\d{1,2})([+*-])(\d{1,2})=(\d{1,2})", re.ASCII)
 
 

@@ -1,4 +1,4 @@
-r"""The wording of prompts: one instruction for training and evaluation, which replaces the data sets' own.
+r"""The wording of prompts: one instruction for training and evaluation replaces the instructions of the data sets.
 
 `"boxed"` is the wording of STEER's training file, `"answer_line"` that of DAPO-Math-17k. `OF_THE_PAPERS` has the
 wording of each benchmark in the test files of STEER's authors.
@@ -40,7 +40,7 @@ WORDINGS_AFTER = re.compile(
 
 
 def strip_instruction(prompt: str) -> str:
-    """Return a prompt without its instruction, if that is a known one; any other prompt comes back as it is."""
+    """Return a prompt without its instruction. A prompt without a known instruction is returned unchanged."""
     before = WORDINGS_BEFORE.match(prompt)
     return WORDINGS_AFTER.sub("", prompt[before.end() if before else 0 :]).strip()
 

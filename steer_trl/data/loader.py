@@ -1,8 +1,9 @@
 r"""Loads all math data, by short name, by name on the Hub or from local files, into the same columns.
 
 The columns are `prompt` (messages, ending with the problem under one instruction), `solution` (the gold answer in
-`\boxed{}`), `source` and `id`. Of copies of a problem only the first is kept, and none if their answers disagree.
-Problems whose answer cannot be used for scoring are removed. A line reports how many rows were removed, and why.
+`\boxed{}`), `source` and `id`. If a problem occurs several times, only the first copy is kept, or none if the answers
+disagree. Problems whose answer cannot be used for scoring are removed. A line reports how many rows were removed, and
+why.
 """
 
 import os
@@ -29,7 +30,7 @@ from steer_trl.rewards.golds import NO_ANSWER, PROGRAM, PROOF
 from steer_trl.validation import check_choice, check_interval, did_you_mean, refuse
 
 FULL_WIDTH = {0xFF01 + i: 0x21 + i for i in range(94)}
-MAX_UNREADABLE = 0.05  # a larger share of unreadable answers means that the column is wrong
+MAX_UNREADABLE = 0.05  # a larger share of unreadable answers means that the answer column is wrong
 
 MESSAGES = List({"role": Value("string"), "content": Value("string")})
 TEXT = Value("string")
@@ -53,9 +54,10 @@ def load_math_dataset(
         name_or_path (`str` or several): a short name of [`~steer_trl.data.SOURCES`], a name on the Hub, or a
             `.parquet`, `.json`, `.jsonl` or `.csv` file, in any of the schemas of `steer_trl/data/schemas.py`. Several
             are concatenated, and copies are removed across all of them.
-        split (`str`, *optional*): split to load; by default the short name's, or `"train"`. A file has only `"train"`.
+        split (`str`, *optional*): split to load; by default that of the short name, or `"train"`. A file has only
+            `"train"`.
         config (`str`, *optional*): configuration of a data set on the Hub that has several.
-        revision (`str`, *optional*): commit on the Hub; by default the short name's.
+        revision (`str`, *optional*): commit on the Hub; by default that of the short name.
         answer_format (`str`): `"boxed"`, or `"answer_line"` for DAPO's last line `Answer: ...`; set it in the reward
             as well.
         instruction (`str`, *optional*): a custom wording, with `{problem}` once; `"{problem}"` is the problem alone.
@@ -208,7 +210,7 @@ def _copies(problems: Any, faults: Any, removed: Counter[str]) -> dict[str, list
 
 
 def _agreeing(copies: dict[str, list[int]], solutions: list[str | None]) -> list[list[int]]:
-    """Return the copies of each problem whose answers are the same text, or equal by math-verify."""
+    """Return the row numbers of each problem whose copies have equal answers, as texts or by math-verify."""
     pairs = {
         (solutions[indices[0]], solutions[index])
         for indices in copies.values()

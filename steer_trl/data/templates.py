@@ -17,7 +17,7 @@ ENDS = re.compile(
 
 
 def read_template(text: str) -> str | list[dict[str, str]]:
-    """Return the messages of a text in one of the usual chat templates; any other text comes back as it is.
+    """Return the messages of a text in a common chat template. Any other text is returned unchanged.
 
     An empty turn of the assistant at the end, which the model is to fill, is left out.
     """

@@ -14,7 +14,7 @@ TRIES = {"avg@16": "in one try", "pass@16": "in 16 tries"}
 
 
 def draw(result: Result) -> Figure:
-    """Draw the curves on the left, and on the right the share of the problems that is solved."""
+    """Draw the entropy curves on the left, and the shares of solved problems on the right."""
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     curves, bars = figure.subplots(1, 2, width_ratios=[1.5, 1])
     for name, log in result.logs.items():

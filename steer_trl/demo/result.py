@@ -20,7 +20,7 @@ from steer_trl.evaluation.records import COMPLETIONS
 
 PAIRS = Path(__file__).parent / "pairs.jsonl"
 """The contents of `result.json` from the same command with other seeds, one line per seed."""
-LAST_STEPS = 20  # their mean is the entropy at the end
+LAST_STEPS = 20  # number of final steps whose mean is the entropy at the end
 ENTROPY = "entropy at the end, over its start"
 QUESTIONS = {
     "different correct answers of 16": ("t1", "distinct@16"),
@@ -28,7 +28,7 @@ QUESTIONS = {
     "solved in one try": ("t1", "avg@16"),
     "solved in one cold try": (COLD, "avg@16"),
 }
-"""The sampling and the metric of each row."""
+"""Maps each row of the table to its sampling and its metric."""
 
 
 class Result:
@@ -39,7 +39,7 @@ class Result:
 
     @cached_property
     def logs(self) -> dict[str, list[dict[str, Any]]]:
-        """The log entries of each run, by its name."""
+        """The log entries of each run, by the name of the run."""
         paths = {name: self.folder / name / runlog.LOGS / runlog.METRICS for name in (GRPO, HELD)}
         return {name: [entry for entry in runlog.lines(path) if entry] for name, path in paths.items()}
 

@@ -1,7 +1,7 @@
 """Runs the two trainings of the demonstration side by side, each in a process with one thread.
 
-All files are in one folder: the problems, the start, and each run with its log, model and evaluation. The same command
-continues an interrupted demonstration and skips what is finished.
+All files are in one folder: the problems, the start model, and each run with its log, model and evaluation. The same
+command continues an interrupted demonstration and skips what is finished.
 """
 
 import json
@@ -24,7 +24,7 @@ from steer_trl.evaluation.records import SUMMARY
 from steer_trl.exceptions import CannotContinueError
 
 SHIPPED = Path(__file__).parent / "start"
-"""The start of seed 0, with its evaluation. `python -m steer_trl.demo.work start --seed 0` made it."""
+"""The start model of seed 0, with its evaluation. `python -m steer_trl.demo.work start --seed 0` made it."""
 START, GRPO, HELD = "start", "grpo", "held"
 TEST = "_test"
 """The folder of a model's evaluation, inside the model's folder."""
@@ -45,7 +45,8 @@ class Demo:
     """The settings of a demonstration.
 
     Attributes:
-        seed (`int`): seed of the start and of both runs. The start of seed 0 is in this package; others are trained.
+        seed (`int`): seed of the start model and of both runs. The start model of seed 0 is in this package; those of
+            other seeds are trained first.
         tokens (`int`): number of tokens that each run generates.
         problems (`int`): number of test problems, at most 2,000.
     """
@@ -78,7 +79,10 @@ class Demo:
 
 
 def work(folder: Path, names: list[str], flags: list[str], counted: str, total: int) -> None:
-    """Train and test the models `names` at the same time; bars show `counted` in their logs, up to `total`."""
+    """Train and test the models `names` at the same time.
+
+    Each model has a progress bar, which shows the number `counted` of its log, up to `total`.
+    """
     names = [name for name in names if not (folder / name / TEST / COLD / SUMMARY).exists()]
     environment = os.environ | ENVIRONMENT
     with ExitStack() as stack:
@@ -88,7 +92,7 @@ def work(folder: Path, names: list[str], flags: list[str], counted: str, total: 
             command = [sys.executable, "-m", "steer_trl.demo.work", name, *flags]
             process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
             processes[name] = stack.enter_context(process)
-            stack.callback(process.terminate)  # so that none is left running after an error
+            stack.callback(process.terminate)  # so that no process is left running after an error
             unit = counted.removeprefix("generated_")
             bars[name] = stack.enter_context(tqdm(total=total, desc=f"{name:>5}", unit=unit, unit_scale=True))
         while any(process.poll() is None for process in processes.values()):
@@ -104,7 +108,7 @@ def work(folder: Path, names: list[str], flags: list[str], counted: str, total: 
 def show(bar: Any, folder: Path, counted: str) -> None:
     """Update a progress bar from the log of a run, and show the entropy.
 
-    Its clock starts at the first logged step.
+    The clock of the bar starts at the first logged step.
     """
     log = folder / runlog.LOGS / runlog.METRICS
     lines = log.read_bytes().splitlines() if log.exists() else []

@@ -1,10 +1,10 @@
-"""The program of one process of the demonstration: makes the start or trains a model, then tests it.
+"""The program of one process of the demonstration: makes the start model or trains from it, then tests the model.
 
     python -m steer_trl.demo.work start 600 --seed 1
     python -m steer_trl.demo.work held 600 --seed 1 --max_generated_tokens 1000000
 
-A training run is `steer-trl train` with the recipe `demo_NAME`, its test `steer-trl eval` with `evaluate_demo`.
-Both continue after an interruption.
+A training run is `steer-trl train` with the recipe `demo_NAME`. A test is `steer-trl eval` with the recipe
+`evaluate_demo`. Both continue after an interruption.
 """
 
 import sys
@@ -19,13 +19,13 @@ from steer_trl.demo.runs import START, TEST
 
 
 def make_start(folder: str, seed: int, steps: int = START_STEPS) -> None:
-    """Train the model that both runs begin with, and save it in half precision, which halves its file."""
+    """Train the model that both runs begin with, and save it in half precision, which halves the size of its file."""
     supervised_start(folder, steps, seed)
     AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float16).save_pretrained(folder)
 
 
 def main(name: str, problems: str, *flags: str) -> None:
-    """Make the start or train the model `name` with the `flags`, then test it on the first `problems` problems."""
+    """Make the start model, or train the model `name` with the `flags`, then test it on `problems` problems."""
     if name == START:
         make_start(name, seed=int(flags[1]))
     else:

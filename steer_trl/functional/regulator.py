@@ -25,7 +25,10 @@ from steer_trl.validation import is_within, read_from_state
 
 PROPORTIONAL = 3.0
 INTEGRAL = 0.3
-"""The gain of the error e, and the gain per rollout of its sum I. Tuned until no synthetic policy missed its level."""
+"""The gains of the error e and of its sum I, the second per rollout.
+
+They were tuned until no synthetic policy missed its level.
+"""
 DEADBAND = 0.02
 """The relative error that is ignored, because two rollouts of an unchanged model differ by as much."""
 APPROACH = 20

@@ -55,7 +55,10 @@ _arguments = re.compile(r"([\^_]) ?(\d)")
 
 
 def to_latex(text: str) -> str | None:
-    """Return LaTeX for the parser, with brackets as factors; `None` if it has words or a gap between digits."""
+    """Return LaTeX for the parser, with a `\\cdot` between a letter and a bracket.
+
+    Returns `None` if the text has words or a gap between digits.
+    """
     text = re.sub(r"_\{?(?:«(\w+)»|\\(\w+) ?)\}?", r"_{\1\2}", text)
     text = re.sub(r"~*«([A-Za-z])»~*", r"\1 ", text)
     text = _arguments.sub(r"\1{\2}", text)

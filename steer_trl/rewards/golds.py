@@ -1,6 +1,6 @@
 r"""Checks whether a gold answer can be scored: it must equal an answer that a model would write in another notation.
 
-It is not enough that a gold answer equals itself, because `proof` and the tests of a program do so as well.
+It is not enough that a gold answer equals itself, because `proof` and the tests of a program also equal themselves.
 """
 
 import json

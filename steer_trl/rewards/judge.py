@@ -71,7 +71,7 @@ read_gold = lru_cache(maxsize=64)(read)
 
 
 def is_equal(answer: Reading, gold: Reading) -> bool:
-    """Compare two readings; the gold one decides what may be left out of the answer."""
+    """Return whether an answer equals the gold answer, which decides what the answer may leave out."""
     answer, gold = _member(answer), _member(gold)
     if isinstance(answer, Approximation) or isinstance(gold, Approximation):
         return _is_equal_approximation(answer, gold)

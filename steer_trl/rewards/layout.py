@@ -1,6 +1,7 @@
-r"""Brings the layout of answers into one spelling: signs, spaces, fonts, delimiters, words in `\text`.
+r"""Normalizes the layout of answers: signs, spaces, fonts, delimiters, and words in `\text`.
 
-Afterwards a gap that LaTeX prints is `~`, a space that it drops is a blank, and each word is in «»: `4~«million»`.
+In the result, a space that LaTeX prints is `~`, a space that LaTeX drops is a blank, and each word is in «»:
+`4~«million»`.
 The rules are in `notation.yaml`. They delete only layout without meaning: weight, size, colour, alignment.
 """
 
@@ -88,7 +89,7 @@ def _spell_sign(sign: str) -> str:
 
 
 def _mark_text(text: str) -> str:
-    """Mark the words of a `\\text{}`; its numbers and signs are read as those outside."""
+    """Put the words of a `\\text{}` in «», and leave its numbers and signs unmarked."""
     text = re.sub(r"(?<![A-Za-z])((?:[A-Za-z]\.){2,})", lambda match: match[0].replace(".", ""), text.strip(" ") + "")
     marked = _word.sub(lambda match: match[0] if match[0][0] == "\\" and len(match[0]) < 4 else _mark(match[0]), text)
     return "~" + re.sub(r"\s+", "~", marked) + "~"
@@ -99,7 +100,7 @@ def _mark(word: str) -> str:
 
 
 def _mark_word(word: str) -> str:
-    """Mark a word outside a `\\text{}` if it cannot be a product of letters."""
+    """Put a word outside a `\\text{}` in «» if it cannot be a product of letters."""
     lower = word.lower()
     is_known = lower in SEPARATORS or set(lower.split("-")) <= NUMBER_WORDS
     looks_like_one = len(word) > 3 and re.search("[aeiouy]", lower) and list(lower) != sorted(lower)

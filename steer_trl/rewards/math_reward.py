@@ -39,8 +39,8 @@ class MathReward:
         timeout (`float`): seconds of CPU time that one answer may take; on Windows, of wall-clock time.
         answer_format (`str`): `"boxed"`; `"answer_line"` if the prompts ask for a last line `Answer: ...`; or
             `"either"` for a box or, without one, such a line, if prompts differ.
-        num_workers (`int`, *optional*): number of worker processes; by default all cores of this machine, shared among
-            its ranks.
+        num_workers (`int`, *optional*): number of worker processes; by default all cores of this machine, divided
+            among its ranks.
 
     Logged by TRL: `math_reward/timed_out` and `math_reward/unanswered`, shares (0 to 1) of a rollout.
 

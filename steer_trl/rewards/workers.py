@@ -30,11 +30,11 @@ from pebble import ProcessExpired, ProcessPool
 
 from steer_trl.exceptions import CannotContinueError
 
-MEMORY_LIMITS = 2**29, 2**32  # bounds of the limit on a worker's address space, in bytes
+MEMORY_LIMITS = 2**29, 2**32  # smallest and largest limit on a worker's address space, in bytes
 GROWTH = 2**27  # bytes by which a worker's memory may grow; 11 MB are usual
-OUTGROWN = 77  # exit code of a worker that has grown by more
+OUTGROWN = 77  # exit code of a worker whose memory has grown by more than `GROWTH`
 ATTEMPTS = 3
-SECOND_TRIES = 32  # at most in a call, because each may take its whole deadline while no other job runs
+SECOND_TRIES = 32  # maximum per call of `map`, because each may take its whole deadline while no other job runs
 HAS_CPU_TIMER = hasattr(signal, "setitimer")  # not on Windows, where the deadline is of wall-clock time
 
 
@@ -47,8 +47,8 @@ class Workers:
         function (`Callable`): called with the arguments of each job.
         warm_up (`Callable`): called once in each new process, before any deadline runs; if it raises, so does `map`.
         num_workers (`int`): number of processes.
-        timeout (`float`): seconds of CPU time that a job may take. Its limit of wall-clock time is 20 times as long,
-            at least 60 seconds; on Windows there is only one of `timeout` seconds.
+        timeout (`float`): seconds of CPU time that a job may take. The limit of wall-clock time is 20 times as
+            long, and at least 60 seconds. Windows has only a limit of wall-clock time, `timeout` seconds.
     """
 
     _pool: ProcessPool | None
@@ -149,7 +149,7 @@ def default_num_workers() -> int:
 
 
 def memory_limit(num_workers: int) -> int | None:
-    """Return a worker's share of half the machine's memory in bytes, within `MEMORY_LIMITS`; on Linux only."""
+    """Return a worker's share of half the machine's memory (bytes), within `MEMORY_LIMITS`; `None` except on Linux."""
     if sys.platform != "linux":
         return None
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

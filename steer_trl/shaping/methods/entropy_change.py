@@ -6,8 +6,8 @@ dH is the effect of the token's own update on the entropy of its distribution, e
 learning rate. A positive strength keeps entropy, a negative one spends it; weights stay in [0, 2]. The scale is the
 0.9-quantile of |dH| over those tokens of the optimizer step that change the entropy at all, so that no single token
 determines it. The method costs a pass of the LM head after every forward pass. Choose it to hold or to lower the
-entropy, and `steer` to damp changes of both signs. It is not from a paper. `functional/sensitivity.py` defines I_clip,
-r and Phi.
+entropy, and `steer` to damp changes of both signs. It is not from a paper. `functional/` defines I_clip, r and
+Phi.
 """
 
 from dataclasses import dataclass
