@@ -76,13 +76,13 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
     # Trackers, and files that Transformers writes, receive only the settings on an allow-list.
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings for trackers: values that `redact.py` allows, and `<NAME>` instead of other values."""
+        """Return the settings for trackers, with `<NAME>` for values that may not leave."""
         settings = super().to_dict()
         kept = select_public(settings)
         return {name: kept.get(name, value and f"<{name.upper()}>") for name, value in settings.items()}
 
     def seal(self) -> None:
-        """Leave private settings out of pickles from now on, because every push uploads `training_args.bin`."""
+        """Leave private settings out of pickles: every push uploads `training_args.bin`."""
         vars(self)["_sealed"] = True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class SteerGRPOConfig(RunOptions, SamplingOptions, MethodOptions):
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether this configuration was read from a pickle made after [`seal`], so that some settings are missing."""
+        """Whether this was read from a sealed pickle, so that some settings are missing."""
         return "_is_incomplete" in vars(self)
 
     def _remarks(self, methods: dict[str, type[Shaper]]) -> list[str]:

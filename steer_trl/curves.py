@@ -24,7 +24,7 @@ PANELS = (
 
 
 def series(log_history: Iterable[dict[str, Any]], key: str) -> list[tuple[int, float]]:
-    """Return a pair (optimizer step, value) for each log entry that has a number for `key`, in the log's order."""
+    """Return (optimizer step, value) for each log entry that has a number for `key`."""
     return [(entry["step"], entry[key]) for entry in log_history if entry.get(key) is not None]
 
 

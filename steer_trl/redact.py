@@ -1,4 +1,4 @@
-"""Selects the settings of a run that may leave this machine, in a model card, a file beside the model, or a tracker.
+"""Selects the settings of a run that may leave this machine.
 
 Numbers and switches may leave. A string may leave only if its setting is on the allow-list below, because any other
 string may hold a secret: a token, a URL with a password, a header.

@@ -26,10 +26,10 @@ TOKEN_FILE = re.compile(r"step-(\d{1,15})\.jsonl")
 
 
 def append(output_dir: str | Path, entry: Mapping[str, Any], name: str = METRICS) -> None:
-    """Append `entry` (strings, numbers, lists, mappings) as one line to the file `name` in `_logs` of a run's folder.
+    """Append `entry` as one line to the file `name` in `_logs` of a run's folder.
 
-    A missing time is added, and a number that is not finite becomes `null`. A script can log evaluations of its own:
-    `append(folder, {"step": 80, "eval_my_accuracy": 0.4})`.
+    `entry` holds strings, numbers, lists and mappings. A missing time is added, and a number that is not finite
+    becomes `null`. A script can log evaluations of its own: `append(folder, {"step": 80, "eval_my_accuracy": 0.4})`.
     """
     path = Path(output_dir, LOGS, name)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def append(output_dir: str | Path, entry: Mapping[str, Any], name: str = METRICS
 
 
 def as_json(value: Any) -> Any:
-    """Convert `value` to types of JSON: a number that is not finite to `None`, an unknown object to a string."""
+    """Convert `value` to types of JSON, with `None` for a number that is not finite."""
     if isinstance(value, Mapping):
         return {str(name): as_json(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):

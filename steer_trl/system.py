@@ -1,4 +1,4 @@
-"""Helpers for files that are written whole or not at all, installed versions, lazy imports, and process groups."""
+"""Helpers for whole files, installed versions, lazy imports and process groups."""
 
 import gc
 import os

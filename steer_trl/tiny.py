@@ -25,7 +25,7 @@ CHAT_TEMPLATE = (
 
 
 def tiny_tokenizer(characters: str | None = None) -> PreTrainedTokenizerFast:
-    """Make a tokenizer with one token for each of the ASCII `characters`, or for each of all 256 bytes if `None`."""
+    """Make a tokenizer with a token for each of the `characters`, by default all 256 bytes."""
     # A tokenizer of this kind writes every byte, also a space, as a visible letter.
     bytes_as_letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     if characters is None:
@@ -47,7 +47,7 @@ def tiny_tokenizer(characters: str | None = None) -> PreTrainedTokenizerFast:
 
 
 def tiny_qwen2(tokenizer: PreTrainedTokenizerFast, seed: int = 0, **config: Any) -> Qwen2ForCausalLM:
-    """Make a Qwen2 with random weights for `tokenizer`; `config` overrides fields of [`~transformers.Qwen2Config`]."""
+    """Make a Qwen2 with random weights; `config` overrides [`~transformers.Qwen2Config`]."""
     sizes = {
         "hidden_size": 32,
         "intermediate_size": 64,

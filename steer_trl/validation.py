@@ -40,7 +40,7 @@ def refuse(complaints: list[str], subject: str) -> None:
 
 
 def why_not_imported(error: BaseException) -> str:
-    """Return the reason why a user's file cannot be imported: Python's message, or the error raised and its line."""
+    """Return why a user's file cannot be imported: Python's message, or error and line."""
     if isinstance(error, (ImportError, AttributeError, TypeError, ValueError, SyntaxError, OSError)):
         return str(error)
     place = extract_tb(error.__traceback__)[-1]
@@ -72,7 +72,7 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def is_within(value: object, interval: str) -> bool:
-    """Return whether `value` is a number in `interval`, written as in mathematics: `"(0, 1]"`, `"[1, inf)"`."""
+    """Return whether `value` is a number in `interval`, such as `"(0, 1]"` or `"[1, inf)"`."""
     low, high = (float(end) for end in interval[1:-1].split(","))
     if not is_number(value):
         return False

@@ -21,7 +21,7 @@ class RunLog(TrainerCallback):
     """Writes each log entry as a line, on the main process. A failure never stops the run."""
 
     def __init__(self, describe: Callable[..., dict[str, Any]]) -> None:
-        """Keep `describe`, which returns the contents of `run.json` from the arguments, the state and the model."""
+        """Keep `describe`, which makes the contents of `run.json` from arguments, state and model."""
         self._describe = describe
         self._is_finished = self._failed = False
         # The state of the training run whose log is open.

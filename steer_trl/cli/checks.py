@@ -1,4 +1,4 @@
-"""Checks a training run for settings without effect and missing packages, before data set and model are loaded."""
+"""Checks a training run for settings without effect and for missing packages."""
 
 from collections.abc import Collection
 from importlib.util import find_spec

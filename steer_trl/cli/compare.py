@@ -107,7 +107,7 @@ def find_evaluation(folder: str) -> str:
 
 
 def _is_evaluation(folder: Path) -> bool:
-    """Return whether a folder holds the completions of a sampling, itself or in a folder directly inside it."""
+    """Return whether a folder, or a folder in it, holds the completions of a sampling."""
     places = [folder, *folder.iterdir()] if folder.is_dir() else []
     return any((place / COMPLETIONS).is_file() for place in places)
 
@@ -148,7 +148,7 @@ def _place_in_table(metric: str) -> tuple[int, float]:
 
 
 def to_entries(results: dict[str, dict[str, dict[str, Difference]]]) -> list[dict[str, Any]]:
-    """Return the differences as a flat list for JSON, with an entry for each sampling, benchmark and metric."""
+    """Return the differences as a list for JSON: one per sampling, benchmark and metric."""
     entries = []
     for name, benchmarks in results.items():
         for benchmark, metrics in benchmarks.items():

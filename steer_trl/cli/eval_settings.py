@@ -1,4 +1,4 @@
-"""Collects the content of `settings.json`: everything that completions and verdicts depend on, except the machine."""
+"""Collects the content of `settings.json`: what completions and verdicts depend on."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`steer-trl compare --frontier`: compares the pass@k of two models, each at its best temperature for each k."""
+"""`steer-trl compare --frontier`: compares two models' pass@k at their best temperatures."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""Checks the names of recipes, engines, files, models and folders in a command, before torch and TRL are imported.
+"""Checks names in a command before torch and TRL are imported.
 
 A wrong name is therefore reported after a second. The names of settings are checked by the parser, and the names of
 methods by the configuration.
@@ -152,7 +152,7 @@ def _hub_complaints(name: str, revision: str | None) -> list[str]:
 
 
 def folder_complaints(output_dir: str, resume: str) -> list[str]:
-    """Return a complaint if `output_dir` holds a run that is not resumed, or `resume` names no complete checkpoint."""
+    """Return a complaint if `output_dir` holds another run, or `resume` is no checkpoint."""
     folder = Path(output_dir)
     found = find_run_files(folder, (*MODELS, LOGS)) if output_dir else []
     names = ", ".join(path.name for path in found[:3])

@@ -58,7 +58,7 @@ def find_file(name: str | Path, folder: Path, kind: str) -> Path:
 
 
 def find_engine_file(name: str) -> Path:
-    """Return the file of an `accelerate` configuration, given its path or its name in this package or in TRL."""
+    """Return the file of an `accelerate` configuration, given its path or its name."""
     try:
         return find_file(name, ENGINES, "engine configuration")
     except NotThereError:
@@ -81,7 +81,7 @@ def load_recipe(name: str | Path) -> dict[str, Any]:
 
 
 def read_layers(name: str | Path) -> list[tuple[Path, dict[str, Any]]]:
-    """Return a list of files and their own settings: first the recipe, then the recipe that it extends, and so on."""
+    """Return the files and own settings of a recipe, of the recipe it extends, and so on."""
     found: list[tuple[Path, dict[str, Any]]] = []
     following: Path | None = find_file(name, RECIPES, "recipe")
     while following is not None:

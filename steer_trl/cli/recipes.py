@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> None:
 
 
 def list_recipes() -> str:
-    """Return a list of the recipes, in groups, and of the engine configurations, each with a sentence about it."""
+    """Return a list of recipes and engine configurations, each with a sentence about it."""
     groups = {heading: [*find_recipes(patterns)] for heading, patterns in GROUPS.items()}
     width = max(len(path.stem) for paths in groups.values() for path in paths) + 4
     lines = ["Recipes, for --config:"]

@@ -40,7 +40,7 @@ def compare_with_lowest_start(log: Numbers) -> RuleReading:
 
 
 def read_change(log: Numbers) -> RuleReading:
-    """Read the relative change of the advantages by the methods; NaN while a gate is closed or the entropy is held."""
+    """Read how much advantages change; NaN with a closed gate or a held entropy."""
     keys = (names.RELATIVE_CHANGE, names.ROLLOUT_ADVANTAGE_CHANGE)
     known = [log[key] for key in keys if key in log]
     may_rest = log.get(names.GATE, 1.0) < 1 or names.STRENGTH in log

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Estimator(NamedTuple):
-    """The number of sums that an estimator needs, and the function that computes its result from the totals."""
+    """The number of an estimator's sums, and the function of their totals."""
 
     sums: int
     finish: Callable[..., float]

@@ -1,4 +1,4 @@
-"""Reads the initial and the final entropy of a run from its log, for alarms, terminal, report and model card."""
+"""Reads the initial and the final entropy of a run from its log."""
 
 import math
 from collections.abc import Iterable, Mapping

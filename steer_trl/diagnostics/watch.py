@@ -1,4 +1,4 @@
-"""Raises an alarm once its rule has held for `steps` optimizer steps, and again only after the value has recovered."""
+"""Raises each alarm once, when its rule has held long enough, until the value recovers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ OF_TRAINING = {names.LOSS, names.ENTROPY}
 
 @dataclass(frozen=True)
 class Alarm:
-    """An alarm that was raised: the optimizer step, the name and text of the rule, and the numbers in the text."""
+    """An alarm that was raised: its step, its rule, its text and the numbers in the text."""
 
     step: int
     alarm: str
@@ -81,7 +81,7 @@ class Watch:
         return Alarm(step, rule.name, rule.title, text[0].upper() + text[1:], rule.level, reading)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the last numbers, the step since which each rule has held, and the alarms that were raised."""
+        """Return the last numbers, since when each rule has held, and the raised alarms."""
         if not self._numbers:
             return {}
         return {"numbers": self._numbers, "since": self._since, "raised": sorted(self._raised)}

@@ -31,7 +31,7 @@ def all_ranks(tensor: Shaped[Tensor, "*size"], operation: str) -> Shaped[Tensor,
 def extremes(
     values: Float[Tensor, "*tokens"], valid: Bool[Tensor, "*tokens"], reduce: Reduce = this_process
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Return the smallest and the largest valid value, as 0-d tensors; `inf` and `-inf` when nothing is valid."""
+    """Return the smallest and the largest valid value, 0-d; `inf` and `-inf` without any."""
     highest = torch.stack([torch.where(valid, x, -torch.inf).amax() for x in (-values, values)])
     negated_low, high = reduce(highest, "max")
     return -negated_low, high
@@ -53,7 +53,7 @@ def quantile(
 def top_threshold(
     values: Float[Tensor, "*tokens"], valid: Bool[Tensor, "*tokens"], fraction: float, reduce: Reduce = this_process
 ) -> Float32[Tensor, ""]:
-    """Return the smallest of the top `fraction` of the valid values, as a 0-d tensor; `inf` when there is none.
+    """Return the smallest of the top `fraction` of the valid values, 0-d; `inf` without any.
 
     The top `fraction` has `ceil(fraction * n)` values and at least one, as in STARE's released code. For a fraction
     of 0 it has none.

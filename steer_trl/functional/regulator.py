@@ -1,4 +1,4 @@
-"""A closed loop that holds the policy's entropy near a level by moving the strength of a method that raises it.
+"""A closed loop that holds the policy's entropy near a level by a method's strength.
 
     e = ln(R_k / H_k)                    positive while the entropy is too low
     e <- its distance from a deadband of 2 %, and 0 inside
@@ -40,7 +40,7 @@ is_finite = partial(is_within, interval="(-inf, inf)")
 
 
 class EntropyRegulator:
-    """A controller that holds an entropy at `target` by a strength in [0, `high`], with one [`update`] per rollout.
+    """A controller that holds an entropy at `target` by a strength in [0, `high`].
 
     Args:
         target (`float`): the initial level, nats per token, positive.

@@ -41,7 +41,7 @@ def entropy_sensitivity_without_logits(
     half_logps: Float[Tensor, "*tokens"],
     half_entropies: Float[Tensor, "*tokens"],
 ) -> Float32[Tensor, "*tokens"]:
-    r"""Return [`entropy_sensitivity`], exactly, from a fused LM head's outputs at the temperature and at half of it.
+    r"""Return [`entropy_sensitivity`] from a fused head's outputs at two temperatures.
 
         Phi(a) = pi_a (ln pi_a + H) - S [(ln pi_a + H) - (ln rho_a + H_rho) / 2],   S = pi_a^2 / rho_a
 

@@ -38,7 +38,7 @@ class SurprisalLimits(NamedTuple):
 
 
 def stare_operations(variant: str | Collection[str]) -> tuple[str, ...]:
-    """Return the operations of one or several variants; a variant is a name of the paper or an operation itself."""
+    """Return the operations of variants, each a name of the paper or an operation itself."""
     operations = [STARE_VARIANTS.get(name, (name,)) for name in as_tuple(variant)]
     return tuple(dict.fromkeys(operation for several in operations for operation in several))
 

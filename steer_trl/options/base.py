@@ -1,4 +1,4 @@
-"""Describes a setting (text, range, other settings it needs), and defines the settings that every method has."""
+"""Describes settings, and defines those that every method has."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
@@ -47,7 +47,7 @@ def settings_of(config: type) -> dict[str, Setting]:
 
 
 def add_help(config: type[Config]) -> type[Config]:
-    """Give the described fields of a dataclass their help texts, which Transformers' command-line parser shows."""
+    """Give the fields of a dataclass the help texts that Transformers' parser shows."""
     settings = settings_of(config)
     for one in fields(config):  # type: ignore[arg-type]
         if one.name in settings:
@@ -74,7 +74,7 @@ def option(default: Any, help: str) -> Any:
 
 
 def list_option(default: list[str], help: str) -> Any:
-    """Return a dataclass field for an argument that is a list of strings, with its default and its `help` text."""
+    """Return a dataclass field for a list of strings, with its default and its `help` text."""
     return field(default_factory=lambda: list(default), metadata={"help": help})
 
 

@@ -146,7 +146,7 @@ def _distance_from_training(evaluation: Evaluation) -> float:
 
 
 def _select_metrics(metrics: Mapping[str, Difference]) -> list[tuple[str, Difference]]:
-    """Return pass@k, avg@k, distinct@k and maj@k in this order, each for its largest k, if they were measured."""
+    """Return pass@k, avg@k, distinct@k and maj@k, each for its largest k, if measured."""
     last = {match[1]: metric for metric in metrics if (match := MEASURE.fullmatch(metric))}
     return [(last[kind], metrics[last[kind]]) for kind in ORDER if kind in last]
 

@@ -1,4 +1,4 @@
-"""Describes how the methods of a run weight tokens, in phrases for the page that are made from the run's settings."""
+"""Describes how the methods of a run weight tokens, in phrases for page and card."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The data that methods read: the tokens of one micro-batch in the loss, or a whole rollout before the loss."""
+"""The data that methods read: the tokens of a micro-batch, or a whole rollout."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -121,10 +121,10 @@ class Rollout:
         return self.responses.float().sum(1)
 
     def mean_of_tokens(self, values: Float[Tensor, "N T"]) -> Float32[Tensor, "N"]:
-        """Return the mean `[N]` of the finite values of each completion's generated tokens; NaN without any."""
+        """Return the mean `[N]` of the finite values on the generated tokens; NaN without any."""
         return mean_of_tokens(values, self.responses)
 
     def mean_of_scored(self, values: Float[Tensor, "N T"]) -> Float32[Tensor, "N"]:
-        """Return [`mean_of_tokens`], with NaN for a completion without a reward, so that its group ignores it."""
+        """Return [`mean_of_tokens`], with NaN for a completion without a reward."""
         assert self.rewards is not None
         return torch.where(self.rewards.isnan(), torch.nan, self.mean_of_tokens(values))

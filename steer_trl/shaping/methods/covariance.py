@@ -53,7 +53,10 @@ class ByCovariance(Shaper[Options]):
         raise NotImplementedError
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> CovarianceMeasure:
-        """Return the means, and the threshold that chooses as many tokens as the authors' code, at least one."""
+        """Return the means and the threshold that chooses as many tokens as the authors' code.
+
+        It chooses at least one.
+        """
         valid = _find_valid(batch)
         # float64: the sums run over millions of tokens, and must not depend on how they are split.
         parts = [valid, *(torch.where(valid, x, 0.0) for x in (batch.advantages.expand_as(valid), batch.logps))]

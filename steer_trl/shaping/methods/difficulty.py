@@ -39,7 +39,7 @@ class ByDifficulty(Shaper[Options]):
     per_token = False
 
     def find_correct(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return 1 for a correct completion, 0 for an incorrect one, and NaN for one without a reward `[N]`."""
+        """Return 1 for correct completions, 0 for incorrect, NaN for unscored ones `[N]`."""
         return torch.where(rollout.rewards.isnan(), torch.nan, is_right(rollout, self.args).float())
 
     def find_only_correct(self, rollout: Rollout, name: str) -> Float[Tensor, "N"]:

@@ -1,4 +1,4 @@
-"""TRL's entropy bonus with an adjustable coefficient: the policy is rewarded for its entropy, as in A3C, 1602.01783.
+"""TRL's entropy bonus (as in A3C, 1602.01783) with a coefficient that moves.
 
     L = L_policy - c H,   H: mean entropy of a micro-batch's trained tokens, in nats
 

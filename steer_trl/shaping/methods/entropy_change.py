@@ -1,4 +1,4 @@
-r"""Token weights by the exact entropy change: they favour updates that raise the entropy, or updates that lower it.
+r"""Token weights by the exact entropy change, to raise or to lower the entropy.
 
     A_hat = w A,   w = 1 + strength tanh(dH / scale),   dH = - I_clip r A Phi
 
@@ -42,7 +42,10 @@ class EntropyChangeOptions(ShapingConfig):
 
 
 class EntropyChange(Shaper[EntropyChangeOptions]):
-    """Weights that grow with the entropy change of a token's update; the strength bounds their distance from 1."""
+    """Weights that grow with the entropy change of a token's update.
+
+    The strength bounds their distance from 1.
+    """
 
     options = EntropyChangeOptions
     reads = ("sensitivities",)

@@ -1,4 +1,4 @@
-r"""GTPO and GRPO-S, arXiv 2508.04349 (Tan and Pan): entropy shapes rewards of tokens (GTPO) or completions (GRPO-S).
+r"""GTPO and GRPO-S, arXiv 2508.04349 (Tan and Pan): entropy shares out the reward.
 
     gtpo     correct    r_it = R_i + a d_t H_it / sum_{k correct, alive at t} H_kt
              incorrect  r_jt = -1  - a h_t (1 / H_jt) / sum_{k incorrect, alive at t} 1 / H_kt

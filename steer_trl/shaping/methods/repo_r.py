@@ -1,4 +1,4 @@
-"""REPO-R, arXiv 2603.11682: surprising tokens count more in good completions and less in bad ones, or the reverse.
+"""REPO-R, arXiv 2603.11682: token weights by surprisal and the sign of the advantage.
 
     A_hat = w A,   w = clip(1 - zeta ln pi, 0, w_max) for A > 0,   clip(1 + zeta ln pi, 0, w_max) for A < 0
 

@@ -1,4 +1,4 @@
-"""W-REINFORCE, PSR and NSR, arXiv 2506.01347: learn from correct and from incorrect answers with weights of their own.
+"""W-REINFORCE, PSR and NSR, arXiv 2506.01347: weights for correct and incorrect answers.
 
     w_reinforce   A_hat_i = lambda if correct, -1 if incorrect              lambda = 0.1
     psr           A_hat_i = 1 if correct, and incorrect answers are dropped
