@@ -29,7 +29,7 @@ _STEP = re.compile(r"(\d{1,2})([+*-])(\d{1,2})=(\d{1,2})", re.ASCII)
 
 
 def walks(values: tuple[int, ...]) -> Iterator[tuple[str, int]]:
-    """Yield all correct step sequences from `values` to a single number, each with that number."""
+    """Yield each correct sequence of steps that reduces `values` to a single number, together with that number."""
     if len(values) == 1:
         yield "", values[0]
     for i, j in permutations(range(len(values)), 2):
@@ -104,7 +104,10 @@ def problems(split: str) -> list[dict[str, str]]:
 
 
 def solved_examples(count: int, seed: int = 1) -> list[dict[str, str]]:
-    """Draw `count` random correct solutions of the training problems, reordered, as `{"prompt", "completion"}`."""
+    """Draw `count` random correct solutions of the training problems, as `{"prompt", "completion"}`.
+
+    The numbers of each prompt are in random order.
+    """
     rng = random.Random(seed)
     drawn = rng.choices([row["prompt"] for row in problems("train")], k=count)
     return [{"prompt": _reorder(prompt, rng), "completion": rng.choice(solutions(prompt))} for prompt in drawn]

@@ -48,7 +48,7 @@ def load_math_dataset(
     answer_column: str | None = None,
     limit: int | None = None,
 ) -> Dataset:
-    r"""Load problems with `prompt`, `solution`, `source` and `id`, all of which can be scored.
+    r"""Load the problems that can be scored, with the columns `prompt`, `solution`, `source` and `id`.
 
     Args:
         name_or_path (`str` or several): a short name of [`~steer_trl.data.SOURCES`], a name on the Hub, or a

@@ -53,7 +53,7 @@ def read_rows(
         text = f"data set {name_or_path!r} cannot be loaded{where}: {': '.join(reasons)}."
         raise (ConnectionError if isinstance(error, ConnectionError) else InvalidValueError)(text) from error
     if is_of_hub:
-        dataset.info.homepage = HUB_PAGE + arguments["path"]  # for the model card; `map` and `select` keep it
+        dataset.info.homepage = HUB_PAGE + arguments["path"]  # read by the model card; `map` and `select` keep it
     return dataset if limit is None else dataset.select(range(min(limit, len(dataset))))
 
 

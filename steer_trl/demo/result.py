@@ -59,7 +59,10 @@ class Result:
         (self.folder / "result.json").write_text(text + "\n")
 
     def table(self) -> str:
-        """Return the table as text; each row counts the published pairs of runs with the same verdict."""
+        """Return the table as text.
+
+        Each row says how many of the published pairs of runs have the same verdict.
+        """
         pairs = [pair for pair in runlog.lines(PAIRS) if pair]
         lines = [f"{'temperature 1; cold is 0.25':<36}{'GRPO':>6}{'held':>8}  difference"]
         for row, found in self.rows.items():

@@ -29,7 +29,7 @@ START, GRPO, HELD = "start", "grpo", "held"
 TEST = "_test"
 """The folder of a model's evaluation, inside the model's folder."""
 COLD = "t0.25"
-SECONDS = 1.0  # between two readings of the logs
+SECONDS = 1.0  # seconds between two readings of the logs
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "PYTHONUNBUFFERED": "1",

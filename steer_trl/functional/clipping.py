@@ -10,7 +10,9 @@ def find_clipped(
     low: Float[Tensor, "*#shape"] | float,
     high: Float[Tensor, "*#shape"] | float,
 ) -> tuple[Bool[Tensor, "*#shape"], Bool[Tensor, "*#shape"]]:
-    """Return the tokens with A < 0 and r < `low`, and those with A > 0 and r > `high`.
+    """Return the masks of the tokens that are clipped at the `low` and at the `high` bound of the ratio.
+
+    The first have a negative advantage and a ratio below `low`, the second a positive one and a ratio above `high`.
 
     In PPO the bounds are 1 - epsilon and 1 + epsilon.
     """

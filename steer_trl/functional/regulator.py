@@ -32,7 +32,7 @@ They were tuned until no synthetic policy missed its level.
 DEADBAND = 0.02
 """The relative error that is ignored, because two rollouts of an unchanged model differ by as much."""
 APPROACH = 20
-"""The number of rollouts in which the distance of the reference from the level falls by a factor e."""
+"""The time constant, in rollouts, with which the reference approaches the level."""
 REACH = 0.1
 """The relative distance from the target within which the entropy counts as held."""
 MOVING = ("target", "strength", "error", "reference", "integral", "at_bound", "rollouts", "origin", "gap")

@@ -51,7 +51,10 @@ def answer_line(text: str) -> str | None:
 
 
 def after_thought(text: str) -> str:
-    """Return the text after the last thought: empty if a thought is not closed, all of it if there is none."""
+    """Return the text after the last thought.
+
+    It is empty if the last thought is not closed, and the whole text if there is no thought.
+    """
     marks = list(THOUGHT.finditer(text))
     if not marks:
         return text

@@ -154,7 +154,7 @@ class Shaper(Generic[Options]):
 
     @property
     def active(self) -> bool:
-        """Whether the method can act now. If not, it leaves the loss bit for bit as it is."""
+        """False if the method cannot change anything at present, so that the loss stays bit for bit as it is."""
         if self.control is not None and self.strength == 0:
             return False
         return all(getattr(self.args, name) != value for name, value in self._off.items())

@@ -22,7 +22,7 @@ def standardize(values: Float[Tensor, "N *T"], group_size: int, eps: float) -> F
     grouped = values.view(len(values) // group_size, -1)
     count = (~grouped.isnan()).sum(1, keepdim=True)
     centred = grouped - grouped.nanmean(1, keepdim=True)
-    # A group of one has a deviation of NaN.
+    # The deviation of a group with a single number is NaN.
     std = (centred.square().nanmean(1, keepdim=True) * (count / (count - 1))).sqrt()
     scores = centred / (std + eps)
     # A deviation below float32's resolution is rounding error, which the division would blow up.

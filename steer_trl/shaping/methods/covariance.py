@@ -58,7 +58,7 @@ class ByCovariance(Shaper[Options]):
         It chooses at least one.
         """
         valid = _find_valid(batch)
-        # float64: the sums run over millions of tokens, and must not depend on how they are split.
+        # The sums are in float64: they run over millions of tokens, and must not depend on how these are split.
         parts = [valid, *(torch.where(valid, x, 0.0) for x in (batch.advantages.expand_as(valid), batch.logps))]
         tokens, *sums = reduce(torch.stack([part.double().sum() for part in parts]), "sum")
         advantage, logp = (total / tokens.clamp(min=1) for total in sums)

@@ -43,7 +43,7 @@ class ByDifficulty(Shaper[Options]):
         return torch.where(rollout.rewards.isnan(), torch.nan, is_right(rollout, self.args).float())
 
     def find_only_correct(self, rollout: Rollout, name: str) -> Float[Tensor, "N"]:
-        """Return [`find_correct`].
+        """Return the result of [`find_correct`], after a check of the rewards.
 
         Raises `ValueError` if the rewards have more than two values, or two that are both correct or both incorrect.
         """
@@ -66,7 +66,7 @@ class MaxRL(ByDifficulty[CorrectnessOptions]):
     needs = OWN_OR_UNSCALED_ADVANTAGES
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return (r - p) / p, 0 where the reward is missing."""
+        """Return MaxRL's advantages (r - p) / p; 0 where the reward is missing."""
         return maxrl_advantages(self.find_only_correct(rollout, "maxrl"), rollout.num_generations)
 
 
@@ -108,7 +108,7 @@ class PassAtK(ByDifficulty[PassAtKOptions]):
 
     @classmethod
     def complaints(cls, args: PassAtKOptions) -> list[str]:
-        """Return a complaint about a k with which no group carries a learning signal."""
+        """Return a complaint if `pass_at_k` is so large that no group carries a learning signal."""
         if args.pass_at_k < args.num_generations:
             return []
         return [

@@ -31,5 +31,5 @@ class EdgeGrpo(Shaper[ShapingConfig]):
         entropy = rollout.mean_of_scored(rollout.entropies).view(-1, rollout.num_generations)
         relative = (entropy / entropy.nanmean(1, keepdim=True)).flatten()
         relative = torch.where(relative > 0, relative, 1.0)
-        # In double precision, so that the product A / Hr is rounded once.
+        # The division is in double precision, so that the product A / Hr is rounded once.
         return 1 / relative.double()

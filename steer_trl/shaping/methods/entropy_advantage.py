@@ -36,7 +36,7 @@ class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):
     paper = PAPERS["2506.14758"]
 
     def bonus(self, batch: TokenBatch, measure: None) -> Float[Tensor, "B T"]:
-        """Return min(alpha H, |A| / kappa), 0 where H is not finite."""
+        """Return the bonus min(alpha H, |A| / kappa); 0 where H is not finite."""
         entropies = batch.entropies.float()
         bonus = self.args.entropy_advantage_alpha * torch.where(entropies.isfinite(), entropies, 0.0)
         return torch.minimum(bonus, batch.advantages.abs() / KAPPA)

@@ -45,5 +45,5 @@ class EntropyBonus(Shaper[EntropyBonusOptions]):
     control = Control(max_strength=0.2, gain=0.2, setting="entropy_bonus_coef")
 
     def entropy_coef(self) -> float:
-        """Return c."""
+        """Return the coefficient c."""
         return self.strength

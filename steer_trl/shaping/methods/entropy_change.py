@@ -57,10 +57,10 @@ class EntropyChange(Shaper[EntropyChangeOptions]):
         return order_statistics.quantile(size, batch.mask.bool() & (size > 0), QUANTILE, reduce)
 
     def weights(self, batch: TokenBatch, measure: Tensor) -> Float[Tensor, "B T"]:
-        """Return 1 + strength tanh(dH / scale)."""
+        """Return the token weights 1 + strength tanh(dH / scale)."""
         return 1 + self.strength * torch.tanh(self._change(batch) / measure)
 
     def _change(self, batch: TokenBatch) -> Tensor:
-        """Return dH of each token; 0 if it is unknown."""
+        """Return the entropy change dH of each token; 0 if it is unknown."""
         change = batch.entropy_change(exact=True)
         return torch.where(change.isfinite(), change, 0.0)

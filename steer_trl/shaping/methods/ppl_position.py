@@ -67,7 +67,7 @@ class Position(Shaper[PositionOptions]):
     paper = PAPERS["2508.02260"]
 
     def rollout_bonus(self, rollout: Rollout) -> Float[Tensor, "N T"]:
-        """Return sign(A) gamma sigmoid(rho) `[N, T]`."""
+        """Return the bonus sign(A) gamma sigmoid(rho) `[N, T]`."""
         # Positions are integers, because CUDA has no deterministic cumsum of floats.
         count = rollout.responses.cumsum(1, dtype=torch.int32)
         position = count / rollout.lengths.clamp(min=1).unsqueeze(1)

@@ -142,7 +142,7 @@ class Stare(Shaper[StareOptions]):
             logger.warning(
                 "O2 is attenuate_low_positive and O3 is amplify_low_negative here. Public sources disagree."
             )
-        # The entropy matters only if some token is selected, and W or M differs from 1 or can move.
+        # The entropy is read only if some token is selected, and the factor W or M differs from 1 or can move.
         moves = args.stare_adaptive and args.stare_step > 0
         compares = moves or args.stare_target_entropy_unit == "initial" or args.stare_gate == "batch"
         if compares and self._selects() and (moves or self._reweights()):
@@ -159,7 +159,7 @@ class Stare(Shaper[StareOptions]):
 
     @classmethod
     def complaints(cls, args: StareOptions) -> list[str]:
-        """Return complaints about a schedule that starts beyond its bounds, and about two control loops at once."""
+        """Return complaints if W or M starts beyond its bound, and if a gate is combined with `hold_entropy`."""
         complaints = []
         if args.stare_adaptive:
             above, below = f"[{args.stare_amplify}, inf)", f"(0, {args.stare_attenuate}]"
