@@ -19,7 +19,7 @@ from steer_trl.evaluation.folders import compare_evaluations, read_evaluations
 from steer_trl.evaluation.records import COMPLETIONS
 
 PAIRS = Path(__file__).parent / "pairs.jsonl"
-"""The contents of `result.json` from the same command with other seeds, one line per seed."""
+"""The published results of the same command with other seeds: the contents of `result.json`, one line per seed."""
 LAST_STEPS = 20  # number of final steps whose mean is the entropy at the end
 ENTROPY = "entropy at the end, over its start"
 QUESTIONS = {

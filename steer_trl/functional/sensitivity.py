@@ -100,7 +100,7 @@ def released_entropy_change(
     entropies: Float[Tensor, "B T"],
     advantages: Float[Tensor, "B"] | Float[Tensor, "B 1"] | Float[Tensor, "B T"],
 ) -> Float32[Tensor, "B T"]:
-    r"""Return [`entropy_change`] as the code of STEER's authors estimates it.
+    r"""Return the entropy change of each token as the code of STEER's authors estimates it.
 
         Omega = - (A / q) pi (1 - pi) (ln pi + H)
 
@@ -114,5 +114,5 @@ def released_entropy_change(
 
 
 def _columns(*tensors: Tensor) -> list[Tensor]:
-    """Return detached float32 tensors, with one number per completion as a column."""
+    """Return the tensors detached and in float32. A tensor of shape `[B]` becomes a column `[B, 1]`."""
     return [x.unsqueeze(1) if x.dim() == 1 else x for x in (tensor.detach().float() for tensor in tensors)]

@@ -108,5 +108,5 @@ def find_shaper(name: Any) -> type[Shaper]:
 
 
 def make_shapers(args: ShapingConfig) -> dict[str, Shaper]:
-    """Make each method that `args.advantage_shaping` names; return them by name."""
+    """Return a dict that maps each name in `args.advantage_shaping` to a new instance of its method."""
     return {name: find_shaper(name)(args) for name in args.shaping_names}
