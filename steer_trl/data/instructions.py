@@ -32,10 +32,10 @@ WORDINGS_BEFORE = re.compile(
     re.DOTALL,
 )
 WORDINGS_AFTER = re.compile(
-    r"\s*(Remember to put your answer (in \\boxed\{\.\.\.\} format )?on its own line( after \"Answer:\")?\.|"
-    r"(Please reason|Let's think) step by step,? and (put|output) (your|the) final answer (with)?in \\boxed\{\}\.?|"
-    r"Let's think step by step,? and (output|put) (the|your) final answer (after|behind) [\"“']*####[\"”']*\.?)"
-    r"\s*$"
+    r"\s*(Remember to put your answer on its own line after \"Answer:\"\.|"
+    # a last sentence that asks for a box, or for GSM8K's mark
+    r"(Let's think|Think|Reason|Please|Remember|You must|Put|Output|Return|Write|Give|Present)\b[^.?!\n]*"
+    r"\b(answer|response)\b[^.?!\n]*(\\boxed\{[^{}]*\}|####)[^?!\n]*)\s*$"
 )
 
 

@@ -44,8 +44,8 @@ ANSWERS: tuple[str, ...] = (
     "solution",
 )
 IDS = ("id", "unique_id", "problem_id", "extra_info")
-GOLD_KEYS = ("ground_truth", "target", "answer", "value")
-IMAGES = ("images", "image")
+GOLD_KEYS = ("ground_truth", "target", "answer", "final_answer", "solution", "value")
+MEDIA = ("image", "img", "decoded_image", "pixel_values", "video", "audio")  # beginnings of names
 
 NOT_ASKED = "whose conversation does not end with the user"
 WITH_IMAGE = "with an image"
@@ -65,7 +65,7 @@ def read_row(row: dict[str, Any], index: int, answers: list[str], source: str) -
     the row has no answer. `fault` is the reason why the problem cannot be asked, or `None`.
     """
     messages, problem, fault = _read_question(row)
-    if any(row.get(name) for name in IMAGES):
+    if "<image>" in problem or any(row[name] for name in row if name.startswith(MEDIA)):
         fault = WITH_IMAGE
     solution = next(filter(None, (read_answer(row[name]) for name in answers)), None)
     columns = {"messages": messages, "problem": problem, "solution": solution, "source": source}
@@ -144,7 +144,8 @@ def _unwrap(answer: Any) -> Any:
     if isinstance(answer, list) and len(answer) == 1 and isinstance(answer[0], (dict, list)):
         answer = answer[0]
     if isinstance(answer, dict) and (key := next((key for key in GOLD_KEYS if answer.get(key) is not None), None)):
-        return _unwrap(answer[key])
+        inner = answer[key]
+        return _unwrap(inner[0] if key == "target" and isinstance(inner, list) and inner else inner)
     return json.dumps(answer) if isinstance(answer, dict) else answer
 
 

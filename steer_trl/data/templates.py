@@ -4,7 +4,8 @@ import re
 
 ROLE = r"(?P<role>system|user|assistant)"
 HEADERS = (
-    rf"<\|im_start\|>{ROLE}\n",  # Qwen, ChatML
+    rf"<\|im_start\|>{ROLE}(?:\n|<\|im_sep\|>)",  # Qwen, ChatML, Phi-4
+    rf"<\|start\|>{ROLE}(?:<\|message\|>|$)",  # gpt-oss
     rf"<\|start_header_id\|>{ROLE}<\|end_header_id\|>\n*",  # Llama 3
     rf"<\|{ROLE}\|>\n?",  # Phi, Zephyr, GLM
     r"<\uff5c(?P<role>User|Assistant)\uff5c>",  # DeepSeek

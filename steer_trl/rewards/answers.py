@@ -1,12 +1,12 @@
-r"""Finds the answer in a completion.
+r"""Where the answer stands in a completion.
 
 | format | the answer is |
 |---|---|
 | `"boxed"` | the content of the last `\boxed{...}`; nothing if that box is never closed |
-| `"answer_line"` | the text after the last `Answer:`, on its line or the next that is not empty, as in DAPO's reward |
-| `"either"` | the last box or, in a text without a box, the text after the last `Answer:` |
+| `"answer_line"` | what follows the last `Answer:`, on its line or the next that is not empty, as in DAPO's reward |
+| `"either"` | the last box or, in a text without a box, what follows the last `Answer:` |
 
-Thoughts do not count: the answer must come after the last `</think>`, and there is none if a thought is not closed.
+A thought is no answer: only what follows the last `</think>` counts, and nothing if a thought is not closed.
 """
 
 import re
@@ -20,9 +20,9 @@ BOX = "\\boxed"
 
 
 def last_boxed(text: str) -> str | None:
-    r"""Return the content of the last `\boxed{...}` in a text, `None` if there is none or its brace is never closed.
+    r"""Return what the last `\boxed{...}` of a text holds, or `None` if there is none or its brace is never closed.
 
-    A `\boxed` without a brace is skipped, since it only mentions a box. Time is linear in the length of the text.
+    A `\boxed` without a brace is a word about boxes, not an answer. Time is linear in the length of the text.
     """
     start = text.rfind(BOX)
     while start >= 0:
@@ -30,31 +30,29 @@ def last_boxed(text: str) -> str | None:
         while opening < len(text) and text[opening].isspace():
             opening += 1
         if text[opening : opening + 1] == "{":
-            return _read_until_closed(text, opening + 1)
+            return until_closed(text, opening + 1)
         start = text.rfind(BOX, 0, start)
     return None
 
 
-def _read_until_closed(text: str, start: int) -> str | None:
+def until_closed(text: str, start: int) -> str | None:
+    """Return what stands between `start` and the brace that closes it, `None` if there is none."""
     depth = 1
     for match in re.compile(r"\\.|[{}]", re.DOTALL).finditer(text, start):
-        depth += {"{": 1, "}": -1}.get(match[0], 0)  # an escaped brace does not count
+        depth += {"{": 1, "}": -1}.get(match[0], 0)  # an escaped brace is a sign like any other
         if depth == 0:
             return text[start : match.start()]
     return None
 
 
 def answer_line(text: str) -> str | None:
-    """Return the text after the last `Answer:`, or `None` if there is none."""
+    """Return what follows the last `Answer:` of a text, or `None`."""
     lines = ANSWER_LINE.findall(text)
     return bare(lines[-1].strip("*_` \t\r")) if lines else None
 
 
 def after_thought(text: str) -> str:
-    """Return the text after the last thought.
-
-    It is empty if the last thought is not closed, and the whole text if there is no thought.
-    """
+    """Return what follows the last thought of a text: nothing if it is not closed, all if there is none."""
     marks = list(THOUGHT.finditer(text))
     if not marks:
         return text
@@ -62,7 +60,7 @@ def after_thought(text: str) -> str:
 
 
 def bare(answer: str) -> str:
-    r"""Return an answer without its `\boxed{}` or, if it has no box, without the dollar signs around all of it."""
+    r"""Take an answer out of its `\boxed{}` and out of the dollar signs around all of it."""
     answer = answer.strip()
     inside = last_boxed(answer)
     if inside is not None:
@@ -72,7 +70,7 @@ def bare(answer: str) -> str:
 
 
 def either(text: str) -> str | None:
-    r"""Return the content of the last `\boxed{...}` or, without a box, the text after the last `Answer:`."""
+    r"""Return what the last `\boxed{...}` holds or, in a text without a box, what follows the last `Answer:`."""
     return last_boxed(text) if BOX in text else answer_line(text)
 
 
@@ -80,12 +78,12 @@ ANSWER_FORMATS = {"boxed": last_boxed, "answer_line": answer_line, "either": eit
 
 
 def boxed(answer: Any) -> str:
-    r"""Return an answer in `\boxed{}`, because math-verify misreads some bare answers of data sets."""
+    r"""Put an answer into `\boxed{}`: math-verify misreads some data sets' bare answers, but not boxed ones."""
     return rf"\boxed{{{bare(str(answer))}}}"
 
 
 def text_of(completion: str | list[dict[str, Any]]) -> str:
-    """Return the text of a completion: itself, or the content of its last message, which may be a list of parts."""
+    """Return the text of a completion: itself, or the content of its last message, whose parts may be a list."""
     if isinstance(completion, str):
         return completion
     content = completion[-1].get("content") if completion else None

@@ -1,9 +1,9 @@
-r"""Reads formulas with math-verify's parser, and compares their values.
+r"""Formulas: math-verify's parser reads them, and their values are compared here.
 
-math-verify's own comparison rounds values, so that $1/2^{98}$ equals $1/2^{99}$. It reads a letter before a bracket as
-a function, so that $c(\gamma-3)$ equals $c(\gamma-1)$. Here such a letter is a factor. Two expressions are equal if
-their values agree to 12 digits at several points. Two equations are equal if the differences of their sides have a
-constant ratio.
+math-verify compares rounded values: $1/2^{98}$ equals $1/2^{99}$ for it, and a letter before a bracket is a function,
+so that $c(\gamma-3)$ equals $c(\gamma-1)$. Here a letter is a factor, and two expressions are equal if they have
+the same value at several points, to 12 digits; two equations, if their differences do, but for a constant factor and
+a denominator.
 """
 
 import random
@@ -14,7 +14,6 @@ from typing import Any
 
 from latex2sympy2_extended import NormalizationConfig, latex2sympy
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig
-from math_verify import verify
 from math_verify.parser import normalize_latex
 from sympy import (
     Abs,
@@ -38,7 +37,7 @@ from sympy import (
 )
 from sympy.core.relational import Relational
 
-from steer_trl.rewards.layout import LONGEST, TABLE
+from steer_trl.rewards.layout import LONGEST, TABLE, compiled, rewrite
 
 NORMALIZATION = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none")
 CONVERSION = ConversionConfig(lowercase_symbols=False)
@@ -48,33 +47,22 @@ POINTS = 4
 OF_INTEGERS = (floor, ceiling, factorial, binomial)
 
 GREEK, FUNCTIONS, OTHERS = (set(TABLE["commands"][kind].split()) for kind in ("letters", "functions", "others"))
-COMMANDS = sorted(GREEK | FUNCTIONS, key=len, reverse=True)
-_command = re.compile(r"\\([A-Za-z]+)")
+NAMES = "|".join(sorted(GREEK | FUNCTIONS, key=len, reverse=True))
+
+_rules = compiled(TABLE["formulas"])
+_glued = re.compile(rf"\\(?!(?:{NAMES}|{'|'.join(OTHERS)})(?![A-Za-z]))({NAMES})(?=[A-Za-z])")
 _before_bracket = re.compile(r"(\\[A-Za-z]+|[A-Za-z])((?:_\{?\w+\}?)?) ?\(")
-_arguments = re.compile(r"([\^_]) ?(\d)")
 
 
 def to_latex(text: str) -> str | None:
-    """Return LaTeX for the parser, with a `\\cdot` between a letter and a bracket.
+    r"""Return the LaTeX of a normalized formula, with brackets as factors; `None` if words or lone digits are in it.
 
-    Returns `None` if the text has words or a gap between digits.
+    `\pic` becomes `\pi c`, and `\cotx` `\cot x`: data sets lose such blanks.
     """
-    text = re.sub(r"_\{?(?:«(\w+)»|\\(\w+) ?)\}?", r"_{\1\2}", text)
-    text = re.sub(r"~*«([A-Za-z])»~*", r"\1 ", text)
-    text = _arguments.sub(r"\1{\2}", text)
-    text = re.sub(r"\\(frac|binom) ?(\d) ?(\d)(?!\d)", r"\\\1{\2}{\3}", text)
-    text = re.sub(r"\\(frac|binom) ?(\{[^{}]*\}) ?(\d)", r"\\\1\2{\3}", text)
-    text = re.sub(r"(?<![\w^}.)/])(\d+) ?/ ?(\d+)(?![\d^!/.])", r"\\frac{\1}{\2}", text)
-    text = re.sub(r"\\sqrt ?(\d)", r"\\sqrt{\1}", text)
-    if "«" in text or re.search(r"\d[ ~]+\d|°", text):
+    text = rewrite(text, _rules)
+    if "«" in text or re.search(r"\d +\d|°", text):
         return None
-    text = text.replace("~", " ")
-    text = _command.sub(lambda match: _separate(match[1]), text)
-    text = re.sub(r"(?<![A-Za-z])([A-Za-z])('+)", r"\1_{prime}", text)
-    text = re.sub(r"(?<!_\{)(?<![\\A-Za-z])([A-Za-z]*?)([EI])(?:_\{?(\w+)\}?)?(?![a-z}])", r"\1Y_{\2\3}", text)
-    text = re.sub(r"\\gamma(?![A-Za-z])", "y_{gamma}", text)
-    text = re.sub(r"\\Gamma(?![A-Za-z( ])", "Y_{Gamma}", text)
-    return _before_bracket.sub(_write_factor, text)
+    return _before_bracket.sub(_write_factor, _glued.sub(r"\\\1 ", text))
 
 
 def _write_factor(match: re.Match[str]) -> str:
@@ -82,20 +70,9 @@ def _write_factor(match: re.Match[str]) -> str:
     return match[0] if is_function else rf"{match[1]}{match[2]}\cdot ("
 
 
-def _separate(command: str) -> str:
-    r"""Write `\pic` as `\pi c` and `\cotx` as `\cot x`, because data sets lose such blanks."""
-    if (
-        command in OTHERS
-        or command in COMMANDS
-        or not (start := next((name for name in COMMANDS if command.startswith(name)), ""))
-    ):
-        return "\\" + command
-    return f"\\{start} {command[len(start) :]}"
-
-
-@lru_cache(maxsize=64)  # formulas are not evaluated, so that `2^{400000003}` stays small
+@lru_cache(maxsize=64)  # not evaluated, so that `2^{400000003}` is small here
 def parse(text: str) -> Any:
-    """Return the SymPy object of a normalized formula, `None` if the parser cannot read it."""
+    """Return the SymPy object of a normalized formula, `None` if the parser does not read it."""
     latex = to_latex(text) if len(text) <= LONGEST else None
     if not latex:
         return None
@@ -103,30 +80,27 @@ def parse(text: str) -> Any:
     try:
         latex = normalize_latex(latex, NORMALIZATION)
         parsed = latex2sympy(latex, is_real=not is_complex, normalization_config=None, conversion_config=CONVERSION)
-    except Exception:  # the parser raises plain exceptions for whatever it cannot read
+    except Exception:  # the parser raises plain exceptions, whatever it meets
         return None
-    imaginary = [symbol for symbol in getattr(parsed, "free_symbols", ()) if symbol.name == "i"]
-    return parsed.subs(dict.fromkeys(imaginary, I)) if imaginary and is_complex else parsed
+    if not isinstance(parsed, Basic | MatrixBase) or parsed.has(nan, zoo):
+        return None
+    imaginary = {symbol: I for symbol in parsed.free_symbols if is_complex and symbol.name == "i"}
+    parsed = parsed.subs(imaginary) if imaginary else parsed
+    return parsed.doit() if isinstance(parsed, MatrixExpr) else parsed
 
 
 def number(text: str) -> Any:
-    """Return the value of a normalized formula, `None` if it has letters or no finite value."""
+    """Return the value of a normalized formula without letters, `None` if it has none."""
     parsed = parse(text)
     return _value(parsed, {}) if isinstance(parsed, Expr) and not parsed.free_symbols else None
 
 
 def are_equal(one: Any, other: Any, step: Fraction = Fraction(0)) -> bool:
-    """Return whether two parsed formulas are equal.
-
-    `step` is the unit of the last digit of a decimal that may be rounded, so the numbers may differ by half of it.
-    """
-    if any(side.has(nan, zoo) for side in (one, other) if isinstance(side, Basic)):
-        return False
-    one, other = (side.doit() if isinstance(side, MatrixExpr) else side for side in (one, other))
+    """Compare two parsed formulas; `step` is the last place of a decimal that may stand for the other number."""
     if one == other:
         return True
-    if any(isinstance(side, Basic) and side.has(Derivative) for side in (one, other)):
-        return False  # the derivative of a letter has the value 0, whatever it stands for
+    if one.has(Derivative) or other.has(Derivative):
+        return False  # of a letter, the value is 0
     if isinstance(one, Expr) and isinstance(other, Expr):
         if step and not one.free_symbols | other.free_symbols:
             return bool(abs(N(one - other, DIGITS)) <= Rational(step.numerator, 2 * step.denominator))
@@ -137,21 +111,19 @@ def are_equal(one: Any, other: Any, step: Fraction = Fraction(0)) -> bool:
     if isinstance(one, MatrixBase) and isinstance(other, MatrixBase):
         pairs = zip(one.flat(), other.flat(), strict=False)
         return one.shape == other.shape and all(are_equal(*pair) for pair in pairs)
-    if isinstance(one, (Expr, Relational)) or isinstance(other, (Expr, Relational)):
-        return False
-    return bool(verify(other, one, timeout_seconds=None))
+    return False
 
 
 def _are_equal_relations(one: Relational, other: Relational) -> bool:
-    if type(one) is not type(other) and type(one) is type(other.reversed):
+    if type(one) is not type(other):
         other = other.reversed
     if type(one) is not type(other):
         return False
     differences = [side.lhs - side.rhs for side in (one, other)]
     ratio = _ratio(*differences)
-    if one.rel_op in ("==", "!="):
-        return ratio is not None or _ratio(*(fraction(together(side))[0] for side in differences)) is not None
-    return ratio is not None and bool(ratio > 0)
+    if ratio is None and one.rel_op == "==":
+        ratio = _ratio(*(fraction(together(side))[0] for side in differences))
+    return ratio is not None and (one.rel_op in ("==", "!=") or bool(ratio > 0))
 
 
 def _is_one(ratio: Any) -> bool:
@@ -159,29 +131,24 @@ def _is_one(ratio: Any) -> bool:
 
 
 def _ratio(one: Expr, other: Expr) -> Any:
-    """Return the ratio of `one` to `other` if it is the same at all random points, otherwise `None`."""
+    """Return the constant by which `one` is a multiple of `other` at random points, `None` if it is no multiple."""
     if one.has(Abs) != other.has(Abs):
         return None
     symbols = sorted(one.free_symbols | other.free_symbols, key=str)
     ratios: list[Any] = []
     for point in _points(symbols, one.has(*OF_INTEGERS) or other.has(*OF_INTEGERS)):
-        values = [_value(side, point) for side in (one, other)]
-        if None in values:
+        value, wanted = _value(one, point), _value(other, point)
+        if value is None or wanted is None:
             continue
-        if values[0] == values[1] == 0:
-            ratios.append(None)
-        elif 0 in values:
+        if (value == 0) != (wanted == 0):
             return None
-        else:
-            ratios.append(values[0] / values[1])
-    found = [ratio for ratio in ratios if ratio is not None]
-    if not ratios or not all(_is_one(ratio / found[0]) for ratio in found):
-        return None
-    return found[0] if found else Rational(1)
+        ratios.append(value / wanted if wanted else None)
+    found = [ratio for ratio in ratios if ratio is not None] or [Rational(1)]
+    return found[0] if ratios and all(_is_one(ratio / found[0]) for ratio in found) else None
 
 
 def _points(symbols: list[Any], of_integers: bool) -> list[dict[Any, Rational]]:
-    """Return random points: positive and small values of the symbols, so that rounding loses no term of a sum."""
+    """Return values for the symbols: positive, and small, so that no term of a sum is lost beside another."""
     if not symbols:
         return [{}]
     dice = random.Random(0)
@@ -191,7 +158,7 @@ def _points(symbols: list[Any], of_integers: bool) -> list[dict[Any, Rational]]:
 
 
 def _value(expression: Expr, point: dict[Any, Rational]) -> Any:
-    """Return the value at a point, an exact rational or 30 digits; `None` if it is not a finite number."""
+    """Return an exact rational, or 30 digits of any other number; `None` if there is no such number."""
     value = expression.subs(point).doit() if point else expression.doit()
     if value.has(nan, zoo, oo, -oo) or value.free_symbols:
         return None

@@ -1,42 +1,39 @@
-r"""Checks whether a gold answer can be scored: it must equal an answer that a model would write in another notation.
+r"""Can a gold answer be scored? It can if an answer that a model would write, in another notation, scores it.
 
-It is not enough that a gold answer equals itself, because `proof` and the tests of a program also equal themselves.
+That a gold answer equals itself proves nothing: so does `proof`, and so do the tests of a program.
 """
 
-import json
 import re
 
 from steer_trl.rewards import formulas
 from steer_trl.rewards.judge import judge, read_gold
-from steer_trl.rewards.layout import TABLE
+from steer_trl.rewards.layout import TABLE, normalize_layout
 from steer_trl.rewards.numerals import Number
-from steer_trl.rewards.reading import Approximation, Choice, Equation, Group, Measure, Measures, Reading, Word
+from steer_trl.rewards.reading import Approximation, Choice, Equation, Group, Measure, Reading, Word
 
 NOTHING, PROOFS = set(TABLE["nothing"]), set(TABLE["proofs"])
-NO_ANSWER = "no answer"
-PROGRAM = "program"
-PROOF = "proof"
-STRUCTURE = "structure"
-ONLY_ITSELF = "only equal to itself"
-TOO_LONG = "not compared in time"
+NO_ANSWER, PROGRAM, PROOF, STRUCTURE = "no answer", "program", "proof", "structure"
+ONLY_ITSELF, TOO_LONG = "only equal to itself", "not compared in time"
 
 PROGRAM_TEXT = re.compile(
-    r"^\s*(def |import |from \w+ import|assert |class \w+[:(]|#include|```\w*\s|print\()|\b(stdin|stdout)\b"
+    r"^\s*((async )?def |import |from \w+ import|class \w+[:(]|#include|```\w*\s|print\(|lambda |for \w+ in |@\w+\s|"
+    r"(public|function|const|let|var|fn|int main)\b|SELECT )|\bassert |\b(stdin|stdout)\b|\binput\(\)"
 )
 PROGRAM_KEYS = "inputs", "outputs", "input", "output", "fn_name", "testtype", "assert_case", "test_cases"
+STRUCTURE_TEXT = re.compile(r"\s*[\[{][\[{\s]*['\"]")
 TEXT_COMMAND = re.compile(r"\\(?:text\w*|mathrm|mbox|operatorname)\s*\{[^{}]*\}")
 BRACKETS = {"{}": (r"\{", r"\}"), ",": ("", ""), "union": ("", "")}
 BARE_PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\s+[A-Za-z]{2,}")
 
 
 def find_fault(gold: str) -> str | None:
-    """Return why a gold answer, given without its box, cannot be scored; `None` if it can. May run forever."""
-    text = " ".join(TEXT_COMMAND.sub(lambda match: match[0][match[0].index("{") + 1 : -1], gold).lower().split())
-    if (fault := _kind_of_no_answer(re.sub(r"[^a-z0-9/ ]", "", text).strip(), gold)) is not None:
+    """Return why a gold answer, without its box, cannot be scored; `None` if it can. May take for ever."""
+    words = re.sub(r"[^a-z0-9/ ]", "", normalize_layout(gold).replace("~", " ").lower())
+    if (fault := _kind_of_no_answer(words.strip(), gold)) is not None:
         return fault
-    judge("1", gold)  # misses the deadline here if it takes forever to compare, as a tower of powers does
+    judge("1", gold)  # a tower of powers equals itself at once, and takes for ever to compare with anything else
     reading = read_gold(gold)
-    if not isinstance(reading, (Number, Measure, Measures, Choice)) and BARE_PROSE.search(TEXT_COMMAND.sub("", gold)):
+    if not isinstance(reading, (Number, Measure, Choice)) and BARE_PROSE.search(TEXT_COMMAND.sub("", gold)):
         return ONLY_ITSELF
     other = write(reading)
     can_be_scored = other is not None and judge(gold, gold).correct and judge(other, gold).correct
@@ -50,27 +47,18 @@ def _kind_of_no_answer(text: str, gold: str) -> str | None:
         return NO_ANSWER
     if PROGRAM_TEXT.search(gold):
         return PROGRAM
-    if (re.match(r"\s*[\[{]\s*[\[{'\"]", gold) and not gold.lstrip().startswith((r"\{", "[["))) or _is_json(gold):
+    if STRUCTURE_TEXT.match(gold):
         return PROGRAM if any(f'"{key}"' in gold or f"'{key}'" in gold for key in PROGRAM_KEYS) else STRUCTURE
     return None
 
 
-def _is_json(gold: str) -> bool:
-    try:
-        return isinstance(json.loads(gold), dict) or any(isinstance(part, (dict, str)) for part in json.loads(gold))
-    except (ValueError, TypeError):
-        return False
-
-
 def write(reading: Reading) -> str | None:
-    """Return an answer in another notation, as a model would write it; `None` if there is no other notation."""
+    """Return an answer in another notation, as a model would write it; `None` if there is none."""
     match reading:
         case Number():
             return _write_number(reading)
         case Measure():
             return write(reading.amount)
-        case Measures():
-            return " ".join(rf"{write(part.amount)}\text{{ {part.unit}}}" for part in reading.parts)
         case Choice():
             return rf"\text{{({reading.letter})}}"
         case Word():

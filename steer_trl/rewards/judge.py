@@ -1,14 +1,14 @@
-r"""Compares an answer with the gold answer, inside the worker processes: reads both, then compares them by their kind.
+r"""Is an answer equal to the gold answer? Both are read, then compared as what they are; inside the worker processes.
 
-`docs/math.md` has a table of the answers that are accepted.
+`docs/data.md` has the table of what is accepted.
 """
 
-import logging
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from sympy import Rational
@@ -23,7 +23,6 @@ from steer_trl.rewards.reading import (
     Formula,
     Group,
     Measure,
-    Measures,
     Reading,
     Word,
     read,
@@ -33,37 +32,34 @@ from steer_trl.rewards.reading import (
 from steer_trl.rewards.units import convert
 
 UNORDERED = ",", "{}", "union"
+COINCIDENCE = 1e-9  # relative, between amounts in different units
+ARTICLE = re.compile("^(an?|the) ")
+LETTER = re.compile(r"(?<![\\A-Za-z])[A-Za-z]|«[A-Za-z]»")
+
 GREEK = "|".join(formulas.GREEK)
-COMPUTED = re.compile(r"\\(?:frac|sqrt|cdot|binom)(?![A-Za-z])")
 FUNCTION = re.compile(rf"\\(?!(?:{GREEK})(?![A-Za-z]))[A-Za-z]+(?:_\{{[^{{}}]*\}}|_ ?\w)?")
 UNKNOWN = re.compile(
     rf"(?P<name>«[^«»]*»|\\(?:{GREEK})(?![A-Za-z])|[A-Za-z])(?:_\{{[^{{}}]*\}}|_ ?\w)?'*"
     r"(?:(?:\^\{[^{}]*\})?\((?![^()]*(?P=name))[^()]*\))?"
 )
 CONSTANTS = {"e", "i", r"\pi"}
-COINCIDENCE = 1e-9  # relative tolerance between amounts in different units
 
 
 class Judgement(NamedTuple):
-    """The result for one answer: whether it equals the gold answer, and its name in a majority vote."""
+    """`correct`: whether the answer equals the gold one; `vote`: the answer itself, for a majority vote."""
 
     correct: bool
     vote: str
 
 
 def judge(answer: str, gold: str) -> Judgement:
-    """Compare an answer with the gold answer, both without their box.
-
-    May run forever, or use up all memory.
-    """
-    # math-verify warns that it runs without a deadline. The worker process has one.
-    logging.getLogger("math_verify").setLevel(logging.ERROR)
+    """Compare an answer with the gold answer, both without their box. May take for ever, or all memory."""
     try:
         given, wanted = read(answer), read_gold(gold)
         if isinstance(given, Number) and isinstance(wanted, Group):
-            given = read(answer.replace(",", ", "))  # `1,234` is a list if the gold answer is one
+            given = read(answer.replace(",", ", "))  # `1,234` is a list where a list is asked for
         return Judgement(is_equal(given, wanted), name(given))
-    except Exception:  # an unreadable answer (nested too deep, too large, no LaTeX) is not the gold answer
+    except Exception:  # whatever is in it (nested too deep, too large, no LaTeX at all), it is not the gold answer
         return Judgement(False, answer)
 
 
@@ -71,152 +67,105 @@ read_gold = lru_cache(maxsize=64)(read)
 
 
 def is_equal(answer: Reading, gold: Reading) -> bool:
-    """Return whether an answer equals the gold answer, which decides what the answer may leave out."""
+    """Compare two readings: of one kind as such, of two kinds by what is in the outer one."""
     answer, gold = _member(answer), _member(gold)
-    if isinstance(answer, Approximation) or isinstance(gold, Approximation):
-        return _is_equal_approximation(answer, gold)
-    if isinstance(answer, Choice) or isinstance(gold, Choice):
-        return _is_equal_choice(answer, gold)
-    if isinstance(answer, (Measure, Measures)) or isinstance(gold, (Measure, Measures)):
-        return _is_equal_measure(answer, gold)
-    if isinstance(answer, Equation) or isinstance(gold, Equation):
-        return _is_equal_equation(answer, gold)
-    if isinstance(answer, Group) or isinstance(gold, Group):
-        return _is_equal_group(answer, gold)
-    if isinstance(answer, Number) and isinstance(gold, Number):
-        return _is_equal_number(answer, gold)
-    if isinstance(answer, Word) and isinstance(gold, Word):
-        one, other = (squash(re.sub("^(an?|the) ", "", word.text)).strip(".!") for word in (answer, gold))
-        is_text = len(one) > 2 or answer.is_marked or gold.is_marked
-        return one == other or (is_text and one.casefold() == other.casefold())
+    for kind, compare in COMPARISONS.items():
+        if isinstance(answer, kind) and isinstance(gold, kind):
+            return compare(answer, gold)
+        if isinstance(answer, kind):
+            return any(is_equal(value, gold) for value in _values(answer))
+        if isinstance(gold, kind):
+            return any(is_equal(answer, value) for value in _values_of_gold(gold))
     return _is_equal_formula(answer, gold)
 
 
-def _is_equal_number(answer: Number, gold: Number) -> bool:
-    if gold.base and not answer.base:
-        return str(answer.value) == gold.numeral
-    if answer.base and not gold.base and answer.numeral == str(gold.value):
-        return True
-    values = {answer.value}
-    if answer.is_percent != gold.is_percent:  # 50 % equals both 50 and 0.5
-        values.add(answer.value / 100 if answer.is_percent else answer.value * 100)
-    tolerance = max(answer.step, gold.step) / 2 if answer.step != gold.step else 0
-    return any(abs(value - gold.value) <= tolerance for value in values)
-
-
-def _is_equal_approximation(answer: Reading, gold: Reading) -> bool:
-    """Compare the sides of `a ≈ b` with the gold answer, if each is a rounded form of the one before it."""
-    if isinstance(gold, Approximation):
-        return any(is_equal(answer, side) for side in gold.sides)
-    assert isinstance(answer, Approximation)
-    sides = [side.value if isinstance(side, Equation) else side for side in answer.sides]
-    if isinstance(sides[0], (Word, Formula)) and VARIABLE.fullmatch(sides[0].text):
-        del sides[0]
-    values = [_value(side) for side in sides]
-    pairs = pairwise(values)
-    if None in values or not all(abs(exact - rounded) <= _last_place(rounded) / 2 for exact, rounded in pairs):
-        return False
-    return any(is_equal(side, gold) for side in sides)
-
-
-def _last_place(value: Any) -> Any:
-    """Return the unit of the last digit that is not zero."""
-    place = Rational(1)
-    while value and value % place and place > Rational(1, 10**15):
-        place /= 10
-    while value and value % (place * 10) == 0:
-        place *= 10
-    return place
-
-
-def _is_equal_choice(answer: Reading, gold: Reading) -> bool:
-    if isinstance(answer, Choice) and isinstance(gold, Choice):
-        if answer.content is None or gold.content is None:
-            return answer.letter == gold.letter
-        return answer.letter == gold.letter and is_equal(answer.content, gold.content)
-    if isinstance(gold, Choice):
-        letter = squash(answer.text) if isinstance(answer, (Formula, Word)) else None
-        return is_equal(answer, gold.content) if gold.content is not None else letter == gold.letter
-    assert isinstance(answer, Choice)
-    if answer.content is not None:
-        return is_equal(answer.content, gold)
-    if isinstance(gold, Equation):
-        return is_equal(answer, gold.value)
-    return isinstance(gold, (Formula, Word)) and squash(gold.text) == answer.letter
-
-
 def _member(reading: Reading) -> Reading:
-    """Return the member of a set with one member; any other reading as it is."""
-    if not isinstance(reading, Group) or reading.kind != "{}" or len(reading.parts) != 1:
-        return reading
-    (member,) = reading.parts
-    return reading if member == Formula(r"\emptyset") else member
+    """Return the member of a set of one."""
+    is_set_of_one = isinstance(reading, Group) and reading.kind == "{}" and len(reading.parts) == 1
+    return reading.parts[0] if is_set_of_one and reading.parts[0] != Formula(r"\emptyset") else reading
 
 
-def _is_equal_measure(answer: Reading, gold: Reading) -> bool:
-    if isinstance(answer, Measures) or isinstance(gold, Measures):
-        return _is_equal_sum(answer, gold)
-    if not isinstance(answer, Measure):
-        assert isinstance(gold, Measure)
-        return is_equal(answer, gold.amount)
-    if not isinstance(gold, Measure):
-        return is_equal(answer.amount, gold)
+def _values(answer: Reading) -> Sequence[Reading]:
+    """Return what an answer says, if that is true: the right side of an equation, an amount without its unit."""
+    match answer:
+        case Approximation():
+            return answer.sides if _is_rounded(answer) else ()
+        case Equation(sides):
+            return (answer.value,) if _is_true(answer) and not _is_unsolved(sides[0]) else ()
+    return _values_of_gold(answer)
+
+
+def _values_of_gold(gold: Reading) -> Sequence[Reading]:
+    match gold:
+        case Approximation():
+            return gold.sides
+        case Choice(content=content):
+            return () if content is None else (content,)
+        case Measure():
+            return (gold.amount,)
+        case Equation(sides):
+            return (gold.value,) if _is_name(sides[0]) else ()
+    return ()
+
+
+# Kinds, the outer ones first.
+
+
+def _is_equal_approximation(answer: Approximation, gold: Approximation) -> bool:
+    return any(is_equal(value, gold) for value in _values(answer))
+
+
+def _is_rounded(approximation: Approximation) -> bool:
+    """Return whether each side is a rounded form of the one before it."""
+    values = [_value(side) for side in approximation.sides]
+    if isinstance(approximation.sides[0], (Word, Formula)) and VARIABLE.fullmatch(approximation.sides[0].text):
+        del values[0]
+    return None not in values and all(map(_is_rounding, values, values[1:]))
+
+
+def _is_rounding(exact: Any, rounded: Any) -> bool:
+    """Return whether a number is another one, rounded to the digits that it has."""
+    if not rounded.is_Rational:
+        return False
+    last_place = (Decimal(rounded.p) / Decimal(rounded.q)).normalize().as_tuple().exponent
+    return bool(abs(exact - rounded) <= Rational(10) ** last_place / 2)
+
+
+def _is_equal_choice(answer: Choice, gold: Choice) -> bool:
+    if answer.letter != gold.letter:
+        return False
+    return answer.content is None or gold.content is None or is_equal(answer.content, gold.content)
+
+
+def _is_equal_measure(answer: Measure, gold: Measure) -> bool:
     if answer.unit == gold.unit or not answer.unit or not gold.unit:
         return is_equal(answer.amount, gold.amount)
-    value, wanted = _value(answer.amount), _value(gold.amount)
-    return None not in (value, wanted) and _coincide(convert(float(value), answer.unit, gold.unit), float(wanted))
-
-
-def _coincide(value: float | None, wanted: float) -> bool:
-    return value is not None and abs(value - wanted) <= COINCIDENCE * max(abs(value), abs(wanted))
-
-
-def _is_equal_sum(answer: Reading, gold: Reading) -> bool:
-    """Compare measures in several parts by their sums, in the unit of the gold answer's first part."""
-    unit = next((part.unit for part in _parts(gold)), "")
-    sums = [_sum(reading, unit) for reading in (answer, gold)]
-    return sums[1] is not None and _coincide(sums[0], sums[1])
-
-
-def _parts(reading: Reading) -> tuple[Measure, ...]:
-    return reading.parts if isinstance(reading, Measures) else (reading,) if isinstance(reading, Measure) else ()
-
-
-def _sum(reading: Reading, unit: str) -> float | None:
-    values = [_convert(part, unit) for part in _parts(reading)]
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
-
-
-def _convert(part: Measure, unit: str) -> float | None:
-    value = _value(part.amount)
-    return convert(float(value), part.unit, unit) if value is not None and part.unit and unit else None
-
-
-def _is_equal_equation(answer: Reading, gold: Reading) -> bool:
-    if isinstance(answer, Equation) and not _is_true(answer):
+    amount, wanted = _value(answer.amount), _value(gold.amount)
+    if amount is None or wanted is None:
         return False
-    if isinstance(answer, Equation) and isinstance(gold, Equation):
-        if answer.name == gold.name:
-            return is_equal(answer.value, gold.value)
-        if len(answer.sides) == len(gold.sides) == 2 and _are_equal_texts(
-            *("=".join(one.sides) for one in (answer, gold))
-        ):
-            return True
-        return ("«" in answer.sides[0] or "«" in gold.sides[0]) and is_equal(answer.value, gold.value)
-    if isinstance(gold, Equation):
-        return _is_name(gold.sides[0]) and is_equal(answer, gold.value)
-    assert isinstance(answer, Equation)
-    return not _is_unsolved(answer.sides[0]) and is_equal(answer.value, gold)
+    converted = convert(float(amount), answer.unit, gold.unit)
+    return converted is not None and math.isclose(converted, wanted, rel_tol=COINCIDENCE)
+
+
+def _is_equal_equation(answer: Equation, gold: Equation) -> bool:
+    if not _is_true(answer):
+        return False
+    has_words = "«" in answer.name or "«" in gold.name
+    if answer.name == gold.name or has_words:
+        return is_equal(answer.value, gold.value)
+    if len(answer.sides) > 2 or len(gold.sides) > 2:
+        return False
+    parsed = [formulas.parse("=".join(equation.sides)) for equation in (answer, gold)]
+    return None not in parsed and formulas.are_equal(*parsed)
 
 
 def _is_name(side: str) -> bool:
-    """Return whether a side of an equation is a name, such as `f(3)` or `AB`, and not a number or an operation."""
-    return bool(_unknowns(side)) and not re.search(r"[\d+/^!-]", UNKNOWN.sub("", _operations(side)))
+    """Return whether a side of an equation is a name, as `f(3)`, `AB` or `AB/CD`: no number, no sum, no power."""
+    return bool(_unknowns(side)) and not re.search(r"[\d+^!-]", UNKNOWN.sub("", _operations(side)))
 
 
 def _is_unsolved(side: str) -> bool:
-    """Return whether a side is computed from one unknown, as `x^2` is: its equation still has to be solved."""
+    """Return whether a side is computed from one unknown, as `x^2`: what the unknown is, is then still to be found."""
     return len(_unknowns(side) - CONSTANTS) == 1 and not _is_name(side)
 
 
@@ -225,57 +174,55 @@ def _unknowns(side: str) -> set[str]:
 
 
 def _operations(side: str) -> str:
-    """Return a side with `/` in place of each command for an operation, and without function names."""
-    return FUNCTION.sub("", COMPUTED.sub("/", side))
+    """Return a side without the names of its functions; a root is a power."""
+    return FUNCTION.sub("", side.replace(r"\sqrt", "^"))
 
 
 def _is_true(equation: Equation) -> bool:
-    """Return whether all sides without letters are numbers, and the same number."""
-    sides = [
-        side for side in equation.sides if not re.search(r"(?<![\\A-Za-z])[A-Za-z]|«[A-Za-z]»", _drop_units(side))
-    ]
-    readings = [read_normalized(side) for side in sides]
-    values = [_value(reading) for reading in readings if not isinstance(reading, Group)]
-    return None not in values and len(set(map(_round_value, values))) < 2
-
-
-def _drop_units(side: str) -> str:
-    reading = read_normalized(side)
-    return "" if isinstance(reading, (Number, Measure)) else side
+    """Return whether the sides that are numbers are all the same one."""
+    readings = [read_normalized(side) for side in equation.sides]
+    values = {
+        _round_value(_value(reading))
+        for reading in readings
+        if isinstance(reading, (Number, Measure)) or (isinstance(reading, Formula) and not LETTER.search(reading.text))
+    }
+    return len(values) < 2
 
 
 def _round_value(value: Any) -> Any:
-    return value if value.is_Rational else value.round(12)
+    return value if value is None or value.is_Rational else value.round(12)
 
 
-def _is_equal_group(answer: Reading, gold: Reading) -> bool:
-    if not isinstance(answer, Group) or not isinstance(gold, Group):
-        return False
+def _is_equal_group(answer: Group, gold: Group) -> bool:
     if answer.name and gold.name and answer.name != gold.name:
         return False
-    if "union" in (answer.kind, gold.kind) and answer.kind != gold.kind:
+    if _is_named(answer) and gold.kind == "()":
+        answer = _point(answer)
+    elif _is_named(gold) and answer.kind == "()":
+        gold = _point(gold)
+    may_differ = {answer.kind, gold.kind} <= {",", "{}"}
+    if len(answer.parts) != len(gold.parts) or not (answer.kind == gold.kind or may_differ):
         return False
-    is_ordered = answer.kind not in UNORDERED or gold.kind not in UNORDERED
-    named = [_is_named(group) for group in (answer, gold)]
-    wanted = gold
-    if named[0] != named[1]:
-        answer, gold = (
-            _values(group) if is_named else group for group, is_named in zip((answer, gold), named, strict=True)
-        )
-        is_ordered = named[1] or gold.kind not in UNORDERED
-    elif is_ordered and answer.kind != gold.kind:
-        return False
-    if len(answer.parts) != len(gold.parts):
-        return False
-    if named[1] and not named[0] and answer.kind == "," and all(map(is_equal, answer.parts, wanted.parts)):
-        return True  # `-5, 14/3` for `x=-5, p=14/3`, in the order of the gold answer
     if all(map(is_equal, answer.parts, gold.parts)):
         return True
+    is_ordered = gold.kind not in UNORDERED or (_is_named(gold) and not _is_named(answer))
     return not is_ordered and _match(list(answer.parts), gold.parts)
 
 
+def _is_named(group: Group) -> bool:
+    """Return whether a list gives the values of different variables, as `x=1, y=2`."""
+    names = {part.name for part in group.parts if isinstance(part, Equation)}
+    return group.kind in (",", "()") and len(names) == len(group.parts)
+
+
+def _point(system: Group) -> Group:
+    """Return the solution of a system as a tuple, in the order of its variables' names."""
+    equations = [part for part in system.parts if isinstance(part, Equation)]
+    return Group("()", tuple(equation.value for equation in sorted(equations, key=lambda one: one.name)))
+
+
 def _match(answers: list[Reading], golds: Sequence[Reading]) -> bool:
-    """Return whether each gold answer can be paired with a different answer that equals it, in any order."""
+    """Pair each gold answer with an answer of its own, in whatever order."""
     for gold in golds:
         found = next((index for index, answer in enumerate(answers) if is_equal(answer, gold)), None)
         if found is None:
@@ -284,23 +231,24 @@ def _match(answers: list[Reading], golds: Sequence[Reading]) -> bool:
     return True
 
 
-def _is_named(group: Group) -> bool:
-    """Return whether a list gives the values of different variables, as `x=1, y=2`."""
-    names = [part.name for part in group.parts if isinstance(part, Equation)]
-    return group.kind not in ("{}", "union") and len(set(names)) == len(group.parts)
-
-
-def _values(group: Group) -> Group:
-    """Return the values of a system's solution as a tuple, in the order of its variables' names."""
-    equations = [part for part in group.parts if isinstance(part, Equation)]
-    return Group("()", tuple(equation.value for equation in sorted(equations, key=lambda one: one.name)))
+COMPARISONS: dict[type[Any], Callable[[Any, Any], bool]] = {
+    Approximation: _is_equal_approximation,
+    Choice: _is_equal_choice,
+    Measure: _is_equal_measure,
+    Equation: _is_equal_equation,
+    Group: _is_equal_group,
+}
 
 
 def _is_equal_formula(answer: Reading, gold: Reading) -> bool:
+    """Compare numbers, words and formulas with each other."""
+    if isinstance(answer, Number) and isinstance(gold, Number):
+        return _is_equal_number(answer, gold)
+    if isinstance(answer, Word) and isinstance(gold, Word):
+        return _is_equal_word(answer, gold)
     if isinstance(gold, Number) and gold.base:
         return _text(answer) == gold.numeral
-    ours, theirs = _text(answer), _text(gold)
-    if ours and squash(ours) == squash(theirs):
+    if _text(answer) and squash(_text(answer)) == squash(_text(gold)):
         return True
     if any(isinstance(reading, Word) and reading.is_marked for reading in (answer, gold)):
         return False
@@ -308,15 +256,26 @@ def _is_equal_formula(answer: Reading, gold: Reading) -> bool:
         _value(reading) if isinstance(reading, Number) else formulas.parse(_text(reading))
         for reading in (answer, gold)
     ]
-    if None in values:
-        return False
     step = max((reading.step for reading in (answer, gold) if isinstance(reading, Number)), default=Fraction(0))
-    return formulas.are_equal(values[0], values[1], step)
+    return None not in values and formulas.are_equal(*values, step)
 
 
-def _are_equal_texts(answer: str, gold: str) -> bool:
-    ours, theirs = formulas.parse(answer), formulas.parse(gold)
-    return ours is not None and theirs is not None and formulas.are_equal(ours, theirs)
+def _is_equal_number(answer: Number, gold: Number) -> bool:
+    if gold.base and not answer.base:
+        return str(answer.value) == gold.numeral
+    if answer.base and not gold.base and answer.numeral == str(gold.value):
+        return True
+    values = {answer.value}
+    if answer.is_percent != gold.is_percent:  # 50 % is 50, and 0.5
+        values.add(answer.value / 100 if answer.is_percent else answer.value * 100)
+    tolerance = max(answer.step, gold.step) / 2 if answer.step != gold.step else 0
+    return any(abs(value - gold.value) <= tolerance for value in values)
+
+
+def _is_equal_word(answer: Word, gold: Word) -> bool:
+    one, other = (squash(ARTICLE.sub("", word.text)).strip(".!") for word in (answer, gold))
+    is_text = len(one) > 2 or answer.is_marked or gold.is_marked
+    return one == other or (is_text and one.casefold() == other.casefold())
 
 
 def _text(reading: Reading) -> str:
@@ -324,37 +283,29 @@ def _text(reading: Reading) -> str:
 
 
 def _value(reading: Reading) -> Any:
-    """Return the value of a reading as a SymPy number, `None` if it is not a number."""
-    if isinstance(reading, Number):
-        value = reading.value / 100 if reading.is_percent else reading.value
-        return Rational(value.numerator, value.denominator)
-    if isinstance(reading, Measure):
-        return _value(reading.amount)
-    if isinstance(reading, Equation):
-        return _value(reading.value)
+    """Return the number that a reading is, as SymPy's, or `None`."""
+    match reading:
+        case Number():
+            value = reading.value / 100 if reading.is_percent else reading.value
+            return Rational(value.numerator, value.denominator)
+        case Measure(inner, _) | Equation(value=inner):
+            return _value(inner)
     return formulas.number(reading.text) if isinstance(reading, Formula) else None
 
 
 def name(reading: Reading) -> str:
-    """Return an answer's name in a majority vote: for a number its value, so that `x=0.5` and `1/2` are the same."""
+    """Name an answer for a majority vote: a number by its value, be it `x=0.5` or `1/2`."""
+    value = _value(reading)
+    if value is not None and value.is_Rational:
+        return str(value)
     match reading:
-        case Number():
-            return f"{reading.value}{'%' if reading.is_percent else ''}"
-        case Measure():
-            return name(reading.amount)
-        case Measures():
-            return " ".join(f"{name(part.amount)} {part.unit}" for part in reading.parts)
+        case Measure(inner, _) | Equation(value=inner):
+            return name(inner)
         case Choice():
             return reading.letter
-        case Equation():
-            return name(reading.value)
         case Approximation():
             return name(reading.sides[0])
-        case Word():
-            return squash(reading.text)
         case Group():
             names = [name(part) for part in reading.parts]
             return f"{reading.kind}[{'; '.join(sorted(names) if reading.kind in UNORDERED else names)}]"
-        case Formula():
-            value = formulas.number(reading.text)
-            return str(value) if value is not None and value.is_Rational else squash(reading.text)
+    return squash(_text(reading))

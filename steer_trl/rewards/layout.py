@@ -1,8 +1,7 @@
-r"""Normalizes the layout of answers: signs, spaces, fonts, delimiters, and words in `\text`.
+r"""One spelling for everything in an answer that is layout: signs, spaces, fonts, delimiters, words in `\text`.
 
-In the result, a space that LaTeX prints is `~`, a space that LaTeX drops is a blank, and each word is in «»:
-`4~«million»`.
-The rules are in `notation.yaml`. They delete only layout without meaning: weight, size, colour, alignment.
+Afterwards a gap that LaTeX prints is `~`, a space that it drops is a blank, and each word is in «»: `4~«million»`.
+The rules are in `notation.yaml`. They delete only what says nothing: weight, size, colour, alignment.
 """
 
 import re
@@ -12,23 +11,37 @@ from typing import Any
 
 import yaml
 
+from steer_trl.rewards.answers import until_closed
+
 TABLE: dict[str, Any] = yaml.safe_load(files("steer_trl.rewards").joinpath("notation.yaml").read_text("utf-8"))
 NUMBER_WORDS = {*TABLE["numbers"], *TABLE["scales"], *TABLE["parts"]}
 SEPARATORS = {"and", "or"}
-LONGEST = 4_000  # characters; a longer answer is compared as plain text only
+LONGEST = 4_000  # characters; a longer answer is compared sign by sign only
 
-_layout = [(re.compile(pattern), replacement) for pattern, replacement in TABLE["layout"]]
-_words = [(re.compile(pattern), replacement) for pattern, replacement in TABLE["words"]]
-_raised = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
-_lowered = re.compile("[₀₁₂₃₄₅₆₇₈₉₊₋]+")
+
+def compiled(rules: list[list[str]]) -> list[tuple[re.Pattern[str], str]]:
+    """Return rules of the table with their patterns compiled."""
+    return [(re.compile(pattern), replacement) for pattern, replacement in rules]
+
+
+def rewrite(text: str, rules: list[tuple[re.Pattern[str], str]]) -> str:
+    """Return a text after one rule after the other."""
+    for pattern, replacement in rules:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+_layout = compiled(TABLE["layout"])
+_words = compiled(TABLE["words"])
+_raised_or_lowered = re.compile("(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+)|[₀₁₂₃₄₅₆₇₈₉₊₋]+")
 _text = re.compile(r"\\(?:text|unit)\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
 _group = re.compile(r"(?<![A-Za-z\]}^_\\])\{([^{}]*)\}")
 _word = re.compile(r"(?<![A-Za-z\\«])\\?[A-Za-z]+(?:['-][A-Za-z]+)*")
-_bare_word = re.compile(r"(?<![\\A-Za-z«_^{'])[A-Za-z]{2,}(?:-[A-Za-z]{2,})*(?![A-Za-z»}{(_^'])")
+_bare_word = re.compile(r"(?<![\\A-Za-z«_^{'])[A-Za-z]{2,}(?:-[A-Za-z]{2,})*(?![A-Za-z»}{(_'])")
 
 
 def normalize_layout(answer: str) -> str:
-    """Return an answer, given without its box, in the spelling that the functions of this folder read."""
+    """Return an answer, without its box, in the one spelling that the readers of this folder expect."""
     text = answer.strip()
     if len(text) > LONGEST:
         return text
@@ -37,38 +50,25 @@ def normalize_layout(answer: str) -> str:
     if text.isalnum():
         return _mark_word(text) if text.isalpha() else text
     if r"\begin" not in text:
-        text = re.sub(r"\\\\(?=[A-Za-z])", r"\\", text)  # a data set has doubled its backslashes
-    for pattern, replacement in _layout:
-        text = pattern.sub(replacement, text)
+        text = re.sub(r"\\\\(?=[A-Za-z])", r"\\", text)  # a data set has doubled them
+    text = rewrite(text, _layout)
     text = _text.sub(lambda match: _mark_text(match[1]), text)
     if "matrix" not in text and "cases" not in text:
         text = re.sub(r"\\\\(\[[^\]]*\])?", ", ", text).replace("&", "")
     while (without := _group.sub(r"\1", text)) != text:
         text = without
-    text = _bare_word.sub(lambda match: _mark_word(match[0]), text)
-    for pattern, replacement in _words:
-        text = pattern.sub(replacement, text)
-    text = re.sub(r"[ ~]*~[ ~]*", "~", text)
-    text = re.sub(r"[ ~]+(?=[\^}_])|(?<=[{(])[ ~]+|(?<=[A-Za-z]{2}»)\.", "", text)
-    text = re.sub(r"^[\s~=,;:]+|[\s~.,;:]+$", "", text)
-    return text[1:-1].strip(" ~") if _is_one_group(text) else text
-
-
-def _is_one_group(text: str) -> bool:
-    depth = 0
-    for position, brace in ((match.start(), match[0]) for match in re.finditer(r"\\.|[{}]", text)):
-        depth += {"{": 1, "}": -1}.get(brace, 0)
-        if depth == 0:
-            return position == len(text) - 1 and text[0] == "{"
-    return False
+    text = rewrite(_bare_word.sub(lambda match: _mark_word(match[0]), text), _words)
+    is_one_group = text.startswith("{") and until_closed(text, 1) == text[1:-1]
+    return text[1:-1].strip(" ~") if is_one_group else text
 
 
 def _spell_signs(text: str) -> str:
-    text = _raised.sub(lambda match: "^{" + unicodedata.normalize("NFKC", match[0]).replace("\u2212", "-") + "}", text)
-    text = _lowered.sub(
-        lambda match: "_{" + unicodedata.normalize("NFKC", match[0]).replace("\u2212", "-") + "}", text
-    )
+    text = _raised_or_lowered.sub(_spell_index, text)
     return "".join(sign if sign.isascii() else _spell_sign(sign) for sign in text)
+
+
+def _spell_index(match: re.Match[str]) -> str:
+    return f"{'^' if match['raised'] else '_'}{{{unicodedata.normalize('NFKC', match[0])}}}"
 
 
 def _spell_sign(sign: str) -> str:
@@ -89,10 +89,9 @@ def _spell_sign(sign: str) -> str:
 
 
 def _mark_text(text: str) -> str:
-    """Put the words of a `\\text{}` in «», and leave its numbers and signs unmarked."""
-    text = re.sub(r"(?<![A-Za-z])((?:[A-Za-z]\.){2,})", lambda match: match[0].replace(".", ""), text.strip(" ") + "")
+    """Mark the words of a `\\text{}`: its numbers and signs are what they are outside."""
     marked = _word.sub(lambda match: match[0] if match[0][0] == "\\" and len(match[0]) < 4 else _mark(match[0]), text)
-    return "~" + re.sub(r"\s+", "~", marked) + "~"
+    return "~" + re.sub(r"\s+", "~", marked.strip(" ")) + "~"
 
 
 def _mark(word: str) -> str:
@@ -100,7 +99,7 @@ def _mark(word: str) -> str:
 
 
 def _mark_word(word: str) -> str:
-    """Put a word outside a `\\text{}` in «» if it cannot be a product of letters."""
+    """Mark a word outside a `\\text{}` where it cannot be a product of letters."""
     lower = word.lower()
     is_known = lower in SEPARATORS or set(lower.split("-")) <= NUMBER_WORDS
     looks_like_one = len(word) > 3 and re.search("[aeiouy]", lower) and list(lower) != sorted(lower)

@@ -1,4 +1,4 @@
-"""`MathReward`, which scores whether the answer of a completion equals the gold answer."""
+"""`MathReward`: is the last boxed answer of a completion the gold answer?"""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -14,10 +14,7 @@ METRIC_KEYS = ("math_reward/timed_out", "math_reward/unanswered")
 
 
 class Verdict(NamedTuple):
-    """The verdict on one completion.
-
-    `answer` is `None` if the completion has no answer. `vote` is the name of the answer in a majority vote.
-    """
+    """The verdict on one completion: its answer (`None`: it has none), and whether that is correct."""
 
     answer: str | None
     correct: bool
@@ -27,28 +24,27 @@ class Verdict(NamedTuple):
 
 class MathReward:
     r"""
-    The reward for a correct answer, as a plain reward function for TRL: `reward(completions=..., solution=...)`.
+    Reward for the correct answer, a plain reward function for TRL: `reward(completions=..., solution=...)`.
 
     Only the last `\boxed{}` of a completion counts. math-verify compares it with the gold answer inside worker
-    processes that are killed at a deadline of CPU time (`workers.py`), so no completion can stop training,
-    whichever thread calls the reward. An answer that misses the deadline or crashes its worker twice is incorrect, and
-    so is a false equation such as `33=34`.
+    processes that are killed at a deadline of CPU time (`workers.py`), so no completion can stop training, from
+    whatever thread it is called. An answer that misses the deadline or crashes its worker, twice, is incorrect, and so
+    is a false equation such as `33=34`.
 
     Args:
         correct, incorrect (`float`): the two rewards; 1 and -1 in the STEER paper (section 5.1).
-        timeout (`float`): seconds of CPU time that one answer may take; on Windows, of wall-clock time.
-        answer_format (`str`): `"boxed"`; `"answer_line"` if the prompts ask for a last line `Answer: ...`; or
-            `"either"` for a box or, without one, such a line, if prompts differ.
-        num_workers (`int`, *optional*): number of worker processes; by default all cores of this machine, divided
-            among its ranks.
+        timeout (`float`): seconds of CPU time that one answer may take.
+        answer_format (`str`): `"boxed"`; `"answer_line"` where the prompt asks for a last line `Answer: ...`; or
+            `"either"`, a box or else such a line, where prompts differ.
+        num_workers (`int`, *optional*): processes; all cores of this machine by default, shared among its ranks.
 
     Logged by TRL: `math_reward/timed_out` and `math_reward/unanswered`, shares (0 to 1) of a rollout.
 
     Raises:
-        `ValueError`: an argument is outside its range.
+        `ValueError`: an argument outside its range.
     """
 
-    __name__ = "math_reward"  # TRL logs the reward under this name
+    __name__ = "math_reward"  # TRL logs under this name
 
     def __init__(
         self,
@@ -69,10 +65,7 @@ class MathReward:
         if num_workers is not None:
             complaints += check_interval("num_workers", num_workers, "[1, inf)")
         refuse(complaints, "MathReward")
-        self.correct = correct
-        self.incorrect = incorrect
-        self.timeout = timeout
-        self.answer_format = answer_format
+        self.correct, self.incorrect, self.timeout, self.answer_format = correct, incorrect, timeout, answer_format
         self._workers = Workers(_work, _check_judge, num_workers or default_num_workers(), timeout)
 
     def __call__(
@@ -83,12 +76,12 @@ class MathReward:
         log_metric: Callable[[str, float], None] | None = None,
         **kwargs: Any,
     ) -> list[float | None]:
-        """Return the reward `correct` or `incorrect` for each completion; `None` if its solution is `None`.
+        """Return `correct` or `incorrect` for each completion, `None` where its solution is `None`.
 
         Args:
             completions: texts or lists of messages.
-            solution: the gold answers, boxed or bare; in a worked solution the last box counts.
-            log_extra, log_metric: functions of TRL that log a column and a number.
+            solution: the gold answers, boxed or bare; of a worked solution, its last box counts.
+            log_extra, log_metric: given by TRL.
         """
         verdicts = self.judge(completions, solution)
         if log_extra is not None:
@@ -104,10 +97,7 @@ class MathReward:
         ]
 
     def judge(self, completions: Sequence[str | list[dict[str, Any]]], solution: Sequence[Any]) -> list[Verdict]:
-        """Return a [`Verdict`] for each completion.
-
-        Each distinct pair of an answer and a gold answer is compared only once.
-        """
+        """Return a [`Verdict`] for each completion. The same answer to the same solution is scored once."""
         answers = [
             ANSWER_FORMATS[self.answer_format](after_thought(text_of(completion))) for completion in completions
         ]
@@ -118,7 +108,7 @@ class MathReward:
         return [_verdict(answer, results.get((judge, answer, gold))) for answer, gold in pairs]
 
     def unreadable(self, solution: Iterable[Any]) -> dict[str | None, str]:
-        """Return a dict that maps each gold answer that cannot be scored to the reason, such as *proof*."""
+        """Return each gold answer, as a text, that no answer can score, with the reason, as *no answer* or *proof*."""
         golds = {None if gold is None else str(gold) for gold in solution}
         jobs = {gold: (find_fault, bare(gold)) for gold in golds if gold is not None}
         results = zip(jobs, self._workers.map(jobs.values()), strict=True)
@@ -135,7 +125,7 @@ def _verdict(answer: str | None, result: Any) -> Verdict:
     return Verdict(answer, False, timed_out=result is not None, vote=answer)
 
 
-# The functions below run in the workers.
+# In the workers.
 
 
 def _work(function: Callable[..., Any], *job: str) -> Any:
@@ -143,10 +133,7 @@ def _work(function: Callable[..., Any], *job: str) -> Any:
 
 
 def _check_judge() -> None:
-    """Load the judge's libraries, and raise if it misjudges known answers.
-
-    Without this check, every answer would silently be incorrect.
-    """
+    """Load what judging needs, and raise if it cannot work: every answer would silently be incorrect."""
     known = {
         ("34", r"\sqrt{1156}"): True,
         ("33", r"\sqrt{1156}"): False,

@@ -1,4 +1,4 @@
-r"""Reads numbers, as people and programs write them, as exact fractions.
+r"""Numbers as people and programs write them, each read as the exact number that it is.
 
 `1,234`, `10\,000`, `4.5e33`, `1.77 \times 10^{-6}`, `3\frac{1}{2}`, `3 1/2`, `0.\overline{3}`, `101_{2}`, `62.5\%`,
 `-\frac{7}{2}`, `1.5 million`, `twenty-three`, `two thirds`.
@@ -13,14 +13,14 @@ from steer_trl.rewards.layout import TABLE
 
 DIGITS_OF_AN_APPROXIMATION = 6
 LARGEST_EXPONENT = 5_000
+NUMBERS: dict[str, int] = TABLE["numbers"]
+SCALES = TABLE["scales"] | {name: Fraction(1, part) for name, part in TABLE["parts"].items()}
 
 
 class Number(NamedTuple):
-    """A number.
+    """A number; `step` is the last place of a decimal that is long enough to stand for another number, else 0.
 
-    `step` is the unit of the last digit of a decimal with enough digits to be a rounded number, else 0.
-
-    `numeral` has the digits of a number in a `base`: `101` for `101_2`, whose value is 5.
+    `numeral` is what a number in a `base` looks like: 101 for `101_2`, whose value is 5.
     """
 
     value: Fraction
@@ -33,33 +33,30 @@ class Number(NamedTuple):
 GROUPED = r"[1-9]\d{0,2}(?:(?:,\d{3})+|(?:[~ ]\d{3})+|(?:'\d{3})+)(?!\d)"
 WHOLE = rf"(?:{GROUPED}|\d+)"
 PLAIN = rf"(?:{WHOLE}(?:\.(?:(?:\d{{3}}~)+\d{{1,3}}|\d*))?|\.\d+)"
-EXPONENT = r"(?:\{ ?([+-]? ?\d+) ?\}|([+-]?\d+))"
+EXPONENT = r"\{?([+-]?\d+) ?\}?"
 PART = r"(\{[^{}]*\}|\d)"
 FRACTION = rf"\\frac[~ ]*{PART}[~ ]*{PART}"
 
 
 def read_number(text: str) -> Number | None:
-    """Return the number if the whole of a normalized text is one, otherwise `None`."""
+    """Return the number that all of a normalized text writes, `None` if it is something else."""
     text = text.strip(" ~")
     if not text or len(text) > LARGEST_EXPONENT:
         return None
-    signs = re.match(r"(?:[+-]|[~ ])*", text)
-    body = text[signs.end() :] if signs else text
-    if body.endswith("%"):
-        number = read_number(body[:-1])
-        number = number and number._replace(is_percent=True)
-    elif body.startswith("(") and body.endswith(")") and "," not in body:
-        number = read_number(body[1:-1])
-    else:
-        number = next(filter(None, (build(match) for build, match in _matches(body))), None)
-    if number and signs and signs[0].count("-") % 2:
-        number = number._replace(value=-number.value, numeral=number.numeral and f"-{number.numeral}")
-    return number
-
-
-def _matches(text: str) -> list[tuple[Callable[[re.Match[str]], Number | None], re.Match[str]]]:
+    if text[0] in "+-":
+        number = read_number(text[1:])
+        return number if text[0] == "+" or number is None else _negative(number)
+    if text.endswith("%"):
+        number = read_number(text[:-1])
+        return number and number._replace(is_percent=True)
+    if text.startswith("(") and text.endswith(")") and "," not in text:
+        return read_number(text[1:-1])
     matches = ((build, pattern.fullmatch(text)) for pattern, build in NOTATIONS.items())
-    return [(build, match) for build, match in matches if match]
+    return next(filter(None, (build(match) for build, match in matches if match)), None)
+
+
+def _negative(number: Number) -> Number:
+    return number._replace(value=-number.value, numeral=number.numeral and f"-{number.numeral}")
 
 
 def _plain(match: re.Match[str]) -> Number:
@@ -72,7 +69,7 @@ def _plain(match: re.Match[str]) -> Number:
 
 def _scientific(match: re.Match[str]) -> Number | None:
     number = read_number(match[1]) if match[1] else Number(Fraction(1))
-    exponent = int((match[2] or match[3]).replace(" ", ""))
+    exponent = int(match[2])
     if number is None or abs(exponent) > LARGEST_EXPONENT:
         return None
     factor = Fraction(10) ** exponent
@@ -81,8 +78,7 @@ def _scientific(match: re.Match[str]) -> Number | None:
 
 def _repeating(match: re.Match[str]) -> Number:
     whole, fixed, *digits = match.groups()
-    whole = whole or "0"
-    repeated = "".join(digits)
+    whole, repeated = whole or "0", "".join(digits)
     difference = int(whole + fixed + repeated) - int(whole + fixed)
     return Number(Fraction(difference, (10 ** len(repeated) - 1) * 10 ** len(fixed)))
 
@@ -103,7 +99,7 @@ def _read_mixed(match: re.Match[str]) -> Number | None:
 
 def _read_based(match: re.Match[str]) -> Number | None:
     name = match[2].strip("{}«»()")
-    base = int(name) if name.isdigit() else TABLE["numbers"].get(name.lower(), 0)
+    base = int(name) if name.isdigit() else NUMBERS.get(name.lower(), 0)
     digits = re.sub("[~ ]", "", match[1])
     try:
         value = Fraction(int(digits, base)) if 2 <= base <= 36 else None
@@ -114,43 +110,34 @@ def _read_based(match: re.Match[str]) -> Number | None:
 
 def _read_words(match: re.Match[str]) -> Number | None:
     words = re.findall(r"[A-Za-z]+|[^\s~«»-]+", match[0].lower())
-    value = _sum_of_words([word for word in words if word not in ("and", "a", "an")])
+    value = _value_of_words([word for word in words if word not in ("and", "a", "an")])
     return None if value is None else Number(value)
 
 
-def _sum_of_words(words: list[str]) -> Fraction | None:
-    """Return the number that `words` name, such as *one hundred five*, *1.5 million* or *two thirds*; else `None`."""
-    numbers, scales, parts = TABLE["numbers"], TABLE["scales"], TABLE["parts"]
-    if words[:1] == ["half"] and words[1:]:
-        amount = _sum_of_words(words[1:])
-        return amount and amount / 2
-    if words and words[-1] in parts:
-        count = _sum_of_words(words[:-1]) if words[:-1] else Fraction(1)
-        if count is not None and words[-1] == "half" and len(words) > 1 and words[-2] != "one":
-            return count + Fraction(1, 2)
-        return None if count is None else count / parts[words[-1]]
-    total = current = Fraction(0)
-    last_scale = None
-    for position, word in enumerate(words):
-        if word in scales and word not in ("hundred", "hundreds", "dozen", "dozens"):
-            if last_scale is not None and scales[word] >= last_scale:
-                return None
-            last_scale = scales[word]
-            total += (current or 1) * scales[word]
-            current = Fraction(0)
-        elif word in scales:
-            current = (current or 1) * scales[word]
-        elif word in numbers and _can_follow(current, numbers[word]) and (numbers[word] or len(words) == 1):
-            current += numbers[word]
-        elif position == 0 and (number := read_number(word)):
-            current = number.value
-        else:
-            return None
-    return total + current if words else None
+def _value_of_words(words: list[str]) -> Fraction | None:
+    """Return the number that `words` name, as *one hundred five*, *1.5 million*, *two thirds*."""
+    largest = max((word for word in words if word in SCALES), key=SCALES.__getitem__, default=None)
+    if largest is not None:
+        return _value_of_scale(words, words.index(largest))
+    values = [Fraction(NUMBERS[word]) for word in words if word in NUMBERS]
+    if len(values) < len(words):
+        number = read_number(words[0]) if len(words) == 1 else None
+        return number and number.value
+    if len(values) == 2 and values[0] >= 20 and 0 < values[1] < 10:
+        return values[0] + values[1]
+    return values[0] if len(values) == 1 else None
 
 
-def _can_follow(current: Fraction, number: int) -> bool:
-    return current % 100 == 0 or (current % 100 >= 20 and current % 10 == 0 and number < 10)
+def _value_of_scale(words: list[str], position: int) -> Fraction | None:
+    """Return the number that has its largest scale, as *million* or *thirds*, at a position of its words."""
+    scale = SCALES[words[position]]
+    count = _value_of_words(words[:position]) if position else Fraction(1)
+    rest = _value_of_words(words[position + 1 :]) if words[position + 1 :] else Fraction(0)
+    if count is None or rest is None or rest >= scale:
+        return None
+    if words[position] == "half" and count > 1:
+        return count + scale  # three and a half
+    return count * scale + rest
 
 
 WORD = r"«[A-Za-z-]+»"

@@ -1,8 +1,7 @@
-r"""Reads and converts units of measure with pint.
+r"""Units of measure, read as units: pint knows what they are and how they are converted.
 
-The text after a number is a unit that pint knows (`\text{ cm}^2`, `km/h`, `^\circ C`), a label that names
-the counted objects (`\text{ apples}`), or neither. If it is neither, it stays part of the answer: `\mathrm{i}`,
-`\text{ million}`, `\text{ or 33}`.
+A text behind a number is a unit that pint knows (`\text{ cm}^2`, `km/h`, `^\circ C`), or a label that counts things
+(`\text{ apples}`), or neither, and then it stays part of the answer: `\mathrm{i}`, `\text{ million}`, `\text{ or 33}`.
 """
 
 import re
@@ -10,25 +9,20 @@ from functools import cache, lru_cache
 
 import pint
 
-from steer_trl.rewards.layout import NUMBER_WORDS, TABLE
+from steer_trl.rewards.layout import NUMBER_WORDS, TABLE, compiled, rewrite
 
 UNITS = TABLE["units"]
 LABELS, LETTERS, TIGHT = (set(UNITS[name].split()) for name in ("labels", "letters", "tight"))
 MATHEMATICAL = set(TABLE["mathematical"].split()) | NUMBER_WORDS
-POWERS = dict.fromkeys(UNITS["squares"].split(), "**2") | dict.fromkeys(UNITS["cubes"].split(), "**3")
-AFTERWARDS = {"squared": "**2", "cubed": "**3"}
-SYMBOLS = {"°": "degree", "'": "arcminute", "''": "arcsecond", r"\mu": "micro", r"\Omega": "ohm", "Å": "angstrom"}
 
-_token = re.compile(
-    r"(?P<word>«[^«»]*»|[A-Za-z]+)|(?P<symbol>°|''?|\\mu ?|\\Omega ?|Å)|(?P<power>\^ ?(?:\{ ?-?\d ?\}|-?\d))"
-    r"|(?P<times>[ ~]*\\cdot[ ~]*|[ ~]+)|(?P<over>[ ~]*/[ ~]*)|(?P<bracket>[()])|\\(?P<macro>[a-z]+)"
-)
-_quotient = re.compile(r"\\frac\{([^{}]*)\}\{([^{}]*)\}")
+_rules = compiled(UNITS["rules"])
+_word = re.compile(r"«[^«»]*»|[A-Za-z]+")
+_product = re.compile(rf"(?:{_word.pattern}|\*\*-?\d|[*/()])+")
 
 
 @cache
 def registry() -> pint.UnitRegistry:
-    """Return the units of pint and of `notation.yaml`. The first call takes a third of a second."""
+    """Return pint's units and those of `notation.yaml`; takes a third of a second."""
     units: pint.UnitRegistry = pint.UnitRegistry()
     for definition in UNITS["definitions"]:
         units.define(definition)
@@ -37,74 +31,54 @@ def registry() -> pint.UnitRegistry:
 
 @lru_cache(maxsize=4096)
 def read_unit(text: str) -> str | None:
-    """Return pint's name for the unit in a text, `""` for a label such as *apples*, `None` if the text is neither."""
-    text = _quotient.sub(r"(\1)/(\2)", text.strip(" ~"))
-    if text.startswith("(") and text.endswith(")") and "/" not in text:
-        text = text[1:-1]
-    parts: list[str] = []
-    is_label = False
-    power = ""
-    position = 0
-    while position < len(text):
-        token = _token.match(text, position)
-        if token is None:
-            return None
-        position = token.end()
-        kind = token.lastgroup
-        name = token[0].strip(" ~«»")
-        name = (token["macro"] or name).removesuffix(".")
-        lower = name.lower()
-        is_marked = token[0].startswith("«")
-        if kind == "power":
-            parts.append("**" + re.sub(r"[^\d-]", "", name))
-        elif kind == "bracket":
-            parts.append(name)
-        elif kind == "over" or lower in ("per", "p"):
-            parts = [*parts[: -1 if parts and parts[-1] == "*" else None], "/"]
-        elif kind == "times":
-            parts += ["*"] if parts and parts[-1] not in "*/(" and not power else []
-        elif lower in POWERS:
-            power = POWERS[lower]
-        elif lower in AFTERWARDS and parts and parts[-1] != "/":
-            parts = [*parts[: -1 if parts[-1] == "*" else None], AFTERWARDS[lower]]
-        elif kind == "symbol" and name in SYMBOLS:
-            parts.append(SYMBOLS[name])
-        elif (is_marked or len(name) != 2 or name in TIGHT) and (unit := find_unit(name)) is not None:
-            parts.append(f"({unit}){power}")
-            power = ""
-        elif is_marked and len(name) > 1 and not set(lower.split("-")) & MATHEMATICAL:
-            is_label = True
-            power = ""
-        else:
-            return None
-    if is_label or power:
-        return ""
-    return _check("".join(parts).replace("micro*", "micro").replace("micro(", "(micro").rstrip("*"))
+    """Return what pint calls the unit that a text names, `""` for a label, `None` if it is neither.
+
+    Without a gap that LaTeX prints, single letters are variables: `3 m` is 3m.
+    """
+    bare = text.strip(" ~")
+    is_tight = text == bare and text[:1].isalpha()
+    is_letters = re.fullmatch("[A-Za-z](?:[ ~]+[A-Za-z])*", bare) is not None
+    if bare not in TIGHT if is_tight else is_letters and not text.startswith("~"):
+        return None
+    bare = rewrite(bare, _rules)
+    if not _product.fullmatch(bare):
+        return None
+    words = set(_word.findall(bare))
+    units = {word: find_unit(word) for word in words}
+    labels = {word for word in words if units[word] is None}
+    if labels:
+        return "" if all(map(_is_label, labels)) else None
+    return _check(_word.sub(lambda match: f"({units[match[0]]})", bare))
+
+
+def find_unit(word: str) -> str | None:
+    """Return the name that pint has for a word or symbol, `None` if it is no unit."""
+    name = word.strip("«».")
+    if name.lower() in LABELS | MATHEMATICAL or (len(name) == 2 and name == word and name not in TIGHT):
+        return None
+    name = UNITS["spellings"].get(name, name)
+    if len(name) == 1 and name not in LETTERS:
+        return None
+    spellings = (name, name.lower()) if len(name) > 2 else (name,)
+    return next((spelling for spelling in spellings if _check(spelling)), None)
+
+
+def _is_label(word: str) -> bool:
+    """Return whether a word in a text counts things."""
+    parts = word.strip("«».").lower().split("-")
+    return word[0] == "«" and len(word) > 3 and not MATHEMATICAL.intersection(parts)
 
 
 @lru_cache(maxsize=4096)
-def find_unit(word: str) -> str | None:
-    """Return the spelling with which pint reads a word or symbol as a unit, `None` if pint knows no such unit."""
-    if word.lower() in LABELS or word.lower() in MATHEMATICAL:
-        return None
-    word = UNITS["spellings"].get(word, word)
-    if len(word) == 1 and word not in LETTERS:
-        return None
-    for spelling in (word, word.lower()) if len(word) > 2 else (word,):
-        if _check(spelling):
-            return spelling
-    return None
-
-
 def _check(unit: str) -> str | None:
     try:
         return str(registry().parse_units(unit)) if unit else None
-    except Exception:  # pint lets through every error of its tokenizer, its grammar and Python's parser
+    except Exception:  # pint raises whatever its tokenizer, Python's parser and its own grammar raise
         return None
 
 
 def convert(value: float, unit: str, other: str) -> float | None:
-    """Return `value` converted from `unit` to the `other` unit, `None` if they measure different quantities."""
+    """Return how many of the `other` unit a `value` is, `None` if the two do not measure the same."""
     if unit == other:
         return value
     try:

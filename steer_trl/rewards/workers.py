@@ -1,17 +1,16 @@
-"""A pool of worker processes, which are killed when their job misses its deadline.
+"""Processes that do a job each, within a deadline, and are killed when they miss it.
 
 A thread cannot be stopped, a signal's handler is not run inside one long operation of the interpreter, and
-math-verify's own deadline exists in the main thread only. A process can be killed, and Pebble's pool replaces it.
-Loky starts the processes. It does not fork, because this process may hold a GPU, threads and much memory, and it does
-not run the user's script a second time, as `multiprocessing` would.
+math-verify's own deadline exists in the main thread only. A process can be killed. Pebble's pool replaces it then.
+Loky starts the processes: not by forking (this process may hold a GPU, threads and much memory), and not by running
+the user's script a second time, as `multiprocessing` would.
 
-The deadline is in seconds of CPU time that the job itself uses, so that a result does not depend on the load of the
-machine. A timer of the kernel ends the process by a signal without a handler. A process that is stopped or blocked is
-ended by a limit of wall-clock time, which is twenty times as long. A job that fails is tried once more while no other
-job runs.
+The deadline counts the seconds of CPU time that the job itself has used, by the kernel's timer of the process, whose
+signal nobody handles: a result does not depend on what else the machine is doing. A limit of wall-clock time, twenty
+times as wide, is there for a process that is stopped or blocked. What fails is tried once more when no other job runs.
 
-No job may take more than its worker's share of the machine's memory. A worker whose memory has grown, because
-math-verify and SymPy cache what they compute, is replaced before its next job.
+No job may take more than its worker's share of the machine's memory. A worker that has grown (math-verify and SymPy
+cache what they compute) is replaced before its next job.
 """
 
 import os
@@ -30,25 +29,20 @@ from pebble import ProcessExpired, ProcessPool
 
 from steer_trl.exceptions import CannotContinueError
 
-MEMORY_LIMITS = 2**29, 2**32  # smallest and largest limit on a worker's address space, in bytes
-GROWTH = 2**27  # bytes by which a worker's memory may grow; 11 MB are usual
-OUTGROWN = 77  # exit code of a worker whose memory has grown by more than `GROWTH`
+MEMORY_LIMITS = 2**29, 2**32  # bytes of address space a worker may take, at least and at most
+GROWTH = 2**27  # bytes a worker may hold on to between jobs; 11 MB are usual
+OUTGROWN = 77  # exit code of a worker that holds more
 ATTEMPTS = 3
-SECOND_TRIES = 32  # maximum per call of `map`, because each may take its whole deadline while no other job runs
-HAS_CPU_TIMER = hasattr(signal, "setitimer")  # not on Windows, where the deadline is of wall-clock time
+SECOND_TRIES = 32  # of a call's jobs at most: each may take its whole deadline, and nothing else runs meanwhile
 
 
 class Workers:
-    """A pool of processes that run `function`.
-
-    It starts with the first jobs, and again in a forked or unpickled copy.
+    """A pool that runs one `function`; it starts with the first jobs, and again in a forked or unpickled copy.
 
     Args:
-        function (`Callable`): called with the arguments of each job.
         warm_up (`Callable`): called once in each new process, before any deadline runs; if it raises, so does `map`.
-        num_workers (`int`): number of processes.
-        timeout (`float`): seconds of CPU time that a job may take. The limit of wall-clock time is 20 times as
-            long, and at least 60 seconds. Windows has only a limit of wall-clock time, `timeout` seconds.
+        num_workers (`int`): processes.
+        timeout (`float`): seconds of CPU time a job may take; of wall-clock time 20 times as many, at least 60.
     """
 
     _pool: ProcessPool | None
@@ -57,28 +51,24 @@ class Workers:
     def __init__(
         self, function: Callable[..., Any], warm_up: Callable[[], None], num_workers: int, timeout: float
     ) -> None:
-        self.function = function
-        self.warm_up = warm_up
-        self.num_workers = num_workers
-        self.timeout = timeout
-        self.wall_limit = max(60.0, 20 * timeout) if HAS_CPU_TIMER else timeout
+        self.function, self.warm_up, self.num_workers, self.timeout = function, warm_up, num_workers, timeout
+        self.wall_limit = max(60.0, 20 * timeout)
         self._forget_pool()
 
     def map(self, jobs: Iterable[tuple[Any, ...]]) -> list[Any]:
-        """Return the function's result for each job, which is a tuple of arguments.
+        """Return the function's result for each job's arguments; `TimeoutError` or `ProcessExpired`, not raised, for
+        a job that missed its deadline or crashed its process, twice: the second time no other job was running.
 
-        The result of a job that missed its deadline or crashed its process twice is a `TimeoutError` or
-        `ProcessExpired`, which is not raised. No other job runs during the second try. Calls from several threads take
-        turns. Raises `RuntimeError` if the processes cannot be started, or die without a job.
+        Calls from several threads take turns. `RuntimeError`: the processes cannot be started, or die without a job.
         """
         jobs = list(jobs)
-        if self._process_id != os.getpid():  # a fork does not copy the pool's threads
+        if self._process_id != os.getpid():  # after a fork the pool's threads are not here
             self._forget_pool()
         with self._turn:
             results = self._try(jobs)
             failed = [i for i, result in enumerate(results) if isinstance(result, FAILURES)]
-            # Jobs that have not used up their CPU time come first, because they may well succeed now.
-            failed.sort(key=lambda i: HAS_CPU_TIMER and getattr(results[i], "exitcode", None) == -signal.SIGPROF)
+            # Those that have not used their CPU time may well succeed now.
+            failed.sort(key=lambda i: getattr(results[i], "exitcode", None) == -signal.SIGPROF)
             for i in failed[:SECOND_TRIES]:
                 results[i : i + 1] = self._try([jobs[i]])
         return results
@@ -98,7 +88,7 @@ class Workers:
                 }
                 for i, future in futures.items():
                     result = _result_of(future)
-                    if getattr(result, "exitcode", None) != OUTGROWN:  # with this exit code, the job has not begun
+                    if getattr(result, "exitcode", None) != OUTGROWN:  # else the job has not begun
                         results[i] = result
             except (BrokenProcessPool, RuntimeError) as error:
                 self.stop()
@@ -132,8 +122,7 @@ class Workers:
     def _forget_pool(self) -> None:
         self._pool = self._finalizer = None
         self._process_id = os.getpid()
-        self._lock = Lock()
-        self._turn = Lock()
+        self._lock, self._turn = Lock(), Lock()
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.function, self.warm_up, self.num_workers, self.timeout
@@ -143,13 +132,13 @@ class Workers:
 
 
 def default_num_workers() -> int:
-    """Return the number of cores per rank of the machine that this process may use; at least 1, at most 16."""
+    """The cores this process may use, shared with the other ranks of the machine; at least 1, at most 16."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(16, cores // _ranks_here()))
 
 
 def memory_limit(num_workers: int) -> int | None:
-    """Return a worker's share of half the machine's memory (bytes), within `MEMORY_LIMITS`; `None` except on Linux."""
+    """Bytes a worker may take: its share of half the machine's memory, within `MEMORY_LIMITS`; on Linux only."""
     if sys.platform != "linux":
         return None
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -176,7 +165,7 @@ def _end(pool: ProcessPool) -> None:
     pool.join()
 
 
-# The functions below run in the workers.
+# In the workers.
 
 
 _memory_at_start = 0
@@ -184,9 +173,8 @@ _memory_at_start = 0
 
 def _start(warm_up: Callable[[], None], limit: int | None) -> None:
     global _memory_at_start
-    for name in ("SIGTERM", "SIGPROF", "SIGALRM"):  # die at once, and not only when the interpreter runs handlers
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGPROF, signal.SIGALRM):
+        signal.signal(number, signal.SIG_DFL)  # die at once, not when the interpreter gets round to it
     if limit is not None:
         import resource
 
@@ -197,7 +185,7 @@ def _start(warm_up: Callable[[], None], limit: int | None) -> None:
 
 
 def _memory() -> int:
-    """Return the bytes that this process has in memory; 0 if that is unknown."""
+    """Bytes of this process in memory; 0 where it is unknown."""
     if sys.platform != "linux":
         return 0
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -206,10 +194,8 @@ def _memory() -> int:
 def _run(function: Callable[..., Any], job: tuple[Any, ...], timeout: float, wall_limit: float) -> Any:
     if _memory() > _memory_at_start + GROWTH:
         os._exit(OUTGROWN)
-    if not HAS_CPU_TIMER:
-        return function(*job)
     signal.setitimer(signal.ITIMER_PROF, timeout)
-    # The alarm ends this process if the trainer, which would end it, has itself been killed.
+    # If nobody is left to kill this process, because the trainer itself was killed, the alarm does.
     signal.setitimer(signal.ITIMER_REAL, 2 * wall_limit)
     try:
         return function(*job)

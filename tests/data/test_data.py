@@ -57,6 +57,10 @@ SCHEMAS = {
     "a list of values": {"question": QUESTION, "answer": [{"value": "4"}]},
     "hkust-nlp/SimpleRL-Zoo-Data": {"prompt": [{"role": "user", "content": QWEN}], "gt_answer": "4"},
     "Llama's template": {"prompt": LLAMA, "target": "4"},
+    "Phi-4's template": {"prompt": f"<|im_start|>user<|im_sep|>{QUESTION}<|im_end|>", "answer": "4"},
+    "gpt-oss's template": {"prompt": f"<|start|>user<|message|>{QUESTION}<|end|><|start|>assistant", "answer": "4"},
+    "several spellings": {"prompt": QUESTION, "reward_model": {"ground_truth": {"target": ["4", "four"]}}},
+    "a solution inside": {"question": QUESTION, "answer": {"final_answer": "4"}},
     "messages as JSON": {"prompt": json.dumps(MESSAGES), "answer": "4"},
     "verl's gsm8k.py": {"prompt": [{"role": "user", "content": f"{QUESTION} {HASHES}"}]} | GRADED,
     "Qwen's wording": {"prompt": add_instruction(QUESTION, QWENS), "solution": "4"},
@@ -136,6 +140,20 @@ def test_one_instruction(save):
 def test_instructions_come_off_again(wording):
     assert strip_instruction(add_instruction(QUESTION, wording)) == QUESTION
     assert strip_instruction(QUESTION) == QUESTION
+
+
+@pytest.mark.parametrize(
+    "wording",
+    [
+        "{problem}\nPut the final answer in \\boxed{}.",
+        "{problem} Think step by step and write your final answer after ####.",
+        "{problem}\n\nYou must place your answer inside \\boxed{}, and it will be extracted from the \\boxed{} tag.",
+        "{problem} Return your response within \\boxed{your answer}.",
+    ],
+)
+def test_a_last_sentence_that_asks_for_a_form_comes_off(wording):
+    for problem in (QUESTION, "Write $0.5$ as a fraction. Give your answer in lowest terms."):
+        assert strip_instruction(wording.replace("{problem}", problem)) == problem
 
 
 def test_copies_go_and_are_counted(save, capsys):
@@ -256,7 +274,10 @@ NOBODY, NOTHING = [{"role": "assistant", "content": "4"}], [{"role": "user", "co
         ),
         ([{"prompt": NOBODY, "solution": "4"}], "1 rows whose conversation does not end with the user"),
         ([{"prompt": "1+1?", "solution": "proof"}], "none of its 1 rows .* 1 proof"),
-        ([{"prompt": "1+1?", "solution": "2", "image": "x.png"}], "none of its 1 rows .* 1 rows with an image"),
+        *(
+            ([{"prompt": prompt, "solution": "2"} | columns], "none of its 1 rows .* 1 rows with an image")
+            for prompt, columns in (("1+1?", {"image": "x.png"}), ("1+1?", {"image_url": "x"}), ("<image>1+1?", {}))
+        ),
         ([], "has no rows"),
     ],
 )
