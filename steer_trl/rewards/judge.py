@@ -81,8 +81,10 @@ def is_equal(answer: Reading, gold: Reading) -> bool:
 
 def _member(reading: Reading) -> Reading:
     """Return the member of a set of one."""
-    is_set_of_one = isinstance(reading, Group) and reading.kind == "{}" and len(reading.parts) == 1
-    return reading.parts[0] if is_set_of_one and reading.parts[0] != Formula(r"\emptyset") else reading
+    if not isinstance(reading, Group) or reading.kind != "{}" or len(reading.parts) != 1:
+        return reading
+    (member,) = reading.parts
+    return reading if member == Formula(r"\emptyset") else member
 
 
 def _values(answer: Reading) -> Sequence[Reading]:
@@ -252,12 +254,12 @@ def _is_equal_formula(answer: Reading, gold: Reading) -> bool:
         return True
     if any(isinstance(reading, Word) and reading.is_marked for reading in (answer, gold)):
         return False
-    values = [
+    ours, theirs = (
         _value(reading) if isinstance(reading, Number) else formulas.parse(_text(reading))
         for reading in (answer, gold)
-    ]
+    )
     step = max((reading.step for reading in (answer, gold) if isinstance(reading, Number)), default=Fraction(0))
-    return None not in values and formulas.are_equal(*values, step)
+    return ours is not None and theirs is not None and formulas.are_equal(ours, theirs, step)
 
 
 def _is_equal_number(answer: Number, gold: Number) -> bool:

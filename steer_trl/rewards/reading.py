@@ -221,10 +221,10 @@ def _read_list(text: str) -> Group | None:
     names = {reading.name if isinstance(reading, Group) else "" for reading in readings}
     is_union = "«or»" in text and len(names) == 1 and names != {""}
     kind = "union" if is_union else ","
-    parts = [
+    members = [
         reading.parts if isinstance(reading, Group) and reading.kind == kind else (reading,) for reading in readings
     ]
-    return Group(kind, tuple(chain.from_iterable(parts)), names.pop() if is_union else "")
+    return Group(kind, tuple(chain.from_iterable(members)), names.pop() if is_union else "")
 
 
 def _read_brackets(text: str) -> Reading | None:
@@ -271,9 +271,9 @@ def _read_inequality(text: str) -> Group | None:
 def _read_two_signs(text: str) -> Group | None:
     if not TWO_SIGNS.search(text):
         return None
-    signs = {"pm": "+", "mp": "-"}, {"pm": "-", "mp": "+"}
-    texts = [TWO_SIGNS.sub(lambda match, chosen=chosen: chosen[match[1]], text) for chosen in signs]
-    return Group(",", tuple(map(_read, texts)))
+    upper = TWO_SIGNS.sub(lambda match: {"pm": "+", "mp": "-"}[match[1]], text)
+    lower = TWO_SIGNS.sub(lambda match: {"pm": "-", "mp": "+"}[match[1]], text)
+    return Group(",", (_read(upper), _read(lower)))
 
 
 READERS: tuple[Callable[[str], Reading | None], ...] = (
