@@ -1,12 +1,12 @@
-r"""Where the answer stands in a completion.
+r"""Finds the answer in a completion.
 
 | format | the answer is |
 |---|---|
 | `"boxed"` | the content of the last `\boxed{...}`; nothing if that box is never closed |
-| `"answer_line"` | what follows the last `Answer:`, on its line or the next that is not empty, as in DAPO's reward |
-| `"either"` | the last box or, in a text without a box, what follows the last `Answer:` |
+| `"answer_line"` | the text after the last `Answer:`, on its line or the next that is not empty, as in DAPO's reward |
+| `"either"` | the last box or, in a text without a box, the text after the last `Answer:` |
 
-A thought is no answer: only what follows the last `</think>` counts, and nothing if a thought is not closed.
+Thoughts do not count: the answer must come after the last `</think>`, and there is none if a thought is not closed.
 """
 
 import re
@@ -20,9 +20,9 @@ BOX = "\\boxed"
 
 
 def last_boxed(text: str) -> str | None:
-    r"""Return what the last `\boxed{...}` of a text holds, or `None` if there is none or its brace is never closed.
+    r"""Return the content of the last `\boxed{...}` in a text, `None` if there is none or its brace is never closed.
 
-    A `\boxed` without a brace is a word about boxes, not an answer. Time is linear in the length of the text.
+    A `\boxed` without a brace is skipped, since it only mentions a box. Time is linear in the length of the text.
     """
     start = text.rfind(BOX)
     while start >= 0:
@@ -46,13 +46,16 @@ def until_closed(text: str, start: int) -> str | None:
 
 
 def answer_line(text: str) -> str | None:
-    """Return what follows the last `Answer:` of a text, or `None`."""
+    """Return the text after the last `Answer:`, or `None` if there is none."""
     lines = ANSWER_LINE.findall(text)
     return bare(lines[-1].strip("*_` \t\r")) if lines else None
 
 
 def after_thought(text: str) -> str:
-    """Return what follows the last thought of a text: nothing if it is not closed, all if there is none."""
+    """Return the text after the last thought.
+
+    It is empty if the last thought is not closed, and the whole text if there is no thought.
+    """
     marks = list(THOUGHT.finditer(text))
     if not marks:
         return text
@@ -60,7 +63,7 @@ def after_thought(text: str) -> str:
 
 
 def bare(answer: str) -> str:
-    r"""Take an answer out of its `\boxed{}` and out of the dollar signs around all of it."""
+    r"""Return an answer without its `\boxed{}` or, if it has no box, without the dollar signs around all of it."""
     answer = answer.strip()
     inside = last_boxed(answer)
     if inside is not None:
@@ -70,7 +73,7 @@ def bare(answer: str) -> str:
 
 
 def either(text: str) -> str | None:
-    r"""Return what the last `\boxed{...}` holds or, in a text without a box, what follows the last `Answer:`."""
+    r"""Return the content of the last `\boxed{...}` or, without a box, the text after the last `Answer:`."""
     return last_boxed(text) if BOX in text else answer_line(text)
 
 
@@ -78,12 +81,12 @@ ANSWER_FORMATS = {"boxed": last_boxed, "answer_line": answer_line, "either": eit
 
 
 def boxed(answer: Any) -> str:
-    r"""Put an answer into `\boxed{}`: math-verify misreads some data sets' bare answers, but not boxed ones."""
+    r"""Return an answer in `\boxed{}`, because math-verify misreads some bare answers of data sets."""
     return rf"\boxed{{{bare(str(answer))}}}"
 
 
 def text_of(completion: str | list[dict[str, Any]]) -> str:
-    """Return the text of a completion: itself, or the content of its last message, whose parts may be a list."""
+    """Return the text of a completion: itself, or the content of its last message, which may be a list of parts."""
     if isinstance(completion, str):
         return completion
     content = completion[-1].get("content") if completion else None

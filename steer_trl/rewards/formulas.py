@@ -72,7 +72,7 @@ def _write_factor(match: re.Match[str]) -> str:
 
 @lru_cache(maxsize=64)  # not evaluated, so that `2^{400000003}` is small here
 def parse(text: str) -> Any:
-    """Return the SymPy object of a normalized formula, `None` if the parser does not read it."""
+    """Return the SymPy object of a normalized formula, `None` if the parser cannot read it."""
     latex = to_latex(text) if len(text) <= LONGEST else None
     if not latex:
         return None
@@ -90,13 +90,16 @@ def parse(text: str) -> Any:
 
 
 def number(text: str) -> Any:
-    """Return the value of a normalized formula without letters, `None` if it has none."""
+    """Return the value of a normalized formula, `None` if it has letters or no finite value."""
     parsed = parse(text)
     return _value(parsed, {}) if isinstance(parsed, Expr) and not parsed.free_symbols else None
 
 
 def are_equal(one: Any, other: Any, step: Fraction = Fraction(0)) -> bool:
-    """Compare two parsed formulas; `step` is the last place of a decimal that may stand for the other number."""
+    """Return whether two parsed formulas are equal.
+
+    `step` is the unit of the last digit of a decimal that may be rounded, so the numbers may differ by half of it.
+    """
     if one == other:
         return True
     if one.has(Derivative) or other.has(Derivative):
@@ -131,7 +134,7 @@ def _is_one(ratio: Any) -> bool:
 
 
 def _ratio(one: Expr, other: Expr) -> Any:
-    """Return the constant by which `one` is a multiple of `other` at random points, `None` if it is no multiple."""
+    """Return the ratio of `one` to `other` if it is the same at all random points, otherwise `None`."""
     if one.has(Abs) != other.has(Abs):
         return None
     symbols = sorted(one.free_symbols | other.free_symbols, key=str)
@@ -148,7 +151,7 @@ def _ratio(one: Expr, other: Expr) -> Any:
 
 
 def _points(symbols: list[Any], of_integers: bool) -> list[dict[Any, Rational]]:
-    """Return values for the symbols: positive, and small, so that no term of a sum is lost beside another."""
+    """Return random points: positive and small values of the symbols, so that rounding loses no term of a sum."""
     if not symbols:
         return [{}]
     dice = random.Random(0)
@@ -158,7 +161,7 @@ def _points(symbols: list[Any], of_integers: bool) -> list[dict[Any, Rational]]:
 
 
 def _value(expression: Expr, point: dict[Any, Rational]) -> Any:
-    """Return an exact rational, or 30 digits of any other number; `None` if there is no such number."""
+    """Return the value at a point, an exact rational or 30 digits; `None` if it is not a finite number."""
     value = expression.subs(point).doit() if point else expression.doit()
     if value.has(nan, zoo, oo, -oo) or value.free_symbols:
         return None

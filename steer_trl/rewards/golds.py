@@ -1,6 +1,6 @@
-r"""Can a gold answer be scored? It can if an answer that a model would write, in another notation, scores it.
+r"""Checks whether a gold answer can be scored: it must equal an answer that a model would write in another notation.
 
-That a gold answer equals itself proves nothing: so does `proof`, and so do the tests of a program.
+It is not enough that a gold answer equals itself, because `proof` and the tests of a program also equal themselves.
 """
 
 import re
@@ -27,7 +27,7 @@ BARE_PROSE = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}\s+[A-Za-z]{2,}")
 
 
 def find_fault(gold: str) -> str | None:
-    """Return why a gold answer, without its box, cannot be scored; `None` if it can. May take for ever."""
+    """Return why a gold answer, given without its box, cannot be scored; `None` if it can. May run forever."""
     words = re.sub(r"[^a-z0-9/ ]", "", normalize_layout(gold).replace("~", " ").lower())
     if (fault := _kind_of_no_answer(words.strip(), gold)) is not None:
         return fault
@@ -53,7 +53,7 @@ def _kind_of_no_answer(text: str, gold: str) -> str | None:
 
 
 def write(reading: Reading) -> str | None:
-    """Return an answer in another notation, as a model would write it; `None` if there is none."""
+    """Return an answer in another notation, as a model would write it; `None` if there is no other notation."""
     match reading:
         case Number():
             return _write_number(reading)

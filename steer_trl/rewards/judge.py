@@ -46,14 +46,17 @@ CONSTANTS = {"e", "i", r"\pi"}
 
 
 class Judgement(NamedTuple):
-    """`correct`: whether the answer equals the gold one; `vote`: the answer itself, for a majority vote."""
+    """The result for one answer: whether it equals the gold answer, and its name in a majority vote."""
 
     correct: bool
     vote: str
 
 
 def judge(answer: str, gold: str) -> Judgement:
-    """Compare an answer with the gold answer, both without their box. May take for ever, or all memory."""
+    """Compare an answer with the gold answer, both without their box.
+
+    May run forever, or use up all memory.
+    """
     try:
         given, wanted = read(answer), read_gold(gold)
         if isinstance(given, Number) and isinstance(wanted, Group):
@@ -80,7 +83,7 @@ def is_equal(answer: Reading, gold: Reading) -> bool:
 
 
 def _member(reading: Reading) -> Reading:
-    """Return the member of a set of one."""
+    """Return the member of a set with one member; any other reading as it is."""
     if not isinstance(reading, Group) or reading.kind != "{}" or len(reading.parts) != 1:
         return reading
     (member,) = reading.parts
@@ -167,7 +170,7 @@ def _is_name(side: str) -> bool:
 
 
 def _is_unsolved(side: str) -> bool:
-    """Return whether a side is computed from one unknown, as `x^2`: what the unknown is, is then still to be found."""
+    """Return whether a side is computed from one unknown, as `x^2` is: its equation still has to be solved."""
     return len(_unknowns(side) - CONSTANTS) == 1 and not _is_name(side)
 
 
@@ -224,7 +227,7 @@ def _point(system: Group) -> Group:
 
 
 def _match(answers: list[Reading], golds: Sequence[Reading]) -> bool:
-    """Pair each gold answer with an answer of its own, in whatever order."""
+    """Return whether each gold answer can be paired with a different answer that equals it, in any order."""
     for gold in golds:
         found = next((index for index, answer in enumerate(answers) if is_equal(answer, gold)), None)
         if found is None:
@@ -285,7 +288,7 @@ def _text(reading: Reading) -> str:
 
 
 def _value(reading: Reading) -> Any:
-    """Return the number that a reading is, as SymPy's, or `None`."""
+    """Return the value of a reading as a SymPy number, `None` if it is not a number."""
     match reading:
         case Number():
             value = reading.value / 100 if reading.is_percent else reading.value
@@ -296,7 +299,7 @@ def _value(reading: Reading) -> Any:
 
 
 def name(reading: Reading) -> str:
-    """Name an answer for a majority vote: a number by its value, be it `x=0.5` or `1/2`."""
+    """Return an answer's name in a majority vote: for a number its value, so that `x=0.5` and `1/2` are the same."""
     value = _value(reading)
     if value is not None and value.is_Rational:
         return str(value)

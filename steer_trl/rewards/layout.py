@@ -1,7 +1,8 @@
-r"""One spelling for everything in an answer that is layout: signs, spaces, fonts, delimiters, words in `\text`.
+r"""Normalizes the layout of answers: signs, spaces, fonts, delimiters, and words in `\text`.
 
-Afterwards a gap that LaTeX prints is `~`, a space that it drops is a blank, and each word is in «»: `4~«million»`.
-The rules are in `notation.yaml`. They delete only what says nothing: weight, size, colour, alignment.
+In the result, a space that LaTeX prints is `~`, a space that LaTeX drops is a blank, and each word is in «»:
+`4~«million»`.
+The rules are in `notation.yaml`. They delete only layout without meaning: weight, size, colour, alignment.
 """
 
 import re
@@ -41,7 +42,7 @@ _bare_word = re.compile(r"(?<![\\A-Za-z«_^{'])[A-Za-z]{2,}(?:-[A-Za-z]{2,})*(?!
 
 
 def normalize_layout(answer: str) -> str:
-    """Return an answer, without its box, in the one spelling that the readers of this folder expect."""
+    """Return an answer, given without its box, in the spelling that the functions of this folder read."""
     text = answer.strip()
     if len(text) > LONGEST:
         return text
@@ -89,7 +90,7 @@ def _spell_sign(sign: str) -> str:
 
 
 def _mark_text(text: str) -> str:
-    """Mark the words of a `\\text{}`: its numbers and signs are what they are outside."""
+    """Put the words of a `\\text{}` in «», and leave its numbers and signs unmarked."""
     marked = _word.sub(lambda match: match[0] if match[0][0] == "\\" and len(match[0]) < 4 else _mark(match[0]), text)
     return "~" + re.sub(r"\s+", "~", marked.strip(" ")) + "~"
 
@@ -99,7 +100,7 @@ def _mark(word: str) -> str:
 
 
 def _mark_word(word: str) -> str:
-    """Mark a word outside a `\\text{}` where it cannot be a product of letters."""
+    """Put a word outside a `\\text{}` in «» if it cannot be a product of letters."""
     lower = word.lower()
     is_known = lower in SEPARATORS or set(lower.split("-")) <= NUMBER_WORDS
     looks_like_one = len(word) > 3 and re.search("[aeiouy]", lower) and list(lower) != sorted(lower)

@@ -1,4 +1,4 @@
-"""`MathReward`: is the last boxed answer of a completion the gold answer?"""
+"""`MathReward`, which scores whether the answer of a completion equals the gold answer."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -14,7 +14,10 @@ METRIC_KEYS = ("math_reward/timed_out", "math_reward/unanswered")
 
 
 class Verdict(NamedTuple):
-    """The verdict on one completion: its answer (`None`: it has none), and whether that is correct."""
+    """The verdict on one completion.
+
+    `answer` is `None` if the completion has no answer. `vote` is the name of the answer in a majority vote.
+    """
 
     answer: str | None
     correct: bool
@@ -76,12 +79,12 @@ class MathReward:
         log_metric: Callable[[str, float], None] | None = None,
         **kwargs: Any,
     ) -> list[float | None]:
-        """Return `correct` or `incorrect` for each completion, `None` where its solution is `None`.
+        """Return the reward `correct` or `incorrect` for each completion; `None` if its solution is `None`.
 
         Args:
             completions: texts or lists of messages.
-            solution: the gold answers, boxed or bare; of a worked solution, its last box counts.
-            log_extra, log_metric: given by TRL.
+            solution: the gold answers, boxed or bare; in a worked solution the last box counts.
+            log_extra, log_metric: functions of TRL that log a column and a number.
         """
         verdicts = self.judge(completions, solution)
         if log_extra is not None:
@@ -97,7 +100,10 @@ class MathReward:
         ]
 
     def judge(self, completions: Sequence[str | list[dict[str, Any]]], solution: Sequence[Any]) -> list[Verdict]:
-        """Return a [`Verdict`] for each completion. The same answer to the same solution is scored once."""
+        """Return a [`Verdict`] for each completion.
+
+        Each distinct pair of an answer and a gold answer is compared only once.
+        """
         answers = [
             ANSWER_FORMATS[self.answer_format](after_thought(text_of(completion))) for completion in completions
         ]
@@ -108,7 +114,7 @@ class MathReward:
         return [_verdict(answer, results.get((judge, answer, gold))) for answer, gold in pairs]
 
     def unreadable(self, solution: Iterable[Any]) -> dict[str | None, str]:
-        """Return each gold answer, as a text, that no answer can score, with the reason, as *no answer* or *proof*."""
+        """Return a dict that maps each gold answer that cannot be scored to the reason, such as *proof*."""
         golds = {None if gold is None else str(gold) for gold in solution}
         jobs = {gold: (find_fault, bare(gold)) for gold in golds if gold is not None}
         results = zip(jobs, self._workers.map(jobs.values()), strict=True)
@@ -133,7 +139,10 @@ def _work(function: Callable[..., Any], *job: str) -> Any:
 
 
 def _check_judge() -> None:
-    """Load what judging needs, and raise if it cannot work: every answer would silently be incorrect."""
+    """Load the judge's libraries, and raise if it misjudges known answers.
+
+    Without this check, every answer would silently be incorrect.
+    """
     known = {
         ("34", r"\sqrt{1156}"): True,
         ("33", r"\sqrt{1156}"): False,

@@ -1,4 +1,4 @@
-r"""Numbers as people and programs write them, each read as the exact number that it is.
+r"""Reads numbers, as people and programs write them, as exact fractions.
 
 `1,234`, `10\,000`, `4.5e33`, `1.77 \times 10^{-6}`, `3\frac{1}{2}`, `3 1/2`, `0.\overline{3}`, `101_{2}`, `62.5\%`,
 `-\frac{7}{2}`, `1.5 million`, `twenty-three`, `two thirds`.
@@ -18,9 +18,11 @@ SCALES = TABLE["scales"] | {name: Fraction(1, part) for name, part in TABLE["par
 
 
 class Number(NamedTuple):
-    """A number; `step` is the last place of a decimal that is long enough to stand for another number, else 0.
+    """A number.
 
-    `numeral` is what a number in a `base` looks like: 101 for `101_2`, whose value is 5.
+    `step` is the unit of the last digit of a decimal with enough digits to be a rounded number, else 0.
+
+    `numeral` has the digits of a number in a `base`: `101` for `101_2`, whose value is 5.
     """
 
     value: Fraction
@@ -39,7 +41,7 @@ FRACTION = rf"\\frac[~ ]*{PART}[~ ]*{PART}"
 
 
 def read_number(text: str) -> Number | None:
-    """Return the number that all of a normalized text writes, `None` if it is something else."""
+    """Return the number if the whole of a normalized text is one, otherwise `None`."""
     text = text.strip(" ~")
     if not text or len(text) > LARGEST_EXPONENT:
         return None

@@ -1,6 +1,6 @@
-r"""Reads an answer before it is compared: a number, a measure, a choice, a list, an interval, a word, a formula.
+r"""Reads an answer, before it is compared, as a number, measure, choice, list, interval, word or formula.
 
-Each kind has a class; what none of them fits is a [`Formula`], which math-verify's parser reads (`formulas.py`).
+Each kind has a class. An answer of no other kind is a [`Formula`], which math-verify's parser reads (`formulas.py`).
 """
 
 import re
@@ -15,30 +15,34 @@ from steer_trl.rewards.units import convert, read_unit
 
 
 class Measure(NamedTuple):
-    """An amount and its unit; the unit is `""` for what is only counted, as in *34 apples*."""
+    """An amount and its unit. The unit is `""` if the text only names the counted objects, as in *34 apples*."""
 
     amount: "Reading"
     unit: str
 
 
 class Choice(NamedTuple):
-    """The letter of an option, with what stands beside it or `None`."""
+    """The letter of an option, and the content beside the letter, if there is any."""
 
     letter: str
     content: "Reading | None" = None
 
 
 class Word(NamedTuple):
-    """Words; `is_marked` if LaTeX sets them as text, so that they are no product of letters."""
+    """An answer in words.
+
+    `is_marked` is true if LaTeX sets the words as text, so that they cannot be a product of letters.
+    """
 
     text: str
     is_marked: bool = True
 
 
 class Group(NamedTuple):
-    """Several answers in brackets: `()` and its half-open kin, `{}`, `,` for a bare list, `union` for a union.
+    """Several answers: a set, a tuple, an interval, a list or a union.
 
-    `name` is the variable of an inequality.
+    `kind` is the pair of brackets, such as `{}`, `()` or `[)`; `,` for a list without brackets; `union` for a union.
+    `name` is the variable, if the group was read from an inequality.
     """
 
     kind: str
@@ -47,7 +51,7 @@ class Group(NamedTuple):
 
 
 class Equation(NamedTuple):
-    """The sides of `a=b=c`, as texts, and the last one read."""
+    """The sides of `a=b=c` as texts, and the reading of the last side."""
 
     sides: tuple[str, ...]
     value: "Reading"
@@ -65,7 +69,7 @@ class Approximation(NamedTuple):
 
 
 class Formula(NamedTuple):
-    """Anything else."""
+    """An answer of no other kind."""
 
     text: str
 
@@ -108,7 +112,7 @@ TWO_SIGNS = re.compile(r"\\(pm|mp)(?![A-Za-z])")
 
 
 def read(answer: str) -> Reading:
-    """Read an answer, without its box."""
+    """Read an answer that is given without its box."""
     return read_normalized(normalize_layout(answer))
 
 
@@ -199,7 +203,7 @@ def _read_equation(text: str) -> Reading | None:
 
 
 def _read_all_but(text: str) -> Group | None:
-    r"""Read all numbers but a few, as `x\ne2` and `\mathbb{R}\setminus\{2,3\}`, as a union of intervals."""
+    r"""Read all numbers but a few, such as `x\ne2` or `\mathbb{R}\setminus\{2,3\}`, as a union of intervals."""
     match = ALL_BUT.fullmatch(text)
     if match is None:
         return None
@@ -295,7 +299,7 @@ BRACKETS = r"(?P<opening>\\\{|\\lfloor|\\lceil|[({\[])|(?P<closing>\\\}|\\rfloor
 
 
 def split(text: str, separator: str) -> list[str]:
-    """Split a text at a separator that stands in no bracket."""
+    """Split a text at each separator that is outside all brackets."""
     parts, start, depth = [], 0, 0
     for match in re.finditer(rf"{BRACKETS}|(?P<separator>{separator})", text):
         if match["opening"]:
@@ -309,7 +313,7 @@ def split(text: str, separator: str) -> list[str]:
 
 
 def _is_enclosed(text: str) -> bool:
-    """Return whether the bracket that opens a text is closed by its last sign."""
+    """Return whether the bracket at the beginning of a text is closed by its last sign."""
     depth = 0
     for match in re.finditer(BRACKETS, text):
         depth += 1 if match["opening"] else -1

@@ -1,7 +1,8 @@
-r"""Units of measure, read as units: pint knows what they are and how they are converted.
+r"""Reads and converts units of measure with pint.
 
-A text behind a number is a unit that pint knows (`\text{ cm}^2`, `km/h`, `^\circ C`), or a label that counts things
-(`\text{ apples}`), or neither, and then it stays part of the answer: `\mathrm{i}`, `\text{ million}`, `\text{ or 33}`.
+The text after a number is a unit that pint knows (`\text{ cm}^2`, `km/h`, `^\circ C`), a label that names
+the counted objects (`\text{ apples}`), or neither. If it is neither, it stays part of the answer: `\mathrm{i}`,
+`\text{ million}`, `\text{ or 33}`.
 """
 
 import re
@@ -22,7 +23,7 @@ _product = re.compile(rf"(?:{_word.pattern}|\*\*-?\d|[*/()])+")
 
 @cache
 def registry() -> pint.UnitRegistry:
-    """Return pint's units and those of `notation.yaml`; takes a third of a second."""
+    """Return the units of pint and of `notation.yaml`. The first call takes a third of a second."""
     units: pint.UnitRegistry = pint.UnitRegistry()
     for definition in UNITS["definitions"]:
         units.define(definition)
@@ -52,7 +53,7 @@ def read_unit(text: str) -> str | None:
 
 
 def find_unit(word: str) -> str | None:
-    """Return the name that pint has for a word or symbol, `None` if it is no unit."""
+    """Return the spelling with which pint reads a word or symbol as a unit, `None` if pint knows no such unit."""
     name = word.strip("«».")
     if name.lower() in LABELS | MATHEMATICAL or (len(name) == 2 and name == word and name not in TIGHT):
         return None
@@ -78,7 +79,7 @@ def _check(unit: str) -> str | None:
 
 
 def convert(value: float, unit: str, other: str) -> float | None:
-    """Return how many of the `other` unit a `value` is, `None` if the two do not measure the same."""
+    """Return `value` converted from `unit` to the `other` unit, `None` if they measure different quantities."""
     if unit == other:
         return value
     try:

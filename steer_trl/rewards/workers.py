@@ -1,16 +1,17 @@
-"""Processes that do a job each, within a deadline, and are killed when they miss it.
+"""A pool of worker processes, which are killed when their job misses its deadline.
 
 A thread cannot be stopped, a signal's handler is not run inside one long operation of the interpreter, and
-math-verify's own deadline exists in the main thread only. A process can be killed. Pebble's pool replaces it then.
-Loky starts the processes: not by forking (this process may hold a GPU, threads and much memory), and not by running
-the user's script a second time, as `multiprocessing` would.
+math-verify's own deadline exists in the main thread only. A process can be killed, and Pebble's pool replaces it.
+Loky starts the processes. It does not fork, because this process may hold a GPU, threads and much memory, and it does
+not run the user's script a second time, as `multiprocessing` would.
 
-The deadline counts the seconds of CPU time that the job itself has used, by the kernel's timer of the process, whose
-signal nobody handles: a result does not depend on what else the machine is doing. A limit of wall-clock time, twenty
-times as wide, is there for a process that is stopped or blocked. What fails is tried once more when no other job runs.
+The deadline is in seconds of CPU time that the job itself uses, so that a result does not depend on the load of the
+machine. A timer of the kernel ends the process by a signal without a handler. A process that is stopped or blocked is
+ended by a limit of wall-clock time, which is twenty times as long. A job that fails is tried once more while no other
+job runs.
 
-No job may take more than its worker's share of the machine's memory. A worker that has grown (math-verify and SymPy
-cache what they compute) is replaced before its next job.
+No job may take more than its worker's share of the machine's memory. A worker whose memory has grown, because
+math-verify and SymPy cache what they compute, is replaced before its next job.
 """
 
 import os
@@ -37,12 +38,16 @@ SECOND_TRIES = 32  # of a call's jobs at most: each may take its whole deadline,
 
 
 class Workers:
-    """A pool that runs one `function`; it starts with the first jobs, and again in a forked or unpickled copy.
+    """A pool of processes that run `function`.
+
+    It starts with the first jobs, and again in a forked or unpickled copy.
 
     Args:
+        function (`Callable`): called with the arguments of each job.
         warm_up (`Callable`): called once in each new process, before any deadline runs; if it raises, so does `map`.
-        num_workers (`int`): processes.
-        timeout (`float`): seconds of CPU time a job may take; of wall-clock time 20 times as many, at least 60.
+        num_workers (`int`): number of processes.
+        timeout (`float`): seconds of CPU time that a job may take. The limit of wall-clock time is 20 times as
+            long, and at least 60 seconds. Windows has only a limit of wall-clock time, `timeout` seconds.
     """
 
     _pool: ProcessPool | None
@@ -56,10 +61,11 @@ class Workers:
         self._forget_pool()
 
     def map(self, jobs: Iterable[tuple[Any, ...]]) -> list[Any]:
-        """Return the function's result for each job's arguments; `TimeoutError` or `ProcessExpired`, not raised, for
-        a job that missed its deadline or crashed its process, twice: the second time no other job was running.
+        """Return the function's result for each job, which is a tuple of arguments.
 
-        Calls from several threads take turns. `RuntimeError`: the processes cannot be started, or die without a job.
+        The result of a job that missed its deadline or crashed its process twice is a `TimeoutError` or
+        `ProcessExpired`, which is not raised. No other job runs during the second try. Calls from several threads take
+        turns. Raises `RuntimeError` if the processes cannot be started, or die without a job.
         """
         jobs = list(jobs)
         if self._process_id != os.getpid():  # after a fork the pool's threads are not here
@@ -132,13 +138,13 @@ class Workers:
 
 
 def default_num_workers() -> int:
-    """The cores this process may use, shared with the other ranks of the machine; at least 1, at most 16."""
+    """Return the number of cores per rank of the machine that this process may use; at least 1, at most 16."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(16, cores // _ranks_here()))
 
 
 def memory_limit(num_workers: int) -> int | None:
-    """Bytes a worker may take: its share of half the machine's memory, within `MEMORY_LIMITS`; on Linux only."""
+    """Return a worker's share of half the machine's memory (bytes), within `MEMORY_LIMITS`; `None` except on Linux."""
     if sys.platform != "linux":
         return None
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -185,7 +191,7 @@ def _start(warm_up: Callable[[], None], limit: int | None) -> None:
 
 
 def _memory() -> int:
-    """Bytes of this process in memory; 0 where it is unknown."""
+    """Return the bytes that this process has in memory; 0 if that is unknown."""
     if sys.platform != "linux":
         return 0
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
