@@ -81,7 +81,7 @@ BUDGET = {
     "hub": 1540,
     "options": 2220,
     "report": 5710,
-    "rewards": 11810,
+    "rewards": 11820,
     "shaping": 4360,
     "shaping/methods": 8000,
     "trainer": 15520,
