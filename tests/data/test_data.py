@@ -151,7 +151,7 @@ def test_instructions_come_off_again(wording):
         "{problem} Return your response within \\boxed{your answer}.",
     ],
 )
-def test_a_last_sentence_that_asks_for_a_form_comes_off(wording):
+def test_a_sentence_about_the_form_comes_off(wording):
     for problem in (QUESTION, "Write $0.5$ as a fraction. Give your answer in lowest terms."):
         assert strip_instruction(wording.replace("{problem}", problem)) == problem
 
