@@ -25,6 +25,7 @@ from sympy import (
     MatrixExpr,
     N,
     Rational,
+    Symbol,
     binomial,
     ceiling,
     factorial,
@@ -102,8 +103,7 @@ def are_equal(one: Any, other: Any, step: Fraction = Fraction(0)) -> bool:
     """
     if one == other:
         return True
-    if one.has(Derivative) or other.has(Derivative):
-        return False  # of a letter, the value is 0
+    one, other = _name_derivatives(one), _name_derivatives(other)
     if isinstance(one, Expr) and isinstance(other, Expr):
         if step and not one.free_symbols | other.free_symbols:
             return bool(abs(N(one - other, DIGITS)) <= Rational(step.numerator, 2 * step.denominator))
@@ -115,6 +115,11 @@ def are_equal(one: Any, other: Any, step: Fraction = Fraction(0)) -> bool:
         pairs = zip(one.flat(), other.flat(), strict=False)
         return one.shape == other.shape and all(are_equal(*pair) for pair in pairs)
     return False
+
+
+def _name_derivatives(formula: Any) -> Any:
+    # SymPy takes a letter for a constant, whose derivative is 0.
+    return formula.xreplace({part: Symbol(str(part)) for part in formula.atoms(Derivative)})
 
 
 def _are_equal_relations(one: Relational, other: Relational) -> bool:

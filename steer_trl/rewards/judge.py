@@ -171,11 +171,12 @@ def _is_name(side: str) -> bool:
 
 def _is_unsolved(side: str) -> bool:
     """Return whether a side is computed from one unknown, as `x^2` is: its equation still has to be solved."""
-    return len(_unknowns(side) - CONSTANTS) == 1 and not _is_name(side)
+    unknowns = [unknown for unknown in _unknowns(side) if unknown not in CONSTANTS]
+    return len(set(unknowns)) == 1 and (len(unknowns) > 1 or not _is_name(side))
 
 
-def _unknowns(side: str) -> set[str]:
-    return {squash(match[0]) for match in UNKNOWN.finditer(_operations(side))}
+def _unknowns(side: str) -> list[str]:
+    return [squash(match[0]) for match in UNKNOWN.finditer(_operations(side))]
 
 
 def _operations(side: str) -> str:

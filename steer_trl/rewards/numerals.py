@@ -112,6 +112,8 @@ def _read_based(match: re.Match[str]) -> Number | None:
 
 def _read_words(match: re.Match[str]) -> Number | None:
     words = re.findall(r"[A-Za-z]+|[^\s~«»-]+", match[0].lower())
+    if words[-1] in ("a", "an"):
+        return None
     value = _value_of_words([word for word in words if word not in ("and", "a", "an")])
     return None if value is None else Number(value)
 
