@@ -78,7 +78,8 @@ Reading = Number | Measure | Choice | Word | Group | Equation | Approximation | 
 
 LABEL = re.compile(
     r"^(?:(?:«[^«»]*»|[A-Za-z]++)[ ~']*+)*?"
-    r"(?:«(?:is|are|equals?|be)»|(?<![A-Za-z])(?:is|are)(?![A-Za-z])|(?:(?<=[a-z]»)|(?<=[a-z]»~)|(?<=[A-Za-z]{2})) ?:)[ ~:]*(?=\S)"
+    r"(?:«(?:is|are|equals?|be)»|(?<![A-Za-z])(?:is|are)(?![A-Za-z])"
+    r"|(?:(?<=[a-z]»)|(?<=[a-z]»~)|(?<=[A-Za-z]{2})) ?:)[ ~:]*(?=\S)"
 )
 OPTION = r"(?:\(«?([A-Z])»?\)|«?([A-Z])»?[.):])"
 NO_CONTENT = re.compile(
