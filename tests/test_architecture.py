@@ -81,7 +81,7 @@ BUDGET = {
     "hub": 1540,
     "options": 2220,
     "report": 5710,
-    "rewards": 11820,
+    "rewards": 11890,
     "shaping": 4360,
     "shaping/methods": 8000,
     "trainer": 15520,
