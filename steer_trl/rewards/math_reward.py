@@ -29,10 +29,10 @@ class MathReward:
     r"""
     Reward for the correct answer, a plain reward function for TRL: `reward(completions=..., solution=...)`.
 
-    Only the last `\boxed{}` of a completion counts. math-verify compares it with the gold answer inside worker
-    processes that are killed at a deadline of CPU time (`workers.py`), so no completion can stop training, from
-    whatever thread it is called. An answer that misses the deadline or crashes its worker, twice, is incorrect, and so
-    is a false equation such as `33=34`.
+    Only the last `\boxed{}` of a completion counts. It is read and compared with the gold answer (`judge.py`) inside
+    worker processes that are killed at a deadline of CPU time (`workers.py`), so no completion can stop training,
+    whichever thread calls the reward. An answer that misses the deadline or crashes its worker twice is incorrect, and
+    so is a false equation such as `33=34`.
 
     Args:
         correct, incorrect (`float`): the two rewards; 1 and -1 in the STEER paper (section 5.1).
