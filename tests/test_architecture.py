@@ -70,7 +70,7 @@ def test_the_trainer_overrides_few_hooks_of_trls():
 BUDGET = {
     "": 4940,
     "callbacks": 1910,
-    "cli": 11380,
+    "cli": 11610,
     "countdown": 1255,
     "data": 4370,
     "demo": 2590,

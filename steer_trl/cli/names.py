@@ -1,7 +1,6 @@
 """Checks names in a command before torch and TRL are imported.
 
-A wrong name is therefore reported after a second. The names of settings are checked by the parser, and the names of
-methods by the configuration.
+A wrong name is therefore reported after a second. The names of methods are checked by the configuration.
 """
 
 import os
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from steer_trl.cli.recipe_files import RECIPES, find_engine_file, list_files, load_recipe
+from steer_trl.cli.setting_names import misspelt_complaints
 from steer_trl.data.sources import BENCHMARKS, SOURCES, file_complaints
 from steer_trl.runlog import LOGS, find_checkpoints, find_run_files
 from steer_trl.validation import as_tuple, did_you_mean, refuse
@@ -60,7 +60,10 @@ def check_names(command: str, arguments: Sequence[str]) -> None:
     if command not in NEEDED or {*HELP, "--list"} & {*arguments} or not is_first_process:
         return
     line = read_command(arguments)
-    complaints = [describe_unexpected(word) for word in line.unexpected] or missing_complaints(command, line)
+    complaints = [describe_unexpected(word) for word in line.unexpected]
+    complaints += misspelt_complaints(command, [*line.typed, *line.recipe])
+    if not complaints:
+        complaints += missing_complaints(command, line)
     if command == "train":
         complaints += _engine_complaints(line)
         complaints += [one for name in line.values("dataset_name") if name.strip() for one in file_complaints(name)]

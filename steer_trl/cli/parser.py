@@ -14,35 +14,8 @@ from trl import TrlParser
 from steer_trl.cli.errors import OneLineParser
 from steer_trl.cli.recipe_files import SENTENCE, load_recipe, split_recipe
 from steer_trl.exceptions import InvalidValueError
-from steer_trl.validation import did_you_mean, refuse
+from steer_trl.validation import refuse
 
-ALIASES = {
-    "batch_size": ("per_device_train_batch_size",),
-    "data": ("dataset_name", "benchmarks"),
-    "dataset": ("dataset_name", "benchmarks"),
-    "entropy": ("hold_entropy",),
-    "epochs": ("num_train_epochs",),
-    "group_size": ("num_generations",),
-    "kl_coef": ("beta",),
-    "lora": ("use_peft",),
-    "lr": ("learning_rate",),
-    "max_length": ("max_completion_length", "max_tokens"),
-    "max_new_tokens": ("max_completion_length", "max_tokens"),
-    "method": ("advantage_shaping",),
-    "model": ("model_name_or_path",),
-    "model_name": ("model_name_or_path",),
-    "output": ("output_dir",),
-    "resume": ("resume_from_checkpoint",),
-    "reward": ("reward_funcs",),
-    "samples": ("num_generations", "benchmarks"),
-    "steps": ("max_steps",),
-    "train_batch_size": ("per_device_train_batch_size",),
-    "vllm": ("use_vllm",),
-}
-"""Maps names that other trainers use to the settings that may be meant.
-
-If a user gives such a name, the first of the settings that the command has is suggested.
-"""
 ONE_OR_SEVERAL = ("report_to", "advantage_shaping")
 """Settings whose value is a string or a list. The parser of Transformers accepts only a string for them."""
 RESUME = (
@@ -126,18 +99,12 @@ class RecipeParser(OneLineParser, TrlParser):
         return load_recipe(path)
 
     def parse_known_args(self, *args: Any, **named: Any) -> Any:
-        """Parse the arguments. Refuse settings that do not exist, and suggest similar ones."""
+        """Parse the arguments. Refuse settings that do not exist."""
         known, unknown = super().parse_known_args(*args, **named)
-        refuse([self._describe_unknown(word) for word in unknown if word.startswith("--")], self.prog)
+        names = [word[2:].partition("=")[0] for word in unknown if word.startswith("--")]
+        refuse([f"unknown setting {name!r}. --help-all lists the settings." for name in names], self.prog)
         refuse([f"unexpected argument {word!r}. Use --setting value." for word in unknown], self.prog)
         return known, unknown
-
-    def _describe_unknown(self, word: str) -> str:
-        name = word.removeprefix("--").partition("=")[0].replace("-", "_")
-        settings = [action.dest for action in self._actions]
-        same = [setting for setting in ALIASES.get(name, ()) if setting in settings]
-        hint = f" Did you mean --{same[0]}?" if same else did_you_mean(name, settings)
-        return f"unknown setting {name!r}.{hint} --help-all lists the settings."
 
     def _to_words(self, name: str, value: Any) -> list[str]:
         """Return a recipe's setting as words of a command line.

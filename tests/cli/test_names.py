@@ -13,9 +13,9 @@ from steer_trl.cli import names
 from steer_trl.cli.compare import find_evaluation
 from steer_trl.cli.eval_arguments import EvalArguments
 from steer_trl.cli.main import main
-from steer_trl.cli.parser import ALIASES
 from steer_trl.cli.recipe_files import RECIPES, list_files, load_recipe
 from steer_trl.cli.recipes import GROUPS, find_recipes, read_first_sentence
+from steer_trl.cli.setting_names import ALIASES, read_names
 from steer_trl.cli.train import TYPES
 
 
@@ -24,6 +24,11 @@ def test_every_alias_leads_to_a_setting():
     for alias, settings in ALIASES.items():
         assert any(alias not in of_command and {*settings} & of_command for of_command in known)
         assert {*settings} <= set().union(*known)
+
+
+@pytest.mark.parametrize(("command", "kinds"), [("train", TYPES), ("eval", [EvalArguments])])
+def test_the_sources_name_every_setting(command, kinds):
+    assert {field.name for kind in kinds for field in fields(kind)} <= read_names(command)
 
 
 WITHOUT_TORCH = """
@@ -43,6 +48,9 @@ finally:
         ["train", "--config", "frist_run"],
         ["train", "--config", str(SMOKE), "--dataset_name", "nope.jsonl", "--model_name_or_path", "runs/nope"],
         ["train", "--config", str(SMOKE), "--accelerate_config", "zero4"],
+        ["train", "--config", str(SMOKE), "--advantage_shapping", "steer"],
+        ["train", "--config", str(SMOKE), "--lr", "1e-3"],
+        ["eval", "--modle_name_or_path", "x"],
         ["eval", "--model_name_or_path", "./nope", "--output_dir", "x", "--benchmarks", "aime99"],
     ],
     ids=lambda line: line[-2],
