@@ -1,4 +1,7 @@
-"""The settings of `steer-trl train` for data set, reward and benchmarks. The trainer has further settings."""
+"""The settings of `steer-trl train` for the data set, the reward and the benchmarks.
+
+The trainer's settings are in `SteerGRPOConfig`.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +19,10 @@ from steer_trl.options.base import list_option, option
 from steer_trl.rewards import MathReward
 from steer_trl.validation import did_you_mean
 
-# Text settings that a model card may print; see `redact.py`.
+# The settings whose strings may appear in a model card. `redact.py` leaves out all other strings.
 PUBLIC_TEXTS = {
     *("dataset_name", "dataset_config", "dataset_split", "prompt_column", "answer_column", "answer_format"),
-    # Users of the model need the wording that the problems had in training.
+    # Users of the model need to know how problems were worded in training.
     *("instruction", "eval_instruction"),
     *("reward_funcs", "tools", "eval_benchmarks", "eval_samplings", "eval_judge"),
     *("model_name_or_path", "model_revision"),
@@ -79,12 +82,12 @@ class MathArguments:
 
     @property
     def asks_for_math(self) -> bool:
-        """Whether `math` is one of the rewards, which needs a data set with problems and answers."""
+        """Whether `math` is one of the rewards. It needs a data set with problems and answers."""
         return MATH in self.reward_funcs
 
     @property
     def wording(self) -> str | None:
-        """The wording around each problem; `None` if the data set has its own prompts."""
+        """The wording around each problem, or `None` if the prompts of the data set are used unchanged."""
         return self.instruction or (INSTRUCTIONS[self.answer_format] if self.asks_for_math else None)
 
     def load_rewards(self) -> list[Any]:
@@ -132,9 +135,10 @@ class MathArguments:
         return read[0] if len(read) == 1 else concatenate_datasets(read)
 
     def _read_unchanged(self, name: str, rows: Dataset) -> Dataset:
-        """Return `rows` with all columns, unchanged except for the prompt.
+        """Return the rows of a data set with all columns. Only the column of the prompts is changed.
 
-        The column of the prompt is renamed to `prompt`. If an instruction is set, the prompt is inserted into it.
+        It is renamed to `prompt`. If an instruction is set, each prompt is inserted into it. The setting `limit` is the
+        maximum number of rows.
         """
         column = self.prompt_column or "prompt"
         if column not in rows.column_names:

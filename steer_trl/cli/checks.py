@@ -17,7 +17,7 @@ OF_EVALUATION = ("eval_samplings", "eval_judge", "eval_instruction")
 
 
 def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: ModelConfig) -> None:
-    """Refuse a run that cannot work, with all reasons in one error."""
+    """Raise one error that lists all reasons why the run cannot work, if there are any."""
     complaints = _evaluation_complaints(math_args, training_args)
     complaints += _reward_complaints(math_args, training_args) + _package_complaints(training_args, model_args)
     refuse(complaints, "steer-trl train")
@@ -26,7 +26,7 @@ def check(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: 
 def check_ignored(args: Any, names: Collection[str], other: str) -> list[str]:
     """Return complaints about settings that were changed but have no effect because of another setting.
 
-    Of the settings in `args`, only those in `names` are checked. `other` is the text of the other setting, such as
+    Only the settings in `names` are checked. `other` describes the other setting in the complaint, for example as
     `"backend='transformers'"`.
     """
     return [

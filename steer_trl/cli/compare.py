@@ -1,10 +1,10 @@
-"""`steer-trl compare`: do two models differ on the same problems, and by how much?
+"""`steer-trl compare`: compares two models on the same problems, with intervals for the differences.
 
     steer-trl compare runs/grpo runs/held
     steer-trl compare --a runs/grpo_0 runs/grpo_1 --b runs/held_0 runs/held_1 --json held.json
 
-Each argument is a folder that steer-trl eval has written, or the folder of a run that contains one. Side B is
-compared with side A.
+Each argument is a folder written by steer-trl eval, or the folder of a run that was evaluated. Side B is compared
+with side A.
 """
 
 import json
@@ -34,11 +34,14 @@ MEASURES = {
     "timed_out": "timed_out: share of tries whose judgement ran out of time, better lower",
     "num_tokens": "num_tokens: tokens of a try, neither is better",
 }
-"""Explanations of the measures, in the order in which the table lists them."""
+"""Explains each kind of metric, in the order in which the table lists the metrics."""
 
 
 def main(arguments: list[str]) -> None:
-    """Read both sides and print their differences. With `--json`, also write the differences to a file."""
+    """Read the evaluations of both sides and print their differences.
+
+    With `--json`, the differences are also written to a file.
+    """
     description = __doc__.replace("`", "")
     parser = OneLineParser(
         "steer-trl compare",
@@ -74,7 +77,7 @@ def main(arguments: list[str]) -> None:
 
 
 def split_sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[str], list[str]]:
-    """Return the folders of each side, from two folders or from `--a` and `--b`."""
+    """Return the folders of side A and of side B. The user gives either two folders, or `--a` and `--b`."""
     if len(folders) == 2 and not a and not b:
         return folders[:1], folders[1:]
     if not folders and a and b:
@@ -85,10 +88,10 @@ def split_sides(folders: list[str], a: list[str], b: list[str]) -> tuple[list[st
 
 
 def find_evaluation(folder: str) -> str:
-    """Return `folder` if it is an evaluation. If it is the folder of a run, return the evaluation in it.
+    """Return `folder` if it is an evaluation; if it is a run, return the evaluation inside it.
 
-    If the folder of a run has no evaluation by `steer-trl eval`, the last evaluation during training is returned.
-    Raises `ValueError` if it has several by `steer-trl eval`.
+    If the run was never evaluated with `steer-trl eval`, this is the last evaluation made during training. Raises
+    `ValueError` if the run holds several evaluations made with `steer-trl eval`.
     """
     place = Path(folder)
     if not place.is_dir() or _is_evaluation(place):
@@ -107,15 +110,15 @@ def find_evaluation(folder: str) -> str:
 
 
 def _is_evaluation(folder: Path) -> bool:
-    """Return whether a folder, or a folder in it, holds the completions of a sampling."""
+    """Return whether a folder, or a folder directly inside it, holds a file of completions."""
     places = [folder, *folder.iterdir()] if folder.is_dir() else []
     return any((place / COMPLETIONS).is_file() for place in places)
 
 
 def to_text(name: str, results: dict[str, dict[str, Difference]], paired: bool) -> str:
-    """Return the text of a table for one sampling, with a row for each benchmark and measure.
+    """Return a plain-text table for one sampling, with a row for each benchmark and metric.
 
-    Explanations of the interval and of the measures stand below the table. `name` is the name of the sampling.
+    The lines below the table explain the interval and the metrics. `name` is the name of the sampling.
     """
     rows: dict[tuple[str, str], dict[str, str]] = {}
     several = False
@@ -138,17 +141,14 @@ def to_text(name: str, results: dict[str, dict[str, Difference]], paired: bool) 
 
 
 def _place_in_table(metric: str) -> tuple[int, float]:
-    """Return a sort key.
-
-    Metrics are ordered by their place in `MEASURES`, and then by k, the largest first.
-    """
+    """Return a key that sorts metrics in the order of `MEASURES`, and metrics of one kind from large to small k."""
     kind, _, tries = metric.partition("@")
     known = [*MEASURES]
     return known.index(kind) if kind in known else len(known), -float(tries or 0)
 
 
 def to_entries(results: dict[str, dict[str, dict[str, Difference]]]) -> list[dict[str, Any]]:
-    """Return the differences as a list for JSON: one per sampling, benchmark and metric."""
+    """Return the differences as a list for JSON, with an entry for each sampling, benchmark and metric."""
     entries = []
     for name, benchmarks in results.items():
         for benchmark, metrics in benchmarks.items():

@@ -1,4 +1,4 @@
-"""`steer-trl demo`: trains a small model twice, with GRPO and with its entropy held, and compares the two.
+"""`steer-trl demo`: trains a small model twice, with plain GRPO and with `hold_entropy`, and compares the results.
 
 It takes four minutes on two cores and needs no GPU or download. The same command continues an interrupted demo.
 """

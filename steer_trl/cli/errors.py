@@ -1,8 +1,9 @@
 """Prints a user's mistake as one line on stderr, `steer-trl train: error: ...`, and exits with code 2.
 
 If there are several mistakes, each is printed on a line of its own. Errors that this package raises on purpose
-(`exceptions.py`) are always printed this way, and errors of libraries until training begins. Any other error is a
-crash and keeps its traceback. With `STEER_TRL_TRACEBACK=1`, every error keeps its traceback.
+(`exceptions.py`) are always printed this way. So are input errors that libraries raise before training begins, such as
+`ValueError` and `OSError`. Any other error is a crash and keeps its traceback. With `STEER_TRL_TRACEBACK=1`, every
+error keeps its traceback.
 """
 
 import os
@@ -46,9 +47,9 @@ class OneLineParser(ArgumentParser):
 
 @contextmanager
 def report_errors(program: str) -> Iterator[None]:
-    """Print errors inside the `with` block as lines that begin with `program`, and exit.
+    """Print an error from inside the `with` block as lines that begin with `program`, and exit.
 
-    The exit code is 2 after a user's mistake, 130 after Ctrl-C, and 141 if the pipe that reads the output is closed.
+    The exit code is 2 after a user's mistake, 130 after Ctrl-C, and 141 if the output goes to a pipe that was closed.
     """
     try:
         yield
@@ -90,7 +91,7 @@ def mark_crashes() -> Iterator[None]:
 
 
 def is_of_users(error: Exception) -> bool:
-    """Return whether `error` is a mistake that the user can correct. A traceback is not needed then."""
+    """Return whether `error` reports a mistake that the user can correct, so that it needs no traceback."""
     if isinstance(error, SteerError):
         return True
     is_ours_to_mend = isinstance(error, ImportError) and str(error.name).startswith("steer_trl")
@@ -98,5 +99,5 @@ def is_of_users(error: Exception) -> bool:
 
 
 def say(line: str) -> None:
-    """Print a line on stderr, above a progress bar that is still open."""
+    """Print a line on stderr. If a progress bar is open, the line appears above it."""
     tqdm.write(line, file=sys.stderr)

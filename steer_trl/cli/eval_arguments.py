@@ -1,4 +1,4 @@
-"""The settings of `steer-trl eval`, with checks of their ranges and of combinations that have no effect."""
+"""Defines the settings of `steer-trl eval`, and checks their values and combinations."""
 
 import json
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ OF_VLLM = ("tensor_parallel_size", "max_model_length", "gpu_memory_utilization")
 
 @dataclass
 class EvalArguments:
-    """Settings of the model, the benchmarks and the sampling. The defaults follow the STEER paper."""
+    """The settings of an evaluation. The defaults follow the STEER paper."""
 
     model_name_or_path: str = field(metadata={"help": "Folder of a saved model, or its name on the Hub."})
     output_dir: str = field(metadata={"help": "Folder for the results; an evaluation that it contains is resumed."})
@@ -115,7 +115,10 @@ class EvalArguments:
 
     @cached_property
     def ways_to_draw(self) -> dict[str, Sampling]:
-        """Maps the name of each sampling to its settings. A single sampling has an empty name."""
+        """Maps the name of each sampling to its settings.
+
+        If `samplings` is not set, there is one sampling, whose name is empty.
+        """
         if self.samplings:
             return load_samplings(self.samplings, max_tokens=self.max_tokens, seed=self.seed)
         return {"": Sampling(self.temperature, self.top_p, self.top_k, self.max_tokens, self.seed)}

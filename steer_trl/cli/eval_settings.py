@@ -1,4 +1,4 @@
-"""Collects the content of `settings.json`: what completions and verdicts depend on."""
+"""Collects the contents of `settings.json`, which records everything that completions and verdicts depend on."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -22,10 +22,10 @@ def eval_settings(
     benchmarks: Mapping[str, Sequence[Benchmark]],
     generator: TransformersGenerator | VLLMGenerator,
 ) -> dict[str, dict[str, Any]]:
-    """Return a mapping from the name of each sampling to the content of its `settings.json`.
+    """Return a mapping from the name of each sampling to the contents of its `settings.json`.
 
-    `benchmarks` maps the name of each sampling to its benchmarks. In the result, `prompt_token_ids` is a digest of the
-    prompts' tokens, which depends on the chat template and the tokenizer.
+    `benchmarks` maps the name of each sampling to its benchmarks. The entry `prompt_token_ids` is a digest of the
+    prompts' tokens, so it changes with the chat template and the tokenizer.
     """
     loaded = next(iter(benchmarks.values()))
     prompts = [prompt for benchmark in loaded for prompt in benchmark.dataset["prompt"]]
@@ -50,7 +50,7 @@ def eval_settings(
 def _weights(name: str) -> list[tuple[str, int, int]]:
     """Return the names, sizes and modification times of the weight files in a folder.
 
-    They change if the model is trained again, so that the new model is not taken for the old one.
+    They change when the model is trained again, so the new model is not mistaken for the old one.
     """
     files = sorted(Path(name).glob("*.safetensors")) + sorted(Path(name).glob("*.bin"))
     return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]

@@ -1,10 +1,10 @@
-"""`steer-trl eval`: measures a saved model on the benchmarks, as in the papers.
+"""`steer-trl eval`: evaluates a saved model on the papers' benchmarks, or on benchmarks of your own.
 
     steer-trl eval --model_name_or_path runs/model --output_dir runs/eval --benchmarks aime24 math500@4
 
-This command writes `summary.json` and `completions.jsonl`, and prints a table. Run again, it resumes an interrupted
-evaluation. On several GPUs, use `--tensor_parallel_size` with vLLM, or `accelerate launch -m steer_trl.cli eval ...`
-with Transformers. Each process then draws a share of the completions.
+The command writes `summary.json` and `completions.jsonl`, and prints a table. If it was interrupted, the same command
+resumes the evaluation. On several GPUs, use `--tensor_parallel_size` with vLLM. With Transformers, use
+`accelerate launch -m steer_trl.cli eval ...`, where each process draws a share of the completions.
 """
 
 from pathlib import Path
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> None:
 
 
 def list_benchmarks() -> str:
-    """Return a list of the benchmarks, with the papers' number of samples and the source of each."""
+    """Return a text that lists the benchmarks, each with its source and with the papers' number of samples."""
     rows = [f"  {f'{name}@{PAPER_SAMPLES.get(name, 1)}':<18}{source.path}" for name, source in BENCHMARKS.items()]
     return "\n".join(["Names for --benchmarks, with the papers' numbers of samples, and files of any name:", *rows])
 
@@ -70,7 +70,7 @@ def run(args: EvalArguments) -> dict[str, Any]:
         as_they_are = args.judge != MATH
         loaded = load_benchmarks(args.benchmarks, args.answer_format, args.instruction, args.limit, as_they_are)
     generator = _make_generator(args)
-    assert isinstance(args.chat_template_kwargs, dict)  # `__post_init__` has parsed the text
+    assert isinstance(args.chat_template_kwargs, dict)  # `__post_init__` has parsed the string.
     generator.chat_template_kwargs = args.chat_template_kwargs
     summaries = {}
     by_name = {name: limit_greedy_samples(loaded, sampling) for name, sampling in args.ways_to_draw.items()}
@@ -79,7 +79,7 @@ def run(args: EvalArguments) -> dict[str, Any]:
         sampling = args.ways_to_draw[name]
         folder = Path(args.output_dir, name)
         records = Records(folder, settings, args.overwrite) if state.is_main_process else None
-        assert args.batch_size is not None  # `__post_init__` has set a default
+        assert args.batch_size is not None  # `__post_init__` has set a default.
         desc = f"Evaluating {name}".strip()
         entries = evaluate(benchmarks, generator, judge, sampling, args.batch_size, records, desc)
         summaries[name] = {"settings": settings} | summarize(entries)

@@ -1,4 +1,4 @@
-"""`steer-trl compare --frontier`: compares two models' pass@k at their best temperatures."""
+"""`steer-trl compare --frontier`: compares the pass@k of two models, each at its best temperature."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,10 +19,10 @@ HEAD = "pass@k, each k at its best temperature, chosen on {chosen}; the mean ove
 def compare_frontiers(
     a: Sequence[str], b: Sequence[str], is_paired: bool, validation: str | None
 ) -> list[dict[str, Any]]:
-    """Read both sides, print a table for each benchmark, and return the rows of all tables.
+    """Read the evaluations of both sides, print a table for each benchmark, and return the rows of all tables.
 
-    `a` and `b` are the folders of the two sides. If `validation` names a benchmark, the temperatures for the other
-    benchmarks are chosen on the problems of that benchmark.
+    `a` and `b` hold the folders of the two sides. If `validation` names a benchmark, the temperatures for all other
+    benchmarks are chosen on its problems.
     """
     benchmarks = read_sides(a, b, is_paired)
     if validation is not None and (validation not in benchmarks or len(benchmarks) < 2):

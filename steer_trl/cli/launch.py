@@ -21,9 +21,10 @@ from steer_trl.validation import check_interval, refuse
 
 
 def read_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]:
-    """Return the path of an `accelerate` configuration and the number of processes on all machines.
+    """Return the path of an `accelerate` configuration and the total number of processes on all machines.
 
-    `name` is a path or the name of a configuration.
+    `name` is a path or the name of a configuration. If `num_processes` is given, it replaces the number in the
+    configuration.
     """
     path = find_engine_file(name)
     settings = read_yaml(path)
@@ -42,7 +43,7 @@ def read_engine(name: str, num_processes: int | None = None) -> tuple[Path, int]
 def launch(engine: Path, num_processes: int, arguments: list[str]) -> None:
     """Run `steer-trl` with `arguments` in every process.
 
-    If any fail, exit with the code of the first failure.
+    If a process fails, exit with the exit code of the first process that failed.
     """
     # The processes print their errors themselves. The launcher's log would repeat the errors.
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)

@@ -10,7 +10,7 @@ from steer_trl.cli.names import check_names
 from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import did_you_mean
 
-# For each command: the module whose `main` runs it, and a description for the help.
+# Maps each command to the module whose `main` runs it, and to its description in the help.
 COMMANDS = {
     "train": ("steer_trl.cli.train", "train a model on problems with checkable answers"),
     "eval": ("steer_trl.cli.evaluate", "measure a saved model on the papers' benchmarks"),
@@ -31,13 +31,13 @@ steer-trl help COMMAND lists the fields of a command; steer-trl --version prints
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a sub-command.
+    """Run a command.
 
-    The names in its arguments are checked first, because importing its modules takes seconds.
+    The names in its arguments are checked first, because importing the command's modules takes seconds.
     """
     command, *rest = list(sys.argv[1:] if arguments is None else arguments) or [""]
     with report_errors(f"steer-trl {command}" if command in COMMANDS else "steer-trl"):
-        # Reject undecodable bytes before they reach a run's files.
+        # This raises an error if an argument has undecodable bytes, which must not reach a run's files.
         " ".join(rest).encode()
         if command == "help" and rest:
             command = rest[0]

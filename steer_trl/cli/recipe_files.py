@@ -1,6 +1,7 @@
-"""Recipes: YAML files of settings. A recipe can extend another one and then contains only what it changes.
+"""Reads recipes, which are YAML files of settings.
 
-Recipes and engine configurations of this package are given by name, such as `steer_qwen2.5_math_7b` and `zero3`.
+A recipe can extend another recipe, and then holds only the settings that differ. The recipes and engine configurations
+that come with this package can be given by name, such as `steer_qwen2.5_math_7b` and `zero3`.
 """
 
 import re
@@ -38,9 +39,9 @@ def list_files(folder: Path) -> dict[str, Path]:
 
 
 def find_file(name: str | Path, folder: Path, kind: str) -> Path:
-    """Return the path `name` if it is a file. Otherwise return the file in `folder` that has this name.
+    """Return `name` as a path if such a file exists. Otherwise, return the file in `folder` with this name.
 
-    The ending `.yaml` of the name may be left out. `kind` describes the file in error messages.
+    The extension `.yaml` may be left out. `kind` describes the file in error messages.
     """
     path = Path(name)
     if path.is_file():
@@ -70,9 +71,9 @@ def find_engine_file(name: str) -> Path:
 
 
 def load_recipe(name: str | Path) -> dict[str, Any]:
-    """Return the settings of a recipe, including settings from the recipes that it extends.
+    """Return the settings of a recipe, including those of the recipes that it extends.
 
-    `name` is a file or the name of a recipe. A setting in a recipe overrides the same setting in a recipe it extends.
+    `name` is a file or the name of a recipe. A recipe's own settings override those of a recipe that it extends.
     """
     settings: dict[str, Any] = {}
     for _, own in reversed(read_layers(name)):
@@ -81,7 +82,7 @@ def load_recipe(name: str | Path) -> dict[str, Any]:
 
 
 def read_layers(name: str | Path) -> list[tuple[Path, dict[str, Any]]]:
-    """Return the files and own settings of a recipe, of the recipe it extends, and so on."""
+    """Return the path of a recipe and its own settings, then those of the recipe that it extends, and so on."""
     found: list[tuple[Path, dict[str, Any]]] = []
     following: Path | None = find_file(name, RECIPES, "recipe")
     while following is not None:

@@ -23,7 +23,7 @@ GROUPS = {
     "To extend in a recipe of your own": ("base_*.yaml",),
     "For steer-trl eval": ("evaluation/*.yaml",),
 }
-"""Maps each heading of the list to patterns for the recipe files that are listed below it."""
+"""Maps each heading of the list to the file patterns of the recipes below it."""
 WIDTH = 119
 
 
@@ -52,7 +52,7 @@ def list_recipes() -> str:
 
 
 def find_recipes(patterns: tuple[str, ...]) -> list[Path]:
-    """Return the recipes that match the patterns, in the order of the patterns and then of the names."""
+    """Return the files of the recipes that match a pattern, ordered by pattern and then by name."""
     return [path for pattern in patterns for path in sorted(RECIPES.glob(pattern))]
 
 

@@ -1,4 +1,4 @@
-"""`steer-trl report`: shows one run, or several overlaid, as one page that needs no network."""
+"""`steer-trl report`: writes one page about a run, or about several runs overlaid. The page needs no network."""
 
 from steer_trl.cli.errors import OneLineParser
 from steer_trl.report import write

@@ -18,19 +18,19 @@ MATH = "math"
 def load_rewards(names: Sequence[str], math: dict[str, Any], field: str = "reward_funcs") -> list[Any]:
     """Return the reward functions that `names` stand for.
 
-    `math` has the arguments of [`~steer_trl.rewards.MathReward`], and `field` is the name of the setting in errors.
-    Modules in the current folder are found, as with `python -m`.
+    `math` holds the keyword arguments of [`~steer_trl.rewards.MathReward`]. `field` is the name of the setting that
+    error messages show. Modules in the current folder can be imported, as with `python -m`.
     """
     must_be = f"{MATH!r} or an import path such as my.module.my_reward"
     return [MathReward(**math) if name == MATH else _import_function(name, field, must_be) for name in names]
 
 
 def load_tools(names: Sequence[str]) -> list[Any]:
-    """Import the functions that the model may call. Their types and docstrings describe them to the model."""
+    """Import the functions that the model may call. Their type hints and docstrings describe them to the model."""
     tools = [_import_function(name, "tools", "an import path such as my_sandbox.run_python") for name in names]
     for name, tool in zip(names, tools, strict=True):
         try:
-            # The prompt of the model contains this schema, so a tool without one is refused.
+            # The model's prompt contains the schema of each tool, so a tool without a schema is refused.
             get_json_schema(tool)
         except (DocstringParsingException, TypeHintParsingException) as error:
             raise InvalidValueError(f"tools={name!r} cannot be used: {error}") from error
@@ -46,7 +46,7 @@ def _import_function(name: str, field: str, must_be: str) -> Any:
         function = pkgutil.resolve_name(name)
         function = function() if isinstance(function, type) else function
     except (Exception, SystemExit) as error:
-        # A user's file can raise anything.
+        # A user's module can raise any exception.
         raise InvalidValueError(f"{field}={name!r} cannot be used: {why_not_imported(error)}.") from error
     if not callable(function):
         raise InvalidValueError(f"{field}={name!r} cannot be used: it is a {type(function).__name__}, not a function.")

@@ -3,8 +3,8 @@
     steer-trl train --accelerate_config zero3 --config steer_qwen2.5_math_7b
 
 This does the same as `accelerate launch --config_file configs/accelerate/zero3.yaml -m steer_trl.cli train ...`.
-Without `--accelerate_config`, the training runs in this process. A recipe has fields of `SteerGRPOConfig`, of TRL's
-`ModelConfig` and of `MathArguments` (`arguments.py`). The command line overrides the recipe.
+Without `--accelerate_config`, training runs in this process. The settings in a recipe are fields of `SteerGRPOConfig`,
+of TRL's `ModelConfig` and of `MathArguments` (`arguments.py`). The command line overrides the recipe.
 """
 
 from dataclasses import fields
@@ -133,7 +133,7 @@ def run(math_args: MathArguments, training_args: SteerGRPOConfig, model_args: Mo
                 trust_remote_code=training_args.trust_remote_code,
             )
             template = training_args.chat_template_kwargs or {}
-            assert isinstance(template, dict)  # TRL has parsed the text
+            assert isinstance(template, dict)  # TRL has parsed the string.
             dataset = drop_long_prompts(dataset, tokenizer, math_args.max_prompt_length, **template)
     loading = {name: getattr(model_args, name) for name in ("attn_implementation", "dtype")}
     loading["revision"] = model_args.model_revision
