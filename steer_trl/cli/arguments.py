@@ -137,8 +137,8 @@ class MathArguments:
     def _read_unchanged(self, name: str, rows: Dataset) -> Dataset:
         """Return the rows of a data set with all columns. Only the column of the prompts is changed.
 
-        It is renamed to `prompt`. If an instruction is set, each prompt is inserted into it. The setting `limit` is the
-        maximum number of rows.
+        It is renamed to `prompt`. If an instruction is set, each prompt is inserted into it. If the setting `limit` is
+        set, only the first rows are returned.
         """
         column = self.prompt_column or "prompt"
         if column not in rows.column_names:

@@ -1,4 +1,4 @@
-"""Two back ends that draw completions from a saved model: vLLM, and Transformers if vLLM is missing."""
+"""Two back ends that draw completions from a saved model, one with vLLM and one with Transformers."""
 
 import importlib.util
 from collections.abc import Mapping, Sequence
@@ -44,12 +44,12 @@ class TransformersGenerator:
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
         self._tokens = {"eos_token_id": self.eos_token_ids, "pad_token_id": tokenizer.pad_token_id}
-        # `generate` would add the model's own sampling defaults, such as top-k 20 or repetition penalty 1.05.
+        # Otherwise, `generate` would add the model's own sampling defaults, such as a top-k of 20.
         model.generation_config = GenerationConfig(**self._tokens)
 
     @classmethod
     def load(cls, name: str, revision: str | None = None, dtype: str = "auto") -> "TransformersGenerator":
-        """Load a model onto this process's device. With peft, `name` may also be an adapter."""
+        """Load a model onto this process's device. If peft is installed, `name` may also be an adapter."""
         model = AutoModelForCausalLM.from_pretrained(name, revision=revision, dtype=dtype)
         base = model.config.name_or_path
         commit = find_commit(base, revision if base == name else None)
@@ -105,8 +105,8 @@ class VLLMGenerator:
             tensor_parallel_size=tensor_parallel_size,
             gpu_memory_utilization=gpu_memory_utilization,
             max_model_len=max_model_length,
-            # Chunked prefill is off on CPU: vLLM 0.31 draws a token in the middle of a chunked prompt there, and
-            # cannot undo the draw if it is seeded.
+            # Chunked prefill is off on CPU, because vLLM 0.31 draws a token in the middle of a chunked prompt there,
+            # and cannot undo a seeded draw.
             enable_chunked_prefill=None if torch.accelerator.is_available() else False,
         )
         self.tokenizer = AutoTokenizer.from_pretrained(name, revision=revision)
@@ -174,10 +174,10 @@ def cut_at_eos(ids: list[int], eos_token_ids: Sequence[int], tokenizer: PreTrain
 
 
 def read_eos_token_ids(name: str, revision: str | None = None) -> list[int]:
-    """Return the end-of-sequence tokens of a saved model without loading its weights."""
+    """Return the ids of a saved model's end-of-sequence tokens, without loading its weights."""
     try:
         generation_config = GenerationConfig.from_pretrained(name, revision=revision or "main")
-    except OSError:  # the model has no generation_config.json
+    except OSError:  # The model has no generation_config.json.
         generation_config = GenerationConfig.from_model_config(AutoConfig.from_pretrained(name, revision=revision))
     return _to_list(generation_config.eos_token_id)
 

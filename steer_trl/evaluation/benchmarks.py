@@ -1,6 +1,6 @@
 """Reads benchmarks. A benchmark is a set of problems and a number of samples to draw for each problem.
 
-Users write a benchmark as `NAME`, `NAME@SAMPLES`, `NAME=FILE` or `NAME=FILE@SAMPLES`.
+Users specify a benchmark as `NAME`, `NAME@SAMPLES`, `NAME=FILE` or `NAME=FILE@SAMPLES`.
 """
 
 import logging
@@ -59,22 +59,22 @@ def load_benchmarks(
 ) -> list[Benchmark]:
     """Load benchmarks, each with the number of samples from its specification.
 
-    If a specification has no number of samples, the number is that of the STEER paper. It is 1 for
-    a benchmark that the paper does not use.
+    If a specification has no number of samples, the number is taken from the STEER paper, or is 1
+    for a benchmark that the paper does not use.
 
     Args:
-        specifications: each is a short name, a name on the Hub or a file. A custom name may stand
-            before it and a number of samples after it: `"aime24"`, `"math500@4"`,
+        specifications: each is a short name, a name on the Hub or a file. It may begin with a custom
+            name and end with a number of samples. Examples are `"aime24"`, `"math500@4"` and
             `"mine=problems.jsonl@8"`.
-        answer_format, limit: as in [`~steer_trl.data.load_math_dataset`].
+        answer_format, limit: arguments of [`~steer_trl.data.load_math_dataset`].
         instruction: the wording around each problem, as in `load_math_dataset`; or `"papers"` for
             the wordings of the papers' test files. Use `"papers"` with `answer_format="either"`,
             since the test files ask for different formats.
-        as_they_are (`bool`): keep every column unchanged, including `prompt`, for a judge that
-            reads columns other than `solution`.
+        as_they_are (`bool`): whether to keep every column unchanged, including `prompt`, for a judge
+            that reads columns other than `solution`.
 
     Raises:
-        `ValueError`: a name is given twice, a number of samples is out of range, or
+        `ValueError`: two benchmarks have the same name, a number of samples is out of range, or
             `load_math_dataset` refuses an argument.
     """
     refuse(benchmark_complaints(specifications), "benchmarks")
@@ -93,7 +93,7 @@ def load_benchmarks(
 
 
 def _read_unchanged(source: str, split: str | None, limit: int | None) -> Dataset:
-    """Load all columns, and check that `prompt` holds valid prompts."""
+    """Load a benchmark with all its columns, and check that `prompt` holds valid prompts."""
     rows = read_rows(source, split, limit=limit)
     if "prompt" not in rows.column_names:
         raise InvalidValueError(
@@ -105,7 +105,7 @@ def _read_unchanged(source: str, split: str | None, limit: int | None) -> Datase
 
 
 def benchmark_complaints(specifications: Sequence[str]) -> list[str]:
-    """Check the specifications without loading any benchmark, and return complaints."""
+    """Return complaints about the specifications, without loading any benchmark."""
     if not specifications:
         return [f"benchmarks must not be empty. Name some of {', '.join(PAPER_SAMPLES)}, or a file."]
     malformed = [
@@ -145,7 +145,7 @@ def limit_greedy_samples(benchmarks: Sequence[Benchmark], sampling: Sampling) ->
 
 def _parse(specification: str) -> tuple[str, str, int]:
     match = SPECIFICATION.fullmatch(specification)
-    assert match is not None  # `benchmark_complaints` has refused malformed specifications
+    assert match is not None  # `benchmark_complaints` has refused malformed specifications.
     source = match["source"]
     name = match["name"] or (source if source in SOURCES else Path(source).stem)
     samples = int(match["samples"]) if match["samples"] else PAPER_SAMPLES.get(name, 1)

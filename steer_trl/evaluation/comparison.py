@@ -1,11 +1,11 @@
-"""Compares two models on the same problems: difference, 95 % interval and verdict.
+"""Compares two models on the same problems, by the difference, its 95 % interval and a verdict.
 
     one model on each side      d_p = b_p - a_p         mean(d) ± t s(d) / sqrt(P)
 
-Here a_p and b_p are the values of a metric for side A and side B on problem p of P, s is the
-standard deviation and t the 0.975 quantile of Student's t. Both models have answered the same
-problems, so the interval is that of the paired differences (Miller 2024, arXiv 2411.00640,
-section 4). The difficulty that a problem has for both models cancels out.
+Here a_p and b_p are the values of a metric for side A and side B on problem p, and P is the number
+of problems. s is the standard deviation, and t is the 0.975 quantile of Student's t. Both models
+have answered the same problems, so the interval is computed from the paired differences (Miller
+2024, arXiv 2411.00640, section 4). The difficulty that a problem has for both models cancels out.
 
     several models on each side V = V_problems + V_models - V_interaction
 
@@ -16,16 +16,16 @@ Variance Components, 1992, chapters 4 and 5). Without V_interaction, V would be 
 resampling both problems and models gives (Owen 2007, arXiv 0712.1111), which counts the interaction
 twice.
 
-    paired models               d_sp = b_sp - a_sp      V of the table d
+    paired models               d_ip = b_ip - a_ip      V computed from d
 
-Here s is the number of a model on its side. If the s-th models of both sides share a start or a
-seed, the effect of the start or seed cancels out.
+Here d_ip is the difference between the i-th models of both sides on problem p. If these two models
+share an initial model or a seed, its effect cancels out.
 
     n equal differences d       p = 2 / 2^n,  d ± |d| q / n
 
 If all differences are equal, their variance is 0, and Student's t would give an interval of width 0.
-So p is that of the exact sign test, and q is the 0.975 quantile of a sum of n random signs. Five
-equal differences are too few for a verdict; six are enough.
+Therefore p is the p-value of the exact sign test, and q is the 0.975 quantile of a sum of n random
+signs. Five equal differences are too few for a verdict; six are enough.
 """
 
 import math
@@ -34,7 +34,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
+from scipy.special import stdtr, stdtrit  # scipy.stats would take a second to import.
 
 from steer_trl.validation import refuse
 
@@ -75,12 +75,13 @@ class Difference:
 
 
 def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *, paired: bool = False) -> Difference:
-    """Compare the values of a metric, with a row for each model and a column for each problem.
+    """Compare the values of a metric on side A with its values on side B.
 
     Args:
-        a, b: values of side A and side B. The columns are the same problems in the same order. Both
-            sides have one row, or both have at least two.
-        paired (`bool`): whether the n-th rows of both sides are models that share a start or a seed.
+        a, b: the values of each side, with a row for each model and a column for each problem. Both
+            sides have the same problems in the same order. Both have one row, or both have at least
+            two.
+        paired (`bool`): whether the n-th models of both sides share an initial model or a seed.
 
     Raises:
         `ValueError`: the shapes do not match.
@@ -109,8 +110,8 @@ def compare_values(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], *
 def explain_interval(several: bool, paired: bool = False) -> str:
     """Return a sentence that explains the intervals of a table.
 
-    `several` means that each side has several models, and `paired` that each model of side A is
-    paired with one of side B.
+    If `several` is true, each side has several models. If `paired` is true, each model of side A is
+    paired with a model of side B.
     """
     how = "the problems that both sides have answered (paired)"
     if several:
@@ -137,11 +138,11 @@ def decide(difference: float, variance: float, degrees: float, count: int) -> tu
     """Return the lower and upper end of the 95 % interval of a difference, and its p-value.
 
     `variance` is the squared standard error of `difference`, with `degrees` degrees of freedom. If
-    it is 0, the exact sign test for `count` equal differences is used.
+    the variance is 0, the exact sign test for `count` equal differences is used.
     """
     deviation = math.sqrt(variance)
     if deviation <= ROUNDING * abs(difference):
-        from scipy.stats import binom  # scipy.stats is slow to import and rarely needed
+        from scipy.stats import binom  # scipy.stats is slow to import and rarely needed.
 
         half = abs(difference) * (2 * float(binom.ppf((1 + LEVEL) / 2, count, 0.5)) / count - 1)
         return difference - half, difference + half, 2.0 ** (1 - count) if difference else 1.0
@@ -153,18 +154,19 @@ def decide(difference: float, variance: float, degrees: float, count: int) -> tu
 def satterthwaite(variance: float, parts: Sequence[tuple[float, int]]) -> float:
     """Return Satterthwaite's degrees of freedom for a variance that has several components.
 
-    `variance` is the whole variance. `parts` has a variance and its degrees of freedom for each
-    component.
+    `variance` is the total variance. `parts` holds the variance of each component and its degrees
+    of freedom.
     """
     spread = sum(part**2 / degrees for part, degrees in parts)
     return variance**2 / spread if spread else 1.0
 
 
 def _interaction(values: Array) -> float:
-    """Return V_interaction, the part of the variance of the mean of `values` due to the interaction.
+    """Return V_interaction for the mean of `values`.
 
-    `values` has a row for each model and a column for each problem. The interaction is the deviation of
-    a value from the sum of the effects of its model and its problem.
+    `values` has a row for each model and a column for each problem. The interaction is the part of a
+    value that the effects of its model and of its problem do not explain. V_interaction is the
+    variance of the mean that is due to the interaction.
     """
     models, problems = values.shape
     rest = values - values.mean(0) - values.mean(1, keepdims=True) + values.mean()

@@ -15,7 +15,7 @@ from steer_trl.exceptions import InvalidValueError
 from steer_trl.validation import refuse
 
 Values = dict[str, dict[str, dict[str, float]]]
-"""The value of each problem, nested by benchmark, metric and problem id."""
+"""The value of each metric for each problem, nested by benchmark, metric and problem id."""
 QUESTION = {"sampling", "benchmarks", "answer_format", "judge"}
 """Settings that must be equal in comparable evaluations, apart from those listed in `MAY_DIFFER`.
 
@@ -38,7 +38,7 @@ class Evaluation:
 
     @cached_property
     def values(self) -> Values:
-        """The value of each problem, nested by benchmark, metric and problem id.
+        """The value of each metric for each problem, nested by benchmark, metric and problem id.
 
         Raises `ValueError` if the file of completions is incomplete.
         """
@@ -140,7 +140,7 @@ def compare_evaluations(
 def comparison_complaints(
     first: Evaluation, others: Sequence[Evaluation], varying: Collection[str] = MAY_DIFFER
 ) -> list[str]:
-    """Return complaints about evaluations that differ in their problems or in a setting of `QUESTION`.
+    """Return complaints if evaluations differ in their problems or in a setting that `QUESTION` lists.
 
     The settings in `varying` may differ.
     """
@@ -158,7 +158,7 @@ def comparison_complaints(
 
 
 def _question(settings: Mapping[str, Any]) -> dict[str, Any]:
-    # With another judge, `answer_format` has no effect: only the built-in check of the answer reads it.
+    # If a custom judge was used, `answer_format` has no effect, because only the built-in judge reads it.
     idle = {"answer_format"} if "judge" in settings else set()
     return flatten_settings({name: value for name, value in settings.items() if name in QUESTION - idle})
 

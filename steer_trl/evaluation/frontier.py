@@ -2,15 +2,16 @@
 
 A higher temperature makes a model less accurate and its completions more varied. A method that
 keeps the entropy high has the same effect. So if two models are compared at one temperature only,
-their difference may be no more than that of one model at two temperatures. Every model is therefore
-sampled at several temperatures:
+the difference between them may be no larger than that between two temperatures of the same model.
+Every model is therefore sampled at several temperatures:
 
-    best pass@k     pass@k at the temperature where a side's runs have the largest mean pass@k on
-                    other problems. The other problems are a validation set. If there is none, each
-                    half of the problems chooses for the other half, in 20 random splits.
+    best pass@k     pass@k at the temperature with the highest mean pass@k over the runs of a model.
+                    The temperature is chosen on the problems of a validation set. Without one, each
+                    half of the problems chooses the temperature for the other half, and the result
+                    is averaged over 20 random splits.
     F               the mean of the best pass@k over k = 1, 2, 4, 8, 16, up to the number of samples
 
-Intervals are computed as in `comparison.py`, over problems and runs.
+Intervals are over problems and runs, and are computed as in `comparison.py`.
 """
 
 from dataclasses import dataclass
@@ -54,7 +55,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table of differences.
+    """A row of the table that compares the two sides.
 
     Attributes:
         about (`dict`): maps the name of a column to a value that describes the row, such as k.
@@ -67,11 +68,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Sides:
-    """The two sides of a comparison, which have answered the same problems.
+    """The two sides of a comparison. The models of both sides have answered the same problems.
 
     Attributes:
         a, b (`Sweep`): the runs of each side, with the same number of samples.
-        paired (`bool`): whether the n-th runs of both sides share a start or a seed.
+        paired (`bool`): whether the n-th runs of both sides share an initial model or a seed.
     """
 
     a: Sweep
@@ -91,9 +92,9 @@ def pick_best_temperature(values: Array, choosing: Array | None = None) -> Array
 
     Args:
         values: values of a metric at T temperatures, for R runs and P problems, `[T, R, P]`.
-        choosing (*optional*): values on the problems that choose the temperature, `[T, R', P']`. If
-            it is missing, each half of the P problems chooses for the other half, and the result is
-            the mean over random splits.
+        choosing (*optional*): values for R' runs on the P' problems with which the temperature is
+            chosen, `[T, R', P']`. Without them, each half of the P problems chooses the temperature
+            for the other half, and the result is the mean over random splits.
 
     Returns:
         values `[R, P]`.
@@ -114,11 +115,11 @@ def pick_best_temperature(values: Array, choosing: Array | None = None) -> Array
 
 
 def compare_best(sides: Sides, validation: Sides | None = None) -> list[Row]:
-    """Compare the two sides by pass@k, each at its best temperature.
+    """Compare the pass@k of the two sides, each at its best temperature.
 
-    The result has a row for each k, and a row with `"mean"` as its k for the mean over k. In a row,
-    `temperature_a` and `temperature_b` are the temperatures that the problems of `validation`
-    choose. Without `validation`, they are the temperatures that all problems together would choose.
+    The result has a row for each k, and a last row for the mean over k. The columns `temperature_a`
+    and `temperature_b` are the best temperatures on the problems of `validation`. Without
+    `validation`, they are the best temperatures on all problems together.
     """
     rows: list[Row] = []
     of_a, of_b = [], []
@@ -134,7 +135,7 @@ def compare_best(sides: Sides, validation: Sides | None = None) -> list[Row]:
 
 
 def _pick_best(side: Sweep, validation: Sweep | None, k: int) -> tuple[Array, float]:
-    """Return pass@k at the best temperature for k, `[R, P]`, and the temperature."""
+    """Return pass@k for R runs and P problems `[R, P]` at the best temperature, and that temperature."""
     values = side.pass_at(k)
     choosing = validation.pass_at(k) if validation else None
     chosen = (values if choosing is None else choosing).mean((1, 2)).argmax()

@@ -20,14 +20,16 @@ class BenchmarkEvaluation:
     `metric_for_best_model="aime24_avg@32"` chooses the best checkpoint by one of these metrics.
 
     Every completion is written to `output_dir/benchmarks/step-N/`. Each rank draws
-    `per_device_eval_batch_size` completions at once. With several samplings, the name of the
-    sampling follows that of the benchmark in a metric's name, as in `eval_aime24_greedy_avg@1`. The
+    `per_device_eval_batch_size` completions at once. With several samplings, the name of a metric
+    contains the sampling's name after the benchmark's name, as in `eval_aime24_greedy_avg@1`. The
     completions of each sampling are then in a subfolder with the sampling's name.
 
     Args:
-        benchmarks (`Sequence[Benchmark]`): from [`~steer_trl.evaluation.load_benchmarks`].
-        sampling ([`Sampling`] or a mapping): how completions are drawn. A mapping has a name for
-            each of several samplings, as [`~steer_trl.evaluation.load_samplings`] returns it.
+        benchmarks (`Sequence[Benchmark]`): the benchmarks, which
+            [`~steer_trl.evaluation.load_benchmarks`] loads.
+        sampling ([`Sampling`] or a mapping): the settings for drawing completions. Several samplings
+            are given as a mapping from names to settings, which
+            [`~steer_trl.evaluation.load_samplings`] returns.
         judge ([`MathReward`] or a reward function, *optional*): decides which completions are
             correct. It may differ from the training reward. With a reward function, a completion is
             correct if its reward is above 0.
@@ -70,7 +72,7 @@ class BenchmarkEvaluation:
         """
         names: list[str] = []
         for sampling, benchmarks in self.by_sampling.items():
-            # A summary of placeholders has the same metric names as a summary of drawn samples.
+            # No samples have been drawn yet. A summary of placeholders has the same metric names.
             judged = [
                 Judged(0, benchmark.name, "", sample, None, False, False, None, False, 0, "")
                 for benchmark in benchmarks
@@ -89,7 +91,7 @@ class BenchmarkEvaluation:
     def __call__(
         self, generate: Generator, output_dir: str, step: int, batch_size: int, writes: bool = True
     ) -> dict[str, float]:
-        """Evaluate the model from which `generate` draws. Collective; each rank gets the metrics.
+        """Evaluate the model that `generate` draws from, and return the metrics on each rank. Collective.
 
         Args:
             generate ([`Generator`]): the back end that draws the completions.

@@ -13,13 +13,13 @@ Judge = Callable[[Sequence[str], Sequence[Mapping[str, Any]]], list[Verdict]]
 
 
 def make_judge(reward: MathReward | Callable[..., Any]) -> Judge:
-    """Return a judge that calls a reward.
+    """Return a judge that decides with a reward.
 
     `MathReward` reads the column `solution`. Any other function is given `prompts`, `completions`
     (strings, or messages if the prompt is a conversation) and every column of the data set. A
-    completion is correct if its reward is above 0. It is incorrect if the reward is `None`. In a
-    majority vote, completions with different texts count as different answers. The judge raises
-    `ValueError` unless the function returns a number or `None` for each completion.
+    completion is then correct if its reward is above 0, and incorrect if the reward is `None`. In a
+    majority vote, completions that are different strings count as different answers. The judge
+    raises `ValueError` unless the function returns a number or `None` for each completion.
     """
     if isinstance(reward, MathReward):
         return lambda completions, rows: reward.judge(list(completions), [row["solution"] for row in rows])

@@ -1,8 +1,8 @@
 """Draws samples, judges them and records them, for the command line and for the trainer.
 
-Samples are drawn in batches of fixed content, each with its own seed. So a resumed evaluation draws
-the same samples as an uninterrupted one. Ranks take batches in turn, and the first rank writes the
-judged samples to the folder of the evaluation.
+Every batch of samples has fixed contents and its own seed, so a resumed evaluation draws the same
+samples as an uninterrupted one. Ranks take batches in turn, and the first rank writes the judged
+samples to the folder of the evaluation.
 """
 
 import random
@@ -21,7 +21,10 @@ from steer_trl.rewards import MathReward
 
 
 class Request(NamedTuple):
-    """A sample that is to be drawn: its benchmark, problem id and number, and the problem's data-set row."""
+    """A sample to be drawn.
+
+    `sample` counts the samples of a problem, and `row` is the problem's row in the data set.
+    """
 
     benchmark: str
     id: str
@@ -41,9 +44,10 @@ def evaluate(
     """Draw and judge the samples of all problems. Collective.
 
     Args:
-        judge: decides which completions are correct: `MathReward`, or a reward function, which gives
-            correct completions more than 0. It may differ from the training reward.
-        sampling: how completions are drawn. A greedy sampling draws one for each problem.
+        judge: decides which completions are correct. It is a `MathReward` or a reward function,
+            whose reward is above 0 for correct completions. It may differ from the training reward.
+        sampling: the settings for drawing completions. A greedy sampling draws one completion for
+            each problem.
         batch_size (`int`): the number of completions that each rank draws at once.
         records (*optional*): the folder to resume from and to write to. It is given on the first
             rank only.
@@ -61,7 +65,7 @@ def evaluate(
     done = broadcast_object_list([done])[0]
     missing = [number for number in range(len(batches)) if number not in done]
     bar = tqdm(total=len(requests), desc=desc, unit="sample", disable=not state.is_main_process, leave=False)
-    # The `with` block erases the bar even if drawing fails.
+    # The `with` block removes the progress bar even if drawing fails.
     with bar:
         bar.update(sum(map(len, done.values())))
         for first in range(0, len(missing), state.num_processes):
@@ -89,7 +93,7 @@ def _list_requests(benchmark: Benchmark) -> list[Request]:
 
 
 def _derive_seed(sampling: Sampling, number: int) -> int:
-    """Return the seed of batch `number`, which also depends on the seed of the sampling."""
+    """Return the seed of a batch, which is derived from the batch's number and the sampling's seed."""
     return random.Random(f"{sampling.seed}/{number}").getrandbits(31)
 
 

@@ -1,4 +1,4 @@
-"""Metrics of a policy from several samples of each problem, with an interval over the problems."""
+"""Computes the metrics of a policy from several samples of each problem, and their 95 % intervals."""
 
 import math
 from collections import Counter
@@ -18,7 +18,7 @@ def values_of_counts(num_samples: int, num_correct: Sequence[int]) -> dict[str, 
     tau of its samples is correct, and 0 otherwise (Cover@tau, arXiv 2510.08325).
 
     Returns:
-        for each metric, a list with the value of each problem.
+        a mapping from each metric to a list with its value for each problem.
     """
     values = {f"avg@{num_samples}": [count / num_samples for count in num_correct]}
     for j in (2**i for i in range(1, num_samples.bit_length())):
@@ -47,8 +47,8 @@ def majority_vote(votes: Sequence[str | None], correct: Sequence[bool]) -> float
     """Return maj@k: the probability that a problem's most frequent answer is correct.
 
     Ties are broken at random. All correct answers are one candidate, however they are written.
-    Incorrect answers are the same candidate if their normalised texts,
-    [`~steer_trl.rewards.Verdict.vote`], are equal. A sample without an answer (`None`) does not vote.
+    Incorrect answers are the same candidate if their normalised strings
+    ([`~steer_trl.rewards.Verdict.vote`]) are equal. A sample without an answer (`None`) does not vote.
     If no sample votes, the result is 0.
     """
     num_correct = sum(correct)

@@ -1,8 +1,9 @@
 """Writes every judged completion to a JSONL file, from which an interrupted evaluation is resumed.
 
-A batch is written as soon as it is judged. So the file holds complete batches, and perhaps an
-incomplete one at its end, which is dropped. `settings.json` beside it holds the settings that the
-completions depend on. An evaluation with other settings refuses to resume from the folder.
+A batch is written as soon as it is judged. If the evaluation is interrupted, the file may end with
+an incomplete batch, which is dropped on resuming. `settings.json` in the same folder holds the
+settings that the completions depend on. An evaluation with different settings cannot be resumed
+from the folder.
 """
 
 import json
@@ -18,7 +19,7 @@ SETTINGS, COMPLETIONS, SUMMARY = "settings.json", "completions.jsonl", "summary.
 
 
 class Judged(NamedTuple):
-    """One sample of a problem with its verdict, which is one line of `completions.jsonl`.
+    """A judged sample of a problem, which is one line of `completions.jsonl`.
 
     Attributes:
         batch (`int`): the number of the batch in which the sample was drawn.
@@ -43,7 +44,7 @@ class Judged(NamedTuple):
 
 
 class Records:
-    """The folder of one evaluation.
+    """The files of one evaluation: its settings, its judged completions and its summary.
 
     Args:
         folder (`str` or `Path`): the folder, which is created if it does not exist.
@@ -51,8 +52,8 @@ class Records:
         overwrite (`bool`): whether to delete an evaluation that is in the folder and start over.
 
     Raises:
-        `ValueError`: `overwrite` is false, and the folder holds an evaluation with other settings, or
-            completions without `settings.json`.
+        `ValueError`: `overwrite` is false, and the folder holds an evaluation with different
+            settings, or completions without `settings.json`.
     """
 
     def __init__(self, folder: str | Path, settings: dict[str, Any], overwrite: bool = False) -> None:
@@ -67,7 +68,7 @@ class Records:
         self._write(SETTINGS, json.dumps(settings, indent=2))
 
     def load(self, batch_sizes: list[int]) -> dict[int, list[Judged]]:
-        """Return the complete batches by number, and remove incomplete ones from the file."""
+        """Return the complete batches by their number, and remove incomplete batches from the file."""
         if not self._path.exists():
             return {}
         lines = self._path.read_text().splitlines(keepends=True)
@@ -123,7 +124,7 @@ def _format_lines(judged: Sequence[Judged]) -> str:
 
 
 def flatten_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings as one flat mapping with dotted names: `{"sampling.top_p": 0.7}`."""
+    """Return nested settings as one flat mapping with dotted names, such as `{"sampling.top_p": 0.7}`."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, dict):

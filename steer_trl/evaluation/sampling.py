@@ -16,17 +16,19 @@ WHOLE = ("top_k", "max_tokens", "seed")
 
 @dataclass(frozen=True)
 class Sampling:
-    """The settings with which completions are drawn.
+    """The settings for drawing completions.
 
-    The defaults are the settings of STEER's paper (arXiv 2510.10150, section 5.1).
+    The defaults are the settings of the STEER paper (arXiv 2510.10150, section 5.1).
 
     Args:
         temperature (`float`): the sampling temperature. 0 means greedy sampling, which draws one
             sample per problem even if the benchmark asks for more.
-        top_p (`float`): share of the probability mass that is drawn from, in (0, 1].
-        top_k (`int`): number of most probable tokens that are drawn from; 0 for all tokens.
-        max_tokens (`int`): length at which a completion is cut off; 3072 in the paper's training.
-        seed (`int`): number from which the seeds of all batches are derived.
+        top_p (`float`): the threshold of nucleus sampling, in (0, 1]. Only the most probable tokens
+            that together have this probability are sampled.
+        top_k (`int`): the number of most probable tokens that are sampled; 0 allows all tokens.
+        max_tokens (`int`): the maximum length of a completion, in tokens; 3072 in the paper's
+            training.
+        seed (`int`): the number from which the seed of every batch is derived.
     """
 
     temperature: float = 1.0
@@ -58,7 +60,7 @@ NAMED: dict[str, dict[str, float]] = {
     "papers": {"temperature": 1.0, "top_p": 0.7},
     "greedy": {"temperature": 0.0, "top_p": 1.0},
 }
-"""Settings of the samplings that have a name of their own.
+"""Maps the name of a sampling to its settings.
 
 `load_samplings` also accepts names such as `"t1"`, which means temperature 1 without top-p.
 """
@@ -66,7 +68,7 @@ AT_TEMPERATURE = re.compile(r"t(\d+(?:\.\d+)?)")
 
 
 def load_samplings(names: Sequence[str], **common: Any) -> dict[str, Sampling]:
-    """Return the samplings with these names, in the given order.
+    """Return a mapping from each name to its sampling settings, in the given order.
 
     Args:
         names: each is `"papers"`, `"greedy"`, or a temperature such as `"t1"` or `"t0.5"`.

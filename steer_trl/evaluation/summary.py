@@ -34,9 +34,9 @@ Pairs = dict[str, tuple[float, float]]
 def summarize(judged: Sequence[Judged]) -> dict[str, Any]:
     """Return the summary of judged samples.
 
-    The summary has `benchmarks` (name -> `problems`, `samples`, `metrics`) and their `average`. The
-    value of a metric is a pair of its mean and the half width of its interval. The half width is
-    `None` for a single problem.
+    In the summary, `benchmarks` maps each name to `problems`, `samples` and `metrics`, and `average`
+    has the metrics averaged over benchmarks. The value of a metric is a pair of its mean and the
+    half width of its interval. The half width is `None` for a single problem.
     """
     benchmarks = {}
     rows = []
@@ -56,7 +56,7 @@ def _drop_nan(pairs: Pairs) -> dict[str, tuple[float, float | None]]:
 
 
 def measure_problems(judged: Sequence[Judged]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return the value of each problem, nested by benchmark, metric and problem id."""
+    """Return the value of each metric for each problem, nested by benchmark, metric and problem id."""
     found = {}
     for name, problems in _group_by_problem(judged).items():
         ids = [samples[0].id for samples in problems]
@@ -65,9 +65,9 @@ def measure_problems(judged: Sequence[Judged]) -> dict[str, dict[str, dict[str, 
 
 
 def flatten(summary: Mapping[str, Any], sampling: str = "") -> dict[str, tuple[float, float | None]]:
-    """Return the metrics of a summary in one flat mapping with the keys `aime24_avg@32`, ..., `average_avg`.
+    """Return the metrics of a summary as one flat mapping with keys such as `aime24_avg@32`.
 
-    A value is a pair of the mean and the half width of its interval.
+    Each value is a pair of the mean and the half width of its interval.
     """
     rows = {name: row["metrics"] for name, row in summary["benchmarks"].items()}
     if len(rows) > 1:
@@ -113,7 +113,7 @@ def _correct_texts(samples: Sequence[Judged]) -> set[str]:
 def _rename_common(metrics: Pairs) -> Pairs:
     """Return `avg@k` and `maj@k` under the names `avg` and `maj`.
 
-    The papers average both over benchmarks with different k.
+    The papers average these metrics over benchmarks with different k, so their names must not contain k.
     """
     return {key.split("@")[0]: pair for key, pair in metrics.items() if key.startswith(("avg@", "maj@"))}
 
@@ -134,7 +134,7 @@ def _average(rows: list[Pairs]) -> Pairs:
 
 def table(summary: Mapping[str, Any]) -> str:
     """Return a plain-text table with a column for each benchmark and a row for each metric."""
-    from pandas import DataFrame  # takes a second to import, and only this function needs it
+    from pandas import DataFrame  # pandas takes a second to import, and only this function needs it.
 
     columns = {}
     for name, row in summary["benchmarks"].items():

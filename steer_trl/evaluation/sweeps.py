@@ -29,11 +29,11 @@ def read_sides(a: Sequence[str], b: Sequence[str], paired: bool = False) -> dict
 
     Args:
         a, b: the folders of side A and side B, written by `steer-trl eval`. A side may have several
-            runs, and a run several folders.
-        paired: whether the n-th runs of both sides share a start or a seed.
+            runs, and a run may have several folders.
+        paired: whether the n-th runs of both sides share an initial model or a seed.
 
     Returns:
-        the two sides for each benchmark.
+        a mapping from each benchmark to its two sides.
 
     Raises:
         `ValueError`: the two sides cannot be compared.
