@@ -1,4 +1,4 @@
-"""Methods that shape advantages: their base class, their combination, and the registry of their names."""
+"""Methods that shape advantages: their base class, their combination, and their registry by name."""
 
 from steer_trl.shaping.base import Paper, Shaper
 from steer_trl.shaping.batch import Rollout, TokenBatch

@@ -1,14 +1,14 @@
-"""The base class of a method. A subclass overrides one or several hooks, which act in this order:
+"""The base class of all methods. A subclass overrides one or several hooks, which act in this order:
 
     advantages(rollout)         replaces the advantages of a whole rollout, before TRL shuffles and splits it
     scales(rollout)             multiplies the advantages of each completion by a factor
     rollout_bonus(rollout)      adds a bonus to the advantages of a whole rollout
-    bonus(batch, measure)       adds to the advantages of a micro-batch, in the loss
+    bonus(batch, measure)       adds a bonus to the advantages of a micro-batch, in the loss
     weights(batch, measure)     multiplies the advantages of a micro-batch, token by token
-    entropy_coef()              adds TRL's entropy bonus to the loss and leaves the advantages alone
+    entropy_coef()              sets TRL's entropy bonus in the loss, and leaves the advantages unchanged
 
-`measure(batch, reduce)` computes statistics over the tokens of an optimizer step, with which `bonus` and `weights`
-compare single tokens. `compose.py` combines the hooks of several methods.
+`measure(batch, reduce)` computes statistics over the tokens of an optimizer step. `bonus` and `weights` compare each
+token with these statistics. `compose.py` combines the hooks of several methods.
 """
 
 from collections.abc import Mapping
@@ -34,11 +34,11 @@ HOOKS = (*ROLLOUT_HOOKS, *BATCH_HOOKS, "entropy_coef")
 
 @dataclass(frozen=True)
 class Control:
-    """The range and the gain with which `hold_entropy` moves the strength of a method.
+    """The upper bound and the gain with which `hold_entropy` adjusts the strength of a method.
 
     Attributes:
         max_strength (`float`): the upper bound of the strength.
-        gain (`float`): change of strength per unit of log-entropy error.
+        gain (`float`): how much the strength changes per unit of the controller's output.
         setting (`str`, *optional*): the setting that holds the initial strength.
     """
 
@@ -68,13 +68,14 @@ class Paper:
 
 _ROWS = yaml.safe_load(files("steer_trl.shaping").joinpath("papers.yaml").read_text("utf-8"))
 PAPERS = {arxiv: Paper(**row, arxiv=arxiv) for arxiv, row in _ROWS.items()}
-"""The papers of the methods, by arXiv number."""
+"""Maps arXiv numbers to the papers of the methods."""
 
 
 class Shaper(Generic[Options]):
-    """A method. A subclass overrides [`weights`] or another hook.
+    """Base class of the methods of `advantage_shaping`. A subclass overrides [`weights`] or another hook.
 
-    Each trainer makes its own instance from the configuration (`self.args`), which has TRL's fields and the method's.
+    Every trainer builds its own instance from its configuration (`self.args`), which holds TRL's fields and the
+    method's settings.
     """
 
     options: ClassVar[type[ShapingConfig]] = ShapingConfig
@@ -87,29 +88,33 @@ class Shaper(Generic[Options]):
     """The paper that the model card cites."""
 
     reads: tuple[str, ...] = ()
-    """The data that the hooks read in addition to masks and advantages. It is computed only if a method names it:
+    """Names the data that the hooks read in addition to masks and advantages. Only data that a method names are
+    computed:
 
-    - `"rewards"`, `"logps"`, `"entropies"` of a [`Rollout`]; the last two can cost a forward pass per rollout
-    - `"all_ranks"`: a [`Rollout`] with the groups of all ranks. By default it has those of this rank's completions
-    - `"mean_entropy"`, for [`on_rollout`], which can cost a forward pass per rollout
-    - `"draws"` and `"sensitivities"` of a [`TokenBatch`]; the second costs a second pass of the LM head
+    - `"rewards"`, `"logps"`, `"entropies"`: fields of a [`Rollout`]. `"logps"` and `"entropies"` can cost a forward
+      pass per rollout
+    - `"all_ranks"`: the [`Rollout`] holds the groups of all ranks, not only those of this rank's completions
+    - `"mean_entropy"`: the argument of [`on_rollout`], which can cost a forward pass per rollout
+    - `"draws"`, `"sensitivities"`: fields of a [`TokenBatch`]. `"sensitivities"` cost a second pass of the LM head
     """
 
     per_token: ClassVar[bool] = True
     """Whether tokens of one completion can get different advantages."""
 
     needs: ClassVar[Mapping[str, Need]] = {}
-    """Maps a field of `GRPOConfig` to the condition that its value must meet. `TOKEN_RATIOS` is an example."""
+    """Maps fields of `GRPOConfig` to the conditions that their values must meet. `TOKEN_RATIOS` is an example."""
 
     surrogate: ClassVar[dict[str, Any]] = {}
-    """Values of `GRPOConfig`'s fields that switch TRL's clipping off. Only a method with its own loss has any."""
+    """Maps fields of `GRPOConfig` to values that switch TRL's clipping off. It is empty unless the method has its own
+    loss."""
 
     control: ClassVar[Control | None] = None
-    """The bound and the gain with which `hold_entropy` moves [`strength`]; `None` if it cannot move the method."""
+    """The upper bound and the gain with which `hold_entropy` adjusts [`strength`]. It is `None` if `hold_entropy`
+    cannot adjust this method."""
 
     strength: float = 0.0
-    """The number that `hold_entropy` moves between rollouts. A larger one keeps more entropy, 0 changes nothing, and a
-    negative one spends entropy."""
+    """The strength of the method, which `hold_entropy` adjusts between rollouts. A positive strength raises the
+    entropy, a negative one lowers it, and 0 has no effect."""
 
     def __init__(self, args: Options) -> None:
         self.args = args
@@ -159,8 +164,8 @@ class Shaper(Generic[Options]):
             return False
         return all(getattr(self.args, name) != value for name, value in self._off.items())
 
-    # The next three hooks receive a rollout. An optional field of it is set only if `reads` names the field. The hooks
-    # run on every rank and never in evaluation, so they may change the method's state.
+    # The next three hooks receive a rollout, whose optional fields are set only if `reads` names them. The hooks run
+    # on every rank and never in evaluation, so they may change the method's state.
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"] | Float[Tensor, "N T"]:
         """Return new advantages `[N]`, `[N, 1]` or `[N, T]`."""
@@ -175,10 +180,10 @@ class Shaper(Generic[Options]):
         raise NotImplementedError
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Any:
-        """Return statistics over the tokens of an optimizer step: a tensor or a `NamedTuple` of tensors.
+        """Return statistics over the tokens of an optimizer step, as a tensor or a `NamedTuple` of tensors.
 
-        `reduce` brings in the tokens of the other ranks. Every rank must call it equally often, even if all of its
-        tokens are masked.
+        `reduce` includes the tokens of the other ranks. Every rank must call it the same number of times, even if all
+        tokens of the rank are masked.
         """
         return None
 
@@ -197,13 +202,16 @@ class Shaper(Generic[Options]):
         return None
 
     def entropy_coef(self) -> float:
-        """Return the coefficient of TRL's entropy bonus in the current loss. 0 changes no bit of the loss."""
+        """Return the coefficient of TRL's entropy bonus in the current loss.
+
+        If it is 0, the loss stays bit for bit the same.
+        """
         return 0.0
 
     def marks(self, batch: TokenBatch, measure: Any) -> dict[str, Bool[Tensor, "B T"]]:
-        """Return a dict that maps a log key to a boolean mask `[B, T]`.
+        """Return a dict that maps log keys to boolean masks `[B, T]`.
 
-        The log has under each key the share of trained tokens that the mask selects.
+        The share of trained tokens that a mask selects is logged under the mask's key.
         """
         return {}
 
@@ -214,7 +222,7 @@ class Shaper(Generic[Options]):
         """
 
     def metrics(self) -> dict[str, float]:
-        """Return the method's own numbers for the log, one entry per optimizer step."""
+        """Return the method's own numbers to be logged after an optimizer step."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -227,5 +235,5 @@ class Shaper(Generic[Options]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a [`state_dict`].
 
-        If the same trainer trains a second time, the state from before the first training is restored.
+        If `train` is called a second time, the trainer restores the state from before the first call.
         """

@@ -13,7 +13,7 @@ from steer_trl.functional import entropy_change
 
 
 def mean_of_tokens(values: Float[Tensor, "B T"], mask: Shaped[Tensor, "B T"]) -> Float32[Tensor, "B"]:
-    """Return the mean `[B]` of each row's finite values on the mask, float32; NaN for a row without any."""
+    """Return the mean `[B]` of each row's finite values where `mask` is 1, float32; NaN if a row has none."""
     valid = mask.bool() & values.isfinite()
     return torch.where(valid, values.float(), 0.0).sum(1) / valid.sum(1)
 
@@ -30,15 +30,15 @@ class TokenBatch:
         advantages (`torch.Tensor` of shape `[B, 1]` or `[B, T]`): the advantages after all hooks on rollouts.
             The hook `weights` receives them with the bonuses added.
         mask (`torch.Tensor` of shape `[B, T]`): 1 for tokens that are trained on; 0 for padding, tool output and
-            masked truncated completions.
-        epsilon_low (`float`), epsilon_high (`float`): clip range of the loss; `inf` if it does not clip.
-        draws (`torch.Tensor` of shape `[B, T]`, *optional*): uniform random numbers in [0, 1), for a method whose
-            `reads` names them. They depend on the seed, the optimizer step and the token's place in the rollout, not
-            on how the rollout is split.
-        log_ratio (`torch.Tensor` of shape `[B, 1]` or `[B, T]`, *optional*): log of the completion's ratio, for a
-            loss with one ratio per completion. By default it is `logps - old_logps` for each token.
+            truncated completions that the loss leaves out.
+        epsilon_low (`float`), epsilon_high (`float`): clip range of the loss; `inf` if the loss does not clip.
+        draws (`torch.Tensor` of shape `[B, T]`, *optional*): uniform random numbers in [0, 1), set only if a
+            method's `reads` names them. They depend on the seed, the optimizer step and the token's place in the
+            rollout, not on how the rollout is split.
+        log_ratio (`torch.Tensor` of shape `[B, 1]` or `[B, T]`, *optional*): logarithm of the importance
+            ratio, for a loss with one ratio per completion. The default is `logps - old_logps` for each token.
         sensitivities (`torch.Tensor` of shape `[B, T]`, *optional*): the exact Phi of each token
-            ([`~steer_trl.functional.entropy_sensitivity`]), for a method whose `reads` names them.
+            ([`~steer_trl.functional.entropy_sensitivity`]), set only if a method's `reads` names them.
     """
 
     logps: Float[Tensor, "B T"]
@@ -59,9 +59,10 @@ class TokenBatch:
         return torch.exp(self.logps.float() - self.old_logps.float() if self.log_ratio is None else self.log_ratio)
 
     def entropy_change(self, exact: bool = False) -> Float32[Tensor, "B T"]:
-        """Return Omega, the entropy change by a gradient step on each token; NaN if an input is not finite.
+        """Return Omega, the entropy change that a gradient step on each token causes.
 
-        With `exact`, Omega is computed from the `sensitivities`. Otherwise it is STEER's estimate.
+        With `exact`, Omega is computed from the `sensitivities`. Otherwise it is STEER's estimate. It is
+        NaN if an input is not finite.
         """
         return entropy_change(
             *(self.logps, self.old_logps, self.entropies, self.advantages),
@@ -73,7 +74,7 @@ class TokenBatch:
 
     @classmethod
     def merge(cls, batches: Sequence["TokenBatch"]) -> "TokenBatch":
-        """Stack the completions of several micro-batches, padded to the widest.
+        """Concatenate the completions of several micro-batches, padded to the widest one.
 
         A field that is `None` in one of the micro-batches is `None` in the result.
         """
@@ -93,9 +94,11 @@ class Rollout:
     Attributes:
         num_generations (`int`): G, the number of completions per prompt.
         mask (`torch.Tensor` of shape `[N, T]`): 1 for the tokens that are trained on, over which the loss averages.
-        advantages (`torch.Tensor` of shape `[N, 1]` or `[N, T]`): TRL's advantages, or those of the previous method.
-        rewards (`torch.Tensor` of shape `[N]`, *optional*): the weighted sum of the reward functions; NaN if none
-            scored the completion. Like `logps` and `entropies`, it is set only if a method's `reads` names it.
+        advantages (`torch.Tensor` of shape `[N, 1]` or `[N, T]`): TRL's advantages, or the result of the previous
+            method.
+        rewards (`torch.Tensor` of shape `[N]`, *optional*): the weighted sum of the reward functions; NaN if no
+            function scored the completion. Like `logps` and `entropies`, it is set only if a method's `reads` names
+            it.
         logps, entropies (`torch.Tensor` of shape `[N, T]`, *optional*): log-probabilities and next-token
             entropies, nats, under the policy that generated the rollout.
         response_mask (`torch.Tensor` of shape `[N, T]`, *optional*): 1 for every token that the policy generated. It
@@ -121,10 +124,10 @@ class Rollout:
         return self.responses.float().sum(1)
 
     def mean_of_tokens(self, values: Float[Tensor, "N T"]) -> Float32[Tensor, "N"]:
-        """Return the mean `[N]` of the finite values on the generated tokens; NaN without any."""
+        """Return the mean `[N]` of each completion's finite values over the generated tokens; NaN if there is none."""
         return mean_of_tokens(values, self.responses)
 
     def mean_of_scored(self, values: Float[Tensor, "N T"]) -> Float32[Tensor, "N"]:
-        """Return [`mean_of_tokens`], with NaN for a completion without a reward."""
+        """Return the result of [`mean_of_tokens`], with NaN for completions without a reward."""
         assert self.rewards is not None
         return torch.where(self.rewards.isnan(), torch.nan, self.mean_of_tokens(values))

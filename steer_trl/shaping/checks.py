@@ -11,7 +11,7 @@ Methods = Mapping[str, type[Shaper]]
 
 
 def find_unread(settings: Iterable[str], names: Collection[str]) -> list[str]:
-    """Return the `settings` that none of the methods `names` reads; an empty list if a method is custom."""
+    """Return the settings in `settings` that no method in `names` reads. If a method is custom, the list is empty."""
     if not set(names) <= set(SHAPERS):
         return []
     return [setting for setting in settings if setting in READERS and not set(READERS[setting]) & set(names)]
@@ -20,7 +20,7 @@ def find_unread(settings: Iterable[str], names: Collection[str]) -> list[str]:
 def setting_complaints(methods: Methods, args: ShapingConfig, read_elsewhere: Collection[str] = ()) -> list[str]:
     """Return complaints about changed settings that would be ignored.
 
-    A setting is ignored if another setting makes it idle, or if no method in use reads it and it is not in
+    A setting is ignored if another setting switches it off, or if no method in use reads it and it is not in
     `read_elsewhere`.
     """
     complaints = []
@@ -40,7 +40,7 @@ def setting_complaints(methods: Methods, args: ShapingConfig, read_elsewhere: Co
 def need_complaints(name: str, method: type[Shaper], args: ShapingConfig) -> list[str]:
     """Return complaints about TRL's settings that a method cannot work with.
 
-    A setting that the method's own loss replaces may have the value that the loss needs, or its default.
+    If the method has its own loss, each setting in `surrogate` may have the value given there or its default.
     """
     usual = find_defaults(args)
     needs = dict(method.needs)

@@ -2,9 +2,9 @@
 
     A  ->  advantages replace  ->  scales multiply  ->  bonuses add  ->  weights multiply
 
-Each hook receives the advantages as the earlier hooks left them. STEER, for example, reads the size of advantages that
-other methods have shaped. Scales commute. So do weights, because each reads the advantages before any weight is
-applied. Two replacements or two bonuses do not commute, and `checks.py` refuses them.
+Each hook receives the advantages as the earlier hooks left them. STEER's weights, for example, depend on the size of
+the advantages that other methods have shaped. Scales commute. So do weights, because each method reads the advantages
+before any weight is applied. Two replacements or two bonuses do not commute, so `checks.py` refuses them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,10 +26,10 @@ class Shaped:
     """The result of applying all methods to a micro-batch.
 
     Attributes:
-        advantages (`torch.Tensor` of shape `[B, T]`, *optional*): `None` if no method changes
-            them, so that the loss stays bit for bit as it is.
-        weights (`torch.Tensor` of shape `[B, T]`): the product of all methods' weights, 1 off the mask.
-        marks (`dict[str, torch.Tensor]`): the masks for the log that [`Shaper.marks`] returns.
+        advantages (`torch.Tensor` of shape `[B, T]`, *optional*): the shaped advantages. `None` if no method
+            changes them, so that the loss stays bit for bit the same.
+        weights (`torch.Tensor` of shape `[B, T]`): the product of all methods' weights; 1 for masked tokens.
+        marks (`dict[str, torch.Tensor]`): the masks that the methods' [`Shaper.marks`] return for the log.
     """
 
     advantages: Tensor | None
@@ -50,9 +50,9 @@ def act_on_rollouts(shapers: Shapers) -> list[Shaper]:
 
 
 def shape_rollout(shapers: Iterable[Shaper], rollout: Rollout) -> Tensor:
-    """Return the advantages `[N, 1]` or `[N, T]` after all `shapers`.
+    """Apply all methods in `shapers` to a rollout, and return the advantages `[N, 1]` or `[N, T]`.
 
-    Their order in the list does not matter.
+    The order of the methods in `shapers` does not matter.
     """
     shapers = list(shapers)
     for hook in ROLLOUT_HOOKS:
@@ -69,14 +69,14 @@ def compares_tokens(shapers: Shapers) -> bool:
 
 
 def reads_sensitivities(shapers: Shapers) -> bool:
-    """Return whether any method, active or not, reads the exact sensitivities."""
+    """Return whether any method, active or not, reads the exact entropy sensitivities."""
     return any("sensitivities" in shaper.reads for shaper in shapers.values())
 
 
 def measure_all(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str, Any]:
-    """Return a dict that maps the name of each active method that acts in the loss to its statistics.
+    """Return the statistics of each active method that acts in the loss, as a dict from method names.
 
-    The call is collective if `reduce` is, because the same methods are active on every rank.
+    If `reduce` is collective, so is this function. The same methods are active on every rank.
     """
     acting = [(name, shaper) for name, shaper in shapers.items() if shaper.active and shaper.overrides(*BATCH_HOOKS)]
     measures = {}
@@ -90,7 +90,7 @@ def measure_all(shapers: Shapers, batch: TokenBatch, reduce: Reduce) -> dict[str
 def shape_batch(shapers: Shapers, batch: TokenBatch, measures: Mapping[str, Any]) -> Shaped:
     """Apply each method in `measures` to a micro-batch.
 
-    The statistics in `measures` must be over tokens that include those of this micro-batch.
+    The statistics in `measures` must have been computed over tokens that include this micro-batch.
     """
     weights = torch.ones_like(batch.logps, dtype=torch.float32)
     marks: dict[str, Tensor] = {}

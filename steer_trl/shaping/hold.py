@@ -1,13 +1,13 @@
-"""`hold_entropy`: moves the strength of a method so that the policy's entropy does not fall below a level.
+"""The controller of `hold_entropy`, which adjusts a method's strength to keep the entropy from falling below a level.
 
-It receives the entropy of each new rollout after the methods have received it, and before any update on that rollout.
-It then moves the strength of one method (`functional/regulator.py`). The method sets the bound of its strength and the
-gain of the controller (`Shaper.control`).
+The controller receives the entropy of each new rollout after the methods have received it, and before any update on
+that rollout. It then adjusts the strength of one method (`functional/regulator.py`). The method defines the upper
+bound of its strength and the gain of the controller (`Shaper.control`).
 
-While the entropy is above the level, the strength is 0 and the run is GRPO. A relative level is a multiple of the
-run's initial entropy (`start_entropy.py`), and until that is known the strength is 0 as well. If all completions of
-each prompt get the same reward, no weight can hold the entropy. The strength then goes to its bound,
-`hold_entropy/out_of_reach` counts the rollouts, and an alarm reports it.
+Until the entropy falls below the level, the strength is 0 and the method has no effect. A relative level is a multiple
+of the run's initial entropy (`start_entropy.py`). Until the initial entropy is known, the strength is 0 as well. If
+all completions of each prompt get the same reward, all advantages are 0, and token weights cannot hold the entropy.
+The strength then rises to its bound, `hold_entropy/out_of_reach` counts the rollouts, and an alarm is raised.
 """
 
 import logging
@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 
 HELD_BY = ("f_grpo", "stare")
 """The default methods of a run with `hold_entropy`: F-GRPO gives hard problems more weight. STARE weights
-tokens, and `hold_entropy` moves its strength."""
+tokens, and `hold_entropy` adjusts STARE's strength."""
 
 
 class HoldEntropy:
-    """The controller of `hold_entropy`, which moves the strength of one method."""
+    """The controller of `hold_entropy`, which adjusts the strength of one method."""
 
     name = "hold_entropy"
     """The key under which a checkpoint saves the state of the controller."""
@@ -57,18 +57,25 @@ class HoldEntropy:
         return self._regulator
 
     def on_rollout(self, entropy: float, progress: float) -> None:
-        """Process a new rollout's mean entropy (nats, all ranks), after a share `progress` of training."""
+        """Update the method's strength from a new rollout's mean entropy (nats, over all ranks).
+
+        `progress` is the share of training that is done, in [0, 1].
+        """
         if self.regulator is not None:
             self.shaper.strength = self.regulator.update(entropy, progress)
 
     def level(self, progress: float) -> float | None:
-        """Return the level (nats) after a share `progress` of training, in [0, 1]; `None` until it is known."""
+        """Return the level in nats, or `None` until it is known.
+
+        `progress` is the share of training that is done, in [0, 1].
+        """
         return None if self.regulator is None else self.regulator.level(progress)
 
     def metrics(self) -> dict[str, float]:
-        """Return the numbers for the log: level and reference (nats), relative error, strength, rollouts out of reach.
+        """Return the controller's numbers to be logged.
 
-        Until the level is known, only the strength is returned, which is 0.
+        These are the level and the reference (nats), the relative error, the strength, and the number of rollouts for
+        which the level was out of reach. Until the level is known, only the strength is returned, which is 0.
         """
         if self.regulator is None:
             return {"hold_entropy/strength": 0.0}

@@ -1,7 +1,7 @@
 """The initial entropy of a run: the mean over its first rollouts, each under the policy that generated it.
 
 One rollout's entropy varies by 5 % between seeds. The mean is therefore over at least four rollouts and
-at least 32 groups. Until all of these exist, it is over the rollouts so far.
+at least 32 groups. Until these rollouts exist, it is over the rollouts so far.
 """
 
 import math
@@ -13,7 +13,7 @@ from steer_trl.validation import is_within, read_from_state
 
 FIRST_ROLLOUTS = 4
 ENOUGH_GROUPS = 32
-"""The minimum number of groups in the first rollouts together."""
+"""The minimum total number of groups in the first rollouts."""
 
 
 def first_rollouts(args: ShapingConfig) -> int:
@@ -24,7 +24,8 @@ def first_rollouts(args: ShapingConfig) -> int:
 class StartEntropy:
     """The mean entropy of a run's first `rollouts` rollouts.
 
-    `is_late` is true if the policy was updated before the first of them, as in a run resumed without this state.
+    `is_late` is true if the policy was updated before the first of these rollouts, as in a run that was resumed
+    without this state.
     """
 
     def __init__(self, rollouts: int) -> None:
@@ -34,16 +35,16 @@ class StartEntropy:
 
     @property
     def value(self) -> float | None:
-        """The mean so far, nats per token; `None` before the first rollout."""
+        """The mean so far, in nats per token; `None` before the first rollout."""
         return fmean(self._entropies) if self._entropies else None
 
     @property
     def settled(self) -> float | None:
-        """The initial entropy after all `rollouts` rollouts; `None` before."""
+        """The initial entropy, in nats per token; `None` until all `rollouts` rollouts have been added."""
         return self.value if len(self._entropies) >= self.rollouts else None
 
     def take(self, entropy: float, is_late: bool = False) -> None:
-        """Add the mean entropy of a new rollout, nats per token, unless `rollouts` have already been added.
+        """Add the mean entropy of a new rollout (nats per token), unless `rollouts` rollouts have been added already.
 
         `is_late` means that the policy was updated before this rollout.
         """

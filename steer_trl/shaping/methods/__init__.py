@@ -1,6 +1,6 @@
-"""The methods, by their names in `advantage_shaping`, and their settings. Each paper has its own file.
+"""The methods that `advantage_shaping` can name, and their settings. Each paper has its own file.
 
-A new method adds its class to `SHAPERS` and the class of its settings, if any, to `MethodOptions`.
+To add a method, add its class to `SHAPERS`, and the class of its settings, if it has any, to `MethodOptions`.
 """
 
 import pkgutil

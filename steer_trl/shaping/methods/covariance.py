@@ -1,20 +1,21 @@
-r"""Clip-Cov and KL-Cov, arXiv 2505.22617: the few tokens that would lower the entropy most are held back.
+r"""Clip-Cov and KL-Cov, arXiv 2505.22617: restrain the few tokens that would lower the entropy most.
 
     cov_it = (A_it - mean A) (lp_it - mean lp)      means over the N trained tokens of the optimizer step
 
     clip_cov   A_hat = 0 on min(max(floor(fraction N), 1), |pool|) tokens drawn at random from the
                pool = tokens with lower < cov < upper that the loss does not clip already; A elsewhere
-    kl_cov     loss_it = -r_it A_it + coef |lp_it - lq_it| on the top `fraction` by cov; no clipping at all
+    kl_cov     loss_it = -r_it A_it + coef |lp_it - lq_it| on the top `fraction` by cov, without any clipping
 
 lp and lq are the log-probabilities of a token under the current and the old policy, and r = exp(lp - lq). A
-policy-gradient step lowers the entropy in proportion to cov, which is large for tokens that are likely and good, or
-unlikely and bad. The authors' code computes the means over one micro-batch on one GPU. For Clip-Cov the authors clip
-the ratio at 0 and 2 (`epsilon: 1, epsilon_high: 1`). For KL-Cov TRL's clipping is switched off, and
-A_hat = A - coef sign(lp - lq) / r on the top tokens gives the gradient of the loss above. A_hat can have the opposite
-sign of A, if the penalty outweighs the advantage. sign(0) = 0, so the first step of a rollout is unchanged. The logged
-loss leaves the penalty out.
+policy-gradient step lowers the entropy in proportion to cov, which is large for likely tokens with a high advantage
+and for unlikely tokens with a low one. The authors' code computes the means over one micro-batch on one GPU. For
+Clip-Cov the authors clip the ratio at 0 and 2 (`epsilon: 1, epsilon_high: 1`). For KL-Cov TRL's clipping is switched
+off, and A_hat = A - coef sign(lp - lq) / r on the top tokens gives the gradient of the loss above. A_hat can have the
+opposite sign of A, if the penalty outweighs the advantage. sign(0) = 0, so the first step of a rollout is unchanged.
+The logged loss does not include the penalty.
 
-Choose Clip-Cov for the lightest touch. KL-Cov penalises the tokens with the largest cov instead of dropping tokens.
+Use Clip-Cov to change as few tokens as possible. KL-Cov penalises the tokens with the largest cov instead of dropping
+tokens.
 """
 
 import math
@@ -34,7 +35,7 @@ from steer_trl.shaping.batch import TokenBatch
 
 
 class CovarianceMeasure(NamedTuple):
-    """Statistics of an optimizer step's tokens, float64: two means, and the threshold of the chosen tokens."""
+    """Statistics over an optimizer step's tokens, float64: the two means, and the threshold that selects tokens."""
 
     mean_advantage: Tensor
     mean_logp: Tensor
@@ -42,7 +43,7 @@ class CovarianceMeasure(NamedTuple):
 
 
 class ByCovariance(Shaper[Options]):
-    """The base class of both methods, which computes the means and the threshold that selects tokens."""
+    """The base class of both methods. It computes the means and the threshold that selects tokens."""
 
     paper = PAPERS["2505.22617"]
     share: str
@@ -53,12 +54,12 @@ class ByCovariance(Shaper[Options]):
         raise NotImplementedError
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> CovarianceMeasure:
-        """Return the means and the threshold that chooses as many tokens as the authors' code.
+        """Return the means and the threshold.
 
-        It chooses at least one.
+        The threshold selects as many tokens as the authors' code does, and at least one.
         """
         valid = _find_valid(batch)
-        # The sums are in float64: they run over millions of tokens, and must not depend on how these are split.
+        # The sums are in float64, because they run over millions of tokens and must not depend on how these are split.
         parts = [valid, *(torch.where(valid, x, 0.0) for x in (batch.advantages.expand_as(valid), batch.logps))]
         tokens, *sums = reduce(torch.stack([part.double().sum() for part in parts]), "sum")
         advantage, logp = (total / tokens.clamp(min=1) for total in sums)
@@ -84,7 +85,7 @@ class ClipCovOptions(ShapingConfig):
 
 
 class ClipCov(ByCovariance[ClipCovOptions]):
-    """Clip-Cov: weights of 0 on tokens that are drawn at random from the pool."""
+    """Clip-Cov, which gives a weight of 0 to tokens that are drawn at random from the pool."""
 
     options = ClipCovOptions
     reads = ("draws",)
@@ -93,20 +94,20 @@ class ClipCov(ByCovariance[ClipCovOptions]):
 
     @classmethod
     def complaints(cls, args: ClipCovOptions) -> list[str]:
-        """Return a complaint if no covariance lies between the bounds."""
+        """Return a complaint if the lower bound is not below the upper bound."""
         lower, upper = args.clip_cov_lower, args.clip_cov_upper
         if lower < upper:
             return []
         return [f"clip_cov_lower must be below clip_cov_upper={upper!r}, got {lower!r}: no covariance lies between."]
 
     def rank(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the random draws and the mask of the pool."""
+        """Return a random number for each token, and the mask of the pool."""
         cov = covariance(batch, mean_advantage, mean_logp)
         low, high = find_clipped(batch.ratio, batch.advantages, 1 - batch.epsilon_low, 1 + batch.epsilon_high)
         return batch.draws, (cov > self.args.clip_cov_lower) & (cov < self.args.clip_cov_upper) & ~low & ~high
 
     def weights(self, batch: TokenBatch, measure: CovarianceMeasure) -> Float[Tensor, "B T"]:
-        """Return 0 on the dropped tokens, 1 elsewhere."""
+        """Return 0 for dropped tokens, 1 for others."""
         return (~self._find_dropped(batch, measure)).float()
 
     def marks(self, batch: TokenBatch, measure: CovarianceMeasure) -> dict[str, Bool[Tensor, "B T"]]:
@@ -131,7 +132,7 @@ class KlCovOptions(ShapingConfig):
 
 
 class KlCov(ByCovariance[KlCovOptions]):
-    """KL-Cov: a penalty on the change of the log-probabilities of the tokens with the largest covariance."""
+    """KL-Cov, which penalises changes in the log-probabilities of the tokens with the largest covariance."""
 
     options = KlCovOptions
     needs = SIGNS
@@ -139,12 +140,12 @@ class KlCov(ByCovariance[KlCovOptions]):
     share = "kl_cov_fraction"
 
     def rank(self, batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the covariances and the mask of the tokens that have one."""
+        """Return the covariances, and the mask of the tokens whose covariance is defined."""
         cov = covariance(batch, mean_advantage, mean_logp)
         return cov, cov > -torch.inf
 
     def bonus(self, batch: TokenBatch, measure: CovarianceMeasure) -> Float[Tensor, "B T"]:
-        """Return the gradient of the penalty, - coef sign(lp - lq) / r, on the penalised tokens; 0 elsewhere."""
+        """Return - coef sign(lp - lq) / r for penalised tokens, which gives the penalty's gradient; 0 for others."""
         pull = (batch.logps.float() - batch.old_logps.float()).sign() / batch.ratio
         return torch.where(self._find_held(batch, measure), -self.args.kl_cov_coef * pull, 0.0)
 
@@ -164,7 +165,7 @@ class KlCov(ByCovariance[KlCovOptions]):
 
 
 def covariance(batch: TokenBatch, mean_advantage: Tensor, mean_logp: Tensor) -> Tensor:
-    """Return the covariances `[B, T]`, float32; `-inf` off the mask and where the log-probability is not finite."""
+    """Return the covariances `[B, T]`, float32; `-inf` if a token is masked or its log-probability is not finite."""
     product = (batch.advantages.float() - mean_advantage) * (batch.logps.float() - mean_logp)
     return torch.where(_find_valid(batch), product, -torch.inf)
 

@@ -3,9 +3,10 @@ r"""DCPO, arXiv 2509.02333: clip bounds that are wide for unlikely tokens and na
     low  = 1/2 + 1/2 sqrt(max(1 - 4 e_low / q, 0)),   high = min(1/2 + 1/2 sqrt(1 + 4 e_high / q), 10)
     A_hat = 0 where (A > 0, r > high) or (A < 0, r < low) or (A < 0, r > 10); A elsewhere
 
-q is the old probability. TRL's own clipping is switched off: unclipped ratios with this A_hat have the gradient of the
-clipped loss. The logged loss is the unclipped one; `dcpo/clipped_*` log the shares of clipped tokens. The paper's
-smooth advantages, which standardise rewards over all epochs of a prompt, are not implemented.
+q is a token's probability under the old policy, and r is its importance ratio. TRL's own clipping is switched off,
+because unclipped ratios with this A_hat have the gradient of the clipped loss. The logged loss is not clipped either.
+The shares of clipped tokens are logged as `dcpo/clipped_*`. The paper's smooth advantages, which standardise rewards
+over all epochs of a prompt, are not implemented.
 """
 
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class DcpoOptions(ShapingConfig):
 
 
 class Dcpo(Shaper[DcpoOptions]):
-    """DCPO's clipping, as token weights of 0 and 1."""
+    """DCPO's clipping, implemented as token weights of 0 and 1."""
 
     options = DcpoOptions
     paper = PAPERS["2509.02333"]

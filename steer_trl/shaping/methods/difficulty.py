@@ -1,17 +1,18 @@
-"""`maxrl`, `f_grpo` and `pass_at_k`: a group counts more, the fewer of its completions are correct.
+"""`maxrl`, `f_grpo` and `pass_at_k`: give a group more weight if fewer of its completions are correct.
 
     maxrl       A_hat_i = (r_i - p) / p                              MaxRL, arXiv 2602.02710
     f_grpo      A_hat_i = (1 - p)^gamma A_i                          F-GRPO, arXiv 2602.06717
     pass_at_k   A_hat_i = (r_i - p) C(n - c - 1, k - 1) / C(n - 1, k - 1) / std       arXiv 2508.10751, 2505.15201
 
 A group has n scored completions, c of them correct, and p = c / n. r is 1 for a correct completion and 0 otherwise
-(`functional/difficulty.py`). std is that of pass@k over the subsets of k, and 1 with `scale_rewards="none"`.
+(`functional/difficulty.py`). std is the standard deviation of pass@k over all subsets of k completions. With
+`scale_rewards="none"` it is 1.
 
-Choose one where pass@k matters and prompts differ in difficulty. `maxrl` and `pass_at_k` replace the advantages, and
-refuse rewards of more than two values; `f_grpo` multiplies TRL's advantages, whatever the rewards are. With
-`pass_at_k`, a group with fewer than k incorrect completions has advantages of 0, although dynamic sampling keeps it.
-Only abstracts and third-party accounts were read, so the authors' gamma and k, and other changes in their runs, are
-not confirmed.
+Use one of these methods if pass@k matters and prompts differ in difficulty. `maxrl` and `pass_at_k` replace the
+advantages, and refuse rewards with more than two values. `f_grpo` multiplies TRL's advantages and accepts any rewards.
+With `pass_at_k`, a group with fewer than k incorrect completions has advantages of 0, although dynamic sampling keeps
+it. We read only the abstracts and accounts by third parties, so the authors' gamma and k, and other changes in their
+runs, are not confirmed.
 """
 
 from dataclasses import dataclass
@@ -39,13 +40,14 @@ class ByDifficulty(Shaper[Options]):
     per_token = False
 
     def find_correct(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return 1 for correct completions, 0 for incorrect, NaN for unscored ones `[N]`."""
+        """Return a tensor `[N]` with 1 for correct completions, 0 for incorrect ones and NaN for unscored ones."""
         return torch.where(rollout.rewards.isnan(), torch.nan, is_right(rollout, self.args).float())
 
     def find_only_correct(self, rollout: Rollout, name: str) -> Float[Tensor, "N"]:
-        """Return the result of [`find_correct`], after a check of the rewards.
+        """Return the result of [`find_correct`], after checking the rewards.
 
-        Raises `ValueError` if the rewards have more than two values, or two that are both correct or both incorrect.
+        Raises `ValueError` if the rewards have more than two values, or if two values are both correct or both
+        incorrect.
         """
         values = rollout.rewards[~rollout.rewards.isnan()].unique()
         threshold = self.args.correct_threshold
@@ -59,7 +61,7 @@ class ByDifficulty(Shaper[Options]):
 
 
 class MaxRL(ByDifficulty[CorrectnessOptions]):
-    """MaxRL's advantages."""
+    """MaxRL, which replaces the advantages with (r - p) / p."""
 
     options = CorrectnessOptions
     paper = PAPERS["2602.02710"]
@@ -80,13 +82,13 @@ class FGrpoOptions(CorrectnessOptions):
 
 
 class FGrpo(ByDifficulty[FGrpoOptions]):
-    """TRL's advantages times the focal factor of their group."""
+    """F-GRPO, which multiplies TRL's advantages by a factor that is smaller for easier groups."""
 
     options = FGrpoOptions
     paper = PAPERS["2602.06717"]
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return the factor (1 - p)^gamma, with p the share of correct completions in the group."""
+        """Return the factor (1 - p)^gamma, where p is the share of correct completions in the group."""
         return focal_factors(self.find_correct(rollout), rollout.num_generations, self.args.f_grpo_gamma)
 
 
@@ -100,7 +102,7 @@ class PassAtKOptions(CorrectnessOptions):
 
 
 class PassAtK(ByDifficulty[PassAtKOptions]):
-    """The advantages of pass@k."""
+    """Pass@k training, which replaces the advantages with pass@k advantages."""
 
     options = PassAtKOptions
     paper = PAPERS["2508.10751"]
@@ -117,7 +119,7 @@ class PassAtK(ByDifficulty[PassAtKOptions]):
         ]
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return the advantages of pass@k, 0 where the reward is missing."""
+        """Return the pass@k advantages; 0 where the reward is missing."""
         correct = self.find_only_correct(rollout, "pass_at_k")
         is_scaled = self.args.scale_rewards in ("group", True)
         return pass_at_k_advantages(correct, rollout.num_generations, self.args.pass_at_k, is_scaled)

@@ -2,9 +2,10 @@
 
     A_hat_i = A_i / Hr_i,   Hr_i = Hm_i / mean over the group of Hm,   Hm_i = mean_t H_it
 
-H is the entropy under the policy that generated the rollout. The authors' code averages the current entropies, over
-padding too, and lets the loss's gradient flow through them. Their guided error correction changes the data. None
-of this is implemented here. Choose it to distinguish completions of a group that got the same reward.
+H is the entropy under the policy that generated the rollout. The authors' code instead averages the entropies of the
+current policy, includes padding, and lets the loss's gradient flow through them. Their guided error correction changes
+the training data. Neither is implemented here. Use EDGE-GRPO to distinguish completions that got the same reward
+within a group.
 """
 
 import torch
@@ -17,16 +18,16 @@ from steer_trl.shaping.batch import Rollout
 
 
 class EdgeGrpo(Shaper[ShapingConfig]):
-    """Advantages divided by relative entropies."""
+    """EDGE-GRPO, which divides each advantage by the relative entropy of its completion."""
 
     paper = PAPERS["2507.21848"]
     reads = ("rewards", "entropies")
     per_token = False
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return 1 / Hr, with Hr the entropy of a completion relative to its group.
+        """Return 1 / Hr, where Hr is the entropy of a completion relative to its group.
 
-        The factor is 1 if Hr is 0 or undefined. A completion without a reward has no Hr.
+        The factor is 1 if Hr is 0 or undefined. Hr is undefined for a completion without a reward.
         """
         entropy = rollout.mean_of_scored(rollout.entropies).view(-1, rollout.num_generations)
         relative = (entropy / entropy.nanmean(1, keepdim=True)).flatten()

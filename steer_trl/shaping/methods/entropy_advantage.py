@@ -1,11 +1,12 @@
-"""The entropy advantage, arXiv 2506.14758: a bonus where the policy was uncertain, whatever the outcome.
+"""The entropy advantage, arXiv 2506.14758: a bonus for tokens at which the policy is uncertain, in every answer.
 
     A_hat_it = A_i + min(alpha H_it, |A_i| / kappa)
 
-H is the entropy of the current policy, detached: the bonus moves the policy towards the sampled token, not towards
-more entropy. With kappa = 2 the sign of an advantage never turns, and A = 0 stays 0. alpha is 0.4 for GRPO (0.1 for
-PPO); the authors train with clip-higher. Their code was not found. Choose it to reward reasoning steps at forks;
-unlike the entropy loss it needs no gradient through the distribution.
+H is the entropy of the current policy, and no gradient flows through it. The bonus therefore moves the policy towards
+the sampled token, not towards more entropy. With kappa = 2, an advantage never changes its sign, and A = 0 stays 0.
+The authors use alpha = 0.4 for GRPO and 0.1 for PPO, and train with clip-higher. Their code was not found. Use the
+entropy advantage to reward reasoning steps at forking tokens. Unlike the entropy loss, it needs no gradient through
+the distribution.
 """
 
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ class EntropyAdvantageOptions(ShapingConfig):
 
 
 class EntropyAdvantage(Shaper[EntropyAdvantageOptions]):
-    """A bonus on the advantages that grows with the entropy."""
+    """The entropy advantage, which adds a bonus that grows with the entropy of each token."""
 
     options = EntropyAdvantageOptions
     paper = PAPERS["2506.14758"]

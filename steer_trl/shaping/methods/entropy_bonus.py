@@ -1,17 +1,19 @@
-"""TRL's entropy bonus (as in A3C, 1602.01783) with a coefficient that moves.
+"""TRL's entropy bonus (as in A3C, arXiv 1602.01783) with a coefficient that `hold_entropy` can adjust.
 
     L = L_policy - c H,   H: mean entropy of a micro-batch's trained tokens, in nats
 
-The advantages are TRL's. c > 0 keeps entropy, c < 0 spends it; at 0 the loss is TRL's without a bonus, bit for bit.
-The paper's c is constant, and sensitive: too small does nothing, too large explodes. Skywork-OR1 (TRL's
-`use_adaptive_entropy`) moves it by fixed steps, up to 0.005. Here `hold_entropy` moves it, or it is constant.
+The advantages do not change. c > 0 raises the entropy, and c < 0 lowers it. With c = 0 the loss is TRL's without a
+bonus, bit for bit. In the paper c is constant, and the result is sensitive to it. If c is too small it has no effect,
+and if c is too large the entropy explodes. Skywork-OR1 (TRL's `use_adaptive_entropy`) changes c in fixed steps, up to
+0.005. Here `hold_entropy` adjusts c, or c is constant.
 
-c is in units of advantage per nat of surprisal. At its upper bound of 0.2, a token five nats rarer than usual gains as
-much as a right answer. REPO-R's zeta has the same unit and a fifth of the effect: on the laptop task ln H rises by
-0.08 per rollout and unit of zeta, and by 0.4 per rollout and unit of c (`experiments/results/claims/short_runs.json`).
-The controller's gain for c is therefore a fifth of its gain for zeta.
+The unit of c is advantage per nat of surprisal. At the upper bound of 0.2, a token that is five nats more surprising
+than the average token gains as much as from an advantage of 1. REPO-R's zeta has the same unit and a fifth of the
+effect. On the Countdown task, ln H rises by 0.08 per rollout and unit of zeta, and by 0.4 per rollout and unit of c
+(`experiments/results/claims/short_runs.json`). The controller's gain for c is therefore a fifth of its gain for zeta.
 
-Choose it if groups are often all right or all wrong. The bonus does not depend on advantages, so it acts there too.
+Use this bonus if the completions of a group are often all correct or all incorrect. The bonus does not depend on
+advantages, so it acts on such groups too.
 """
 
 from dataclasses import dataclass
@@ -37,7 +39,7 @@ class EntropyBonusOptions(ShapingConfig):
 
 
 class EntropyBonus(Shaper[EntropyBonusOptions]):
-    """TRL's entropy bonus; its strength is the coefficient."""
+    """TRL's entropy bonus, whose coefficient is the strength of the method."""
 
     options = EntropyBonusOptions
     paper = PAPERS["1602.01783"]

@@ -1,13 +1,13 @@
-r"""Token weights by the exact entropy change, to raise or to lower the entropy.
+r"""Token weights by the exact entropy change, to raise or lower the entropy.
 
     A_hat = w A,   w = 1 + strength tanh(dH / scale),   dH = - I_clip r A Phi
 
-dH is the effect of the token's own update on the entropy of its distribution, exact to first order and up to the
-learning rate. A positive strength keeps entropy, a negative one spends it; weights stay in [0, 2]. The scale is the
-0.9-quantile of |dH| over those tokens of the optimizer step that change the entropy at all, so that no single token
-determines it. The method costs a pass of the LM head after every forward pass. Choose it to hold or to lower the
-entropy, and `steer` to damp changes of both signs. It is not from a paper. `functional/` defines I_clip, r and
-Phi.
+dH is the first-order change that the token's own update makes to the entropy of its distribution, up to a factor of
+the learning rate. A positive strength raises the entropy, a negative one lowers it, and the weights stay in [0, 2].
+The scale is the 0.9-quantile of |dH| over the tokens of the optimizer step that change the entropy at all, so no
+single token determines it. The method needs an extra pass of the LM head after every forward pass. Use
+`entropy_change` to hold or lower the entropy, and `steer` to damp changes of both signs. The method is not from a
+paper. I_clip, r and Phi are defined in `functional/`.
 """
 
 from dataclasses import dataclass
@@ -42,9 +42,9 @@ class EntropyChangeOptions(ShapingConfig):
 
 
 class EntropyChange(Shaper[EntropyChangeOptions]):
-    """Weights that grow with the entropy change of a token's update.
+    """Token weights that grow with the entropy change that the token's update causes.
 
-    The strength bounds their distance from 1.
+    A weight differs from 1 by at most the strength.
     """
 
     options = EntropyChangeOptions

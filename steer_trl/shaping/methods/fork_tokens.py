@@ -1,11 +1,11 @@
 """Forking tokens, arXiv 2506.01939, as in the authors' code: train on the 20 % most uncertain tokens only.
 
-    A_hat = A N / |S| on S = the top `fraction` of the N trained tokens by entropy; 0 elsewhere
+    A_hat = A N / |S| on S = the top `fraction` of the N trained tokens by entropy;   0 on other tokens
 
 The factor N / |S| makes the loss a mean over S, as in the authors' code. The paper's objective averages over all
-tokens, without the factor: that is TRL's own `top_entropy_quantile=0.2`. The method assumes a loss that averages over
-tokens. S is taken over the optimizer step (over one micro-batch on one GPU in the authors' code). The authors
-recommend it from 14B parameters on.
+tokens, without the factor, as TRL does with `top_entropy_quantile=0.2`. The method assumes a loss that averages over
+tokens. S is chosen among the tokens of the optimizer step. In the authors' code it is chosen among those of one
+micro-batch on one GPU. The authors recommend the method for models with 14B or more parameters.
 """
 
 from dataclasses import dataclass
@@ -34,14 +34,14 @@ class ForkTokensOptions(ShapingConfig):
 
 
 class ForkMeasure(NamedTuple):
-    """The smallest entropy of the chosen tokens (nats), and the ratio of trained to chosen tokens; float32."""
+    """The smallest entropy of the tokens in S (nats), and the factor N / |S|; both float32."""
 
     threshold: Tensor
     factor: Tensor
 
 
 class ForkTokens(Shaper[ForkTokensOptions]):
-    """Weights of 0 on all but the most uncertain tokens."""
+    """Forking tokens: gives a weight of 0 to all but the most uncertain tokens."""
 
     options = ForkTokensOptions
     paper = PAPERS["2506.01939"]
@@ -55,7 +55,7 @@ class ForkTokens(Shaper[ForkTokensOptions]):
     }
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> ForkMeasure:
-        """Return the smallest entropy of the chosen tokens, and the ratio of trained to chosen tokens."""
+        """Return the smallest entropy of the tokens in S, and the factor N / |S|."""
         valid = self._valid(batch)
         entropies = batch.entropies.float()
         threshold = order_statistics.top_threshold(entropies, valid, self.args.fork_tokens_fraction, reduce)
@@ -64,9 +64,9 @@ class ForkTokens(Shaper[ForkTokensOptions]):
         return ForkMeasure(threshold, total / chosen.clamp(min=1))
 
     def weights(self, batch: TokenBatch, measure: ForkMeasure) -> Float[Tensor, "B T"]:
-        """Return the ratio of trained to chosen tokens on the chosen ones, 0 on the others.
+        """Return N / |S| for the tokens in S, the trained tokens with the highest entropy, and 0 for the others.
 
-        The weight is 1 off the mask and where the entropy is not finite.
+        Masked tokens, and tokens without a finite entropy, have the weight 1.
         """
         chosen = batch.entropies.float() >= measure.threshold - self.tolerance
         weights = torch.where(chosen, measure.factor, 0.0)

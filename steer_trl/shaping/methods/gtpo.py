@@ -1,22 +1,23 @@
-r"""GTPO and GRPO-S, arXiv 2508.04349 (Tan and Pan): entropy shares out the reward.
+r"""GTPO and GRPO-S, arXiv 2508.04349 (Tan and Pan): distribute the reward by entropy.
 
     gtpo     correct    r_it = R_i + a d_t H_it / sum_{k correct, alive at t} H_kt
              incorrect  r_jt = -1  - a h_t (1 / H_jt) / sum_{k incorrect, alive at t} 1 / H_kt
     grpo_s   correct    r_i = R_i + a n Hm_i / sum_correct Hm                            Hm_i = mean_t H_it
              incorrect  r_j = -1  - a m (1 / Hm_j) / sum_incorrect 1 / Hm
 
-H is the entropy under the policy that generated the rollout. A completion is alive at t if it has a token there. n
-correct and m incorrect completions are in the group, and d_t and h_t of them are alive at t. A_hat = (r - mean) / (std
-+ eps) over all tokens, or completions, of the group. Of correct answers, uncertain tokens (or completions) get more
-credit; of incorrect answers, certain ones get more blame. Two replications standardise the tokens of correct and of
-incorrect answers separately; which way the authors do it is not confirmed. The weight of R is 1, because only its
-ratio to a matters. The authors' code was not found; a = 0.1 is from the replications. Choose these methods if whole
-groups are often correct.
+R is the reward, and H is the entropy under the policy that generated the rollout. A completion is alive at t if it has
+a token there. The group has n correct and m incorrect completions, of which d_t and h_t are alive at t. A_hat =
+(r - mean) / (std + eps) over all tokens, or completions, of the group. GTPO gives uncertain tokens more
+credit in correct answers, and certain tokens more blame in incorrect ones. GRPO-S does the same with completions. Two
+replications standardise the tokens of correct and of incorrect answers separately, and it is not confirmed which the
+authors do. R has no weight of its own, because only its ratio to a matters. The authors' code was not found, and a =
+0.1 is from the replications. Use these methods if all completions of a group are often correct.
 
-GRPO-S clips the ratio of a completion, s_i = mean_t r_it (TRL's is the geometric mean), at 0.8 and 1.28, and averages
-over completions. The gradient of clip(s_i) A_i is that of unclipped token ratios with A_hat_it = A_i where s_i lies
-inside its bound and 0 elsewhere. TRL's own clipping is therefore switched off, and `loss_type` is "grpo". The logged
-loss is the unclipped one; `grpo_s/clipped_*` log the shares of tokens in clipped completions.
+GRPO-S clips the importance ratio s_i of a completion at 0.8 and 1.28, and averages over completions. s_i is the mean
+of the completion's token ratios, while TRL's is their geometric mean. clip(s_i) A_i has the same gradient as unclipped
+token ratios with A_hat_it = A_i if s_i lies inside its bound, and 0 otherwise. TRL's own clipping is therefore
+switched off, and `loss_type` is "grpo". The logged loss is not clipped. The shares of tokens in clipped completions
+are logged as `grpo_s/clipped_*`.
 """
 
 from dataclasses import dataclass
@@ -55,12 +56,12 @@ class ByEntropy(Shaper[GtpoOptions]):
 
 
 class Gtpo(ByEntropy):
-    """GTPO's token advantages."""
+    """GTPO, which computes an advantage for each token."""
 
     needs = OWN_ADVANTAGES | SIGNS
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N T"]:
-        """Return advantages `[N, T]`, 0 where the reward is missing."""
+        """Return advantages `[N, T]`; 0 where the reward is missing."""
         counted = rollout.responses.bool() & ~rollout.rewards.isnan().unsqueeze(1)
         rewards = torch.where(counted, self.shaped_rewards(rollout), torch.nan)
         return standardize(rewards, rollout.num_generations, EPS)
@@ -83,14 +84,14 @@ class Gtpo(ByEntropy):
 
 
 class GrpoS(ByEntropy):
-    """GRPO-S's advantages and its clipping."""
+    """GRPO-S, which computes an advantage for each completion and clips the ratios of completions."""
 
     per_token = False
     needs = OWN_ADVANTAGES
     surrogate = UNCLIPPED | {"loss_type": "grpo"}
 
     def advantages(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return the advantage of each completion, 0 if its reward is missing or it has no tokens."""
+        """Return the advantage of each completion; 0 if its reward is missing or it has no tokens."""
         entropy = rollout.mean_of_tokens(rollout.entropies)
         rewards = torch.where(entropy.isnan(), torch.nan, rollout.rewards)
         scored = ~rewards.isnan()
@@ -122,7 +123,10 @@ class GrpoS(ByEntropy):
 def divide_by_mean(
     values: Float[Tensor, "N *T"], counted: Bool[Tensor, "N *T"], group_size: int, eps: float
 ) -> Float[Tensor, "N *T"]:
-    """Divide each value `[N]` or `[N, T]` by the mean of its group's counted values at the same position."""
+    """Divide each value `[N]` or `[N, T]` by the mean of its group's values at the same position.
+
+    The mean is over the values that `counted` selects.
+    """
     grouped, members = (x.view(-1, group_size, *x.shape[1:]) for x in (values, counted))
     total = torch.where(members, grouped, 0.0).sum(1, keepdim=True)
     return (members.sum(1, keepdim=True) * grouped / (total + eps)).view_as(values)

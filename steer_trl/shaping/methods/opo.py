@@ -1,11 +1,13 @@
-"""OPO, arXiv 2505.23585: the baseline that minimises the gradient's variance, under its assumption that a completion's
-squared gradient grows with its length.
+"""OPO, arXiv 2505.23585: the reward baseline that minimises the variance of the gradient.
 
-    A_hat_i = R_i - b,   b = sum_i L_i R_i / sum_i L_i   over the group; no division by a deviation
+It assumes that the squared gradient of a completion grows with the completion's length.
 
-L_i counts the generated tokens of a completion, truncated or not. The method assumes exact on-policy training with one
-optimizer step per rollout, and warns if there are several. Choose it for long completions of very different lengths;
-with equal lengths it is the mean baseline. Rewards of 1 and -1 give twice the advantages of 1 and 0.
+    A_hat_i = R_i - b,   b = sum_i L_i R_i / sum_i L_i   over the group, without division by a standard deviation
+
+R_i is the reward of a completion, and L_i is the number of its generated tokens, truncated or not. The method assumes
+exact on-policy training with one optimizer step per rollout, and warns if there are several. Use OPO for long
+completions of very different lengths. With equal lengths, the baseline is the mean reward. Rewards of 1 and -1 give
+advantages twice as large as rewards of 1 and 0.
 """
 
 import torch
@@ -19,7 +21,7 @@ from steer_trl.shaping.batch import Rollout
 
 
 class Opo(Shaper[SamplingOptions]):
-    """OPO's advantages."""
+    """OPO, which replaces the advantages with the reward minus a length-weighted baseline."""
 
     paper = PAPERS["2505.23585"]
     reads = ("rewards",)
@@ -28,7 +30,7 @@ class Opo(Shaper[SamplingOptions]):
 
     @classmethod
     def remarks(cls, args: SamplingOptions) -> list[str]:
-        """Return warnings about settings with which some updates are not on-policy."""
+        """Return warnings about settings that make some updates off-policy."""
         remarks = []
         steps = args.steps_per_rollout
         if steps > 1:

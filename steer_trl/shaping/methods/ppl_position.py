@@ -1,12 +1,13 @@
-"""PPL- and position-based shaping, arXiv 2508.02260: surprising completions count less, or late tokens more.
+"""PPL- and position-based shaping, arXiv 2508.02260: surprising completions get less weight, or late tokens get more.
 
     ppl        A_hat_i = A_i (1 - alpha w_i),   w_i = (x_i - mean x) / std x,   x_i = ln PPL_i = -(1 / L_i) sum_t lq_it
     position   A_hat_it = A_i + sign(A_i) gamma sigmoid(rho_it),   rho_it = t / L_i in (0, 1],  t = 1, 2, ...
 
-Mean and std are over the group, and |w| is at most 3, so the sign of an advantage never turns for alpha < 1/3. t and
-L_i count generated tokens, and lq is a token's log-probability under the policy that generated it. The sigmoid runs
-from 0.5 to 0.73 only. Not confirmed from the paper: that mean and std are over the group, alpha, gamma = 0.1, and that
-rho has no factor. Choose `position` if the decisive tokens of an answer are near its end.
+The mean and the standard deviation are over the group. |w| is limited to 3, so an advantage never changes its sign for
+alpha < 1/3. t and L_i count generated tokens, and lq is a token's log-probability under the policy that generated it.
+The values of the sigmoid lie between 0.5 and 0.73. We could not confirm from the paper that the mean and the standard
+deviation are over the group, that rho has no factor, and the values of alpha and of gamma = 0.1. Use `position` if the
+decisive tokens of an answer are near its end.
 """
 
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ class PplOptions(ShapingConfig):
 
 
 class Ppl(Shaper[PplOptions]):
-    """Advantages weighted by perplexity."""
+    """PPL-based shaping, which shrinks the advantages of surprising completions."""
 
     options = PplOptions
     paper = PAPERS["2508.02260"]
@@ -47,7 +48,7 @@ class Ppl(Shaper[PplOptions]):
     per_token = False
 
     def scales(self, rollout: Rollout) -> Float[Tensor, "N"]:
-        """Return the factor 1 - alpha w, with w the standardised log-perplexity."""
+        """Return the factor 1 - alpha w, where w is the standardised log-perplexity."""
         log_ppl = -rollout.mean_of_scored(rollout.logps)
         w = standardize(log_ppl, rollout.num_generations, eps=0.0).clamp(-LARGEST_SCORE, LARGEST_SCORE)
         return 1 - self.args.ppl_alpha * w

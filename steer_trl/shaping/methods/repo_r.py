@@ -2,9 +2,9 @@
 
     A_hat = w A,   w = clip(1 - zeta ln pi, 0, w_max) for A > 0,   clip(1 + zeta ln pi, 0, w_max) for A < 0
 
-zeta > 0 keeps entropy and zeta < 0 spends it. The authors move zeta between rollouts, doubling and halving it; here
-`hold_entropy` moves it, or it is constant. Their weight has no upper bound, so one token of ln pi = -30 could outweigh
-thirty others. The bound w_max = 3 is ours. Choose it to hold the entropy at a level.
+zeta > 0 raises the entropy, and zeta < 0 lowers it. The authors double or halve zeta between rollouts. Here
+`hold_entropy` adjusts it, or it is constant. The authors' weights have no upper bound, so one token with ln pi = -30
+could outweigh thirty others. We added the bound w_max = 3. Use REPO-R to hold the entropy at a level.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class RepoROptions(ShapingConfig):
 
 
 class RepoR(Shaper[RepoROptions]):
-    """REPO-R's token weights; its strength is zeta."""
+    """REPO-R's token weights. The strength of the method is zeta."""
 
     options = RepoROptions
     paper = PAPERS["2603.11682"]

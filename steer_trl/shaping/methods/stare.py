@@ -1,11 +1,11 @@
-"""STARE, arXiv 2606.19236: reweight surprising tokens, always or while the entropy is below a target.
+"""STARE, arXiv 2606.19236: reweights surprising tokens, always or while the entropy is below a target.
 
     A_hat = omega * A,   omega = W or M on the sets of `functional/stare.py` while the gate is open, else 1
 
-W is the amplifying and M the attenuating factor. The gate compares an entropy with the target: the rollout's mean,
-each completion's mean, or each token's entropy. It can also stay open. Choose STARE to hold the entropy at a level;
-choose STEER if you know no good level. The usual entropy of a model is known only after its first rollouts, so the
-target may be a multiple of the first rollout's entropy.
+W is the amplifying factor, and M is the attenuating one. The gate is open while an entropy is below the target. This
+entropy is the mean of the rollout, the mean of each completion, or that of each token. The gate can also stay open.
+Use STARE to hold the entropy at a level, and STEER if you do not know a good level. The usual entropy of a model is
+known only after its first rollouts, so the target may be a multiple of the first rollout's entropy.
 """
 
 import logging
@@ -126,7 +126,7 @@ class Stare(Shaper[StareOptions]):
     options = StareOptions
     paper = PAPERS["2606.19236"]
 
-    # `hold_entropy` moves W between 1 and 4.
+    # `hold_entropy` adjusts W between 1 and 4.
     control = Control(max_strength=3.0, gain=3.0)
 
     def __init__(self, args: StareOptions) -> None:
@@ -135,14 +135,14 @@ class Stare(Shaper[StareOptions]):
         self.controller = TargetEntropyController(
             args.stare_target_entropy, args.stare_amplify, args.stare_attenuate, *schedule
         )
-        # The initial entropy is that of one rollout, because the gate must be set before the first update.
+        # Only one rollout determines the initial entropy, because the gate must be set before the first update.
         self.start = StartEntropy(1)
         self.operations = stare_operations(args.stare_variant)
         if {"O2", "O3"} & set(as_tuple(args.stare_variant)):
             logger.warning(
                 "O2 is attenuate_low_positive and O3 is amplify_low_negative here. Public sources disagree."
             )
-        # The entropy is read only if some token is selected, and the factor W or M differs from 1 or can move.
+        # The mean entropy is needed only if tokens are selected, and their factor W or M differs from 1 or can change.
         moves = args.stare_adaptive and args.stare_step > 0
         compares = moves or args.stare_target_entropy_unit == "initial" or args.stare_gate == "batch"
         if compares and self._selects() and (moves or self._reweights()):
@@ -150,7 +150,7 @@ class Stare(Shaper[StareOptions]):
 
     @classmethod
     def fill_unset(cls, args: StareOptions) -> None:
-        """Set the paper's variant O1 with its gate or, if `hold_entropy` is set, variant C2 without a gate."""
+        """Set the defaults: O1 with the rollout's gate or, if `hold_entropy` is set, C2 without a gate."""
         is_held = args.hold_entropy is not None
         if args.stare_variant is None:
             args.stare_variant = "C2" if is_held else "O1"
@@ -159,7 +159,7 @@ class Stare(Shaper[StareOptions]):
 
     @classmethod
     def complaints(cls, args: StareOptions) -> list[str]:
-        """Return complaints if W or M starts beyond its bound, and if a gate is combined with `hold_entropy`."""
+        """Return complaints about a W or M beyond its bound, a target out of range, or a gate with `hold_entropy`."""
         complaints = []
         if args.stare_adaptive:
             above, below = f"[{args.stare_amplify}, inf)", f"(0, {args.stare_attenuate}]"
@@ -187,7 +187,7 @@ class Stare(Shaper[StareOptions]):
 
     @property
     def active(self) -> bool:
-        """False while the rollout's gate is closed, if no token is selected, or if all weights of operations are 1."""
+        """False while the rollout's gate is closed, if no token is selected, or if the factors in use are 1."""
         return (self.args.stare_gate != "batch" or self.controller.gate) and self._selects() and self._reweights()
 
     def _selects(self) -> bool:
@@ -198,7 +198,7 @@ class Stare(Shaper[StareOptions]):
         return any(moved[operation.split("_")[0]] for operation in self.operations)
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> SurprisalLimits:
-        """Return the smallest surprisal among the surprising tokens with a positive and with a negative advantage."""
+        """Return the smallest surprisal of the surprising tokens, for positive and for negative advantages."""
         return stare_statistic(
             batch.logps,
             batch.advantages,
@@ -239,7 +239,7 @@ class Stare(Shaper[StareOptions]):
     def metrics(self) -> dict[str, float]:
         """Return the gate, the factors W and M, the target (nats), and whether adaptive factors are at their bounds.
 
-        A gate that is not the rollout's and an unknown target are NaN.
+        The gate is NaN unless it is one for the whole rollout. The target is NaN if it is unknown or not used.
         """
         controller = self.controller
         waits = self.args.stare_target_entropy_unit == "initial" and self.start.value is None
@@ -262,7 +262,7 @@ class Stare(Shaper[StareOptions]):
         return all(bounds[operation.split("_")[0]] for operation in self.operations)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the gate, the first rollout's entropy, and the factors W and M if they move."""
+        """Return the gate, the first rollout's entropy, and the factors W and M if they are adaptive."""
         return self.controller.state_dict() | {"start": self.start.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

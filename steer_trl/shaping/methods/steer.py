@@ -3,9 +3,10 @@
     A_hat = lambda(|Omega|) * A,   Omega = - I_clip r A (1 - pi)^2 (ln pi + H)                                 (Eq. 9)
     lambda = exp(-k |Omega|),      k = -ln(lambda_min) / max |Omega|                                          (Eq. 10)
 
-lambda can also be linear or binary (the paper's ablation). The method slows collapse and explosion alike, and needs no
-target. `steer_form="exact"` replaces the estimate by Omega = - I_clip r A Phi, which costs a second pass of the LM
-head. Choose STARE instead to hold the entropy at a level you name. `functional/` defines the symbols.
+lambda can also be a linear or a binary function of |Omega|, as in the paper's ablation. The method slows both collapse
+and explosion of the entropy, and needs no target. `steer_form="exact"` replaces this estimate of Omega with the exact
+- I_clip r A Phi, which costs a second pass of the LM head. Use STARE instead to hold the entropy at a level that you
+choose. The symbols are defined in `functional/`.
 """
 
 from dataclasses import dataclass
@@ -87,7 +88,7 @@ class Steer(Shaper[SteerOptions]):
 
     @classmethod
     def complaints(cls, args: SteerOptions) -> list[str]:
-        """Return complaints about a rising mapping and a released form without token ratios."""
+        """Return complaints about a linear mapping that rises, or about the released form without token ratios."""
         complaints = []
         if args.steer_mapping == "linear":
             least = f"[{args.steer_lambda_min}, inf)"
@@ -106,7 +107,7 @@ class Steer(Shaper[SteerOptions]):
         return args.steer_lambda_min < 1 or (args.steer_mapping == "linear" and args.steer_lambda_max > 1)
 
     def measure(self, batch: TokenBatch, reduce: Reduce) -> Range:
-        """Return the extremes of |Omega|, or its quantile in the binary mapping."""
+        """Return the extremes of the entropy changes, or their quantile in the binary mapping."""
         return steer_statistic(
             self._omega(batch),
             batch.mask,

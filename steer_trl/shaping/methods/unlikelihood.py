@@ -2,11 +2,11 @@
 
     R'_i = R_i (1 - beta rank_i / G) for R_i > 0,   A_hat = (R' - mean) / (std + 1e-6)   over the group
 
-rank 0 is the least likely completion of the group, by the mean log-probability of its tokens under the policy that
-generated it. The ranks are those of the released code; the paper counts from the other end, which differs by 1 / G.
-Rewards of 0 and below are left alone, so with rewards of 1 and -1 a likely incorrect answer keeps its -1. Groups that
-are all correct carry a learning signal, which is the purpose of the method. Choose it if pass@k matters; the authors
-train with G = 32.
+G is the number of completions in a group. Rank 0 is the least likely completion, by the mean log-probability of its
+tokens under the policy that generated it. The ranks follow the released code. The paper counts from the other end,
+which differs by 1 / G. Rewards of 0 and below do not change, so with rewards of 1 and -1 a likely incorrect answer
+keeps its -1. A group whose completions are all correct carries a learning signal, which is the purpose of the method.
+Use the unlikeliness reward if pass@k matters. The authors train with G = 32.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class UnlikelihoodOptions(ShapingConfig):
 
 
 class Unlikelihood(Shaper[UnlikelihoodOptions]):
-    """Advantages of rewards that favour unlikely correct answers."""
+    """Advantages computed from rewards that favour unlikely correct answers."""
 
     options = UnlikelihoodOptions
     paper = PAPERS["2506.02355"]
@@ -45,7 +45,7 @@ class Unlikelihood(Shaper[UnlikelihoodOptions]):
         """Return the advantages of the shaped rewards R'; 0 where the reward is missing."""
         group_size = rollout.num_generations
         likelihood = rollout.mean_of_tokens(rollout.logps)
-        # A completion without tokens or reward ranks last, so that it does not shift the ranks of the others.
+        # A completion without tokens or without a reward ranks last, so that the other ranks do not shift.
         likelihood = torch.where(likelihood.isnan() | rollout.rewards.isnan(), torch.inf, likelihood)
         order = likelihood.view(-1, group_size).argsort(dim=1, stable=True)
         rank = order.argsort(dim=1).flatten()

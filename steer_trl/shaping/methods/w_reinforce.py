@@ -64,7 +64,7 @@ class Psr(WReinforce):
     """Positive sample reinforcement, which drops incorrect answers."""
 
     options = CorrectnessOptions
-    # The factor all / kept is counted over the rollouts of all ranks.
+    # The factor all / kept is computed over the completions of all ranks.
     reads = ("rewards", "all_ranks")
     keeps = (True,)
     positive = 1.0
